@@ -1,0 +1,3 @@
+#![forbid(unsafe_code)]
+//! The laio command.
+fn main() {}

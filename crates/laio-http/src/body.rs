@@ -1,0 +1,262 @@
+//! Reading past a request body (RFC 9112, sections 6.3 and 7.1).
+
+use crate::{Framing, Rejection};
+
+/// Skips the body of a request whose content nobody wants, so that the next request on the
+/// connection is found. Nothing is kept but the position in the framing.
+///
+/// ```
+/// use laio_http::{BodySkip, Framing};
+///
+/// let mut skip = BodySkip::new(Framing::Chunked, BodySkip::BYTES_MAX)?;
+/// assert_eq!(skip.advance(b"5\r\nhel")?, 6);
+/// assert!(!skip.is_done());
+/// assert_eq!(skip.advance(b"lo\r\n0\r\n\r\nGET /")?, 9);
+/// assert!(skip.is_done());
+/// # Ok::<(), laio_http::Rejection>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BodySkip {
+    state: State,
+    /// Bytes, with all framing, that may still come.
+    budget: u64,
+}
+
+/// What the next byte is part of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// Content: so many bytes, never zero, and then the end or the CRLF of a chunk.
+    Data {
+        left: u64,
+        in_chunk: bool,
+    },
+    /// The first digit of a chunk size.
+    SizeStart,
+    /// Another digit, or what ends them.
+    Size(u64),
+    /// White space before the semicolon of an extension.
+    SizeSpace(u64),
+    /// A chunk extension.
+    Extension(u64),
+    /// The LF after a size.
+    SizeEnd(u64),
+    /// The CR and the LF after the content of a chunk.
+    DataCr,
+    DataLf,
+    /// The first byte of a trailer field, or the CR of the empty line.
+    TrailerStart,
+    /// The rest of a trailer field, and its LF.
+    Trailer,
+    TrailerLf,
+    /// The LF of the empty line.
+    EndLf,
+    Done,
+}
+
+impl BodySkip {
+    /// A sensible limit: more is cheaper to refuse than to read.
+    pub const BYTES_MAX: u64 = 64 * 1024;
+
+    /// Prepares to skip a body of at most `limit` bytes, its framing included.
+    ///
+    /// # Errors
+    ///
+    /// [`Rejection::BodyTooLarge`] when the length is known and above the limit.
+    pub fn new(framing: Framing, limit: u64) -> Result<Self, Rejection> {
+        let state = match framing {
+            Framing::Length(length) if length > limit => return Err(Rejection::BodyTooLarge),
+            Framing::None | Framing::Length(0) => State::Done,
+            Framing::Length(left) => State::Data {
+                left,
+                in_chunk: false,
+            },
+            Framing::Chunked => State::SizeStart,
+        };
+        Ok(BodySkip {
+            state,
+            budget: limit,
+        })
+    }
+
+    /// Goes through the bytes received next; how they are split makes no difference. Returns how
+    /// many of them belong to the body: fewer than given only when the body has ended.
+    ///
+    /// # Errors
+    ///
+    /// [`Rejection::Chunk`] or [`Rejection::BodyTooLarge`]; the connection is lost for more.
+    pub fn advance(&mut self, input: &[u8]) -> Result<usize, Rejection> {
+        let mut position = 0;
+        while position < input.len() && !self.is_done() {
+            let consumed = match self.state {
+                State::Data { left, in_chunk } => {
+                    let here = left.min((input.len() - position) as u64);
+                    self.state = match left - here {
+                        0 if in_chunk => State::DataCr,
+                        0 => State::Done,
+                        left => State::Data { left, in_chunk },
+                    };
+                    here
+                }
+                state => {
+                    self.state = state.step(input[position]).ok_or(Rejection::Chunk)?;
+                    1
+                }
+            };
+            self.budget = self
+                .budget
+                .checked_sub(consumed)
+                .ok_or(Rejection::BodyTooLarge)?;
+            position += consumed as usize; // at most input.len()
+        }
+        Ok(position)
+    }
+
+    /// Whether the body has ended.
+    #[must_use]
+    pub fn is_done(&self) -> bool {
+        self.state == State::Done
+    }
+}
+
+impl State {
+    /// The state after one byte of framing; `None` when the byte cannot be there.
+    ///
+    /// As strict as the grammar of section 7.1: a lenient reading of chunk lines (bare LF, white
+    /// space, sizes that overflow) is a way to smuggle requests.
+    fn step(self, byte: u8) -> Option<State> {
+        match (self, byte) {
+            (State::SizeStart, _) => Some(State::Size(hex_digit(byte)?)),
+            (State::Size(size), b'\r') => Some(State::SizeEnd(size)),
+            (State::Size(size) | State::SizeSpace(size), b';') => Some(State::Extension(size)),
+            (State::Size(size) | State::SizeSpace(size), b' ' | b'\t') => {
+                Some(State::SizeSpace(size))
+            }
+            (State::Size(size), _) => Some(State::Size(
+                size.checked_mul(16)?.checked_add(hex_digit(byte)?)?,
+            )),
+            (State::Extension(size), b'\r') => Some(State::SizeEnd(size)),
+            (State::Extension(_), _) => is_text(byte).then_some(self),
+            (State::SizeEnd(0), b'\n') => Some(State::TrailerStart),
+            (State::SizeEnd(left), b'\n') => Some(State::Data {
+                left,
+                in_chunk: true,
+            }),
+            (State::DataCr, b'\r') => Some(State::DataLf),
+            (State::DataLf, b'\n') => Some(State::SizeStart),
+            (State::TrailerStart, b'\r') => Some(State::EndLf),
+            (State::TrailerStart, b' ' | b'\t') => None, // a folded line
+            (State::Trailer, b'\r') => Some(State::TrailerLf),
+            (State::TrailerStart | State::Trailer, _) => is_text(byte).then_some(State::Trailer),
+            (State::TrailerLf, b'\n') => Some(State::TrailerStart),
+            (State::EndLf, b'\n') => Some(State::Done),
+            _ => None,
+        }
+    }
+}
+
+fn hex_digit(byte: u8) -> Option<u64> {
+    char::from(byte).to_digit(16).map(u64::from)
+}
+
+/// Visible, obs-text, space or tab.
+fn is_text(byte: u8) -> bool {
+    byte == b'\t' || (byte >= b' ' && byte != 0x7f)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMIT: u64 = 1000;
+
+    /// Consumed bytes once done, `None` when not done at the end of the input.
+    fn chunked(input: &[u8]) -> Result<Option<usize>, Rejection> {
+        let mut skip = BodySkip::new(Framing::Chunked, LIMIT)?;
+        let consumed = skip.advance(input)?;
+        Ok(skip.is_done().then_some(consumed))
+    }
+
+    #[test]
+    fn bodies_of_known_length() {
+        let mut skip = BodySkip::new(Framing::Length(5), LIMIT).unwrap();
+        assert_eq!(skip.advance(b"").unwrap(), 0);
+        assert_eq!(skip.advance(b"abc").unwrap(), 3);
+        assert_eq!(skip.advance(b"deGET").unwrap(), 2);
+        assert!(skip.is_done());
+        assert_eq!(skip.advance(b"GET").unwrap(), 0);
+        assert!(BodySkip::new(Framing::None, 0).unwrap().is_done());
+        assert!(BodySkip::new(Framing::Length(LIMIT), LIMIT).is_ok());
+        let too_large = BodySkip::new(Framing::Length(LIMIT + 1), LIMIT);
+        assert_eq!(too_large, Err(Rejection::BodyTooLarge));
+    }
+
+    #[test]
+    fn chunks_extensions_and_trailers() {
+        assert_eq!(chunked(b"0\r\n\r\n"), Ok(Some(5)));
+        assert_eq!(
+            chunked(b"3\r\nabc\r\n00A;x=\"y\"\r\n0123456789\r\n0\r\n\r\nGET"),
+            Ok(Some(36))
+        );
+        assert_eq!(
+            chunked(b"1 ;a\r\nx\r\n0\r\nT: v\r\nU: w\r\n\r\nG"),
+            Ok(Some(26))
+        );
+        assert_eq!(chunked(b"0\r\n\r"), Ok(None));
+        assert_eq!(chunked(b"0\r\nT: v\r\n"), Ok(None));
+    }
+
+    #[test]
+    fn broken_chunks() {
+        for bad in [
+            &b"\r\n"[..],
+            b"x\r\n",
+            b"-1\r\n",
+            b"+1\r\n",
+            b"0x1\r\n",
+            b" 1\r\n",
+            b"1 \r\n",
+            b"1\n",
+            b"1\rx",
+            b"1;a\n",
+            b"1;\0\r\n",
+            b"1\r\nab",
+            b"1\r\na\n",
+            b"1\r\na\rx",
+            b"0\r\n\n",
+            b"0\r\n T: v\r\n",
+            b"0\r\nT: v\n",
+            b"10000000000000000\r\n",
+        ] {
+            assert_eq!(
+                chunked(bad),
+                Err(Rejection::Chunk),
+                "{}",
+                bad.escape_ascii()
+            );
+        }
+    }
+
+    #[test]
+    fn every_kind_of_byte_counts_against_the_limit() {
+        let long = |part: &[u8]| [part, &[b'x'; 1000]].concat();
+        for head in [&b"1;"[..], b"0\r\n", b"3e8\r\n"] {
+            assert_eq!(chunked(&long(head)), Err(Rejection::BodyTooLarge));
+        }
+        assert_eq!(chunked(&[b'0'; 1001]), Err(Rejection::BodyTooLarge));
+        assert_eq!(chunked(b"ffffffffffffffff\r\nabc"), Ok(None));
+    }
+
+    #[test]
+    fn the_split_makes_no_difference() {
+        let body = b"3;q\r\nabc\r\nc\r\n0123456789ab\r\n0\r\nA: b\r\n\r\n";
+        for first in 0..=body.len() {
+            for second in first..=body.len() {
+                let mut skip = BodySkip::new(Framing::Chunked, LIMIT).unwrap();
+                for part in [&body[..first], &body[first..second], &body[second..]] {
+                    assert_eq!(skip.advance(part), Ok(part.len()));
+                }
+                assert!(skip.is_done());
+            }
+        }
+    }
+}

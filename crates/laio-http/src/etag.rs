@@ -1,0 +1,252 @@
+//! Entity tags (RFC 9110, sections 8.8.3, 13.1.1 and 13.1.2).
+
+use std::fmt;
+
+/// The strong entity tag of a file, with its quotes, in place: nothing is allocated.
+#[derive(Clone, Copy)]
+pub struct ETag {
+    bytes: [u8; ETag::BYTES_MAX],
+    len: u8,
+}
+
+impl ETag {
+    /// Two quotes, three numbers of 64 bits and one of 32 in hexadecimal, three separators.
+    const BYTES_MAX: usize = 2 + 3 * 16 + 8 + 3;
+
+    /// The tag of a file with these attributes.
+    ///
+    /// It changes when the file is replaced (inode), rewritten (modification time, to the resolution
+    /// of the file system's clock) or resized. A file rewritten twice within one tick of that clock,
+    /// in place and to the same size, would keep it.
+    ///
+    /// ```
+    /// use laio_http::ETag;
+    ///
+    /// assert_eq!(ETag::of_file(0x2a, 0x1000, 0x64, 7).as_str(), "\"2a-1000-64.7\"");
+    /// ```
+    #[must_use]
+    pub fn of_file(inode: u64, size: u64, mtime_sec: i64, mtime_nsec: u32) -> Self {
+        let mut tag = ETag {
+            bytes: [0; ETag::BYTES_MAX],
+            len: 0,
+        };
+        tag.push(b'"');
+        tag.push_hex(inode);
+        tag.push(b'-');
+        tag.push_hex(size);
+        tag.push(b'-');
+        tag.push_hex(mtime_sec as u64); // before 1970 the two's complement, as good as any number
+        tag.push(b'.');
+        tag.push_hex(u64::from(mtime_nsec));
+        tag.push(b'"');
+        tag
+    }
+
+    /// The tag with its quotes, as it is written in a field.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.len)]
+    }
+
+    /// The same, as text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        str::from_utf8(self.as_bytes()).unwrap_or_default() // only ASCII is ever pushed
+    }
+
+    fn push(&mut self, byte: u8) {
+        self.bytes[usize::from(self.len)] = byte;
+        self.len += 1;
+    }
+
+    fn push_hex(&mut self, number: u64) {
+        let digits = (u64::BITS - number.leading_zeros()).div_ceil(4).max(1);
+        for digit in (0..digits).rev() {
+            self.push(b"0123456789abcdef"[(number >> (4 * digit)) as usize & 15]);
+        }
+    }
+}
+
+impl PartialEq for ETag {
+    fn eq(&self, other: &Self) -> bool {
+        self.as_bytes() == other.as_bytes()
+    }
+}
+
+impl Eq for ETag {}
+
+impl fmt::Display for ETag {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl fmt::Debug for ETag {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ETag({self})")
+    }
+}
+
+/// How two tags are compared (RFC 9110, section 8.8.3.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Comparison {
+    /// Both strong and equal: for `If-Match` and `If-Range`.
+    Strong,
+    /// Equal, whether weak or not: for `If-None-Match`.
+    Weak,
+}
+
+/// Whether one value of `If-Match` or `If-None-Match` matches the current tag of something that
+/// exists: it is `*`, or the tag is in the list. A malformed list counts as far as it is readable.
+///
+/// ```
+/// use laio_http::etag::{Comparison, ETag, list_matches};
+///
+/// let tag = ETag::of_file(1, 2, 3, 4);
+/// assert!(list_matches(b"\"x\", W/\"1-2-3.4\"", Some(&tag), Comparison::Weak));
+/// assert!(!list_matches(b"\"x\", W/\"1-2-3.4\"", Some(&tag), Comparison::Strong));
+/// assert!(list_matches(b"*", None, Comparison::Strong));
+/// ```
+#[must_use]
+pub fn list_matches(value: &[u8], current: Option<&ETag>, comparison: Comparison) -> bool {
+    if value.trim_ascii() == b"*" {
+        return true;
+    }
+    let Some(current) = current else { return false };
+    Tags(value).any(|tag| tag.matches(current, comparison))
+}
+
+/// Whether `value` is one tag, and this tag by strong comparison.
+pub(crate) fn is_strongly(value: &[u8], current: &ETag) -> bool {
+    let mut tags = Tags(value);
+    let matches = tags
+        .next()
+        .is_some_and(|tag| tag.matches(current, Comparison::Strong));
+    matches && tags.0.is_empty()
+}
+
+/// One tag of a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Tag<'b> {
+    weak: bool,
+    /// With the quotes.
+    quoted: &'b [u8],
+}
+
+impl Tag<'_> {
+    fn matches(&self, current: &ETag, comparison: Comparison) -> bool {
+        (comparison == Comparison::Weak || !self.weak) && self.quoted == current.as_bytes()
+    }
+}
+
+/// The tags of a list, up to its end or the first thing that is none. A tag may contain commas.
+struct Tags<'b>(&'b [u8]);
+
+impl<'b> Iterator for Tags<'b> {
+    type Item = Tag<'b>;
+
+    fn next(&mut self) -> Option<Tag<'b>> {
+        let skipped = self
+            .0
+            .iter()
+            .take_while(|byte| matches!(byte, b' ' | b'\t' | b','))
+            .count();
+        let rest = &self.0[skipped..];
+        let (weak, rest) = match rest.strip_prefix(b"W/") {
+            Some(rest) => (true, rest),
+            None => (false, rest),
+        };
+        let inside = rest.strip_prefix(b"\"")?;
+        let end = inside.iter().position(|&byte| !is_tag_byte(byte))?;
+        if inside[end] != b'"' {
+            return None;
+        }
+        let (quoted, rest) = rest.split_at(end + 2);
+        let rest = rest.trim_ascii_start();
+        if !matches!(rest.first(), None | Some(b',')) {
+            return None;
+        }
+        self.0 = rest;
+        Some(Tag { weak, quoted })
+    }
+}
+
+/// `etagc`: visible but the quote, or obs-text.
+fn is_tag_byte(byte: u8) -> bool {
+    matches!(byte, b'!' | b'#'..=b'~' | 0x80..)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tags_of_files() {
+        assert_eq!(ETag::of_file(0, 0, 0, 0).to_string(), "\"0-0-0.0\"");
+        let longest = ETag::of_file(u64::MAX, u64::MAX, -1, u32::MAX);
+        assert_eq!(
+            longest.as_str(),
+            "\"ffffffffffffffff-ffffffffffffffff-ffffffffffffffff.ffffffff\""
+        );
+        assert_eq!(longest.as_bytes().len(), ETag::BYTES_MAX);
+    }
+
+    #[test]
+    fn every_attribute_counts() {
+        let tag = ETag::of_file(1, 2, 3, 4);
+        assert_eq!(tag, ETag::of_file(1, 2, 3, 4));
+        for other in [(9, 2, 3, 4), (1, 9, 3, 4), (1, 2, 9, 4), (1, 2, 3, 9)] {
+            assert_ne!(tag, ETag::of_file(other.0, other.1, other.2, other.3));
+        }
+    }
+
+    #[test]
+    fn lists() {
+        let tag = ETag::of_file(1, 2, 3, 4);
+        let weak = |value: &str| list_matches(value.as_bytes(), Some(&tag), Comparison::Weak);
+        let strong = |value: &str| list_matches(value.as_bytes(), Some(&tag), Comparison::Strong);
+        for value in [
+            "\"1-2-3.4\"",
+            "\"a\",\"1-2-3.4\"",
+            ",, \"a,b\" ,\t\"1-2-3.4\" ,",
+            " * ",
+            "\"\",\"1-2-3.4\"",
+        ] {
+            assert!(weak(value) && strong(value), "{value}");
+        }
+        for value in [
+            "",
+            "\"1-2-3\"",
+            "1-2-3.4",
+            "\"1-2-3.4",
+            "\"x *\"",
+            "'1-2-3.4'",
+            "**",
+            "\"*\"",
+        ] {
+            assert!(!weak(value) && !strong(value), "{value}");
+        }
+        for value in ["W/\"1-2-3.4\"", "\"a\", W/\"1-2-3.4\""] {
+            assert!(weak(value) && !strong(value), "{value}");
+        }
+        // "W/" is case-sensitive, and a list is read up to its first error.
+        for value in [
+            "w/\"1-2-3.4\"",
+            "W/ \"1-2-3.4\"",
+            "a, \"1-2-3.4\"",
+            "\"a\"b, \"1-2-3.4\"",
+        ] {
+            assert!(!weak(value), "{value}");
+        }
+        assert!(!list_matches(b"\"a\"", None, Comparison::Weak));
+    }
+
+    #[test]
+    fn one_tag_alone() {
+        let tag = ETag::of_file(1, 2, 3, 4);
+        assert!(is_strongly(b"\"1-2-3.4\"", &tag));
+        assert!(!is_strongly(b"\"1-2-3.4\", \"a\"", &tag));
+        assert!(!is_strongly(b"W/\"1-2-3.4\"", &tag));
+        assert!(!is_strongly(b"*", &tag));
+    }
+}

@@ -1,0 +1,371 @@
+//! Lines of the access log; writing them somewhere is the server's business.
+
+use crate::text::{push_char, push_decimal};
+use crate::{HttpDate, Request, Status};
+
+/// Appends one line, with its line feed.
+///
+/// Nothing a client sends can break the line or forge another: control characters, quotes,
+/// backslashes and bytes outside ASCII are written as escapes (in JSON, valid UTF-8 stays).
+///
+/// ```
+/// use laio_http::{HttpDate, Limits, LogFormat, LogRecord, Parsed, Status, log, parse};
+///
+/// let head = b"GET /a HTTP/1.0\r\nUser-Agent: test\r\n\r\n";
+/// let Parsed::Complete { request, .. } = parse(head, &Limits::DEFAULT)? else { panic!() };
+/// let record = LogRecord {
+///     remote: "192.0.2.1",
+///     status: Status::OK,
+///     bytes: 5,
+///     ..LogRecord::of(&request, &HttpDate::EPOCH)
+/// };
+/// let mut lines = Vec::new();
+/// log::write_line(LogFormat::Combined, &record, &mut lines);
+/// assert_eq!(
+///     String::from_utf8(lines).unwrap(),
+///     "192.0.2.1 - - [01/Jan/1970:00:00:00 +0000] \"GET /a HTTP/1.0\" 200 5 \"-\" \"test\"\n"
+/// );
+/// # Ok::<(), laio_http::Rejection>(())
+/// ```
+pub fn write_line(format: LogFormat, record: &LogRecord<'_>, out: &mut Vec<u8>) {
+    match format {
+        LogFormat::Common => write_common(record, out),
+        LogFormat::Combined => {
+            write_common(record, out);
+            for value in [record.referer, record.user_agent] {
+                out.push(b' ');
+                push_quoted(out, &[value.unwrap_or(b"-")]);
+            }
+        }
+        LogFormat::Json => write_json(record, out),
+    }
+    out.push(b'\n');
+}
+
+/// The form of a line.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum LogFormat {
+    /// The common log format: `host - - [time] "request" status bytes`.
+    Common,
+    /// The same, and referer and user agent, both quoted.
+    #[default]
+    Combined,
+    /// One JSON object per line.
+    Json,
+}
+
+/// What is known about one request when it is over.
+#[derive(Clone, Copy, Debug)]
+pub struct LogRecord<'a> {
+    /// The client's address.
+    pub remote: &'a str,
+    /// When the request was over.
+    pub date: &'a HttpDate,
+    /// The method; empty when there was no request to be understood.
+    pub method: &'a str,
+    /// The target as sent; when the request was refused, whatever there is of it.
+    pub target: &'a [u8],
+    /// The version; empty when it is not known.
+    pub version: &'a str,
+    /// The status of the answer.
+    pub status: Status,
+    /// Bytes of content sent.
+    pub bytes: u64,
+    /// From the first byte of the request to the last of the answer, in microseconds.
+    pub duration_us: u64,
+    /// The `Referer` field.
+    pub referer: Option<&'a [u8]>,
+    /// The `User-Agent` field.
+    pub user_agent: Option<&'a [u8]>,
+}
+
+impl<'a> LogRecord<'a> {
+    /// What the request itself says; the rest is as if nothing had been sent.
+    #[must_use]
+    pub fn of(request: &Request<'a>, date: &'a HttpDate) -> Self {
+        LogRecord {
+            method: request.method.as_str(),
+            target: request.target.as_bytes(),
+            version: request.version.as_str(),
+            referer: request.headers.get("Referer"),
+            user_agent: request.headers.get("User-Agent"),
+            ..LogRecord::unread(date)
+        }
+    }
+
+    /// For a request that could not be read.
+    #[must_use]
+    pub fn unread(date: &'a HttpDate) -> Self {
+        LogRecord {
+            remote: "-",
+            date,
+            method: "",
+            target: b"",
+            version: "",
+            status: Status::BAD_REQUEST,
+            bytes: 0,
+            duration_us: 0,
+            referer: None,
+            user_agent: None,
+        }
+    }
+}
+
+fn write_common(record: &LogRecord<'_>, out: &mut Vec<u8>) {
+    push_escaped(out, record.remote.as_bytes());
+    out.extend_from_slice(b" - - [");
+    push_clf_time(out, record.date);
+    out.extend_from_slice(b"] ");
+    match (record.method, record.target) {
+        ("", b"") => push_quoted(out, &[b"-"]),
+        ("", target) => push_quoted(out, &[target]),
+        (method, target) => {
+            push_quoted(
+                out,
+                &[
+                    method.as_bytes(),
+                    b" ",
+                    target,
+                    b" ",
+                    record.version.as_bytes(),
+                ],
+            );
+        }
+    }
+    out.push(b' ');
+    push_decimal(out, u64::from(record.status.code()));
+    out.push(b' ');
+    push_decimal(out, record.bytes);
+}
+
+fn write_json(record: &LogRecord<'_>, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"{\"time\":\"");
+    push_rfc3339(out, record.date);
+    out.push(b'"');
+    for (name, value) in [
+        ("remote", Some(record.remote.as_bytes())),
+        ("method", Some(record.method.as_bytes())),
+        ("target", Some(record.target)),
+        ("version", Some(record.version.as_bytes())),
+        ("referer", record.referer),
+        ("user_agent", record.user_agent),
+    ] {
+        if let Some(value) = value {
+            push_json_name(out, name);
+            push_json_string(out, value);
+        }
+    }
+    for (name, value) in [
+        ("status", u64::from(record.status.code())),
+        ("bytes", record.bytes),
+        ("duration_us", record.duration_us),
+    ] {
+        push_json_name(out, name);
+        push_decimal(out, value);
+    }
+    out.push(b'}');
+}
+
+/// `06/Nov/1994:08:49:37 +0000`, taken from the parts of `Sun, 06 Nov 1994 08:49:37 GMT`.
+fn push_clf_time(out: &mut Vec<u8>, date: &HttpDate) {
+    let text = date.as_bytes();
+    for part in [
+        &text[5..7],
+        b"/",
+        &text[8..11],
+        b"/",
+        &text[12..16],
+        b":",
+        &text[17..25],
+    ] {
+        out.extend_from_slice(part);
+    }
+    out.extend_from_slice(b" +0000");
+}
+
+/// `1994-11-06T08:49:37Z`, from the same.
+fn push_rfc3339(out: &mut Vec<u8>, date: &HttpDate) {
+    const MONTHS: &[u8] = b"JanFebMarAprMayJunJulAugSepOctNovDec";
+    let text = date.as_bytes();
+    let month = MONTHS
+        .chunks(3)
+        .position(|name| name == &text[8..11])
+        .unwrap_or(0) as u8
+        + 1;
+    let month = [b'0' + month / 10, b'0' + month % 10];
+    for part in [
+        &text[12..16],
+        b"-",
+        &month,
+        b"-",
+        &text[5..7],
+        b"T",
+        &text[17..25],
+        b"Z",
+    ] {
+        out.extend_from_slice(part);
+    }
+}
+
+fn push_quoted(out: &mut Vec<u8>, parts: &[&[u8]]) {
+    out.push(b'"');
+    for part in parts {
+        push_escaped(out, part);
+    }
+    out.push(b'"');
+}
+
+/// `\xHH` for everything that is not a visible ASCII character or a space, and for `"` and `\`.
+fn push_escaped(out: &mut Vec<u8>, text: &[u8]) {
+    for &byte in text {
+        if matches!(byte, b' '..=b'~') && byte != b'"' && byte != b'\\' {
+            out.push(byte);
+        } else {
+            out.extend_from_slice(b"\\x");
+            push_hex_byte(out, byte);
+        }
+    }
+}
+
+fn push_json_name(out: &mut Vec<u8>, name: &str) {
+    out.extend_from_slice(b",\"");
+    out.extend_from_slice(name.as_bytes());
+    out.extend_from_slice(b"\":");
+}
+
+/// A JSON string (RFC 8259, section 7); what is not UTF-8 becomes U+FFFD.
+fn push_json_string(out: &mut Vec<u8>, text: &[u8]) {
+    out.push(b'"');
+    for chunk in text.utf8_chunks() {
+        for &byte in chunk.valid().as_bytes() {
+            match byte {
+                b'"' | b'\\' => out.extend_from_slice(&[b'\\', byte]),
+                0..b' ' | 0x7f => {
+                    out.extend_from_slice(b"\\u00");
+                    push_hex_byte(out, byte);
+                }
+                _ => out.push(byte),
+            }
+        }
+        if !chunk.invalid().is_empty() {
+            push_char(out, char::REPLACEMENT_CHARACTER);
+        }
+    }
+    out.push(b'"');
+}
+
+fn push_hex_byte(out: &mut Vec<u8>, byte: u8) {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    out.extend_from_slice(&[
+        DIGITS[usize::from(byte >> 4)],
+        DIGITS[usize::from(byte & 15)],
+    ]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DATE: HttpDate = HttpDate::EPOCH;
+
+    fn record() -> LogRecord<'static> {
+        LogRecord {
+            remote: "2001:db8::1",
+            method: "GET",
+            target: b"/a?b=\"c\"\n\xff",
+            version: "HTTP/1.1",
+            status: Status::NOT_FOUND,
+            bytes: 123,
+            duration_us: 456,
+            referer: Some(b"http://x/\xc3\xa9"),
+            user_agent: Some(b"a\\b\x1b[31m"),
+            ..LogRecord::unread(&DATE)
+        }
+    }
+
+    fn line(format: LogFormat, record: &LogRecord<'_>) -> String {
+        let mut out = Vec::new();
+        write_line(format, record, &mut out);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn common() {
+        assert_eq!(
+            line(LogFormat::Common, &record()),
+            "2001:db8::1 - - [01/Jan/1970:00:00:00 +0000] \
+             \"GET /a?b=\\x22c\\x22\\x0a\\xff HTTP/1.1\" 404 123\n"
+        );
+    }
+
+    #[test]
+    fn combined() {
+        let text = line(LogFormat::Combined, &record());
+        assert!(
+            text.ends_with(" 404 123 \"http://x/\\xc3\\xa9\" \"a\\x5cb\\x1b[31m\"\n"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn json() {
+        assert_eq!(
+            line(LogFormat::Json, &record()),
+            "{\"time\":\"1970-01-01T00:00:00Z\",\"remote\":\"2001:db8::1\",\"method\":\"GET\",\
+             \"target\":\"/a?b=\\\"c\\\"\\u000a\u{fffd}\",\"version\":\"HTTP/1.1\",\
+             \"referer\":\"http://x/é\",\"user_agent\":\"a\\\\b\\u001b[31m\",\
+             \"status\":404,\"bytes\":123,\"duration_us\":456}\n"
+        );
+    }
+
+    #[test]
+    fn requests_that_could_not_be_read() {
+        let unread = LogRecord::unread(&DATE);
+        let text = line(LogFormat::Combined, &unread);
+        assert_eq!(
+            text,
+            "- - - [01/Jan/1970:00:00:00 +0000] \"-\" 400 0 \"-\" \"-\"\n"
+        );
+        let text = line(
+            LogFormat::Common,
+            &LogRecord {
+                target: b"\x16\x03",
+                ..unread
+            },
+        );
+        assert!(text.contains("] \"\\x16\\x03\" 400 0"), "{text}");
+        let text = line(LogFormat::Json, &unread);
+        assert!(
+            text.contains("\"method\":\"\"") && !text.contains("referer"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn times_of_all_months() {
+        for (seconds, clf, rfc3339) in [
+            (
+                784_111_777,
+                "06/Nov/1994:08:49:37 +0000",
+                "1994-11-06T08:49:37Z",
+            ),
+            (
+                951_782_400,
+                "29/Feb/2000:00:00:00 +0000",
+                "2000-02-29T00:00:00Z",
+            ),
+            (
+                1_767_225_599,
+                "31/Dec/2025:23:59:59 +0000",
+                "2025-12-31T23:59:59Z",
+            ),
+        ] {
+            let date = HttpDate::from_unix(seconds).unwrap();
+            let (mut first, mut second) = (Vec::new(), Vec::new());
+            push_clf_time(&mut first, &date);
+            push_rfc3339(&mut second, &date);
+            assert_eq!(first, clf.as_bytes());
+            assert_eq!(second, rfc3339.as_bytes());
+        }
+    }
+}

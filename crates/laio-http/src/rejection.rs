@@ -1,0 +1,175 @@
+//! Why a request is refused, and with which status.
+
+use crate::Status;
+use std::fmt;
+
+/// A request that is not served. After any of them the connection is to be closed, because where
+/// the next request would begin is not certain (the refused *paths* are the exception: see
+/// [`Rejection::closes`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Rejection {
+    /// The request line is not `method SP target SP version CRLF`.
+    RequestLine,
+    /// The method name is longer than any known one.
+    MethodTooLong,
+    /// `CONNECT`: this is not a proxy.
+    Connect,
+    /// The target is in none of the forms of RFC 9112, section 3.2, or not in one for this method.
+    Target,
+    /// The target is longer than [`crate::Limits::target_bytes`].
+    TargetTooLong,
+    /// The major version is not 1.
+    Version,
+    /// The head is longer than [`crate::Limits::head_bytes`].
+    HeadTooLarge,
+    /// More fields than [`crate::Limits::headers`].
+    TooManyHeaders,
+    /// A field line is malformed: bad name, space before the colon, folded line, control character.
+    Header,
+    /// A line ends in LF alone.
+    BareLineFeed,
+    /// HTTP/1.1 without `Host`.
+    HostMissing,
+    /// More than one `Host`.
+    HostRepeated,
+    /// `Host`, or the authority of the target, is not a host and an optional port.
+    Host,
+    /// `Content-Length` is not a number.
+    ContentLength,
+    /// More than one `Content-Length`.
+    ContentLengthRepeated,
+    /// Both `Content-Length` and `Transfer-Encoding`.
+    LengthAndEncoding,
+    /// `Transfer-Encoding` in an HTTP/1.0 request.
+    EncodingInHttp10,
+    /// `Transfer-Encoding` without a coding, or `chunked` twice.
+    TransferEncoding,
+    /// A transfer coding other than `chunked`.
+    TransferEncodingUnknown,
+    /// The framing of a chunked body is broken.
+    Chunk,
+    /// The body is longer than the server is ready to read.
+    BodyTooLarge,
+    /// `%` without two hexadecimal digits.
+    PathEscape,
+    /// `%00` in the path.
+    PathNul,
+    /// `%2F` in the path: a name cannot contain a slash, so nothing is there.
+    PathEncodedSlash,
+    /// More `..` than components before it.
+    PathAboveRoot,
+}
+
+impl Rejection {
+    /// The status to answer with.
+    #[must_use]
+    pub const fn status(self) -> Status {
+        self.row().0
+    }
+
+    /// One sentence for the error page and the log.
+    #[must_use]
+    pub const fn detail(self) -> &'static str {
+        self.row().1
+    }
+
+    /// Whether the connection has to be closed because the framing is lost. A refused path is the
+    /// only rejection after which the next request on the connection can be read.
+    #[must_use]
+    pub const fn closes(self) -> bool {
+        !matches!(
+            self,
+            Rejection::PathEscape
+                | Rejection::PathNul
+                | Rejection::PathEncodedSlash
+                | Rejection::PathAboveRoot
+        )
+    }
+
+    const fn row(self) -> (Status, &'static str) {
+        use Rejection as R;
+        match self {
+            R::RequestLine => (Status::BAD_REQUEST, "The request line is malformed."),
+            R::MethodTooLong => (Status::NOT_IMPLEMENTED, "The method is not known."),
+            R::Connect => (Status::NOT_IMPLEMENTED, "This server is not a proxy."),
+            R::Target => (Status::BAD_REQUEST, "The request target is malformed."),
+            R::TargetTooLong => (Status::URI_TOO_LONG, "The request target is too long."),
+            R::Version => (
+                Status::HTTP_VERSION_NOT_SUPPORTED,
+                "This server speaks HTTP/1.1 and HTTP/1.0.",
+            ),
+            R::HeadTooLarge => (
+                Status::REQUEST_HEADER_FIELDS_TOO_LARGE,
+                "The request head is too large.",
+            ),
+            R::TooManyHeaders => (
+                Status::REQUEST_HEADER_FIELDS_TOO_LARGE,
+                "The request has too many header fields.",
+            ),
+            R::Header => (Status::BAD_REQUEST, "A header field is malformed."),
+            R::BareLineFeed => (
+                Status::BAD_REQUEST,
+                "A line ends without a carriage return.",
+            ),
+            R::HostMissing => (Status::BAD_REQUEST, "The Host field is missing."),
+            R::HostRepeated => (Status::BAD_REQUEST, "There is more than one Host field."),
+            R::Host => (Status::BAD_REQUEST, "The host name is malformed."),
+            R::ContentLength => (Status::BAD_REQUEST, "The Content-Length is not a number."),
+            R::ContentLengthRepeated => (
+                Status::BAD_REQUEST,
+                "There is more than one Content-Length.",
+            ),
+            R::LengthAndEncoding => (
+                Status::BAD_REQUEST,
+                "There are both Content-Length and Transfer-Encoding.",
+            ),
+            R::EncodingInHttp10 => (
+                Status::BAD_REQUEST,
+                "There is a Transfer-Encoding in an HTTP/1.0 request.",
+            ),
+            R::TransferEncoding => (Status::BAD_REQUEST, "The Transfer-Encoding is malformed."),
+            R::TransferEncodingUnknown => (
+                Status::NOT_IMPLEMENTED,
+                "The only known transfer coding is chunked.",
+            ),
+            R::Chunk => (Status::BAD_REQUEST, "The chunked body is malformed."),
+            R::BodyTooLarge => (Status::CONTENT_TOO_LARGE, "The request body is too large."),
+            R::PathEscape => (
+                Status::BAD_REQUEST,
+                "The path has a malformed percent escape.",
+            ),
+            R::PathNul => (Status::BAD_REQUEST, "The path contains a NUL."),
+            R::PathEncodedSlash => (Status::NOT_FOUND, "No file name can contain a slash."),
+            R::PathAboveRoot => (Status::BAD_REQUEST, "The path leads out of the site."),
+        }
+    }
+}
+
+impl fmt::Display for Rejection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.status(), self.detail())
+    }
+}
+
+impl std::error::Error for Rejection {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rejection_says_status_and_reason() {
+        assert_eq!(
+            Rejection::Chunk.to_string(),
+            "400 Bad Request: The chunked body is malformed."
+        );
+        assert!(Rejection::Chunk.status().is_error());
+    }
+
+    #[test]
+    fn only_a_bad_path_keeps_the_connection() {
+        assert!(!Rejection::PathNul.closes());
+        assert!(Rejection::Header.closes() && Rejection::Target.closes());
+    }
+}

@@ -1,0 +1,447 @@
+//! A request head, parsed from the bytes received so far (RFC 9112, sections 2, 3 and 5).
+
+use crate::framing::{ConnectionFields, FramingFields};
+use crate::{Framing, Headers, Limits, Method, Rejection, target};
+use std::fmt;
+
+/// Parses one request head at the start of `buffer`.
+///
+/// [`Parsed::Partial`] means: read more and call again with all bytes so far. The outcome never
+/// depends on how the bytes were split, and a rejection comes as early as the bytes show it.
+/// Nothing is allocated; the request borrows from `buffer`. Every call begins anew, and the limit on
+/// the head bounds what that costs when the bytes come one by one.
+///
+/// The parser takes what RFC 9112 lets a server take, minus everything two recipients could
+/// understand differently: lines end in CRLF and nothing else (section 2.2 would allow a bare LF),
+/// there is one space between the parts of the request line, no folded lines, no space before a
+/// colon, no control characters. Empty lines before the request line are skipped (section 2.2).
+///
+/// # Errors
+///
+/// The [`Rejection`] says why and with which status; the connection is to be closed after it.
+pub fn parse<'b>(buffer: &'b [u8], limits: &Limits) -> Result<Parsed<'b>, Rejection> {
+    // Bytes beyond the limit are not looked at, or the outcome would depend on the split.
+    let head_bytes = limits.head_bytes_in_force();
+    let head = &buffer[..buffer.len().min(head_bytes)];
+    match parse_within(head, limits)? {
+        Parsed::Partial if head.len() == head_bytes => Err(Rejection::HeadTooLarge),
+        parsed => Ok(parsed),
+    }
+}
+
+/// What the bytes so far amount to.
+#[derive(Clone, Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a box would be an allocation per request"
+)]
+pub enum Parsed<'b> {
+    /// The head is not complete yet, and fine so far.
+    Partial,
+    /// The head is complete.
+    Complete {
+        /// The request.
+        request: Request<'b>,
+        /// Bytes of the buffer the head takes; the body, or the next request, begins there.
+        head_len: usize,
+    },
+}
+
+/// A request head. What the framing rules decide is already decided.
+#[derive(Clone, Debug)]
+pub struct Request<'b> {
+    /// The method.
+    pub method: Method<'b>,
+    /// The target as it was sent, for the log.
+    pub target: &'b str,
+    /// The path of the target, still percent-encoded: it begins with a slash, or is `*`.
+    /// [`crate::path::normalize`] makes a safe relative path of it.
+    pub path: &'b str,
+    /// The query, without the question mark.
+    pub query: Option<&'b str>,
+    /// The host the request is for, with its port if one was given: the authority of the target, or
+    /// the `Host` field. `None` in HTTP/1.0 without `Host`.
+    pub host: Option<&'b str>,
+    /// The version.
+    pub version: Version,
+    /// Whether the client wants the connection to stay open (RFC 9112, section 9.3).
+    pub keep_alive: bool,
+    /// Whether the client waits for `100 Continue` before it sends the body (RFC 9110,
+    /// section 10.1.1). [`crate::response::CONTINUE`] is the answer.
+    pub expects_continue: bool,
+    /// How the body is delimited; [`crate::BodySkip`] reads past it.
+    pub framing: Framing,
+    /// All fields.
+    pub headers: Headers<'b>,
+}
+
+/// The version of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Version {
+    /// HTTP/1.0
+    Http10,
+    /// HTTP/1.1, or a higher minor version, which is to be treated as 1.1 (RFC 9110, section 2.5).
+    Http11,
+}
+
+impl Version {
+    /// As in the request line.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Version::Http10 => "HTTP/1.0",
+            Version::Http11 => "HTTP/1.1",
+        }
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+fn parse_within<'b>(head: &'b [u8], limits: &Limits) -> Result<Parsed<'b>, Rejection> {
+    let Some(line) = request_line(head, limits)? else {
+        return Ok(Parsed::Partial);
+    };
+    let mut fields = [httparse::EMPTY_HEADER; Limits::HEADERS_MAX];
+    let fields = &mut fields[..limits.headers_in_force()];
+    let block = &head[line.len..];
+    match httparse::parse_headers(block, fields) {
+        Ok(httparse::Status::Partial) => Ok(Parsed::Partial),
+        Ok(httparse::Status::Complete((len, fields))) => {
+            let head_len = line.len + len;
+            refuse_bare_line_feed(&head[..head_len])?;
+            let request = judge(line, Headers::of(head, fields))?;
+            Ok(Parsed::Complete { request, head_len })
+        }
+        Err(httparse::Error::TooManyHeaders) => Err(Rejection::TooManyHeaders),
+        Err(_) => Err(Rejection::Header),
+    }
+}
+
+/// A request line, not yet interpreted.
+struct RequestLine<'b> {
+    method: Method<'b>,
+    target: &'b str,
+    version: Version,
+    /// Bytes up to the first field, with the empty lines before the request line.
+    len: usize,
+}
+
+/// `method SP request-target SP HTTP-version CRLF` (RFC 9112, section 3), or `None` when it is not
+/// complete. Reads strictly forward, so that what is refused does not depend on what follows.
+fn request_line<'b>(head: &'b [u8], limits: &Limits) -> Result<Option<RequestLine<'b>>, Rejection> {
+    let empty = 2 * head.chunks(2).take_while(|line| *line == b"\r\n").count();
+    let rest = &head[empty..];
+    if rest == b"\r" {
+        return Ok(None);
+    }
+
+    let token = until(rest, Limits::METHOD_BYTES_MAX, |byte| !is_token_byte(byte));
+    let Some(method) = word(token, Rejection::RequestLine, Rejection::MethodTooLong)? else {
+        return Ok(None);
+    };
+    let rest = &rest[method.len() + 1..];
+
+    let visible = until(rest, limits.target_bytes, |byte| {
+        byte <= b' ' || byte == 0x7f
+    });
+    let Some(target) = word(visible, Rejection::RequestLine, Rejection::TargetTooLong)? else {
+        return Ok(None);
+    };
+    let rest = &rest[target.len() + 1..];
+
+    let Some(version) = version(rest)? else {
+        return Ok(None);
+    };
+    let method = Method::from_name(str::from_utf8(method).map_err(|_| Rejection::RequestLine)?);
+    let target = str::from_utf8(target).map_err(|_| Rejection::Target)?;
+    let len = head.len() - rest.len() + VERSION_LINE_LEN;
+    Ok(Some(RequestLine {
+        method,
+        target,
+        version,
+        len,
+    }))
+}
+
+/// Where a word of the request line ends.
+enum Until<'b> {
+    /// At this byte.
+    Stop(&'b [u8], u8),
+    /// Not in the bytes so far.
+    Unknown,
+    /// Not within the limit.
+    TooLong,
+}
+
+/// The bytes before the first one that stops, of which there may be `max`.
+fn until(bytes: &[u8], max: usize, stops: impl Fn(u8) -> bool) -> Until<'_> {
+    let window = &bytes[..bytes.len().min(max.saturating_add(1))];
+    match window.iter().position(|&byte| stops(byte)) {
+        Some(end) => Until::Stop(&bytes[..end], bytes[end]),
+        None if window.len() > max => Until::TooLong,
+        None => Until::Unknown,
+    }
+}
+
+/// A word is not empty and ends in a space.
+fn word(
+    found: Until<'_>,
+    malformed: Rejection,
+    too_long: Rejection,
+) -> Result<Option<&[u8]>, Rejection> {
+    match found {
+        Until::Stop(word, b' ') if !word.is_empty() => Ok(Some(word)),
+        Until::Stop(..) => Err(malformed),
+        Until::Unknown => Ok(None),
+        Until::TooLong => Err(too_long),
+    }
+}
+
+const VERSION_LINE_LEN: usize = b"HTTP/1.1\r\n".len();
+
+/// The version and the end of its line. The name is case-sensitive (RFC 9112, section 2.3).
+fn version(bytes: &[u8]) -> Result<Option<Version>, Rejection> {
+    let line = &bytes[..bytes.len().min(VERSION_LINE_LEN)];
+    for (&byte, &expected) in line.iter().zip(b"HTTP/0.0\r\n") {
+        match expected {
+            b'0' if byte.is_ascii_digit() => {}
+            _ if byte == expected => {}
+            b'\r' if byte == b'\n' => return Err(Rejection::BareLineFeed),
+            _ => return Err(Rejection::RequestLine),
+        }
+    }
+    match *line {
+        [_, _, _, _, _, b'1', _, b'0', _, _] => Ok(Some(Version::Http10)),
+        [_, _, _, _, _, b'1', _, _, _, _] => Ok(Some(Version::Http11)),
+        [_, _, _, _, _, _, _, _, _, _] => Err(Rejection::Version),
+        _ => Ok(None),
+    }
+}
+
+/// Interprets the line and the fields that decide how the message is read.
+fn judge<'b>(line: RequestLine<'b>, headers: Headers<'b>) -> Result<Request<'b>, Rejection> {
+    let RequestLine {
+        method,
+        target,
+        version,
+        ..
+    } = line;
+    let target::Target {
+        authority,
+        path,
+        query,
+    } = target::split(method, target)?;
+
+    let mut host = None;
+    let mut framing = FramingFields::default();
+    let mut connection = ConnectionFields::default();
+    let mut expects_continue = false;
+    for (name, value) in headers.iter() {
+        // The length decides in one comparison for most fields.
+        match name.len() {
+            4 if name.eq_ignore_ascii_case(b"host") => {
+                let value = str::from_utf8(value).map_err(|_| Rejection::Host)?;
+                if host.replace(value).is_some() {
+                    return Err(Rejection::HostRepeated);
+                }
+                if !target::is_host(value) {
+                    return Err(Rejection::Host);
+                }
+            }
+            6 if name.eq_ignore_ascii_case(b"expect") => {
+                expects_continue |= value.eq_ignore_ascii_case(b"100-continue");
+            }
+            10 if name.eq_ignore_ascii_case(b"connection") => connection.connection(value),
+            14 if name.eq_ignore_ascii_case(b"content-length") => framing.content_length(value)?,
+            17 if name.eq_ignore_ascii_case(b"transfer-encoding") => {
+                framing.transfer_encoding(value)?;
+            }
+            _ => {}
+        }
+    }
+    if host.is_none() && version == Version::Http11 {
+        return Err(Rejection::HostMissing); // RFC 9112, section 3.2
+    }
+    let framing = framing.judge(version)?;
+    Ok(Request {
+        method,
+        target: line.target,
+        path,
+        query,
+        host: authority.or(host),
+        version,
+        keep_alive: connection.keep_alive(version),
+        expects_continue: expects_continue && version == Version::Http11 && !framing.is_none(),
+        framing,
+        headers,
+    })
+}
+
+/// One pass without a branch per byte; the field parser would take a bare LF for a line end.
+fn refuse_bare_line_feed(head: &[u8]) -> Result<(), Rejection> {
+    let pairs = head.iter().zip(&head[1..]);
+    let bare = pairs
+        .filter(|&(&before, &byte)| byte == b'\n' && before != b'\r')
+        .count();
+    if bare == 0 {
+        Ok(())
+    } else {
+        Err(Rejection::BareLineFeed)
+    }
+}
+
+/// `tchar` (RFC 9110, section 5.6.2).
+fn is_token_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn complete(head: &[u8]) -> (Request<'_>, usize) {
+        match parse(head, &Limits::DEFAULT) {
+            Ok(Parsed::Complete { request, head_len }) => (request, head_len),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn is_partial(head: &[u8]) -> bool {
+        matches!(parse(head, &Limits::DEFAULT), Ok(Parsed::Partial))
+    }
+
+    fn rejection(head: &[u8]) -> Rejection {
+        parse(head, &Limits::DEFAULT).expect_err("is to be refused")
+    }
+
+    #[test]
+    fn a_common_request() {
+        let head = b"GET /a/b?q=1 HTTP/1.1\r\nHost: example.org:80\r\nAccept: */*\r\n\r\nrest";
+        let (request, head_len) = complete(head);
+        assert_eq!(&head[head_len..], b"rest");
+        assert_eq!(request.method, Method::Get);
+        assert_eq!(request.target, "/a/b?q=1");
+        assert_eq!(request.path, "/a/b");
+        assert_eq!(request.query, Some("q=1"));
+        assert_eq!(request.host, Some("example.org:80"));
+        assert_eq!(request.version, Version::Http11);
+        assert!(request.keep_alive && !request.expects_continue);
+        assert_eq!(request.framing, Framing::None);
+        assert_eq!(request.headers.get("accept"), Some(&b"*/*"[..]));
+    }
+
+    #[test]
+    fn http_1_0_needs_no_host_and_closes() {
+        let (request, _) = complete(b"GET / HTTP/1.0\r\n\r\n");
+        assert_eq!(request.version.to_string(), "HTTP/1.0");
+        assert_eq!(request.host, None);
+        assert!(!request.keep_alive);
+    }
+
+    #[test]
+    fn the_authority_of_the_target_wins_over_host() {
+        let (request, _) = complete(b"GET http://a/x HTTP/1.1\r\nHost: b\r\n\r\n");
+        assert_eq!((request.host, request.path), (Some("a"), "/x"));
+    }
+
+    #[test]
+    fn empty_lines_before_the_request_are_skipped() {
+        let (request, head_len) = complete(b"\r\n\r\nGET / HTTP/1.0\r\nA: b\r\n\r\n");
+        assert_eq!((request.path, head_len), ("/", 28));
+        assert_eq!(request.headers.get("a"), Some(&b"b"[..]));
+        assert!(is_partial(b"") && is_partial(b"\r") && is_partial(b"\r\n\r"));
+        assert_eq!(rejection(b"\n"), Rejection::RequestLine);
+        assert_eq!(rejection(b"\rGET"), Rejection::RequestLine);
+    }
+
+    #[test]
+    fn body_framing_and_expectation() {
+        let (request, _) = complete(
+            b"PUT / HTTP/1.1\r\nHost:\r\nContent-Length: 3\r\nExpect: 100-Continue\r\n\r\n",
+        );
+        assert_eq!(
+            (request.framing, request.expects_continue),
+            (Framing::Length(3), true)
+        );
+        let (request, _) =
+            complete(b"GET / HTTP/1.1\r\nHost:\r\nTransfer-Encoding: chunked\r\n\r\n");
+        assert_eq!(
+            (request.framing, request.expects_continue),
+            (Framing::Chunked, false)
+        );
+        // Nothing to continue with, and a version that does not know it (RFC 9110, 10.1.1).
+        let (request, _) = complete(b"GET / HTTP/1.1\r\nHost:\r\nExpect: 100-continue\r\n\r\n");
+        assert!(!request.expects_continue);
+        let (request, _) =
+            complete(b"PUT / HTTP/1.0\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\n");
+        assert!(!request.expects_continue);
+    }
+
+    #[test]
+    fn versions() {
+        assert_eq!(
+            complete(b"GET / HTTP/1.7\r\nHost:\r\n\r\n").0.version,
+            Version::Http11
+        );
+        assert_eq!(rejection(b"PRI * HTTP/2.0\r\n"), Rejection::Version);
+        assert_eq!(rejection(b"GET / HTTP/0.9\r\n"), Rejection::Version);
+        assert_eq!(rejection(b"GET / http/1.1\r\n"), Rejection::RequestLine);
+        assert_eq!(rejection(b"GET / HTTP/1.10"), Rejection::RequestLine);
+        assert_eq!(rejection(b"GET /\r\n"), Rejection::RequestLine);
+        assert_eq!(rejection(b"GET / HTTP/1.1\n"), Rejection::BareLineFeed);
+    }
+
+    #[test]
+    fn what_cannot_become_a_request_is_refused_at_once() {
+        assert_eq!(rejection(b"\x16\x03\x01"), Rejection::RequestLine); // a TLS hello
+        assert_eq!(rejection(b" GET"), Rejection::RequestLine);
+        assert_eq!(rejection(b"GET  "), Rejection::RequestLine);
+        assert_eq!(rejection(b"GET /a\0"), Rejection::RequestLine);
+        assert_eq!(rejection(b"GET / HTTX"), Rejection::RequestLine);
+        assert_eq!(rejection(b"GET /\xff HTTP/1.1\r\n"), Rejection::Target);
+    }
+
+    #[test]
+    fn limits_hold_exactly() {
+        let limits = Limits {
+            head_bytes: 64,
+            target_bytes: 8,
+            headers: 2,
+        };
+        let parse = |head: &[u8]| match parse(head, &limits) {
+            Ok(Parsed::Complete { head_len, .. }) => Ok(Some(head_len)),
+            Ok(Parsed::Partial) => Ok(None),
+            Err(rejection) => Err(rejection),
+        };
+        assert_eq!(parse(b"GET /1234567 HTTP/1.0\r\n\r\n"), Ok(Some(25)));
+        assert_eq!(parse(b"GET /1234567"), Ok(None));
+        assert_eq!(parse(b"GET /12345678"), Err(Rejection::TargetTooLong));
+
+        let fields = |n: usize| [b"GET / HTTP/1.0\r\n", &b"A:\r\n".repeat(n)[..], b"\r\n"].concat();
+        assert_eq!(parse(&fields(2)), Ok(Some(26)));
+        assert_eq!(parse(&fields(3)), Err(Rejection::TooManyHeaders));
+
+        let padded = |n: usize| format!("GET / HTTP/1.0\r\nA: {}\r\n\r\n", "x".repeat(n));
+        assert_eq!(parse(padded(41).as_bytes()), Ok(Some(64)));
+        assert_eq!(parse(padded(42).as_bytes()), Err(Rejection::HeadTooLarge));
+        assert_eq!(parse(&b"\r\n".repeat(32)), Err(Rejection::HeadTooLarge));
+
+        let method = "M".repeat(Limits::METHOD_BYTES_MAX);
+        assert!(is_partial(method.as_bytes()));
+        assert_eq!(
+            rejection(format!("{method}M").as_bytes()),
+            Rejection::MethodTooLong
+        );
+    }
+
+    #[test]
+    fn a_hundred_fields_and_no_more_by_default() {
+        let head = |n: usize| format!("GET / HTTP/1.0\r\n{}\r\n", "Ab: cd\r\n".repeat(n));
+        assert_eq!(complete(head(100).as_bytes()).0.headers.len(), 100);
+        assert_eq!(rejection(head(101).as_bytes()), Rejection::TooManyHeaders);
+    }
+}

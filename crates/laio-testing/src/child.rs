@@ -1,0 +1,237 @@
+//! One test in a process of its own: the test program starts itself again.
+//!
+//! For what must not touch the other tests of a program: a seccomp filter (see
+//! [`forbid`](crate::forbid)), counting descriptors, forking, exiting with operations in flight.
+//!
+//! ```no_run
+//! use laio_testing::{child, process::fd_count, test_name};
+//! use std::time::Duration;
+//!
+//! #[test]
+//! fn leaks_no_descriptor() {
+//!     child::check(Duration::from_secs(60), test_name!(), "", || {
+//!         let before = fd_count();
+//!         // ... nothing else runs in this process ...
+//!         assert_eq!(fd_count(), before);
+//!     });
+//! }
+//! ```
+
+use std::fs::File;
+use std::io::{Read, Seek};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+/// Marks a child process; its value says for which body.
+const CHILD: &str = "LAIO_TEST_CHILD";
+/// What a child prints when its body came to an end: proof that it has run at all.
+const PROOF: &str = "laio-testing: the body came to its end:";
+
+/// How a child ended.
+#[derive(Debug)]
+pub struct Ended {
+    /// Its status; `None` when it was killed for taking too long.
+    pub status: Option<ExitStatus>,
+    /// What it printed, on both outputs.
+    pub output: String,
+    /// Whether its body came to its end.
+    pub finished: bool,
+}
+
+/// Runs `body` in a child process, on a test thread there, and says how the child ended.
+///
+/// `test` is the full name of the running test: write [`test_name!()`](crate::test_name). The test
+/// program is started again for this one test; there, the test comes to this line again, runs the
+/// body and exits with status 0. So code before this line runs in both processes and code after it
+/// only in the first. A test may call this several times with different marks: in a child, the calls
+/// with another mark return `None` at once.
+///
+/// # Panics
+///
+/// When the child cannot be started.
+pub fn run(limit: Duration, test: &str, mark: &str, body: impl FnOnce()) -> Option<Ended> {
+    let wanted = format!("{test} {mark}");
+    match std::env::var(CHILD) {
+        Ok(ours) if ours == wanted => {
+            body();
+            println!("{PROOF} {wanted}");
+            std::process::exit(0);
+        }
+        // The child of another mark, on its way there.
+        Ok(ours) if ours.split(' ').next() == Some(test) => None,
+        _ => Some(start(limit, test, &wanted)),
+    }
+}
+
+/// As [`run`], and the body must come to its end.
+///
+/// # Panics
+///
+/// Besides, when the body panicked, did not run, or took longer than `limit`. The message holds what
+/// the child printed.
+pub fn check(limit: Duration, test: &str, mark: &str, body: impl FnOnce()) {
+    let Some(ended) = run(limit, test, mark, body) else {
+        return;
+    };
+    let verdict = match ended.status {
+        Some(status) if status.success() && ended.finished => return,
+        Some(status) if status.success() => "did not run the body: is the name right?".to_owned(),
+        Some(status) => format!("failed: {status}"),
+        None => format!("was killed after {limit:?}"),
+    };
+    panic!(
+        "the child {test} {mark} {verdict}\n--- its output ---\n{}--- end ---",
+        ended.output
+    );
+}
+
+/// Whether this process is a child of [`run`].
+pub fn is_child() -> bool {
+    std::env::var_os(CHILD).is_some()
+}
+
+/// Waits for a child process and kills it after `limit`; `None` when it was killed.
+///
+/// # Panics
+///
+/// When it is not a child of this process any more.
+pub fn wait_within(limit: Duration, mut child: Child) -> Option<ExitStatus> {
+    let end = Instant::now() + limit;
+    loop {
+        if let Some(status) = child.try_wait().expect("our own child") {
+            return Some(status);
+        }
+        if Instant::now() >= end {
+            child.kill().expect("our own child");
+            child.wait().expect("our own child");
+            return None;
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+fn start(limit: Duration, test: &str, wanted: &str) -> Ended {
+    let program = std::env::current_exe().expect("the path of the test program");
+    let output = tempfile::tempfile().expect("a file for the output of the child");
+    let share = || Stdio::from(output.try_clone().expect("a descriptor for the child"));
+    let child = Command::new(program)
+        .args([
+            test,
+            "--exact",
+            "--nocapture",
+            "--include-ignored",
+            "--test-threads=1",
+        ])
+        .env(CHILD, wanted)
+        .stdin(Stdio::null())
+        .stdout(share())
+        .stderr(share())
+        .spawn()
+        .expect("the test program as a child");
+    let status = wait_within(limit, child);
+    let output = contents(output);
+    let finished = output.contains(&format!("{PROOF} {wanted}"));
+    Ended {
+        status,
+        output,
+        finished,
+    }
+}
+
+fn contents(mut file: File) -> String {
+    let mut bytes = Vec::new();
+    file.rewind()
+        .and_then(|()| file.read_to_end(&mut bytes))
+        .expect("the output of the child");
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// The name of the running test as the test harness knows it, such as `module::tests::name`.
+///
+/// It is taken from the place in the source, so it is right on every thread.
+#[macro_export]
+macro_rules! test_name {
+    () => {{
+        fn here() {}
+        $crate::child::test_name_of(::std::any::type_name_of_val(&here))
+    }};
+}
+
+/// What [`test_name!`](crate::test_name) does with the path of a function inside the test.
+#[doc(hidden)]
+pub fn test_name_of(path: &'static str) -> &'static str {
+    let mut name = path.strip_suffix("::here").unwrap_or(path);
+    while let Some(outer) = name.strip_suffix("::{{closure}}") {
+        name = outer;
+    }
+    name.split_once("::").map_or(name, |(_crate, name)| name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    const LIMIT: Duration = Duration::from_secs(30);
+
+    #[test]
+    fn the_name_is_that_of_the_test() {
+        let expected = "child::tests::the_name_is_that_of_the_test";
+        assert_eq!(test_name!(), expected);
+        let in_closure = || test_name!();
+        assert_eq!(in_closure(), expected);
+    }
+
+    #[test]
+    fn each_mark_runs_in_a_process_of_its_own() {
+        let here = std::process::id();
+        for mark in ["one", "two"] {
+            let Some(ended) = run(LIMIT, test_name!(), mark, || {
+                println!("{mark} runs in {}", std::process::id());
+            }) else {
+                continue;
+            };
+            assert!(ended.status.is_some_and(|status| status.success()) && ended.finished);
+            assert!(
+                ended.output.contains(&format!("{mark} runs in ")),
+                "{}",
+                ended.output
+            );
+            assert!(!ended.output.contains(&format!("runs in {here}\n")));
+        }
+    }
+
+    /// What a function panics with. In a child the panic is left alone.
+    fn message_of(body: impl FnOnce()) -> String {
+        if is_child() {
+            body();
+            return String::new();
+        }
+        let panic = catch_unwind(AssertUnwindSafe(body)).expect_err("a panic");
+        *panic.downcast::<String>().expect("a message")
+    }
+
+    #[test]
+    fn a_failing_child_fails_the_test_and_shows_its_output() {
+        let name = test_name!();
+        let message = message_of(|| check(LIMIT, name, "", || panic!("a reason")));
+        assert!(message.contains("failed: exit status: 101"), "{message}");
+        assert!(message.contains("a reason"), "{message}");
+    }
+
+    #[test]
+    fn a_name_that_is_no_test_fails() {
+        let message = message_of(|| check(LIMIT, "no::such", "", || ()));
+        assert!(message.contains("is the name right?"), "{message}");
+    }
+
+    #[test]
+    fn a_hanging_child_is_killed() {
+        let (name, limit) = (test_name!(), Duration::from_millis(300));
+        let hang = || loop {
+            std::thread::park();
+        };
+        let message = message_of(|| check(limit, name, "", hang));
+        assert!(message.contains("was killed after 300ms"), "{message}");
+    }
+}

@@ -1,0 +1,504 @@
+//! A file system that delays, fails, hangs and shortens on command.
+//!
+//! Whether a call on an ordinary file blocks is luck: the page cache decides. On a [`FaultFs`] the
+//! test decides. It is a FUSE file system with its files in memory, served by threads of the test
+//! itself; each request may be made to wait and to end in a chosen way, and is counted.
+//!
+//! ```
+//! use laio_testing::{FaultFs, or_skip};
+//! use laio_testing::fault_fs::{Fault, Kind, Released};
+//! use std::time::Duration;
+//!
+//! let Some(fs) = or_skip(FaultFs::mount()) else { return };
+//! fs.add_file("slow", b"contents");
+//! fs.set_at("slow", Kind::Read, Fault::Hang);
+//!
+//! let path = fs.path().join("slow");
+//! let reader = std::thread::spawn(move || std::fs::read(path));
+//! assert!(fs.wait_hung(1, Duration::from_secs(10)), "the read has reached the file system");
+//! fs.release(Released::Served);
+//! assert_eq!(reader.join().unwrap().unwrap(), b"contents");
+//! assert!(fs.requests_at("slow", Kind::Read) >= 1);
+//! ```
+//!
+//! # What the kernel does in between
+//!
+//! - By default nothing is cached: every path walk asks [`Kind::Lookup`] for each component, every
+//!   `stat` asks [`Kind::Getattr`], every read and write comes here, in pieces of at most 128 KiB.
+//!   [`Options::cached`] lets the kernel cache names, attributes and data.
+//! - The kernel itself holds a lock of the directory during create, unlink, rename and the like, and a
+//!   lock of the file during a write that extends it: while such a request hangs, others like it in
+//!   the same directory or file wait in the kernel and do not come here. Lookups, reads and
+//!   overwriting writes do not wait for each other.
+//! - `close` sends [`Kind::Flush`] and waits for it; [`Kind::Release`] comes later and nobody waits.
+//! - When looking up a name that it knew before fails, the kernel looks it up once more.
+//! - An answer of `ENOSYS` to some kinds (open, flush, fsync, access, create, fallocate) tells the
+//!   kernel never to ask again on this mount.
+//!
+//! # Interrupts and the end
+//!
+//! A signal to a thread that waits here ends its request with `EINTR`. With
+//! [`Options::interruptible`]`(false)` the file system ignores signals, like a server that is gone: then
+//! a request that hangs cannot be ended by anything, SIGKILL included, except by this file system.
+//!
+//! Dropping a [`FaultFs`] ends everything that waits with `ECONNABORTED`, unmounts even when files are
+//! open, and never blocks. When the test process dies in any other way, a small watching process
+//! unmounts in its place; without it, a killed test with a request that hangs would stay for ever.
+
+mod relay;
+mod rules;
+mod server;
+mod tree;
+mod watchdog;
+
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use fuser::{BackgroundSession, Config, FileType, MountOption, Session, SessionACL};
+use tempfile::TempDir;
+
+use crate::Skip;
+use relay::Relay;
+use rules::Rules;
+use server::{Handshake, Server};
+use tree::{NewNode, ROOT, Tree};
+use watchdog::Watchdog;
+
+/// How long dropping waits for threads that have nothing left to do.
+const DROP_LIMIT: Duration = Duration::from_secs(5);
+
+/// The kinds of request that the kernel sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Kind {
+    /// Finding a name in a directory.
+    Lookup,
+    /// Attributes: `stat`.
+    Getattr,
+    /// Changing attributes: `chmod`, `chown`, `truncate`, `utimens`, and `O_TRUNC`.
+    Setattr,
+    /// The target of a symbolic link.
+    Readlink,
+    /// Making a special file.
+    Mknod,
+    /// Making a directory.
+    Mkdir,
+    /// Removing a file.
+    Unlink,
+    /// Removing a directory.
+    Rmdir,
+    /// Making a symbolic link.
+    Symlink,
+    /// Renaming; the name for rules and counts is the old one.
+    Rename,
+    /// Making a hard link; the name is the new one.
+    Link,
+    /// Opening a file that exists.
+    Open,
+    /// Making and opening a file: `O_CREAT` when there is none.
+    Create,
+    /// Reading data.
+    Read,
+    /// Writing data.
+    Write,
+    /// Each `close`.
+    Flush,
+    /// The last `close`, in the background.
+    Release,
+    /// `fsync` and `fdatasync`.
+    Fsync,
+    /// `fallocate`.
+    Fallocate,
+    /// Opening a directory.
+    Opendir,
+    /// Listing a directory.
+    Readdir,
+    /// The last `close` of a directory, in the background.
+    Releasedir,
+    /// `fsync` of a directory.
+    Fsyncdir,
+    /// `access`.
+    Access,
+    /// `statfs`.
+    Statfs,
+}
+
+impl Kind {
+    /// All kinds.
+    pub const ALL: [Kind; 25] = [
+        Kind::Lookup,
+        Kind::Getattr,
+        Kind::Setattr,
+        Kind::Readlink,
+        Kind::Mknod,
+        Kind::Mkdir,
+        Kind::Unlink,
+        Kind::Rmdir,
+        Kind::Symlink,
+        Kind::Rename,
+        Kind::Link,
+        Kind::Open,
+        Kind::Create,
+        Kind::Read,
+        Kind::Write,
+        Kind::Flush,
+        Kind::Release,
+        Kind::Fsync,
+        Kind::Fallocate,
+        Kind::Opendir,
+        Kind::Readdir,
+        Kind::Releasedir,
+        Kind::Fsyncdir,
+        Kind::Access,
+        Kind::Statfs,
+    ];
+}
+
+/// What goes wrong with a request.
+///
+/// `Delay` and `Hang` say when it is answered, `Fail` and `Short` say how. One of each sort may hold for
+/// the same request: hang, and then fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// It is answered after this time.
+    Delay(Duration),
+    /// It is answered when the test releases it.
+    Hang,
+    /// It fails with this errno.
+    Fail(i32),
+    /// A read or write transfers at most so many bytes although it could more; a listing has at most
+    /// so many entries. Only without [`Options::cached`]: a caching kernel takes a short read for the
+    /// end of the file.
+    Short(usize),
+}
+
+impl Fault {
+    fn is_about_time(self) -> bool {
+        matches!(self, Fault::Delay(_) | Fault::Hang)
+    }
+}
+
+/// How a request that hangs goes on when it is released.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Released {
+    /// As if it had not hung; a rule that says how it ends still holds.
+    Served,
+    /// It fails with this errno.
+    Fail(i32),
+}
+
+/// How to mount a [`FaultFs`].
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    cached: bool,
+    interruptible: bool,
+}
+
+impl Options {
+    /// Lets the kernel cache names, attributes and data for an hour, and read ahead. Off by default.
+    pub fn cached(self, cached: bool) -> Options {
+        Options { cached, ..self }
+    }
+
+    /// Whether a signal ends a request that waits. On by default.
+    pub fn interruptible(self, interruptible: bool) -> Options {
+        Options {
+            interruptible,
+            ..self
+        }
+    }
+
+    /// Mounts on a fresh directory.
+    ///
+    /// # Errors
+    ///
+    /// Where FUSE is not there or not permitted.
+    pub fn mount(self) -> Result<FaultFs, Skip> {
+        FaultFs::with(self)
+    }
+}
+
+/// What the server's threads and the test share.
+#[derive(Debug)]
+struct Shared {
+    rules: Arc<Rules>,
+    tree: Mutex<Tree>,
+}
+
+impl Shared {
+    fn tree(&self) -> MutexGuard<'_, Tree> {
+        self.tree.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A mounted file system. See the [module](self).
+#[derive(Debug)]
+pub struct FaultFs {
+    shared: Arc<Shared>,
+    /// Everything that ends with the mount, in the order of [`FaultFs::drop`]. `None` after that.
+    parts: Option<Parts>,
+    directory: TempDir,
+}
+
+#[derive(Debug)]
+struct Parts {
+    /// Has mounted and unmounts. It serves nothing: the requests go through the relay to `server`.
+    mount: Session<Handshake>,
+    server: BackgroundSession,
+    relay: Relay,
+    watchdog: Option<Watchdog>,
+}
+
+impl FaultFs {
+    /// Mounts an empty file system on a fresh directory, uncached and interruptible.
+    ///
+    /// # Errors
+    ///
+    /// Where FUSE is not there or not permitted.
+    pub fn mount() -> Result<FaultFs, Skip> {
+        FaultFs::options().mount()
+    }
+
+    /// The options, to be changed and mounted.
+    pub fn options() -> Options {
+        Options {
+            cached: false,
+            interruptible: true,
+        }
+    }
+
+    fn with(options: Options) -> Result<FaultFs, Skip> {
+        device_is_there()?;
+        let directory = tempfile::Builder::new()
+            .prefix("laio-fault-")
+            .tempdir()
+            .map_err(|e| Skip::because(format!("no directory to mount on: {e}")))?;
+        let owner = (
+            rustix::process::getuid().as_raw(),
+            rustix::process::getgid().as_raw(),
+        );
+        let rules = Arc::new(Rules::default());
+        let tree = Mutex::new(Tree::new(owner));
+        let shared = Arc::new(Shared {
+            rules: Arc::clone(&rules),
+            tree,
+        });
+
+        let mut config = Config::default();
+        config.mount_options = vec![MountOption::FSName("laio-fault".into())];
+        // As root other users may look too, such as a server that has dropped its privileges.
+        config.acl = if owner.0 == 0 {
+            SessionACL::All
+        } else {
+            SessionACL::Owner
+        };
+        let mount = Session::new(Handshake, directory.path(), &config)
+            .map_err(|e| Skip::because(format!("mounting a FUSE file system: {e}")))?;
+
+        let failed = |e| Skip::because(format!("serving a FUSE file system: {e}"));
+        let device = mount.as_fd().try_clone_to_owned().map_err(failed)?;
+        let (ours, theirs) = relay::sockets().map_err(failed)?;
+        relay::greet(&ours).map_err(failed)?;
+        let server = Server::new(Arc::clone(&shared), options.cached);
+        let server = Session::from_fd(server, theirs, SessionACL::All, config)
+            .and_then(|session| {
+                relay::take_greeting(&ours)?;
+                session.spawn()
+            })
+            .map_err(failed)?;
+        let relay = Relay::start(device, ours, rules, options.interruptible).map_err(failed)?;
+        let watchdog = Watchdog::start(directory.path());
+        Ok(FaultFs {
+            shared,
+            parts: Some(Parts {
+                mount,
+                server,
+                relay,
+                watchdog,
+            }),
+            directory,
+        })
+    }
+
+    /// Where it is mounted.
+    pub fn path(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// The path of a name below the mount.
+    pub fn join(&self, name: &str) -> PathBuf {
+        self.path().join(name)
+    }
+
+    /// Adds a file, or replaces the contents of one. Needs no request and meets no fault.
+    ///
+    /// # Panics
+    ///
+    /// When the directory of the name does not exist or the name is a directory.
+    pub fn add_file(&self, name: &str, contents: &[u8]) {
+        self.add(name, FileType::RegularFile, 0o644, contents);
+    }
+
+    /// Adds a directory. The name may have several components; all but the last must exist.
+    ///
+    /// # Panics
+    ///
+    /// When the name exists already, or its directory does not.
+    pub fn add_dir(&self, name: &str) {
+        self.add(name, FileType::Directory, 0o755, b"");
+    }
+
+    fn add(&self, name: &str, kind: FileType, mode: u32, data: &[u8]) {
+        let name = name.trim_matches('/');
+        let (directory, last) = name.rsplit_once('/').unwrap_or(("", name));
+        let mut tree = self.shared.tree();
+        let owner = (
+            rustix::process::getuid().as_raw(),
+            rustix::process::getgid().as_raw(),
+        );
+        let new = NewNode {
+            kind,
+            mode,
+            owner,
+            device: 0,
+            data: data.to_vec(),
+        };
+        let parent = tree.find(directory);
+        let done = parent.and_then(|parent| match tree.lookup(parent, last.as_ref()) {
+            Ok(inode) if kind == FileType::RegularFile => tree.replace(inode, data),
+            _ => tree.make(parent, last.as_ref(), new).map(drop),
+        });
+        if let Err(errno) = done {
+            panic!("{name}: {}", std::io::Error::from_raw_os_error(errno));
+        }
+    }
+
+    /// The contents of a file as the server has them, without a request; `None` when there is none.
+    pub fn contents(&self, name: &str) -> Option<Vec<u8>> {
+        let mut tree = self.shared.tree();
+        let inode = tree.find(name).ok()?;
+        tree.read(inode, 0, usize::MAX).ok().map(<[u8]>::to_vec)
+    }
+
+    /// From now on, all requests of this kind have this fault. It replaces an earlier one of the same
+    /// sort: see [`Fault`].
+    pub fn set(&self, kind: Kind, fault: Fault) {
+        self.shared.rules.set(None, kind, fault, false);
+    }
+
+    /// As [`set`](FaultFs::set), for requests about one name: a path below the mount, or `""` for the
+    /// root. It comes before a rule for all names.
+    pub fn set_at(&self, name: &str, kind: Kind, fault: Fault) {
+        self.shared.rules.set(Some(name), kind, fault, false);
+    }
+
+    /// The next request of this kind has this fault, before any lasting rule. Several wait in line.
+    pub fn next(&self, kind: Kind, fault: Fault) {
+        self.shared.rules.set(None, kind, fault, true);
+    }
+
+    /// As [`next`](FaultFs::next), for requests about one name.
+    pub fn next_at(&self, name: &str, kind: Kind, fault: Fault) {
+        self.shared.rules.set(Some(name), kind, fault, true);
+    }
+
+    /// Removes the rules for one kind. Requests that wait go on waiting.
+    pub fn clear(&self, kind: Kind) {
+        self.shared.rules.clear(Some(kind));
+    }
+
+    /// Removes all rules. Requests that wait go on waiting.
+    pub fn clear_all(&self) {
+        self.shared.rules.clear(None);
+    }
+
+    /// How many requests hang at the moment.
+    pub fn hung(&self) -> usize {
+        self.shared.rules.hung()
+    }
+
+    /// Waits until at least so many requests hang; false when that has not happened within `limit`.
+    pub fn wait_hung(&self, count: usize, limit: Duration) -> bool {
+        self.shared.rules.wait_hung(count, limit)
+    }
+
+    /// Lets all requests that hang go on, and removes all rules to hang. Says how many there were.
+    pub fn release(&self, released: Released) -> usize {
+        self.shared.rules.release(released, false)
+    }
+
+    /// Lets the oldest request that hangs go on and keeps the rules. False when none hangs.
+    pub fn release_one(&self, released: Released) -> bool {
+        self.shared.rules.release(released, true) == 1
+    }
+
+    /// How many requests of a kind have come, whatever became of them.
+    pub fn requests(&self, kind: Kind) -> u64 {
+        self.shared.rules.requests(None, kind)
+    }
+
+    /// As [`requests`](FaultFs::requests), about one name.
+    pub fn requests_at(&self, name: &str, kind: Kind) -> u64 {
+        self.shared.rules.requests(Some(name), kind)
+    }
+
+    /// How many requests have come in all.
+    pub fn all_requests(&self) -> u64 {
+        self.shared.rules.all_requests()
+    }
+
+    /// Counts from 0 again.
+    pub fn reset_counts(&self) {
+        self.shared.rules.reset_counts();
+    }
+}
+
+impl Drop for FaultFs {
+    fn drop(&mut self) {
+        let Some(Parts {
+            mount,
+            server,
+            relay,
+            watchdog,
+        }) = self.parts.take()
+        else {
+            return;
+        };
+        // First nothing waits here any more, so that nothing below can wait for it.
+        self.shared.rules.close();
+        // Where that is permitted, this also ends all requests, and all later ones, in the kernel.
+        watchdog::unmount_by_force(self.path());
+        // Without the permission this asks fusermount3, which needs the server alive.
+        drop(mount);
+        self.shared.rules.wait_idle(DROP_LIMIT);
+        // The relay has the last descriptor of the device: without it the kernel ends all requests.
+        relay.stop();
+        // An error only says that the relay has hung up.
+        let _ = server.join();
+        if let Some(watchdog) = watchdog {
+            watchdog.stop();
+        }
+    }
+}
+
+/// Says what is wrong with the device in better words than the mount would.
+fn device_is_there() -> Result<(), Skip> {
+    match std::fs::File::options()
+        .read(true)
+        .write(true)
+        .open("/dev/fuse")
+    {
+        Ok(_) => Ok(()),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Err(Skip::because(
+            "no /dev/fuse: the kernel module is not loaded, or a container hides it",
+        )),
+        Err(e) => Err(Skip::because(format!("/dev/fuse: {e}"))),
+    }
+}
+
+/// The root has this inode in FUSE itself.
+const _: () = assert!(ROOT == fuser::INodeNo::ROOT.0);
+
+#[cfg(test)]
+mod tests;

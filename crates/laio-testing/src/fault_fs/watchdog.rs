@@ -1,0 +1,153 @@
+//! Unmounts when the test process dies.
+//!
+//! The file system is served by the process that uses it. If that is killed while one of its threads
+//! waits for an answer, the thread waits for ever: the server is dead, and the device, whose closing
+//! would end the wait, is held open by the waiting thread. So a second process watches. It is made by
+//! a thread that lives as long as the mount, and asks the kernel for a signal when that thread dies.
+
+use std::ffi::CString;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::mpsc::{Sender, channel};
+use std::thread::{self, JoinHandle};
+
+/// Comes to the watching process when the thread that made it dies.
+const SIGNAL: libc::c_int = libc::SIGUSR1;
+
+/// The watching process and the thread that has made it.
+#[derive(Debug)]
+pub(super) struct Watchdog {
+    stop: Sender<()>,
+    thread: JoinHandle<()>,
+}
+
+impl Watchdog {
+    /// Starts watching over a mount. `None` when no process can be made.
+    pub(super) fn start(mountpoint: &Path) -> Option<Watchdog> {
+        let duty = Duty::new(mountpoint)?;
+        let (stop, stopped) = channel();
+        let (made, pid) = channel();
+        let thread = thread::Builder::new()
+            .name("faultfs-watchdog".into())
+            .spawn(move || {
+                let pid = make(&duty);
+                let _ = made.send(pid.is_some());
+                if let Some(pid) = pid {
+                    // Ends with an error when the other side is dropped without a word.
+                    let _ = stopped.recv();
+                    end(pid);
+                }
+            })
+            .ok()?;
+        pid.recv().ok()?.then_some(Watchdog { stop, thread })
+    }
+
+    /// Stops watching.
+    pub(super) fn stop(self) {
+        drop(self.stop);
+        // A thread that panicked has ended too.
+        let _ = self.thread.join();
+    }
+}
+
+/// What the watching process has to know, made before it is: it must not allocate.
+#[derive(Debug)]
+struct Duty {
+    mountpoint: CString,
+    /// The file that ends all requests; root needs it not, others must be able to write to it.
+    abort: CString,
+    parent: libc::pid_t,
+}
+
+impl Duty {
+    fn new(mountpoint: &Path) -> Option<Duty> {
+        // The number of a connection is that of the device of its files. Asked for in this way, the
+        // kernel tells it without a request, which the test might count.
+        let flags = rustix::fs::AtFlags::STATX_DONT_SYNC;
+        let nothing = rustix::fs::StatxFlags::empty();
+        let device = rustix::fs::statx(rustix::fs::CWD, mountpoint, flags, nothing)
+            .map_or(0, |found| found.stx_dev_minor);
+        Some(Duty {
+            mountpoint: CString::new(mountpoint.as_os_str().as_bytes()).ok()?,
+            abort: CString::new(format!("/sys/fs/fuse/connections/{device}/abort")).ok()?,
+            parent: rustix::process::getpid().as_raw_nonzero().get(),
+        })
+    }
+}
+
+/// Unmounts at once, open files or not, and ends all requests. Without the permission it does nothing.
+pub(super) fn unmount_by_force(mountpoint: &Path) {
+    if let Ok(path) = CString::new(mountpoint.as_os_str().as_bytes()) {
+        // SAFETY: the path is a string that lives during the call.
+        unsafe { libc::umount2(path.as_ptr(), libc::MNT_FORCE | libc::MNT_DETACH) };
+    }
+}
+
+/// Makes the watching process. The calling thread must live as long as the mount, and from here on
+/// takes no signals.
+fn make(duty: &Duty) -> Option<libc::pid_t> {
+    // SAFETY: the signal set is initialized by sigfillset before it is used. SYS_clone with no flags
+    // and no stack is fork, except that the end of the child sends no signal and waiting for "any
+    // child" does not see it. The child is alone in a copy of the memory where other threads may have
+    // held locks; `watch` makes system calls only and never returns.
+    unsafe {
+        // The child inherits the mask: neither Ctrl-C nor anything else but SIGKILL ends it.
+        let mut all: libc::sigset_t = std::mem::zeroed();
+        libc::sigfillset(&mut all);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &all, std::ptr::null_mut());
+        match libc::syscall(libc::SYS_clone, 0, 0, 0, 0, 0) {
+            0 => watch(duty),
+            pid if pid > 0 => Some(pid as libc::pid_t),
+            _ => None,
+        }
+    }
+}
+
+/// Ends the watching process.
+fn end(pid: libc::pid_t) {
+    // SAFETY: the process is our child and nobody else waits for it, so the number is still its own;
+    // no status is asked for.
+    unsafe {
+        libc::kill(pid, libc::SIGKILL);
+        // A child without an exit signal is seen with this flag only.
+        while libc::waitpid(pid, std::ptr::null_mut(), libc::__WALL) < 0
+            && std::io::Error::last_os_error().kind() == std::io::ErrorKind::Interrupted
+        {}
+    }
+}
+
+/// The watching process: waits for the death of the thread that made it, then unmounts.
+///
+/// # Safety
+///
+/// Only in a process that was forked off and has all signals blocked. It makes system calls only.
+unsafe fn watch(duty: &Duty) -> ! {
+    // SAFETY: all arguments are numbers, or strings and sets that live in this process. Nothing here
+    // allocates or takes a lock.
+    unsafe {
+        libc::prctl(libc::PR_SET_PDEATHSIG, SIGNAL, 0, 0, 0);
+        // It must not keep alive what others wait to see closed: pipes, the device itself.
+        if libc::syscall(libc::SYS_close_range, 0, u32::MAX, 0) != 0 {
+            for fd in 0..4096 {
+                libc::close(fd);
+            }
+        }
+        let mut set: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&mut set);
+        libc::sigaddset(&mut set, SIGNAL);
+        // Dead already when the signal was asked for? Then it never comes.
+        while libc::getppid() == duty.parent {
+            if libc::sigwaitinfo(&set, std::ptr::null_mut()) == SIGNAL {
+                break;
+            }
+        }
+        // Both do the same; the first is for root, the second for others.
+        libc::umount2(duty.mountpoint.as_ptr(), libc::MNT_FORCE | libc::MNT_DETACH);
+        let abort = libc::open(duty.abort.as_ptr(), libc::O_WRONLY | libc::O_CLOEXEC);
+        if abort >= 0 {
+            libc::write(abort, b"1".as_ptr().cast(), 1);
+        }
+        libc::rmdir(duty.mountpoint.as_ptr());
+        libc::_exit(0)
+    }
+}

@@ -1,0 +1,284 @@
+//! System calls that are not there: a thread, a test or a program under a seccomp filter.
+//!
+//! Containers forbid calls: Docker answers `EPERM`, older runtimes `ENOSYS`, some policies `EACCES`. A
+//! filter made here gives a chosen answer to chosen calls, so every fallback can be tested anywhere
+//! and without privileges. A filter can never be taken back, hence three ways to use it:
+//!
+//! - [`forbid`] puts it on the calling thread and on all threads which that makes later;
+//! - [`child()`] runs the body of a test in a child process, under the filter;
+//! - [`spawn_forbidden`] starts another program under it.
+//!
+//! ```no_run
+//! use laio_testing::forbid::{self, Forbid};
+//!
+//! #[test]
+//! fn works_without_io_uring() {
+//!     for errno in [libc::EPERM, libc::ENOSYS, libc::EACCES] {
+//!         forbid::child(laio_testing::test_name!(), &Forbid::io_uring(errno), || {
+//!             // Here io_uring_setup fails with errno. A panic fails the whole test.
+//!         });
+//!     }
+//! }
+//! ```
+
+use std::collections::BTreeMap;
+use std::ffi::{c_int, c_long};
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command};
+use std::time::Duration;
+
+use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, TargetArch};
+
+use crate::child;
+
+/// All calls of io_uring.
+pub const IO_URING: &[c_long] = &[
+    libc::SYS_io_uring_setup,
+    libc::SYS_io_uring_enter,
+    libc::SYS_io_uring_register,
+];
+/// The call of perf events.
+pub const PERF: &[c_long] = &[libc::SYS_perf_event_open];
+/// Reads and writes with flags, such as `RWF_NOWAIT`.
+pub const NOWAIT: &[c_long] = &[libc::SYS_preadv2, libc::SYS_pwritev2];
+/// Opening with a resolve policy, such as `RESOLVE_CACHED` and `RESOLVE_BENEATH`.
+pub const OPENAT2: &[c_long] = &[libc::SYS_openat2];
+
+/// After this time a child of [`child()`] is killed.
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// Which calls fail, and with which errno.
+///
+/// ```
+/// use laio_testing::forbid::{self, Forbid};
+///
+/// let container = Forbid::io_uring(libc::EPERM).and(forbid::PERF, libc::EACCES);
+/// assert!(container.to_string().starts_with("425,426,427=EPERM "));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Forbid {
+    sets: Vec<(Vec<c_long>, c_int)>,
+}
+
+impl Forbid {
+    /// These calls fail with this errno.
+    pub fn new(calls: &[c_long], errno: c_int) -> Forbid {
+        Forbid { sets: Vec::new() }.and(calls, errno)
+    }
+
+    /// These calls too, with an errno of their own.
+    ///
+    /// # Panics
+    ///
+    /// When there are no calls, or the errno is out of range: such a filter would forbid nothing.
+    pub fn and(mut self, calls: &[c_long], errno: c_int) -> Forbid {
+        assert!(!calls.is_empty(), "a filter without calls");
+        assert!((1..=4095).contains(&errno), "errno {errno} is out of range");
+        self.sets.push((calls.to_vec(), errno));
+        self
+    }
+
+    /// Without io_uring.
+    pub fn io_uring(errno: c_int) -> Forbid {
+        Forbid::new(IO_URING, errno)
+    }
+
+    /// Without perf events.
+    pub fn perf(errno: c_int) -> Forbid {
+        Forbid::new(PERF, errno)
+    }
+
+    /// Without both, as in an ordinary container.
+    pub fn io_uring_and_perf(errno: c_int) -> Forbid {
+        Forbid::io_uring(errno).and(PERF, errno)
+    }
+
+    /// Without `preadv2` and `pwritev2`.
+    pub fn nowait(errno: c_int) -> Forbid {
+        Forbid::new(NOWAIT, errno)
+    }
+
+    /// Without `openat2`.
+    pub fn openat2(errno: c_int) -> Forbid {
+        Forbid::new(OPENAT2, errno)
+    }
+
+    /// One program per errno; the kernel asks all of them.
+    fn programs(&self) -> Vec<BpfProgram> {
+        let arch = TargetArch::try_from(std::env::consts::ARCH)
+            .expect("filters are made for x86-64 and aarch64");
+        let program = |(calls, errno): &(Vec<c_long>, c_int)| {
+            // A call without further conditions always matches.
+            #[allow(clippy::useless_conversion)] // c_long has other widths elsewhere.
+            let rules: BTreeMap<i64, _> = calls
+                .iter()
+                .map(|&call| (i64::from(call), Vec::new()))
+                .collect();
+            let answer = SeccompAction::Errno(*errno as u32);
+            SeccompFilter::new(rules, SeccompAction::Allow, answer, arch)
+                .and_then(BpfProgram::try_from)
+                .expect("a valid filter")
+        };
+        self.sets.iter().map(program).collect()
+    }
+}
+
+/// As `NUMBER,NUMBER=ERRNO`, one word for each errno.
+impl std::fmt::Display for Forbid {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        for (index, (calls, errno)) in self.sets.iter().enumerate() {
+            let numbers: Vec<String> = calls.iter().map(c_long::to_string).collect();
+            let space = if index == 0 { "" } else { " " };
+            let name = match *errno {
+                libc::EPERM => "EPERM".to_owned(),
+                libc::ENOSYS => "ENOSYS".to_owned(),
+                libc::EACCES => "EACCES".to_owned(),
+                other => other.to_string(),
+            };
+            write!(f, "{space}{}={name}", numbers.join(","))?;
+        }
+        Ok(())
+    }
+}
+
+/// Makes these calls fail with this errno, on this thread and all that it starts, for ever.
+///
+/// Other threads of the process are not touched. A test thread ends with its test, so this is fine in
+/// a test as long as the code under test keeps nothing for the whole process, such as the result of
+/// a probe. It usually does: use [`child()`].
+///
+/// # Panics
+///
+/// When the kernel refuses the filter.
+pub fn forbid(calls: &[c_long], errno: c_int) {
+    install(&Forbid::new(calls, errno));
+}
+
+/// As [`forbid`], for a whole [`Forbid`].
+///
+/// # Panics
+///
+/// When the kernel refuses the filter.
+pub fn install(forbid: &Forbid) {
+    apply(&forbid.programs()).expect("a seccomp filter on this thread");
+}
+
+/// Allocates nothing and takes no lock, so it may run between fork and exec.
+fn apply(programs: &[BpfProgram]) -> io::Result<()> {
+    for program in programs {
+        seccompiler::apply_filter(program).map_err(|error| match error {
+            seccompiler::Error::Prctl(error) | seccompiler::Error::Seccomp(error) => error,
+            _ => io::Error::from_raw_os_error(libc::EINVAL),
+        })?;
+    }
+    Ok(())
+}
+
+/// Starts a program under a filter: it, and all it starts, cannot make the forbidden calls.
+///
+/// # Errors
+///
+/// Those of starting a program, and of the filter.
+pub fn spawn_forbidden(mut command: Command, forbid: &Forbid) -> io::Result<Child> {
+    let programs = forbid.programs();
+    // SAFETY: the closure runs in the child between fork and exec. It makes system calls only: the
+    // programs are compiled already, and their memory is the child's own copy.
+    unsafe { command.pre_exec(move || apply(&programs)) };
+    command.spawn()
+}
+
+/// Runs the body of a test in a child process under a filter.
+///
+/// `test` is the full name of the running test as the test harness knows it: write
+/// [`test_name!()`](crate::test_name). The filter is put on the test's thread in the child, before the
+/// body. A test may call this several times with different filters. Which code runs in which process
+/// is said at [`child::run`].
+///
+/// # Panics
+///
+/// In the first process, when the body panicked, did not run, or took longer than two minutes. The
+/// message holds what the child printed.
+pub fn child(test: &str, forbid: &Forbid, body: impl FnOnce()) {
+    child_within(LIMIT, test, forbid, body);
+}
+
+/// As [`child()`] with another limit of time.
+///
+/// # Panics
+///
+/// As [`child()`].
+pub fn child_within(limit: Duration, test: &str, forbid: &Forbid, body: impl FnOnce()) {
+    child::check(limit, test, &format!("without {forbid}"), || {
+        install(forbid);
+        body();
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::test_name;
+    use std::process::Stdio;
+
+    /// The errno of a call with impossible arguments: it never does anything.
+    fn errno_of(call: c_long) -> c_int {
+        // SAFETY: null pointers and the descriptor -1 are refused by every call used here.
+        let result = unsafe { libc::syscall(call, -1, 0, 0, 0, 0, 0) };
+        assert_eq!(result, -1);
+        io::Error::last_os_error().raw_os_error().unwrap()
+    }
+
+    #[test]
+    fn each_set_fails_with_each_errno_in_a_child() {
+        for errno in [libc::EPERM, libc::ENOSYS, libc::EACCES] {
+            for calls in [IO_URING, PERF, NOWAIT, OPENAT2] {
+                child(test_name!(), &Forbid::new(calls, errno), || {
+                    for &call in calls {
+                        assert_eq!(errno_of(call), errno, "call {call}");
+                    }
+                    let on_thread = std::thread::spawn(move || errno_of(calls[0]));
+                    assert_eq!(on_thread.join().unwrap(), errno, "a thread inherits it");
+                });
+            }
+        }
+        assert_eq!(
+            errno_of(libc::SYS_preadv2),
+            libc::EBADF,
+            "here nothing is forbidden"
+        );
+    }
+
+    #[test]
+    fn two_sets_have_two_errnos() {
+        let forbid = Forbid::io_uring(libc::EPERM).and(PERF, libc::EACCES);
+        child(test_name!(), &forbid, || {
+            assert_eq!(errno_of(libc::SYS_io_uring_enter), libc::EPERM);
+            assert_eq!(errno_of(libc::SYS_perf_event_open), libc::EACCES);
+            assert_eq!(errno_of(libc::SYS_preadv2), libc::EBADF);
+        });
+    }
+
+    #[test]
+    fn only_the_thread_and_its_children_are_touched() {
+        let inner = std::thread::spawn(|| {
+            forbid(OPENAT2, libc::ENOSYS);
+            errno_of(libc::SYS_openat2)
+        });
+        assert_eq!(inner.join().unwrap(), libc::ENOSYS);
+        assert_ne!(errno_of(libc::SYS_openat2), libc::ENOSYS);
+    }
+
+    #[test]
+    fn a_program_runs_under_the_filter() {
+        let mut command = Command::new("/bin/sh");
+        command
+            .args(["-c", "cd / && exit 3; exit 4"])
+            .stderr(Stdio::null());
+        assert_eq!(command.status().expect("a shell").code(), Some(3));
+        let forbid = Forbid::new(&[libc::SYS_chdir], libc::EPERM);
+        let child = spawn_forbidden(command, &forbid).unwrap();
+        let status = child::wait_within(Duration::from_secs(20), child).expect("an end");
+        assert_eq!(status.code(), Some(4));
+    }
+}

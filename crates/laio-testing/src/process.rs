@@ -1,0 +1,87 @@
+//! What this process holds: descriptors, threads, memory. For tests that look for leaks.
+//!
+//! The numbers are of the whole process: tests that compare them must not run beside others, so
+//! give such a test a file (that is, a process) of its own, or a child.
+
+use std::fs;
+
+/// How many descriptors are open, without the one needed to count them.
+pub fn fd_count() -> usize {
+    open_fds().len()
+}
+
+/// The open descriptors, ascending, without the one needed to list them.
+pub fn open_fds() -> Vec<i32> {
+    let mut fds: Vec<i32> = fs::read_dir("/proc/self/fd")
+        .expect("/proc is needed to list descriptors")
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .collect();
+    // The listing holds its own descriptor, closed by now.
+    fds.retain(|&fd| fs::symlink_metadata(format!("/proc/self/fd/{fd}")).is_ok());
+    fds.sort_unstable();
+    fds
+}
+
+/// How many threads there are.
+pub fn thread_count() -> usize {
+    status_field("Threads:")
+}
+
+/// How many bytes are resident: the memory that the process really occupies.
+pub fn resident_bytes() -> usize {
+    status_field("VmRSS:") * 1024
+}
+
+/// The names of the threads, as a debugger shows them, in no order.
+pub fn thread_names() -> Vec<String> {
+    fs::read_dir("/proc/self/task")
+        .expect("/proc is needed to list threads")
+        .filter_map(|entry| fs::read_to_string(entry.ok()?.path().join("comm")).ok())
+        .map(|name| name.trim_end().to_owned())
+        .collect()
+}
+
+fn status_field(field: &str) -> usize {
+    let status = fs::read_to_string("/proc/self/status").expect("/proc is needed");
+    status
+        .lines()
+        .find_map(|line| line.strip_prefix(field))
+        .and_then(|rest| rest.split_whitespace().next()?.parse().ok())
+        .unwrap_or_else(|| panic!("no {field} in /proc/self/status"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::AsRawFd;
+
+    #[test]
+    fn an_open_file_is_listed() {
+        let file = fs::File::open("/dev/null").unwrap();
+        assert!(open_fds().contains(&file.as_raw_fd()));
+        assert!(fd_count() >= 1);
+    }
+
+    #[test]
+    fn a_thread_is_listed_by_name() {
+        let (stop, wait) = std::sync::mpsc::channel::<()>();
+        let (started, ready) = std::sync::mpsc::channel();
+        let thread = std::thread::Builder::new()
+            .name("listed".into())
+            .spawn(move || {
+                started.send(()).unwrap();
+                wait.recv()
+            })
+            .unwrap();
+        ready.recv().unwrap();
+        assert!(thread_names().contains(&"listed".to_owned()));
+        assert!(thread_count() >= 2);
+        drop(stop);
+        assert!(thread.join().unwrap().is_err());
+    }
+
+    #[test]
+    fn memory_is_counted() {
+        assert!(resident_bytes() > 100_000);
+    }
+}

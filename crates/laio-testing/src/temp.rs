@@ -1,0 +1,345 @@
+//! Files, pipes and sockets in the state that a test wants: cold, full, connected.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Advice, OFlags};
+use rustix::net::{AddressFamily, SocketFlags, SocketType};
+use rustix::pipe::PipeFlags;
+use tempfile::{NamedTempFile, TempDir};
+
+use crate::Skip;
+
+/// The name of the variable that says where [`scratch`] makes its directories.
+pub const DIRECTORY: &str = "LAIO_TEST_DIR";
+
+/// A fresh directory, on a real file system where there is one, removed when dropped.
+///
+/// `/tmp` is often a tmpfs, which behaves unlike other file systems: it is never cold and has no
+/// non-blocking reads. So this looks at `LAIO_TEST_DIR`, the directory of the test program (below
+/// `target/`) and `/var/tmp` first, and takes the first that is writable and not kept in memory.
+///
+/// # Panics
+///
+/// When no directory can be made at all.
+pub fn scratch() -> TempDir {
+    let program = std::env::current_exe().ok();
+    let candidates = [
+        std::env::var_os(DIRECTORY).map(PathBuf::from),
+        program.as_deref().and_then(Path::parent).map(PathBuf::from),
+        Some(PathBuf::from("/var/tmp")),
+    ];
+    candidates
+        .into_iter()
+        .flatten()
+        .filter(|directory| !in_memory(directory))
+        .find_map(|directory| named(&directory).ok())
+        .unwrap_or_else(|| named(&std::env::temp_dir()).expect("a temporary directory"))
+}
+
+fn named(parent: &Path) -> io::Result<TempDir> {
+    tempfile::Builder::new()
+        .prefix("laio-test-")
+        .tempdir_in(parent)
+}
+
+/// Whether a path is on a file system that is kept in memory: tmpfs or ramfs.
+pub fn in_memory(path: &Path) -> bool {
+    const TMPFS: u64 = 0x0102_1994;
+    const RAMFS: u64 = 0x8584_58f6;
+    // The width of the field differs per architecture.
+    let kind = rustix::fs::statfs(path).map_or(0, |fs| fs.f_type as u64);
+    kind == TMPFS || kind == RAMFS
+}
+
+/// Bytes that name their own place, so that a block read from a wrong offset is seen.
+///
+/// The byte at an offset depends on the offset and the seed only: `pattern(n, s)` is the start of
+/// `pattern(n + 1, s)`.
+pub fn pattern(length: usize, seed: u64) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(length + 8);
+    for word in 0..length.div_ceil(8) as u64 {
+        let mixed = (word ^ seed.rotate_left(32)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        bytes.extend_from_slice(&(mixed ^ (mixed >> 29)).to_le_bytes());
+    }
+    bytes.truncate(length);
+    bytes
+}
+
+/// A temporary file in `directory` with these contents, its position at the start.
+///
+/// # Panics
+///
+/// When it cannot be made.
+pub fn file_with(directory: &Path, contents: &[u8]) -> NamedTempFile {
+    let mut file = NamedTempFile::new_in(directory).expect("a temporary file");
+    file.write_all(contents).expect("contents written");
+    rustix::fs::seek(file.as_file(), rustix::fs::SeekFrom::Start(0)).expect("a seekable file");
+    file
+}
+
+/// As [`file_with`], and then written to the disk and out of the page cache, so that a read of it
+/// waits for the disk.
+///
+/// # Errors
+///
+/// When its pages stay in memory: on tmpfs, and where the page cache is not the kernel's own.
+pub fn cold_file(directory: &Path, contents: &[u8]) -> Result<NamedTempFile, Skip> {
+    let file = file_with(directory, contents);
+    make_cold(file.as_file())?;
+    Ok(file)
+}
+
+/// Writes a file to the disk and drops its pages from the page cache; checks that they are gone.
+///
+/// # Errors
+///
+/// When pages stay in memory.
+pub fn make_cold(file: &File) -> Result<(), Skip> {
+    rustix::fs::fsync(file).map_err(|e| Skip::because(format!("fsync of a test file: {e}")))?;
+    evict(file, 0, 0)?;
+    match resident_pages(file) {
+        0 => Ok(()),
+        pages => Err(Skip::because(format!(
+            "{pages} pages stay in memory on this file system"
+        ))),
+    }
+}
+
+/// Drops the clean pages of one range from the page cache; length 0 is "to the end".
+///
+/// # Errors
+///
+/// When the file system refuses.
+pub fn evict(file: &File, offset: u64, length: u64) -> Result<(), Skip> {
+    rustix::fs::fadvise(
+        file,
+        offset,
+        std::num::NonZeroU64::new(length),
+        Advice::DontNeed,
+    )
+    .map_err(|e| Skip::because(format!("posix_fadvise(DONTNEED): {e}")))
+}
+
+/// How many pages of a file are in the page cache.
+pub fn resident_pages(file: &File) -> usize {
+    residency(file)
+        .into_iter()
+        .filter(|&resident| resident)
+        .count()
+}
+
+/// Which pages of a file are in the page cache, one answer per page.
+///
+/// The file must belong to the caller: of others' files the kernel does not tell.
+///
+/// # Panics
+///
+/// When the file cannot be mapped.
+pub fn residency(file: &File) -> Vec<bool> {
+    let size = file.metadata().expect("a file with a size").len() as usize;
+    if size == 0 {
+        return Vec::new();
+    }
+    let mut pages = vec![0u8; size.div_ceil(rustix::param::page_size())];
+    // SAFETY: a new shared mapping, which nothing reads or writes through: mincore only asks about
+    // it, and gets a vector with one byte for each of its pages. It is unmapped once, here.
+    let (answer, error) = unsafe {
+        let map = libc::mmap(
+            std::ptr::null_mut(),
+            size,
+            libc::PROT_READ,
+            libc::MAP_SHARED,
+            file.as_raw_fd(),
+            0,
+        );
+        assert!(
+            map != libc::MAP_FAILED,
+            "mmap: {}",
+            io::Error::last_os_error()
+        );
+        let answer = libc::mincore(map, size, pages.as_mut_ptr());
+        let error = io::Error::last_os_error();
+        libc::munmap(map, size);
+        (answer, error)
+    };
+    assert!(answer == 0, "mincore: {error}");
+    pages.into_iter().map(|page| page & 1 == 1).collect()
+}
+
+/// A pipe: its reading end and its writing end.
+///
+/// # Panics
+///
+/// As all of the following when there are no more descriptors.
+pub fn pipe() -> (OwnedFd, OwnedFd) {
+    rustix::pipe::pipe_with(PipeFlags::CLOEXEC).expect("a pipe")
+}
+
+/// A connected pair of local stream sockets.
+pub fn stream_pair() -> (OwnedFd, OwnedFd) {
+    local_pair(SocketType::STREAM)
+}
+
+/// A connected pair of local datagram sockets.
+pub fn datagram_pair() -> (OwnedFd, OwnedFd) {
+    local_pair(SocketType::DGRAM)
+}
+
+fn local_pair(kind: SocketType) -> (OwnedFd, OwnedFd) {
+    rustix::net::socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None)
+        .expect("a pair of sockets")
+}
+
+/// Two ends of one TCP connection over the loopback: the connecting and the accepting one.
+pub fn tcp_pair() -> (TcpStream, TcpStream) {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+    let address = listener.local_addr().expect("its address");
+    let client = TcpStream::connect(address).expect("a connection");
+    loop {
+        let (server, peer) = listener.accept().expect("the other end");
+        // Another process may knock at the same port.
+        if peer == client.local_addr().expect("our address") {
+            return (client, server);
+        }
+    }
+}
+
+/// Writes to a pipe or stream socket until not one more byte fits; returns how many did.
+///
+/// Whether the descriptor blocks is the same afterwards. Over TCP "full" is only for the moment, since
+/// the peer's buffer may grow; so this waits a little and fills again.
+pub fn fill(fd: impl AsFd) -> usize {
+    let fd = fd.as_fd();
+    without_blocking(fd, || {
+        let block = pattern(64 * 1024, 0x00F1_110F);
+        let (mut total, mut size, mut quiet) = (0, block.len(), 0);
+        while quiet < 3 {
+            match rustix::io::write(fd, &block[..size]) {
+                Ok(written) => {
+                    total += written;
+                    quiet = 0;
+                }
+                Err(rustix::io::Errno::AGAIN) if size > 1 => size /= 2,
+                Err(rustix::io::Errno::AGAIN) => {
+                    quiet += 1;
+                    std::thread::sleep(std::time::Duration::from_millis(2));
+                }
+                Err(error) => panic!("filling: {error}"),
+            }
+        }
+        total
+    })
+}
+
+/// Reads from a pipe or stream socket until it is empty or at its end; returns the bytes.
+pub fn drain(fd: impl AsFd) -> Vec<u8> {
+    let fd = fd.as_fd();
+    without_blocking(fd, || {
+        let mut bytes = Vec::new();
+        let mut block = vec![0; 64 * 1024];
+        loop {
+            match rustix::io::read(fd, &mut block) {
+                Ok(0) | Err(rustix::io::Errno::AGAIN) => return bytes,
+                Ok(read) => bytes.extend_from_slice(&block[..read]),
+                Err(error) => panic!("draining: {error}"),
+            }
+        }
+    })
+}
+
+fn without_blocking<T>(fd: impl AsFd, body: impl FnOnce() -> T) -> T {
+    let fd = fd.as_fd();
+    let flags = rustix::fs::fcntl_getfl(fd).expect("a descriptor's flags");
+    rustix::fs::fcntl_setfl(fd, flags | OFlags::NONBLOCK).expect("a descriptor's flags");
+    let value = body();
+    rustix::fs::fcntl_setfl(fd, flags).expect("a descriptor's flags");
+    value
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::or_skip;
+    use std::io::Read;
+
+    const PAGE: usize = 4096;
+
+    #[test]
+    fn a_pattern_names_its_place() {
+        let long = pattern(1001, 3);
+        assert_eq!(long.len(), 1001);
+        assert_eq!(long[..500], pattern(500, 3));
+        assert_ne!(long[8..500], pattern(492, 3)[..], "shifted bytes differ");
+        assert_ne!(long, pattern(1001, 4));
+    }
+
+    #[test]
+    fn a_file_has_its_contents() {
+        let directory = scratch();
+        let mut read = Vec::new();
+        file_with(directory.path(), b"abc")
+            .read_to_end(&mut read)
+            .unwrap();
+        assert_eq!(read, b"abc");
+    }
+
+    #[test]
+    fn a_cold_file_is_not_in_memory_until_it_is_read() {
+        let directory = scratch();
+        let contents = pattern(10 * PAGE + 1, 1);
+        let Some(mut file) = or_skip(cold_file(directory.path(), &contents)) else {
+            return;
+        };
+        assert_eq!(resident_pages(file.as_file()), 0);
+        let mut read = Vec::new();
+        file.read_to_end(&mut read).unwrap();
+        assert_eq!(read, contents);
+        assert_eq!(residency(file.as_file()), vec![true; 11]);
+        evict(file.as_file(), 4 * PAGE as u64, 0).unwrap();
+        assert_eq!(resident_pages(file.as_file()), 4);
+    }
+
+    #[test]
+    fn a_full_pipe_is_full_and_empties() {
+        let (reader, writer) = pipe();
+        assert_eq!(fill(&writer), 64 * 1024);
+        assert_eq!(fill(&writer), 0);
+        assert!(
+            !rustix::fs::fcntl_getfl(&writer)
+                .unwrap()
+                .contains(OFlags::NONBLOCK)
+        );
+        assert_eq!(drain(&reader).len(), 64 * 1024);
+        assert_eq!(drain(&reader), b"");
+    }
+
+    #[test]
+    fn sockets_are_connected() {
+        for (a, b) in [stream_pair(), datagram_pair()] {
+            rustix::io::write(&a, b"hello").unwrap();
+            assert_eq!(drain(&b), b"hello");
+        }
+        let (client, server) = tcp_pair();
+        let filled = fill(&client);
+        assert!(filled > 4096);
+        let mut block = vec![0; 1 << 20];
+        let mut read = 0;
+        while read < filled {
+            read += (&server).read(&mut block).unwrap();
+        }
+        assert_eq!(read, filled);
+    }
+
+    #[test]
+    fn scratch_directories_vanish() {
+        let directory = scratch();
+        let path = directory.path().to_owned();
+        std::fs::write(path.join("x"), "x").unwrap();
+        drop(directory);
+        assert!(!path.exists());
+    }
+}

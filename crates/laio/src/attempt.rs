@@ -1,0 +1,286 @@
+//! The inline try: each way of making a call so that it cannot block.
+//!
+//! Every attempt ends in one of two ways. Either its result is the one that the plain call would have
+//! given, or it has had no effect that the plain call, run in the background afterwards, would not have
+//! had too. Where an errno could mean either "this cannot be tried here" or a true answer, the
+//! background finds out by making the plain call.
+
+mod descriptor;
+mod path;
+mod stream;
+
+use crate::context::{Context, Way};
+use crate::descriptors::{Claim, Link};
+use crate::mounts::FileKind;
+use crate::table::{Attempt, Class, Row, Transfer, Use};
+use crate::{Call, Errno};
+use std::os::fd::RawFd;
+
+pub(crate) use descriptor::range as descriptor_range;
+
+/// What an attempt came to.
+#[derive(Debug)]
+pub(crate) enum Attempted {
+    /// The call's result.
+    Done(Result<usize, Errno>),
+    /// The call's result, but the budget of inline results is used up: it goes through `poll`.
+    Spent(Result<usize, Errno>),
+    /// The call must go to the background.
+    Blocked(Blocked),
+}
+
+/// Why, and how far the attempt got.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Blocked {
+    /// Bytes already moved.
+    pub(crate) done: usize,
+    pub(crate) why: Why,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Why {
+    /// It would have blocked.
+    WouldBlock,
+    /// No attempt was made: the back end or the class has none.
+    NotTried,
+    /// The file, or this environment, does not know the attempt.
+    Unsupported,
+    /// The file system is known not to know the attempt.
+    Latched,
+    /// An earlier operation on the descriptor comes first.
+    Ordered,
+}
+
+impl Attempted {
+    pub(super) fn blocked(done: usize, why: Why) -> Attempted {
+        Attempted::Blocked(Blocked { done, why })
+    }
+
+    const WOULD_BLOCK: Attempted = Attempted::Blocked(Blocked {
+        done: 0,
+        why: Why::WouldBlock,
+    });
+}
+
+impl Context {
+    /// Tries a call as its class and the back end want it tried.
+    ///
+    /// # Safety
+    /// As for the system call.
+    #[inline]
+    pub(crate) unsafe fn attempt(&mut self, index: usize, row: &Row, call: &Call) -> Attempted {
+        let way = self.ways[row.class as usize];
+        if way == Way::Plain && row.attempt == Attempt::Plain && row.descriptors[0].is_none() {
+            // SAFETY: by the caller.
+            let result = unsafe { self.plain(row, call) };
+            self.stats.calls[index].inline += 1;
+            return Attempted::Done(result);
+        }
+        // SAFETY: by the caller.
+        let attempted = unsafe { self.attempt_with_care(way, row, call) };
+        match attempted {
+            Attempted::Done(result) => {
+                self.stats.calls[index].inline += 1;
+                if way != Way::Try || !self.spend_budget() {
+                    return Attempted::Done(result);
+                }
+                Attempted::Spent(result)
+            }
+            Attempted::Spent(_) => unreachable!("only this function says so"),
+            Attempted::Blocked(blocked) => {
+                let counts = &mut self.stats.calls[index];
+                match blocked.why {
+                    Why::WouldBlock | Why::Ordered => counts.background += 1,
+                    Why::NotTried | Why::Unsupported => counts.fallback += 1,
+                    Why::Latched => {
+                        counts.fallback += 1;
+                        counts.latched += 1;
+                    }
+                }
+                attempted
+            }
+        }
+    }
+
+    /// # Safety
+    /// As for [`Context::attempt`].
+    unsafe fn attempt_with_care(&mut self, way: Way, row: &Row, call: &Call) -> Attempted {
+        match row.class {
+            Class::Refused => return Attempted::Done(Err(row.refusal)),
+            Class::Thread => {
+                // SAFETY: by the caller.
+                return Attempted::Done(unsafe { self.thread_bound(row, call) });
+            }
+            _ => {}
+        }
+        if self.operations.live() > 0 && self.must_wait(row, call) {
+            return Attempted::blocked(0, Why::Ordered);
+        }
+        // SAFETY (for all calls below): by the caller.
+        unsafe {
+            match (way, row.attempt) {
+                // These mind the operations in flight, however they are run.
+                (Way::Plain | Way::Try, Attempt::Close) => self.close(way, row, call),
+                (Way::Plain | Way::Try, Attempt::Replace(arg)) => self.replace(row, call, arg),
+                (Way::Plain | Way::Try, Attempt::CloseRange) => self.close_range(row, call),
+                (Way::Plain, Attempt::LockCommand) if self.blocks_inline() => {
+                    Attempted::Done(self.plain(row, call))
+                }
+                (Way::Plain | Way::Try, Attempt::LockCommand) => self.lock_command(row, call),
+                (Way::Plain, _) => Attempted::Done(self.plain(row, call)),
+                (Way::Background, _) => Attempted::blocked(0, Why::NotTried),
+                (Way::Try, _) if self.inject.attempts_fail => Attempted::WOULD_BLOCK,
+                (Way::Try, attempt) => self.lazily(attempt, row, call),
+            }
+        }
+    }
+
+    /// # Safety
+    /// As for [`Context::attempt`].
+    unsafe fn lazily(&mut self, attempt: Attempt, row: &Row, call: &Call) -> Attempted {
+        // SAFETY: by the caller.
+        unsafe {
+            match attempt {
+                Attempt::Never => Attempted::blocked(0, Why::NotTried),
+                Attempt::Plain | Attempt::Position => Attempted::Done(self.plain(row, call)),
+                Attempt::PlainIfLocal => self.if_local(row, call),
+                Attempt::NowaitRead => self.nowait_read(row, call),
+                Attempt::NowaitWrite => self.nowait_write(row, call),
+                Attempt::Dontwait(flags) => self.dontwait(row, call, flags),
+                Attempt::CachedOpen => self.cached_open(row, call),
+                Attempt::CachedStat => self.cached_stat(row, call),
+                Attempt::CachedAccess => self.cached_access(row, call),
+                Attempt::Flag(arg, bits) => self.with_flag(row, call, arg, bits),
+                Attempt::ZeroTimeout(arg, form) => self.with_zero_timeout(call, arg, form),
+                Attempt::LockCommand
+                | Attempt::Close
+                | Attempt::Replace(_)
+                | Attempt::CloseRange => unreachable!("handled for every way"),
+            }
+        }
+    }
+
+    /// An attempt for an operation whose descriptor has become ready.
+    ///
+    /// # Safety
+    /// As for [`Context::attempt`].
+    pub(crate) unsafe fn retry_attempt(&mut self, row: &Row, call: &Call) -> Attempted {
+        // SAFETY: by the caller.
+        unsafe { self.lazily(row.attempt, row, call) }
+    }
+
+    /// The call itself. `EINTR` does not surface: where the plain call may block, see
+    /// [`crate::blocking`].
+    ///
+    /// # Safety
+    /// As for [`Context::attempt`].
+    #[inline]
+    unsafe fn plain(&mut self, row: &Row, call: &Call) -> Result<usize, Errno> {
+        // SAFETY: by the caller.
+        unsafe {
+            if matches!(row.class, Class::Instant | Class::Thread) {
+                crate::sys::syscall(call)
+            } else {
+                crate::blocking::run(row, call)
+            }
+        }
+    }
+
+    /// # Safety
+    /// As for [`Context::attempt`].
+    #[cold]
+    unsafe fn thread_bound(&mut self, row: &Row, call: &Call) -> Result<usize, Errno> {
+        // SAFETY: by the caller.
+        let result = unsafe { crate::sys::syscall(call) };
+        if row.changes_identity && result.is_ok() {
+            self.identity_changed();
+        }
+        result
+    }
+
+    /// Whether an operation in flight on one of the call's descriptors comes first.
+    fn must_wait(&self, row: &Row, call: &Call) -> bool {
+        if matches!(
+            row.attempt,
+            Attempt::Close | Attempt::Replace(_) | Attempt::CloseRange
+        ) {
+            return false;
+        }
+        row.descriptors.iter().flatten().any(|descriptor| {
+            let fd = call.descriptor(descriptor.arg);
+            let position = row.attempt == Attempt::Position;
+            let claim = if position {
+                Claim::BOTH
+            } else {
+                claim(row, call, descriptor)
+            };
+            self.descriptors.must_wait(fd, claim)
+        })
+    }
+
+    /// What an operation for this call claims on its descriptors.
+    pub(crate) fn links(&self, row: &Row, call: &Call, regular: bool) -> [Link; 2] {
+        let mut links = [Link::UNUSED; 2];
+        for (link, descriptor) in links.iter_mut().zip(row.descriptors.iter().flatten()) {
+            let fd = call.descriptor(descriptor.arg);
+            let closes = match row.attempt {
+                Attempt::Close => true,
+                Attempt::Replace(arg) => descriptor.arg == arg,
+                _ => false,
+            };
+            let mut claim = if closes {
+                Claim::CLOSING
+            } else {
+                claim(row, call, descriptor)
+            };
+            // Reads and writes of a file share its position.
+            if claim != Claim::NONE && regular && !closes {
+                claim = Claim::BOTH;
+            }
+            if !closes && self.descriptors.is_ordered(fd) {
+                claim = Claim::BOTH;
+            }
+            *link = Link::new(fd, claim);
+        }
+        links
+    }
+
+    /// The kind of file behind a descriptor: as remembered, else by looking, which is one system call.
+    fn kind(&mut self, fd: RawFd) -> FileKind {
+        if let Some(kind) = self.descriptors.kind(fd) {
+            return kind;
+        }
+        self.look_at(fd).unwrap_or(FileKind::Stream)
+    }
+
+    /// Looks at a descriptor and remembers its kind and mount.
+    pub(crate) fn look_at(&mut self, fd: RawFd) -> Result<FileKind, Errno> {
+        let (kind, mount) = self.mounts.of(fd)?;
+        self.descriptors.learn(fd, kind, mount);
+        Ok(kind)
+    }
+}
+
+fn claim(row: &Row, call: &Call, descriptor: &crate::table::Descriptor) -> Claim {
+    if let Some(pointer) = descriptor.offset_pointer
+        && call.args[pointer as usize] != 0
+    {
+        return Claim::NONE;
+    }
+    // preadv2 and pwritev2 use the file's position when the offset is -1.
+    if let Transfer::Vector {
+        offset: Some(offset),
+        flags: Some(_),
+        ..
+    } = row.transfer
+        && call.args[offset as usize] == usize::MAX
+    {
+        return Claim::BOTH;
+    }
+    match descriptor.usage {
+        Use::Unordered | Use::Directory => Claim::NONE,
+        Use::Read => Claim::READING,
+        Use::Write => Claim::WRITING,
+        Use::Both => Claim::BOTH,
+    }
+}

@@ -1,0 +1,202 @@
+//! Attempts on descriptors: metadata, locks, waiting calls, `close`.
+
+use super::{Attempted, Why};
+use crate::context::{Context, Way};
+use crate::mounts::Place;
+use crate::table::{Row, Timeout};
+use crate::{Call, Errno, sys};
+use std::os::fd::RawFd;
+
+impl Context {
+    /// # Safety
+    /// As for the system call.
+    pub(super) unsafe fn if_local(&mut self, row: &Row, call: &Call) -> Attempted {
+        let descriptor = row.descriptors[0].expect("the table gives it a descriptor");
+        if !self.is_local(call.descriptor(descriptor.arg)) {
+            return Attempted::blocked(0, Why::NotTried);
+        }
+        // SAFETY: by the caller.
+        Attempted::Done(unsafe { sys::syscall(call) })
+    }
+
+    /// Whether a call about an open file is answered without asking a server.
+    fn is_local(&mut self, fd: RawFd) -> bool {
+        if !self.mounts.any_remote() {
+            return true;
+        }
+        // The hint may be stale, and a wrong guess would block: look.
+        match self.look_at(fd) {
+            Ok(crate::mounts::FileKind::Stream) => true,
+            Ok(_) => self
+                .descriptors
+                .mount(fd)
+                .is_some_and(|mount| self.mounts.get(mount).place != Place::Remote),
+            // Not a descriptor: the call itself says so.
+            Err(_) => true,
+        }
+    }
+
+    /// # Safety
+    /// As for the system call.
+    pub(super) unsafe fn lock_command(&mut self, row: &Row, call: &Call) -> Attempted {
+        let command = match call.args[1] as i32 {
+            libc::F_SETLKW => libc::F_SETLK,
+            libc::F_OFD_SETLKW => libc::F_OFD_SETLK,
+            libc::F_SETLK | libc::F_GETLK | libc::F_OFD_SETLK | libc::F_OFD_GETLK => {
+                // SAFETY: by the caller.
+                return unsafe { self.if_local(row, call) };
+            }
+            // SAFETY: by the caller.
+            _ => return Attempted::Done(unsafe { sys::syscall(call) }),
+        };
+        if !self.is_local(call.descriptor(0)) {
+            return Attempted::blocked(0, Why::NotTried);
+        }
+        let mut attempt = *call;
+        attempt.args[1] = command as usize;
+        // SAFETY: by the caller.
+        match unsafe { sys::syscall(&attempt) } {
+            Err(Errno::AGAIN | Errno::ACCES) => Attempted::WOULD_BLOCK,
+            result => Attempted::Done(result),
+        }
+    }
+
+    /// # Safety
+    /// As for the system call.
+    pub(super) unsafe fn with_flag(
+        &mut self,
+        row: &Row,
+        call: &Call,
+        arg: u8,
+        bits: u32,
+    ) -> Attempted {
+        let arg = arg as usize;
+        if let Some(descriptor) = row.descriptors[0]
+            && !self.is_local(call.descriptor(descriptor.arg))
+        {
+            return Attempted::blocked(0, Why::NotTried);
+        }
+        let mut attempt = *call;
+        attempt.args[arg] |= bits as usize;
+        let unwilling = attempt.args[arg] == call.args[arg];
+        // SAFETY: plain data, for which all zeros is a valid value.
+        let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
+        let waits_for_child = row.name == "waitid";
+        if waits_for_child && call.args[2] == 0 {
+            // Only the struct tells "no child yet" from "a child": lend it one.
+            attempt.args[2] = (&raw mut info) as usize;
+        }
+        // SAFETY: by the caller.
+        let result = unsafe { sys::syscall(&attempt) };
+        let would_block = match result {
+            _ if unwilling => false,
+            Err(Errno::AGAIN) => true,
+            Err(errno) => row.name == "msgrcv" && errno.raw() == libc::ENOMSG,
+            Ok(0) if waits_for_child => {
+                // SAFETY: the kernel has just filled the struct; si_pid is valid for a child's record.
+                let pid = unsafe { (*(attempt.args[2] as *const libc::siginfo_t)).si_pid() };
+                pid == 0
+            }
+            Ok(0) => row.name == "wait4",
+            Ok(_) => false,
+        };
+        if would_block {
+            Attempted::WOULD_BLOCK
+        } else {
+            Attempted::Done(result)
+        }
+    }
+
+    /// # Safety
+    /// As for the system call.
+    pub(super) unsafe fn with_zero_timeout(
+        &mut self,
+        call: &Call,
+        arg: u8,
+        form: Timeout,
+    ) -> Attempted {
+        let arg = arg as usize;
+        let zero = [0u64; 2];
+        let mut attempt = *call;
+        attempt.args[arg] = match form {
+            Timeout::Milliseconds => 0,
+            // Two zero words are an empty timespec and an empty timeval.
+            Timeout::Timespec | Timeout::Timeval => zero.as_ptr() as usize,
+        };
+        // SAFETY: `zero` lives through the call; the rest is the caller's.
+        let result = unsafe { sys::syscall(&attempt) };
+        let patient = form != Timeout::Milliseconds || call.args[arg] as i32 != 0;
+        match result {
+            Ok(0) | Err(Errno::AGAIN) if patient => Attempted::WOULD_BLOCK,
+            // The zero time-out was looked at; a bad one of the caller's must be too.
+            Err(Errno::INTR) => Attempted::WOULD_BLOCK,
+            result => Attempted::Done(result),
+        }
+    }
+
+    /// # Safety
+    /// As for the system call.
+    pub(super) unsafe fn close(&mut self, way: Way, row: &Row, call: &Call) -> Attempted {
+        let fd = call.descriptor(0);
+        if self.descriptors.is_busy(fd) {
+            self.cancel_all_on(fd);
+            return Attempted::blocked(0, Why::Ordered);
+        }
+        // The last close of a file with a server behind it tells the server, and waits.
+        let remote = way == Way::Try
+            && self
+                .descriptors
+                .mount(fd)
+                .is_some_and(|mount| self.mounts.get(mount).place == Place::Remote);
+        if remote {
+            return Attempted::blocked(0, Why::NotTried);
+        }
+        self.descriptors.forget(fd);
+        let _ = row;
+        // SAFETY: by the caller. EINTR would mean closed all the same, and must not be retried.
+        match unsafe { sys::syscall(call) } {
+            Err(Errno::INTR) => Attempted::Done(Ok(0)),
+            result => Attempted::Done(result),
+        }
+    }
+
+    /// # Safety
+    /// As for the system call.
+    pub(super) unsafe fn replace(&mut self, row: &Row, call: &Call, arg: u8) -> Attempted {
+        let fd = call.descriptor(arg);
+        let onto_itself = call.descriptor(0) == fd;
+        if !onto_itself && self.descriptors.is_busy(fd) {
+            self.cancel_all_on(fd);
+            return Attempted::blocked(0, Why::Ordered);
+        }
+        if !onto_itself {
+            self.descriptors.forget(fd);
+        }
+        let _ = row;
+        // SAFETY: by the caller.
+        Attempted::Done(unsafe { sys::syscall(call) })
+    }
+
+    /// # Safety
+    /// As for the system call.
+    pub(super) unsafe fn close_range(&mut self, row: &Row, call: &Call) -> Attempted {
+        let (first, last) = range(call);
+        let busy: Vec<RawFd> = self.descriptors.busy_in(first, last).collect();
+        if !busy.is_empty() {
+            for fd in busy {
+                self.cancel_all_on(fd);
+            }
+            return Attempted::blocked(0, Why::Ordered);
+        }
+        self.descriptors.forget_range(first, last);
+        let _ = row;
+        // SAFETY: by the caller.
+        Attempted::Done(unsafe { sys::syscall(call) })
+    }
+}
+
+/// The descriptors that a `close_range` names.
+pub(crate) fn range(call: &Call) -> (RawFd, RawFd) {
+    let clamp = |word: usize| (word as u32).min(i32::MAX as u32) as RawFd;
+    (clamp(call.args[0]), clamp(call.args[1]))
+}

@@ -1,0 +1,354 @@
+//! Resolving names from the kernel's caches: `openat2(RESOLVE_CACHED)`.
+//!
+//! The name cache alone does not make `open` safe. A FIFO waits for its peer, a device may wait, and a
+//! file system with a server behind it asks the server even when the name is cached. So files are
+//! opened in non-blocking mode, looked at, and put back into blocking mode; and where any file
+//! system with a server is mounted, the name is first resolved to an `O_PATH` descriptor, which opens
+//! nothing, to see where it leads.
+
+use super::{Attempted, Why};
+use crate::context::Context;
+use crate::mounts::{FileKind, Place, peek};
+use crate::table::{Name, Row};
+use crate::{Call, Errno, sys};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+
+/// `VALID_OPEN_FLAGS` of the kernel: `open` ignores other bits, `openat2` refuses them.
+const OPEN_FLAGS: i32 = libc::O_ACCMODE
+    | libc::O_CREAT
+    | libc::O_EXCL
+    | libc::O_NOCTTY
+    | libc::O_TRUNC
+    | libc::O_APPEND
+    | libc::O_NONBLOCK
+    | libc::O_SYNC
+    | libc::O_DSYNC
+    | libc::O_ASYNC
+    | libc::O_DIRECT
+    | libc::O_LARGEFILE
+    | libc::O_DIRECTORY
+    | libc::O_NOFOLLOW
+    | libc::O_NOATIME
+    | libc::O_CLOEXEC
+    | libc::O_PATH
+    | libc::O_TMPFILE;
+
+/// Flags that F_SETFL sets; all others it leaves alone.
+const STATUS_FLAGS: i32 = libc::O_APPEND | libc::O_NONBLOCK | libc::O_DIRECT | libc::O_NOATIME;
+
+/// A name to resolve: the directory, its address, and how.
+struct Lookup {
+    directory: RawFd,
+    path: usize,
+    how: libc::open_how,
+}
+
+impl Lookup {
+    /// From the call's arguments, with no flags yet.
+    fn new(name: Name, call: &Call) -> Lookup {
+        // SAFETY: plain data, for which all zeros is a valid value.
+        let how: libc::open_how = unsafe { std::mem::zeroed() };
+        let directory = name
+            .directory
+            .map_or(libc::AT_FDCWD, |arg| call.descriptor(arg));
+        Lookup {
+            directory,
+            path: call.args[name.path as usize],
+            how,
+        }
+    }
+
+    /// Resolves from the caches.
+    ///
+    /// # Safety
+    /// The path is as the system call wants it.
+    unsafe fn open(&self, flags: i32) -> Result<RawFd, Errno> {
+        let mut how = self.how;
+        how.flags = flags as u64;
+        how.resolve |= libc::RESOLVE_CACHED;
+        let how = (&raw const how) as usize;
+        let args = [
+            self.directory as usize,
+            self.path,
+            how,
+            size_of::<libc::open_how>(),
+        ];
+        // SAFETY: the struct lives through the call; the path is the caller's.
+        unsafe { sys::raw(libc::SYS_openat2, args) }.map(|fd| fd as RawFd)
+    }
+}
+
+impl Context {
+    /// # Safety
+    /// As for the system call.
+    pub(super) unsafe fn cached_open(&mut self, row: &Row, call: &Call) -> Attempted {
+        if !self.facts.cached_open {
+            return Attempted::blocked(0, Why::Unsupported);
+        }
+        let name = row.file.expect("the table names the file");
+        let mut lookup = Lookup::new(name, call);
+        let Some(flags) = open_flags(row, call, &mut lookup.how) else {
+            return Attempted::blocked(0, Why::NotTried);
+        };
+        self.mounts.note_lookup();
+        // A bare name opens nothing, wherever it leads.
+        if self.mounts.any_remote() && flags & libc::O_PATH == 0 {
+            // SAFETY: by the caller.
+            return unsafe { self.open_with_care(&lookup, flags) };
+        }
+        // Neither directories nor files that the caller opens in non-blocking mode wait.
+        let unguarded = libc::O_PATH | libc::O_DIRECTORY | libc::O_NONBLOCK;
+        if self.trust_names || flags & unguarded != 0 {
+            // SAFETY: by the caller.
+            return opened(unsafe { lookup.open(flags) });
+        }
+        // SAFETY: by the caller.
+        match unsafe { lookup.open(flags | libc::O_NONBLOCK) } {
+            Ok(fd) => self.back_to_blocking(fd, flags),
+            // A FIFO without a reader, opened for writing.
+            Err(Errno::NXIO) => Attempted::WOULD_BLOCK,
+            Err(errno) => opened(Err(errno)),
+        }
+    }
+
+    /// A descriptor just opened in non-blocking mode: a file or directory gets its own mode back, and
+    /// anything else is opened again in the background, where it may wait.
+    fn back_to_blocking(&mut self, fd: RawFd, flags: i32) -> Attempted {
+        let mut size = 0u64;
+        // FIOQSIZE is answered for files, directories and links only: the cheapest question that tells
+        // them from FIFOs and devices.
+        // SAFETY: the kernel writes eight bytes to `size`.
+        let file = unsafe {
+            sys::raw(
+                libc::SYS_ioctl,
+                [fd as usize, FIOQSIZE, (&raw mut size) as usize],
+            )
+        };
+        if file.is_ok() {
+            let flags = (flags & STATUS_FLAGS & !libc::O_NONBLOCK) as usize;
+            // SAFETY: F_SETFL takes no pointers.
+            let set = unsafe {
+                sys::raw(
+                    libc::SYS_fcntl,
+                    [fd as usize, libc::F_SETFL as usize, flags],
+                )
+            };
+            if set.is_ok() {
+                return Attempted::Done(Ok(fd as usize));
+            }
+        }
+        // SAFETY: the descriptor was opened just now and nobody else knows it.
+        self.held = Some(unsafe { OwnedFd::from_raw_fd(fd) });
+        Attempted::WOULD_BLOCK
+    }
+
+    /// Opens where a name may lead to a file system with a server behind it.
+    ///
+    /// # Safety
+    /// As for the system call.
+    unsafe fn open_with_care(&mut self, lookup: &Lookup, flags: i32) -> Attempted {
+        let kept = flags & (libc::O_NOFOLLOW | libc::O_DIRECTORY);
+        // SAFETY: by the caller.
+        let found = match unsafe { lookup.open(libc::O_PATH | libc::O_CLOEXEC | kept) } {
+            // SAFETY: the descriptor was opened just now and nobody else knows it.
+            Ok(fd) => unsafe { OwnedFd::from_raw_fd(fd) },
+            Err(errno) => return opened(Err(errno)),
+        };
+        let Some(FileKind::Regular | FileKind::Directory) = self.local_kind(found.as_raw_fd())
+        else {
+            return Attempted::blocked(0, Why::NotTried);
+        };
+        // Opening the descriptor's own name opens the very file that was looked at.
+        let own_name = format!("/proc/self/fd/{}\0", found.as_raw_fd());
+        let flags = flags & !libc::O_NOFOLLOW;
+        let args = [
+            libc::AT_FDCWD as usize,
+            own_name.as_ptr() as usize,
+            flags as usize,
+        ];
+        // SAFETY: the name lives through the call.
+        let result = unsafe { sys::raw(libc::SYS_openat, args) };
+        opened(result.map(|fd| fd as RawFd))
+    }
+
+    /// What kind of file it is, if it is on a file system without a server.
+    fn local_kind(&mut self, fd: RawFd) -> Option<FileKind> {
+        let status = peek(fd).ok()?;
+        let mount = self.mounts.find(&status)?;
+        let device = u32::from(status.stx_mode) & libc::S_IFMT == libc::S_IFBLK;
+        (self.mounts.get(mount).place != Place::Remote && !device).then(|| FileKind::of(&status))
+    }
+
+    /// Resolves a name to a descriptor whose metadata can be asked for without waiting.
+    ///
+    /// # Safety
+    /// As for the system call.
+    unsafe fn find(&mut self, lookup: &Lookup, flags: i32) -> Result<OwnedFd, Attempted> {
+        self.mounts.note_lookup();
+        // SAFETY: by the caller.
+        let found = match unsafe { lookup.open(libc::O_PATH | libc::O_CLOEXEC | flags) } {
+            // SAFETY: the descriptor was opened just now and nobody else knows it.
+            Ok(fd) => unsafe { OwnedFd::from_raw_fd(fd) },
+            // The plain call needs no descriptor.
+            Err(Errno::MFILE | Errno::NFILE) => {
+                return Err(Attempted::blocked(0, Why::Unsupported));
+            }
+            Err(errno) => return Err(opened(Err(errno))),
+        };
+        if self.mounts.any_remote() && self.local_kind(found.as_raw_fd()).is_none() {
+            return Err(Attempted::blocked(0, Why::NotTried));
+        }
+        Ok(found)
+    }
+
+    /// # Safety
+    /// As for the system call.
+    pub(super) unsafe fn cached_stat(&mut self, row: &Row, call: &Call) -> Attempted {
+        if !self.facts.cached_open {
+            return Attempted::blocked(0, Why::Unsupported);
+        }
+        let name = row.file.expect("the table names the file");
+        let flags = name.flags.map_or(0, |arg| call.args[arg as usize] as i32) | row.implied as i32;
+        if flags & libc::AT_EMPTY_PATH != 0 {
+            // Usually about the descriptor itself; a name that is not empty is left to the background.
+            return match is_empty_name(call.args[name.path as usize]) {
+                // SAFETY: by the caller.
+                true => unsafe { self.if_local(row, call) },
+                false => Attempted::blocked(0, Why::NotTried),
+            };
+        }
+        let follow = if flags & libc::AT_SYMLINK_NOFOLLOW != 0 {
+            libc::O_NOFOLLOW
+        } else {
+            0
+        };
+        // SAFETY: by the caller.
+        let found = match unsafe { self.find(&Lookup::new(name, call), follow) } {
+            Ok(found) => found,
+            Err(attempted) => return attempted,
+        };
+        let fd = found.as_raw_fd() as usize;
+        let empty = c"".as_ptr() as usize;
+        let attempt = match row.name {
+            "statx" => {
+                let flags = (flags | libc::AT_EMPTY_PATH) as usize;
+                Call::new(
+                    libc::SYS_statx,
+                    [fd, empty, flags, call.args[3], call.args[4]],
+                )
+            }
+            "newfstatat" => Call::new(libc::SYS_fstat, [fd, call.args[2]]),
+            _ => Call::new(libc::SYS_fstat, [fd, call.args[1]]),
+        };
+        // SAFETY: the buffer is the caller's.
+        Attempted::Done(unsafe { sys::syscall(&attempt) })
+    }
+
+    /// # Safety
+    /// As for the system call.
+    pub(super) unsafe fn cached_access(&mut self, row: &Row, call: &Call) -> Attempted {
+        if !self.facts.cached_open || !self.facts.same_identity {
+            return Attempted::blocked(0, Why::Unsupported);
+        }
+        let name = row.file.expect("the table names the file");
+        // `faccessat` has no flags: what the C library calls so is faccessat2.
+        let flags = name.flags.map_or(0, |arg| call.args[arg as usize] as i32);
+        if flags & libc::AT_EMPTY_PATH != 0 {
+            return Attempted::blocked(0, Why::NotTried);
+        }
+        let follow = if flags & libc::AT_SYMLINK_NOFOLLOW != 0 {
+            libc::O_NOFOLLOW
+        } else {
+            0
+        };
+        // SAFETY: by the caller.
+        let found = match unsafe { self.find(&Lookup::new(name, call), follow) } {
+            Ok(found) => found,
+            Err(attempted) => return attempted,
+        };
+        let mode = call.args[name.path as usize + 1];
+        let flags = (flags | libc::AT_EMPTY_PATH) as usize;
+        let empty = c"".as_ptr() as usize;
+        // SAFETY: the name lives through the call.
+        let result = unsafe {
+            sys::raw(
+                libc::SYS_faccessat2,
+                [found.as_raw_fd() as usize, empty, mode, flags],
+            )
+        };
+        // Linux before 5.8 has no faccessat2.
+        opened(result.map(|ok| ok as RawFd))
+    }
+}
+
+/// The result of a look-up in the caches, as that of the call.
+fn opened(result: Result<RawFd, Errno>) -> Attempted {
+    match result {
+        Ok(fd) => Attempted::Done(Ok(fd as usize)),
+        // Not in the caches; or a file lease must be broken first.
+        Err(Errno::AGAIN) => Attempted::WOULD_BLOCK,
+        // True answers, or those of a filter that forbids the attempt but not the call: the plain call
+        // knows. ENXIO and ENODEV are what some devices say to a non-blocking open.
+        Err(
+            Errno::PERM
+            | Errno::ACCES
+            | Errno::NOSYS
+            | Errno::INVAL
+            | Errno::NXIO
+            | Errno::NODEV
+            | Errno::OPNOTSUPP
+            | Errno::TOOBIG,
+        ) => Attempted::blocked(0, Why::Unsupported),
+        Err(errno) => Attempted::Done(Err(errno)),
+    }
+}
+
+/// The flags of an attempt to open, or `None` if there can be none.
+fn open_flags(row: &Row, call: &Call, how: &mut libc::open_how) -> Option<i32> {
+    let flags = match row.name {
+        "openat2" => {
+            *how = *known_how(call)?;
+            let flags = i32::try_from(how.flags).ok()?;
+            how.mode = 0;
+            flags
+        }
+        "creat" => return None,
+        _ => {
+            let name = row.file.expect("the table names the file");
+            let flags = call.args[name.flags.expect("open has flags") as usize] as i32;
+            flags & OPEN_FLAGS
+        }
+    };
+    if flags & libc::O_PATH != 0 && row.name != "openat2" {
+        let kept = libc::O_PATH | libc::O_DIRECTORY | libc::O_NOFOLLOW | libc::O_CLOEXEC;
+        return Some(flags & kept);
+    }
+    // Making or emptying a file is not done from the caches. O_CREAT cannot be left out for the attempt
+    // either: a file that exists is refused with it where fs.protected_regular says so.
+    let makes =
+        flags & (libc::O_CREAT | libc::O_TRUNC) != 0 || flags & libc::O_TMPFILE == libc::O_TMPFILE;
+    (!makes).then_some(flags)
+}
+
+/// The caller's `struct open_how`, if it is of the known size and plausibly there: as any library that
+/// reads its arguments, this one needs the pointer to be valid; the kernel judges the obviously bad.
+fn known_how(call: &Call) -> Option<&libc::open_how> {
+    let address = call.args[2];
+    let plausible = address >= 4096
+        && address < isize::MAX as usize
+        && address.is_multiple_of(align_of::<libc::open_how>());
+    // SAFETY: not null, aligned, in user space; that it can be read is the caller's promise.
+    (call.args[3] == size_of::<libc::open_how>() && plausible)
+        .then(|| unsafe { &*(address as *const libc::open_how) })
+}
+
+/// Whether the path is `""`, or null, which AT_EMPTY_PATH takes for it since Linux 6.11.
+fn is_empty_name(path: usize) -> bool {
+    // SAFETY: as for `known_how`: a path argument is a string.
+    path == 0
+        || (path >= 4096 && path < isize::MAX as usize && unsafe { *(path as *const u8) } == 0)
+}
+
+/// `_IOR('f', 128, size_t)`-like by history: the number in `<asm-generic/ioctls.h>`, which x86-64 and
+/// aarch64 share.
+const FIOQSIZE: usize = 0x5460;

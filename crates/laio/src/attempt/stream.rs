@@ -1,0 +1,300 @@
+//! Moving bytes: `preadv2` and `pwritev2` with `RWF_NOWAIT`, and `MSG_DONTWAIT`.
+
+use super::{Attempted, Why};
+use crate::context::Context;
+use crate::mounts::{FileKind, Place};
+use crate::table::{Row, Transfer, Use};
+use crate::transfer::{goes_on, remaining, shortened, wanted};
+use crate::{Call, Errno, sys};
+use std::os::fd::RawFd;
+
+/// Which half of a mount's latch an attempt looks at.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Latch {
+    Reads,
+    Writes,
+}
+
+impl Context {
+    /// # Safety
+    /// As for the system call.
+    pub(super) unsafe fn nowait_read(&mut self, row: &Row, call: &Call) -> Attempted {
+        // SAFETY: by the caller.
+        unsafe { self.nowait(row, call, Latch::Reads) }
+    }
+
+    /// # Safety
+    /// As for the system call.
+    pub(super) unsafe fn nowait_write(&mut self, row: &Row, call: &Call) -> Attempted {
+        // SAFETY: by the caller.
+        unsafe { self.nowait(row, call, Latch::Writes) }
+    }
+
+    /// # Safety
+    /// As for the system call.
+    unsafe fn nowait(&mut self, row: &Row, call: &Call, latch: Latch) -> Attempted {
+        let fd = call.descriptor(0);
+        if !self.facts.nowait {
+            return Attempted::blocked(0, Why::Unsupported);
+        }
+        if let Some(mount) = self.descriptors.mount(fd)
+            && self.is_latched(mount, latch)
+        {
+            // SAFETY: by the caller.
+            return unsafe { self.latched(row, call, fd) };
+        }
+        let Some(attempt) = nowait_call(row, call, latch) else {
+            // Arguments that only the plain call may judge: it rejects them without blocking, or has
+            // been told by its own flags not to block.
+            // SAFETY: by the caller.
+            return Attempted::Done(unsafe { sys::syscall(call) });
+        };
+        let mut done = 0;
+        let mut scratch = None;
+        let mut vector = libc::iovec {
+            iov_base: std::ptr::null_mut(),
+            iov_len: 0,
+        };
+        loop {
+            // SAFETY: by the caller; `done` is not 0 only after the kernel has accepted the pointers.
+            let step = unsafe {
+                let mut step = remaining(row, call, done, &mut scratch);
+                if self.inject.short_transfer > 0 {
+                    step = shortened(row, &step, self.inject.short_transfer, &mut scratch);
+                }
+                step
+            };
+            // SAFETY: the vector lives through the call; the rest is the caller's.
+            let result = unsafe { sys::syscall(&attempt.with(row, &step, &mut vector)) };
+            let moved = match result {
+                Ok(moved) => moved,
+                Err(errno) => return self.nowait_failed(errno, row, call, fd, done, latch),
+            };
+            if moved == 0 {
+                // The end of the file, except on kernels which say so of anything not in memory.
+                let untrue = self.facts.false_eof && latch == Latch::Reads;
+                return match untrue && vector.iov_len > 0 {
+                    true => Attempted::blocked(done, Why::WouldBlock),
+                    false => Attempted::Done(Ok(done)),
+                };
+            }
+            done += moved;
+            // SAFETY: the kernel has just accepted the pointers.
+            if unsafe { wanted(row, call) }.is_none_or(|wanted| done >= wanted) {
+                return Attempted::Done(Ok(done));
+            }
+            // Short. On a stream a read is over and a write has filled the buffer; on a file one more
+            // attempt tells the end of the file from the end of what is in memory.
+            let regular = self.kind(fd) == FileKind::Regular;
+            if !regular {
+                let bounded = self.inject.short_transfer > 0;
+                if !goes_on(row, call, false) {
+                    return Attempted::Done(Ok(done));
+                } else if !bounded {
+                    return self.blocked_stream(fd, done);
+                }
+            }
+        }
+    }
+
+    fn nowait_failed(
+        &mut self,
+        errno: Errno,
+        row: &Row,
+        call: &Call,
+        fd: RawFd,
+        done: usize,
+        latch: Latch,
+    ) -> Attempted {
+        match errno {
+            Errno::AGAIN if self.inject.false_eof && latch == Latch::Reads => {
+                // As on Linux 5.9: pretend the end of the file was met; confirm it in the background.
+                Attempted::blocked(done, Why::WouldBlock)
+            }
+            // Not in memory, or nothing there yet; or a lock is held.
+            Errno::AGAIN => self.blocked_stream(fd, done),
+            // The file has no non-blocking form (tmpfs, FUSE, terminals; ext4 for writes). Some file
+            // systems say so where others say EAGAIN, and filters say EPERM, EACCES or ENOSYS.
+            Errno::OPNOTSUPP | Errno::PERM | Errno::ACCES | Errno::NOSYS => {
+                if done > 0 {
+                    return Attempted::blocked(done, Why::Unsupported);
+                }
+                let known = self.look_at(fd).is_ok();
+                if errno == Errno::OPNOTSUPP
+                    && known
+                    && let Some(mount) = self.descriptors.mount(fd)
+                    && self.descriptors.kind(fd) == Some(FileKind::Regular)
+                {
+                    self.latch(mount, latch);
+                    // SAFETY: the kernel has refused the attempt before it looked at any pointer; the
+                    // plain call is what the caller asked for.
+                    return match unsafe { self.latched(row, call, fd) } {
+                        Attempted::Blocked(_) => Attempted::blocked(0, Why::Unsupported),
+                        done => done,
+                    };
+                }
+                Attempted::blocked(0, Why::Unsupported)
+            }
+            _ if done > 0 => Attempted::Done(Ok(done)),
+            errno => Attempted::Done(Err(errno)),
+        }
+    }
+
+    /// A stream that has nothing to give or no room. In non-blocking mode the plain call says so; in
+    /// blocking mode it would wait.
+    fn blocked_stream(&mut self, fd: RawFd, done: usize) -> Attempted {
+        if sys::is_nonblocking(fd) && self.kind(fd) == FileKind::Stream {
+            return Attempted::Done(if done > 0 {
+                Ok(done)
+            } else {
+                Err(Errno::AGAIN)
+            });
+        }
+        Attempted::blocked(done, Why::WouldBlock)
+    }
+
+    /// A file system that has refused attempts: where it lives in memory, the plain call does not wait.
+    ///
+    /// # Safety
+    /// As for the system call.
+    unsafe fn latched(&mut self, row: &Row, call: &Call, fd: RawFd) -> Attempted {
+        let hinted = self.descriptors.mount(fd);
+        let in_memory = |context: &Context, mount| context.mounts.get(mount).place == Place::Memory;
+        if hinted.is_some_and(|mount| in_memory(self, mount)) {
+            // The hint may be stale: the descriptor's number may have come to mean a pipe.
+            if self.look_at(fd) == Ok(FileKind::Regular)
+                && let Some(mount) = self.descriptors.mount(fd)
+                && in_memory(self, mount)
+            {
+                self.mounts.get_mut(mount).counts.inline += 1;
+                // SAFETY: by the caller.
+                return Attempted::Done(unsafe { sys::syscall(call) });
+            }
+        }
+        if let Some(mount) = self.descriptors.mount(fd) {
+            self.mounts.get_mut(mount).counts.latched += 1;
+            self.mounts.get_mut(mount).counts.fallback += 1;
+        }
+        let _ = row;
+        Attempted::blocked(0, Why::Latched)
+    }
+
+    fn is_latched(&self, mount: u16, latch: Latch) -> bool {
+        let mount = self.mounts.get(mount);
+        match latch {
+            Latch::Reads => mount.reads_latched,
+            Latch::Writes => mount.writes_latched,
+        }
+    }
+
+    fn latch(&mut self, mount: u16, latch: Latch) {
+        let mount = self.mounts.get_mut(mount);
+        match latch {
+            Latch::Reads => mount.reads_latched = true,
+            Latch::Writes => mount.writes_latched = true,
+        }
+    }
+
+    /// # Safety
+    /// As for the system call.
+    pub(super) unsafe fn dontwait(&mut self, row: &Row, call: &Call, flags: u8) -> Attempted {
+        let fd = call.descriptor(0);
+        let flags = flags as usize;
+        let mut attempt = *call;
+        attempt.args[flags] |= libc::MSG_DONTWAIT as usize;
+        // SAFETY: by the caller.
+        let result = unsafe { sys::syscall(&attempt) };
+        // The caller's own wish not to wait makes every answer the final one.
+        if call.args[flags] & libc::MSG_DONTWAIT as usize != 0 {
+            return Attempted::Done(result);
+        }
+        let moved = match result {
+            Ok(moved) => moved,
+            Err(Errno::AGAIN) if sys::is_nonblocking(fd) => return Attempted::Done(result),
+            Err(Errno::AGAIN) => return Attempted::WOULD_BLOCK,
+            Err(_) => return Attempted::Done(result),
+        };
+        let reads = row.descriptors[0].is_some_and(|descriptor| descriptor.usage == Use::Read);
+        if (reads && moved == 0) || !goes_on(row, call, false) {
+            return Attempted::Done(Ok(moved));
+        }
+        // SAFETY: the kernel has just accepted the pointers.
+        match unsafe { wanted(row, call) } {
+            Some(wanted) if moved < wanted => {}
+            _ => return Attempted::Done(Ok(moved)),
+        }
+        // MSG_WAITALL has no meaning for datagrams, and a datagram is never sent in part.
+        let messages = matches!(row.transfer, Transfer::Messages { .. });
+        if sys::is_nonblocking(fd) || (!messages && !is_stream_socket(fd)) {
+            return Attempted::Done(Ok(moved));
+        }
+        Attempted::blocked(moved, Why::WouldBlock)
+    }
+}
+
+/// The vectored call that tries the same without blocking.
+struct Nowait {
+    number: libc::c_long,
+}
+
+impl Nowait {
+    /// The attempt for one step of the call. `vector` holds the buffer of calls that have just one.
+    fn with(&self, row: &Row, step: &Call, vector: &mut libc::iovec) -> Call {
+        let args = &step.args;
+        let (address, count, offset, flags) = match row.transfer {
+            Transfer::Buffer {
+                pointer,
+                length,
+                offset,
+            } => {
+                vector.iov_base = args[pointer as usize] as *mut _;
+                vector.iov_len = args[length as usize];
+                ((vector as *const libc::iovec) as usize, 1, offset, None)
+            }
+            Transfer::Vector {
+                vector: address,
+                count,
+                offset,
+                flags,
+            } => {
+                vector.iov_len = 1;
+                (args[address as usize], args[count as usize], offset, flags)
+            }
+            _ => unreachable!("the table gives these attempts to buffers and vectors only"),
+        };
+        let offset = offset.map_or(usize::MAX, |offset| args[offset as usize]);
+        let flags = flags.map_or(0, |flags| args[flags as usize]) | libc::RWF_NOWAIT as usize;
+        Call::new(self.number, [args[0], address, count, offset, 0, flags])
+    }
+}
+
+/// `None` where only the plain call can answer: a negative offset, which means the file's own position
+/// to `preadv2` but an error to `pread64`; or the caller's own `RWF_NOWAIT`.
+fn nowait_call(row: &Row, call: &Call, latch: Latch) -> Option<Nowait> {
+    let (offset, flags) = match row.transfer {
+        Transfer::Buffer { offset, .. } => (offset, None),
+        Transfer::Vector { offset, flags, .. } => (offset, flags),
+        _ => (None, None),
+    };
+    if let Some(flags) = flags
+        && call.args[flags as usize] & libc::RWF_NOWAIT as usize != 0
+    {
+        return None;
+    }
+    if let Some(offset) = offset {
+        let offset = call.args[offset as usize] as i64;
+        if offset < 0 && !(flags.is_some() && offset == -1) {
+            return None;
+        }
+    }
+    let number = match latch {
+        Latch::Reads => libc::SYS_preadv2,
+        Latch::Writes => libc::SYS_pwritev2,
+    };
+    Some(Nowait { number })
+}
+
+fn is_stream_socket(fd: RawFd) -> bool {
+    let kind = sys::borrow(fd).map(rustix::net::sockopt::socket_type);
+    matches!(kind, Some(Ok(rustix::net::SocketType::STREAM)))
+}

@@ -1,0 +1,397 @@
+//! From a call to the io_uring operation that does the same.
+
+use crate::operation::Operation;
+use crate::table::{Opcode, Transfer};
+use crate::{Call, Errno};
+use io_uring::{opcode, squeue, types};
+
+use super::ring::Opcodes;
+
+/// The entry for an operation, or `None` if this call, with these arguments, has none that gives the
+/// same result. `call` is what is left of the operation's call.
+pub(crate) fn entry(
+    operation: &mut Operation,
+    call: &Call,
+    opcodes: &Opcodes,
+) -> Option<squeue::Entry> {
+    let row = operation.row;
+    let args = &call.args;
+    let fd = types::Fd(args[0] as i32);
+    let entry = match row.opcode? {
+        Opcode::Read => {
+            let (pointer, length, offset) = buffer(row.transfer, call)?;
+            opcode::Read::new(fd, pointer as *mut u8, length)
+                .offset(offset)
+                .build()
+        }
+        Opcode::Write => {
+            let (pointer, length, offset) = buffer(row.transfer, call)?;
+            opcode::Write::new(fd, pointer as *const u8, length)
+                .offset(offset)
+                .build()
+        }
+        Opcode::ReadV => {
+            let (vector, count, offset, flags) = vector(row.transfer, call)?;
+            opcode::Readv::new(fd, vector, count)
+                .offset(offset)
+                .rw_flags(flags)
+                .build()
+        }
+        Opcode::WriteV => {
+            let (vector, count, offset, flags) = vector(row.transfer, call)?;
+            opcode::Writev::new(fd, vector, count)
+                .offset(offset)
+                .rw_flags(flags)
+                .build()
+        }
+        // With an address these are recvmsg and sendmsg in disguise: readiness does it.
+        Opcode::Recv if args[4] != 0 => return None,
+        Opcode::Send if args[4] != 0 => return None,
+        Opcode::Recv => {
+            let (pointer, length, _) = buffer(row.transfer, call)?;
+            opcode::Recv::new(fd, pointer as *mut u8, length)
+                .flags(args[3] as i32)
+                .build()
+        }
+        Opcode::Send => {
+            let (pointer, length, _) = buffer(row.transfer, call)?;
+            opcode::Send::new(fd, pointer as *const u8, length)
+                .flags(args[3] as i32)
+                .build()
+        }
+        Opcode::RecvMsg => opcode::RecvMsg::new(fd, args[1] as *mut _)
+            .flags(args[2] as u32)
+            .build(),
+        Opcode::SendMsg => opcode::SendMsg::new(fd, args[1] as *const _)
+            .flags(args[2] as u32)
+            .build(),
+        Opcode::Accept => {
+            let flags = if row.name == "accept4" {
+                args[3] as i32
+            } else {
+                0
+            };
+            opcode::Accept::new(fd, args[1] as *mut _, args[2] as *mut _)
+                .flags(flags)
+                .build()
+        }
+        Opcode::Connect => opcode::Connect::new(fd, args[1] as *const _, args[2] as _).build(),
+        Opcode::Close => opcode::Close::new(fd).build(),
+        Opcode::Fsync => {
+            let flags = match row.name {
+                "fdatasync" => types::FsyncFlags::DATASYNC,
+                _ => types::FsyncFlags::empty(),
+            };
+            opcode::Fsync::new(fd).flags(flags).build()
+        }
+        Opcode::Fallocate => opcode::Fallocate::new(fd, args[3] as u64)
+            .mode(args[1] as i32)
+            .offset(args[2] as u64)
+            .build(),
+        Opcode::Ftruncate => opcode::Ftruncate::new(fd, args[1] as u64).build(),
+        Opcode::SyncFileRange => opcode::SyncFileRange::new(fd, u32::try_from(args[2]).ok()?)
+            .offset(args[1] as u64)
+            .flags(args[3] as u32)
+            .build(),
+        Opcode::Fadvise => opcode::Fadvise::new(fd, args[2] as libc::off_t, args[3] as i32)
+            .offset(args[1] as u64)
+            .build(),
+        Opcode::Madvise => {
+            opcode::Madvise::new(args[0] as *const _, args[1] as libc::off_t, args[2] as i32)
+                .build()
+        }
+        Opcode::Splice => splice(args)?,
+        Opcode::Tee => opcode::Tee::new(fd, types::Fd(args[1] as i32), u32_of(args[2])?)
+            .flags(args[3] as u32)
+            .build(),
+        Opcode::Timeout => timeout(row.name, args)?,
+        Opcode::WaitId => waitid(args)?,
+        Opcode::OpenAt | Opcode::OpenAt2 | Opcode::Statx => open_or_stat(operation, call)?,
+        Opcode::RenameAt
+        | Opcode::UnlinkAt
+        | Opcode::MkdirAt
+        | Opcode::SymlinkAt
+        | Opcode::LinkAt => names(row.name, args)?,
+        Opcode::GetXattr => opcode::GetXattr::new(
+            path(args[1]),
+            args[2] as *mut _,
+            path(args[0]),
+            args[3] as u32,
+        )
+        .build(),
+        Opcode::SetXattr => opcode::SetXattr::new(
+            path(args[1]),
+            args[2] as *const _,
+            path(args[0]),
+            args[3] as u32,
+        )
+        .flags(args[4] as i32)
+        .build(),
+        Opcode::FgetXattr => {
+            opcode::FGetXattr::new(fd, path(args[1]), args[2] as *mut _, args[3] as u32).build()
+        }
+        Opcode::FsetXattr => {
+            opcode::FSetXattr::new(fd, path(args[1]), args[2] as *const _, args[3] as u32)
+                .flags(args[4] as i32)
+                .build()
+        }
+        // Instant calls: they never come here, because they run inline in every back end with a ring.
+        Opcode::Bind
+        | Opcode::EpollCtl
+        | Opcode::Listen
+        | Opcode::PollAdd
+        | Opcode::Shutdown
+        | Opcode::Socket => return None,
+    };
+    opcodes.has(entry.get_opcode() as u8).then_some(entry)
+}
+
+/// Entry that waits until a descriptor is ready.
+pub(crate) fn readiness(fd: i32, write: bool) -> squeue::Entry {
+    let events = if write {
+        libc::POLLOUT
+    } else {
+        libc::POLLIN | libc::POLLRDHUP
+    };
+    opcode::PollAdd::new(types::Fd(fd), events as u32).build()
+}
+
+/// The call's result, from the ring's.
+pub(crate) fn result(operation: &Operation, ring: i32) -> Result<usize, Errno> {
+    let result = if ring >= 0 {
+        Ok(ring as usize)
+    } else {
+        Err(Errno::from_raw(-ring))
+    };
+    match (operation.row.opcode, result) {
+        // A time-out that expires is a sleep that succeeds.
+        (Some(Opcode::Timeout), Err(Errno::TIME)) => Ok(0),
+        (Some(Opcode::Statx), Ok(_)) => {
+            if operation.row.name != "statx"
+                && let Some(scratch) = &operation.scratch
+            {
+                let buffer = operation.call.args[stat_buffer(operation.row.name)];
+                // SAFETY: the caller of `stat` gave a buffer that is his until the completion; the
+                // kernel would have written to it.
+                unsafe { (buffer as *mut libc::stat).write(stat_of(&scratch.statx)) };
+            }
+            Ok(0)
+        }
+        (_, result) => result,
+    }
+}
+
+fn path(address: usize) -> *const libc::c_char {
+    address as *const _
+}
+
+fn u32_of(word: usize) -> Option<u32> {
+    u32::try_from(word).ok()
+}
+
+/// Address, length and offset (-1 for the descriptor's own position).
+fn buffer(transfer: Transfer, call: &Call) -> Option<(usize, u32, u64)> {
+    let Transfer::Buffer {
+        pointer,
+        length,
+        offset,
+    } = transfer
+    else {
+        return None;
+    };
+    let length = call.args[length as usize].min(0x7fff_f000) as u32;
+    Some((
+        call.args[pointer as usize],
+        length,
+        position(call, offset, false)?,
+    ))
+}
+
+fn vector(transfer: Transfer, call: &Call) -> Option<(*const libc::iovec, u32, u64, i32)> {
+    let Transfer::Vector {
+        vector,
+        count,
+        offset,
+        flags,
+    } = transfer
+    else {
+        return None;
+    };
+    let count = u32_of(call.args[count as usize])?;
+    let position = position(call, offset, flags.is_some())?;
+    let flags = flags.map_or(0, |flags| call.args[flags as usize] as i32);
+    Some((
+        call.args[vector as usize] as *const _,
+        count,
+        position,
+        flags,
+    ))
+}
+
+/// For `pread64` a negative offset is an error, for `preadv2` -1 is the descriptor's own position, and
+/// for the ring it always is the latter.
+fn position(call: &Call, offset: Option<u8>, own_position: bool) -> Option<u64> {
+    let Some(offset) = offset else {
+        return Some(u64::MAX);
+    };
+    let offset = call.args[offset as usize] as i64;
+    (offset >= 0 || (own_position && offset == -1)).then_some(offset as u64)
+}
+
+fn splice(args: &[usize; 6]) -> Option<squeue::Entry> {
+    // The ring takes offsets by value and does not write them back.
+    if args[1] != 0 || args[3] != 0 {
+        return None;
+    }
+    let (from, to) = (types::Fd(args[0] as i32), types::Fd(args[2] as i32));
+    let entry = opcode::Splice::new(from, -1, to, -1, u32_of(args[4])?).flags(args[5] as u32);
+    Some(entry.build())
+}
+
+fn timeout(name: &str, args: &[usize; 6]) -> Option<squeue::Entry> {
+    use types::TimeoutFlags as Flags;
+    let (clock, absolute, request) = match name {
+        "nanosleep" => (libc::CLOCK_MONOTONIC, false, args[0]),
+        "clock_nanosleep" => (
+            args[0] as i32,
+            args[1] as i32 & libc::TIMER_ABSTIME != 0,
+            args[2],
+        ),
+        _ => return None,
+    };
+    let mut flags = match clock {
+        libc::CLOCK_MONOTONIC => Flags::empty(),
+        libc::CLOCK_BOOTTIME => Flags::BOOTTIME,
+        // A relative sleep is not affected by setting the clock.
+        libc::CLOCK_REALTIME if !absolute => Flags::empty(),
+        libc::CLOCK_REALTIME => Flags::REALTIME,
+        _ => return None,
+    };
+    if absolute {
+        flags |= Flags::ABS;
+    }
+    Some(
+        opcode::Timeout::new(request as *const _)
+            .flags(flags)
+            .build(),
+    )
+}
+
+fn waitid(args: &[usize; 6]) -> Option<squeue::Entry> {
+    // The ring has no resource usage.
+    if args[4] != 0 {
+        return None;
+    }
+    let entry = opcode::WaitId::new(args[0] as _, args[1] as _, args[3] as _);
+    Some(entry.infop(args[2] as *mut _).build())
+}
+
+fn names(name: &str, args: &[usize; 6]) -> Option<squeue::Entry> {
+    let here = types::Fd(libc::AT_FDCWD);
+    let at = |arg: usize| types::Fd(args[arg] as i32);
+    let text = |arg: usize| path(args[arg]);
+    Some(match name {
+        "rename" => opcode::RenameAt::new(here, text(0), here, text(1)).build(),
+        "renameat" => opcode::RenameAt::new(at(0), text(1), at(2), text(3)).build(),
+        "renameat2" => opcode::RenameAt::new(at(0), text(1), at(2), text(3))
+            .flags(args[4] as u32)
+            .build(),
+        "unlink" => opcode::UnlinkAt::new(here, text(0)).build(),
+        "rmdir" => opcode::UnlinkAt::new(here, text(0))
+            .flags(libc::AT_REMOVEDIR)
+            .build(),
+        "unlinkat" => opcode::UnlinkAt::new(at(0), text(1))
+            .flags(args[2] as i32)
+            .build(),
+        "mkdir" => opcode::MkDirAt::new(here, text(0))
+            .mode(args[1] as _)
+            .build(),
+        "mkdirat" => opcode::MkDirAt::new(at(0), text(1))
+            .mode(args[2] as _)
+            .build(),
+        "symlink" => opcode::SymlinkAt::new(here, text(0), text(1)).build(),
+        "symlinkat" => opcode::SymlinkAt::new(at(1), text(0), text(2)).build(),
+        "link" => opcode::LinkAt::new(here, text(0), here, text(1)).build(),
+        "linkat" => opcode::LinkAt::new(at(0), text(1), at(2), text(3))
+            .flags(args[4] as i32)
+            .build(),
+        _ => return None,
+    })
+}
+
+fn open_or_stat(operation: &mut Operation, call: &Call) -> Option<squeue::Entry> {
+    let args = &call.args;
+    let here = libc::AT_FDCWD;
+    let open = |directory: i32, name: usize, flags: i32, mode: usize| {
+        let entry = opcode::OpenAt::new(types::Fd(directory), path(name));
+        entry.flags(flags).mode(mode as libc::mode_t).build()
+    };
+    Some(match operation.row.name {
+        "open" => open(here, args[0], args[1] as i32, args[2]),
+        "creat" => open(
+            here,
+            args[0],
+            libc::O_CREAT | libc::O_WRONLY | libc::O_TRUNC,
+            args[1],
+        ),
+        "openat" => open(args[0] as i32, args[1], args[2] as i32, args[3]),
+        "openat2" => {
+            // Another size is another version of the struct.
+            if args[3] != size_of::<libc::open_how>() {
+                return None;
+            }
+            let how = args[2] as *const _;
+            opcode::OpenAt2::new(types::Fd(args[0] as i32), path(args[1]), how).build()
+        }
+        "statx" => {
+            let entry =
+                opcode::Statx::new(types::Fd(args[0] as i32), path(args[1]), args[4] as *mut _);
+            entry.flags(args[2] as i32).mask(args[3] as u32).build()
+        }
+        name => {
+            let (directory, file, flags) = match name {
+                "stat" => (here, args[0], libc::AT_NO_AUTOMOUNT),
+                "lstat" => (
+                    here,
+                    args[0],
+                    libc::AT_NO_AUTOMOUNT | libc::AT_SYMLINK_NOFOLLOW,
+                ),
+                "newfstatat" => (args[0] as i32, args[1], args[3] as i32),
+                "fstat" => (args[0] as i32, c"".as_ptr() as usize, libc::AT_EMPTY_PATH),
+                _ => return None,
+            };
+            let scratch = operation.scratch.get_or_insert_default();
+            let buffer = (&raw mut scratch.statx).cast();
+            let entry = opcode::Statx::new(types::Fd(directory), path(file), buffer);
+            entry.flags(flags).mask(libc::STATX_BASIC_STATS).build()
+        }
+    })
+}
+
+/// Index of the buffer argument.
+fn stat_buffer(name: &str) -> usize {
+    if name == "newfstatat" { 2 } else { 1 }
+}
+
+/// What `stat` reports, from what `statx` does.
+fn stat_of(statx: &libc::statx) -> libc::stat {
+    // SAFETY: plain data, for which all zeros is a valid value; the padding must not leak.
+    let mut stat: libc::stat = unsafe { std::mem::zeroed() };
+    stat.st_dev = libc::makedev(statx.stx_dev_major, statx.stx_dev_minor);
+    stat.st_ino = statx.stx_ino;
+    stat.st_nlink = statx.stx_nlink as _;
+    stat.st_mode = statx.stx_mode.into();
+    stat.st_uid = statx.stx_uid;
+    stat.st_gid = statx.stx_gid;
+    stat.st_rdev = libc::makedev(statx.stx_rdev_major, statx.stx_rdev_minor);
+    stat.st_size = statx.stx_size as i64;
+    stat.st_blksize = statx.stx_blksize as _;
+    stat.st_blocks = statx.stx_blocks as i64;
+    stat.st_atime = statx.stx_atime.tv_sec;
+    stat.st_atime_nsec = statx.stx_atime.tv_nsec.into();
+    stat.st_mtime = statx.stx_mtime.tv_sec;
+    stat.st_mtime_nsec = statx.stx_mtime.tv_nsec.into();
+    stat.st_ctime = statx.stx_ctime.tv_sec;
+    stat.st_ctime_nsec = statx.stx_ctime.tv_nsec.into();
+    stat
+}

@@ -1,0 +1,178 @@
+//! Readiness by epoll: for streams where there is no ring.
+
+use crate::Errno;
+use crate::operation::Slot;
+use rustix::event::epoll;
+use rustix::time::Timespec;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
+use std::time::Duration;
+
+/// Which readiness an operation waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Direction {
+    Read,
+    Write,
+}
+
+/// What a wait has found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Event {
+    /// The operation can be tried again.
+    Ready(Slot),
+    /// The doorbell rang.
+    Doorbell,
+    /// The mounts have changed.
+    Mounts,
+}
+
+/// One epoll set. Interest is one-shot: a descriptor closed behind the context's back leaves nothing
+/// behind that a new descriptor with its number could trip over.
+pub(crate) struct Reactor {
+    epoll: OwnedFd,
+    /// Slot + 1 of the operation that waits to read and to write, by descriptor.
+    waiting: Vec<[u32; 2]>,
+    waiting_count: usize,
+    events: Vec<epoll::Event>,
+}
+
+const DOORBELL: u64 = u64::MAX;
+const MOUNTS: u64 = u64::MAX - 1;
+
+impl Reactor {
+    /// Events taken by one wait.
+    const EVENTS_MAX: usize = 256;
+
+    pub(crate) fn new(
+        doorbell: BorrowedFd<'_>,
+        mounts: Option<BorrowedFd<'_>>,
+    ) -> Result<Reactor, Errno> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let data = epoll::EventData::new_u64(DOORBELL);
+        epoll::add(&epoll, doorbell, data, epoll::EventFlags::IN)?;
+        if let Some(mounts) = mounts {
+            let data = epoll::EventData::new_u64(MOUNTS);
+            // Without it mounts are looked at less often, which is no reason to fail.
+            let _ = epoll::add(&epoll, mounts, data, epoll::EventFlags::PRI);
+        }
+        Ok(Reactor {
+            epoll,
+            waiting: Vec::new(),
+            waiting_count: 0,
+            events: Vec::new(),
+        })
+    }
+
+    /// Waits for a descriptor on behalf of an operation. `EPERM`: it is of a kind that is always ready.
+    pub(crate) fn add(&mut self, fd: RawFd, direction: Direction, slot: Slot) -> Result<(), Errno> {
+        let index = usize::try_from(fd).map_err(|_| Errno::BADF)?;
+        if index >= self.waiting.len() {
+            self.waiting
+                .resize((index + 1).next_power_of_two().max(64), [0; 2]);
+        }
+        let place = &mut self.waiting[index][direction as usize];
+        assert_eq!(*place, 0, "one operation of a direction waits at a time");
+        *place = slot + 1;
+        if let Err(errno) = self.arm(fd) {
+            self.waiting[index][direction as usize] = 0;
+            return Err(errno);
+        }
+        self.waiting_count += 1;
+        Ok(())
+    }
+
+    /// Stops waiting.
+    pub(crate) fn remove(&mut self, fd: RawFd, direction: Direction) {
+        let place = &mut self.waiting[fd as usize][direction as usize];
+        if std::mem::take(place) != 0 {
+            self.waiting_count -= 1;
+            // The descriptor may be gone; then so is its registration.
+            let _ = self.arm(fd);
+        }
+    }
+
+    /// Registers the present interest in a descriptor.
+    fn arm(&self, fd: RawFd) -> Result<(), Errno> {
+        let [read, write] = self.waiting[fd as usize];
+        let borrowed = crate::sys::borrow(fd).ok_or(Errno::BADF)?;
+        let mut flags = epoll::EventFlags::ONESHOT;
+        if read != 0 {
+            flags |= epoll::EventFlags::IN | epoll::EventFlags::RDHUP;
+        }
+        if write != 0 {
+            flags |= epoll::EventFlags::OUT;
+        }
+        let data = epoll::EventData::new_u64(fd as u64);
+        match epoll::modify(&self.epoll, borrowed, data, flags) {
+            Err(rustix::io::Errno::NOENT) if read == 0 && write == 0 => Ok(()),
+            Err(rustix::io::Errno::NOENT) => Ok(epoll::add(&self.epoll, borrowed, data, flags)?),
+            result => Ok(result?),
+        }
+    }
+
+    /// Waits for events; `None` waits for ever. A signal ends the wait early, without events.
+    pub(crate) fn wait(
+        &mut self,
+        timeout: Option<Duration>,
+        found: &mut Vec<Event>,
+    ) -> Result<(), Errno> {
+        let timeout = timeout.map(|timeout| Timespec {
+            tv_sec: timeout.as_secs().min(i64::MAX as u64) as i64,
+            tv_nsec: timeout.subsec_nanos().into(),
+        });
+        self.events.clear();
+        self.events.reserve(Reactor::EVENTS_MAX);
+        let buffer = rustix::buffer::spare_capacity(&mut self.events);
+        match epoll::wait(&self.epoll, buffer, timeout.as_ref()) {
+            Ok(_) => {}
+            Err(rustix::io::Errno::INTR) => return Ok(()),
+            Err(errno) => return Err(errno.into()),
+        }
+        for event in std::mem::take(&mut self.events) {
+            let flags = event.flags;
+            match event.data.u64() {
+                DOORBELL => found.push(Event::Doorbell),
+                MOUNTS => found.push(Event::Mounts),
+                fd => self.ready(fd as RawFd, flags, found),
+            }
+        }
+        Ok(())
+    }
+
+    fn ready(&mut self, fd: RawFd, flags: epoll::EventFlags, found: &mut Vec<Event>) {
+        use epoll::EventFlags as Flags;
+        let broken = flags.intersects(Flags::HUP | Flags::ERR);
+        let readable = broken || flags.intersects(Flags::IN | Flags::RDHUP);
+        let writable = broken || flags.contains(Flags::OUT);
+        for (direction, ready) in [(Direction::Read, readable), (Direction::Write, writable)] {
+            let place = &mut self.waiting[fd as usize][direction as usize];
+            if ready && *place != 0 {
+                found.push(Event::Ready(std::mem::take(place) - 1));
+                self.waiting_count -= 1;
+            }
+        }
+        // One-shot: what still waits in the other direction must be registered again.
+        if self.waiting[fd as usize] != [0; 2] {
+            let _ = self.arm(fd);
+        }
+    }
+
+    /// Bytes of memory held.
+    pub(crate) fn memory(&self) -> usize {
+        self.waiting.capacity() * size_of::<[u32; 2]>()
+            + self.events.capacity() * size_of::<epoll::Event>()
+    }
+}
+
+impl std::fmt::Debug for Reactor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Reactor")
+            .field("waiting", &self.waiting_count)
+            .finish_non_exhaustive()
+    }
+}
+
+impl AsFd for Reactor {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.epoll.as_fd()
+    }
+}

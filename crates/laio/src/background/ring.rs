@@ -1,0 +1,337 @@
+//! The io_uring of one context: submission in batches, reaping, waiting.
+
+use super::doorbell::Doorbell;
+use crate::Errno;
+use io_uring::{IoUring, Probe, opcode, squeue, types};
+use std::mem::ManuallyDrop;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::time::Duration;
+
+/// A completion as the ring reports it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reaped {
+    /// The handle of an operation; see [`crate::Handle::to_raw`].
+    pub(crate) handle: u64,
+    pub(crate) result: i32,
+}
+
+/// The ring and what the context itself has on it.
+pub(crate) struct Ring {
+    ring: ManuallyDrop<IoUring>,
+    opcodes: Opcodes,
+    /// Entries pushed and not yet submitted.
+    unsubmitted: u32,
+    /// Entries of operations in the kernel or the queue whose completion has not been reaped.
+    outstanding: u32,
+    /// Completions taken early to make room.
+    backlog: Vec<Reaped>,
+    doorbell_armed: bool,
+    mounts: Option<RawFd>,
+    mounts_armed: bool,
+    mounts_changed: bool,
+    pub(crate) submissions: u64,
+}
+
+/// Which operations the kernel's io_uring has.
+#[derive(Clone)]
+pub(crate) struct Opcodes(Box<[bool; 256]>);
+
+impl std::fmt::Debug for Opcodes {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "Opcodes({} supported)",
+            self.0.iter().filter(|there| **there).count()
+        )
+    }
+}
+
+impl Opcodes {
+    pub(crate) fn has(&self, code: u8) -> bool {
+        self.0[code as usize]
+    }
+}
+
+/// Entries that are not operations have a zero in the low half of their user data, which no handle has.
+const DOORBELL: u64 = 1 << 32;
+const MOUNTS: u64 = 2 << 32;
+const CANCEL: u64 = 3 << 32;
+
+const GETEVENTS: u32 = 1;
+const ENTER_EXT_ARG: u32 = 1 << 3;
+
+impl Ring {
+    /// Sets up a ring for the calling thread. Any error means that io_uring is not to be had here:
+    /// `ENOSYS`, `EPERM` and `EACCES` where it is absent or forbidden, `ENOMEM` and `EMFILE` at limits,
+    /// `EOPNOTSUPP` where it lacks what the engine needs (Linux before 5.11).
+    pub(crate) fn new(entries: u32, mounts: Option<RawFd>) -> Result<Ring, Errno> {
+        let ring = Ring::set_up(entries.clamp(8, 4096))?;
+        let parameters = ring.params();
+        if !(parameters.is_feature_nodrop()
+            && parameters.is_feature_ext_arg()
+            && parameters.is_feature_rw_cur_pos()
+            && parameters.is_feature_submit_stable())
+        {
+            return Err(Errno::OPNOTSUPP);
+        }
+        let opcodes = probe_opcodes(&ring)?;
+        Ok(Ring {
+            ring: ManuallyDrop::new(ring),
+            opcodes,
+            unsubmitted: 0,
+            outstanding: 0,
+            backlog: Vec::new(),
+            doorbell_armed: false,
+            mounts,
+            mounts_armed: false,
+            mounts_changed: false,
+            submissions: 0,
+        })
+    }
+
+    /// Deferred task work (Linux 6.1) keeps completions from interrupting the application's own calls;
+    /// cooperative task work (5.19) keeps it from being signalled; older kernels have neither.
+    fn set_up(entries: u32) -> Result<IoUring, Errno> {
+        let deferred = IoUring::builder()
+            .dontfork()
+            .setup_submit_all()
+            .setup_single_issuer()
+            .setup_defer_taskrun()
+            .setup_taskrun_flag()
+            .build(entries);
+        let error = match deferred {
+            Ok(ring) => return Ok(ring),
+            Err(error) => Errno::from(error),
+        };
+        if error != Errno::INVAL {
+            return Err(error);
+        }
+        let mut cooperative = IoUring::builder();
+        cooperative
+            .dontfork()
+            .setup_submit_all()
+            .setup_coop_taskrun()
+            .setup_taskrun_flag();
+        match cooperative.build(entries).map_err(Errno::from) {
+            Err(Errno::INVAL) => Ok(IoUring::builder().dontfork().build(entries)?),
+            result => result,
+        }
+    }
+
+    pub(crate) fn opcodes(&self) -> &Opcodes {
+        &self.opcodes
+    }
+
+    /// Queues an operation; it is submitted with others at the next [`Ring::submit`] or wait.
+    ///
+    /// # Safety
+    /// What the entry points to stays valid until its completion has been reaped.
+    pub(crate) unsafe fn push(&mut self, entry: squeue::Entry, handle: u64) -> Result<(), Errno> {
+        // SAFETY: forwarded to the caller.
+        unsafe { self.push_entry(&entry.user_data(handle))? };
+        self.outstanding += 1;
+        Ok(())
+    }
+
+    /// # Safety
+    /// As for [`Ring::push`].
+    unsafe fn push_entry(&mut self, entry: &squeue::Entry) -> Result<(), Errno> {
+        // SAFETY: by the caller.
+        while unsafe { self.ring.submission().push(entry) }.is_err() {
+            // Full: the kernel takes what is queued, which empties the queue, unless it wants its
+            // completions reaped first.
+            self.submit()?;
+            if self.ring.submission().is_full() {
+                self.reap_to_backlog();
+                if self.backlog.is_empty() {
+                    return Err(Errno::AGAIN);
+                }
+            }
+        }
+        self.unsubmitted += 1;
+        Ok(())
+    }
+
+    /// Asks the kernel to cancel an operation. The operation's own completion still comes.
+    pub(crate) fn cancel(&mut self, handle: u64) -> Result<(), Errno> {
+        let entry = opcode::AsyncCancel::new(handle).build().user_data(CANCEL);
+        // SAFETY: the entry points to nothing.
+        unsafe { self.push_entry(&entry) }
+    }
+
+    /// Whether anything waits to be submitted.
+    #[inline]
+    pub(crate) fn has_unsubmitted(&self) -> bool {
+        self.unsubmitted > 0
+    }
+
+    /// Submits what is queued, without waiting.
+    pub(crate) fn submit(&mut self) -> Result<(), Errno> {
+        self.enter(0, None)
+    }
+
+    /// Submits, and waits for a completion; `None` waits for ever. A signal or the time-out ends the
+    /// wait without an error.
+    pub(crate) fn wait(
+        &mut self,
+        doorbell: Option<&Doorbell>,
+        timeout: Option<Duration>,
+    ) -> Result<(), Errno> {
+        self.watch(doorbell)?;
+        let want = u32::from(self.backlog.is_empty());
+        self.enter(want, timeout)
+    }
+
+    /// Puts the doorbell and the mount table on the ring, so that they too end a wait (and make the
+    /// ring's descriptor readable).
+    pub(crate) fn watch(&mut self, doorbell: Option<&Doorbell>) -> Result<(), Errno> {
+        if let Some(doorbell) = doorbell
+            && !self.doorbell_armed
+        {
+            let fd = types::Fd(doorbell.as_fd().as_raw_fd());
+            let entry = opcode::PollAdd::new(fd, libc::POLLIN as u32)
+                .build()
+                .user_data(DOORBELL);
+            // SAFETY: the entry points to nothing.
+            unsafe { self.push_entry(&entry)? };
+            self.doorbell_armed = true;
+        }
+        if let Some(mounts) = self.mounts
+            && !self.mounts_armed
+        {
+            let events = (libc::POLLPRI | libc::POLLERR) as u32;
+            let entry = opcode::PollAdd::new(types::Fd(mounts), events)
+                .build()
+                .user_data(MOUNTS);
+            // SAFETY: the entry points to nothing.
+            unsafe { self.push_entry(&entry)? };
+            self.mounts_armed = true;
+        }
+        Ok(())
+    }
+
+    fn enter(&mut self, want: u32, timeout: Option<Duration>) -> Result<(), Errno> {
+        let timespec = timeout.map(types::Timespec::from);
+        let arguments = match &timespec {
+            Some(timespec) => types::SubmitArgs::new().timespec(timespec),
+            None => types::SubmitArgs::new(),
+        };
+        // GETEVENTS also without a wait: it runs deferred completions and flushes an overflow.
+        let result = unsafe {
+            // SAFETY: the arguments live through the call and have the type EXT_ARG stands for.
+            let flags = GETEVENTS | ENTER_EXT_ARG;
+            self.ring
+                .submitter()
+                .enter(self.unsubmitted, want, flags, Some(&arguments))
+        };
+        if self.unsubmitted > 0 {
+            self.submissions += 1;
+        }
+        self.unsubmitted = self.ring.submission().len() as u32;
+        match result.map_err(Errno::from) {
+            Ok(_) | Err(Errno::TIME | Errno::INTR) => Ok(()),
+            // The kernel is short of memory for requests, or its overflow list is not empty: reaping
+            // helps, and what was not taken stays queued.
+            Err(Errno::AGAIN | Errno::BUSY) => {
+                self.reap_to_backlog();
+                Ok(())
+            }
+            Err(errno) => Err(errno),
+        }
+    }
+
+    /// Whether the kernel holds completions back until the next enter.
+    #[inline]
+    fn needs_enter(&mut self) -> bool {
+        let queue = self.ring.submission();
+        queue.taskrun() || queue.cq_overflow()
+    }
+
+    /// Takes all completions that are there. Enters the kernel only if it holds some back.
+    pub(crate) fn reap(&mut self, reaped: &mut Vec<Reaped>) -> Result<(), Errno> {
+        if self.needs_enter() {
+            self.submit()?;
+        }
+        self.reap_to_backlog();
+        std::mem::swap(&mut self.backlog, reaped);
+        self.backlog.clear();
+        Ok(())
+    }
+
+    fn reap_to_backlog(&mut self) {
+        // Not `self.ring.completion()` in the loop: it borrows all of self.
+        let mut completions = self.ring.completion();
+        for completion in &mut completions {
+            let handle = completion.user_data();
+            if handle as u32 != 0 {
+                self.outstanding -= 1;
+                self.backlog.push(Reaped {
+                    handle,
+                    result: completion.result(),
+                });
+                continue;
+            }
+            match handle {
+                DOORBELL => self.doorbell_armed = false,
+                MOUNTS => {
+                    self.mounts_armed = false;
+                    self.mounts_changed = completion.result() >= 0;
+                }
+                CANCEL => {}
+                other => unreachable!("user data {other:#x} was never submitted"),
+            }
+        }
+    }
+
+    /// Whether the doorbell has been heard (and must be drained) since it was put on the ring.
+    pub(crate) fn doorbell_heard(&self) -> bool {
+        !self.doorbell_armed
+    }
+
+    /// Whether the mounts have changed since the last time.
+    pub(crate) fn take_mounts_changed(&mut self) -> bool {
+        std::mem::take(&mut self.mounts_changed)
+    }
+
+    /// Gives the ring up in a forked child: its memory is not mapped there, and the parent's operations
+    /// go on in the parent.
+    pub(crate) fn forget_in_child(self) {
+        let fd = self.ring.as_raw_fd();
+        std::mem::forget(self);
+        let _ = crate::sys::close(fd);
+    }
+}
+
+impl std::fmt::Debug for Ring {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Ring")
+            .field("opcodes", &self.opcodes)
+            .field("unsubmitted", &self.unsubmitted)
+            .field("outstanding", &self.outstanding)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        // SAFETY: dropped once, here. The context has waited for all operations before.
+        unsafe { ManuallyDrop::drop(&mut self.ring) };
+    }
+}
+
+impl AsFd for Ring {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        // SAFETY: the ring owns the descriptor for as long as self is borrowed.
+        unsafe { BorrowedFd::borrow_raw(self.ring.as_raw_fd()) }
+    }
+}
+
+fn probe_opcodes(ring: &IoUring) -> Result<Opcodes, Errno> {
+    let mut probe = Probe::new();
+    ring.submitter().register_probe(&mut probe)?;
+    let mut opcodes = Box::new([false; 256]);
+    for code in 0..=u8::MAX {
+        opcodes[code as usize] = probe.is_supported(code);
+    }
+    Ok(Opcodes(opcodes))
+}

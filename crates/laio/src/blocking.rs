@@ -1,0 +1,136 @@
+//! The plain call, run to its end on the caller's thread: what `sync` does, and a forced inline call.
+
+use crate::table::{Attempt, Opcode, Row, Timeout};
+use crate::transfer::{goes_on, remaining, wanted};
+use crate::{Call, Errno, sys};
+use std::time::{Duration, Instant};
+
+/// Makes the call until it is whole. A signal handler of the application may interrupt it at any time;
+/// `EINTR` does not surface, transfers go on, and waits go on for what is left of their time.
+///
+/// # Safety
+/// As for the system call.
+pub(crate) unsafe fn run(row: &Row, call: &Call) -> Result<usize, Errno> {
+    let mut scratch = None;
+    let mut done = 0;
+    let started = Deadline::of(row, call);
+    let mut time_left = None;
+    loop {
+        // SAFETY: by the caller; `done` is not 0 only after the kernel has accepted the pointers.
+        let mut step = unsafe { remaining(row, call, done, &mut scratch) };
+        if let Some((deadline, left)) = started.as_ref().zip(time_left.as_ref()) {
+            deadline.apply(left, &mut step);
+        }
+        // SAFETY: by the caller.
+        match unsafe { sys::syscall(&step) } {
+            // A signal cut the transfer: a blocking write is short for no other reason. A short read
+            // of a file may be its end, which the next read then confirms with 0.
+            Ok(moved) if moved > 0 && interrupted_transfer(row, call, done + moved) => {
+                done += moved
+            }
+            Ok(moved) => return Ok(done + moved),
+            Err(Errno::INTR) if row.opcode == Some(Opcode::Connect) => {
+                return connect_interrupted(call.descriptor(0));
+            }
+            Err(Errno::INTR) => {
+                if let Some(deadline) = &started {
+                    time_left = Some(deadline.left());
+                }
+            }
+            Err(_) if done > 0 => return Ok(done),
+            Err(errno) => return Err(errno),
+        }
+    }
+}
+
+/// # Safety contract
+/// Called only after the kernel has accepted the call's pointers.
+fn interrupted_transfer(row: &Row, call: &Call, done: usize) -> bool {
+    let writes = matches!(row.attempt, Attempt::NowaitWrite)
+        || (matches!(row.attempt, Attempt::Dontwait(_)) && goes_on(row, call, false));
+    // SAFETY: see above.
+    writes
+        && unsafe { wanted(row, call) }.is_some_and(|wanted| done < wanted)
+        && !sys::is_nonblocking(call.descriptor(0))
+}
+
+/// An interrupted `connect` goes on in the kernel; calling it again would only say `EALREADY`.
+fn connect_interrupted(fd: i32) -> Result<usize, Errno> {
+    use rustix::event::{PollFd, PollFlags, poll};
+    let socket = sys::borrow(fd).ok_or(Errno::BADF)?;
+    loop {
+        match poll(&mut [PollFd::new(&socket, PollFlags::OUT)], None) {
+            Ok(_) => break,
+            Err(rustix::io::Errno::INTR) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+    }
+    match rustix::net::sockopt::socket_error(socket)? {
+        Ok(()) => Ok(0),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+/// The end of a relative wait, so that an interrupted one is not begun anew.
+struct Deadline {
+    arg: usize,
+    form: Timeout,
+    end: Instant,
+}
+
+impl Deadline {
+    fn of(row: &Row, call: &Call) -> Option<Deadline> {
+        let (arg, form) = match (row.attempt, row.name) {
+            (Attempt::ZeroTimeout(arg, form), _) => (arg as usize, form),
+            (_, "nanosleep") => (0, Timeout::Timespec),
+            (_, "clock_nanosleep") if call.args[1] as i32 & libc::TIMER_ABSTIME == 0 => {
+                (2, Timeout::Timespec)
+            }
+            _ => return None,
+        };
+        let wait = match form {
+            Timeout::Milliseconds => {
+                Duration::from_millis(u64::try_from(call.args[arg] as i32).ok()?)
+            }
+            Timeout::Timespec | Timeout::Timeval => {
+                let words = call.args[arg] as *const i64;
+                if words.addr() < 4096 || !words.is_aligned() {
+                    return None;
+                }
+                // SAFETY: a pointer that the call needs to be valid; null is excluded.
+                let (seconds, part) = unsafe { (*words, *words.add(1)) };
+                let part = if form == Timeout::Timeval {
+                    part.checked_mul(1000)?
+                } else {
+                    part
+                };
+                Duration::new(u64::try_from(seconds).ok()?, u32::try_from(part).ok()?)
+            }
+        };
+        Some(Deadline {
+            arg,
+            form,
+            end: Instant::now().checked_add(wait)?,
+        })
+    }
+
+    /// What is left, as the words of a timespec or timeval.
+    fn left(&self) -> [i64; 2] {
+        let left = self.end.saturating_duration_since(Instant::now());
+        let part = match self.form {
+            Timeout::Timeval => left.subsec_micros(),
+            _ => left.subsec_nanos(),
+        };
+        [left.as_secs() as i64, part.into()]
+    }
+
+    fn apply(&self, left: &[i64; 2], step: &mut Call) {
+        step.args[self.arg] = match self.form {
+            Timeout::Milliseconds => {
+                // Rounded up: never shorter than asked for.
+                (left[0] * 1000 + (left[1] + 999_999) / 1_000_000) as usize
+            }
+            Timeout::Timespec | Timeout::Timeval => left.as_ptr() as usize,
+        };
+    }
+}

@@ -1,0 +1,721 @@
+//! The context: what a thread makes its calls through.
+
+use crate::attempt::{Attempted, Blocked};
+use crate::background::doorbell::{Doorbell, Notifier};
+use crate::background::helpers::Helpers;
+use crate::background::reactor::{Event, Reactor};
+use crate::background::ring::{Reaped, Ring};
+use crate::descriptors::Descriptors;
+use crate::facts::Facts;
+use crate::mounts::{Mount, Mounts};
+use crate::operation::{Operations, Slot, State};
+use crate::options::{BackPressure, Inject};
+use crate::sys::fork::Life;
+use crate::table::{self, Class};
+use crate::{BackendKind, Call, Completion, Errno, Handle, Limits, Options, Outcome, Stats};
+use std::any::Any;
+use std::collections::VecDeque;
+use std::fmt;
+use std::marker::PhantomData;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How a class of calls goes in this context.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// The call itself.
+    Plain,
+    /// An attempt first.
+    Try,
+    /// To the background at once.
+    Background,
+}
+
+/// Where a context sleeps, and what takes operations that no helper needs to take.
+#[derive(Debug)]
+pub(crate) enum Waiter {
+    Ring(Ring),
+    Reactor(Reactor),
+}
+
+/// Makes system calls for one thread, and owns those that went to the background.
+///
+/// A context belongs to the thread that made it. Any number of threads may have contexts, and a thread
+/// may have several.
+///
+/// Dropping a context cancels its operations and waits until the last of them has let go of its
+/// buffers.
+pub struct Context {
+    pub(crate) kind: BackendKind,
+    pub(crate) ways: [Way; Class::COUNT],
+    pub(crate) facts: Facts,
+    pub(crate) inject: Inject,
+    pub(crate) trust_names: bool,
+    limits: Limits,
+    back_pressure: BackPressure,
+    options: Options,
+    life: Life,
+    pub(crate) operations: Operations,
+    pub(crate) descriptors: Descriptors,
+    pub(crate) mounts: Mounts,
+    pub(crate) waiter: Waiter,
+    pub(crate) helpers: Helpers,
+    pub(crate) doorbell: Arc<Doorbell>,
+    /// Finished operations whose completions have not been delivered, oldest first.
+    pub(crate) ready: VecDeque<Slot>,
+    /// Typed operations, by slot.
+    pub(crate) payloads: Vec<Option<Box<dyn Any>>>,
+    /// What the last attempt leaves open for its operation; see [`crate::transfer::Scratch::held`].
+    pub(crate) held: Option<OwnedFd>,
+    /// Descriptors on which an operation has ended while others wait.
+    pub(crate) unblocked: Vec<RawFd>,
+    pub(crate) stats: Stats,
+    inline_since_poll: u32,
+    /// The pollable descriptor was handed out: it must become readable by itself.
+    exposed: bool,
+    /// A notifier was handed out: `poll` may be ended from outside.
+    notifiable: bool,
+    reaped: Vec<Reaped>,
+    events: Vec<Event>,
+    /// The ring and the helpers' identity belong to the thread.
+    thread_bound: PhantomData<*mut ()>,
+}
+
+impl Context {
+    /// Makes a context for the calling thread.
+    ///
+    /// Without [`Options::backend`], the back end is the one that [`Options::ENV_BACKEND`] names, else
+    /// `lazy`.
+    ///
+    /// # Errors
+    /// `EINVAL` if the environment names no back end; the errno of io_uring's set-up if `uring` was
+    /// asked for and is not to be had (`ENOSYS`, `EPERM`, `EACCES`, `ENOMEM`, `EOPNOTSUPP` on Linux
+    /// before 5.11); `EMFILE` or `ENFILE` if there are no descriptors left. `lazy` needs no ring.
+    pub fn new(options: Options) -> Result<Context, Errno> {
+        let kind = match options.backend {
+            Some(kind) => kind,
+            None => BackendKind::from_environment()?.unwrap_or(BackendKind::Lazy),
+        };
+        let limits = options.limits;
+        let doorbell = Arc::new(Doorbell::new()?);
+        let mounts = Mounts::new();
+        let waiter = Waiter::new(kind, &options, &doorbell, &mounts)?;
+        Ok(Context {
+            kind,
+            ways: ways(kind, options.inject),
+            facts: Facts::get(),
+            inject: options.inject,
+            trust_names: options.trust_names,
+            limits,
+            back_pressure: options.back_pressure,
+            life: Life::current(),
+            operations: Operations::new(limits.operations.clamp(1, 1 << 30)),
+            descriptors: Descriptors::default(),
+            mounts,
+            waiter,
+            helpers: Helpers::new(doorbell.clone(), &limits, options.cancel_signal),
+            doorbell,
+            ready: VecDeque::new(),
+            payloads: Vec::new(),
+            held: None,
+            unblocked: Vec::new(),
+            stats: Stats::new(),
+            inline_since_poll: 0,
+            exposed: false,
+            notifiable: false,
+            reaped: Vec::new(),
+            events: Vec::new(),
+            thread_bound: PhantomData,
+            options,
+        })
+    }
+
+    /// Makes a system call: done at once, or pending.
+    ///
+    /// ```
+    /// use laio::{Call, Context, Options, Outcome};
+    /// let mut context = Context::new(Options::new()).unwrap();
+    /// // SAFETY: getpid takes no pointers.
+    /// let outcome = unsafe { context.call(Call::new(libc::SYS_getppid, [])) };
+    /// assert!(matches!(outcome, Outcome::Done(Ok(_))));
+    /// ```
+    ///
+    /// # Errors
+    /// Those of the call. `EAGAIN` also if a limit is reached (see [`BackPressure`]), `ENOSYS` or
+    /// `EOPNOTSUPP` for a call that the table refuses.
+    ///
+    /// # Safety
+    /// As for the system call; and what its pointers point to (buffers, names, structs) must stay valid
+    /// and untouched until, if it is pending, its completion has been delivered by [`Context::poll`],
+    /// cancelled or not.
+    #[inline]
+    pub unsafe fn call(&mut self, call: Call) -> Outcome {
+        // SAFETY: by the caller.
+        unsafe { self.call_with(call, 0) }
+    }
+
+    /// As [`Context::call`]; the completion carries `user_data`.
+    ///
+    /// # Safety
+    /// As for [`Context::call`].
+    #[inline]
+    pub unsafe fn call_with(&mut self, call: Call, user_data: u64) -> Outcome {
+        self.notice_fork();
+        let (index, row) = table::find(call.number);
+        // SAFETY: by the caller.
+        match unsafe { self.attempt(index, row, &call) } {
+            Attempted::Done(result) => Outcome::Done(result),
+            Attempted::Spent(result) => self.file(&call, result, user_data),
+            Attempted::Blocked(blocked) => self.start(&call, blocked, user_data),
+        }
+    }
+
+    /// Starts an operation for a call whose attempt did not finish it.
+    #[cold]
+    pub(crate) fn start(&mut self, call: &Call, blocked: Blocked, user_data: u64) -> Outcome {
+        let held = self.held.take();
+        if self.operations.is_full() {
+            self.stats.limited += 1;
+            if self.back_pressure == BackPressure::Fail || !self.wait_for_room() {
+                let done = blocked.done;
+                return Outcome::Done(if done > 0 {
+                    Ok(done)
+                } else {
+                    Err(Errno::AGAIN)
+                });
+            }
+        }
+        match self.route(call, blocked, held, user_data) {
+            Ok(slot) => {
+                self.stats.operations += 1;
+                self.stats.operations_max = self.stats.operations_max.max(self.operations.live());
+                if self.exposed {
+                    self.prepare_to_be_watched();
+                }
+                Outcome::Pending(self.operations.handle(slot))
+            }
+            Err(_) if blocked.done > 0 => Outcome::Done(Ok(blocked.done)),
+            Err(errno) => Outcome::Done(Err(errno)),
+        }
+    }
+
+    /// Delivers an inline result through `poll`, because the budget is used up.
+    #[cold]
+    pub(crate) fn file(
+        &mut self,
+        call: &Call,
+        result: Result<usize, Errno>,
+        user_data: u64,
+    ) -> Outcome {
+        if self.operations.is_full() {
+            return Outcome::Done(result);
+        }
+        self.stats.over_budget += 1;
+        self.stats.operations += 1;
+        let (_, row) = table::find(call.number);
+        let slot = self.operations.insert(row, call, user_data);
+        self.finish(slot, result);
+        if self.exposed {
+            self.prepare_to_be_watched();
+        }
+        Outcome::Pending(self.operations.handle(slot))
+    }
+
+    /// Counts an inline result; true when the program should get to its completions first.
+    #[inline]
+    pub(crate) fn spend_budget(&mut self) -> bool {
+        if self.operations.live() == 0 || self.limits.inline_budget == 0 {
+            return false;
+        }
+        self.inline_since_poll += 1;
+        self.inline_since_poll > self.limits.inline_budget
+    }
+
+    /// Appends the completions of operations that have finished to `completions`, waiting for the first
+    /// of them at most `timeout` (`None`: for ever). Returns how many.
+    ///
+    /// Returns 0 when the time is up, when a [`Notifier`] was used, and at once when there is nothing
+    /// to wait for: no operation in flight and no notifier made.
+    ///
+    /// # Errors
+    /// What io_uring or epoll say when they can no longer be waited on, for example `EPERM` after a
+    /// filter was installed that forbids them. The operations stay.
+    pub fn poll(
+        &mut self,
+        completions: &mut Vec<Completion>,
+        timeout: Option<Duration>,
+    ) -> Result<usize, Errno> {
+        let before = completions.len();
+        self.poll_each(timeout, usize::MAX, |completion| {
+            completions.push(completion)
+        })?;
+        Ok(completions.len() - before)
+    }
+
+    /// As [`Context::poll`], for at most `most` completions, each handed to `deliver`.
+    ///
+    /// # Errors
+    /// As for [`Context::poll`].
+    pub fn poll_each(
+        &mut self,
+        timeout: Option<Duration>,
+        most: usize,
+        mut deliver: impl FnMut(Completion),
+    ) -> Result<usize, Errno> {
+        self.notice_fork();
+        self.inline_since_poll = 0;
+        self.mounts.watched();
+        let wait = timeout != Some(Duration::ZERO);
+        let deadline = timeout
+            .filter(|_| wait)
+            .and_then(|time| Instant::now().checked_add(time));
+        let mut first = true;
+        loop {
+            // With completions at hand, and at least once, look without sleeping; sleep only when there
+            // is nothing else to do.
+            if !self.ready.is_empty() || !wait || !first {
+                self.gather(Some(Duration::ZERO))?;
+            } else if self.helpers.any_finished() {
+                self.gather_from_helpers();
+            }
+            let count = self.deliver(most, &mut deliver);
+            let notified = self.doorbell.take_notification();
+            let expired = deadline.is_some_and(|deadline| Instant::now() >= deadline);
+            if count > 0 || notified || !wait || (expired && !first) {
+                self.after_poll();
+                return Ok(count);
+            }
+            if timeout.is_none() && self.operations.live() == 0 && !self.notifiable {
+                return Ok(0);
+            }
+            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            self.gather(left)?;
+            let count = self.deliver(most, &mut deliver);
+            if count > 0 {
+                self.after_poll();
+                return Ok(count);
+            }
+            first = false;
+        }
+    }
+
+    /// Cancels an operation. Its completion still comes: `ECANCELED`, or the result if it finished
+    /// first, or the bytes that were moved before.
+    ///
+    /// # Errors
+    /// `ENOENT` if the handle is not live: foreign, or its completion was delivered. `EALREADY` if it
+    /// has finished and its completion waits in `poll`.
+    pub fn cancel(&mut self, handle: Handle) -> Result<(), Errno> {
+        self.notice_fork();
+        let slot = self.operations.find(handle).ok_or(Errno::NOENT)?;
+        match self.operations[slot].state {
+            State::Finished => return Err(Errno::ALREADY),
+            State::Delivered => return Err(Errno::NOENT),
+            _ => {}
+        }
+        self.stats.cancelled += 1;
+        self.cancel_slot(slot);
+        self.settle();
+        if self.exposed {
+            self.prepare_to_be_watched();
+        }
+        Ok(())
+    }
+
+    /// Makes sure that all operations have been given to the kernel. `poll` does this itself; call it
+    /// before sleeping elsewhere for longer.
+    ///
+    /// # Errors
+    /// As for [`Context::poll`].
+    pub fn flush(&mut self) -> Result<(), Errno> {
+        match &mut self.waiter {
+            Waiter::Ring(ring) if ring.has_unsubmitted() => ring.submit(),
+            _ => Ok(()),
+        }
+    }
+
+    /// A descriptor that is readable whenever [`Context::poll`] would deliver something, for use in
+    /// another event loop (`epoll`, `poll`, GLib, libuv). After it becomes readable call `poll` with a
+    /// zero time-out until it delivers nothing.
+    ///
+    /// From then on operations are handed to the kernel one by one, as they are started, rather than
+    /// in batches.
+    pub fn descriptor(&mut self) -> BorrowedFd<'_> {
+        self.exposed = true;
+        self.prepare_to_be_watched();
+        self.waiter.descriptor()
+    }
+
+    /// A handle with which any thread can make [`Context::poll`] return.
+    pub fn notifier(&mut self) -> Notifier {
+        self.notifiable = true;
+        Notifier(self.doorbell.clone())
+    }
+
+    /// Makes all calls on a descriptor complete in the order in which they were made, also positioned
+    /// reads and writes, which otherwise may overtake each other. Lasts until the descriptor is closed.
+    ///
+    /// # Errors
+    /// `EBADF` if it is not open.
+    pub fn set_ordered(&mut self, fd: RawFd, ordered: bool) -> Result<(), Errno> {
+        if self.descriptors.set_ordered(fd, ordered) {
+            Ok(())
+        } else {
+            Err(Errno::BADF)
+        }
+    }
+
+    /// Forgets what was learnt about a descriptor. To be called when it was closed other than through
+    /// the context and its number may be used again; forgetting to costs time, not correctness, except
+    /// that a file opened under the number of a stream may see short reads.
+    pub fn forget(&mut self, fd: RawFd) {
+        self.descriptors.forget(fd);
+    }
+
+    /// The back end in use.
+    pub fn backend(&self) -> BackendKind {
+        self.kind
+    }
+
+    /// Whether operations go to an io_uring.
+    pub fn has_ring(&self) -> bool {
+        matches!(self.waiter, Waiter::Ring(_))
+    }
+
+    /// The limits in force.
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// Operations in flight or not yet delivered.
+    pub fn pending(&self) -> usize {
+        self.operations.live() as usize
+    }
+
+    /// What has been counted so far.
+    pub fn stats(&self) -> Stats {
+        let mut stats = self.stats.clone();
+        if let Waiter::Ring(ring) = &self.waiter {
+            stats.submissions = ring.submissions;
+        }
+        stats
+    }
+
+    /// The file systems met, with what is latched off and how calls on their files went. A file system
+    /// is met when a call on one of its files would have blocked, or knew no attempt.
+    pub fn mounts(&self) -> impl Iterator<Item = &Mount> {
+        self.mounts.iter()
+    }
+
+    /// Helper threads alive.
+    pub fn helper_threads(&self) -> usize {
+        self.helpers.threads()
+    }
+
+    /// Bytes of memory that the context holds for operations and descriptors, without the stacks of
+    /// helpers and the kernel's side of the ring.
+    pub fn memory(&self) -> usize {
+        let waiter = match &self.waiter {
+            Waiter::Ring(_) => 0,
+            Waiter::Reactor(reactor) => reactor.memory(),
+        };
+        size_of::<Context>()
+            + self.operations.memory()
+            + self.descriptors.memory()
+            + waiter
+            + self.ready.capacity() * size_of::<Slot>()
+            + self.reaped.capacity() * size_of::<Reaped>()
+            + self.payloads.capacity() * size_of::<Option<Box<dyn Any>>>()
+            + self.stats.calls.len() * size_of::<crate::Counts>()
+    }
+
+    /// Hands completions over; returns how many.
+    fn deliver(&mut self, most: usize, deliver: &mut impl FnMut(Completion)) -> usize {
+        let mut count = 0;
+        while count < most
+            && let Some(slot) = self.ready.pop_front()
+        {
+            let completion = self.operations.completion(slot);
+            if self
+                .payloads
+                .get(slot as usize)
+                .is_some_and(Option::is_some)
+            {
+                self.operations[slot].state = State::Delivered;
+            } else {
+                self.operations.remove(slot);
+            }
+            self.stats.completions += 1;
+            count += 1;
+            deliver(completion);
+        }
+        count
+    }
+
+    fn after_poll(&mut self) {
+        if self.exposed {
+            self.prepare_to_be_watched();
+        }
+    }
+
+    /// Arranges that news make the pollable descriptor readable without our doing.
+    fn prepare_to_be_watched(&mut self) {
+        self.doorbell.arm();
+        if let Waiter::Ring(ring) = &mut self.waiter {
+            // An error here shows at the next poll.
+            let _ = ring
+                .watch(Some(&self.doorbell))
+                .and_then(|()| ring.submit());
+        }
+        if self.helpers.any_finished() || !self.ready.is_empty() {
+            self.doorbell.ring();
+        }
+    }
+
+    /// Waits until an operation slot is free; false if that cannot happen by waiting, because all
+    /// finished operations wait for `poll` themselves.
+    fn wait_for_room(&mut self) -> bool {
+        // Slots become free by delivery only; completions kept for `poll` still hold theirs. So the
+        // limit grows by those: the program gets them at its next poll.
+        while self.operations.is_full() {
+            if self.ready.is_empty() && self.gather(None).is_err() {
+                return false;
+            }
+            let kept = self.ready.len() as u32;
+            if kept > 0 {
+                self.operations.allow_beyond_limit(kept);
+            }
+        }
+        true
+    }
+
+    /// The calling thread's credentials, namespaces or filters have changed.
+    pub(crate) fn identity_changed(&mut self) {
+        self.helpers.renew();
+    }
+
+    /// Whether plain calls may block the caller: `sync`, or forced.
+    pub(crate) fn blocks_inline(&self) -> bool {
+        self.kind == BackendKind::Sync || self.inject.force_inline
+    }
+
+    /// Begins anew in a child that inherited the context by `fork`.
+    #[inline]
+    pub(crate) fn notice_fork(&mut self) {
+        if !self.life.goes_on() {
+            self.begin_anew();
+        }
+    }
+
+    /// In a forked child: the operations belong to the parent, and so do ring, helpers and epoll set.
+    #[cold]
+    fn begin_anew(&mut self) {
+        let fresh = match Context::new(self.options.clone()) {
+            Ok(fresh) => fresh,
+            // Without descriptors or memory for more, go on as the back end that needs neither.
+            Err(_) => match Context::new(self.options.clone().backend(BackendKind::Sync)) {
+                Ok(fresh) => fresh,
+                Err(errno) => panic!("laio: no context can be made after fork: {errno}"),
+            },
+        };
+        let old = std::mem::replace(self, fresh);
+        old.forget_in_child();
+    }
+
+    /// Lets go of what a child inherited without touching what it shares with its parent.
+    fn forget_in_child(self) {
+        // Drop would cancel the parent's operations and join threads that do not exist here.
+        let mut this = std::mem::ManuallyDrop::new(self);
+        // SAFETY: `this` is never used again; each field is moved out at most once, and the rest leaks,
+        // because buffers of typed operations may not be freed behind a parent's back and locks may
+        // be held by threads that are gone.
+        unsafe {
+            match std::ptr::read(&raw mut this.waiter) {
+                Waiter::Ring(ring) => ring.forget_in_child(),
+                Waiter::Reactor(reactor) => drop(reactor),
+            }
+        }
+    }
+}
+
+impl Waiter {
+    fn new(
+        kind: BackendKind,
+        options: &Options,
+        doorbell: &Doorbell,
+        mounts: &Mounts,
+    ) -> Result<Waiter, Errno> {
+        use std::os::fd::AsRawFd;
+        let wants_ring = match kind {
+            BackendKind::Uring => true,
+            BackendKind::Lazy => !options.without_ring,
+            _ => false,
+        };
+        if wants_ring {
+            let watched = mounts.descriptor().map(|fd| fd.as_raw_fd());
+            match Ring::new(options.limits.ring_entries, watched) {
+                Ok(ring) => return Ok(Waiter::Ring(ring)),
+                Err(errno) if kind == BackendKind::Uring => return Err(errno),
+                // Absent, forbidden, or at a limit: lazy goes on without.
+                Err(_) => {}
+            }
+        }
+        Ok(Waiter::Reactor(Reactor::new(
+            doorbell.as_fd(),
+            mounts.descriptor(),
+        )?))
+    }
+
+    fn descriptor(&self) -> BorrowedFd<'_> {
+        match self {
+            Waiter::Ring(ring) => ring.as_fd(),
+            Waiter::Reactor(reactor) => reactor.as_fd(),
+        }
+    }
+}
+
+impl Context {
+    /// Collects what has finished, waiting for it at most `timeout` if nothing has.
+    pub(crate) fn gather(&mut self, timeout: Option<Duration>) -> Result<(), Errno> {
+        let sleep = timeout != Some(Duration::ZERO);
+        let listens = self.exposed || self.notifiable || self.helpers.outstanding() > 0;
+        let mut timeout = timeout;
+        if sleep {
+            if listens {
+                self.doorbell.arm();
+                // News that came before the bell was armed did not ring it.
+                if self.helpers.any_finished() || self.doorbell.is_notified() {
+                    timeout = Some(Duration::ZERO);
+                }
+            }
+            self.stats.sleeps += 1;
+        }
+        let result = match &self.waiter {
+            Waiter::Ring(_) => self.gather_from_ring(timeout, listens),
+            Waiter::Reactor(_) => self.gather_from_reactor(timeout),
+        };
+        if sleep && listens && !self.exposed {
+            self.doorbell.disarm();
+        }
+        self.gather_from_helpers();
+        self.settle();
+        result
+    }
+
+    fn gather_from_ring(&mut self, timeout: Option<Duration>, listens: bool) -> Result<(), Errno> {
+        let Waiter::Ring(ring) = &mut self.waiter else {
+            unreachable!("asked of a ring")
+        };
+        if timeout != Some(Duration::ZERO) {
+            ring.wait(listens.then_some(&*self.doorbell), timeout)?;
+        } else if ring.has_unsubmitted() {
+            ring.submit()?;
+        }
+        let mut reaped = std::mem::take(&mut self.reaped);
+        ring.reap(&mut reaped)?;
+        if listens && ring.doorbell_heard() {
+            self.doorbell.drain();
+        }
+        if ring.take_mounts_changed() {
+            self.mounts.refresh();
+        }
+        for one in reaped.drain(..) {
+            self.ring_completed(one);
+        }
+        self.reaped = reaped;
+        Ok(())
+    }
+
+    fn gather_from_reactor(&mut self, timeout: Option<Duration>) -> Result<(), Errno> {
+        let Waiter::Reactor(reactor) = &mut self.waiter else {
+            unreachable!("asked of a reactor")
+        };
+        let mut events = std::mem::take(&mut self.events);
+        let result = reactor.wait(timeout, &mut events);
+        for event in events.drain(..) {
+            match event {
+                Event::Ready(slot) => self.retry(slot),
+                Event::Doorbell => self.doorbell.drain(),
+                Event::Mounts => self.mounts.refresh(),
+            }
+        }
+        self.events = events;
+        result
+    }
+
+    fn gather_from_helpers(&mut self) {
+        for (handle, result) in self.helpers.collect() {
+            let slot = self
+                .operations
+                .find(handle)
+                .expect("a helper's operation is live");
+            self.helper_completed(slot, result);
+        }
+    }
+}
+
+impl Drop for Context {
+    fn drop(&mut self) {
+        if !self.life.goes_on() {
+            // Dropped in a child that never used it: everything belongs to the parent.
+            return;
+        }
+        for slot in self.operations.slots().collect::<Vec<_>>() {
+            if !matches!(
+                self.operations[slot].state,
+                State::Finished | State::Delivered
+            ) {
+                self.cancel_slot(slot);
+            }
+        }
+        self.settle();
+        // Until the last operation has let go of its buffers. An error to wait leaves no way to know
+        // when that is; then memory that may still be written to is not freed.
+        let in_flight = |context: &Context| {
+            context.operations.slots().any(|slot| {
+                !matches!(
+                    context.operations[slot].state,
+                    State::Finished | State::Delivered
+                )
+            })
+        };
+        while in_flight(self) {
+            if self.gather(None).is_err() {
+                std::mem::forget(std::mem::take(&mut self.payloads));
+                return;
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Context {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Context")
+            .field("backend", &self.kind)
+            .field("ring", &self.has_ring())
+            .field("pending", &self.pending())
+            .finish_non_exhaustive()
+    }
+}
+
+/// The way of each class in a back end.
+fn ways(kind: BackendKind, inject: Inject) -> [Way; Class::COUNT] {
+    let mut ways = [Way::Plain; Class::COUNT];
+    for class in Class::ALL {
+        let way = match (kind, class) {
+            (_, Class::Thread | Class::Refused) | (BackendKind::Sync, _) => Way::Plain,
+            (BackendKind::Threads, _) => Way::Background,
+            (_, Class::Instant) => Way::Plain,
+            (BackendKind::Hybrid, Class::Stream) => Way::Try,
+            (BackendKind::Hybrid | BackendKind::Uring, _) => Way::Background,
+            (BackendKind::Lazy, _) => Way::Try,
+        };
+        ways[class as usize] = match way {
+            Way::Try | Way::Background if inject.force_inline => Way::Plain,
+            Way::Try if inject.force_block => Way::Background,
+            way => way,
+        };
+    }
+    ways
+}

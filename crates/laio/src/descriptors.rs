@@ -1,0 +1,331 @@
+//! What the context knows of each descriptor: the operations in flight on it, in order, and hints.
+//!
+//! A hint (kind, mount) may be stale, because a descriptor can be closed behind the context's back.
+//! It therefore only ever chooses which safe thing is tried first; see [`crate::attempt`].
+
+use crate::mounts::{FileKind, MountIndex};
+use crate::operation::{Operations, Slot};
+use std::os::fd::RawFd;
+
+/// What an operation does to later calls on the same descriptor, as bits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Claim(u8);
+
+impl Claim {
+    const READ: u8 = 1;
+    const WRITE: u8 = 2;
+    const CLOSE: u8 = 4;
+
+    pub(crate) const NONE: Claim = Claim(0);
+    pub(crate) const READING: Claim = Claim(Claim::READ);
+    pub(crate) const WRITING: Claim = Claim(Claim::WRITE);
+    pub(crate) const BOTH: Claim = Claim(Claim::READ | Claim::WRITE);
+    pub(crate) const CLOSING: Claim = Claim(Claim::CLOSE);
+
+    fn overlaps(self, other: Claim) -> bool {
+        self.0 & other.0 != 0
+    }
+
+    fn is_closing(self) -> bool {
+        self.0 & Claim::CLOSE != 0
+    }
+
+    /// Whether an operation with this claim must wait for an earlier one with the other claim.
+    pub(crate) fn waits_for(self, earlier: Claim) -> bool {
+        self.is_closing() || earlier.is_closing() || self.overlaps(earlier)
+    }
+}
+
+/// The place of an operation in the list of one descriptor.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Link {
+    pub(crate) fd: RawFd,
+    pub(crate) claim: Claim,
+    previous: u32,
+    next: u32,
+}
+
+impl Link {
+    pub(crate) const UNUSED: Link = Link {
+        fd: -1,
+        claim: Claim::NONE,
+        previous: 0,
+        next: 0,
+    };
+
+    pub(crate) fn new(fd: RawFd, claim: Claim) -> Link {
+        Link {
+            fd,
+            claim,
+            ..Link::UNUSED
+        }
+    }
+}
+
+/// One descriptor. References to operations are slot * 2 + link index + 1; 0 is none.
+#[derive(Clone, Copy, Debug, Default)]
+struct Entry {
+    first: u32,
+    last: u32,
+    readers: u32,
+    writers: u32,
+    closers: u16,
+    /// Operations that wait for an earlier one on this descriptor.
+    queued: u32,
+    /// Index of the mount + 1; 0 is unknown.
+    mount: MountIndex,
+    flags: u8,
+}
+
+impl Entry {
+    const STREAM: u8 = 1;
+    const REGULAR: u8 = 2;
+    const ORDERED: u8 = 4;
+}
+
+/// All descriptors, by number.
+#[derive(Debug, Default)]
+pub(crate) struct Descriptors {
+    entries: Vec<Entry>,
+}
+
+impl Descriptors {
+    /// Whether any operation is in flight on the descriptor.
+    #[inline]
+    pub(crate) fn is_busy(&self, fd: RawFd) -> bool {
+        self.entries
+            .get(fd as usize)
+            .is_some_and(|entry| entry.first != 0)
+    }
+
+    /// Whether a call with this claim would overtake an operation in flight.
+    #[inline]
+    pub(crate) fn must_wait(&self, fd: RawFd, claim: Claim) -> bool {
+        match self.entries.get(fd as usize) {
+            Some(entry) if entry.first != 0 => {
+                let ordered = entry.flags & Entry::ORDERED != 0;
+                entry.closers > 0
+                    || claim.is_closing()
+                    || ordered
+                    || (claim.0 & Claim::READ != 0 && entry.readers > 0)
+                    || (claim.0 & Claim::WRITE != 0 && entry.writers > 0)
+            }
+            _ => false,
+        }
+    }
+
+    /// Makes room to track a descriptor. Only for one that exists: a wild number must not allocate.
+    fn track(&mut self, fd: RawFd) -> bool {
+        if fd < 0 {
+            return false;
+        }
+        if fd as usize >= self.entries.len() {
+            // SAFETY: F_GETFD takes no pointers.
+            let open =
+                unsafe { crate::sys::raw(libc::SYS_fcntl, [fd as usize, libc::F_GETFD as usize]) };
+            if open.is_err() {
+                return false;
+            }
+            self.entries.resize(
+                (fd as usize + 1).next_power_of_two().max(64),
+                Entry::default(),
+            );
+        }
+        true
+    }
+
+    /// Adds a new operation at the end of the lists of its descriptors. Returns whether it must wait.
+    pub(crate) fn link(&mut self, operations: &mut Operations, slot: Slot) -> bool {
+        let mut waits = false;
+        for which in 0..2 {
+            let Link { fd, claim, .. } = operations[slot].links[which];
+            if fd < 0 {
+                continue;
+            }
+            if !self.track(fd) {
+                operations[slot].links[which] = Link::UNUSED;
+                continue;
+            }
+            waits |= self.must_wait(fd, claim);
+            let reference = slot * 2 + which as u32 + 1;
+            let entry = &mut self.entries[fd as usize];
+            let last = std::mem::replace(&mut entry.last, reference);
+            if last == 0 {
+                entry.first = reference;
+            } else {
+                operations.link_mut(last).next = reference;
+            }
+            entry.count(claim, 1);
+            let link = &mut operations[slot].links[which];
+            link.previous = last;
+            link.next = 0;
+        }
+        if waits {
+            self.count_queued(operations, slot, 1);
+        }
+        waits
+    }
+
+    /// Takes an operation out of the lists of its descriptors.
+    pub(crate) fn unlink(&mut self, operations: &mut Operations, slot: Slot) {
+        for which in 0..2 {
+            let link = operations[slot].links[which];
+            if link.fd < 0 {
+                continue;
+            }
+            let entry = &mut self.entries[link.fd as usize];
+            entry.count(link.claim, -1);
+            match link.previous {
+                0 => entry.first = link.next,
+                previous => operations.link_mut(previous).next = link.next,
+            }
+            match link.next {
+                0 => entry.last = link.previous,
+                next => operations.link_mut(next).previous = link.previous,
+            }
+        }
+    }
+
+    /// Adjusts the number of waiting operations of the descriptors of `slot`.
+    pub(crate) fn count_queued(&mut self, operations: &Operations, slot: Slot, by: i32) {
+        for link in operations[slot].links {
+            if link.fd >= 0 {
+                let queued = &mut self.entries[link.fd as usize].queued;
+                *queued = queued.wrapping_add_signed(by);
+            }
+        }
+    }
+
+    /// Whether operations wait on the descriptor for earlier ones.
+    pub(crate) fn has_queued(&self, fd: RawFd) -> bool {
+        self.entries
+            .get(fd as usize)
+            .is_some_and(|entry| entry.queued > 0)
+    }
+
+    /// The operations in flight on a descriptor, oldest first.
+    pub(crate) fn operations(&self, operations: &Operations, fd: RawFd) -> Vec<Slot> {
+        let mut slots = Vec::new();
+        let mut reference = self.entries.get(fd as usize).map_or(0, |entry| entry.first);
+        while reference != 0 {
+            slots.push((reference - 1) / 2);
+            reference = operations.link(reference).next;
+        }
+        slots
+    }
+
+    /// Whether an operation that waits still has an earlier one before it.
+    pub(crate) fn still_waits(&self, operations: &Operations, slot: Slot) -> bool {
+        operations[slot].links.iter().any(|link| {
+            let Some(entry) = self.entries.get(link.fd as usize) else {
+                return false;
+            };
+            let ordered = entry.flags & Entry::ORDERED != 0;
+            let mut reference = entry.first;
+            while reference != 0 && (reference - 1) / 2 != slot {
+                let earlier = operations.link(reference);
+                if ordered || link.claim.waits_for(earlier.claim) {
+                    return true;
+                }
+                reference = earlier.next;
+            }
+            false
+        })
+    }
+
+    /// Descriptors with operations in flight, within a range of numbers.
+    pub(crate) fn busy_in(&self, first: RawFd, last: RawFd) -> impl Iterator<Item = RawFd> + '_ {
+        let last = (last as usize).min(self.entries.len().saturating_sub(1));
+        (first as usize..=last)
+            .filter(|&fd| self.entries.get(fd).is_some_and(|entry| entry.first != 0))
+            .map(|fd| fd as RawFd)
+    }
+
+    /// Makes all calls on the descriptor ordered, or no longer.
+    pub(crate) fn set_ordered(&mut self, fd: RawFd, ordered: bool) -> bool {
+        if !self.track(fd) {
+            return false;
+        }
+        let flags = &mut self.entries[fd as usize].flags;
+        *flags = if ordered {
+            *flags | Entry::ORDERED
+        } else {
+            *flags & !Entry::ORDERED
+        };
+        true
+    }
+
+    pub(crate) fn is_ordered(&self, fd: RawFd) -> bool {
+        self.entries
+            .get(fd as usize)
+            .is_some_and(|entry| entry.flags & Entry::ORDERED != 0)
+    }
+
+    /// The kind of file the descriptor was when last looked at.
+    #[inline]
+    pub(crate) fn kind(&self, fd: RawFd) -> Option<FileKind> {
+        match self.entries.get(fd as usize)?.flags & (Entry::STREAM | Entry::REGULAR) {
+            Entry::STREAM => Some(FileKind::Stream),
+            Entry::REGULAR => Some(FileKind::Regular),
+            _ => None,
+        }
+    }
+
+    /// The mount the descriptor was on when last looked at.
+    #[inline]
+    pub(crate) fn mount(&self, fd: RawFd) -> Option<MountIndex> {
+        self.entries
+            .get(fd as usize)
+            .and_then(|entry| entry.mount.checked_sub(1))
+    }
+
+    /// Remembers what was seen of a descriptor.
+    pub(crate) fn learn(&mut self, fd: RawFd, kind: FileKind, mount: Option<MountIndex>) {
+        if !self.track(fd) {
+            return;
+        }
+        let entry = &mut self.entries[fd as usize];
+        entry.mount = mount.map_or(0, |index| index + 1);
+        entry.flags &= !(Entry::STREAM | Entry::REGULAR);
+        entry.flags |= match kind {
+            FileKind::Stream => Entry::STREAM,
+            FileKind::Regular => Entry::REGULAR,
+            FileKind::Directory => 0,
+        };
+    }
+
+    /// Forgets the hints of a descriptor that is closed or replaced.
+    #[inline]
+    pub(crate) fn forget(&mut self, fd: RawFd) {
+        if let Some(entry) = self.entries.get_mut(fd as usize) {
+            entry.mount = 0;
+            entry.flags = 0;
+        }
+    }
+
+    /// As [`Descriptors::forget`], for a range of numbers.
+    pub(crate) fn forget_range(&mut self, first: RawFd, last: RawFd) {
+        for fd in first..=last.min(self.entries.len() as RawFd - 1) {
+            self.forget(fd);
+        }
+    }
+
+    /// Bytes of memory held.
+    pub(crate) fn memory(&self) -> usize {
+        self.entries.capacity() * size_of::<Entry>()
+    }
+}
+
+impl Entry {
+    fn count(&mut self, claim: Claim, by: i32) {
+        if claim.0 & Claim::READ != 0 {
+            self.readers = self.readers.wrapping_add_signed(by);
+        }
+        if claim.0 & Claim::WRITE != 0 {
+            self.writers = self.writers.wrapping_add_signed(by);
+        }
+        if claim.is_closing() {
+            self.closers = self.closers.wrapping_add_signed(by as i16);
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! What this kernel and this environment allow, found out by trying.
+
+use crate::{Call, Errno};
+use std::sync::OnceLock;
+
+/// Facts about the process's environment that do not depend on a file system.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Facts {
+    /// `preadv2` and `pwritev2` with `RWF_NOWAIT` reach the kernel (Linux 4.14 and no filter).
+    pub(crate) nowait: bool,
+    /// `openat2` with `RESOLVE_CACHED` reaches the kernel (Linux 5.12 and no filter).
+    pub(crate) cached_open: bool,
+    /// A non-blocking read of a file may report an end that is not there (Linux 5.9 and 5.10, see
+    /// preadv2(2), BUGS).
+    pub(crate) false_eof: bool,
+    /// Real and effective user and group are the same, so that looking a name up on behalf of `access`
+    /// has the rights that `access` itself would use.
+    pub(crate) same_identity: bool,
+}
+
+impl Facts {
+    /// Found out once; filters installed later are noticed call by call.
+    pub(crate) fn get() -> Facts {
+        static FACTS: OnceLock<Facts> = OnceLock::new();
+        *FACTS.get_or_init(Facts::probe)
+    }
+
+    fn probe() -> Facts {
+        use rustix::process::{getegid, geteuid, getgid, getuid};
+        let (major, minor) = kernel_version();
+        Facts {
+            nowait: nowait_probe() == Errno::BADF,
+            cached_open: cached_open_probe() == Errno::BADF,
+            false_eof: (major, minor) == (5, 9) || (major, minor) == (5, 10),
+            same_identity: getuid() == geteuid() && getgid() == getegid(),
+        }
+    }
+}
+
+/// The errno of a non-blocking read of no file: `EBADF` where it is usable, else that of a filter or of
+/// an old kernel.
+pub(crate) fn nowait_probe() -> Errno {
+    let args = [usize::MAX, 0, 0, 0, 0, libc::RWF_NOWAIT as usize];
+    // SAFETY: a bad descriptor and no vectors: the kernel reads nothing.
+    let result = unsafe { crate::sys::syscall(&Call::new(libc::SYS_preadv2, args)) };
+    result.err().unwrap_or(Errno::NOSYS)
+}
+
+/// The errno of a cached open below no directory: `EBADF` where it is usable.
+pub(crate) fn cached_open_probe() -> Errno {
+    // SAFETY: plain data, for which all zeros is a valid value.
+    let mut how: libc::open_how = unsafe { std::mem::zeroed() };
+    how.flags = libc::O_PATH as u64;
+    how.resolve = libc::RESOLVE_CACHED;
+    let name = c"laio";
+    let args = [
+        usize::MAX,
+        name.as_ptr() as usize,
+        (&raw const how) as usize,
+        size_of::<libc::open_how>(),
+    ];
+    // SAFETY: name and struct live through the call; the directory is no descriptor.
+    let result = unsafe { crate::sys::syscall(&Call::new(libc::SYS_openat2, args)) };
+    result.err().unwrap_or(Errno::NOSYS)
+}
+
+/// Major and minor version of the running kernel; zeros if it does not say.
+pub(crate) fn kernel_version() -> (u32, u32) {
+    let name = rustix::system::uname();
+    let release = name.release().to_string_lossy();
+    let mut numbers = release
+        .split(|c: char| !c.is_ascii_digit())
+        .map(|part| part.parse());
+    match (numbers.next(), numbers.next()) {
+        (Some(Ok(major)), Some(Ok(minor))) => (major, minor),
+        _ => (0, 0),
+    }
+}

@@ -1,0 +1,320 @@
+//! Which file systems are mounted, and what may be tried on each.
+//!
+//! Three facts matter: whether a call on an open file, or `open` itself, may have to ask a server
+//! (FUSE, NFS: no attempt is safe there, the name cache notwithstanding); whether the file system lives
+//! in memory (tmpfs: the plain call never waits for a device); and whether it has refused non-blocking
+//! attempts (then they are latched off, for this file system only).
+
+use crate::Errno;
+use rustix::fs::{AtFlags, Statx, StatxFlags};
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{Read, Seek};
+use std::os::fd::{AsFd, BorrowedFd, RawFd};
+
+/// Where the file system's data and names are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Place {
+    /// In memory: never waits for a device (swap excepted).
+    Memory,
+    /// On a device of this machine: cached calls do not wait.
+    Local,
+    /// Behind a server, or unknown: any call may wait for it.
+    Remote,
+}
+
+impl Place {
+    /// By the name in `/proc/filesystems`. What is not listed counts as remote. An `autofs` is local:
+    /// only crossing it waits, and that the name cache refuses to do.
+    pub fn of_type(fstype: &str) -> Place {
+        match fstype {
+            "tmpfs" | "ramfs" => Place::Memory,
+            "ext2" | "ext3" | "ext4" | "xfs" | "btrfs" | "f2fs" | "bcachefs" | "jfs" | "nilfs2"
+            | "reiserfs" | "zfs" | "vfat" | "msdos" | "exfat" | "ntfs3" | "squashfs" | "erofs"
+            | "iso9660" | "udf" | "cramfs" | "romfs" | "minix" | "hfs" | "hfsplus" | "overlay"
+            | "devtmpfs" | "devpts" | "proc" | "sysfs" | "cgroup" | "cgroup2" | "mqueue"
+            | "hugetlbfs" | "securityfs" | "debugfs" | "tracefs" | "configfs" | "fusectl"
+            | "pstore" | "bpf" | "efivarfs" | "selinuxfs" | "binfmt_misc" | "nsfs"
+            | "rpc_pipefs" | "autofs" | "rootfs" | "pipefs" | "sockfs" | "anon_inodefs" | "dax"
+            | "binder" | "resctrl" => Place::Local,
+            _ => Place::Remote,
+        }
+    }
+}
+
+/// One file system, as the engine has come to know it.
+#[derive(Clone, Debug)]
+pub struct Mount {
+    /// `st_dev` of its files.
+    pub device: u64,
+    /// Its type, as in `/proc/self/mountinfo`; empty if it was not found there.
+    pub fstype: String,
+    /// Where one of its mount points is.
+    pub point: String,
+    /// Where its data are.
+    pub place: Place,
+    /// Whether it has said that it has no non-blocking reads.
+    pub reads_latched: bool,
+    /// Whether it has said that it has no non-blocking writes.
+    pub writes_latched: bool,
+    /// How calls on its files went.
+    pub counts: crate::stats::Counts,
+}
+
+/// Index of a mount in [`Mounts`].
+pub(crate) type MountIndex = u16;
+
+/// The file systems seen by one context.
+#[derive(Debug)]
+pub(crate) struct Mounts {
+    /// `/proc/self/mountinfo`: readable as priority data when the mounts have changed.
+    table: Option<File>,
+    /// Whether any mounted file system has a server behind it (or the table cannot be read).
+    any_remote: bool,
+    known: Vec<Mount>,
+    by_device: HashMap<u64, MountIndex>,
+    /// Names looked up since the table was last known to be current.
+    lookups: u32,
+}
+
+impl Mounts {
+    /// Names looked up without a `poll` before the table is checked for a change: a program that never
+    /// polls must come to know of a new file system too.
+    const LOOKUPS_UNCHECKED: u32 = 1024;
+
+    /// File systems told apart by one context. Later ones count as remote and are not latched.
+    const KNOWN_MAX: usize = 4096;
+
+    pub(crate) fn new() -> Mounts {
+        let mut mounts = Mounts {
+            table: File::open("/proc/self/mountinfo").ok(),
+            any_remote: true,
+            known: Vec::new(),
+            by_device: HashMap::new(),
+            lookups: 0,
+        };
+        mounts.refresh();
+        mounts
+    }
+
+    /// The descriptor to watch for priority data.
+    pub(crate) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.table.as_ref().map(AsFd::as_fd)
+    }
+
+    /// Counts a look-up of a name, and now and then makes sure that the table is current.
+    #[inline]
+    pub(crate) fn note_lookup(&mut self) {
+        self.lookups += 1;
+        if self.lookups > Mounts::LOOKUPS_UNCHECKED {
+            self.check();
+        }
+    }
+
+    /// The table is being watched: look-ups need not be counted further back than this.
+    pub(crate) fn watched(&mut self) {
+        self.lookups = 0;
+    }
+
+    #[cold]
+    fn check(&mut self) {
+        use rustix::event::{PollFd, PollFlags, Timespec, poll};
+        self.lookups = 0;
+        let Some(table) = &self.table else { return };
+        let mut changed = [PollFd::new(table, PollFlags::PRI)];
+        let now = Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        if poll(&mut changed, Some(&now)).is_ok_and(|ready| ready > 0) {
+            self.refresh();
+        }
+    }
+
+    /// Whether a name may lead to a file system that waits for a server in `open`.
+    #[inline]
+    pub(crate) fn any_remote(&self) -> bool {
+        self.any_remote
+    }
+
+    /// Reads the table again, after a change. What was learnt of file systems that are still there stays;
+    /// a device number may come to mean another file system, so the rest is forgotten.
+    pub(crate) fn refresh(&mut self) {
+        let lines = self.read_table();
+        self.any_remote = lines.is_empty()
+            || lines
+                .iter()
+                .any(|line| Place::of_type(&line.fstype) == Place::Remote);
+        for mount in &mut self.known {
+            if let Some(line) = lines.iter().find(|line| line.device == mount.device) {
+                mount.place = Place::of_type(&line.fstype);
+                if mount.fstype != line.fstype {
+                    mount.fstype.clone_from(&line.fstype);
+                    mount.point.clone_from(&line.point);
+                    mount.reads_latched = false;
+                    mount.writes_latched = false;
+                }
+            }
+        }
+    }
+
+    /// The mount with this index.
+    pub(crate) fn get(&self, index: MountIndex) -> &Mount {
+        &self.known[index as usize]
+    }
+
+    pub(crate) fn get_mut(&mut self, index: MountIndex) -> &mut Mount {
+        &mut self.known[index as usize]
+    }
+
+    /// All mounts met so far.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Mount> {
+        self.known.iter()
+    }
+
+    /// The mount that an open file is on. Never asks a server: only what the kernel has is looked at.
+    pub(crate) fn of(&mut self, fd: RawFd) -> Result<(FileKind, Option<MountIndex>), Errno> {
+        let status = peek(fd)?;
+        Ok((FileKind::of(&status), self.find(&status)))
+    }
+
+    /// The mount of a file of which [`peek`] told.
+    pub(crate) fn find(&mut self, status: &Statx) -> Option<MountIndex> {
+        let device = rustix::fs::makedev(status.stx_dev_major, status.stx_dev_minor);
+        if let Some(&index) = self.by_device.get(&device) {
+            return Some(index);
+        }
+        if self.known.len() == Mounts::KNOWN_MAX {
+            return None;
+        }
+        // The mount's identity is the surer way: btrfs gives its subvolumes devices that the table does
+        // not have. It is there since Linux 5.8.
+        let mount_id = status.stx_mnt_id;
+        let lines = self.read_table();
+        let line = lines
+            .iter()
+            .find(|line| line.id == mount_id && mount_id != 0)
+            .or_else(|| lines.iter().find(|line| line.device == device));
+        let (fstype, point) = line.map_or_else(Default::default, |line| {
+            (line.fstype.clone(), line.point.clone())
+        });
+        // Files that no table lists (pipes, sockets, memfd, anonymous inodes) are on the kernel's own
+        // mounts, which have major number 0 and no entry: they are told apart by their kind instead.
+        let place = Place::of_type(&fstype);
+        let index = self.known.len() as MountIndex;
+        self.known.push(Mount {
+            device,
+            fstype,
+            point,
+            place,
+            reads_latched: false,
+            writes_latched: false,
+            counts: Default::default(),
+        });
+        self.by_device.insert(device, index);
+        Some(index)
+    }
+
+    fn read_table(&mut self) -> Vec<Line> {
+        let mut text = String::new();
+        let Some(table) = &mut self.table else {
+            return Vec::new();
+        };
+        if table
+            .rewind()
+            .and_then(|()| table.read_to_string(&mut text))
+            .is_err()
+        {
+            return Vec::new();
+        }
+        text.lines().filter_map(Line::parse).collect()
+    }
+}
+
+/// What an open file is, as far as blocking is concerned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FileKind {
+    Regular,
+    Directory,
+    /// Socket, pipe, terminal, event descriptor: bytes come in order and may be waited for.
+    Stream,
+}
+
+impl FileKind {
+    pub(crate) fn of(status: &Statx) -> FileKind {
+        match u32::from(status.stx_mode) & libc::S_IFMT {
+            libc::S_IFREG | libc::S_IFBLK => FileKind::Regular,
+            libc::S_IFDIR => FileKind::Directory,
+            _ => FileKind::Stream,
+        }
+    }
+}
+
+/// Type, device and mount of an open file from the kernel's memory, without asking a server.
+pub(crate) fn peek(fd: RawFd) -> Result<Statx, Errno> {
+    let fd = crate::sys::borrow(fd).ok_or(Errno::BADF)?;
+    let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
+    let mask = StatxFlags::TYPE | StatxFlags::MNT_ID;
+    Ok(rustix::fs::statx(fd, c"", flags, mask)?)
+}
+
+/// A line of `/proc/self/mountinfo` (proc_pid_mountinfo(5)).
+#[derive(Debug, PartialEq)]
+struct Line {
+    id: u64,
+    device: u64,
+    point: String,
+    fstype: String,
+}
+
+impl Line {
+    fn parse(line: &str) -> Option<Line> {
+        let (mount, filesystem) = line.split_once(" - ")?;
+        let mut fields = mount.split(' ');
+        let id = fields.next()?.parse().ok()?;
+        let (major, minor) = fields.nth(1)?.split_once(':')?;
+        let device = rustix::fs::makedev(major.parse().ok()?, minor.parse().ok()?);
+        let point = fields.nth(1)?.to_owned();
+        // "fuse.sshfs": the part after the dot names the server, not the file system.
+        let fstype = filesystem.split(' ').next()?.split('.').next()?.to_owned();
+        Some(Line {
+            id,
+            device,
+            point,
+            fstype,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_parse() {
+        let line = "36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw,errors=continue";
+        let parsed = Line::parse(line).unwrap();
+        assert_eq!((parsed.id, parsed.point.as_str()), (36, "/mnt2"));
+        assert_eq!(parsed.device, rustix::fs::makedev(98, 0));
+        assert_eq!(parsed.fstype, "ext3");
+        let fuse = "40 27 0:50 / /home/u/x rw - fuse.sshfs u@h: rw";
+        assert_eq!(
+            Place::of_type(&Line::parse(fuse).unwrap().fstype),
+            Place::Remote
+        );
+        assert_eq!(Line::parse("garbage"), None);
+        assert_eq!(Line::parse(""), None);
+    }
+
+    #[test]
+    fn finds_the_mount_of_a_file() {
+        let mut mounts = Mounts::new();
+        let file = File::open("/proc/self/status").unwrap();
+        use std::os::fd::AsRawFd;
+        let (kind, index) = mounts.of(file.as_raw_fd()).unwrap();
+        assert_eq!(kind, FileKind::Regular);
+        assert_eq!(mounts.get(index.unwrap()).fstype, "proc");
+        assert_eq!(mounts.of(-1), Err(Errno::BADF));
+        assert_eq!(mounts.of(999_999), Err(Errno::BADF));
+    }
+}

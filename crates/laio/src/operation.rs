@@ -1,0 +1,315 @@
+//! Operations: calls in the background, in a table of slots with stable addresses.
+
+use crate::descriptors::Link;
+use crate::table::Row;
+use crate::transfer::Scratch;
+use crate::{Call, Completion, Errno, Handle};
+use std::ops::{Index, IndexMut};
+
+/// Index of an operation.
+pub(crate) type Slot = u32;
+
+/// Where an operation is on its way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    /// The slot is free.
+    Free,
+    /// Behind an earlier operation on its descriptor.
+    Queued,
+    /// On the ring.
+    Ring,
+    /// Waiting until its descriptor is ready, to be tried again.
+    Readiness,
+    /// With a helper.
+    Helper,
+    /// Finished; its completion is not delivered yet.
+    Finished,
+    /// Delivered; a typed operation's value waits to be taken.
+    Delivered,
+}
+
+/// One call in the background.
+#[derive(Debug)]
+pub(crate) struct Operation {
+    pub(crate) call: Call,
+    pub(crate) row: &'static Row,
+    /// Bytes already moved.
+    pub(crate) done: usize,
+    /// The result, once finished.
+    pub(crate) result: Result<usize, Errno>,
+    pub(crate) user_data: u64,
+    pub(crate) generation: u32,
+    pub(crate) state: State,
+    /// Cancellation was asked for.
+    pub(crate) cancelled: bool,
+    /// Nobody waits for the completion: it is not delivered.
+    pub(crate) abandoned: bool,
+    /// A short read may be the end of the file, rather than all that there is for now.
+    pub(crate) regular: bool,
+    pub(crate) links: [Link; 2],
+    /// Memory that the kernel reads while the operation runs, where the caller's own does not fit.
+    pub(crate) scratch: Option<Box<Scratch>>,
+}
+
+const CHUNK: usize = 64;
+
+/// The table of slots. Slots never move, so the kernel may point into their scratch memory.
+#[derive(Debug)]
+pub(crate) struct Operations {
+    chunks: Vec<Box<[Operation; CHUNK]>>,
+    free: Vec<Slot>,
+    live: u32,
+    limit: u32,
+    /// Finished operations that a call waited for, while the program had no chance to take them.
+    beyond: u32,
+}
+
+impl Operations {
+    pub(crate) fn new(limit: u32) -> Operations {
+        Operations {
+            chunks: Vec::new(),
+            free: Vec::new(),
+            live: 0,
+            limit,
+            beyond: 0,
+        }
+    }
+
+    /// Operations in flight or not yet delivered.
+    #[inline]
+    pub(crate) fn live(&self) -> u32 {
+        self.live
+    }
+
+    /// Whether the limit is reached.
+    pub(crate) fn is_full(&self) -> bool {
+        self.live >= self.limit + self.beyond
+    }
+
+    /// Lets as many operations go beyond the limit as have finished and wait to be delivered: they hold
+    /// no resource but their slot.
+    pub(crate) fn allow_beyond_limit(&mut self, finished: u32) {
+        self.beyond = finished.min(self.limit);
+    }
+
+    /// Takes a free slot for a call.
+    pub(crate) fn insert(&mut self, row: &'static Row, call: &Call, user_data: u64) -> Slot {
+        assert!(!self.is_full(), "the caller checks the limit");
+        let slot = match self.free.pop() {
+            Some(slot) => slot,
+            None => self.grow(),
+        };
+        self.live += 1;
+        let operation = &mut self[slot];
+        debug_assert_eq!(operation.state, State::Free);
+        operation.call = *call;
+        operation.row = row;
+        operation.done = 0;
+        operation.user_data = user_data;
+        operation.state = State::Queued;
+        operation.cancelled = false;
+        operation.abandoned = false;
+        operation.regular = false;
+        operation.links = [Link::UNUSED; 2];
+        slot
+    }
+
+    /// Frees a slot. Its handle is stale from now on.
+    pub(crate) fn remove(&mut self, slot: Slot) {
+        let operation = &mut self[slot];
+        debug_assert!(matches!(
+            operation.state,
+            State::Finished | State::Delivered
+        ));
+        operation.state = State::Free;
+        operation.generation = operation.generation.wrapping_add(1);
+        operation.scratch = None;
+        self.live -= 1;
+        self.beyond = self.beyond.min(self.live);
+        self.free.push(slot);
+    }
+
+    /// The handle of a live slot.
+    #[inline]
+    pub(crate) fn handle(&self, slot: Slot) -> Handle {
+        Handle::new(slot, self[slot].generation)
+    }
+
+    /// The slot of a handle, unless it is stale or foreign.
+    pub(crate) fn find(&self, handle: Handle) -> Option<Slot> {
+        let slot = handle.slot();
+        let operation = self.chunks.get(slot / CHUNK)?.get(slot % CHUNK)?;
+        let live = operation.state != State::Free && operation.generation == handle.generation();
+        live.then_some(slot as Slot)
+    }
+
+    /// The completion of a finished operation.
+    pub(crate) fn completion(&self, slot: Slot) -> Completion {
+        let operation = &self[slot];
+        Completion {
+            handle: self.handle(slot),
+            result: operation.result,
+            user_data: operation.user_data,
+        }
+    }
+
+    /// All live slots.
+    pub(crate) fn slots(&self) -> impl Iterator<Item = Slot> + '_ {
+        let all = 0..(self.chunks.len() * CHUNK) as Slot;
+        all.filter(|&slot| self[slot].state != State::Free)
+    }
+
+    /// The link that a reference names; see [`crate::descriptors`].
+    pub(crate) fn link(&self, reference: u32) -> &Link {
+        &self[(reference - 1) / 2].links[((reference - 1) % 2) as usize]
+    }
+
+    pub(crate) fn link_mut(&mut self, reference: u32) -> &mut Link {
+        &mut self[(reference - 1) / 2].links[((reference - 1) % 2) as usize]
+    }
+
+    /// Bytes of memory held.
+    pub(crate) fn memory(&self) -> usize {
+        self.chunks.len() * size_of::<[Operation; CHUNK]>()
+            + self.chunks.capacity() * size_of::<usize>()
+            + self.free.capacity() * size_of::<Slot>()
+    }
+
+    fn grow(&mut self) -> Slot {
+        let first = (self.chunks.len() * CHUNK) as Slot;
+        self.chunks
+            .push(Box::new(std::array::from_fn(|_| Operation {
+                call: Call {
+                    number: 0,
+                    args: [0; 6],
+                },
+                row: &crate::table::UNKNOWN,
+                done: 0,
+                result: Ok(0),
+                user_data: 0,
+                generation: 0,
+                state: State::Free,
+                cancelled: false,
+                abandoned: false,
+                regular: false,
+                links: [Link::UNUSED; 2],
+                scratch: None,
+            })));
+        self.free.extend((first + 1..first + CHUNK as Slot).rev());
+        first
+    }
+}
+
+impl Index<Slot> for Operations {
+    type Output = Operation;
+
+    #[inline]
+    fn index(&self, slot: Slot) -> &Operation {
+        &self.chunks[slot as usize / CHUNK][slot as usize % CHUNK]
+    }
+}
+
+impl IndexMut<Slot> for Operations {
+    #[inline]
+    fn index_mut(&mut self, slot: Slot) -> &mut Operation {
+        &mut self.chunks[slot as usize / CHUNK][slot as usize % CHUNK]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::descriptors::{Claim, Descriptors};
+    use crate::table;
+
+    fn insert(operations: &mut Operations, fd: i32, claim: Claim) -> Slot {
+        let slot = operations.insert(
+            &table::UNKNOWN,
+            &Call {
+                number: 0,
+                args: [0; 6],
+            },
+            0,
+        );
+        operations[slot].links[0] = Link::new(fd, claim);
+        slot
+    }
+
+    #[test]
+    fn handles_go_stale_and_slots_are_reused() {
+        let mut operations = Operations::new(200);
+        let slots: Vec<_> = (0..200)
+            .map(|i| {
+                operations.insert(
+                    &table::UNKNOWN,
+                    &Call {
+                        number: i,
+                        args: [0; 6],
+                    },
+                    0,
+                )
+            })
+            .collect();
+        assert!(operations.is_full());
+        let handle = operations.handle(slots[77]);
+        assert_eq!(operations.find(handle), Some(slots[77]));
+        operations[slots[77]].state = State::Finished;
+        operations.remove(slots[77]);
+        assert_eq!(operations.find(handle), None);
+        let again = operations.insert(
+            &table::UNKNOWN,
+            &Call {
+                number: 0,
+                args: [0; 6],
+            },
+            0,
+        );
+        assert_eq!(again, slots[77]);
+        assert_ne!(operations.handle(again), handle);
+        assert_eq!(operations.find(handle), None);
+        assert_eq!(operations.find(Handle::new(100_000, 0)), None);
+    }
+
+    #[test]
+    fn a_later_read_waits_and_a_write_does_not() {
+        let mut operations = Operations::new(16);
+        let mut descriptors = Descriptors::default();
+        let first = insert(&mut operations, 0, Claim::READING);
+        assert!(!descriptors.link(&mut operations, first));
+        let second = insert(&mut operations, 0, Claim::READING);
+        assert!(descriptors.link(&mut operations, second));
+        let write = insert(&mut operations, 0, Claim::WRITING);
+        assert!(!descriptors.link(&mut operations, write));
+        let close = insert(&mut operations, 0, Claim::CLOSING);
+        assert!(descriptors.link(&mut operations, close));
+        let late = insert(&mut operations, 0, Claim::NONE);
+        assert!(
+            descriptors.link(&mut operations, late),
+            "nothing overtakes a close"
+        );
+
+        assert!(descriptors.still_waits(&operations, second));
+        descriptors.unlink(&mut operations, first);
+        assert!(!descriptors.still_waits(&operations, second));
+        assert!(descriptors.still_waits(&operations, close));
+        assert_eq!(
+            descriptors.operations(&operations, 0),
+            [second, write, close, late]
+        );
+        descriptors.unlink(&mut operations, second);
+        descriptors.unlink(&mut operations, write);
+        assert!(!descriptors.still_waits(&operations, close));
+        descriptors.unlink(&mut operations, close);
+        descriptors.unlink(&mut operations, late);
+        assert!(!descriptors.is_busy(0));
+    }
+
+    #[test]
+    fn wild_descriptors_are_not_tracked() {
+        let mut operations = Operations::new(4);
+        let mut descriptors = Descriptors::default();
+        let slot = insert(&mut operations, i32::MAX, Claim::READING);
+        assert!(!descriptors.link(&mut operations, slot));
+        assert!(descriptors.memory() < 1 << 20);
+    }
+}

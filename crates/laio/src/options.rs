@@ -1,0 +1,246 @@
+//! How a context is made: back end, limits, back-pressure, fault injection, environment.
+
+use crate::Errno;
+use std::fmt;
+use std::str::FromStr;
+
+/// A way to send calls to the background. See `ARCHITECTURE.md` for what each one stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum BackendKind {
+    /// The call itself, blocking: the baseline of every comparison.
+    Sync,
+    /// Every call goes to a helper thread.
+    Threads,
+    /// Non-blocking streams with epoll; helper threads for the rest.
+    Hybrid,
+    /// io_uring for every call that has an opcode; helper threads for the rest.
+    Uring,
+    /// Try without blocking; only what would block goes to the background. The default.
+    Lazy,
+}
+
+impl BackendKind {
+    /// All back ends, in the order in which tables list them.
+    pub const ALL: [BackendKind; 5] = [
+        BackendKind::Sync,
+        BackendKind::Threads,
+        BackendKind::Hybrid,
+        BackendKind::Uring,
+        BackendKind::Lazy,
+    ];
+
+    /// The name used by options, the environment and reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            BackendKind::Sync => "sync",
+            BackendKind::Threads => "threads",
+            BackendKind::Hybrid => "hybrid",
+            BackendKind::Uring => "uring",
+            BackendKind::Lazy => "lazy",
+        }
+    }
+}
+
+impl BackendKind {
+    /// The back end that the environment asks for ([`Options::ENV_BACKEND`]).
+    ///
+    /// # Errors
+    /// `EINVAL` if it names none; [`BackendKind::from_str`] tells what can be named.
+    pub fn from_environment() -> Result<Option<BackendKind>, Errno> {
+        match std::env::var_os(Options::ENV_BACKEND) {
+            None => Ok(None),
+            Some(name) if name.is_empty() => Ok(None),
+            Some(name) => {
+                let kind = name.to_str().and_then(|name| name.parse().ok());
+                kind.map(Some).ok_or(Errno::INVAL)
+            }
+        }
+    }
+}
+
+impl fmt::Display for BackendKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for BackendKind {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        BackendKind::ALL
+            .into_iter()
+            .find(|kind| kind.name() == name)
+            .ok_or_else(|| {
+                let known: Vec<_> = BackendKind::ALL.iter().map(|kind| kind.name()).collect();
+                format!(
+                    "there is no back end `{name}`; the back ends are {}",
+                    known.join(", ")
+                )
+            })
+    }
+}
+
+/// What a call does when a limit is reached.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum BackPressure {
+    /// The call fails with `EAGAIN`; nothing has been done. The default.
+    #[default]
+    Fail,
+    /// The call waits until an operation completes. Completions are kept for `poll`.
+    Wait,
+}
+
+/// The named limits of a context.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Operations in flight or completed and not yet delivered.
+    pub operations: u32,
+    /// Helper threads of the context. They start on demand and leave after [`Limits::HELPER_IDLE_MS`].
+    pub helpers: u32,
+    /// Entries of the io_uring submission queue: how many operations one submission can carry.
+    pub ring_entries: u32,
+    /// Attempts finished inline since the last `poll`, while operations are in flight, before the next
+    /// such call is delivered through `poll`, so that a program whose calls all finish inline still gets
+    /// to its completions. 0 turns the budget off.
+    pub inline_budget: u32,
+}
+
+impl Limits {
+    /// Milliseconds that an idle helper waits for work before it ends.
+    pub const HELPER_IDLE_MS: u64 = 10_000;
+    /// Bytes of stack of a helper thread: it only makes system calls.
+    pub const HELPER_STACK: usize = 64 * 1024;
+    /// Elements of an iovec array, the kernel's `UIO_MAXIOV`.
+    pub const IOV_MAX: usize = 1024;
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits {
+            operations: 65_536,
+            helpers: 64,
+            ring_entries: 128,
+            inline_budget: 256,
+        }
+    }
+}
+
+/// Faults that the engine imposes on itself, so that programs can test their event loops.
+///
+/// None of them changes what a call returns in the end; they change the way it goes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Inject {
+    /// Every call that may block is run plainly, inline, whether it blocks or not.
+    pub force_inline: bool,
+    /// No attempt is made: every call that may block goes to the background.
+    pub force_block: bool,
+    /// One step of a transfer moves at most this many bytes (0: no bound), so that every longer
+    /// transfer is completed in pieces.
+    pub short_transfer: usize,
+    /// Non-blocking attempts on files report end of file where nothing was read, as Linux 5.9 and 5.10
+    /// did, so that the confirmation of an end of file is exercised.
+    pub false_eof: bool,
+    /// Every non-blocking attempt fails with `EAGAIN`, as after a kernel regression.
+    pub attempts_fail: bool,
+}
+
+/// Options of a context.
+///
+/// ```
+/// use laio::{BackendKind, Context, Options};
+/// let context = Context::new(Options::new().backend(BackendKind::Lazy).operations(1024)).unwrap();
+/// assert_eq!(context.backend(), BackendKind::Lazy);
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    pub(crate) backend: Option<BackendKind>,
+    pub(crate) limits: Limits,
+    pub(crate) back_pressure: BackPressure,
+    pub(crate) inject: Inject,
+    pub(crate) without_ring: bool,
+    pub(crate) trust_names: bool,
+    pub(crate) cancel_signal: Option<i32>,
+}
+
+impl Options {
+    /// The environment variable that overrides the back end chosen by default.
+    pub const ENV_BACKEND: &'static str = "LAIO_BACKEND";
+
+    /// The defaults: back end by environment or probing, limits of [`Limits::default`].
+    pub fn new() -> Options {
+        Options::default()
+    }
+
+    /// Uses this back end, whatever the environment says. Making the context fails if it cannot be had.
+    pub fn backend(mut self, kind: BackendKind) -> Options {
+        self.backend = Some(kind);
+        self
+    }
+
+    /// Sets all limits.
+    pub fn limits(mut self, limits: Limits) -> Options {
+        self.limits = limits;
+        self
+    }
+
+    /// Bounds the operations in flight or not yet delivered.
+    pub fn operations(mut self, operations: u32) -> Options {
+        self.limits.operations = operations;
+        self
+    }
+
+    /// Bounds the helper threads.
+    pub fn helpers(mut self, helpers: u32) -> Options {
+        self.limits.helpers = helpers;
+        self
+    }
+
+    /// What a call does at a limit.
+    pub fn back_pressure(mut self, back_pressure: BackPressure) -> Options {
+        self.back_pressure = back_pressure;
+        self
+    }
+
+    /// Imposes faults, for tests.
+    pub fn inject(mut self, inject: Inject) -> Options {
+        self.inject = inject;
+        self
+    }
+
+    /// Makes the `lazy` back end do without io_uring even where the machine has it.
+    pub fn without_ring(mut self, without: bool) -> Options {
+        self.without_ring = without;
+        self
+    }
+
+    /// Promises that the names this context opens never lead to a FIFO, or to a device that waits in
+    /// `open`. An `open` attempt then costs one system call instead of three. If the promise is broken,
+    /// that `open` blocks the caller.
+    pub fn trust_names(mut self, trust: bool) -> Options {
+        self.trust_names = trust;
+        self
+    }
+
+    /// The signal used to interrupt a helper whose operation is cancelled. By default the highest
+    /// real-time signal with no handler when the process first needs one.
+    pub fn cancel_signal(mut self, signal: i32) -> Options {
+        self.cancel_signal = Some(signal);
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_parse() {
+        for kind in BackendKind::ALL {
+            assert_eq!(kind.name().parse(), Ok(kind));
+        }
+        let error = "kaio".parse::<BackendKind>().unwrap_err();
+        assert!(error.contains("kaio") && error.contains("lazy"), "{error}");
+    }
+}

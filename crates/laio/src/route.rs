@@ -1,0 +1,421 @@
+//! The life of an operation: where it goes, what a partial result means, when it is finished.
+
+use crate::attempt::{Attempted, Blocked, Why, descriptor_range};
+use crate::background::helpers::{Cancelled, Job};
+use crate::background::prepare;
+use crate::background::reactor::Direction;
+use crate::background::ring::Reaped;
+use crate::context::{Context, Waiter, Way};
+use crate::descriptors::{Claim, Link};
+use crate::mounts::FileKind;
+use crate::operation::{Slot, State};
+use crate::table::{self, Attempt, Class, Opcode, Row, Use};
+use crate::transfer::{goes_on, remaining, shortened, wanted};
+use crate::{BackendKind, Call, Errno, Handle, sys};
+use std::os::fd::{OwnedFd, RawFd};
+
+impl Context {
+    /// Makes an operation of a call and sends it on its way, or lines it up behind earlier ones.
+    pub(crate) fn route(
+        &mut self,
+        call: &Call,
+        blocked: Blocked,
+        held: Option<OwnedFd>,
+        user_data: u64,
+    ) -> Result<Slot, Errno> {
+        let (_, row) = table::find(call.number);
+        let regular = self.is_regular(row, call);
+        let links = self.links(row, call, regular);
+        let slot = self.operations.insert(row, call, user_data);
+        let operation = &mut self.operations[slot];
+        operation.done = blocked.done;
+        operation.regular = regular;
+        operation.links = links;
+        if held.is_some() {
+            operation.scratch.get_or_insert_default().held = held;
+        }
+        if self.descriptors.link(&mut self.operations, slot) {
+            return Ok(slot);
+        }
+        self.dispatch(slot, blocked.why).inspect_err(|_| {
+            self.descriptors.unlink(&mut self.operations, slot);
+            self.operations[slot].state = State::Finished;
+            self.operations.remove(slot);
+        })?;
+        Ok(slot)
+    }
+
+    /// Whether a short read may be continued: positioned calls are about files; others may be.
+    fn is_regular(&mut self, row: &Row, call: &Call) -> bool {
+        match (row.class, row.attempt) {
+            (Class::FileRead | Class::FileWrite, _) => true,
+            (Class::Stream, Attempt::NowaitRead | Attempt::NowaitWrite) => {
+                let fd = call.descriptor(0);
+                let kind = match self.descriptors.kind(fd) {
+                    Some(kind) => Ok(kind),
+                    None => self.look_at(fd),
+                };
+                kind == Ok(FileKind::Regular)
+            }
+            _ => false,
+        }
+    }
+
+    /// Gives an operation to whoever takes it to the background.
+    fn dispatch(&mut self, slot: Slot, why: Why) -> Result<(), Errno> {
+        let operation = &mut self.operations[slot];
+        if operation.row.attempt == Attempt::CloseRange && self.close_range_waits(slot) {
+            return Ok(());
+        }
+        let operation = &mut self.operations[slot];
+        let (row, fd) = (operation.row, operation.call.descriptor(0));
+        let call = self.step(slot);
+        let operation = &mut self.operations[slot];
+        let handle = Handle::new(slot, operation.generation);
+        let by_readiness =
+            waits_for_readiness(row) && !operation.regular && why != Why::Unsupported;
+        match &mut self.waiter {
+            Waiter::Ring(ring) => {
+                if let Some(entry) = prepare::entry(operation, &call, ring.opcodes()) {
+                    operation.state = State::Ring;
+                    // SAFETY: the call's memory is the caller's promise until the completion is
+                    // delivered; scratch memory lives as long as the operation.
+                    return unsafe { ring.push(entry, handle.to_raw()) };
+                }
+                if by_readiness && row.opcode != Some(Opcode::Accept) {
+                    operation.state = State::Readiness;
+                    let entry = prepare::readiness(fd, direction(row) == Direction::Write);
+                    // SAFETY: the entry points to nothing.
+                    return unsafe { ring.push(entry, handle.to_raw()) };
+                }
+            }
+            Waiter::Reactor(reactor) => {
+                let uses_it = matches!(self.kind, BackendKind::Hybrid | BackendKind::Lazy);
+                if uses_it && by_readiness {
+                    match reactor.add(fd, direction(row), slot) {
+                        Ok(()) => {
+                            operation.state = State::Readiness;
+                            return Ok(());
+                        }
+                        // Of a kind that epoll does not know, or at its limit (max_user_watches).
+                        Err(Errno::PERM | Errno::NOSPC | Errno::NOMEM | Errno::INVAL) => {}
+                        // Not open: the plain call says so, on a helper.
+                        Err(_) => {}
+                    }
+                }
+            }
+        }
+        self.dispatch_to_helper(slot, call)
+    }
+
+    fn dispatch_to_helper(&mut self, slot: Slot, call: Call) -> Result<(), Errno> {
+        let handle = self.operations.handle(slot);
+        let operation = &mut self.operations[slot];
+        operation.state = State::Helper;
+        self.helpers.start(Job {
+            handle,
+            row: operation.row,
+            call,
+            regular: operation.regular,
+            short: self.inject.short_transfer,
+        })
+    }
+
+    /// What is left of an operation's call.
+    fn step(&mut self, slot: Slot) -> Call {
+        let operation = &mut self.operations[slot];
+        if operation.done == 0 && self.inject.short_transfer == 0 {
+            return operation.call;
+        }
+        let (row, call, done) = (operation.row, operation.call, operation.done);
+        // SAFETY: `done` is not 0 only after the kernel has accepted the pointers. An injected bound
+        // is for tests, which pass pointers that can be read.
+        unsafe {
+            let rest = remaining(row, &call, done, &mut operation.scratch);
+            match self.inject.short_transfer {
+                0 => rest,
+                bound => shortened(row, &rest, bound, &mut operation.scratch),
+            }
+        }
+    }
+
+    /// The ring has finished a step of an operation, or found its descriptor ready.
+    pub(crate) fn ring_completed(&mut self, reaped: Reaped) {
+        let handle = Handle::from_raw(reaped.handle).expect("the ring's entries carry handles");
+        let slot = self
+            .operations
+            .find(handle)
+            .expect("an operation on the ring is live");
+        let operation = &self.operations[slot];
+        if operation.state == State::Readiness {
+            return match operation.cancelled {
+                true => self.finish_cancelled(slot),
+                false => self.retry(slot),
+            };
+        }
+        let result = prepare::result(operation, reaped.result);
+        self.stepped(slot, result);
+    }
+
+    /// A step came to a result: the operation is finished, or goes on.
+    fn stepped(&mut self, slot: Slot, result: Result<usize, Errno>) {
+        let operation = &self.operations[slot];
+        let (row, call, done) = (operation.row, operation.call, operation.done);
+        let errno = match result {
+            Ok(moved) => return self.moved(slot, moved),
+            Err(errno) => errno,
+        };
+        match errno {
+            _ if done > 0 => self.finish(slot, Ok(done)),
+            Errno::CANCELED | Errno::INTR if operation.cancelled => {
+                self.finish(slot, Err(Errno::CANCELED));
+            }
+            // Interrupted for a reason of the kernel's own.
+            Errno::INTR => self.again(slot, Why::WouldBlock),
+            // Non-blocking mode, which the ring respects; or a literal EAGAIN of an operation that
+            // cannot wait on the ring (splice), which a helper can.
+            Errno::AGAIN if sys::is_nonblocking(call.descriptor(0)) => {
+                self.finish(slot, Err(errno))
+            }
+            // True answers, or "not this operation here": an older kernel, or a filter for single
+            // operations. The plain call has the last word; it had no effect so far.
+            Errno::AGAIN
+            | Errno::CANCELED
+            | Errno::PERM
+            | Errno::ACCES
+            | Errno::INVAL
+            | Errno::NOSYS
+            | Errno::OPNOTSUPP
+            | Errno::BADFD
+                if row.attempt != Attempt::Close =>
+            {
+                let call = self.step(slot);
+                if let Err(errno) = self.dispatch_to_helper(slot, call) {
+                    self.finish(slot, Err(errno));
+                }
+            }
+            errno => self.finish(slot, Err(errno)),
+        }
+    }
+
+    /// A step of an operation on the ring has moved bytes (or returned another number).
+    fn moved(&mut self, slot: Slot, moved: usize) {
+        let operation = &mut self.operations[slot];
+        let (row, call, regular) = (operation.row, operation.call, operation.regular);
+        operation.done += moved;
+        let done = operation.done;
+        if moved == 0 || operation.cancelled || !goes_on(row, &call, regular) {
+            return self.finish(slot, Ok(done));
+        }
+        // SAFETY: the kernel has just accepted the pointers.
+        match unsafe { wanted(row, &call) } {
+            Some(wanted) if done < wanted => {}
+            _ => return self.finish(slot, Ok(done)),
+        }
+        if row.attempt == Attempt::NowaitRead && regular {
+            // Most often the end of the file, which an attempt finds without another round.
+            return self.retry(slot);
+        }
+        if !regular && sys::is_nonblocking(call.descriptor(0)) {
+            return self.finish(slot, Ok(done));
+        }
+        self.again(slot, Why::WouldBlock);
+    }
+
+    fn again(&mut self, slot: Slot, why: Why) {
+        if let Err(errno) = self.dispatch(slot, why) {
+            let done = self.operations[slot].done;
+            self.finish(slot, if done > 0 { Ok(done) } else { Err(errno) });
+        }
+    }
+
+    /// Tries an operation again: its descriptor is ready, or what is left may be there already.
+    pub(crate) fn retry(&mut self, slot: Slot) {
+        let operation = &self.operations[slot];
+        let (row, before) = (operation.row, operation.done);
+        if row.attempt == Attempt::Never {
+            // Ready, but the call has no form that cannot wait: a helper makes it.
+            let call = self.step(slot);
+            if let Err(errno) = self.dispatch_to_helper(slot, call) {
+                self.finish(slot, Err(errno));
+            }
+            return;
+        }
+        let call = self.step(slot);
+        // SAFETY: the call's memory is the caller's promise until the completion is delivered.
+        match unsafe { self.retry_attempt(row, &call) } {
+            Attempted::Done(Ok(moved)) | Attempted::Spent(Ok(moved)) => {
+                if moved > 0 && self.inject.short_transfer > 0 {
+                    return self.moved(slot, moved);
+                }
+                self.finish(slot, Ok(before + moved));
+            }
+            Attempted::Done(Err(errno)) | Attempted::Spent(Err(errno)) => {
+                self.finish(slot, if before > 0 { Ok(before) } else { Err(errno) });
+            }
+            Attempted::Blocked(blocked) => {
+                self.operations[slot].done += blocked.done;
+                self.again(slot, blocked.why);
+            }
+        }
+    }
+
+    /// A helper has made the call.
+    pub(crate) fn helper_completed(&mut self, slot: Slot, result: Result<usize, Errno>) {
+        let done = self.operations[slot].done;
+        self.finish(
+            slot,
+            match result {
+                Ok(moved) => Ok(done + moved),
+                Err(_) if done > 0 => Ok(done),
+                Err(errno) => Err(errno),
+            },
+        );
+    }
+
+    fn finish_cancelled(&mut self, slot: Slot) {
+        let done = self.operations[slot].done;
+        self.finish(
+            slot,
+            if done > 0 {
+                Ok(done)
+            } else {
+                Err(Errno::CANCELED)
+            },
+        );
+    }
+
+    /// The operation has its result.
+    pub(crate) fn finish(&mut self, slot: Slot, mut result: Result<usize, Errno>) {
+        let operation = &self.operations[slot];
+        let (row, call) = (operation.row, operation.call);
+        if row.yields_descriptor
+            && let Ok(fd) = result
+        {
+            if operation.cancelled {
+                // Nobody will learn of the descriptor: it must not leak.
+                let _ = sys::close(fd as RawFd);
+                result = Err(Errno::CANCELED);
+            } else if self.ways[Class::Path as usize] == Way::Try && row.class == Class::Path {
+                // So that `close` knows whether a server must be asked.
+                let _ = self.look_at(fd as RawFd);
+            }
+        }
+        self.descriptors.unlink(&mut self.operations, slot);
+        match row.attempt {
+            Attempt::Close => self.descriptors.forget(call.descriptor(0)),
+            Attempt::Replace(arg) => self.descriptors.forget(call.descriptor(arg)),
+            _ => {}
+        }
+        let operation = &mut self.operations[slot];
+        for link in operation.links {
+            if self.descriptors.has_queued(link.fd) {
+                self.unblocked.push(link.fd);
+            }
+        }
+        operation.links = [Link::UNUSED; 2];
+        operation.result = result;
+        operation.state = State::Finished;
+        if operation.abandoned {
+            if let Some(payload) = self.payloads.get_mut(slot as usize) {
+                *payload = None;
+            }
+            self.operations.remove(slot);
+        } else {
+            self.ready.push_back(slot);
+        }
+    }
+
+    /// Sends on the operations that waited for those that have just ended.
+    pub(crate) fn settle(&mut self) {
+        while let Some(fd) = self.unblocked.pop() {
+            for slot in self.descriptors.operations(&self.operations, fd) {
+                let waits = self.operations[slot].state == State::Queued
+                    && !self.descriptors.still_waits(&self.operations, slot);
+                if waits {
+                    self.descriptors.count_queued(&self.operations, slot, -1);
+                    self.again(slot, Why::Ordered);
+                }
+            }
+        }
+    }
+
+    /// Asks for the end of an operation in flight.
+    pub(crate) fn cancel_slot(&mut self, slot: Slot) {
+        let handle = self.operations.handle(slot);
+        let operation = &mut self.operations[slot];
+        if std::mem::replace(&mut operation.cancelled, true) {
+            return;
+        }
+        let (row, fd) = (operation.row, operation.call.descriptor(0));
+        if matches!(
+            row.attempt,
+            Attempt::Close | Attempt::Replace(_) | Attempt::CloseRange
+        ) {
+            // A close is not undone: it would leave the descriptor in doubt.
+            operation.cancelled = false;
+            return;
+        }
+        match operation.state {
+            State::Queued => {
+                self.descriptors.count_queued(&self.operations, slot, -1);
+                self.finish_cancelled(slot);
+            }
+            State::Helper => {
+                if self.helpers.cancel(handle) == Cancelled::Removed {
+                    self.finish_cancelled(slot);
+                }
+            }
+            State::Readiness | State::Ring => match &mut self.waiter {
+                // If the ring has no room for the request now, the operation ends by itself or is
+                // cancelled again at the next request.
+                Waiter::Ring(ring) => operation.cancelled = ring.cancel(handle.to_raw()).is_ok(),
+                Waiter::Reactor(reactor) => {
+                    reactor.remove(fd, direction(row));
+                    self.finish_cancelled(slot);
+                }
+            },
+            State::Free | State::Finished | State::Delivered => {}
+        }
+    }
+
+    /// Cancels all that is in flight on a descriptor.
+    pub(crate) fn cancel_all_on(&mut self, fd: RawFd) {
+        for slot in self.descriptors.operations(&self.operations, fd) {
+            if !matches!(self.operations[slot].state, State::Finished | State::Free) {
+                self.cancel_slot(slot);
+            }
+        }
+        self.settle();
+    }
+
+    /// Whether descriptors of a `close_range` are still in use; then it waits for two of them at a time.
+    fn close_range_waits(&mut self, slot: Slot) -> bool {
+        let (first, last) = descriptor_range(&self.operations[slot].call);
+        self.descriptors.unlink(&mut self.operations, slot);
+        let mut links = [Link::UNUSED; 2];
+        for (link, fd) in links.iter_mut().zip(self.descriptors.busy_in(first, last)) {
+            *link = Link::new(fd, Claim::CLOSING);
+        }
+        let operation = &mut self.operations[slot];
+        operation.links = links;
+        operation.state = State::Queued;
+        self.descriptors.link(&mut self.operations, slot)
+    }
+}
+
+/// Whether the call can be tried again whenever its descriptor is ready.
+fn waits_for_readiness(row: &Row) -> bool {
+    row.class == Class::Stream
+        && (matches!(
+            row.attempt,
+            Attempt::NowaitRead | Attempt::NowaitWrite | Attempt::Dontwait(_)
+        ) || row.opcode == Some(Opcode::Accept))
+}
+
+fn direction(row: &Row) -> Direction {
+    match row.descriptors[0].map(|descriptor| descriptor.usage) {
+        Some(Use::Write) => Direction::Write,
+        _ => Direction::Read,
+    }
+}

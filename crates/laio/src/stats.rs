@@ -1,0 +1,91 @@
+//! Counting how calls went, so that a lazy path which has silently stopped being lazy shows.
+
+use crate::table::ROWS;
+
+/// How often a call went which way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Finished by the attempt, or by the plain call where that cannot block.
+    pub inline: u64,
+    /// The attempt said that the call would block: finished in the background.
+    pub background: u64,
+    /// No attempt was possible (the back end makes none, the class has none, the file system refused
+    /// it): finished in the background.
+    pub fallback: u64,
+    /// The attempt was left out because the file system had refused it before.
+    pub latched: u64,
+}
+
+impl Counts {
+    /// All calls counted, however they went. Latched calls are among the fallbacks.
+    pub fn total(&self) -> u64 {
+        self.inline + self.background + self.fallback
+    }
+}
+
+/// What a context has counted since it was made.
+#[derive(Clone, Debug)]
+pub struct Stats {
+    pub(crate) calls: Box<[Counts]>,
+    /// Operations started.
+    pub operations: u64,
+    /// Operations whose completion has been delivered.
+    pub completions: u64,
+    /// Operations cancelled on request.
+    pub cancelled: u64,
+    /// Calls refused with `EAGAIN`, or made to wait, because a limit was reached.
+    pub limited: u64,
+    /// Inline results delivered through `poll` because the budget was used up.
+    pub over_budget: u64,
+    /// Times the context slept in `poll`.
+    pub sleeps: u64,
+    /// Submissions to the ring, each carrying one or more operations.
+    pub submissions: u64,
+    /// Operations in flight or not yet delivered at most.
+    pub operations_max: u32,
+}
+
+impl Stats {
+    pub(crate) fn new() -> Stats {
+        Stats {
+            calls: vec![Counts::default(); ROWS.len() + 1].into_boxed_slice(),
+            operations: 0,
+            completions: 0,
+            cancelled: 0,
+            limited: 0,
+            over_budget: 0,
+            sleeps: 0,
+            submissions: 0,
+            operations_max: 0,
+        }
+    }
+
+    /// The counts of one call number.
+    pub fn call(&self, number: libc::c_long) -> Counts {
+        self.calls[crate::table::find(number as usize).0]
+    }
+
+    /// Names and counts of all calls made at least once. Numbers without a row are `(unknown)`.
+    pub fn calls(&self) -> impl Iterator<Item = (&'static str, Counts)> + '_ {
+        let names = ROWS
+            .iter()
+            .map(|row| row.name)
+            .chain([crate::table::UNKNOWN.name]);
+        names
+            .zip(self.calls.iter().copied())
+            .filter(|(_, counts)| counts.total() > 0)
+    }
+
+    /// The sum over all calls.
+    pub fn total(&self) -> Counts {
+        self.calls
+            .iter()
+            .fold(Counts::default(), |mut sum, counts| {
+                sum.inline += counts.inline;
+                sum.background += counts.background;
+                sum.fallback += counts.fallback;
+                sum.latched += counts.latched;
+                sum
+            })
+    }
+}

@@ -1,0 +1,90 @@
+//! Noticing, for the price of one load, that this process is a child that inherited a context.
+
+use std::ptr::NonNull;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+/// Which life of the program this is: it changes across every kind of `fork` that copies memory, also
+/// those that do not go through the C library.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Life {
+    word: &'static AtomicU32,
+    generation: u32,
+}
+
+impl Life {
+    /// The present one.
+    pub(crate) fn current() -> Life {
+        let word = word();
+        let mut generation = word.load(Relaxed);
+        if generation == 0 {
+            // A child, or the very first use. Several threads may come here; all must agree.
+            let next = NEXT.fetch_add(1, Relaxed);
+            generation = match word.compare_exchange(0, next, Relaxed, Relaxed) {
+                Ok(_) => next,
+                Err(theirs) => theirs,
+            };
+        }
+        Life { word, generation }
+    }
+
+    /// Whether the process is still the one in which this was made.
+    #[inline(always)]
+    pub(crate) fn goes_on(&self) -> bool {
+        self.word.load(Relaxed) == self.generation
+    }
+}
+
+/// Never 0, and copied into children, so that their generation differs from every ancestor's.
+static NEXT: AtomicU32 = AtomicU32::new(1);
+
+/// A word on a page that the kernel replaces by zeros in a child (`MADV_WIPEONFORK`, Linux 4.14).
+fn word() -> &'static AtomicU32 {
+    static WORD: OnceLock<&'static AtomicU32> = OnceLock::new();
+    WORD.get_or_init(|| {
+        use rustix::mm;
+        let length = rustix::param::page_size();
+        // SAFETY: a fresh anonymous mapping at an address of the kernel's choice is never unmapped, is
+        // aligned for any word, and is used as one atomic only.
+        unsafe {
+            let page = mm::mmap_anonymous(
+                std::ptr::null_mut(),
+                length,
+                mm::ProtFlags::READ | mm::ProtFlags::WRITE,
+                mm::MapFlags::PRIVATE,
+            );
+            match page {
+                Ok(page) if mm::madvise(page, length, mm::Advice::LinuxWipeOnFork).is_ok() => {
+                    NonNull::new_unchecked(page.cast::<AtomicU32>()).as_ref()
+                }
+                // No page or no wiping: a child is then not noticed, which only matters to programs
+                // that go on using laio in a forked child.
+                _ => Box::leak(Box::new(AtomicU32::new(0))),
+            }
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_child_is_another_life() {
+        let life = Life::current();
+        assert!(life.goes_on());
+        // SAFETY: the child only reads memory and leaves by _exit.
+        unsafe {
+            let pid = libc::fork();
+            assert!(pid >= 0);
+            if pid == 0 {
+                let noticed = !life.goes_on() && Life::current().goes_on() && !life.goes_on();
+                libc::_exit(if noticed { 0 } else { 1 });
+            }
+            let mut status = 0;
+            assert_eq!(libc::waitpid(pid, &mut status, 0), pid);
+            assert_eq!(status, 0);
+        }
+        assert!(life.goes_on());
+    }
+}

@@ -1,0 +1,227 @@
+//! Interrupting a helper in the middle of a system call, without a race.
+//!
+//! A helper makes its calls through [`Interruptible::syscall`]. Another thread interrupts it by setting
+//! the flag and sending a signal. Wherever the signal arrives, exactly one of two things happens: the
+//! call is not made (or is abandoned with `EINTR`), or it had finished and its result stands.
+
+use super::arch;
+use crate::{Call, Errno};
+use std::mem::MaybeUninit;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+
+/// The flag of one helper thread.
+#[derive(Debug, Default)]
+pub(crate) struct Interruptible {
+    flag: AtomicU32,
+    /// Signals sent and not yet seen by the handler. The thread must not begin another call before this
+    /// is zero, else a late signal would hit that call.
+    in_flight: AtomicU32,
+    thread: AtomicU32,
+}
+
+std::thread_local! {
+    /// The helper that runs on this thread, for the signal handler. Const-initialised, without a
+    /// destructor: reading it is async-signal-safe.
+    static CURRENT: std::cell::Cell<*const Interruptible> =
+        const { std::cell::Cell::new(std::ptr::null()) };
+}
+
+impl Interruptible {
+    /// Binds this to the calling thread and lets the signal through there.
+    pub(crate) fn adopt_thread(&self, signal: Signal) {
+        CURRENT.set(self);
+        // SAFETY: gettid and pthread_sigmask touch only this thread and the local set.
+        unsafe {
+            let tid = super::raw(libc::SYS_gettid, []).unwrap_or(0);
+            self.thread.store(tid as u32, SeqCst);
+            let mut set = MaybeUninit::uninit();
+            libc::sigemptyset(set.as_mut_ptr());
+            libc::sigaddset(set.as_mut_ptr(), signal.0);
+            libc::pthread_sigmask(libc::SIG_UNBLOCK, set.as_ptr(), std::ptr::null_mut());
+        }
+    }
+
+    /// Ends what [`Interruptible::adopt_thread`] began; later interruptions find no thread.
+    pub(crate) fn release_thread(&self) {
+        self.wait_for_signals();
+        self.thread.store(0, SeqCst);
+        CURRENT.set(std::ptr::null());
+    }
+
+    /// Makes the call; `EINTR` if it was interrupted before it had an effect.
+    ///
+    /// # Safety
+    /// As for the system call.
+    pub(crate) unsafe fn syscall(&self, call: &Call) -> Result<usize, Errno> {
+        // SAFETY: the flag and the arguments live through the call; the rest is the caller's.
+        let word = unsafe { arch::laio_interruptible_syscall(&self.flag, call.number, &call.args) };
+        Errno::from_register(word)
+    }
+
+    /// Whether the present call has been asked to stop.
+    pub(crate) fn is_interrupted(&self) -> bool {
+        self.flag.load(SeqCst) != 0
+    }
+
+    /// Asks the call that the helper is making to stop. The caller makes sure that the helper does not
+    /// move on to another call meanwhile (it holds the pool's lock).
+    pub(crate) fn interrupt(&self, signal: Signal) {
+        if self.flag.swap(1, SeqCst) != 0 {
+            return;
+        }
+        let thread = self.thread.load(SeqCst);
+        if thread == 0 {
+            return;
+        }
+        self.in_flight.fetch_add(1, SeqCst);
+        // SAFETY: tgkill takes no pointers; the thread is alive because it clears `thread` under the
+        // same lock before it ends.
+        let sent = unsafe {
+            super::raw(
+                libc::SYS_tgkill,
+                [
+                    std::process::id() as usize,
+                    thread as usize,
+                    signal.0 as usize,
+                ],
+            )
+        };
+        if sent.is_err() {
+            self.in_flight.fetch_sub(1, SeqCst);
+        }
+    }
+
+    /// Clears the flag for the next call, once no signal for the last one is still on its way.
+    pub(crate) fn rearm(&self) {
+        self.wait_for_signals();
+        self.flag.store(0, SeqCst);
+    }
+
+    fn wait_for_signals(&self) {
+        // A signal sent by tgkill is delivered at the next return to user mode: a yield is one.
+        while self.in_flight.load(SeqCst) != 0 {
+            std::thread::yield_now();
+        }
+    }
+}
+
+/// The signal that interrupts helpers; its handler is installed once in the process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Signal(i32);
+
+impl Signal {
+    /// The process's one, choosing and installing it at first use. `wanted` has no effect later.
+    pub(crate) fn install(wanted: Option<i32>) -> Result<Signal, Errno> {
+        static SIGNAL: OnceLock<Result<Signal, Errno>> = OnceLock::new();
+        *SIGNAL.get_or_init(|| {
+            let (low, high) = match wanted {
+                Some(signal) => (signal, signal),
+                None => (libc::SIGRTMIN(), libc::SIGRTMAX()),
+            };
+            for signal in (low..=high).rev() {
+                if has_default_action(signal) {
+                    return install(signal);
+                }
+            }
+            Err(Errno::BUSY)
+        })
+    }
+
+    /// The number.
+    #[cfg(test)]
+    pub(crate) fn number(self) -> i32 {
+        self.0
+    }
+}
+
+fn has_default_action(signal: i32) -> bool {
+    // SAFETY: sigaction with a null new action only writes the old one into the local struct.
+    unsafe {
+        let mut old = MaybeUninit::<libc::sigaction>::zeroed();
+        libc::sigaction(signal, std::ptr::null(), old.as_mut_ptr()) == 0
+            && old.assume_init().sa_sigaction == libc::SIG_DFL
+    }
+}
+
+fn install(signal: i32) -> Result<Signal, Errno> {
+    // SAFETY: the action is fully initialised; the handler is async-signal-safe (it reads one
+    // thread-local, one atomic and the saved program counter). No SA_RESTART: the call must end.
+    let result = unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        let handler: extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void) = on_signal;
+        action.sa_sigaction = handler as usize;
+        action.sa_flags = libc::SA_SIGINFO;
+        libc::sigfillset(&mut action.sa_mask);
+        libc::sigaction(signal, &action, std::ptr::null_mut())
+    };
+    if result == 0 {
+        Ok(Signal(signal))
+    } else {
+        Err(std::io::Error::last_os_error().into())
+    }
+}
+
+extern "C" fn on_signal(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    let current = CURRENT.get();
+    if current.is_null() || context.is_null() {
+        return;
+    }
+    // SAFETY: CURRENT points to the Interruptible that the running helper holds; the kernel passes a
+    // ucontext_t to a handler installed with SA_SIGINFO. The labels are in this library's text.
+    unsafe {
+        let counter = arch::program_counter(&mut *context.cast());
+        let begin = (&raw const arch::laio_interruptible_begin) as usize;
+        let end = (&raw const arch::laio_interruptible_end) as usize;
+        if (begin..end).contains(&(*counter as usize)) {
+            *counter = (&raw const arch::laio_interruptible_cancel) as usize as _;
+        }
+        (*current).in_flight.store(0, SeqCst);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicBool;
+
+    #[test]
+    fn a_sleeping_call_is_interrupted_and_never_the_next_one() {
+        let signal = Signal::install(None).unwrap();
+        assert!(signal.number() >= libc::SIGRTMIN());
+        let target = Arc::new(Interruptible::default());
+        let (ready, over) = (
+            Arc::new(AtomicBool::new(false)),
+            Arc::new(AtomicBool::new(false)),
+        );
+        let thread = std::thread::spawn({
+            let (target, ready, over) = (target.clone(), ready.clone(), over.clone());
+            move || {
+                target.adopt_thread(signal);
+                let pause = Call::new(libc::SYS_ppoll, [0, 0, 0, 0]);
+                let mut interrupted = 0;
+                while !over.load(SeqCst) {
+                    ready.store(true, SeqCst);
+                    // SAFETY: ppoll without descriptors and with null pointers reads nothing.
+                    assert_eq!(unsafe { target.syscall(&pause) }, Err(Errno::INTR));
+                    assert!(target.is_interrupted());
+                    interrupted += 1;
+                    target.rearm();
+                }
+                target.release_thread();
+                interrupted
+            }
+        });
+        for round in 0..2000 {
+            while !ready.swap(false, SeqCst) {
+                std::thread::yield_now();
+            }
+            if round == 1999 {
+                over.store(true, SeqCst);
+            }
+            target.interrupt(signal);
+        }
+        assert_eq!(thread.join().unwrap(), 2000);
+    }
+}

@@ -1,0 +1,61 @@
+//! The only place with assembly, signal handlers and raw memory tricks.
+
+#[cfg_attr(target_arch = "x86_64", path = "x86_64.rs")]
+#[cfg_attr(target_arch = "aarch64", path = "aarch64.rs")]
+mod arch;
+pub(crate) mod fork;
+pub(crate) mod interrupt;
+
+use crate::{Call, Errno};
+use std::os::fd::{BorrowedFd, RawFd};
+
+#[cfg(not(all(
+    target_os = "linux",
+    any(target_arch = "x86_64", target_arch = "aarch64"),
+    target_pointer_width = "64"
+)))]
+compile_error!("laio supports Linux on x86-64 and aarch64");
+
+/// Makes the call, without going through the C library's `errno`.
+///
+/// # Safety
+/// As for the system call: its pointers must be valid for what the kernel does with them.
+#[inline(always)]
+pub(crate) unsafe fn syscall(call: &Call) -> Result<usize, Errno> {
+    // SAFETY: forwarded to the caller.
+    Errno::from_register(unsafe { arch::syscall(call.number, &call.args) })
+}
+
+/// As [`syscall`], for a number and the arguments it takes.
+///
+/// # Safety
+/// As for [`syscall`].
+#[inline(always)]
+pub(crate) unsafe fn raw<const N: usize>(
+    number: libc::c_long,
+    args: [usize; N],
+) -> Result<usize, Errno> {
+    // SAFETY: forwarded to the caller.
+    unsafe { syscall(&Call::new(number, args)) }
+}
+
+/// A descriptor number given by the user as something rustix takes. The number may be wrong, and the
+/// kernel then says `EBADF`; it is used for one call and never closed.
+pub(crate) fn borrow(fd: RawFd) -> Option<BorrowedFd<'static>> {
+    // SAFETY: -1 is excluded; a stale number only makes the kernel answer EBADF, or about another file
+    // of this process, which is what the plain call by number does too.
+    (fd >= 0).then(|| unsafe { BorrowedFd::borrow_raw(fd) })
+}
+
+/// Closes a descriptor by number. Errors are the caller's to see or ignore.
+pub(crate) fn close(fd: RawFd) -> Result<usize, Errno> {
+    // SAFETY: close takes no pointers.
+    unsafe { raw(libc::SYS_close, [fd as usize]) }
+}
+
+/// Whether the descriptor's open file is in non-blocking mode. A bad descriptor is not.
+pub(crate) fn is_nonblocking(fd: RawFd) -> bool {
+    // SAFETY: F_GETFL takes no pointers.
+    let flags = unsafe { raw(libc::SYS_fcntl, [fd as usize, libc::F_GETFL as usize]) };
+    flags.is_ok_and(|flags| flags & libc::O_NONBLOCK as usize != 0)
+}

@@ -1,0 +1,483 @@
+//! The system-call table: one row per system call of Linux, and everything that depends on the call.
+//!
+//! The rest of the engine asks the row; it never compares numbers. `docs/system-calls.md` is generated
+//! from it by [`page`].
+
+mod page;
+mod rows;
+
+pub use page::page;
+pub use rows::ROWS;
+
+/// The row of a call number of this architecture. Numbers that no row has get [`UNKNOWN`].
+#[inline]
+pub fn row(number: usize) -> &'static Row {
+    find(number).1
+}
+
+/// What kind of call it is: whether and on what it can block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Class {
+    /// Never waits for a device or a peer. May run on any thread.
+    Instant,
+    /// Belongs to the calling thread (identity, signals, memory of the process image): always runs
+    /// plainly, inline, in every back end, even where it can block.
+    Thread,
+    /// Moves bytes, or connections, on a socket, pipe or terminal, in order.
+    Stream,
+    /// Reads file data.
+    FileRead,
+    /// Changes file data, or waits for it to reach the device.
+    FileWrite,
+    /// Resolves a name, or reads or changes a directory or metadata.
+    Path,
+    /// Waits by nature: for a time, a child, a lock, an event.
+    Waiting,
+    /// Makes no sense through laio: fails with [`Row::refusal`].
+    Refused,
+}
+
+impl Class {
+    /// All classes, in the order of their discriminants.
+    pub const ALL: [Class; 8] = [
+        Class::Instant,
+        Class::Thread,
+        Class::Stream,
+        Class::FileRead,
+        Class::FileWrite,
+        Class::Path,
+        Class::Waiting,
+        Class::Refused,
+    ];
+    pub(crate) const COUNT: usize = Class::ALL.len();
+}
+
+/// How the call is tried without blocking.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Attempt {
+    /// There is no way: the call goes to the background at once.
+    Never,
+    /// The call itself, which cannot block.
+    Plain,
+    /// The call itself, if its descriptor is not on a file system with a server behind it.
+    PlainIfLocal,
+    /// The call itself, unless an operation in flight holds the descriptor's file position.
+    Position,
+    /// `preadv2(RWF_NOWAIT)`.
+    NowaitRead,
+    /// `pwritev2(RWF_NOWAIT)`.
+    NowaitWrite,
+    /// The call with `MSG_DONTWAIT` in the flags argument with this index.
+    Dontwait(u8),
+    /// `openat2(RESOLVE_CACHED)`.
+    CachedOpen,
+    /// `openat2(O_PATH | RESOLVE_CACHED)`, then the call on the descriptor.
+    CachedStat,
+    /// As [`Attempt::CachedStat`], for `faccessat2`.
+    CachedAccess,
+    /// The call with a flag that makes it fail rather than wait, in the argument with this index.
+    Flag(u8, u32),
+    /// The call with a zero time-out in the argument with this index.
+    ZeroTimeout(u8, Timeout),
+    /// `fcntl`: the waiting lock commands are tried as their non-waiting form, all others are plain.
+    LockCommand,
+    /// `close`: cancels what is in flight on the descriptor, then closes it.
+    Close,
+    /// `dup2`, `dup3`: as [`Attempt::Close`] for the descriptor in the argument with this index.
+    Replace(u8),
+    /// `close_range`: as [`Attempt::Close`] for each descriptor of the range.
+    CloseRange,
+}
+
+/// How a call states its time-out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Timeout {
+    /// Milliseconds in an `int`; negative waits for ever.
+    Milliseconds,
+    /// A pointer to a `struct timespec`; null waits for ever.
+    Timespec,
+    /// A pointer to a `struct timeval`; null waits for ever.
+    Timeval,
+}
+
+/// What the call moves, for continuing a transfer that stopped short.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Transfer {
+    /// Nothing that can be continued: the first result is the result.
+    Whole,
+    /// One buffer. Fields are argument indexes.
+    Buffer {
+        /// The buffer's address.
+        pointer: u8,
+        /// Its length in bytes.
+        length: u8,
+        /// The file offset; none for the descriptor's own position.
+        offset: Option<u8>,
+    },
+    /// An array of `struct iovec`.
+    Vector {
+        /// The array's address.
+        vector: u8,
+        /// Its number of elements.
+        count: u8,
+        /// The file offset; none for the descriptor's own position.
+        offset: Option<u8>,
+        /// The `RWF_*` flags of `preadv2` and `pwritev2`.
+        flags: Option<u8>,
+    },
+    /// A `struct msghdr`.
+    Message {
+        /// The header's address.
+        header: u8,
+    },
+    /// An array of `struct mmsghdr`: the result counts messages.
+    Messages {
+        /// The array's address.
+        array: u8,
+        /// Its number of elements.
+        count: u8,
+    },
+}
+
+/// What the call does with a descriptor: which operations on it a later call must not overtake.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Use {
+    /// Positioned or stateless: unordered, but cancelled by `close`.
+    Unordered,
+    /// Takes from the stream.
+    Read,
+    /// Puts into the stream.
+    Write,
+    /// Uses the file position, or both directions.
+    Both,
+    /// Only to resolve a relative name.
+    Directory,
+}
+
+/// A descriptor argument.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Descriptor {
+    /// Index of the argument.
+    pub arg: u8,
+    /// What the call does with it.
+    pub usage: Use,
+    /// Index of a pointer argument which, when not null, gives the position instead of the descriptor
+    /// (`sendfile`, `splice`, `copy_file_range`): the use is then [`Use::Unordered`].
+    pub offset_pointer: Option<u8>,
+}
+
+/// Where a call names a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Name {
+    /// The directory descriptor; none for calls that resolve from the working directory.
+    pub directory: Option<u8>,
+    /// The name's address.
+    pub path: u8,
+    /// The call's flags (`O_*`, `AT_*` or `RENAME_*`); none for calls without.
+    pub flags: Option<u8>,
+}
+
+/// The io_uring operation that does what the call does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs)]
+pub enum Opcode {
+    Accept,
+    Bind,
+    Close,
+    Connect,
+    EpollCtl,
+    Fadvise,
+    Fallocate,
+    FgetXattr,
+    FsetXattr,
+    Fsync,
+    Ftruncate,
+    GetXattr,
+    LinkAt,
+    Listen,
+    Madvise,
+    MkdirAt,
+    OpenAt,
+    OpenAt2,
+    PollAdd,
+    Read,
+    ReadV,
+    Recv,
+    RecvMsg,
+    RenameAt,
+    Send,
+    SendMsg,
+    SetXattr,
+    Shutdown,
+    Socket,
+    Splice,
+    Statx,
+    SymlinkAt,
+    SyncFileRange,
+    Tee,
+    Timeout,
+    UnlinkAt,
+    WaitId,
+    Write,
+    WriteV,
+}
+
+/// One system call.
+#[derive(Clone, Copy, Debug)]
+pub struct Row {
+    /// Its name in the kernel.
+    pub name: &'static str,
+    /// Its number on x86-64.
+    pub x86_64: Option<u16>,
+    /// Its number on aarch64.
+    pub aarch64: Option<u16>,
+    /// What kind of call it is.
+    pub class: Class,
+    /// How it is tried without blocking.
+    pub attempt: Attempt,
+    /// What it moves.
+    pub transfer: Transfer,
+    /// Which io_uring operation it has.
+    pub opcode: Option<Opcode>,
+    /// The descriptors among its arguments.
+    pub descriptors: [Option<Descriptor>; 2],
+    /// Where it names a file.
+    pub file: Option<Name>,
+    /// Flag bits that the call has built in and that its modern or ring form must be given:
+    /// `AT_SYMLINK_NOFOLLOW` for `lstat`, `AT_REMOVEDIR` for `rmdir`, `IORING_FSYNC_DATASYNC` for
+    /// `fdatasync`.
+    pub implied: u32,
+    /// Which arguments are addresses: bit `i` for argument `i`.
+    pub pointers: u8,
+    /// Whether its result is a new descriptor.
+    pub yields_descriptor: bool,
+    /// Whether it changes who the thread is for the kernel (credentials, namespaces, filters), so that
+    /// helpers started earlier must not serve later calls.
+    pub changes_identity: bool,
+    /// The errno of a refused call.
+    pub refusal: crate::Errno,
+    /// Why the row is as it is, where that is not plain; for the generated page.
+    pub note: &'static str,
+}
+
+impl Row {
+    /// A row with no attempt: the class decides the rest. Instant and thread-bound calls are plain.
+    pub(crate) const fn new(
+        name: &'static str,
+        x86_64: Option<u16>,
+        aarch64: Option<u16>,
+        class: Class,
+    ) -> Row {
+        Row {
+            name,
+            x86_64,
+            aarch64,
+            class,
+            attempt: match class {
+                Class::Instant | Class::Thread => Attempt::Plain,
+                _ => Attempt::Never,
+            },
+            transfer: Transfer::Whole,
+            opcode: None,
+            descriptors: [None, None],
+            file: None,
+            implied: 0,
+            pointers: 0,
+            yields_descriptor: false,
+            changes_identity: false,
+            refusal: crate::Errno::NOSYS,
+            note: "",
+        }
+    }
+
+    pub(crate) const fn attempt(mut self, attempt: Attempt) -> Row {
+        self.attempt = attempt;
+        self
+    }
+
+    pub(crate) const fn opcode(mut self, opcode: Opcode) -> Row {
+        self.opcode = Some(opcode);
+        self
+    }
+
+    /// Moves the bytes of one buffer.
+    pub(crate) const fn buffer(mut self, pointer: u8, length: u8, offset: Option<u8>) -> Row {
+        self.transfer = Transfer::Buffer {
+            pointer,
+            length,
+            offset,
+        };
+        self.pointers |= 1 << pointer;
+        self
+    }
+
+    /// Moves the bytes of an array of buffers.
+    pub(crate) const fn vector(
+        mut self,
+        vector: u8,
+        count: u8,
+        offset: Option<u8>,
+        flags: Option<u8>,
+    ) -> Row {
+        self.transfer = Transfer::Vector {
+            vector,
+            count,
+            offset,
+            flags,
+        };
+        self.pointers |= 1 << vector;
+        self
+    }
+
+    /// Moves the bytes of a message.
+    pub(crate) const fn message(mut self, header: u8) -> Row {
+        self.transfer = Transfer::Message { header };
+        self.pointers |= 1 << header;
+        self
+    }
+
+    /// Moves an array of messages.
+    pub(crate) const fn messages(mut self, array: u8, count: u8) -> Row {
+        self.transfer = Transfer::Messages { array, count };
+        self.pointers |= 1 << array;
+        self
+    }
+
+    /// Uses the descriptor in argument `arg`.
+    pub(crate) const fn fd(self, arg: u8, usage: Use) -> Row {
+        self.descriptor(Descriptor {
+            arg,
+            usage,
+            offset_pointer: None,
+        })
+    }
+
+    /// Uses the descriptor in argument `arg`, at the position that argument `offset_pointer` points to
+    /// if it is not null.
+    pub(crate) const fn fd_at(self, arg: u8, usage: Use, offset_pointer: u8) -> Row {
+        self.descriptor(Descriptor {
+            arg,
+            usage,
+            offset_pointer: Some(offset_pointer),
+        })
+        .pointers(&[offset_pointer])
+    }
+
+    const fn descriptor(mut self, descriptor: Descriptor) -> Row {
+        if self.descriptors[0].is_none() {
+            self.descriptors[0] = Some(descriptor);
+        } else {
+            assert!(
+                self.descriptors[1].is_none(),
+                "a call uses at most two descriptors"
+            );
+            self.descriptors[1] = Some(descriptor);
+        }
+        self
+    }
+
+    /// Names a file relative to the working directory.
+    pub(crate) const fn path(mut self, path: u8, flags: Option<u8>) -> Row {
+        self.file = Some(Name {
+            directory: None,
+            path,
+            flags,
+        });
+        self.pointers |= 1 << path;
+        self
+    }
+
+    /// Names a file relative to the directory descriptor in argument `directory`.
+    pub(crate) const fn path_at(self, directory: u8, path: u8, flags: Option<u8>) -> Row {
+        let mut row = self.fd(directory, Use::Directory).path(path, flags);
+        row.file = Some(Name {
+            directory: Some(directory),
+            path,
+            flags,
+        });
+        row
+    }
+
+    /// Has these flag bits built in.
+    pub(crate) const fn implies(mut self, flags: u32) -> Row {
+        self.implied = flags;
+        self
+    }
+
+    /// Further arguments that are addresses.
+    pub(crate) const fn pointers(mut self, args: &[u8]) -> Row {
+        let mut i = 0;
+        while i < args.len() {
+            self.pointers |= 1 << args[i];
+            i += 1;
+        }
+        self
+    }
+
+    pub(crate) const fn yields_descriptor(mut self) -> Row {
+        self.yields_descriptor = true;
+        self
+    }
+
+    pub(crate) const fn changes_identity(mut self) -> Row {
+        self.changes_identity = true;
+        self
+    }
+
+    pub(crate) const fn refuse(mut self, errno: crate::Errno) -> Row {
+        self.refusal = errno;
+        self
+    }
+
+    pub(crate) const fn note(mut self, note: &'static str) -> Row {
+        self.note = note;
+        self
+    }
+
+    /// The number on the architecture this was compiled for.
+    pub const fn number(&self) -> Option<u16> {
+        if cfg!(target_arch = "x86_64") {
+            self.x86_64
+        } else if cfg!(target_arch = "aarch64") {
+            self.aarch64
+        } else {
+            None
+        }
+    }
+}
+
+/// The row of numbers that the table does not have. A newer kernel may have such a call and it may
+/// block, so it runs on a helper; a kernel without it answers `ENOSYS`.
+pub static UNKNOWN: Row = Row::new("(unknown)", None, None, Class::Waiting)
+    .note("not in this version's table: runs on a helper");
+
+const NO_ROW: u16 = u16::MAX;
+
+/// Above the highest number of either architecture; later calls are [`UNKNOWN`].
+const NUMBERS: usize = 512;
+
+static INDEX: [u16; NUMBERS] = {
+    let mut index = [NO_ROW; NUMBERS];
+    let mut i = 0;
+    while i < ROWS.len() {
+        if let Some(number) = ROWS[i].number() {
+            assert!(
+                index[number as usize] == NO_ROW,
+                "two rows have the same number"
+            );
+            index[number as usize] = i as u16;
+        }
+        i += 1;
+    }
+    index
+};
+
+/// The row of a call number and its position in [`ROWS`], for per-call statistics; [`ROWS`]`.len()` for
+/// [`UNKNOWN`].
+#[inline]
+pub(crate) fn find(number: usize) -> (usize, &'static Row) {
+    match INDEX.get(number) {
+        Some(&index) if index != NO_ROW => (index as usize, &ROWS[index as usize]),
+        _ => (ROWS.len(), &UNKNOWN),
+    }
+}

@@ -1,0 +1,259 @@
+//! Complete, not partial: what is left of a transfer that stopped short, and when it is whole.
+
+use crate::table::{Attempt, Row, Transfer, Use};
+use crate::{Call, Limits};
+use std::os::fd::OwnedFd;
+
+/// Memory of an operation that the kernel reads or writes while it runs. Boxed, so it never moves.
+#[derive(Debug)]
+pub(crate) struct Scratch {
+    pub(crate) vectors: Vec<libc::iovec>,
+    pub(crate) message: libc::msghdr,
+    pub(crate) statx: libc::statx,
+    /// Left open by the attempt until the operation has come through: closing a FIFO that was opened
+    /// for the attempt would let its peer see a reader vanish.
+    pub(crate) held: Option<OwnedFd>,
+}
+
+impl Default for Scratch {
+    fn default() -> Self {
+        // SAFETY: both structs are plain data for which all zeros is a valid value.
+        let (message, statx) = unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
+        Scratch {
+            vectors: Vec::new(),
+            message,
+            statx,
+            held: None,
+        }
+    }
+}
+
+/// Bytes (for messages by the array: elements) that the call asks to move; `None` where a transfer
+/// cannot be continued.
+///
+/// # Safety
+/// The kernel has just accepted the call's pointers, so that they can be read.
+pub(crate) unsafe fn wanted(row: &Row, call: &Call) -> Option<usize> {
+    match row.transfer {
+        Transfer::Whole => None,
+        Transfer::Buffer { length, .. } => Some(call.args[length as usize].min(RW_COUNT_MAX)),
+        Transfer::Vector { vector, count, .. } => {
+            // SAFETY: by the caller.
+            let vectors = unsafe { vectors(call.args[vector as usize], call.args[count as usize]) };
+            Some(total(vectors))
+        }
+        Transfer::Message { header } => {
+            // SAFETY: by the caller.
+            let vectors = unsafe {
+                let header = &*(call.args[header as usize] as *const libc::msghdr);
+                vectors(header.msg_iov as usize, header.msg_iovlen)
+            };
+            Some(total(vectors))
+        }
+        Transfer::Messages { count, .. } => Some(call.args[count as usize].min(Limits::IOV_MAX)),
+    }
+}
+
+/// The kernel's `MAX_RW_COUNT`: no transfer moves more at once, and the plain call stops there too.
+const RW_COUNT_MAX: usize = 0x7fff_f000;
+
+/// Whether the plain, blocking call would go on after a transfer that moved less than it was asked to.
+///
+/// `regular` says that the descriptor is a file, where a short read is the end of the file or the end
+/// of what is cached; on a stream it is all there is for now.
+pub(crate) fn goes_on(row: &Row, call: &Call, regular: bool) -> bool {
+    let reads = row.descriptors[0].is_some_and(|descriptor| descriptor.usage == Use::Read);
+    match row.attempt {
+        Attempt::NowaitRead => regular,
+        Attempt::NowaitWrite => true,
+        Attempt::Dontwait(flags) => {
+            let flags = call.args[flags as usize] as i32;
+            let messages = matches!(row.transfer, Transfer::Messages { .. });
+            match (reads, messages) {
+                (true, true) => flags & libc::MSG_WAITFORONE == 0,
+                (true, false) => flags & libc::MSG_WAITALL != 0 && flags & libc::MSG_PEEK == 0,
+                (false, _) => true,
+            }
+        }
+        _ => false,
+    }
+}
+
+/// The call for what is left after `done` bytes.
+///
+/// # Safety
+/// As for [`wanted`], if `done` is not 0. The result points into `scratch`.
+pub(crate) unsafe fn remaining(
+    row: &Row,
+    call: &Call,
+    done: usize,
+    scratch: &mut Option<Box<Scratch>>,
+) -> Call {
+    let mut rest = *call;
+    if done == 0 {
+        return rest;
+    }
+    match row.transfer {
+        Transfer::Whole => {}
+        Transfer::Buffer {
+            pointer,
+            length,
+            offset,
+        } => {
+            rest.args[pointer as usize] += done;
+            rest.args[length as usize] = rest.args[length as usize].min(RW_COUNT_MAX) - done;
+            advance_offset(&mut rest, offset, done);
+        }
+        Transfer::Vector {
+            vector,
+            count,
+            offset,
+            ..
+        } => {
+            let scratch = scratch.get_or_insert_default();
+            // SAFETY: by the caller.
+            let all = unsafe { vectors(call.args[vector as usize], call.args[count as usize]) };
+            skip(all, done, &mut scratch.vectors);
+            rest.args[vector as usize] = scratch.vectors.as_ptr() as usize;
+            rest.args[count as usize] = scratch.vectors.len();
+            advance_offset(&mut rest, offset, done);
+        }
+        Transfer::Message { header } => {
+            let scratch = scratch.get_or_insert_default();
+            // SAFETY: by the caller.
+            unsafe {
+                scratch.message = *(call.args[header as usize] as *const libc::msghdr);
+                let all = vectors(scratch.message.msg_iov as usize, scratch.message.msg_iovlen);
+                skip(all, done, &mut scratch.vectors);
+            }
+            scratch.message.msg_iov = scratch.vectors.as_mut_ptr();
+            scratch.message.msg_iovlen = scratch.vectors.len() as _;
+            // Ancillary data went with the first bytes; sending it again would duplicate descriptors.
+            scratch.message.msg_control = std::ptr::null_mut();
+            scratch.message.msg_controllen = 0;
+            rest.args[header as usize] = (&raw const scratch.message) as usize;
+        }
+        Transfer::Messages { array, count } => {
+            rest.args[array as usize] += done * size_of::<libc::mmsghdr>();
+            rest.args[count as usize] -= done;
+        }
+    }
+    rest
+}
+
+fn advance_offset(call: &mut Call, offset: Option<u8>, done: usize) {
+    // preadv2 takes -1 for the descriptor's own position, which has already moved.
+    if let Some(offset) = offset.map(usize::from)
+        && call.args[offset] as isize >= 0
+    {
+        call.args[offset] += done;
+    }
+}
+
+/// # Safety
+/// The kernel has accepted the array.
+unsafe fn vectors<'a>(address: usize, count: usize) -> &'a [libc::iovec] {
+    if address == 0 || count == 0 {
+        return &[];
+    }
+    // SAFETY: by the caller.
+    unsafe { std::slice::from_raw_parts(address as *const libc::iovec, count.min(Limits::IOV_MAX)) }
+}
+
+fn total(vectors: &[libc::iovec]) -> usize {
+    vectors
+        .iter()
+        .fold(0, |sum: usize, vector| sum.saturating_add(vector.iov_len))
+        .min(RW_COUNT_MAX)
+}
+
+/// The vectors without their first `done` bytes.
+fn skip(all: &[libc::iovec], mut done: usize, rest: &mut Vec<libc::iovec>) {
+    rest.clear();
+    for vector in all {
+        let skipped = done.min(vector.iov_len);
+        done -= skipped;
+        if skipped < vector.iov_len {
+            rest.push(libc::iovec {
+                iov_base: vector.iov_base.wrapping_byte_add(skipped),
+                iov_len: vector.iov_len - skipped,
+            });
+        }
+    }
+}
+
+/// The first `bound` bytes of a call's transfer, for fault injection. Messages are left whole, because
+/// datagrams must be.
+///
+/// # Safety
+/// The call's vectors can be read.
+pub(crate) unsafe fn shortened(
+    row: &Row,
+    call: &Call,
+    bound: usize,
+    scratch: &mut Option<Box<Scratch>>,
+) -> Call {
+    let mut short = *call;
+    match row.transfer {
+        Transfer::Buffer { length, .. } if !matches!(row.attempt, Attempt::Dontwait(_)) => {
+            let length = &mut short.args[length as usize];
+            *length = (*length).min(bound);
+        }
+        Transfer::Vector { vector, count, .. } => {
+            let scratch = scratch.get_or_insert_default();
+            // SAFETY: by the caller.
+            let all = unsafe { vectors(call.args[vector as usize], call.args[count as usize]) };
+            let mut kept = Vec::new();
+            let mut room = bound;
+            for vector in all {
+                let length = vector.iov_len.min(room);
+                kept.push(libc::iovec {
+                    iov_base: vector.iov_base,
+                    iov_len: length,
+                });
+                room -= length;
+                if room == 0 {
+                    break;
+                }
+            }
+            scratch.vectors = kept;
+            short.args[vector as usize] = scratch.vectors.as_ptr() as usize;
+            short.args[count as usize] = scratch.vectors.len();
+        }
+        _ => {}
+    }
+    short
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::table;
+
+    #[test]
+    fn a_buffer_goes_on_behind_what_was_moved() {
+        let call = Call::new(libc::SYS_pread64, [3, 1000, 100, 5000]);
+        let row = table::row(call.number);
+        // SAFETY: a plain buffer is not read.
+        let rest = unsafe { remaining(row, &call, 40, &mut None) };
+        assert_eq!(rest.args[..4], [3, 1040, 60, 5040]);
+        assert!(goes_on(row, &call, true));
+    }
+
+    #[test]
+    fn vectors_skip_whole_and_partial_elements() {
+        let parts = [(0x1000, 10), (0x2000, 0), (0x3000, 20), (0x4000, 30)];
+        let all = parts.map(|(base, iov_len)| libc::iovec {
+            iov_base: base as *mut _,
+            iov_len,
+        });
+        let mut rest = Vec::new();
+        skip(&all, 15, &mut rest);
+        let rest: Vec<_> = rest
+            .iter()
+            .map(|v| (v.iov_base as usize, v.iov_len))
+            .collect();
+        assert_eq!(rest, [(0x3005, 15), (0x4000, 30)]);
+        assert_eq!(total(&all), 60);
+    }
+}

@@ -1,0 +1,153 @@
+//! Typed operations: safe to start, because each owns its descriptor and its buffers until it is over.
+//!
+//! [`Context::submit`] takes an operation by value. If the call does not block, the operation's output
+//! comes back at once and nothing was allocated. If it does, the operation moves to the heap, where
+//! its memory stays put, and the call goes to the background; [`Context::take`] gives the output once
+//! [`Context::poll`] has delivered the completion.
+
+use crate::attempt::Attempted;
+use crate::context::Context;
+use crate::operation::State;
+use crate::{Call, Errno, Handle, Outcome, table};
+use std::marker::PhantomData;
+
+/// A system call together with everything it uses.
+///
+/// # Safety
+/// Every pointer in the call that [`Operation::call`] returns must point into memory that `self` owns (or
+/// that lives for ever), and must stay valid while `self` is neither moved, dropped nor otherwise
+/// used. The engine calls `call` again after moving `self`, and uses only the last call it got.
+pub unsafe trait Operation: 'static {
+    /// What the operation gives back: usually the result together with the buffer.
+    type Output;
+
+    /// The system call.
+    fn call(&mut self) -> Call;
+
+    /// The output, from the result of the call.
+    fn finish(self, result: Result<usize, Errno>) -> Self::Output;
+}
+
+/// What became of a typed operation.
+#[derive(Debug)]
+#[must_use = "a pending operation's output must be taken or abandoned"]
+pub enum Submitted<O: Operation> {
+    /// It did not block.
+    Done(O::Output),
+    /// It is in the background.
+    Pending(Ticket<O>),
+}
+
+/// The claim to the output of a typed operation in the background.
+///
+/// Give it to [`Context::take`] or to [`Context::abandon`]: a ticket that is just dropped leaves its
+/// slot in use until the context ends.
+pub struct Ticket<O> {
+    handle: Handle,
+    operation: PhantomData<fn() -> O>,
+}
+
+impl<O> Ticket<O> {
+    /// The handle, as the completion carries it.
+    pub fn handle(&self) -> Handle {
+        self.handle
+    }
+}
+
+impl<O> std::fmt::Debug for Ticket<O> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Ticket").field(&self.handle).finish()
+    }
+}
+
+impl Context {
+    /// Starts a typed operation. The completion, if it is pending, carries `user_data`.
+    pub fn submit<O: Operation>(&mut self, mut operation: O, user_data: u64) -> Submitted<O> {
+        self.notice_fork();
+        let call = operation.call();
+        let (index, row) = table::find(call.number);
+        // SAFETY: the operation owns what the call points to and stays where it is during the attempt.
+        let attempted = unsafe { self.attempt(index, row, &call) };
+        if let Attempted::Done(result) = attempted {
+            return Submitted::Done(operation.finish(result));
+        }
+        // From here on it must not move; the call is made anew for its new place.
+        let mut operation = Box::new(operation);
+        let call = operation.call();
+        let outcome = match attempted {
+            Attempted::Blocked(blocked) => self.start(&call, blocked, user_data),
+            Attempted::Spent(result) => self.file(&call, result, user_data),
+            Attempted::Done(_) => unreachable!("returned above"),
+        };
+        match outcome {
+            Outcome::Done(result) => Submitted::Done(operation.finish(result)),
+            Outcome::Pending(handle) => {
+                let slot = handle.slot();
+                if slot >= self.payloads.len() {
+                    self.payloads
+                        .resize_with((slot + 1).next_power_of_two(), || None);
+                }
+                self.payloads[slot] = Some(operation);
+                Submitted::Pending(Ticket {
+                    handle,
+                    operation: PhantomData,
+                })
+            }
+        }
+    }
+
+    /// The output of an operation whose completion has been delivered.
+    ///
+    /// # Errors
+    /// Gives the ticket back if the operation is not over, or is not this context's.
+    pub fn take<O: Operation>(&mut self, ticket: Ticket<O>) -> Result<O::Output, Ticket<O>> {
+        let found = self.operations.find(ticket.handle);
+        let Some(slot) = found.filter(|&slot| self.operations[slot].state == State::Delivered)
+        else {
+            return Err(ticket);
+        };
+        let payload = self.payloads[slot as usize].take();
+        match payload.map(|payload| payload.downcast::<O>()) {
+            Some(Ok(operation)) => {
+                let result = self.operations[slot].result;
+                self.operations.remove(slot);
+                Ok(operation.finish(result))
+            }
+            // Another context's ticket.
+            Some(Err(payload)) => {
+                self.payloads[slot as usize] = Some(payload);
+                Err(ticket)
+            }
+            None => Err(ticket),
+        }
+    }
+
+    /// Gives an operation up: it is cancelled, its completion is not delivered, and what it owns is
+    /// dropped as soon as the kernel has let go of it. A descriptor that it still yields is closed.
+    pub fn abandon<O: Operation>(&mut self, ticket: Ticket<O>) {
+        let Some(slot) = self.operations.find(ticket.handle) else {
+            return;
+        };
+        match self.operations[slot].state {
+            State::Delivered => {
+                let payload = self.payloads[slot as usize].take();
+                let result = self.operations[slot].result;
+                self.operations.remove(slot);
+                // Dropping the output, rather than the operation, closes a descriptor it holds.
+                if let Some(Ok(operation)) = payload.map(|payload| payload.downcast::<O>()) {
+                    drop(operation.finish(result));
+                }
+            }
+            State::Finished => {
+                self.ready.retain(|&ready| ready != slot);
+                self.operations[slot].state = State::Delivered;
+                self.abandon(ticket);
+            }
+            _ => {
+                self.operations[slot].abandoned = true;
+                self.cancel_slot(slot);
+                self.settle();
+            }
+        }
+    }
+}
