@@ -70,12 +70,6 @@ impl Context {
     #[inline]
     pub(crate) unsafe fn attempt(&mut self, index: usize, row: &Row, call: &Call) -> Attempted {
         let way = self.ways[row.class as usize];
-        if way == Way::Plain && row.attempt == Attempt::Plain && row.descriptors[0].is_none() {
-            // SAFETY: by the caller.
-            let result = unsafe { self.plain(row, call) };
-            self.stats.calls[index].inline += 1;
-            return Attempted::Done(result);
-        }
         // SAFETY: by the caller.
         let attempted = unsafe { self.attempt_with_care(way, row, call) };
         match attempted {
@@ -104,6 +98,7 @@ impl Context {
 
     /// # Safety
     /// As for [`Context::attempt`].
+    #[inline]
     unsafe fn attempt_with_care(&mut self, way: Way, row: &Row, call: &Call) -> Attempted {
         match row.class {
             Class::Refused => return Attempted::Done(Err(row.refusal)),
@@ -137,6 +132,7 @@ impl Context {
 
     /// # Safety
     /// As for [`Context::attempt`].
+    #[inline]
     unsafe fn lazily(&mut self, attempt: Attempt, row: &Row, call: &Call) -> Attempted {
         // SAFETY: by the caller.
         unsafe {

@@ -49,6 +49,8 @@ pub(crate) enum Waiter {
 pub struct Context {
     pub(crate) kind: BackendKind,
     pub(crate) ways: [Way; Class::COUNT],
+    /// Whether calls that mind nothing are made plainly: in every back end but `threads`.
+    bare_is_plain: bool,
     pub(crate) facts: Facts,
     pub(crate) inject: Inject,
     pub(crate) trust_names: bool,
@@ -101,9 +103,11 @@ impl Context {
         let doorbell = Arc::new(Doorbell::new()?);
         let mounts = Mounts::new();
         let waiter = Waiter::new(kind, &options, &doorbell, &mounts)?;
+        let ways = ways(kind, options.inject);
         Ok(Context {
             kind,
-            ways: ways(kind, options.inject),
+            ways,
+            bare_is_plain: ways[Class::Instant as usize] == Way::Plain,
             facts: Facts::get(),
             inject: options.inject,
             trust_names: options.trust_names,
@@ -162,12 +166,27 @@ impl Context {
     #[inline]
     pub unsafe fn call_with(&mut self, call: Call, user_data: u64) -> Outcome {
         self.notice_fork();
+        if self.bare_is_plain
+            && let Some(index) = table::find_bare(call.number)
+        {
+            // SAFETY: by the caller.
+            let result = unsafe { crate::sys::syscall(&call) };
+            self.stats.calls[index].inline += 1;
+            return Outcome::Done(result);
+        }
+        // SAFETY: by the caller.
+        unsafe { self.call_with_care(&call, user_data) }
+    }
+
+    /// # Safety
+    /// As for [`Context::call`].
+    unsafe fn call_with_care(&mut self, call: &Call, user_data: u64) -> Outcome {
         let (index, row) = table::find(call.number);
         // SAFETY: by the caller.
-        match unsafe { self.attempt(index, row, &call) } {
+        match unsafe { self.attempt(index, row, call) } {
             Attempted::Done(result) => Outcome::Done(result),
-            Attempted::Spent(result) => self.file(&call, result, user_data),
-            Attempted::Blocked(blocked) => self.start(&call, blocked, user_data),
+            Attempted::Spent(result) => self.file(call, result, user_data),
+            Attempted::Blocked(blocked) => self.start(call, blocked, user_data),
         }
     }
 
@@ -266,6 +285,10 @@ impl Context {
         self.notice_fork();
         self.inline_since_poll = 0;
         self.mounts.watched();
+        if self.exposed {
+            // Before looking: what comes later rings again.
+            self.doorbell.drain();
+        }
         let wait = timeout != Some(Duration::ZERO);
         let deadline = timeout
             .filter(|_| wait)
@@ -341,10 +364,19 @@ impl Context {
     ///
     /// From then on operations are handed to the kernel one by one, as they are started, rather than
     /// in batches.
-    pub fn descriptor(&mut self) -> BorrowedFd<'_> {
+    ///
+    /// # Errors
+    /// `ENOMEM` if the kernel cannot connect it to the ring.
+    pub fn descriptor(&mut self) -> Result<BorrowedFd<'_>, Errno> {
+        if let Waiter::Ring(ring) = &mut self.waiter {
+            ring.expose(&self.doorbell)?;
+        }
         self.exposed = true;
         self.prepare_to_be_watched();
-        self.waiter.descriptor()
+        Ok(match &self.waiter {
+            Waiter::Ring(_) => self.doorbell.as_fd(),
+            Waiter::Reactor(reactor) => reactor.as_fd(),
+        })
     }
 
     /// A handle with which any thread can make [`Context::poll`] return.
@@ -565,13 +597,6 @@ impl Waiter {
             doorbell.as_fd(),
             mounts.descriptor(),
         )?))
-    }
-
-    fn descriptor(&self) -> BorrowedFd<'_> {
-        match self {
-            Waiter::Ring(ring) => ring.as_fd(),
-            Waiter::Reactor(reactor) => reactor.as_fd(),
-        }
     }
 }
 

@@ -224,10 +224,17 @@ impl From<rustix::io::Errno> for Errno {
     }
 }
 
-impl From<std::io::Error> for Errno {
+impl From<&std::io::Error> for Errno {
     /// Errors that did not come from the system (`raw_os_error` is `None`) become `EIO`.
-    fn from(error: std::io::Error) -> Self {
+    fn from(error: &std::io::Error) -> Self {
         Errno::from_raw(error.raw_os_error().unwrap_or(libc::EIO))
+    }
+}
+
+impl From<std::io::Error> for Errno {
+    /// As for a reference.
+    fn from(error: std::io::Error) -> Self {
+        Errno::from(&error)
     }
 }
 

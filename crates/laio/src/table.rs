@@ -434,6 +434,13 @@ impl Row {
         self
     }
 
+    /// Whether the call is instant and minds no descriptor, so that making it is all there is to do.
+    const fn is_bare(&self) -> bool {
+        matches!(self.class, Class::Instant)
+            && matches!(self.attempt, Attempt::Plain)
+            && self.descriptors[0].is_none()
+    }
+
     /// The number on the architecture this was compiled for.
     pub const fn number(&self) -> Option<u16> {
         if cfg!(target_arch = "x86_64") {
@@ -451,12 +458,18 @@ impl Row {
 pub static UNKNOWN: Row = Row::new("(unknown)", None, None, Class::Waiting)
     .note("not in this version's table: runs on a helper");
 
-const NO_ROW: u16 = u16::MAX;
-
 /// Above the highest number of either architecture; later calls are [`UNKNOWN`].
 const NUMBERS: usize = 512;
 
+/// In [`INDEX`]: no row has the number.
+const NO_ROW: u16 = u16::MAX;
+
+/// In [`INDEX`]: the row [`Row::is_bare`].
+const BARE: u16 = 1 << 15;
+
+/// Position in [`ROWS`] by number, in one load.
 static INDEX: [u16; NUMBERS] = {
+    assert!(ROWS.len() < BARE as usize - 1);
     let mut index = [NO_ROW; NUMBERS];
     let mut i = 0;
     while i < ROWS.len() {
@@ -465,7 +478,7 @@ static INDEX: [u16; NUMBERS] = {
                 index[number as usize] == NO_ROW,
                 "two rows have the same number"
             );
-            index[number as usize] = i as u16;
+            index[number as usize] = i as u16 | if ROWS[i].is_bare() { BARE } else { 0 };
         }
         i += 1;
     }
@@ -477,7 +490,19 @@ static INDEX: [u16; NUMBERS] = {
 #[inline]
 pub(crate) fn find(number: usize) -> (usize, &'static Row) {
     match INDEX.get(number) {
-        Some(&index) if index != NO_ROW => (index as usize, &ROWS[index as usize]),
+        Some(&index) if index != NO_ROW => {
+            let index = (index & !BARE) as usize;
+            (index, &ROWS[index])
+        }
         _ => (ROWS.len(), &UNKNOWN),
+    }
+}
+
+/// The position of the row of a call that is instant and minds no descriptor.
+#[inline]
+pub(crate) fn find_bare(number: usize) -> Option<usize> {
+    match INDEX.get(number) {
+        Some(&index) if index & BARE != 0 && index != NO_ROW => Some((index & !BARE) as usize),
+        _ => None,
     }
 }

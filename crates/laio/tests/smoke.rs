@@ -41,7 +41,7 @@ fn pipe_and_file() {
             assert_eq!(&buf[..5], b"hello");
             t.join().unwrap();
             // pollable descriptor
-            let fd = c.descriptor().try_clone_to_owned().unwrap();
+            let fd = c.descriptor().unwrap().try_clone_to_owned().unwrap();
             let o = unsafe {
                 c.call(Call::new(
                     libc::SYS_read,
@@ -62,7 +62,9 @@ fn pipe_and_file() {
                 std::thread::sleep(Duration::from_millis(20));
                 unsafe { libc::write(w, b"again".as_ptr().cast(), 5) }
             });
+            let t0 = std::time::Instant::now();
             assert_eq!(unsafe { libc::poll(&mut pf, 1, 3000) }, 1, "{name}");
+            eprintln!("{name} polled {:?}", t0.elapsed());
             done.clear();
             let mut n = 0;
             for _ in 0..100 {

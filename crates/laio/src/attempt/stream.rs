@@ -3,7 +3,7 @@
 use super::{Attempted, Why};
 use crate::context::Context;
 use crate::mounts::{FileKind, Place};
-use crate::table::{Row, Transfer, Use};
+use crate::table::{Class, Row, Transfer, Use};
 use crate::transfer::{goes_on, remaining, shortened, wanted};
 use crate::{Call, Errno, sys};
 use std::os::fd::RawFd;
@@ -32,6 +32,7 @@ impl Context {
 
     /// # Safety
     /// As for the system call.
+    #[inline]
     unsafe fn nowait(&mut self, row: &Row, call: &Call, latch: Latch) -> Attempted {
         let fd = call.descriptor(0);
         if !self.facts.nowait {
@@ -41,39 +42,79 @@ impl Context {
             && self.is_latched(mount, latch)
         {
             // SAFETY: by the caller.
-            return unsafe { self.latched(row, call, fd) };
+            return unsafe { self.latched(call, fd) };
         }
-        let Some(attempt) = nowait_call(row, call, latch) else {
+        // The common case, without copying the call around: one buffer, moved whole.
+        if let Transfer::Buffer {
+            pointer,
+            length,
+            offset,
+        } = row.transfer
+            && self.inject.short_transfer == 0
+        {
+            let vector = libc::iovec {
+                iov_base: call.args[pointer as usize] as *mut _,
+                iov_len: call.args[length as usize],
+            };
+            let offset = offset.map_or(-1, |offset| call.args[offset as usize] as i64);
+            if offset >= 0 || row.class == Class::Stream {
+                let address = (&raw const vector) as usize;
+                let flags = libc::RWF_NOWAIT as usize;
+                let args = [call.args[0], address, 1, offset as usize, 0, flags];
+                // SAFETY: the vector lives through the call; the buffer is the caller's.
+                let result = unsafe { sys::raw(latch.number(), args) };
+                if result == Ok(vector.iov_len) {
+                    return Attempted::Done(result);
+                }
+                // SAFETY: by the caller.
+                return unsafe { self.nowait_from(row, call, latch, Some(result)) };
+            }
+        }
+        // SAFETY: by the caller.
+        unsafe { self.nowait_from(row, call, latch, None) }
+    }
+
+    /// Goes on from the result of a first step, if one was made.
+    ///
+    /// # Safety
+    /// As for the system call.
+    unsafe fn nowait_from(
+        &mut self,
+        row: &Row,
+        call: &Call,
+        latch: Latch,
+        mut first: Option<Result<usize, Errno>>,
+    ) -> Attempted {
+        let fd = call.descriptor(0);
+        if !can_be_tried(row, call) {
             // Arguments that only the plain call may judge: it rejects them without blocking, or has
             // been told by its own flags not to block.
             // SAFETY: by the caller.
             return Attempted::Done(unsafe { sys::syscall(call) });
-        };
+        }
         let mut done = 0;
         let mut scratch = None;
-        let mut vector = libc::iovec {
-            iov_base: std::ptr::null_mut(),
-            iov_len: 0,
-        };
         loop {
-            // SAFETY: by the caller; `done` is not 0 only after the kernel has accepted the pointers.
-            let step = unsafe {
-                let mut step = remaining(row, call, done, &mut scratch);
-                if self.inject.short_transfer > 0 {
-                    step = shortened(row, &step, self.inject.short_transfer, &mut scratch);
-                }
-                step
+            let result = match first.take() {
+                Some(result) => result,
+                // SAFETY: by the caller; `done` is not 0 only after the kernel has accepted the
+                // pointers.
+                None => unsafe {
+                    let mut step = remaining(row, call, done, &mut scratch);
+                    if self.inject.short_transfer > 0 {
+                        step = shortened(row, &step, self.inject.short_transfer, &mut scratch);
+                    }
+                    nowait_step(row, &step, latch)
+                },
             };
-            // SAFETY: the vector lives through the call; the rest is the caller's.
-            let result = unsafe { sys::syscall(&attempt.with(row, &step, &mut vector)) };
             let moved = match result {
                 Ok(moved) => moved,
-                Err(errno) => return self.nowait_failed(errno, row, call, fd, done, latch),
+                Err(errno) => return self.nowait_failed(errno, call, fd, done, latch),
             };
             if moved == 0 {
                 // The end of the file, except on kernels which say so of anything not in memory.
                 let untrue = self.facts.false_eof && latch == Latch::Reads;
-                return match untrue && vector.iov_len > 0 {
+                return match untrue {
                     true => Attempted::blocked(done, Why::WouldBlock),
                     false => Attempted::Done(Ok(done)),
                 };
@@ -85,12 +126,12 @@ impl Context {
             }
             // Short. On a stream a read is over and a write has filled the buffer; on a file one more
             // attempt tells the end of the file from the end of what is in memory.
-            let regular = self.kind(fd) == FileKind::Regular;
+            let regular = row.class != Class::Stream || self.kind(fd) == FileKind::Regular;
             if !regular {
-                let bounded = self.inject.short_transfer > 0;
                 if !goes_on(row, call, false) {
                     return Attempted::Done(Ok(done));
-                } else if !bounded {
+                }
+                if self.inject.short_transfer == 0 {
                     return self.blocked_stream(fd, done);
                 }
             }
@@ -100,7 +141,6 @@ impl Context {
     fn nowait_failed(
         &mut self,
         errno: Errno,
-        row: &Row,
         call: &Call,
         fd: RawFd,
         done: usize,
@@ -128,7 +168,7 @@ impl Context {
                     self.latch(mount, latch);
                     // SAFETY: the kernel has refused the attempt before it looked at any pointer; the
                     // plain call is what the caller asked for.
-                    return match unsafe { self.latched(row, call, fd) } {
+                    return match unsafe { self.latched(call, fd) } {
                         Attempted::Blocked(_) => Attempted::blocked(0, Why::Unsupported),
                         done => done,
                     };
@@ -157,7 +197,7 @@ impl Context {
     ///
     /// # Safety
     /// As for the system call.
-    unsafe fn latched(&mut self, row: &Row, call: &Call, fd: RawFd) -> Attempted {
+    unsafe fn latched(&mut self, call: &Call, fd: RawFd) -> Attempted {
         let hinted = self.descriptors.mount(fd);
         let in_memory = |context: &Context, mount| context.mounts.get(mount).place == Place::Memory;
         if hinted.is_some_and(|mount| in_memory(self, mount)) {
@@ -175,7 +215,6 @@ impl Context {
             self.mounts.get_mut(mount).counts.latched += 1;
             self.mounts.get_mut(mount).counts.fallback += 1;
         }
-        let _ = row;
         Attempted::blocked(0, Why::Latched)
     }
 
@@ -232,66 +271,66 @@ impl Context {
     }
 }
 
-/// The vectored call that tries the same without blocking.
-struct Nowait {
-    number: libc::c_long,
-}
-
-impl Nowait {
-    /// The attempt for one step of the call. `vector` holds the buffer of calls that have just one.
-    fn with(&self, row: &Row, step: &Call, vector: &mut libc::iovec) -> Call {
-        let args = &step.args;
-        let (address, count, offset, flags) = match row.transfer {
-            Transfer::Buffer {
-                pointer,
-                length,
-                offset,
-            } => {
-                vector.iov_base = args[pointer as usize] as *mut _;
-                vector.iov_len = args[length as usize];
-                ((vector as *const libc::iovec) as usize, 1, offset, None)
-            }
-            Transfer::Vector {
-                vector: address,
-                count,
-                offset,
-                flags,
-            } => {
-                vector.iov_len = 1;
-                (args[address as usize], args[count as usize], offset, flags)
-            }
-            _ => unreachable!("the table gives these attempts to buffers and vectors only"),
-        };
-        let offset = offset.map_or(usize::MAX, |offset| args[offset as usize]);
-        let flags = flags.map_or(0, |flags| args[flags as usize]) | libc::RWF_NOWAIT as usize;
-        Call::new(self.number, [args[0], address, count, offset, 0, flags])
+impl Latch {
+    #[inline]
+    fn number(self) -> libc::c_long {
+        match self {
+            Latch::Reads => libc::SYS_preadv2,
+            Latch::Writes => libc::SYS_pwritev2,
+        }
     }
 }
 
-/// `None` where only the plain call can answer: a negative offset, which means the file's own position
+/// The vectored call that tries one step of the same without blocking.
+///
+/// # Safety
+/// As for the system call.
+unsafe fn nowait_step(row: &Row, step: &Call, latch: Latch) -> Result<usize, Errno> {
+    let args = &step.args;
+    let mut vector = libc::iovec {
+        iov_base: std::ptr::null_mut(),
+        iov_len: 0,
+    };
+    let (address, count, offset, flags) = match row.transfer {
+        Transfer::Buffer {
+            pointer,
+            length,
+            offset,
+        } => {
+            vector.iov_base = args[pointer as usize] as *mut _;
+            vector.iov_len = args[length as usize];
+            ((&raw const vector) as usize, 1, offset, None)
+        }
+        Transfer::Vector {
+            vector: address,
+            count,
+            offset,
+            flags,
+        } => (args[address as usize], args[count as usize], offset, flags),
+        _ => unreachable!("the table gives these attempts to buffers and vectors only"),
+    };
+    let offset = offset.map_or(usize::MAX, |offset| args[offset as usize]);
+    let flags = flags.map_or(0, |flags| args[flags as usize]) | libc::RWF_NOWAIT as usize;
+    // SAFETY: the vector lives through the call; the rest is the caller's.
+    unsafe { sys::raw(latch.number(), [args[0], address, count, offset, 0, flags]) }
+}
+
+/// False where only the plain call can answer: a negative offset, which means the file's own position
 /// to `preadv2` but an error to `pread64`; or the caller's own `RWF_NOWAIT`.
-fn nowait_call(row: &Row, call: &Call, latch: Latch) -> Option<Nowait> {
+fn can_be_tried(row: &Row, call: &Call) -> bool {
     let (offset, flags) = match row.transfer {
         Transfer::Buffer { offset, .. } => (offset, None),
         Transfer::Vector { offset, flags, .. } => (offset, flags),
         _ => (None, None),
     };
-    if let Some(flags) = flags
-        && call.args[flags as usize] & libc::RWF_NOWAIT as usize != 0
-    {
-        return None;
-    }
-    if let Some(offset) = offset {
+    let unwilling =
+        flags.is_some_and(|flags| call.args[flags as usize] & libc::RWF_NOWAIT as usize != 0);
+    let own_position = flags.is_some();
+    let positioned = offset.is_none_or(|offset| {
         let offset = call.args[offset as usize] as i64;
-        if offset < 0 && !(flags.is_some() && offset == -1) {
-            return None;
-        }
-    }
-    let number = match latch {
-        Latch::Reads => libc::SYS_preadv2,
-        Latch::Writes => libc::SYS_pwritev2,
-    };
-    Some(Nowait { number })
+        offset >= 0 || (own_position && offset == -1)
+    });
+    !unwilling && positioned
 }
 
 fn is_stream_socket(fd: RawFd) -> bool {

@@ -4,7 +4,7 @@ use super::doorbell::Doorbell;
 use crate::Errno;
 use io_uring::{IoUring, Probe, opcode, squeue, types};
 use std::mem::ManuallyDrop;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::time::Duration;
 
 /// A completion as the ring reports it.
@@ -170,6 +170,20 @@ impl Ring {
         self.enter(0, None)
     }
 
+    /// Makes the kernel ring the bell for each completion, also for those that deferred task work holds
+    /// back: polling the ring's own descriptor does not report these.
+    pub(crate) fn expose(&mut self, doorbell: &Doorbell) -> Result<(), Errno> {
+        match self
+            .ring
+            .submitter()
+            .register_eventfd(doorbell.as_fd().as_raw_fd())
+        {
+            Err(error) if Errno::from(&error) != Errno::BUSY => Err(error.into()),
+            // Registered before.
+            _ => Ok(()),
+        }
+    }
+
     /// Submits, and waits for a completion; `None` waits for ever. A signal or the time-out ends the
     /// wait without an error.
     pub(crate) fn wait(
@@ -182,8 +196,7 @@ impl Ring {
         self.enter(want, timeout)
     }
 
-    /// Puts the doorbell and the mount table on the ring, so that they too end a wait (and make the
-    /// ring's descriptor readable).
+    /// Puts the doorbell and the mount table on the ring, so that they too end a wait.
     pub(crate) fn watch(&mut self, doorbell: Option<&Doorbell>) -> Result<(), Errno> {
         if let Some(doorbell) = doorbell
             && !self.doorbell_armed
@@ -316,13 +329,6 @@ impl Drop for Ring {
     fn drop(&mut self) {
         // SAFETY: dropped once, here. The context has waited for all operations before.
         unsafe { ManuallyDrop::drop(&mut self.ring) };
-    }
-}
-
-impl AsFd for Ring {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        // SAFETY: the ring owns the descriptor for as long as self is borrowed.
-        unsafe { BorrowedFd::borrow_raw(self.ring.as_raw_fd()) }
     }
 }
 
