@@ -114,10 +114,10 @@ impl Context {
         // SAFETY (for all calls below): by the caller.
         unsafe {
             match (way, row.attempt) {
-                // These mind the operations in flight, however they are run.
-                (Way::Plain | Way::Try, Attempt::Close) => self.close(way, row, call),
-                (Way::Plain | Way::Try, Attempt::Replace(arg)) => self.replace(row, call, arg),
-                (Way::Plain | Way::Try, Attempt::CloseRange) => self.close_range(row, call),
+                // These end the operations in flight on their descriptors first, in every way.
+                (_, Attempt::Close) => self.close(way, call),
+                (_, Attempt::Replace(arg)) => self.replace(way, call, arg),
+                (_, Attempt::CloseRange) => self.close_range(way, call),
                 (Way::Plain, Attempt::LockCommand) if self.blocks_inline() => {
                     Attempted::Done(self.plain(row, call))
                 }
@@ -186,6 +186,11 @@ impl Context {
     /// As for [`Context::attempt`].
     #[cold]
     unsafe fn thread_bound(&mut self, row: &Row, call: &Call) -> Result<usize, Errno> {
+        // Calls made before must not see the new identity, directory or mask. What the ring has not
+        // been given yet would.
+        if let Err(errno) = self.flush() {
+            return Err(errno);
+        }
         // SAFETY: by the caller.
         let result = unsafe { crate::sys::syscall(call) };
         if row.changes_identity && result.is_ok() {

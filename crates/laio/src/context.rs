@@ -1,7 +1,7 @@
 //! The context: what a thread makes its calls through.
 
 use crate::attempt::{Attempted, Blocked};
-use crate::background::doorbell::{Doorbell, Notifier};
+use crate::background::doorbell::Doorbell;
 use crate::background::helpers::Helpers;
 use crate::background::reactor::{Event, Reactor};
 use crate::background::ring::{Reaped, Ring};
@@ -12,14 +12,13 @@ use crate::operation::{Operations, Slot, State};
 use crate::options::{BackPressure, Inject};
 use crate::sys::fork::Life;
 use crate::table::{self, Class};
-use crate::{BackendKind, Call, Completion, Errno, Handle, Limits, Options, Outcome, Stats};
+use crate::{BackendKind, Call, Errno, Handle, Limits, Options, Outcome, Stats};
 use std::any::Any;
 use std::collections::VecDeque;
 use std::fmt;
 use std::marker::PhantomData;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, OwnedFd, RawFd};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 /// How a class of calls goes in this context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,9 +53,9 @@ pub struct Context {
     pub(crate) facts: Facts,
     pub(crate) inject: Inject,
     pub(crate) trust_names: bool,
-    limits: Limits,
+    pub(crate) limits: Limits,
     back_pressure: BackPressure,
-    options: Options,
+    pub(crate) options: Options,
     life: Life,
     pub(crate) operations: Operations,
     pub(crate) descriptors: Descriptors,
@@ -73,13 +72,13 @@ pub struct Context {
     /// Descriptors on which an operation has ended while others wait.
     pub(crate) unblocked: Vec<RawFd>,
     pub(crate) stats: Stats,
-    inline_since_poll: u32,
+    pub(crate) inline_since_poll: u32,
     /// The pollable descriptor was handed out: it must become readable by itself.
-    exposed: bool,
+    pub(crate) exposed: bool,
     /// A notifier was handed out: `poll` may be ended from outside.
-    notifiable: bool,
-    reaped: Vec<Reaped>,
-    events: Vec<Event>,
+    pub(crate) notifiable: bool,
+    pub(crate) reaped: Vec<Reaped>,
+    pub(crate) events: Vec<Event>,
     /// The ring and the helpers' identity belong to the thread.
     thread_bound: PhantomData<*mut ()>,
 }
@@ -251,78 +250,6 @@ impl Context {
         self.inline_since_poll > self.limits.inline_budget
     }
 
-    /// Appends the completions of operations that have finished to `completions`, waiting for the first
-    /// of them at most `timeout` (`None`: for ever). Returns how many.
-    ///
-    /// Returns 0 when the time is up, when a [`Notifier`] was used, and at once when there is nothing
-    /// to wait for: no operation in flight and no notifier made.
-    ///
-    /// # Errors
-    /// What io_uring or epoll say when they can no longer be waited on, for example `EPERM` after a
-    /// filter was installed that forbids them. The operations stay.
-    pub fn poll(
-        &mut self,
-        completions: &mut Vec<Completion>,
-        timeout: Option<Duration>,
-    ) -> Result<usize, Errno> {
-        let before = completions.len();
-        self.poll_each(timeout, usize::MAX, |completion| {
-            completions.push(completion)
-        })?;
-        Ok(completions.len() - before)
-    }
-
-    /// As [`Context::poll`], for at most `most` completions, each handed to `deliver`.
-    ///
-    /// # Errors
-    /// As for [`Context::poll`].
-    pub fn poll_each(
-        &mut self,
-        timeout: Option<Duration>,
-        most: usize,
-        mut deliver: impl FnMut(Completion),
-    ) -> Result<usize, Errno> {
-        self.notice_fork();
-        self.inline_since_poll = 0;
-        self.mounts.watched();
-        if self.exposed {
-            // Before looking: what comes later rings again.
-            self.doorbell.drain();
-        }
-        let wait = timeout != Some(Duration::ZERO);
-        let deadline = timeout
-            .filter(|_| wait)
-            .and_then(|time| Instant::now().checked_add(time));
-        let mut first = true;
-        loop {
-            // With completions at hand, and at least once, look without sleeping; sleep only when there
-            // is nothing else to do.
-            if !self.ready.is_empty() || !wait || !first {
-                self.gather(Some(Duration::ZERO))?;
-            } else if self.helpers.any_finished() {
-                self.gather_from_helpers();
-            }
-            let count = self.deliver(most, &mut deliver);
-            let notified = self.doorbell.take_notification();
-            let expired = deadline.is_some_and(|deadline| Instant::now() >= deadline);
-            if count > 0 || notified || !wait || (expired && !first) {
-                self.after_poll();
-                return Ok(count);
-            }
-            if timeout.is_none() && self.operations.live() == 0 && !self.notifiable {
-                return Ok(0);
-            }
-            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-            self.gather(left)?;
-            let count = self.deliver(most, &mut deliver);
-            if count > 0 {
-                self.after_poll();
-                return Ok(count);
-            }
-            first = false;
-        }
-    }
-
     /// Cancels an operation. Its completion still comes: `ECANCELED`, or the result if it finished
     /// first, or the bytes that were moved before.
     ///
@@ -344,45 +271,6 @@ impl Context {
             self.prepare_to_be_watched();
         }
         Ok(())
-    }
-
-    /// Makes sure that all operations have been given to the kernel. `poll` does this itself; call it
-    /// before sleeping elsewhere for longer.
-    ///
-    /// # Errors
-    /// As for [`Context::poll`].
-    pub fn flush(&mut self) -> Result<(), Errno> {
-        match &mut self.waiter {
-            Waiter::Ring(ring) if ring.has_unsubmitted() => ring.submit(),
-            _ => Ok(()),
-        }
-    }
-
-    /// A descriptor that is readable whenever [`Context::poll`] would deliver something, for use in
-    /// another event loop (`epoll`, `poll`, GLib, libuv). After it becomes readable call `poll` with a
-    /// zero time-out until it delivers nothing.
-    ///
-    /// From then on operations are handed to the kernel one by one, as they are started, rather than
-    /// in batches.
-    ///
-    /// # Errors
-    /// `ENOMEM` if the kernel cannot connect it to the ring.
-    pub fn descriptor(&mut self) -> Result<BorrowedFd<'_>, Errno> {
-        if let Waiter::Ring(ring) = &mut self.waiter {
-            ring.expose(&self.doorbell)?;
-        }
-        self.exposed = true;
-        self.prepare_to_be_watched();
-        Ok(match &self.waiter {
-            Waiter::Ring(_) => self.doorbell.as_fd(),
-            Waiter::Reactor(reactor) => reactor.as_fd(),
-        })
-    }
-
-    /// A handle with which any thread can make [`Context::poll`] return.
-    pub fn notifier(&mut self) -> Notifier {
-        self.notifiable = true;
-        Notifier(self.doorbell.clone())
     }
 
     /// Makes all calls on a descriptor complete in the order in which they were made, also positioned
@@ -460,66 +348,6 @@ impl Context {
             + self.reaped.capacity() * size_of::<Reaped>()
             + self.payloads.capacity() * size_of::<Option<Box<dyn Any>>>()
             + self.stats.calls.len() * size_of::<crate::Counts>()
-    }
-
-    /// Hands completions over; returns how many.
-    fn deliver(&mut self, most: usize, deliver: &mut impl FnMut(Completion)) -> usize {
-        let mut count = 0;
-        while count < most
-            && let Some(slot) = self.ready.pop_front()
-        {
-            let completion = self.operations.completion(slot);
-            if self
-                .payloads
-                .get(slot as usize)
-                .is_some_and(Option::is_some)
-            {
-                self.operations[slot].state = State::Delivered;
-            } else {
-                self.operations.remove(slot);
-            }
-            self.stats.completions += 1;
-            count += 1;
-            deliver(completion);
-        }
-        count
-    }
-
-    fn after_poll(&mut self) {
-        if self.exposed {
-            self.prepare_to_be_watched();
-        }
-    }
-
-    /// Arranges that news make the pollable descriptor readable without our doing.
-    fn prepare_to_be_watched(&mut self) {
-        self.doorbell.arm();
-        if let Waiter::Ring(ring) = &mut self.waiter {
-            // An error here shows at the next poll.
-            let _ = ring
-                .watch(Some(&self.doorbell))
-                .and_then(|()| ring.submit());
-        }
-        if self.helpers.any_finished() || !self.ready.is_empty() {
-            self.doorbell.ring();
-        }
-    }
-
-    /// Waits until an operation slot is free; false if that cannot happen by waiting, because all
-    /// finished operations wait for `poll` themselves.
-    fn wait_for_room(&mut self) -> bool {
-        // Slots become free by delivery only; completions kept for `poll` still hold theirs. So the
-        // limit grows by those: the program gets them at its next poll.
-        while self.operations.is_full() {
-            if self.ready.is_empty() && self.gather(None).is_err() {
-                return false;
-            }
-            let kept = self.ready.len() as u32;
-            if kept > 0 {
-                self.operations.allow_beyond_limit(kept);
-            }
-        }
-        true
     }
 
     /// The calling thread's credentials, namespaces or filters have changed.
@@ -600,116 +428,38 @@ impl Waiter {
     }
 }
 
-impl Context {
-    /// Collects what has finished, waiting for it at most `timeout` if nothing has.
-    pub(crate) fn gather(&mut self, timeout: Option<Duration>) -> Result<(), Errno> {
-        let sleep = timeout != Some(Duration::ZERO);
-        let listens = self.exposed || self.notifiable || self.helpers.outstanding() > 0;
-        let mut timeout = timeout;
-        if sleep {
-            if listens {
-                self.doorbell.arm();
-                // News that came before the bell was armed did not ring it.
-                if self.helpers.any_finished() || self.doorbell.is_notified() {
-                    timeout = Some(Duration::ZERO);
-                }
-            }
-            self.stats.sleeps += 1;
-        }
-        let result = match &self.waiter {
-            Waiter::Ring(_) => self.gather_from_ring(timeout, listens),
-            Waiter::Reactor(_) => self.gather_from_reactor(timeout),
-        };
-        if sleep && listens && !self.exposed {
-            self.doorbell.disarm();
-        }
-        self.gather_from_helpers();
-        self.settle();
-        result
-    }
-
-    fn gather_from_ring(&mut self, timeout: Option<Duration>, listens: bool) -> Result<(), Errno> {
-        let Waiter::Ring(ring) = &mut self.waiter else {
-            unreachable!("asked of a ring")
-        };
-        if timeout != Some(Duration::ZERO) {
-            ring.wait(listens.then_some(&*self.doorbell), timeout)?;
-        } else if ring.has_unsubmitted() {
-            ring.submit()?;
-        }
-        let mut reaped = std::mem::take(&mut self.reaped);
-        ring.reap(&mut reaped)?;
-        if listens && ring.doorbell_heard() {
-            self.doorbell.drain();
-        }
-        if ring.take_mounts_changed() {
-            self.mounts.refresh();
-        }
-        for one in reaped.drain(..) {
-            self.ring_completed(one);
-        }
-        self.reaped = reaped;
-        Ok(())
-    }
-
-    fn gather_from_reactor(&mut self, timeout: Option<Duration>) -> Result<(), Errno> {
-        let Waiter::Reactor(reactor) = &mut self.waiter else {
-            unreachable!("asked of a reactor")
-        };
-        let mut events = std::mem::take(&mut self.events);
-        let result = reactor.wait(timeout, &mut events);
-        for event in events.drain(..) {
-            match event {
-                Event::Ready(slot) => self.retry(slot),
-                Event::Doorbell => self.doorbell.drain(),
-                Event::Mounts => self.mounts.refresh(),
-            }
-        }
-        self.events = events;
-        result
-    }
-
-    fn gather_from_helpers(&mut self) {
-        for (handle, result) in self.helpers.collect() {
-            let slot = self
-                .operations
-                .find(handle)
-                .expect("a helper's operation is live");
-            self.helper_completed(slot, result);
-        }
-    }
-}
-
 impl Drop for Context {
     fn drop(&mut self) {
         if !self.life.goes_on() {
             // Dropped in a child that never used it: everything belongs to the parent.
             return;
         }
-        for slot in self.operations.slots().collect::<Vec<_>>() {
-            if !matches!(
-                self.operations[slot].state,
-                State::Finished | State::Delivered
-            ) {
+        // Until the last operation has let go of its buffers.
+        loop {
+            let in_flight: Vec<Slot> = self
+                .operations
+                .slots()
+                .filter(|&slot| {
+                    !matches!(
+                        self.operations[slot].state,
+                        State::Finished | State::Delivered
+                    )
+                })
+                .collect();
+            if in_flight.is_empty() {
+                return;
+            }
+            // Again in each round: a request to cancel may have found no room.
+            for slot in in_flight {
                 self.cancel_slot(slot);
             }
-        }
-        self.settle();
-        // Until the last operation has let go of its buffers. An error to wait leaves no way to know
-        // when that is; then memory that may still be written to is not freed.
-        let in_flight = |context: &Context| {
-            context.operations.slots().any(|slot| {
-                !matches!(
-                    context.operations[slot].state,
-                    State::Finished | State::Delivered
-                )
-            })
-        };
-        while in_flight(self) {
-            if self.gather(None).is_err() {
+            self.settle();
+            if self.ready.is_empty() && self.gather(None).is_err() {
+                // No way to know when the kernel is done: what it may still write to is not freed.
                 std::mem::forget(std::mem::take(&mut self.payloads));
                 return;
             }
+            self.ready.clear();
         }
     }
 }

@@ -11,6 +11,8 @@ mod mounts;
 mod operation;
 pub mod ops;
 mod options;
+mod poll;
+pub mod probe;
 mod route;
 mod stats;
 mod sys;

@@ -73,6 +73,8 @@ pub(crate) struct Mounts {
     any_remote: bool,
     known: Vec<Mount>,
     by_device: HashMap<u64, MountIndex>,
+    /// What the root directory is on, once it was looked at.
+    root: Option<MountIndex>,
     /// Names looked up since the table was last known to be current.
     lookups: u32,
 }
@@ -91,6 +93,7 @@ impl Mounts {
             any_remote: true,
             known: Vec::new(),
             by_device: HashMap::new(),
+            root: None,
             lookups: 0,
         };
         mounts.refresh();
@@ -100,6 +103,24 @@ impl Mounts {
     /// The descriptor to watch for priority data.
     pub(crate) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.table.as_ref().map(AsFd::as_fd)
+    }
+
+    /// Whether resolving a name relative to a directory (or to the working directory: `AT_FDCWD`) begins
+    /// on a file system without a server, wherever the name begins: at the directory or at the root.
+    pub(crate) fn begins_locally(&mut self, directory: RawFd) -> bool {
+        let status = match directory {
+            libc::AT_FDCWD => peek_at(rustix::fs::CWD, c""),
+            fd => peek(fd),
+        };
+        let Ok(status) = status else { return false };
+        let local = |mounts: &Mounts, index: MountIndex| mounts.get(index).place != Place::Remote;
+        if self.root.is_none() {
+            self.root = peek_at(rustix::fs::CWD, c"/")
+                .ok()
+                .and_then(|root| self.find(&root));
+        }
+        self.root.is_some_and(|root| local(self, root))
+            && self.find(&status).is_some_and(|index| local(self, index))
     }
 
     /// Counts a look-up of a name, and now and then makes sure that the table is current.
@@ -141,6 +162,7 @@ impl Mounts {
     /// a device number may come to mean another file system, so the rest is forgotten.
     pub(crate) fn refresh(&mut self) {
         let lines = self.read_table();
+        self.root = None;
         self.any_remote = lines.is_empty()
             || lines
                 .iter()
@@ -252,10 +274,13 @@ impl FileKind {
 
 /// Type, device and mount of an open file from the kernel's memory, without asking a server.
 pub(crate) fn peek(fd: RawFd) -> Result<Statx, Errno> {
-    let fd = crate::sys::borrow(fd).ok_or(Errno::BADF)?;
+    peek_at(crate::sys::borrow(fd).ok_or(Errno::BADF)?, c"")
+}
+
+fn peek_at(directory: BorrowedFd<'_>, path: &std::ffi::CStr) -> Result<Statx, Errno> {
     let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
     let mask = StatxFlags::TYPE | StatxFlags::MNT_ID;
-    Ok(rustix::fs::statx(fd, c"", flags, mask)?)
+    Ok(rustix::fs::statx(directory, path, flags, mask)?)
 }
 
 /// A line of `/proc/self/mountinfo` (proc_pid_mountinfo(5)).

@@ -2,10 +2,57 @@
 //!
 //! Each is a struct with public constructors; [`Context::submit`](crate::Context::submit) starts it.
 //! Descriptors are held as `F: AsFd + 'static` (an `OwnedFd`, or an `Rc<OwnedFd>` that several
-//! operations share), buffers as [`Source`] and [`Sink`].
+//! operations share), buffers as [`Source`] and [`Sink`], and both come back when the operation is over.
+//!
+//! ```
+//! use laio::ops::{Name, Open, ReadAt};
+//! use laio::{Context, Operation, Options, Submitted};
+//!
+//! fn run<O: Operation>(context: &mut Context, operation: O) -> O::Output {
+//!     match context.submit(operation, 0) {
+//!         Submitted::Done(output) => output,
+//!         Submitted::Pending(ticket) => {
+//!             let mut completions = Vec::new();
+//!             context.poll(&mut completions, None).unwrap();
+//!             context.take(ticket).unwrap()
+//!         }
+//!     }
+//! }
+//!
+//! let mut context = Context::new(Options::new())?;
+//! let file = run(&mut context, Open::new(Name::new(c"/proc/self/comm"), libc::O_RDONLY))?;
+//! let (result, buffer) = run(&mut context, ReadAt::new(file, Vec::with_capacity(64), 0));
+//! assert_eq!(result?, buffer.len());
+//! # Ok::<(), std::io::Error>(())
+//! ```
 
+mod address;
 mod buffer;
+mod connect;
+mod directory;
 mod file;
+mod name;
+mod socket;
+mod status;
+mod storage;
+mod vectored;
+mod waiting;
 
-pub use buffer::{Sink, Source};
-pub use file::{ReadAt, WriteAt};
+pub use address::Address;
+pub use buffer::{Limit, Part, Sink, Source};
+pub use connect::{Accept, Connect};
+pub use directory::{Entries, Entry, ReadDir};
+pub use file::{Read, ReadAt, Write, WriteAt};
+pub use name::{Link, Mkdir, Name, Open, ReadLink, Rename, Symlink, Unlink};
+pub use socket::{Received, Recv, RecvFrom, Send, SendTo};
+pub use status::{FileType, StatFile, StatPath, Status, Timestamp};
+pub use storage::{Allocate, Close, CopyRange, Fsync, SendFile, Truncate};
+pub use vectored::{SendVectored, Sources, WriteVectored};
+pub use waiting::{Exit, Readiness, Sleep, WaitProcess};
+
+use std::os::fd::{AsFd, AsRawFd};
+
+/// The argument word of a descriptor.
+fn word(descriptor: &impl AsFd) -> usize {
+    descriptor.as_fd().as_raw_fd() as usize
+}

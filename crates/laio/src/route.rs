@@ -74,6 +74,13 @@ impl Context {
         let handle = Handle::new(slot, operation.generation);
         let by_readiness =
             waits_for_readiness(row) && !operation.regular && why != Why::Unsupported;
+        if row.class == Class::Stream
+            && !operation.regular
+            && has_timeout(fd, direction(row) == Direction::Write || is_connect(row))
+        {
+            // Only the plain call keeps the time-out of the socket itself.
+            return self.dispatch_to_helper(slot, call);
+        }
         match &mut self.waiter {
             Waiter::Ring(ring) => {
                 if let Some(entry) = prepare::entry(operation, &call, ring.opcodes()) {
@@ -168,6 +175,11 @@ impl Context {
         match errno {
             _ if done > 0 => self.finish(slot, Ok(done)),
             Errno::CANCELED | Errno::INTR if operation.cancelled => {
+                self.finish(slot, Err(Errno::CANCELED));
+            }
+            Errno::AGAIN | Errno::PERM | Errno::ACCES | Errno::INVAL | Errno::OPNOTSUPP
+                if operation.cancelled =>
+            {
                 self.finish(slot, Err(Errno::CANCELED));
             }
             // Interrupted for a reason of the kernel's own.
@@ -411,6 +423,18 @@ fn waits_for_readiness(row: &Row) -> bool {
             row.attempt,
             Attempt::NowaitRead | Attempt::NowaitWrite | Attempt::Dontwait(_)
         ) || row.opcode == Some(Opcode::Accept))
+}
+
+fn is_connect(row: &Row) -> bool {
+    row.opcode == Some(Opcode::Connect)
+}
+
+/// Whether the descriptor is a socket with `SO_RCVTIMEO`, or `SO_SNDTIMEO` where `write` says so.
+fn has_timeout(fd: RawFd, write: bool) -> bool {
+    use rustix::net::sockopt::{Timeout, socket_timeout};
+    let direction = if write { Timeout::Send } else { Timeout::Recv };
+    let timeout = sys::borrow(fd).map(|fd| socket_timeout(fd, direction));
+    matches!(timeout, Some(Ok(Some(_))))
 }
 
 fn direction(row: &Row) -> Direction {

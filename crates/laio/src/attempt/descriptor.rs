@@ -136,7 +136,7 @@ impl Context {
 
     /// # Safety
     /// As for the system call.
-    pub(super) unsafe fn close(&mut self, way: Way, row: &Row, call: &Call) -> Attempted {
+    pub(super) unsafe fn close(&mut self, way: Way, call: &Call) -> Attempted {
         let fd = call.descriptor(0);
         if self.descriptors.is_busy(fd) {
             self.cancel_all_on(fd);
@@ -148,11 +148,10 @@ impl Context {
                 .descriptors
                 .mount(fd)
                 .is_some_and(|mount| self.mounts.get(mount).place == Place::Remote);
-        if remote {
+        if remote || way == Way::Background {
             return Attempted::blocked(0, Why::NotTried);
         }
         self.descriptors.forget(fd);
-        let _ = row;
         // SAFETY: by the caller. EINTR would mean closed all the same, and must not be retried.
         match unsafe { sys::syscall(call) } {
             Err(Errno::INTR) => Attempted::Done(Ok(0)),
@@ -162,24 +161,26 @@ impl Context {
 
     /// # Safety
     /// As for the system call.
-    pub(super) unsafe fn replace(&mut self, row: &Row, call: &Call, arg: u8) -> Attempted {
+    pub(super) unsafe fn replace(&mut self, way: Way, call: &Call, arg: u8) -> Attempted {
         let fd = call.descriptor(arg);
         let onto_itself = call.descriptor(0) == fd;
         if !onto_itself && self.descriptors.is_busy(fd) {
             self.cancel_all_on(fd);
             return Attempted::blocked(0, Why::Ordered);
         }
+        if way == Way::Background {
+            return Attempted::blocked(0, Why::NotTried);
+        }
         if !onto_itself {
             self.descriptors.forget(fd);
         }
-        let _ = row;
         // SAFETY: by the caller.
         Attempted::Done(unsafe { sys::syscall(call) })
     }
 
     /// # Safety
     /// As for the system call.
-    pub(super) unsafe fn close_range(&mut self, row: &Row, call: &Call) -> Attempted {
+    pub(super) unsafe fn close_range(&mut self, way: Way, call: &Call) -> Attempted {
         let (first, last) = range(call);
         let busy: Vec<RawFd> = self.descriptors.busy_in(first, last).collect();
         if !busy.is_empty() {
@@ -188,8 +189,10 @@ impl Context {
             }
             return Attempted::blocked(0, Why::Ordered);
         }
+        if way == Way::Background {
+            return Attempted::blocked(0, Why::NotTried);
+        }
         self.descriptors.forget_range(first, last);
-        let _ = row;
         // SAFETY: by the caller.
         Attempted::Done(unsafe { sys::syscall(call) })
     }

@@ -3,8 +3,8 @@
 //! The name cache alone does not make `open` safe. A FIFO waits for its peer, a device may wait, and a
 //! file system with a server behind it asks the server even when the name is cached. So files are
 //! opened in non-blocking mode, looked at, and put back into blocking mode; and where any file
-//! system with a server is mounted, the name is first resolved to an `O_PATH` descriptor, which opens
-//! nothing, to see where it leads.
+//! system with a server is mounted, a name that crosses mounts is first resolved to an `O_PATH`
+//! descriptor, which opens nothing, to see where it leads.
 
 use super::{Attempted, Why};
 use crate::context::Context;
@@ -37,6 +37,7 @@ const OPEN_FLAGS: i32 = libc::O_ACCMODE
 const STATUS_FLAGS: i32 = libc::O_APPEND | libc::O_NONBLOCK | libc::O_DIRECT | libc::O_NOATIME;
 
 /// A name to resolve: the directory, its address, and how.
+#[derive(Clone, Copy)]
 struct Lookup {
     directory: RawFd,
     path: usize,
@@ -92,10 +93,31 @@ impl Context {
         };
         self.mounts.note_lookup();
         // A bare name opens nothing, wherever it leads.
-        if self.mounts.any_remote() && flags & libc::O_PATH == 0 {
-            // SAFETY: by the caller.
-            return unsafe { self.open_with_care(&lookup, flags) };
+        let care = self.mounts.any_remote() && flags & libc::O_PATH == 0;
+        let mut within = lookup;
+        if care {
+            if !self.mounts.begins_locally(within.directory) {
+                // SAFETY: by the caller.
+                return unsafe { self.open_with_care(&within, flags) };
+            }
+            // A name that begins on a file system without a server and never leaves it needs no care.
+            within.how.resolve |= libc::RESOLVE_NO_XDEV;
         }
+        // SAFETY: by the caller.
+        match unsafe { self.open_here(&within, flags) } {
+            Attempted::Done(Err(Errno::XDEV)) if care => {
+                // SAFETY: by the caller.
+                unsafe { self.open_with_care(&lookup, flags) }
+            }
+            attempted => attempted,
+        }
+    }
+
+    /// Opens where no file system with a server can be met.
+    ///
+    /// # Safety
+    /// As for the system call.
+    unsafe fn open_here(&mut self, lookup: &Lookup, flags: i32) -> Attempted {
         // Neither directories nor files that the caller opens in non-blocking mode wait.
         let unguarded = libc::O_PATH | libc::O_DIRECTORY | libc::O_NONBLOCK;
         if self.trust_names || flags & unguarded != 0 {

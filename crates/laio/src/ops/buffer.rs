@@ -1,5 +1,6 @@
 //! Memory that an operation may own.
 
+use std::ops::{Bound, Range, RangeBounds};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -72,6 +73,13 @@ unsafe impl Source for &'static [u8] {
 }
 
 // SAFETY: static bytes are immutable.
+unsafe impl<const N: usize> Source for &'static [u8; N] {
+    fn bytes(&self) -> &[u8] {
+        *self
+    }
+}
+
+// SAFETY: static bytes are immutable.
 unsafe impl Source for &'static str {
     fn bytes(&self) -> &[u8] {
         self.as_bytes()
@@ -102,5 +110,134 @@ unsafe impl Sink for Vec<u8> {
     unsafe fn append(&mut self, count: usize) {
         // SAFETY: within the capacity, because the kernel was given no more; written, by the caller.
         unsafe { self.set_len(self.len() + count) }
+    }
+}
+
+/// A part of a source: some of the bytes of a buffer that is larger, or shared.
+///
+/// ```
+/// use laio::ops::{Part, Source};
+/// let part = Part::new("hello, world", 7..);
+/// assert_eq!(part.bytes(), b"world");
+/// assert_eq!(part.into_inner(), "hello, world");
+/// ```
+#[derive(Clone, Debug)]
+pub struct Part<B> {
+    buffer: B,
+    range: Range<usize>,
+}
+
+impl<B: Source> Part<B> {
+    /// The bytes of `buffer` in `range`.
+    ///
+    /// # Panics
+    /// If the range is not within the buffer.
+    pub fn new(buffer: B, range: impl RangeBounds<usize>) -> Part<B> {
+        let start = match range.start_bound() {
+            Bound::Included(&start) => start,
+            Bound::Excluded(&before) => before + 1,
+            Bound::Unbounded => 0,
+        };
+        let end = match range.end_bound() {
+            Bound::Included(&last) => last + 1,
+            Bound::Excluded(&end) => end,
+            Bound::Unbounded => buffer.bytes().len(),
+        };
+        let range = start..end;
+        assert!(
+            buffer.bytes().get(range.clone()).is_some(),
+            "{range:?} is not within the {} bytes of the buffer",
+            buffer.bytes().len()
+        );
+        Part { buffer, range }
+    }
+}
+
+impl<B> Part<B> {
+    /// The whole buffer.
+    pub fn into_inner(self) -> B {
+        self.buffer
+    }
+}
+
+// SAFETY: a part of bytes that have the wanted property.
+unsafe impl<B: Source> Source for Part<B> {
+    fn bytes(&self) -> &[u8] {
+        &self.buffer.bytes()[self.range.clone()]
+    }
+}
+
+/// A sink that takes at most so many bytes, however much room the buffer has.
+///
+/// ```
+/// use laio::ops::{Limit, Sink};
+/// let mut limit = Limit::new(Vec::with_capacity(100), 10);
+/// assert_eq!(limit.room().1, 10);
+/// ```
+#[derive(Clone, Debug)]
+pub struct Limit<B> {
+    buffer: B,
+    left: usize,
+}
+
+impl<B: Sink> Limit<B> {
+    /// Takes at most `most` bytes, over all the operations that use it.
+    pub fn new(buffer: B, most: usize) -> Limit<B> {
+        Limit { buffer, left: most }
+    }
+}
+
+impl<B> Limit<B> {
+    /// How many bytes it still takes, if the buffer has the room.
+    pub fn left(&self) -> usize {
+        self.left
+    }
+
+    /// The buffer, with what was read.
+    pub fn into_inner(self) -> B {
+        self.buffer
+    }
+}
+
+// SAFETY: the first part of a room that has the wanted property.
+unsafe impl<B: Sink> Sink for Limit<B> {
+    fn room(&mut self) -> (*mut u8, usize) {
+        let (address, length) = self.buffer.room();
+        (address, length.min(self.left))
+    }
+
+    unsafe fn append(&mut self, count: usize) {
+        self.left -= count;
+        // SAFETY: by the caller.
+        unsafe { self.buffer.append(count) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_within_the_buffer() {
+        let shared: Rc<[u8]> = Rc::from(*b"0123456789");
+        assert_eq!(Part::new(shared.clone(), 2..=4).bytes(), b"234");
+        assert_eq!(Part::new(shared.clone(), ..).bytes(), b"0123456789");
+        assert_eq!(Part::new(shared.clone(), 10..).bytes(), b"");
+        assert!(std::panic::catch_unwind(|| Part::new("abc", 2..4)).is_err());
+        assert!(std::panic::catch_unwind(|| Part::new("abc", 3..usize::MAX)).is_err());
+    }
+
+    #[test]
+    fn limits_count_down() {
+        let mut limit = Limit::new(Vec::with_capacity(64), 10);
+        let (room, length) = limit.room();
+        assert_eq!(length, 10);
+        // SAFETY: the room has ten bytes, and six of them are written before they are appended.
+        unsafe {
+            room.write_bytes(b'x', 6);
+            limit.append(6);
+        }
+        assert_eq!((limit.room().1, limit.left()), (4, 4));
+        assert_eq!(limit.into_inner(), b"xxxxxx");
     }
 }

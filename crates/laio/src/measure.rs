@@ -1,0 +1,200 @@
+//! Timed loops for `laio bench`: not part of the library's interface.
+//!
+//! They are here because a raw call is unsafe and only this crate has unsafe code. Each subject owns
+//! its descriptors, and its buffers are never freed: whatever goes wrong in a measurement, the kernel
+//! may still write to them. They are few and small.
+//!
+//! Every loop is compiled once for each way of making the call, so that the plain call is measured by
+//! the same code as the library's.
+
+mod answered;
+mod flight;
+mod inline;
+
+pub use answered::AnsweredRead;
+pub use flight::{BareRing, CachedBatch, ColdReads, ManyPipes};
+pub use inline::Inline;
+
+use crate::{Call, Context, Errno, Outcome};
+use std::os::fd::{AsRawFd, OwnedFd};
+
+/// The way in which a subject makes its calls.
+#[derive(Debug)]
+pub enum Via<'a> {
+    /// As a program without this library: `syscall` of the C library.
+    Plain,
+    /// By the library's own instruction, without anything around it.
+    Direct,
+    /// Through a context, waiting for the completion of what is pending. The context must have nothing
+    /// else in flight.
+    Context(&'a mut Context),
+    /// On an io_uring with nothing around it.
+    Ring(&'a mut BareRing),
+}
+
+/// What can be timed.
+pub trait Subject {
+    /// Makes `count` calls (or sets of calls); nanoseconds spent in them, without what prepares them.
+    ///
+    /// # Errors
+    /// Of a call that did not do what it was meant to; `EOPNOTSUPP` if the subject cannot go that way.
+    fn run(&mut self, via: &mut Via<'_>, count: usize) -> Result<u64, Errno>;
+}
+
+/// Makes one call at a time and gives its result.
+trait Caller {
+    /// # Safety
+    /// As for the system call; memory that its arguments point to is never freed.
+    unsafe fn call(&mut self, call: &Call) -> Result<usize, Errno>;
+}
+
+struct Plain;
+
+impl Caller for Plain {
+    #[inline(always)]
+    unsafe fn call(&mut self, call: &Call) -> Result<usize, Errno> {
+        let [a, b, c, d, e, f] = call.args;
+        // SAFETY: by the caller.
+        let result = unsafe { libc::syscall(call.number as libc::c_long, a, b, c, d, e, f) };
+        if result == -1 {
+            return Err(std::io::Error::last_os_error().into());
+        }
+        Ok(result as usize)
+    }
+}
+
+struct Direct;
+
+impl Caller for Direct {
+    #[inline(always)]
+    unsafe fn call(&mut self, call: &Call) -> Result<usize, Errno> {
+        // SAFETY: by the caller.
+        unsafe { crate::sys::syscall(call) }
+    }
+}
+
+impl Caller for &mut Context {
+    #[inline(always)]
+    unsafe fn call(&mut self, call: &Call) -> Result<usize, Errno> {
+        // SAFETY: by the caller; the memory outlives the operation too.
+        match unsafe { Context::call(self, *call) } {
+            Outcome::Done(result) => result,
+            Outcome::Pending(_) => the_completion(self),
+        }
+    }
+}
+
+/// The result of the only operation in flight.
+fn the_completion(context: &mut Context) -> Result<usize, Errno> {
+    let mut result = None;
+    while result.is_none() {
+        let delivered = context.poll_each(None, 1, |completion| result = Some(completion.result))?;
+        if delivered == 0 && context.pending() == 0 {
+            // Nothing is in flight, so nothing would ever come.
+            return Err(Errno::IO);
+        }
+    }
+    result.expect("the loop ends with one")
+}
+
+/// Fails unless a call moved what it should have.
+#[inline(always)]
+fn expect(result: Result<usize, Errno>, expected: usize) -> Result<(), Errno> {
+    match result {
+        Ok(value) if value == expected => Ok(()),
+        Ok(_) => Err(Errno::IO),
+        Err(errno) => Err(errno),
+    }
+}
+
+/// Memory that is never freed.
+fn room(bytes: usize) -> *mut u8 {
+    Vec::leak(vec![0u8; bytes]).as_mut_ptr()
+}
+
+/// A descriptor as an argument.
+fn word(fd: &OwnedFd) -> usize {
+    fd.as_raw_fd() as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{BackendKind, Options};
+    use std::io::Write;
+
+    fn ways() -> Vec<Option<Context>> {
+        let contexts = BackendKind::ALL.map(|kind| Options::new().backend(kind));
+        let lazy = Options::new().backend(BackendKind::Lazy).without_ring(true);
+        let contexts = contexts.into_iter().chain([lazy]).map(Context::new);
+        // A back end that is not to be had here is not this test's concern.
+        let contexts = contexts.filter_map(Result::ok).map(Some);
+        std::iter::once(None).chain(contexts).collect()
+    }
+
+    fn run_everywhere(subject: &mut dyn Subject, count: usize) {
+        for mut way in ways() {
+            let name = format!("{way:?}");
+            let mut via = match &mut way {
+                None => Via::Plain,
+                Some(context) => Via::Context(context),
+            };
+            let time = subject.run(&mut via, count);
+            assert!(time.is_ok_and(|time| time > 0), "{name}: {time:?}");
+            if let Some(context) = way {
+                assert_eq!(context.pending(), 0, "{name}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_subject_runs_every_way() {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        file.write_all(&[1; 1 << 18]).unwrap();
+        let open = || OwnedFd::from(file.reopen().unwrap());
+        let mut subjects: Vec<Box<dyn Subject>> = vec![
+            Box::new(Inline::getpid()),
+            Box::new(Inline::read_file(open(), 4096)),
+            Box::new(Inline::write_file(open(), 4096)),
+            Box::new(Inline::open_fstat_close(file.path()).unwrap()),
+            Box::new(Inline::stat(file.path()).unwrap()),
+            Box::new(Inline::receive().unwrap()),
+            Box::new(Inline::send().unwrap()),
+            Box::new(Inline::write_pipe().unwrap()),
+            Box::new(AnsweredRead::new().unwrap()),
+            Box::new(ColdReads::new(open(), 8).unwrap()),
+            Box::new(CachedBatch::new(open(), 64).unwrap()),
+            Box::new(ManyPipes::new(100).unwrap()),
+        ];
+        for subject in &mut subjects {
+            run_everywhere(subject.as_mut(), 200);
+        }
+        assert!(Inline::getpid().run(&mut Via::Direct, 10).is_ok());
+    }
+
+    #[test]
+    fn a_bare_ring_runs_what_it_is_compared_in() {
+        let Ok(mut ring) = BareRing::new() else { return };
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(&[1; 1 << 18]).unwrap();
+        let open = || OwnedFd::from(file.try_clone().unwrap());
+        let mut subjects: Vec<Box<dyn Subject>> = vec![
+            Box::new(AnsweredRead::new().unwrap()),
+            Box::new(ColdReads::new(open(), 128).unwrap()),
+            Box::new(CachedBatch::new(open(), 64).unwrap()),
+            Box::new(ManyPipes::new(100).unwrap()),
+        ];
+        for subject in &mut subjects {
+            assert!(subject.run(&mut Via::Ring(&mut ring), 300).is_ok());
+        }
+        let refused = Inline::getpid().run(&mut Via::Ring(&mut ring), 1);
+        assert_eq!(refused, Err(Errno::OPNOTSUPP));
+    }
+
+    #[test]
+    fn what_goes_wrong_is_reported() {
+        let file = tempfile::tempfile().unwrap();
+        let result = Inline::read_file(file.into(), 4096).run(&mut Via::Plain, 1);
+        assert_eq!(result, Err(Errno::IO), "an empty file has nothing to read");
+    }
+}

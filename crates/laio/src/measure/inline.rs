@@ -1,0 +1,231 @@
+//! Calls that do not block, one at a time.
+
+use super::{Caller, Direct, Plain, Subject, Via, expect, room, word};
+use crate::{Call, Errno};
+use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, socketpair};
+use rustix::pipe::{PipeFlags, pipe_with};
+use std::ffi::CString;
+use std::hint::black_box;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::time::Instant;
+
+/// A call that does not block, prepared to be made many times.
+#[derive(Debug)]
+pub struct Inline {
+    call: Call,
+    /// What the call returns; none if that is not known beforehand.
+    returns: Option<usize>,
+    around: Around,
+    /// What the call's arguments name.
+    _descriptors: Vec<OwnedFd>,
+}
+
+/// What surrounds the call.
+#[derive(Debug)]
+enum Around {
+    Nothing,
+    /// The call yields a descriptor, of which this is asked and which is then closed; all three are
+    /// timed.
+    Status { buffer: usize },
+    /// The call takes a message from a socket that is filled at this end, untimed.
+    Filled { end: OwnedFd },
+    /// The call fills what is emptied at this end, untimed.
+    Emptied { end: OwnedFd },
+}
+
+/// Bytes of a message.
+const MESSAGE: usize = 64;
+/// Messages between fillings or emptyings: what the smallest default socket buffer holds.
+const MESSAGES: usize = 128;
+
+impl Inline {
+    fn new(call: Call, returns: Option<usize>, descriptors: Vec<OwnedFd>) -> Inline {
+        Inline {
+            call,
+            returns,
+            around: Around::Nothing,
+            _descriptors: descriptors,
+        }
+    }
+
+    /// The cheapest call: what an interface adds shows most.
+    pub fn getpid() -> Inline {
+        let pid = std::process::id() as usize;
+        Inline::new(Call::new(libc::SYS_getpid, []), Some(pid), vec![])
+    }
+
+    /// `pread` of the first `bytes` of a file.
+    pub fn read_file(file: OwnedFd, bytes: usize) -> Inline {
+        let args = [word(&file), room(bytes) as usize, bytes, 0];
+        Inline::new(Call::new(libc::SYS_pread64, args), Some(bytes), vec![file])
+    }
+
+    /// `pwrite` of the first `bytes` of a file.
+    pub fn write_file(file: OwnedFd, bytes: usize) -> Inline {
+        let args = [word(&file), room(bytes) as usize, bytes, 0];
+        Inline::new(Call::new(libc::SYS_pwrite64, args), Some(bytes), vec![file])
+    }
+
+    /// `open`, `fstat` and `close` of a file: three calls, timed together.
+    ///
+    /// # Errors
+    /// `EINVAL` if the path has a zero byte in it.
+    pub fn open_fstat_close(path: &Path) -> Result<Inline, Errno> {
+        let flags = (libc::O_RDONLY | libc::O_CLOEXEC) as usize;
+        let args = [libc::AT_FDCWD as usize, name(path)?, flags, 0];
+        let mut subject = Inline::new(Call::new(libc::SYS_openat, args), None, vec![]);
+        subject.around = Around::Status { buffer: status() };
+        Ok(subject)
+    }
+
+    /// `stat` of a file, as the C library makes it.
+    ///
+    /// # Errors
+    /// `EINVAL` if the path has a zero byte in it.
+    pub fn stat(path: &Path) -> Result<Inline, Errno> {
+        let args = [libc::AT_FDCWD as usize, name(path)?, status(), 0];
+        Ok(Inline::new(Call::new(libc::SYS_newfstatat, args), Some(0), vec![]))
+    }
+
+    /// `recv` from a local stream socket in which a message waits.
+    ///
+    /// # Errors
+    /// Of making the sockets.
+    pub fn receive() -> Result<Inline, Errno> {
+        let (near, far) = sockets()?;
+        let args = [word(&near), room(MESSAGE) as usize, MESSAGE, 0, 0, 0];
+        let call = Call::new(libc::SYS_recvfrom, args);
+        let mut subject = Inline::new(call, Some(MESSAGE), vec![near]);
+        subject.around = Around::Filled { end: far };
+        Ok(subject)
+    }
+
+    /// `send` to a local stream socket that has room.
+    ///
+    /// # Errors
+    /// Of making the sockets.
+    pub fn send() -> Result<Inline, Errno> {
+        let (near, far) = sockets()?;
+        let flags = libc::MSG_NOSIGNAL as usize;
+        let args = [word(&near), room(MESSAGE) as usize, MESSAGE, flags, 0, 0];
+        let call = Call::new(libc::SYS_sendto, args);
+        let mut subject = Inline::new(call, Some(MESSAGE), vec![near]);
+        subject.around = Around::Emptied { end: far };
+        Ok(subject)
+    }
+
+    /// `write` to a pipe that has room.
+    ///
+    /// # Errors
+    /// Of making the pipe.
+    pub fn write_pipe() -> Result<Inline, Errno> {
+        let (far, near) = pipe_with(PipeFlags::CLOEXEC)?;
+        let args = [word(&near), room(MESSAGE) as usize, MESSAGE];
+        let call = Call::new(libc::SYS_write, args);
+        let mut subject = Inline::new(call, Some(MESSAGE), vec![near]);
+        subject.around = Around::Emptied { end: far };
+        Ok(subject)
+    }
+
+    fn run_by(&mut self, mut caller: impl Caller, count: usize) -> Result<u64, Errno> {
+        let call = &self.call;
+        match (&self.around, self.returns) {
+            (Around::Status { buffer }, _) => timed(count, || {
+                // SAFETY: name and buffer are never freed; the descriptor is the one just opened.
+                unsafe {
+                    let fd = caller.call(black_box(call))?;
+                    caller.call(black_box(&Call::new(libc::SYS_fstat, [fd, *buffer])))?;
+                    expect(caller.call(black_box(&Call::new(libc::SYS_close, [fd]))), 0)
+                }
+            }),
+            (Around::Nothing, returns) => {
+                let returns = returns.unwrap_or(0);
+                // SAFETY: the buffers are never freed.
+                timed(count, || unsafe { expect(caller.call(black_box(call)), returns) })
+            }
+            (Around::Filled { end }, _) => in_portions(count, |count| {
+                for _ in 0..count {
+                    let sent = rustix::net::send(end, &[1; MESSAGE], SendFlags::NOSIGNAL)?;
+                    expect(Ok(sent), MESSAGE)?;
+                }
+                // SAFETY: the buffers are never freed.
+                timed(count, || unsafe { expect(caller.call(black_box(call)), MESSAGE) })
+            }),
+            (Around::Emptied { end }, _) => in_portions(count, |count| {
+                // SAFETY: the buffers are never freed.
+                let time = timed(count, || unsafe {
+                    expect(caller.call(black_box(call)), MESSAGE)
+                })?;
+                empty(end, count * MESSAGE)?;
+                Ok(time)
+            }),
+        }
+    }
+}
+
+impl Subject for Inline {
+    fn run(&mut self, via: &mut Via<'_>, count: usize) -> Result<u64, Errno> {
+        match via {
+            Via::Plain => self.run_by(Plain, count),
+            Via::Direct => self.run_by(Direct, count),
+            Via::Context(context) => self.run_by(&mut **context, count),
+            Via::Ring(_) => Err(Errno::OPNOTSUPP),
+        }
+    }
+}
+
+#[inline(always)]
+fn timed(count: usize, mut once: impl FnMut() -> Result<(), Errno>) -> Result<u64, Errno> {
+    let start = Instant::now();
+    for _ in 0..count {
+        once()?;
+    }
+    Ok(start.elapsed().as_nanos() as u64)
+}
+
+/// As many at a time as a buffer in the kernel holds.
+fn in_portions(
+    count: usize,
+    mut portion: impl FnMut(usize) -> Result<u64, Errno>,
+) -> Result<u64, Errno> {
+    let mut time = 0;
+    let mut left = count;
+    while left > 0 {
+        let now = left.min(MESSAGES);
+        time += portion(now)?;
+        left -= now;
+    }
+    Ok(time)
+}
+
+fn empty(end: &OwnedFd, bytes: usize) -> Result<(), Errno> {
+    let mut buffer = [0; MESSAGES * MESSAGE];
+    let mut left = bytes;
+    while left > 0 {
+        match rustix::io::read(end, &mut buffer)? {
+            0 => return Err(Errno::IO),
+            read => left -= read,
+        }
+    }
+    Ok(())
+}
+
+fn sockets() -> Result<(OwnedFd, OwnedFd), Errno> {
+    let (family, kind) = (AddressFamily::UNIX, SocketType::STREAM);
+    Ok(socketpair(family, kind, SocketFlags::CLOEXEC, None)?)
+}
+
+/// The address of a path as a string of C.
+fn name(path: &Path) -> Result<usize, Errno> {
+    let name = CString::new(path.as_os_str().as_bytes()).map_err(|_| Errno::INVAL)?;
+    Ok(name.into_raw() as usize)
+}
+
+/// The address of a `struct stat`.
+fn status() -> usize {
+    // SAFETY: plain data, for which all zeros is a valid value.
+    let status: libc::stat = unsafe { std::mem::zeroed() };
+    Box::leak(Box::new(status)) as *mut libc::stat as usize
+}

@@ -1,0 +1,192 @@
+//! Reading directories.
+
+use super::{FileType, word};
+use crate::typed::Operation;
+use crate::{Call, Errno};
+use std::ffi::OsStr;
+use std::fmt;
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
+
+/// Reads the next entries of a directory (`getdents64`), from its position on, which moves.
+#[derive(Debug)]
+pub struct ReadDir<F> {
+    directory: F,
+    buffer: Vec<u8>,
+}
+
+impl<F> ReadDir<F> {
+    /// Bytes of room that [`ReadDir::new`] gives: some hundreds of entries.
+    pub const ROOM: usize = 32 * 1024;
+
+    /// Reads as many entries as fit into a new buffer.
+    pub fn new(directory: F) -> Self {
+        ReadDir::with_buffer(directory, Vec::with_capacity(Self::ROOM))
+    }
+
+    /// Reads as many entries as fit into the capacity of `buffer`, whose contents are dropped.
+    pub fn with_buffer(directory: F, mut buffer: Vec<u8>) -> Self {
+        buffer.clear();
+        ReadDir { directory, buffer }
+    }
+}
+
+// SAFETY: the pointer is into the buffer, which the operation owns.
+unsafe impl<F: AsFd + 'static> Operation for ReadDir<F> {
+    /// Entries, in no order; none at the end of the directory. `EINVAL` if not even one fits the
+    /// buffer.
+    type Output = io::Result<Entries>;
+
+    fn call(&mut self) -> Call {
+        let room = self.buffer.spare_capacity_mut();
+        let args = [
+            word(&self.directory),
+            room.as_mut_ptr() as usize,
+            room.len(),
+        ];
+        Call::new(libc::SYS_getdents64, args)
+    }
+
+    fn finish(mut self, result: Result<usize, Errno>) -> Self::Output {
+        let count = result?;
+        // SAFETY: the buffer was empty, and the kernel has written that many bytes.
+        unsafe { self.buffer.set_len(count) };
+        Ok(Entries {
+            records: self.buffer,
+        })
+    }
+}
+
+/// Some entries of a directory, as the kernel wrote them.
+#[derive(Clone)]
+pub struct Entries {
+    records: Vec<u8>,
+}
+
+impl Entries {
+    /// Whether the directory has come to its end.
+    pub fn is_empty(&self) -> bool {
+        self.records.is_empty()
+    }
+
+    /// The entries, without `.` and `..`. There may be none though [`Entries::is_empty`] is false.
+    pub fn iter(&self) -> impl Iterator<Item = Entry<'_>> {
+        let records = Records {
+            rest: &self.records,
+        };
+        records.filter(|entry| !matches!(entry.name.as_bytes(), b"." | b".."))
+    }
+
+    /// The buffer, to be used again with [`ReadDir::with_buffer`].
+    pub fn into_buffer(self) -> Vec<u8> {
+        self.records
+    }
+}
+
+impl fmt::Debug for Entries {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}
+
+/// An entry of a directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry<'a> {
+    name: &'a OsStr,
+    inode: u64,
+    file_type: FileType,
+}
+
+impl<'a> Entry<'a> {
+    /// The name: any bytes but `/` and zero.
+    pub fn name(&self) -> &'a OsStr {
+        self.name
+    }
+
+    /// The inode; of a mount point, the one that is covered.
+    pub fn inode(&self) -> u64 {
+        self.inode
+    }
+
+    /// The kind of file; [`FileType::Unknown`] if the file system does not keep it here.
+    pub fn file_type(&self) -> FileType {
+        self.file_type
+    }
+}
+
+/// `struct linux_dirent64`: inode (8 bytes), position (8), length of the record (2), kind (1), and the
+/// name up to a zero byte.
+struct Records<'a> {
+    rest: &'a [u8],
+}
+
+const LENGTH: usize = 16;
+const KIND: usize = 18;
+const NAME: usize = 19;
+
+impl<'a> Iterator for Records<'a> {
+    type Item = Entry<'a>;
+
+    fn next(&mut self) -> Option<Entry<'a>> {
+        let inode = u64::from_ne_bytes(*self.rest.first_chunk()?);
+        let length = u16::from_ne_bytes(*self.rest.get(LENGTH..)?.first_chunk()?);
+        let (record, rest) = self.rest.split_at_checked(length.into())?;
+        self.rest = rest;
+        let kind = *record.get(KIND)?;
+        let name = record.get(NAME..)?.split(|&byte| byte == 0).next()?;
+        Some(Entry {
+            name: OsStr::from_bytes(name),
+            inode,
+            // DT_* are the S_IFMT bits, 12 bits further down.
+            file_type: FileType::of_mode(u32::from(kind) << 12),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(inode: u64, kind: u8, name: &[u8]) -> Vec<u8> {
+        let length = (NAME + name.len() + 1).next_multiple_of(8);
+        let mut record = inode.to_ne_bytes().to_vec();
+        record.extend(0u64.to_ne_bytes());
+        record.extend((length as u16).to_ne_bytes());
+        record.push(kind);
+        record.extend(name);
+        record.resize(length, 0);
+        record
+    }
+
+    #[test]
+    fn records_are_taken_apart() {
+        let records = [
+            record(1, libc::DT_DIR, b"."),
+            record(2, libc::DT_REG, b"a"),
+            record(3, libc::DT_LNK, &[0xff; 255]),
+            record(4, libc::DT_DIR, b".."),
+        ]
+        .concat();
+        let entries = Entries { records };
+        let found: Vec<_> = entries.iter().collect();
+        assert_eq!(found.len(), 2);
+        assert_eq!(found[0].name(), "a");
+        assert_eq!(
+            (found[0].inode(), found[0].file_type()),
+            (2, FileType::Regular)
+        );
+        assert_eq!(found[1].name().as_bytes(), [0xff; 255]);
+        assert_eq!(found[1].file_type(), FileType::Symlink);
+    }
+
+    #[test]
+    fn damaged_records_end_the_list() {
+        let mut records = record(1, libc::DT_REG, b"name");
+        records.truncate(20);
+        assert_eq!(Entries { records }.iter().count(), 0);
+        let records = vec![0; 64];
+        // A record of length 0 must not be read for ever.
+        assert_eq!(Entries { records }.iter().count(), 0);
+    }
+}

@@ -1,0 +1,267 @@
+//! Sockets: bytes and datagrams.
+
+use super::address::Storage;
+use super::file::append;
+use super::{Address, Sink, Source, word};
+use crate::typed::Operation;
+use crate::{Call, Errno};
+use std::fmt;
+use std::io;
+use std::os::fd::AsFd;
+
+/// Flags that leave the result what it is, the number of bytes in the buffer: with `MSG_TRUNC` it would
+/// be the length of a datagram, or of bytes thrown away.
+const RECEIVE_FLAGS: i32 = libc::MSG_PEEK | libc::MSG_WAITALL | libc::MSG_DONTWAIT | libc::MSG_OOB;
+
+/// Receives from a connected socket. From a stream it takes what is there and waits only if there is
+/// nothing; from a datagram socket it takes one datagram.
+#[derive(Debug)]
+pub struct Recv<F, B> {
+    socket: F,
+    buffer: B,
+    flags: i32,
+}
+
+impl<F, B> Recv<F, B> {
+    /// Receives into the room of `buffer`.
+    pub fn new(socket: F, buffer: B) -> Self {
+        Recv {
+            socket,
+            buffer,
+            flags: 0,
+        }
+    }
+
+    /// `MSG_PEEK`, `MSG_WAITALL`, `MSG_DONTWAIT`, `MSG_OOB`; other bits are ignored.
+    pub fn flags(mut self, flags: i32) -> Self {
+        self.flags = flags & RECEIVE_FLAGS;
+        self
+    }
+}
+
+// SAFETY: the pointer is into the buffer, which the operation owns.
+unsafe impl<F: AsFd + 'static, B: Sink> Operation for Recv<F, B> {
+    /// Bytes received (0 when the peer has ended the stream), and the buffer with them appended.
+    type Output = (io::Result<usize>, B);
+
+    fn call(&mut self) -> Call {
+        let (room, length) = self.buffer.room();
+        let args = [
+            word(&self.socket),
+            room as usize,
+            length,
+            self.flags as usize,
+        ];
+        Call::new(libc::SYS_recvfrom, args)
+    }
+
+    fn finish(mut self, result: Result<usize, Errno>) -> Self::Output {
+        // SAFETY: the result is that of the call on the buffer.
+        let result = unsafe { append(&mut self.buffer, result) };
+        (result, self.buffer)
+    }
+}
+
+/// Sends all of a buffer on a connected socket. It raises no `SIGPIPE`.
+#[derive(Debug)]
+pub struct Send<F, B> {
+    socket: F,
+    buffer: B,
+    flags: i32,
+}
+
+impl<F, B> Send<F, B> {
+    /// Sends the bytes of `buffer`.
+    pub fn new(socket: F, buffer: B) -> Self {
+        Send {
+            socket,
+            buffer,
+            flags: libc::MSG_NOSIGNAL,
+        }
+    }
+
+    /// More `MSG_*` flags, such as `MSG_MORE`: more is to follow at once.
+    pub fn flags(mut self, flags: i32) -> Self {
+        self.flags |= flags;
+        self
+    }
+}
+
+// SAFETY: the pointer is into the buffer, which the operation owns.
+unsafe impl<F: AsFd + 'static, B: Source> Operation for Send<F, B> {
+    /// Bytes sent (fewer than all only on an error in between), and the buffer.
+    type Output = (io::Result<usize>, B);
+
+    fn call(&mut self) -> Call {
+        let bytes = self.buffer.bytes();
+        let args = [
+            word(&self.socket),
+            bytes.as_ptr() as usize,
+            bytes.len(),
+            self.flags as usize,
+        ];
+        Call::new(libc::SYS_sendto, args)
+    }
+
+    fn finish(self, result: Result<usize, Errno>) -> Self::Output {
+        (result.map_err(io::Error::from), self.buffer)
+    }
+}
+
+/// What is in a datagram besides its bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Received {
+    /// Bytes received.
+    pub count: usize,
+    /// The sender, if it has an address.
+    pub from: Option<Address>,
+    /// Whether the datagram was longer than the room, and the rest is lost.
+    pub truncated: bool,
+}
+
+/// Receives a datagram and who sent it.
+pub struct RecvFrom<F, B> {
+    socket: F,
+    buffer: B,
+    flags: i32,
+    message: Message,
+}
+
+impl<F, B> RecvFrom<F, B> {
+    /// Receives into the room of `buffer`.
+    pub fn new(socket: F, buffer: B) -> Self {
+        RecvFrom {
+            socket,
+            buffer,
+            flags: 0,
+            message: Message::new(Storage::room()),
+        }
+    }
+
+    /// As [`Recv::flags`].
+    pub fn flags(mut self, flags: i32) -> Self {
+        self.flags = flags & RECEIVE_FLAGS;
+        self
+    }
+}
+
+impl<F: fmt::Debug, B: fmt::Debug> fmt::Debug for RecvFrom<F, B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RecvFrom")
+            .field("socket", &self.socket)
+            .field("buffer", &self.buffer)
+            .finish_non_exhaustive()
+    }
+}
+
+// SAFETY: the header, its vector and the address are part of the operation, the bytes in the buffer.
+unsafe impl<F: AsFd + 'static, B: Sink> Operation for RecvFrom<F, B> {
+    /// What was received, and the buffer with the bytes appended.
+    type Output = (io::Result<Received>, B);
+
+    fn call(&mut self) -> Call {
+        let (room, length) = self.buffer.room();
+        let header = self.message.prepare(room, length);
+        let args = [word(&self.socket), header, self.flags as usize];
+        Call::new(libc::SYS_recvmsg, args)
+    }
+
+    fn finish(mut self, result: Result<usize, Errno>) -> Self::Output {
+        // SAFETY: the result is that of the call on the buffer.
+        let result = unsafe { append(&mut self.buffer, result) };
+        self.message.address.length = self.message.header.msg_namelen;
+        let received = result.map(|count| Received {
+            count,
+            from: self.message.address.read(),
+            truncated: self.message.header.msg_flags & libc::MSG_TRUNC != 0,
+        });
+        (received, self.buffer)
+    }
+}
+
+/// Sends a datagram to an address.
+pub struct SendTo<F, B> {
+    socket: F,
+    buffer: B,
+    flags: i32,
+    message: Message,
+}
+
+impl<F, B> SendTo<F, B> {
+    /// Sends the bytes of `buffer` to `address`.
+    pub fn new(socket: F, buffer: B, address: impl Into<Address>) -> Self {
+        SendTo {
+            socket,
+            buffer,
+            flags: libc::MSG_NOSIGNAL,
+            message: Message::new(Storage::of(&address.into())),
+        }
+    }
+
+    /// More `MSG_*` flags.
+    pub fn flags(mut self, flags: i32) -> Self {
+        self.flags |= flags;
+        self
+    }
+}
+
+impl<F: fmt::Debug, B: fmt::Debug> fmt::Debug for SendTo<F, B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SendTo")
+            .field("socket", &self.socket)
+            .field("buffer", &self.buffer)
+            .field("address", &self.message.address.read())
+            .finish_non_exhaustive()
+    }
+}
+
+// SAFETY: the header, its vector and the address are part of the operation, the bytes in the buffer.
+unsafe impl<F: AsFd + 'static, B: Source> Operation for SendTo<F, B> {
+    /// Bytes sent, and the buffer. `EMSGSIZE` if they are too many for a datagram.
+    type Output = (io::Result<usize>, B);
+
+    fn call(&mut self) -> Call {
+        let bytes = self.buffer.bytes();
+        let header = self.message.prepare(bytes.as_ptr().cast_mut(), bytes.len());
+        let args = [word(&self.socket), header, self.flags as usize];
+        Call::new(libc::SYS_sendmsg, args)
+    }
+
+    fn finish(self, result: Result<usize, Errno>) -> Self::Output {
+        (result.map_err(io::Error::from), self.buffer)
+    }
+}
+
+/// The header of a message with one buffer and an address.
+struct Message {
+    header: libc::msghdr,
+    vector: libc::iovec,
+    address: Storage,
+}
+
+impl Message {
+    fn new(address: Storage) -> Message {
+        Message {
+            // SAFETY: plain data, for which all zeros is a valid value.
+            header: unsafe { std::mem::zeroed() },
+            vector: libc::iovec {
+                iov_base: std::ptr::null_mut(),
+                iov_len: 0,
+            },
+            address,
+        }
+    }
+
+    /// Points the header to the parts, which move with `self`; returns its address.
+    fn prepare(&mut self, bytes: *mut u8, length: usize) -> usize {
+        self.vector = libc::iovec {
+            iov_base: bytes.cast(),
+            iov_len: length,
+        };
+        self.header.msg_iov = &raw mut self.vector;
+        self.header.msg_iovlen = 1;
+        self.header.msg_name = (&raw mut self.address.address).cast();
+        self.header.msg_namelen = self.address.length;
+        (&raw mut self.header) as usize
+    }
+}

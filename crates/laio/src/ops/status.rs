@@ -1,0 +1,310 @@
+//! What is known of a file: kind, size, times, identity.
+
+use super::{Name, word};
+use crate::typed::Operation;
+use crate::{Call, Errno};
+use std::fmt;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// What kind of file it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum FileType {
+    /// Bytes on a file system.
+    Regular,
+    /// Names of other files.
+    Directory,
+    /// The name of another file.
+    Symlink,
+    /// A named pipe.
+    Fifo,
+    /// A socket, or its name.
+    Socket,
+    /// A device of bytes in order.
+    CharDevice,
+    /// A device of blocks.
+    BlockDevice,
+    /// Anything else: the file system does not say, or the file has no kind (an eventfd).
+    Unknown,
+}
+
+impl FileType {
+    /// From the `S_IFMT` bits of a mode.
+    pub(super) fn of_mode(mode: u32) -> FileType {
+        match mode & libc::S_IFMT {
+            libc::S_IFREG => FileType::Regular,
+            libc::S_IFDIR => FileType::Directory,
+            libc::S_IFLNK => FileType::Symlink,
+            libc::S_IFIFO => FileType::Fifo,
+            libc::S_IFSOCK => FileType::Socket,
+            libc::S_IFCHR => FileType::CharDevice,
+            libc::S_IFBLK => FileType::BlockDevice,
+            _ => FileType::Unknown,
+        }
+    }
+}
+
+/// A point in time as file systems keep it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Timestamp {
+    /// Seconds since the epoch, negative before it.
+    pub seconds: i64,
+    /// Nanoseconds after that.
+    pub nanoseconds: u32,
+}
+
+impl Timestamp {
+    fn of(time: &libc::statx_timestamp) -> Timestamp {
+        Timestamp {
+            seconds: time.tv_sec,
+            nanoseconds: time.tv_nsec,
+        }
+    }
+}
+
+impl From<Timestamp> for SystemTime {
+    fn from(time: Timestamp) -> SystemTime {
+        let part = Duration::from_nanos(time.nanoseconds.into());
+        match u64::try_from(time.seconds) {
+            Ok(seconds) => UNIX_EPOCH + Duration::from_secs(seconds) + part,
+            Err(_) => UNIX_EPOCH - Duration::from_secs(time.seconds.unsigned_abs()) + part,
+        }
+    }
+}
+
+/// The status of a file, as `statx` reports it.
+#[derive(Clone, Copy)]
+pub struct Status {
+    statx: libc::statx,
+}
+
+impl Status {
+    /// What kind of file it is.
+    pub fn file_type(&self) -> FileType {
+        FileType::of_mode(self.mode())
+    }
+
+    /// Whether it is a regular file.
+    pub fn is_file(&self) -> bool {
+        self.file_type() == FileType::Regular
+    }
+
+    /// Whether it is a directory.
+    pub fn is_dir(&self) -> bool {
+        self.file_type() == FileType::Directory
+    }
+
+    /// Whether it is a symbolic link.
+    pub fn is_symlink(&self) -> bool {
+        self.file_type() == FileType::Symlink
+    }
+
+    /// Size in bytes.
+    pub fn size(&self) -> u64 {
+        self.statx.stx_size
+    }
+
+    /// Room taken on the device, in units of 512 bytes.
+    pub fn blocks(&self) -> u64 {
+        self.statx.stx_blocks
+    }
+
+    /// The size in bytes that the file system likes transfers to have.
+    pub fn block_size(&self) -> u32 {
+        self.statx.stx_blksize
+    }
+
+    /// Kind and permissions: `st_mode`.
+    pub fn mode(&self) -> u32 {
+        self.statx.stx_mode.into()
+    }
+
+    /// Number of the file on its device.
+    pub fn inode(&self) -> u64 {
+        self.statx.stx_ino
+    }
+
+    /// The device, as `st_dev`. With the inode it tells whether two files are the same.
+    pub fn device(&self) -> u64 {
+        libc::makedev(self.statx.stx_dev_major, self.statx.stx_dev_minor)
+    }
+
+    /// The device that a device file stands for, as `st_rdev`.
+    pub fn represented_device(&self) -> u64 {
+        libc::makedev(self.statx.stx_rdev_major, self.statx.stx_rdev_minor)
+    }
+
+    /// The mount that the file was found on, on Linux 5.8 or later.
+    pub fn mount(&self) -> Option<u64> {
+        (self.statx.stx_mask & libc::STATX_MNT_ID != 0).then_some(self.statx.stx_mnt_id)
+    }
+
+    /// Number of names (hard links).
+    pub fn links(&self) -> u32 {
+        self.statx.stx_nlink
+    }
+
+    /// The owner.
+    pub fn user(&self) -> u32 {
+        self.statx.stx_uid
+    }
+
+    /// The group.
+    pub fn group(&self) -> u32 {
+        self.statx.stx_gid
+    }
+
+    /// When the contents were last changed.
+    pub fn modified(&self) -> Timestamp {
+        Timestamp::of(&self.statx.stx_mtime)
+    }
+
+    /// When contents or status were last changed.
+    pub fn changed(&self) -> Timestamp {
+        Timestamp::of(&self.statx.stx_ctime)
+    }
+
+    /// When the contents were last read, if the mount keeps that.
+    pub fn accessed(&self) -> Timestamp {
+        Timestamp::of(&self.statx.stx_atime)
+    }
+
+    /// When the file was made, if the file system keeps that.
+    pub fn created(&self) -> Option<Timestamp> {
+        let known = self.statx.stx_mask & libc::STATX_BTIME != 0;
+        known.then(|| Timestamp::of(&self.statx.stx_btime))
+    }
+}
+
+impl fmt::Debug for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Status")
+            .field("file_type", &self.file_type())
+            .field("mode", &format_args!("{:#o}", self.mode()))
+            .field("size", &self.size())
+            .field("inode", &self.inode())
+            .field("device", &self.device())
+            .field("links", &self.links())
+            .field("modified", &self.modified())
+            .finish_non_exhaustive()
+    }
+}
+
+const MASK: u32 = libc::STATX_BASIC_STATS | libc::STATX_BTIME | libc::STATX_MNT_ID;
+
+fn empty() -> libc::statx {
+    // SAFETY: plain data, for which all zeros is a valid value.
+    unsafe { std::mem::zeroed() }
+}
+
+/// The status of an open file.
+pub struct StatFile<F> {
+    file: F,
+    statx: libc::statx,
+}
+
+impl<F> StatFile<F> {
+    /// Asks for the status of `file`.
+    pub fn new(file: F) -> Self {
+        StatFile {
+            file,
+            statx: empty(),
+        }
+    }
+}
+
+impl<F: fmt::Debug> fmt::Debug for StatFile<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("StatFile").field(&self.file).finish()
+    }
+}
+
+// SAFETY: the name lives for ever, and the struct to fill is part of the operation.
+unsafe impl<F: AsFd + 'static> Operation for StatFile<F> {
+    /// The status.
+    type Output = io::Result<Status>;
+
+    fn call(&mut self) -> Call {
+        let args = [
+            word(&self.file),
+            c"".as_ptr() as usize,
+            libc::AT_EMPTY_PATH as usize,
+            MASK as usize,
+            (&raw mut self.statx) as usize,
+        ];
+        Call::new(libc::SYS_statx, args)
+    }
+
+    fn finish(self, result: Result<usize, Errno>) -> Self::Output {
+        result?;
+        Ok(Status { statx: self.statx })
+    }
+}
+
+/// The status of a file by its name.
+pub struct StatPath<F = OwnedFd> {
+    name: Name<F>,
+    flags: i32,
+    statx: libc::statx,
+}
+
+impl<F> StatPath<F> {
+    /// Asks for the status of the file that `name` leads to, through symbolic links.
+    pub fn new(name: Name<F>) -> Self {
+        StatPath {
+            name,
+            flags: libc::AT_NO_AUTOMOUNT,
+            statx: empty(),
+        }
+    }
+
+    /// If the name is that of a symbolic link, asks about the link itself.
+    pub fn no_follow(mut self) -> Self {
+        self.flags |= libc::AT_SYMLINK_NOFOLLOW;
+        self
+    }
+}
+
+impl<F: fmt::Debug> fmt::Debug for StatPath<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("StatPath").field(&self.name).finish()
+    }
+}
+
+// SAFETY: the name is on the operation's heap, and the struct to fill is part of the operation.
+unsafe impl<F: AsFd + 'static> Operation for StatPath<F> {
+    /// The status.
+    type Output = io::Result<Status>;
+
+    fn call(&mut self) -> Call {
+        let args = [
+            self.name.directory(),
+            self.name.address(),
+            self.flags as usize,
+            MASK as usize,
+            (&raw mut self.statx) as usize,
+        ];
+        Call::new(libc::SYS_statx, args)
+    }
+
+    fn finish(self, result: Result<usize, Errno>) -> Self::Output {
+        result?;
+        Ok(Status { statx: self.statx })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_before_the_epoch() {
+        let time = Timestamp {
+            seconds: -2,
+            nanoseconds: 500_000_000,
+        };
+        let half = Duration::from_millis(1500);
+        assert_eq!(SystemTime::from(time), UNIX_EPOCH - half);
+    }
+}

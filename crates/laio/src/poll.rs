@@ -1,0 +1,260 @@
+//! Completions: collecting them, delivering them, and the one place where a context sleeps.
+
+use crate::background::doorbell::Notifier;
+use crate::background::reactor::Event;
+use crate::context::{Context, Waiter};
+use crate::operation::State;
+use crate::{Completion, Errno};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::{Duration, Instant};
+
+impl Context {
+    /// Appends the completions of operations that have finished to `completions`, waiting for the first
+    /// of them at most `timeout` (`None`: for ever). Returns how many.
+    ///
+    /// Returns 0 when the time is up, when a [`Notifier`] was used, and at once when there is nothing
+    /// to wait for: no operation in flight and no notifier made.
+    ///
+    /// # Errors
+    /// What io_uring or epoll say when they can no longer be waited on, for example `EPERM` after a
+    /// filter was installed that forbids them. The operations stay.
+    pub fn poll(
+        &mut self,
+        completions: &mut Vec<Completion>,
+        timeout: Option<Duration>,
+    ) -> Result<usize, Errno> {
+        let before = completions.len();
+        self.poll_each(timeout, usize::MAX, |completion| {
+            completions.push(completion)
+        })?;
+        Ok(completions.len() - before)
+    }
+
+    /// As [`Context::poll`], for at most `most` completions, each handed to `deliver`.
+    ///
+    /// # Errors
+    /// As for [`Context::poll`].
+    pub fn poll_each(
+        &mut self,
+        timeout: Option<Duration>,
+        most: usize,
+        mut deliver: impl FnMut(Completion),
+    ) -> Result<usize, Errno> {
+        self.notice_fork();
+        self.inline_since_poll = 0;
+        self.mounts.watched();
+        if self.exposed {
+            // Before looking: what comes later rings again.
+            self.doorbell.drain();
+        }
+        let wait = timeout != Some(Duration::ZERO);
+        let deadline = timeout
+            .filter(|_| wait)
+            .and_then(|time| Instant::now().checked_add(time));
+        let mut first = true;
+        loop {
+            // With completions at hand, and at least once, look without sleeping; sleep only when there
+            // is nothing else to do.
+            if !self.ready.is_empty() || !wait || !first {
+                self.gather(Some(Duration::ZERO))?;
+            } else if self.helpers.any_finished() {
+                self.gather_from_helpers();
+            }
+            let count = self.deliver(most, &mut deliver);
+            let notified = self.doorbell.take_notification();
+            let expired = deadline.is_some_and(|deadline| Instant::now() >= deadline);
+            if count > 0 || notified || !wait || (expired && !first) {
+                self.after_poll();
+                return Ok(count);
+            }
+            if timeout.is_none() && self.operations.live() == 0 && !self.notifiable {
+                return Ok(0);
+            }
+            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            self.gather(left)?;
+            let count = self.deliver(most, &mut deliver);
+            if count > 0 {
+                self.after_poll();
+                return Ok(count);
+            }
+            first = false;
+        }
+    }
+
+    /// Makes sure that all operations have been given to the kernel. `poll` does this itself; call it
+    /// before sleeping elsewhere for longer.
+    ///
+    /// # Errors
+    /// As for [`Context::poll`].
+    pub fn flush(&mut self) -> Result<(), Errno> {
+        match &mut self.waiter {
+            Waiter::Ring(ring) if ring.has_unsubmitted() => ring.submit(),
+            _ => Ok(()),
+        }
+    }
+
+    /// A descriptor that is readable whenever [`Context::poll`] would deliver something, for use in
+    /// another event loop (`epoll`, `poll`, GLib, libuv). After it becomes readable call `poll` with a
+    /// zero time-out until it delivers nothing.
+    ///
+    /// From then on operations are handed to the kernel one by one, as they are started, rather than
+    /// in batches.
+    ///
+    /// # Errors
+    /// `ENOMEM` if the kernel cannot connect it to the ring.
+    pub fn descriptor(&mut self) -> Result<BorrowedFd<'_>, Errno> {
+        if let Waiter::Ring(ring) = &mut self.waiter {
+            ring.expose(&self.doorbell)?;
+        }
+        self.exposed = true;
+        self.prepare_to_be_watched();
+        Ok(match &self.waiter {
+            Waiter::Ring(_) => self.doorbell.as_fd(),
+            Waiter::Reactor(reactor) => reactor.as_fd(),
+        })
+    }
+
+    /// A handle with which any thread can make [`Context::poll`] return.
+    pub fn notifier(&mut self) -> Notifier {
+        self.notifiable = true;
+        Notifier(self.doorbell.clone())
+    }
+
+    /// Hands completions over; returns how many.
+    fn deliver(&mut self, most: usize, deliver: &mut impl FnMut(Completion)) -> usize {
+        let mut count = 0;
+        while count < most
+            && let Some(slot) = self.ready.pop_front()
+        {
+            let completion = self.operations.completion(slot);
+            if self
+                .payloads
+                .get(slot as usize)
+                .is_some_and(Option::is_some)
+            {
+                self.operations[slot].state = State::Delivered;
+            } else {
+                self.operations.remove(slot);
+            }
+            self.stats.completions += 1;
+            count += 1;
+            deliver(completion);
+        }
+        count
+    }
+
+    fn after_poll(&mut self) {
+        if self.exposed {
+            self.prepare_to_be_watched();
+        }
+    }
+
+    /// Arranges that news make the pollable descriptor readable without our doing.
+    pub(crate) fn prepare_to_be_watched(&mut self) {
+        self.doorbell.arm();
+        if let Waiter::Ring(ring) = &mut self.waiter {
+            // An error here shows at the next poll.
+            let _ = ring
+                .watch(Some(&self.doorbell))
+                .and_then(|()| ring.submit());
+        }
+        if self.helpers.any_finished() || !self.ready.is_empty() {
+            self.doorbell.ring();
+        }
+    }
+
+    /// Waits until an operation slot is free; false if that cannot happen by waiting, because all
+    /// finished operations wait for `poll` themselves.
+    pub(crate) fn wait_for_room(&mut self) -> bool {
+        // Slots become free by delivery only; completions kept for `poll` still hold theirs. So the
+        // limit grows by those: the program gets them at its next poll.
+        while self.operations.is_full() {
+            if self.ready.is_empty() && self.gather(None).is_err() {
+                return false;
+            }
+            let kept = self.ready.len() as u32;
+            if kept > 0 {
+                self.operations.allow_beyond_limit(kept);
+            }
+        }
+        true
+    }
+
+    /// Collects what has finished, waiting for it at most `timeout` if nothing has.
+    pub(crate) fn gather(&mut self, timeout: Option<Duration>) -> Result<(), Errno> {
+        let sleep = timeout != Some(Duration::ZERO);
+        let listens = self.exposed || self.notifiable || self.helpers.outstanding() > 0;
+        let mut timeout = timeout;
+        if sleep {
+            if listens {
+                self.doorbell.arm();
+                // News that came before the bell was armed did not ring it.
+                if self.helpers.any_finished() || self.doorbell.is_notified() {
+                    timeout = Some(Duration::ZERO);
+                }
+            }
+            self.stats.sleeps += 1;
+        }
+        let result = match &self.waiter {
+            Waiter::Ring(_) => self.gather_from_ring(timeout, listens),
+            Waiter::Reactor(_) => self.gather_from_reactor(timeout),
+        };
+        if sleep && listens && !self.exposed {
+            self.doorbell.disarm();
+        }
+        self.gather_from_helpers();
+        self.settle();
+        result
+    }
+
+    fn gather_from_ring(&mut self, timeout: Option<Duration>, listens: bool) -> Result<(), Errno> {
+        let Waiter::Ring(ring) = &mut self.waiter else {
+            unreachable!("asked of a ring")
+        };
+        if timeout != Some(Duration::ZERO) {
+            ring.wait(listens.then_some(&*self.doorbell), timeout)?;
+        } else if ring.has_unsubmitted() {
+            ring.submit()?;
+        }
+        let mut reaped = std::mem::take(&mut self.reaped);
+        ring.reap(&mut reaped)?;
+        if listens && ring.doorbell_heard() {
+            self.doorbell.drain();
+        }
+        if ring.take_mounts_changed() {
+            self.mounts.refresh();
+        }
+        for one in reaped.drain(..) {
+            self.ring_completed(one);
+        }
+        self.reaped = reaped;
+        Ok(())
+    }
+
+    fn gather_from_reactor(&mut self, timeout: Option<Duration>) -> Result<(), Errno> {
+        let Waiter::Reactor(reactor) = &mut self.waiter else {
+            unreachable!("asked of a reactor")
+        };
+        let mut events = std::mem::take(&mut self.events);
+        let result = reactor.wait(timeout, &mut events);
+        for event in events.drain(..) {
+            match event {
+                Event::Ready(slot) => self.retry(slot),
+                Event::Doorbell => self.doorbell.drain(),
+                Event::Mounts => self.mounts.refresh(),
+            }
+        }
+        self.events = events;
+        result
+    }
+
+    fn gather_from_helpers(&mut self) {
+        for (handle, result) in self.helpers.collect() {
+            let slot = self
+                .operations
+                .find(handle)
+                .expect("a helper's operation is live");
+            self.helper_completed(slot, result);
+        }
+    }
+}

@@ -1,0 +1,253 @@
+//! What this machine allows, as data: for `laio info`, for bug reports, and for programs that want to
+//! say which back end they run on and why.
+//!
+//! Everything is found out by trying it, in the way the engine itself would use it. Nothing is left
+//! behind: files made for trying have no name.
+
+mod directory;
+mod perf;
+mod ring;
+
+pub use directory::{Answer, Directory};
+pub use perf::PerfEvents;
+pub use ring::IoUring;
+
+use crate::{BackendKind, Context, Errno, Options, facts};
+use rustix::process::{Resource, getrlimit};
+use std::fmt;
+use std::str::FromStr;
+
+/// Why something is not to be had.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// What the kernel, or a filter in front of it, answered.
+    pub errno: Errno,
+    /// What that means here, in words.
+    pub meaning: String,
+}
+
+impl Refusal {
+    fn new(errno: Errno, meaning: impl Into<String>) -> Refusal {
+        let meaning = meaning.into();
+        Refusal { errno, meaning }
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}: {}", self.errno, self.meaning)
+    }
+}
+
+/// A limit on resources, soft and hard; `None` is no limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ceiling {
+    /// What is in force.
+    pub soft: Option<u64>,
+    /// How far the process may raise it.
+    pub hard: Option<u64>,
+}
+
+/// The limits that bound what can be in flight.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SystemLimits {
+    /// Descriptors of the process (`RLIMIT_NOFILE`).
+    pub open_files: Ceiling,
+    /// Processes and threads of the user (`RLIMIT_NPROC`).
+    pub processes: Ceiling,
+    /// Bytes of locked memory (`RLIMIT_MEMLOCK`): rings before Linux 5.12, and perf events.
+    pub locked_memory: Ceiling,
+    /// Threads of the system; `None` where the kernel does not say, as for those below.
+    pub threads_max: Option<u64>,
+    /// Requests of Linux AIO in the system.
+    pub aio_max: Option<u64>,
+    /// Descriptors that one user's epoll sets may watch.
+    pub epoll_watches: Option<u64>,
+}
+
+/// What the machine allows this process, whatever the file system.
+#[derive(Clone, Debug)]
+pub struct Machine {
+    /// The kernel's release, as `uname -r` prints it.
+    pub kernel: String,
+    /// The hardware's name, as `uname -m` prints it.
+    pub architecture: String,
+    /// io_uring, set up as the engine sets it up.
+    pub io_uring: Result<IoUring, Refusal>,
+    /// Perf events of the process's own threads: whether a thread can be told that another has blocked.
+    pub perf: PerfEvents,
+    /// `preadv2` and `pwritev2` with `RWF_NOWAIT` reach the kernel.
+    pub nowait: Result<(), Refusal>,
+    /// `openat2` with `RESOLVE_CACHED` reaches the kernel.
+    pub cached_open: Result<(), Refusal>,
+    /// The limits.
+    pub limits: SystemLimits,
+}
+
+/// The back end that a context gets here by default.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Choice {
+    /// The back end.
+    pub backend: BackendKind,
+    /// What it amounts to here: `lazy with io_uring`, `lazy with epoll and helper threads`, ….
+    pub summary: String,
+    /// Why, in a sentence.
+    pub reason: String,
+}
+
+impl Machine {
+    /// Tries everything. Takes a few milliseconds.
+    pub fn probe() -> Machine {
+        let name = rustix::system::uname();
+        Machine {
+            kernel: name.release().to_string_lossy().into_owned(),
+            architecture: name.machine().to_string_lossy().into_owned(),
+            io_uring: IoUring::probe(),
+            perf: PerfEvents::probe(),
+            nowait: reaches_kernel(facts::nowait_probe(), "Linux 4.14"),
+            cached_open: reaches_kernel(facts::cached_open_probe(), "Linux 5.12"),
+            limits: SystemLimits::read(),
+        }
+    }
+
+    /// What [`Context::new`] makes here of [`Options::new`], and why: it is asked to.
+    ///
+    /// # Errors
+    /// In words: the environment names no back end, or one that is not to be had here.
+    pub fn choice(&self) -> Result<Choice, String> {
+        let variable = Options::ENV_BACKEND;
+        let wanted = BackendKind::from_environment().map_err(|_| {
+            let name = std::env::var_os(variable).unwrap_or_default();
+            let name = name.to_string_lossy();
+            match BackendKind::from_str(&name) {
+                Err(error) => format!("{variable}={name}: {error}"),
+                Ok(_) => format!("{variable} is not valid text"),
+            }
+        })?;
+        let context =
+            Context::new(Options::new()).map_err(|errno| match (wanted, self.ring()) {
+                (Some(BackendKind::Uring), Err(refusal)) => {
+                    format!("{variable}=uring, but io_uring is not to be had here: {refusal}")
+                }
+                _ => format!("no context can be made: {errno}"),
+            })?;
+        let backend = context.backend();
+        let way = match (backend, context.has_ring()) {
+            (BackendKind::Lazy, true) => "lazy with io_uring",
+            (BackendKind::Lazy, false) => "lazy with epoll and helper threads",
+            (BackendKind::Sync, _) => "sync: plain calls, which block",
+            (BackendKind::Threads, _) => "threads: helper threads for every call",
+            (BackendKind::Hybrid, _) => "hybrid: epoll for streams, helper threads for the rest",
+            (BackendKind::Uring, _) => "uring: io_uring for every call that has an operation",
+        };
+        let ring = match self.ring() {
+            _ if backend != BackendKind::Lazy => None,
+            Ok(_) if context.has_ring() => Some("io_uring can be set up here".to_owned()),
+            Ok(_) => Some("io_uring could not be set up a second time".to_owned()),
+            Err(refusal) => Some(format!("io_uring is not to be had here ({refusal})")),
+        };
+        let asked = match wanted {
+            Some(kind) => format!("{variable}={kind} asks for it"),
+            None => "lazy is the default".to_owned(),
+        };
+        Ok(Choice {
+            backend,
+            summary: way.to_owned(),
+            reason: match ring {
+                Some(ring) => format!("{asked}; {ring}"),
+                None => asked,
+            },
+        })
+    }
+
+    fn ring(&self) -> Result<&IoUring, &Refusal> {
+        self.io_uring.as_ref()
+    }
+}
+
+/// `probe` is what a harmless wrong use of the call was answered: `EBADF` means that the kernel knows the
+/// call and that nothing stands before it.
+fn reaches_kernel(probe: Errno, since: &str) -> Result<(), Refusal> {
+    let meaning = match probe {
+        Errno::BADF => return Ok(()),
+        Errno::NOSYS => format!("older than {since}, or hidden by a filter"),
+        Errno::INVAL | Errno::OPNOTSUPP => format!("older than {since}"),
+        Errno::PERM | Errno::ACCES => "forbidden by a filter, as in some containers".to_owned(),
+        errno => errno.to_string(),
+    };
+    Err(Refusal::new(probe, meaning))
+}
+
+impl SystemLimits {
+    fn read() -> SystemLimits {
+        let ceiling = |resource| {
+            let limit = getrlimit(resource);
+            Ceiling {
+                soft: limit.current,
+                hard: limit.maximum,
+            }
+        };
+        SystemLimits {
+            open_files: ceiling(Resource::Nofile),
+            processes: ceiling(Resource::Nproc),
+            locked_memory: ceiling(Resource::Memlock),
+            threads_max: setting("/proc/sys/kernel/threads-max"),
+            aio_max: setting("/proc/sys/fs/aio-max-nr"),
+            epoll_watches: setting("/proc/sys/fs/epoll/max_user_watches"),
+        }
+    }
+}
+
+/// The number in a file of `/proc/sys`.
+fn setting<T: FromStr>(path: &str) -> Option<T> {
+    std::fs::read_to_string(path).ok()?.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use laio_testing::forbid::{self, Forbid};
+
+    #[test]
+    fn tells_what_the_kernel_answered() {
+        assert_eq!(reaches_kernel(Errno::BADF, "Linux 1"), Ok(()));
+        let refusal = reaches_kernel(Errno::NOSYS, "Linux 1").unwrap_err();
+        assert_eq!(refusal.errno, Errno::NOSYS);
+        assert!(
+            refusal
+                .to_string()
+                .starts_with("ENOSYS: older than Linux 1")
+        );
+    }
+
+    #[test]
+    fn a_filter_shows_in_the_facts_and_in_the_choice() {
+        for errno in [libc::EPERM, libc::ENOSYS, libc::EACCES] {
+            let forbidden = Forbid::io_uring(errno)
+                .and(forbid::PERF, errno)
+                .and(forbid::NOWAIT, errno)
+                .and(forbid::OPENAT2, errno);
+            forbid::child(laio_testing::test_name!(), &forbidden, || {
+                // SAFETY: this child has one thread that uses the environment.
+                unsafe { std::env::remove_var(Options::ENV_BACKEND) };
+                let errno = Errno::from_raw(errno);
+                let machine = Machine::probe();
+                assert_eq!(machine.io_uring.as_ref().unwrap_err().errno, errno);
+                assert_eq!(machine.perf.usable.as_ref().unwrap_err().errno, errno);
+                assert_eq!(machine.nowait.as_ref().unwrap_err().errno, errno);
+                assert_eq!(machine.cached_open.as_ref().unwrap_err().errno, errno);
+                let choice = machine.choice().unwrap();
+                assert_eq!(choice.backend, BackendKind::Lazy);
+                assert_eq!(choice.summary, "lazy with epoll and helper threads");
+                assert!(choice.reason.contains(&format!("{errno:?}")), "{choice:?}");
+            });
+        }
+    }
+
+    #[test]
+    fn limits_are_there() {
+        let limits = SystemLimits::read();
+        assert!(limits.open_files.soft.is_none_or(|files| files > 0));
+        assert!(limits.threads_max.is_some());
+    }
+}

@@ -1,0 +1,251 @@
+//! What the file system under a directory allows.
+
+use crate::mounts::Mounts;
+use crate::{Errno, Place};
+use rustix::fs::{
+    AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags, openat, openat2, statat,
+};
+use rustix::io::{ReadWriteFlags, pread, preadv2, pwrite, pwritev2};
+use std::ffi::{CStr, CString};
+use std::io::{IoSlice, IoSliceMut};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+/// The answer of a file system to being tried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// It can.
+    Yes,
+    /// It refused.
+    No(Errno),
+    /// It could not be tried here: nothing may be written, and nothing is there to be read.
+    Unknown,
+}
+
+impl Answer {
+    /// For a transfer of `whole` bytes. What is short is neither a refusal nor what was asked for.
+    fn to_transfer(result: rustix::io::Result<usize>, whole: usize) -> Answer {
+        match result {
+            Ok(moved) if moved == whole => Answer::Yes,
+            Ok(_) => Answer::Unknown,
+            Err(errno) => Answer::No(errno.into()),
+        }
+    }
+
+    fn to_open(result: rustix::io::Result<OwnedFd>) -> Answer {
+        match result {
+            Ok(_) => Answer::Yes,
+            Err(errno) => Answer::No(errno.into()),
+        }
+    }
+}
+
+/// A directory, its file system, and what can be tried there without waiting.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Directory {
+    /// The directory that was asked for, or that of the file that was asked for.
+    pub path: PathBuf,
+    /// `st_dev`: tells file systems apart.
+    pub device: u64,
+    /// The file system's type; empty if the kernel does not say.
+    pub fstype: String,
+    /// Where the file system is mounted.
+    pub mount_point: String,
+    /// Where its data are. The engine tries nothing on a [`Place::Remote`] one, because any call on it
+    /// may wait for a server.
+    pub place: Place,
+    /// Whether a file could be made there (without a name; it is gone).
+    pub writable: Result<(), Errno>,
+    /// Opening by a cached name without waiting.
+    pub cached_open: Answer,
+    /// Reading cached data without waiting.
+    pub nowait_read: Answer,
+    /// Writing without waiting.
+    pub nowait_write: Answer,
+    /// Reading and writing past the cache (`O_DIRECT`).
+    pub direct: Answer,
+}
+
+const BYTES: usize = 4096;
+
+/// For opening what may be a FIFO or a device without waiting for it.
+const CAREFULLY: OFlags = OFlags::CLOEXEC
+    .union(OFlags::NONBLOCK)
+    .union(OFlags::NOCTTY)
+    .union(OFlags::NOFOLLOW);
+
+impl Directory {
+    /// Tries what the file system under `path` allows. Where a server is behind it, this may wait.
+    ///
+    /// # Errors
+    /// Those of opening the directory.
+    pub fn probe(path: &Path) -> Result<Directory, Errno> {
+        let (path, directory) = open_directory(path)?;
+        let mut mounts = Mounts::new();
+        let (_, mount) = mounts.of(directory.as_raw_fd())?;
+        let mount = mounts.get(mount.ok_or(Errno::NODEV)?).clone();
+        let sample = Sample::of(&directory);
+        let nameless = nameless_file(&directory, OFlags::empty());
+        let (nowait_read, nowait_write, direct) = match &nameless {
+            Ok(file) => {
+                let filled = pwrite(file, &[1; BYTES], 0);
+                let filled = filled.is_ok_and(|written| written == BYTES);
+                let (read, write) = match filled {
+                    true => (try_read(file.as_fd(), BYTES), try_write(file.as_fd())),
+                    false => (Answer::Unknown, Answer::Unknown),
+                };
+                let direct = nameless_file(&directory, OFlags::DIRECT);
+                (read, write, Answer::to_open(direct))
+            }
+            Err(_) => {
+                let (read, direct) = sample.try_file(&directory);
+                (read, Answer::Unknown, direct)
+            }
+        };
+        Ok(Directory {
+            path,
+            device: mount.device,
+            fstype: mount.fstype,
+            mount_point: mount.point,
+            place: mount.place,
+            writable: nameless.map(drop).map_err(Errno::from),
+            cached_open: sample.try_name(&directory),
+            nowait_read,
+            nowait_write,
+            direct,
+        })
+    }
+}
+
+fn open_directory(path: &Path) -> Result<(PathBuf, OwnedFd), Errno> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    match openat(CWD, path, flags, Mode::empty()) {
+        Ok(directory) => Ok((path.to_owned(), directory)),
+        Err(rustix::io::Errno::NOTDIR) => {
+            let parent = path
+                .parent()
+                .filter(|parent| !parent.as_os_str().is_empty());
+            let parent = parent.unwrap_or(Path::new("."));
+            Ok((
+                parent.to_owned(),
+                openat(CWD, parent, flags, Mode::empty())?,
+            ))
+        }
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+/// A file that has no name, so that nothing is left behind whatever happens.
+fn nameless_file(directory: &OwnedFd, further: OFlags) -> rustix::io::Result<OwnedFd> {
+    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC | further;
+    openat(directory, ".", flags, Mode::RUSR | Mode::WUSR)
+}
+
+fn try_read(file: BorrowedFd<'_>, bytes: usize) -> Answer {
+    let mut buffer = [0; BYTES];
+    let mut vector = [IoSliceMut::new(&mut buffer[..bytes])];
+    Answer::to_transfer(preadv2(file, &mut vector, 0, ReadWriteFlags::NOWAIT), bytes)
+}
+
+fn try_write(file: BorrowedFd<'_>) -> Answer {
+    let vector = [IoSlice::new(&[2; BYTES])];
+    Answer::to_transfer(pwritev2(file, &vector, 0, ReadWriteFlags::NOWAIT), BYTES)
+}
+
+/// What there is in a directory to be tried without making anything.
+struct Sample {
+    /// Any name.
+    name: Option<CString>,
+    /// The name of a regular file.
+    file: Option<CString>,
+}
+
+impl Sample {
+    /// Entries looked at: what matters is found among the first few or not at all.
+    const ENTRIES: usize = 256;
+
+    fn of(directory: &OwnedFd) -> Sample {
+        let mut sample = Sample {
+            name: None,
+            file: None,
+        };
+        let Ok(entries) = Dir::read_from(directory) else {
+            return sample;
+        };
+        for entry in entries.take(Sample::ENTRIES).flatten() {
+            let name = entry.file_name();
+            if matches!(name.to_bytes(), b"." | b"..") {
+                continue;
+            }
+            if entry.file_type() == FileType::RegularFile {
+                sample.file = Some(name.to_owned());
+                sample.name = sample.file.clone();
+                break;
+            }
+            sample.name.get_or_insert_with(|| name.to_owned());
+        }
+        sample
+    }
+
+    /// Opens a name from the cache, after a look at it has brought it there.
+    fn try_name(&self, directory: &OwnedFd) -> Answer {
+        let name = self.name.as_deref().unwrap_or(c".");
+        let _ = statat(directory, name, AtFlags::SYMLINK_NOFOLLOW);
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let cached = ResolveFlags::CACHED;
+        Answer::to_open(openat2(directory, name, flags, Mode::empty(), cached))
+    }
+
+    /// Reads a file that is there, twice: the second time its data are cached. And opens it past the
+    /// cache.
+    fn try_file(&self, directory: &OwnedFd) -> (Answer, Answer) {
+        let open = |name: &CStr, further: OFlags| {
+            let flags = OFlags::RDONLY | CAREFULLY | further;
+            openat(directory, name, flags, Mode::empty())
+        };
+        let Some(name) = self.file.as_deref() else {
+            return (Answer::Unknown, Answer::Unknown);
+        };
+        let Ok(file) = open(name, OFlags::empty()) else {
+            return (Answer::Unknown, Answer::Unknown);
+        };
+        let read = match pread(&file, &mut [0; BYTES], 0) {
+            Ok(bytes) if bytes > 0 => try_read(file.as_fd(), bytes),
+            _ => Answer::Unknown,
+        };
+        (read, Answer::to_open(open(name, OFlags::DIRECT)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn leaves_nothing_behind() {
+        let directory = tempfile::tempdir().unwrap();
+        let found = Directory::probe(directory.path()).unwrap();
+        assert!(!found.fstype.is_empty());
+        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_file_stands_for_its_directory() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("file");
+        std::fs::write(&file, "x").unwrap();
+        let of_file = Directory::probe(&file).unwrap();
+        assert_eq!(of_file, Directory::probe(directory.path()).unwrap());
+        let missing = Directory::probe(&directory.path().join("missing"));
+        assert_eq!(missing, Err(Errno::NOENT));
+    }
+
+    #[test]
+    fn where_nothing_can_be_made_an_existing_file_is_tried() {
+        let found = Directory::probe(Path::new("/proc")).unwrap();
+        assert_eq!(found.fstype, "proc");
+        assert!(found.writable.is_err());
+        assert_eq!(found.nowait_write, Answer::Unknown);
+        assert!(matches!(found.cached_open, Answer::No(_)), "{found:?}");
+    }
+}
