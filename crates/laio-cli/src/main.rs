@@ -1,3 +1,78 @@
 #![forbid(unsafe_code)]
-//! The laio command.
-fn main() {}
+//! The `laio` command: arguments and exit codes; what is done is in the libraries.
+
+mod bench;
+mod info;
+mod serve;
+
+use clap::{Parser, Subcommand};
+use std::io::{ErrorKind, Write};
+use std::process::ExitCode;
+
+/// Lazy asynchronous I/O for Linux: a system call that does not block costs what it costs plainly, and
+/// only one that would block goes to the background.
+#[derive(Debug, Parser)]
+#[command(name = "laio", version, after_help = EXIT_CODES, arg_required_else_help = true)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0  done
+  1  something failed; standard error says what
+  2  the arguments make no sense; standard error says why";
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Serve the files of a directory over HTTP
+    Serve(serve::Arguments),
+    /// Show what this machine allows, and which back end would be chosen
+    Info(info::Arguments),
+    /// Measure
+    #[command(subcommand)]
+    Bench(bench::Command),
+}
+
+/// Why a command failed, for people.
+type Failure = Box<dyn std::error::Error>;
+
+fn main() -> ExitCode {
+    // Wrong arguments end here, with 2.
+    let arguments = Arguments::parse();
+    let result = match arguments.command {
+        Command::Serve(arguments) => serve::run(arguments),
+        Command::Info(arguments) => info::run(arguments),
+        Command::Bench(command) => bench::run(command),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            // Nothing can be done if standard error is gone too.
+            let _ = writeln!(std::io::stderr(), "laio: {failure}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Writes a result. A reader who has seen enough (`laio info | head`) is not an error.
+fn print(text: &str) -> Result<(), Failure> {
+    match std::io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            Err(format!("cannot write the result: {error}").into())
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_arguments_are_consistent() {
+        Arguments::command().debug_assert();
+    }
+}

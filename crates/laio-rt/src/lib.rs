@@ -1,2 +1,105 @@
 #![forbid(unsafe_code)]
-//! Work in progress.
+//! A single-threaded executor, and futures for files, sockets, pipes, processes, signals and time, over
+//! [`laio`].
+//!
+//! # One idea
+//!
+//! The first poll of an operation makes the system call. If it does not block, and most do not, the
+//! output is there at once: nothing has been allocated, queued or woken, and the call has cost what the
+//! plain call costs. Only a call that would block goes to the background, and only then the task waits.
+//! So a handler is straight-line code that stalls nobody:
+//!
+//! ```
+//! use laio_rt::net::{TcpListener, TcpStream};
+//! use laio_rt::{Runtime, fs, spawn, time};
+//! use std::time::Duration;
+//!
+//! async fn serve(connection: TcpStream) -> std::io::Result<()> {
+//!     let (result, request) = connection.read(Vec::with_capacity(4096)).await;
+//!     if result? == 0 {
+//!         return Ok(());
+//!     }
+//!     let path = String::from_utf8_lossy(&request);
+//!     let file = fs::File::open(path.trim_end()).await?;
+//!     let size = file.metadata().await?.size();
+//!     let header = format!("{size} bytes\n");
+//!     connection.write_all(header).await.0?;
+//!     connection.send_file(&file, 0, size).await.0
+//! }
+//!
+//! let runtime = Runtime::new(laio::Options::new())?;
+//! runtime.block_on(async {
+//!     let listener = TcpListener::bind(([127, 0, 0, 1], 0))?;
+//!     let address = listener.local_addr()?;
+//!     let server = spawn(async move {
+//!         let (connection, _peer) = listener.accept().await?;
+//!         time::timeout(Duration::from_secs(10), serve(connection)).await?
+//!     });
+//!
+//!     let client = TcpStream::connect(address).await?;
+//!     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
+//!     client.write_all(path).await.0?;
+//!     let mut answer = Vec::with_capacity(8192);
+//!     loop {
+//!         let (result, filled) = client.read(answer).await;
+//!         answer = filled;
+//!         if result? == 0 {
+//!             break;
+//!         }
+//!     }
+//!     assert!(answer.ends_with(&fs::read(path).await?));
+//!     server.await.expect("the server neither panics nor is aborted")
+//! })?;
+//! # Ok::<(), std::io::Error>(())
+//! ```
+//!
+//! # Buffers
+//!
+//! An operation owns its buffer, and gives it back with the result: `let (result, buffer) =
+//! file.read_at(buffer, 0).await`. Reads append to the room that a `Vec<u8>` has beyond its length
+//! ([`laio::ops::Limit`] bounds it); writes take a `Vec<u8>`, `String`, `&'static str`, `Rc<[u8]>`, …, or
+//! a [`laio::ops::Part`] of one. That is what makes it safe to drop a future at any time: the operation is
+//! cancelled, and its memory and descriptor live on until the kernel has let go of them.
+//!
+//! A cancelled operation may have had its effect all the same. A read from a stream that is given up
+//! may take bytes with it, and an accept a connection; what was opened is closed.
+//!
+//! # Tasks
+//!
+//! [`spawn`] starts a task on the same thread, so tasks share data by `Rc` and `RefCell`. Wakers may go to
+//! other threads. [`JoinHandle`] awaits a task's output or [aborts](JoinHandle::abort) it. A task that
+//! panics ends, and the others go on.
+//!
+//! Nobody starves: a task that makes operation after operation, none of which blocks, is interrupted
+//! after [`limits::OPERATIONS_PER_POLL`]. For loops without operations there is [`yield_now`].
+//!
+//! For operations that have no method here there is [`submit`], with any [`laio::Operation`].
+//!
+//! # Not done
+//!
+//! Work stealing, other executors' traits (`AsyncRead`), name look-up (`getaddrinfo` reads files and talks
+//! to servers in ways that no single call covers; look names up on a thread), and a pool for
+//! computations.
+
+mod descriptor;
+mod executor;
+pub mod fs;
+pub mod future;
+mod join;
+pub mod limits;
+pub mod net;
+pub mod pipe;
+pub mod process;
+mod runtime;
+pub mod signal;
+mod submission;
+pub mod sync;
+mod task;
+pub mod time;
+mod timers;
+mod write;
+
+pub use descriptor::Descriptor;
+pub use join::{Aborted, JoinHandle};
+pub use runtime::{Runtime, spawn, with_context, yield_now};
+pub use submission::{Submission, submit};

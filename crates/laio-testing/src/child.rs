@@ -20,7 +20,9 @@
 use std::fs::File;
 use std::io::{Read, Seek};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use crate::limit::wait_until;
 
 /// Marks a child process; its value says for which body.
 const CHILD: &str = "LAIO_TEST_CHILD";
@@ -96,18 +98,21 @@ pub fn is_child() -> bool {
 ///
 /// When it is not a child of this process any more.
 pub fn wait_within(limit: Duration, mut child: Child) -> Option<ExitStatus> {
-    let end = Instant::now() + limit;
-    loop {
-        if let Some(status) = child.try_wait().expect("our own child") {
-            return Some(status);
-        }
-        if Instant::now() >= end {
-            child.kill().expect("our own child");
-            child.wait().expect("our own child");
-            return None;
-        }
-        std::thread::sleep(Duration::from_millis(2));
+    /// A killed process ends at once, unless it waits for something that no signal ends.
+    const KILL_LIMIT: Duration = Duration::from_secs(10);
+    let mut status = None;
+    let mut ended = || {
+        status = child.try_wait().expect("our own child");
+        status.is_some()
+    };
+    if !wait_until(limit, &mut ended) {
+        child.kill().expect("our own child");
+        wait_until(KILL_LIMIT, || {
+            child.try_wait().expect("our own child").is_some()
+        });
+        return None;
     }
+    status
 }
 
 fn start(limit: Duration, test: &str, wanted: &str) -> Ended {

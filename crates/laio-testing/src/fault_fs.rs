@@ -44,6 +44,13 @@
 //! Dropping a [`FaultFs`] ends everything that waits with `ECONNABORTED`, unmounts even when files are
 //! open, and never blocks. When the test process dies in any other way, a small watching process
 //! unmounts in its place; without it, a killed test with a request that hangs would stay for ever.
+//! Both processes and threads show: a mount has five threads and one child process, which `wait` does
+//! not see.
+//!
+//! # What it needs
+//!
+//! `/dev/fuse`, and either root or `fusermount3` together with fusectl mounted on
+//! `/sys/fs/fuse/connections`, as systems usually have it.
 
 mod relay;
 mod rules;
@@ -308,17 +315,23 @@ impl FaultFs {
             })
             .map_err(failed)?;
         let relay = Relay::start(device, ours, rules, options.interruptible).map_err(failed)?;
-        let watchdog = Watchdog::start(directory.path());
-        Ok(FaultFs {
+        let parts = Some(Parts {
+            mount,
+            server,
+            relay,
+            watchdog: None,
+        });
+        // From here on, giving up is dropping.
+        let mut fs = FaultFs {
             shared,
-            parts: Some(Parts {
-                mount,
-                server,
-                relay,
-                watchdog,
-            }),
+            parts,
             directory,
-        })
+        };
+        let watchdog = Watchdog::start(fs.path())?;
+        if let Some(parts) = &mut fs.parts {
+            parts.watchdog = Some(watchdog);
+        }
+        Ok(fs)
     }
 
     /// Where it is mounted.

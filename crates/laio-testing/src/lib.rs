@@ -3,6 +3,7 @@ pub mod child;
 pub mod fault_fs;
 pub mod forbid;
 pub mod limit;
+pub mod oracle;
 pub mod process;
 pub mod random;
 mod skip;

@@ -245,6 +245,8 @@ pub fn drain(fd: impl AsFd) -> Vec<u8> {
             match rustix::io::read(fd, &mut block) {
                 Ok(0) | Err(rustix::io::Errno::AGAIN) => return bytes,
                 Ok(read) => bytes.extend_from_slice(&block[..read]),
+                // Said once, when the peer went away and left data unread; ours may still be there.
+                Err(rustix::io::Errno::CONNRESET) => {}
                 Err(error) => panic!("draining: {error}"),
             }
         }

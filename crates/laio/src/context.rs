@@ -11,7 +11,7 @@ use crate::mounts::{Mount, Mounts};
 use crate::operation::{Operations, Slot, State};
 use crate::options::{BackPressure, Inject};
 use crate::sys::fork::Life;
-use crate::table::{self, Class};
+use crate::table::{self, Attempt, Class};
 use crate::{BackendKind, Call, Errno, Handle, Limits, Options, Outcome, Stats};
 use std::any::Any;
 use std::collections::VecDeque;
@@ -197,6 +197,9 @@ impl Context {
             self.stats.limited += 1;
             if self.back_pressure == BackPressure::Fail || !self.wait_for_room() {
                 let done = blocked.done;
+                if table::find(call.number).1.attempt == Attempt::Close {
+                    return Outcome::Done(self.close_at_once(call));
+                }
                 return Outcome::Done(if done > 0 {
                     Ok(done)
                 } else {
@@ -214,7 +217,24 @@ impl Context {
                 Outcome::Pending(self.operations.handle(slot))
             }
             Err(_) if blocked.done > 0 => Outcome::Done(Ok(blocked.done)),
+            Err(_) if table::find(call.number).1.attempt == Attempt::Close => {
+                Outcome::Done(self.close_at_once(call))
+            }
             Err(errno) => Outcome::Done(Err(errno)),
+        }
+    }
+
+    /// A close for which there is no slot or no helper. `EAGAIN` would leave the caller in doubt whether
+    /// the descriptor is his still; what is in flight on it has been cancelled before.
+    #[cold]
+    fn close_at_once(&mut self, call: &Call) -> Result<usize, Errno> {
+        // What is queued for the kernel names the descriptor by its number.
+        let _ = self.flush();
+        self.descriptors.forget(call.descriptor(0));
+        // SAFETY: close takes no pointers.
+        match unsafe { crate::sys::syscall(call) } {
+            Err(Errno::INTR) => Ok(0),
+            result => result,
         }
     }
 

@@ -115,30 +115,34 @@ impl Descriptors {
     }
 
     /// Makes room to track a descriptor. Only for one that exists: a wild number must not allocate.
+    #[inline]
     fn track(&mut self, fd: RawFd) -> bool {
+        (0..self.entries.len()).contains(&(fd as usize)) || self.grow_for(fd)
+    }
+
+    #[cold]
+    fn grow_for(&mut self, fd: RawFd) -> bool {
         if fd < 0 {
             return false;
         }
-        if fd as usize >= self.entries.len() {
-            // SAFETY: F_GETFD takes no pointers.
-            let open =
-                unsafe { crate::sys::raw(libc::SYS_fcntl, [fd as usize, libc::F_GETFD as usize]) };
-            if open.is_err() {
-                return false;
-            }
-            self.entries.resize(
-                (fd as usize + 1).next_power_of_two().max(64),
-                Entry::default(),
-            );
+        // SAFETY: F_GETFD takes no pointers.
+        let open =
+            unsafe { crate::sys::raw(libc::SYS_fcntl, [fd as usize, libc::F_GETFD as usize]) };
+        if open.is_err() {
+            return false;
         }
+        self.entries.resize(
+            (fd as usize + 1).next_power_of_two().max(64),
+            Entry::default(),
+        );
         true
     }
 
     /// Adds a new operation at the end of the lists of its descriptors. Returns whether it must wait.
     pub(crate) fn link(&mut self, operations: &mut Operations, slot: Slot) -> bool {
         let mut waits = false;
-        for which in 0..2 {
-            let Link { fd, claim, .. } = operations[slot].links[which];
+        let links = operations[slot].links;
+        for (which, Link { fd, claim, .. }) in links.into_iter().enumerate() {
             if fd < 0 {
                 continue;
             }

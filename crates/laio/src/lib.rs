@@ -7,6 +7,8 @@ mod context;
 mod descriptors;
 mod errno;
 mod facts;
+#[doc(hidden)]
+pub mod measure;
 mod mounts;
 mod operation;
 pub mod ops;

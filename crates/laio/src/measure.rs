@@ -88,7 +88,8 @@ impl Caller for &mut Context {
 fn the_completion(context: &mut Context) -> Result<usize, Errno> {
     let mut result = None;
     while result.is_none() {
-        let delivered = context.poll_each(None, 1, |completion| result = Some(completion.result))?;
+        let delivered =
+            context.poll_each(None, 1, |completion| result = Some(completion.result))?;
         if delivered == 0 && context.pending() == 0 {
             // Nothing is in flight, so nothing would ever come.
             return Err(Errno::IO);
@@ -158,10 +159,14 @@ mod tests {
             Box::new(Inline::write_file(open(), 4096)),
             Box::new(Inline::open_fstat_close(file.path()).unwrap()),
             Box::new(Inline::stat(file.path()).unwrap()),
-            Box::new(Inline::receive().unwrap()),
-            Box::new(Inline::send().unwrap()),
-            Box::new(Inline::write_pipe().unwrap()),
-            Box::new(AnsweredRead::new().unwrap()),
+            Box::new(Inline::receive(64).unwrap()),
+            Box::new(Inline::receive(4096).unwrap()),
+            Box::new(Inline::send(64).unwrap()),
+            Box::new(Inline::send(4096).unwrap()),
+            Box::new(Inline::write_pipe(64).unwrap()),
+            Box::new(Inline::write_pipe(4096).unwrap()),
+            Box::new(AnsweredRead::near(None).unwrap()),
+            Box::new(AnsweredRead::far(None).unwrap()),
             Box::new(ColdReads::new(open(), 8).unwrap()),
             Box::new(CachedBatch::new(open(), 64).unwrap()),
             Box::new(ManyPipes::new(100).unwrap()),
@@ -174,12 +179,14 @@ mod tests {
 
     #[test]
     fn a_bare_ring_runs_what_it_is_compared_in() {
-        let Ok(mut ring) = BareRing::new() else { return };
+        let Ok(mut ring) = BareRing::new() else {
+            return;
+        };
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(&[1; 1 << 18]).unwrap();
         let open = || OwnedFd::from(file.try_clone().unwrap());
         let mut subjects: Vec<Box<dyn Subject>> = vec![
-            Box::new(AnsweredRead::new().unwrap()),
+            Box::new(AnsweredRead::near(None).unwrap()),
             Box::new(ColdReads::new(open(), 128).unwrap()),
             Box::new(CachedBatch::new(open(), 64).unwrap()),
             Box::new(ManyPipes::new(100).unwrap()),

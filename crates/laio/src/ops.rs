@@ -40,7 +40,7 @@ mod waiting;
 
 pub use address::Address;
 pub use buffer::{Limit, Part, Sink, Source};
-pub use connect::{Accept, Connect};
+pub use connect::{Accept, Connect, Shutdown};
 pub use directory::{Entries, Entry, ReadDir};
 pub use file::{Read, ReadAt, Write, WriteAt};
 pub use name::{Link, Mkdir, Name, Open, ReadLink, Rename, Symlink, Unlink};

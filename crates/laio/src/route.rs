@@ -8,7 +8,7 @@ use crate::background::ring::Reaped;
 use crate::context::{Context, Waiter, Way};
 use crate::descriptors::{Claim, Link};
 use crate::mounts::FileKind;
-use crate::operation::{Slot, State};
+use crate::operation::{Operation, Slot, State};
 use crate::table::{self, Attempt, Class, Opcode, Row, Use};
 use crate::transfer::{goes_on, remaining, shortened, wanted};
 use crate::{BackendKind, Call, Errno, Handle, sys};
@@ -63,34 +63,43 @@ impl Context {
 
     /// Gives an operation to whoever takes it to the background.
     fn dispatch(&mut self, slot: Slot, why: Why) -> Result<(), Errno> {
-        let operation = &mut self.operations[slot];
-        if operation.row.attempt == Attempt::CloseRange && self.close_range_waits(slot) {
+        let row = self.operations[slot].row;
+        if row.attempt == Attempt::CloseRange && self.close_range_waits(slot) {
             return Ok(());
         }
-        let operation = &mut self.operations[slot];
-        let (row, fd) = (operation.row, operation.call.descriptor(0));
-        let call = self.step(slot);
-        let operation = &mut self.operations[slot];
-        let handle = Handle::new(slot, operation.generation);
-        let by_readiness =
-            waits_for_readiness(row) && !operation.regular && why != Why::Unsupported;
-        if row.class == Class::Stream
-            && !operation.regular
-            && has_timeout(fd, direction(row) == Direction::Write || is_connect(row))
-        {
+        let handle = self.operations.handle(slot);
+        let whole = self.operations[slot].done == 0 && self.inject.short_transfer == 0;
+        let rest = if whole { None } else { Some(self.step(slot)) };
+        let aside = self.mounts.any_remote() && self.may_ask_server(slot);
+        let Operation {
+            call,
+            scratch,
+            state,
+            regular,
+            ..
+        } = &mut self.operations[slot];
+        let call = rest.as_ref().unwrap_or(call);
+        let fd = call.descriptor(0);
+        let stream = row.class == Class::Stream && !*regular;
+        if stream && has_timeout(fd, direction(row) == Direction::Write || is_connect(row)) {
             // Only the plain call keeps the time-out of the socket itself.
+            let call = *call;
             return self.dispatch_to_helper(slot, call);
         }
+        let by_readiness = stream && waits_for_readiness(row) && why != Why::Unsupported;
         match &mut self.waiter {
             Waiter::Ring(ring) => {
-                if let Some(entry) = prepare::entry(operation, &call, ring.opcodes()) {
-                    operation.state = State::Ring;
+                if let Some(mut entry) = prepare::entry(row, call, scratch, ring.opcodes()) {
+                    *state = State::Ring;
+                    if aside {
+                        entry = prepare::aside(entry);
+                    }
                     // SAFETY: the call's memory is the caller's promise until the completion is
                     // delivered; scratch memory lives as long as the operation.
                     return unsafe { ring.push(entry, handle.to_raw()) };
                 }
                 if by_readiness && row.opcode != Some(Opcode::Accept) {
-                    operation.state = State::Readiness;
+                    *state = State::Readiness;
                     let entry = prepare::readiness(fd, direction(row) == Direction::Write);
                     // SAFETY: the entry points to nothing.
                     return unsafe { ring.push(entry, handle.to_raw()) };
@@ -98,21 +107,29 @@ impl Context {
             }
             Waiter::Reactor(reactor) => {
                 let uses_it = matches!(self.kind, BackendKind::Hybrid | BackendKind::Lazy);
-                if uses_it && by_readiness {
-                    match reactor.add(fd, direction(row), slot) {
-                        Ok(()) => {
-                            operation.state = State::Readiness;
-                            return Ok(());
-                        }
-                        // Of a kind that epoll does not know, or at its limit (max_user_watches).
-                        Err(Errno::PERM | Errno::NOSPC | Errno::NOMEM | Errno::INVAL) => {}
-                        // Not open: the plain call says so, on a helper.
-                        Err(_) => {}
-                    }
+                // An error: of a kind that epoll does not know, not open, or at the limit
+                // (max_user_watches). A helper then makes the plain call, which tells.
+                if uses_it && by_readiness && reactor.add(fd, direction(row), slot).is_ok() {
+                    *state = State::Readiness;
+                    return Ok(());
                 }
             }
         }
+        let call = *call;
         self.dispatch_to_helper(slot, call)
+    }
+
+    /// Whether the ring, which first tries an operation on the submitting thread, could wait there for a
+    /// server. It relies on the name cache for `open`, and takes a FUSE file for one that is always
+    /// ready, because it can be polled (seen on Linux 6.18: a read then waits inside the submission).
+    fn may_ask_server(&mut self, slot: Slot) -> bool {
+        let operation = &self.operations[slot];
+        let fd = operation.call.descriptor(0);
+        match operation.row.class {
+            Class::Path => operation.row.attempt == Attempt::CachedOpen,
+            Class::FileRead | Class::FileWrite => !self.is_local(fd),
+            _ => operation.regular && !self.is_local(fd),
+        }
     }
 
     fn dispatch_to_helper(&mut self, slot: Slot, call: Call) -> Result<(), Errno> {
@@ -304,7 +321,7 @@ impl Context {
         if row.yields_descriptor
             && let Ok(fd) = result
         {
-            if operation.cancelled {
+            if operation.cancelled || operation.abandoned {
                 // Nobody will learn of the descriptor: it must not leak.
                 let _ = sys::close(fd as RawFd);
                 result = Err(Errno::CANCELED);

@@ -210,8 +210,11 @@ fn transfers_are_short_on_command() {
     });
 }
 
-/// Every kind of request, and a call that sends it.
-fn calls() -> Vec<(Kind, fn(&FaultFs) -> io::Result<()>)> {
+/// A call that sends a request.
+type Sender = fn(&FaultFs) -> io::Result<()>;
+
+/// Every kind of request that somebody waits for, and a call that sends it.
+fn calls() -> Vec<(Kind, Sender)> {
     fn open(fs: &FaultFs) -> io::Result<File> {
         OpenOptions::new()
             .read(true)
@@ -411,7 +414,8 @@ fn hanging_reader(fs: &FaultFs) -> (thread::JoinHandle<io::Result<Vec<u8>>>, imp
     let reader = thread::spawn(move || {
         // fs::read would try again.
         let mut buffer = vec![0; 4];
-        File::open(path)?.read(&mut buffer)?;
+        let read = File::open(path)?.read(&mut buffer)?;
+        buffer.truncate(read);
         Ok(buffer)
     });
     assert!(fs.wait_hung(1, LIMIT));

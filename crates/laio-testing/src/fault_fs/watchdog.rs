@@ -5,11 +5,13 @@
 //! would end the wait, is held open by the waiting thread. So a second process watches. It is made by
 //! a thread that lives as long as the mount, and asks the kernel for a signal when that thread dies.
 
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::mpsc::{Sender, channel};
 use std::thread::{self, JoinHandle};
+
+use crate::Skip;
 
 /// Comes to the watching process when the thread that made it dies.
 const SIGNAL: libc::c_int = libc::SIGUSR1;
@@ -22,9 +24,16 @@ pub(super) struct Watchdog {
 }
 
 impl Watchdog {
-    /// Starts watching over a mount. `None` when no process can be made.
-    pub(super) fn start(mountpoint: &Path) -> Option<Watchdog> {
-        let duty = Duty::new(mountpoint)?;
+    /// Starts watching over a mount.
+    pub(super) fn start(mountpoint: &Path) -> Result<Watchdog, Skip> {
+        let failed = || Skip::because("no process can be made to watch over a FUSE mount");
+        let duty = Duty::new(mountpoint).ok_or_else(failed)?;
+        if !duty.can_be_done() {
+            return Err(Skip::because(
+                "a hanging FUSE mount could not be ended if the test died: be root, or mount fusectl \
+                 on /sys/fs/fuse/connections",
+            ));
+        }
         let (stop, stopped) = channel();
         let (made, pid) = channel();
         let thread = thread::Builder::new()
@@ -38,8 +47,11 @@ impl Watchdog {
                     end(pid);
                 }
             })
-            .ok()?;
-        pid.recv().ok()?.then_some(Watchdog { stop, thread })
+            .map_err(|_| failed())?;
+        match pid.recv() {
+            Ok(true) => Ok(Watchdog { stop, thread }),
+            _ => Err(failed()),
+        }
     }
 
     /// Stops watching.
@@ -54,7 +66,7 @@ impl Watchdog {
 #[derive(Debug)]
 struct Duty {
     mountpoint: CString,
-    /// The file that ends all requests; root needs it not, others must be able to write to it.
+    /// The file that ends all requests of the mount.
     abort: CString,
     parent: libc::pid_t,
 }
@@ -65,13 +77,23 @@ impl Duty {
         // kernel tells it without a request, which the test might count.
         let flags = rustix::fs::AtFlags::STATX_DONT_SYNC;
         let nothing = rustix::fs::StatxFlags::empty();
-        let device = rustix::fs::statx(rustix::fs::CWD, mountpoint, flags, nothing)
-            .map_or(0, |found| found.stx_dev_minor);
+        let found = rustix::fs::statx(rustix::fs::CWD, mountpoint, flags, nothing).ok()?;
+        let abort = format!("/sys/fs/fuse/connections/{}/abort", found.stx_dev_minor);
         Some(Duty {
             mountpoint: CString::new(mountpoint.as_os_str().as_bytes()).ok()?,
-            abort: CString::new(format!("/sys/fs/fuse/connections/{device}/abort")).ok()?,
+            abort: CString::new(abort).ok()?,
             parent: rustix::process::getpid().as_raw_nonzero().get(),
         })
+    }
+
+    /// Whether requests can be ended from outside: by those who may unmount, or by the file.
+    fn can_be_done(&self) -> bool {
+        let may_unmount = rustix::thread::capabilities(None).is_ok_and(|sets| {
+            sets.effective
+                .contains(rustix::thread::CapabilitySet::SYS_ADMIN)
+        });
+        may_unmount
+            || rustix::fs::access(self.abort.as_c_str(), rustix::fs::Access::WRITE_OK).is_ok()
     }
 }
 
@@ -141,13 +163,53 @@ unsafe fn watch(duty: &Duty) -> ! {
                 break;
             }
         }
-        // Both do the same; the first is for root, the second for others.
+        // For those who may unmount.
         libc::umount2(duty.mountpoint.as_ptr(), libc::MNT_FORCE | libc::MNT_DETACH);
+        // For the others: first end all requests, then have it unmounted.
         let abort = libc::open(duty.abort.as_ptr(), libc::O_WRONLY | libc::O_CLOEXEC);
         if abort >= 0 {
             libc::write(abort, b"1".as_ptr().cast(), 1);
+            fusermount(&duty.mountpoint);
         }
         libc::rmdir(duty.mountpoint.as_ptr());
         libc::_exit(0)
+    }
+}
+
+/// Unmounts through the helper program of FUSE, and waits for it.
+///
+/// # Safety
+///
+/// As [`watch`].
+unsafe fn fusermount(mountpoint: &CStr) {
+    const PROGRAMS: [&CStr; 3] = [
+        c"/usr/bin/fusermount3",
+        c"/bin/fusermount3",
+        c"/usr/local/bin/fusermount3",
+    ];
+    // SAFETY: the strings and the two arrays of pointers to them live in this process, and the
+    // arrays end with a null pointer. The child is a copy as in `make`, and ends here.
+    unsafe {
+        match libc::syscall(libc::SYS_clone, 0, 0, 0, 0, 0) {
+            0 => {
+                let arguments = [
+                    PROGRAMS[0].as_ptr(),
+                    c"-u".as_ptr(),
+                    c"-q".as_ptr(),
+                    c"-z".as_ptr(),
+                    c"--".as_ptr(),
+                    mountpoint.as_ptr(),
+                    std::ptr::null(),
+                ];
+                let environment = [std::ptr::null()];
+                for program in PROGRAMS {
+                    libc::execve(program.as_ptr(), arguments.as_ptr(), environment.as_ptr());
+                }
+                libc::_exit(1)
+            }
+            pid => {
+                libc::waitpid(pid as libc::pid_t, std::ptr::null_mut(), libc::__WALL);
+            }
+        }
     }
 }

@@ -20,7 +20,7 @@ impl Context {
     }
 
     /// Whether a call about an open file is answered without asking a server.
-    fn is_local(&mut self, fd: RawFd) -> bool {
+    pub(crate) fn is_local(&mut self, fd: RawFd) -> bool {
         if !self.mounts.any_remote() {
             return true;
         }

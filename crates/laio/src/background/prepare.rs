@@ -1,20 +1,22 @@
 //! From a call to the io_uring operation that does the same.
 
 use crate::operation::Operation;
-use crate::table::{Opcode, Transfer};
+use crate::table::{Opcode, Row, Transfer};
+use crate::transfer::Scratch;
 use crate::{Call, Errno};
 use io_uring::{opcode, squeue, types};
 
 use super::ring::Opcodes;
 
-/// The entry for an operation, or `None` if this call, with these arguments, has none that gives the
-/// same result. `call` is what is left of the operation's call.
+/// The entry for a call, or `None` if this call, with these arguments, has none that gives the
+/// same result. It may point into `scratch`.
+#[inline]
 pub(crate) fn entry(
-    operation: &mut Operation,
+    row: &Row,
     call: &Call,
+    scratch: &mut Option<Box<Scratch>>,
     opcodes: &Opcodes,
 ) -> Option<squeue::Entry> {
-    let row = operation.row;
     let args = &call.args;
     let fd = types::Fd(args[0] as i32);
     let entry = match row.opcode? {
@@ -106,7 +108,7 @@ pub(crate) fn entry(
             .build(),
         Opcode::Timeout => timeout(row.name, args)?,
         Opcode::WaitId => waitid(args)?,
-        Opcode::OpenAt | Opcode::OpenAt2 | Opcode::Statx => open_or_stat(operation, call)?,
+        Opcode::OpenAt | Opcode::OpenAt2 | Opcode::Statx => open_or_stat(row, call, scratch)?,
         Opcode::RenameAt
         | Opcode::UnlinkAt
         | Opcode::MkdirAt
@@ -154,6 +156,11 @@ pub(crate) fn readiness(fd: i32, write: bool) -> squeue::Entry {
         libc::POLLIN | libc::POLLRDHUP
     };
     opcode::PollAdd::new(types::Fd(fd), events as u32).build()
+}
+
+/// The entry, for a worker of the ring from the start: it is not tried on the submitting thread.
+pub(crate) fn aside(entry: squeue::Entry) -> squeue::Entry {
+    entry.flags(squeue::Flags::ASYNC)
 }
 
 /// The call's result, from the ring's.
@@ -319,14 +326,18 @@ fn names(name: &str, args: &[usize; 6]) -> Option<squeue::Entry> {
     })
 }
 
-fn open_or_stat(operation: &mut Operation, call: &Call) -> Option<squeue::Entry> {
+fn open_or_stat(
+    row: &Row,
+    call: &Call,
+    scratch: &mut Option<Box<Scratch>>,
+) -> Option<squeue::Entry> {
     let args = &call.args;
     let here = libc::AT_FDCWD;
     let open = |directory: i32, name: usize, flags: i32, mode: usize| {
         let entry = opcode::OpenAt::new(types::Fd(directory), path(name));
         entry.flags(flags).mode(mode as libc::mode_t).build()
     };
-    Some(match operation.row.name {
+    Some(match row.name {
         "open" => open(here, args[0], args[1] as i32, args[2]),
         "creat" => open(
             here,
@@ -360,7 +371,7 @@ fn open_or_stat(operation: &mut Operation, call: &Call) -> Option<squeue::Entry>
                 "fstat" => (args[0] as i32, c"".as_ptr() as usize, libc::AT_EMPTY_PATH),
                 _ => return None,
             };
-            let scratch = operation.scratch.get_or_insert_default();
+            let scratch = scratch.get_or_insert_default();
             let buffer = (&raw mut scratch.statx).cast();
             let entry = opcode::Statx::new(types::Fd(directory), path(file), buffer);
             entry.flags(flags).mask(libc::STATX_BASIC_STATS).build()

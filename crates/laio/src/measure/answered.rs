@@ -3,6 +3,7 @@
 use super::{BareRing, Caller, Direct, Plain, Subject, Via, expect, room, word};
 use crate::{Call, Errno};
 use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::thread::{CpuSet, sched_setaffinity};
 use std::os::fd::OwnedFd;
 use std::thread::JoinHandle;
 use std::time::Instant;
@@ -12,22 +13,38 @@ use std::time::Instant;
 #[derive(Debug)]
 pub struct AnsweredRead {
     call: Call,
-    answer: OwnedFd,
+    /// Named by the call.
+    _answer: OwnedFd,
     /// Closed to end the other thread.
     ask: Option<OwnedFd>,
     other: Option<JoinHandle<()>>,
 }
 
 impl AnsweredRead {
-    /// Starts the other thread.
+    /// Answered by a thread that stays on the given processor, another than the caller's: it takes its
+    /// time to wake up.
     ///
     /// # Errors
     /// Of making pipes and thread.
-    pub fn new() -> Result<AnsweredRead, Errno> {
+    pub fn far(processor: Option<usize>) -> Result<AnsweredRead, Errno> {
+        AnsweredRead::new(processor, libc::SCHED_OTHER)
+    }
+
+    /// Answered by a thread on the caller's processor. It is of the kind that never takes the processor
+    /// from one who runs, so that it answers when the call has found the pipe empty, and not before.
+    ///
+    /// # Errors
+    /// Of making pipes and thread.
+    pub fn near(processor: Option<usize>) -> Result<AnsweredRead, Errno> {
+        AnsweredRead::new(processor, libc::SCHED_BATCH)
+    }
+
+    fn new(processor: Option<usize>, policy: i32) -> Result<AnsweredRead, Errno> {
         let (asked, ask) = pipe_with(PipeFlags::CLOEXEC)?;
         let (answer, give) = pipe_with(PipeFlags::CLOEXEC)?;
         let other = std::thread::Builder::new().name("laio-answers".into());
         let other = other.spawn(move || {
+            settle(processor, policy);
             let mut byte = [0; 1];
             while rustix::io::read(&asked, &mut byte) == Ok(1)
                 && rustix::io::write(&give, &byte) == Ok(1)
@@ -36,7 +53,7 @@ impl AnsweredRead {
         let call = Call::new(libc::SYS_read, [word(&answer), room(1) as usize, 1]);
         Ok(AnsweredRead {
             call,
-            answer,
+            _answer: answer,
             ask: Some(ask),
             other: Some(other),
         })
@@ -77,6 +94,19 @@ impl Subject for AnsweredRead {
     }
 }
 
+/// Sets where and how the calling thread runs. Where that is not allowed, answers come too early now and
+/// then, which the spread shows.
+fn settle(processor: Option<usize>, policy: i32) {
+    let parameters = libc::sched_param { sched_priority: 0 };
+    // SAFETY: the parameters live through the call.
+    unsafe { libc::sched_setscheduler(0, policy, &parameters) };
+    if let Some(processor) = processor {
+        let mut only = CpuSet::new();
+        only.set(processor);
+        let _ = sched_setaffinity(None, &only);
+    }
+}
+
 impl Drop for AnsweredRead {
     fn drop(&mut self) {
         self.ask = None;
@@ -84,6 +114,5 @@ impl Drop for AnsweredRead {
             // It has nothing to panic about; and a measurement is over.
             let _ = other.join();
         }
-        let _ = &self.answer;
     }
 }

@@ -28,16 +28,24 @@ enum Around {
     Nothing,
     /// The call yields a descriptor, of which this is asked and which is then closed; all three are
     /// timed.
-    Status { buffer: usize },
-    /// The call takes a message from a socket that is filled at this end, untimed.
-    Filled { end: OwnedFd },
-    /// The call fills what is emptied at this end, untimed.
-    Emptied { end: OwnedFd },
+    Status {
+        buffer: usize,
+    },
+    /// The call takes a message of so many bytes from what is filled at this end, untimed.
+    Filled {
+        end: OwnedFd,
+        bytes: usize,
+    },
+    /// The call puts a message of so many bytes into what is emptied at this end, untimed.
+    Emptied {
+        end: OwnedFd,
+        bytes: usize,
+    },
 }
 
-/// Bytes of a message.
-const MESSAGE: usize = 64;
-/// Messages between fillings or emptyings: what the smallest default socket buffer holds.
+/// Bytes that a pipe and a local socket hold at least.
+const CAPACITY: usize = 64 << 10;
+/// Messages that they hold at least, however small.
 const MESSAGES: usize = 128;
 
 impl Inline {
@@ -48,6 +56,11 @@ impl Inline {
             around: Around::Nothing,
             _descriptors: descriptors,
         }
+    }
+
+    fn with(mut self, around: Around) -> Inline {
+        self.around = around;
+        self
     }
 
     /// The cheapest call: what an interface adds shows most.
@@ -75,9 +88,8 @@ impl Inline {
     pub fn open_fstat_close(path: &Path) -> Result<Inline, Errno> {
         let flags = (libc::O_RDONLY | libc::O_CLOEXEC) as usize;
         let args = [libc::AT_FDCWD as usize, name(path)?, flags, 0];
-        let mut subject = Inline::new(Call::new(libc::SYS_openat, args), None, vec![]);
-        subject.around = Around::Status { buffer: status() };
-        Ok(subject)
+        let call = Call::new(libc::SYS_openat, args);
+        Ok(Inline::new(call, None, vec![]).with(Around::Status { buffer: status() }))
     }
 
     /// `stat` of a file, as the C library makes it.
@@ -86,47 +98,48 @@ impl Inline {
     /// `EINVAL` if the path has a zero byte in it.
     pub fn stat(path: &Path) -> Result<Inline, Errno> {
         let args = [libc::AT_FDCWD as usize, name(path)?, status(), 0];
-        Ok(Inline::new(Call::new(libc::SYS_newfstatat, args), Some(0), vec![]))
+        Ok(Inline::new(
+            Call::new(libc::SYS_newfstatat, args),
+            Some(0),
+            vec![],
+        ))
     }
 
-    /// `recv` from a local stream socket in which a message waits.
+    /// `recv` from a local stream socket in which a message of so many bytes waits.
     ///
     /// # Errors
     /// Of making the sockets.
-    pub fn receive() -> Result<Inline, Errno> {
-        let (near, far) = sockets()?;
-        let args = [word(&near), room(MESSAGE) as usize, MESSAGE, 0, 0, 0];
+    pub fn receive(bytes: usize) -> Result<Inline, Errno> {
+        let (near, end) = sockets()?;
+        let args = [word(&near), room(bytes) as usize, bytes, 0, 0, 0];
         let call = Call::new(libc::SYS_recvfrom, args);
-        let mut subject = Inline::new(call, Some(MESSAGE), vec![near]);
-        subject.around = Around::Filled { end: far };
-        Ok(subject)
+        let around = Around::Filled { end, bytes };
+        Ok(Inline::new(call, Some(bytes), vec![near]).with(around))
     }
 
-    /// `send` to a local stream socket that has room.
+    /// `send` of so many bytes to a local stream socket that has room.
     ///
     /// # Errors
     /// Of making the sockets.
-    pub fn send() -> Result<Inline, Errno> {
-        let (near, far) = sockets()?;
+    pub fn send(bytes: usize) -> Result<Inline, Errno> {
+        let (near, end) = sockets()?;
         let flags = libc::MSG_NOSIGNAL as usize;
-        let args = [word(&near), room(MESSAGE) as usize, MESSAGE, flags, 0, 0];
+        let args = [word(&near), room(bytes) as usize, bytes, flags, 0, 0];
         let call = Call::new(libc::SYS_sendto, args);
-        let mut subject = Inline::new(call, Some(MESSAGE), vec![near]);
-        subject.around = Around::Emptied { end: far };
-        Ok(subject)
+        let around = Around::Emptied { end, bytes };
+        Ok(Inline::new(call, Some(bytes), vec![near]).with(around))
     }
 
-    /// `write` to a pipe that has room.
+    /// `write` of so many bytes to a pipe that has room.
     ///
     /// # Errors
     /// Of making the pipe.
-    pub fn write_pipe() -> Result<Inline, Errno> {
-        let (far, near) = pipe_with(PipeFlags::CLOEXEC)?;
-        let args = [word(&near), room(MESSAGE) as usize, MESSAGE];
+    pub fn write_pipe(bytes: usize) -> Result<Inline, Errno> {
+        let (end, near) = pipe_with(PipeFlags::CLOEXEC)?;
+        let args = [word(&near), room(bytes) as usize, bytes];
         let call = Call::new(libc::SYS_write, args);
-        let mut subject = Inline::new(call, Some(MESSAGE), vec![near]);
-        subject.around = Around::Emptied { end: far };
-        Ok(subject)
+        let around = Around::Emptied { end, bytes };
+        Ok(Inline::new(call, Some(bytes), vec![near]).with(around))
     }
 
     fn run_by(&mut self, mut caller: impl Caller, count: usize) -> Result<u64, Errno> {
@@ -143,22 +156,27 @@ impl Inline {
             (Around::Nothing, returns) => {
                 let returns = returns.unwrap_or(0);
                 // SAFETY: the buffers are never freed.
-                timed(count, || unsafe { expect(caller.call(black_box(call)), returns) })
+                timed(count, || unsafe {
+                    expect(caller.call(black_box(call)), returns)
+                })
             }
-            (Around::Filled { end }, _) => in_portions(count, |count| {
+            (Around::Filled { end, bytes }, _) => in_portions(count, *bytes, |count| {
+                let message = vec![1; *bytes];
                 for _ in 0..count {
-                    let sent = rustix::net::send(end, &[1; MESSAGE], SendFlags::NOSIGNAL)?;
-                    expect(Ok(sent), MESSAGE)?;
+                    let sent = rustix::net::send(end, &message, SendFlags::NOSIGNAL)?;
+                    expect(Ok(sent), *bytes)?;
                 }
                 // SAFETY: the buffers are never freed.
-                timed(count, || unsafe { expect(caller.call(black_box(call)), MESSAGE) })
+                timed(count, || unsafe {
+                    expect(caller.call(black_box(call)), *bytes)
+                })
             }),
-            (Around::Emptied { end }, _) => in_portions(count, |count| {
+            (Around::Emptied { end, bytes }, _) => in_portions(count, *bytes, |count| {
                 // SAFETY: the buffers are never freed.
                 let time = timed(count, || unsafe {
-                    expect(caller.call(black_box(call)), MESSAGE)
+                    expect(caller.call(black_box(call)), *bytes)
                 })?;
-                empty(end, count * MESSAGE)?;
+                empty(end, count * bytes)?;
                 Ok(time)
             }),
         }
@@ -185,15 +203,17 @@ fn timed(count: usize, mut once: impl FnMut() -> Result<(), Errno>) -> Result<u6
     Ok(start.elapsed().as_nanos() as u64)
 }
 
-/// As many at a time as a buffer in the kernel holds.
+/// As many messages at a time as the kernel holds.
 fn in_portions(
     count: usize,
+    bytes: usize,
     mut portion: impl FnMut(usize) -> Result<u64, Errno>,
 ) -> Result<u64, Errno> {
+    let most = (CAPACITY / bytes).min(MESSAGES);
     let mut time = 0;
     let mut left = count;
     while left > 0 {
-        let now = left.min(MESSAGES);
+        let now = left.min(most);
         time += portion(now)?;
         left -= now;
     }
@@ -201,7 +221,7 @@ fn in_portions(
 }
 
 fn empty(end: &OwnedFd, bytes: usize) -> Result<(), Errno> {
-    let mut buffer = [0; MESSAGES * MESSAGE];
+    let mut buffer = [0; 4096];
     let mut left = bytes;
     while left > 0 {
         match rustix::io::read(end, &mut buffer)? {

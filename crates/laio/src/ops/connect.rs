@@ -98,3 +98,36 @@ unsafe impl<F: AsFd + 'static> Operation for Connect<F> {
         done(result)
     }
 }
+
+/// Ends one or both directions of a connected socket, behind the writes in flight.
+#[derive(Debug)]
+pub struct Shutdown<F> {
+    socket: F,
+    how: std::net::Shutdown,
+}
+
+impl<F> Shutdown<F> {
+    /// Ends what `how` says.
+    pub fn new(socket: F, how: std::net::Shutdown) -> Self {
+        Shutdown { socket, how }
+    }
+}
+
+// SAFETY: the call has no pointers.
+unsafe impl<F: AsFd + 'static> Operation for Shutdown<F> {
+    /// `ENOTCONN` if the socket is not connected, or not any more.
+    type Output = io::Result<()>;
+
+    fn call(&mut self) -> Call {
+        let how = match self.how {
+            std::net::Shutdown::Read => libc::SHUT_RD,
+            std::net::Shutdown::Write => libc::SHUT_WR,
+            std::net::Shutdown::Both => libc::SHUT_RDWR,
+        };
+        Call::new(libc::SYS_shutdown, [word(&self.socket), how as usize])
+    }
+
+    fn finish(self, result: Result<usize, Errno>) -> Self::Output {
+        done(result)
+    }
+}

@@ -55,7 +55,16 @@ impl<F> Name<F> {
     /// # Errors
     /// `InvalidInput` if the path has a zero byte.
     pub fn from_path_at(directory: F, path: impl AsRef<Path>) -> io::Result<Name<F>> {
-        Ok(Name::at(directory, c_string(path.as_ref().as_os_str())?))
+        Name::from_path_in(Some(directory), path)
+    }
+
+    /// As [`Name::at`]; with no directory, as [`Name::new`].
+    ///
+    /// # Errors
+    /// `InvalidInput` if the path has a zero byte.
+    pub fn from_path_in(directory: Option<F>, path: impl AsRef<Path>) -> io::Result<Name<F>> {
+        let path = c_string(path.as_ref().as_os_str())?;
+        Ok(Name { directory, path })
     }
 }
 

@@ -1,0 +1,259 @@
+//! The rows of the table.
+
+use super::Contender;
+use super::ground::Ground;
+use super::rounds::Blocks;
+use crate::error::{Error, While};
+use crate::pin::Pinned;
+use laio::BackendKind;
+use laio::measure::{AnsweredRead, CachedBatch, ColdReads, Inline, ManyPipes, Subject};
+
+/// One call, or set of calls, under certain circumstances.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Row {
+    /// Its name in the table and in arguments.
+    pub name: &'static str,
+    /// What is measured, in a few words.
+    pub what: &'static str,
+    kind: Kind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Getpid,
+    ReadCached(usize),
+    OpenFstatClose { trust: bool },
+    Stat,
+    Write,
+    Receive(usize),
+    Send(usize),
+    WritePipe(usize),
+    Batch,
+    AnsweredRead { far: bool },
+    ManyPipes,
+    Cold(usize),
+}
+
+/// Reads in a batch.
+const BATCH: usize = 64;
+/// Pipes read at once.
+const PIPES: usize = 100;
+
+const ROWS: &[Row] = &[
+    row("getpid", "the cheapest call", Kind::Getpid),
+    row(
+        "pread4k",
+        "pread of 4 KiB in the cache",
+        Kind::ReadCached(4096),
+    ),
+    row(
+        "pread64k",
+        "pread of 64 KiB in the cache",
+        Kind::ReadCached(65536),
+    ),
+    row(
+        "open-fstat-close",
+        "open, fstat and close of a file, together",
+        Kind::OpenFstatClose { trust: false },
+    ),
+    row(
+        "open-fstat-close-trusted",
+        "the same where no name leads to a FIFO or device (trust_names)",
+        Kind::OpenFstatClose { trust: true },
+    ),
+    row("stat", "stat of a name in the cache", Kind::Stat),
+    row("pwrite4k", "pwrite of 4 KiB into the cache", Kind::Write),
+    row(
+        "recv",
+        "recv of 4 KiB that wait in a local socket",
+        Kind::Receive(4096),
+    ),
+    row("recv-64", "the same, 64 bytes", Kind::Receive(64)),
+    row(
+        "send",
+        "send of 4 KiB to a local socket with room",
+        Kind::Send(4096),
+    ),
+    row("send-64", "the same, 64 bytes", Kind::Send(64)),
+    row(
+        "pipe-write",
+        "write of 4 KiB to a pipe with room",
+        Kind::WritePipe(4096),
+    ),
+    row("pipe-write-64", "the same, 64 bytes", Kind::WritePipe(64)),
+    row(
+        "batch-pread4k",
+        "64 cached preads of 4 KiB started together, each",
+        Kind::Batch,
+    ),
+    row(
+        "pipe-read",
+        "read of an empty pipe, which a thread on another processor answers",
+        Kind::AnsweredRead { far: true },
+    ),
+    row(
+        "pipe-read-near",
+        "the same on one processor: the switches are cheap, so the rest shows",
+        Kind::AnsweredRead { far: false },
+    ),
+    row(
+        "pipe-read-100",
+        "100 reads of pipes outstanding, each",
+        Kind::ManyPipes,
+    ),
+    row(
+        "cold-1",
+        "random 4 KiB preads from disk, 1 in flight, each",
+        Kind::Cold(1),
+    ),
+    row("cold-8", "the same, 8 in flight", Kind::Cold(8)),
+    row("cold-32", "the same, 32 in flight", Kind::Cold(32)),
+    row("cold-128", "the same, 128 in flight", Kind::Cold(128)),
+];
+
+const fn row(name: &'static str, what: &'static str, kind: Kind) -> Row {
+    Row { name, what, kind }
+}
+
+impl Row {
+    /// All rows, in the order of the table.
+    pub fn all() -> impl Iterator<Item = &'static Row> {
+        ROWS.iter()
+    }
+
+    /// The rows that an argument names: the one of that name, and those whose name goes on with `-`.
+    ///
+    /// # Errors
+    /// In words, if there is none.
+    pub fn named(name: &str) -> Result<Vec<&'static Row>, String> {
+        let meant = |row: &&Row| {
+            let rest = row.name.strip_prefix(name);
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+        };
+        let found: Vec<_> = Row::all().filter(meant).collect();
+        if found.is_empty() {
+            let known: Vec<_> = Row::all().map(|row| row.name).collect();
+            return Err(format!(
+                "there is no call `{name}`; there are {}",
+                known.join(", ")
+            ));
+        }
+        Ok(found)
+    }
+
+    /// Whether it reads what must not be in the cache.
+    pub(super) fn is_cold(&self) -> bool {
+        matches!(self.kind, Kind::Cold(_))
+    }
+
+    /// Whether names are promised to be harmless.
+    pub(super) fn trusts_names(&self) -> bool {
+        self.kind == Kind::OpenFstatClose { trust: true }
+    }
+
+    /// Whether a bare ring can run it too.
+    pub(super) fn runs_on_a_ring(&self) -> bool {
+        matches!(
+            self.kind,
+            Kind::Batch | Kind::AnsweredRead { .. } | Kind::ManyPipes | Kind::Cold(_)
+        )
+    }
+
+    /// Whether a contender says anything here.
+    pub(super) fn takes(&self, contender: Contender) -> bool {
+        // Nothing is told by making a call that blocks with another instruction.
+        contender != Contender::Direct || !self.runs_on_a_ring()
+    }
+
+    /// Whether the measuring thread stays on one processor. Not where threads of the back end take part
+    /// that would have to stay there too; but where one answers, it must be known who runs where.
+    pub(super) fn stays(&self, contender: Contender) -> bool {
+        let answered = matches!(self.kind, Kind::AnsweredRead { .. });
+        // Where a file system has no non-blocking write, someone else writes.
+        let writes = self.kind == Kind::Write && contender != Contender::Backend(BackendKind::Sync);
+        answered || !(self.is_cold() || writes || contender.delegates())
+    }
+
+    /// Whether it needs two processors.
+    pub(super) fn is_far(&self) -> bool {
+        self.kind == Kind::AnsweredRead { far: true }
+    }
+
+    /// The calls, prepared. `pinned` is where the measuring thread stays.
+    pub(super) fn subject(
+        &self,
+        ground: &Ground,
+        pinned: Option<&Pinned>,
+    ) -> Result<Box<dyn Subject>, Error> {
+        let subject: Result<Box<dyn Subject>, laio::Errno> = match self.kind {
+            Kind::Getpid => Ok(Box::new(Inline::getpid())),
+            Kind::ReadCached(bytes) => Ok(Box::new(Inline::read_file(ground.file()?, bytes))),
+            Kind::OpenFstatClose { .. } => boxed(Inline::open_fstat_close(ground.path())),
+            Kind::Stat => boxed(Inline::stat(ground.path())),
+            Kind::Write => Ok(Box::new(Inline::write_file(ground.file()?, 4096))),
+            Kind::Receive(bytes) => boxed(Inline::receive(bytes)),
+            Kind::Send(bytes) => boxed(Inline::send(bytes)),
+            Kind::WritePipe(bytes) => boxed(Inline::write_pipe(bytes)),
+            Kind::Batch => boxed(CachedBatch::new(ground.file()?, BATCH)),
+            Kind::AnsweredRead { far: true } => {
+                boxed(AnsweredRead::far(pinned.and_then(Pinned::other_processor)))
+            }
+            Kind::AnsweredRead { far: false } => {
+                boxed(AnsweredRead::near(pinned.map(Pinned::processor)))
+            }
+            Kind::ManyPipes => boxed(ManyPipes::new(PIPES)),
+            Kind::Cold(depth) => boxed(ColdReads::new(ground.cold_file()?, depth)),
+        };
+        subject.doing(format_args!("cannot prepare {}", self.name))
+    }
+
+    /// How many calls make a block.
+    pub(super) fn blocks(&self) -> Blocks {
+        match self.kind {
+            Kind::Batch => Blocks::Timed { multiple_of: BATCH },
+            Kind::ManyPipes => Blocks::Timed { multiple_of: PIPES },
+            // Enough that filling and emptying the queue does not count; few when one at a time, where
+            // each call takes long.
+            Kind::Cold(depth) => Blocks::Fixed {
+                plain: 256,
+                contender: if depth == 1 { 256 } else { 16 * depth.max(32) },
+            },
+            _ => Blocks::Timed { multiple_of: 1 },
+        }
+    }
+}
+
+fn boxed<S: Subject + 'static>(
+    subject: Result<S, laio::Errno>,
+) -> Result<Box<dyn Subject>, laio::Errno> {
+    Ok(Box::new(subject?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(name: &str) -> Vec<&'static str> {
+        Row::named(name)
+            .unwrap()
+            .iter()
+            .map(|row| row.name)
+            .collect()
+    }
+
+    #[test]
+    fn rows_are_named_alone_or_together() {
+        assert_eq!(names("getpid"), ["getpid"]);
+        assert_eq!(names("cold"), ["cold-1", "cold-8", "cold-32", "cold-128"]);
+        assert_eq!(names("cold-1"), ["cold-1"]);
+        assert_eq!(
+            names("pipe-read"),
+            ["pipe-read", "pipe-read-near", "pipe-read-100"]
+        );
+        let error = Row::named("preadv").unwrap_err();
+        assert!(
+            error.contains("preadv") && error.contains("pread4k"),
+            "{error}"
+        );
+    }
+}

@@ -1,0 +1,147 @@
+//! Rounds of short blocks, in which the participants take turns.
+
+use laio::Errno;
+use laio::measure::{Subject, Via};
+use std::time::{Duration, Instant};
+
+/// How many calls make a block.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Blocks {
+    /// As many as take about a millisecond, in such multiples.
+    Timed { multiple_of: usize },
+    /// This many: where time depends on what is in flight.
+    Fixed { plain: usize, contender: usize },
+}
+
+/// One who takes turns.
+#[derive(Debug)]
+pub(super) struct Participant<'a> {
+    via: Via<'a>,
+}
+
+impl<'a> Participant<'a> {
+    pub(super) fn new(via: Via<'a>) -> Participant<'a> {
+        Participant { via }
+    }
+}
+
+/// Nanoseconds per call, round by round.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Series(Vec<f64>);
+
+impl Series {
+    pub(super) fn rounds(&self) -> &[f64] {
+        &self.0
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(super) fn append(&mut self, other: Series) {
+        self.0.extend(other.0);
+    }
+}
+
+/// Long enough that reading the clock does not count, short enough that what else the machine does falls
+/// between blocks more often than into them.
+const BLOCK: Duration = Duration::from_millis(1);
+/// Rounds of a series at least, however little time there is.
+const ROUNDS_MIN: usize = 5;
+
+/// Runs rounds until the time is over; one series for each participant. `before` prepares each block.
+pub(super) fn run(
+    subject: &mut dyn Subject,
+    participants: &mut [Participant<'_>],
+    blocks: &Blocks,
+    time: Duration,
+    before: &mut dyn FnMut(),
+) -> Result<Vec<Series>, Errno> {
+    let start = Instant::now();
+    let mut counts = Vec::new();
+    for (index, participant) in participants.iter_mut().enumerate() {
+        counts.push(match *blocks {
+            Blocks::Fixed { plain, .. } if index == 0 => plain,
+            Blocks::Fixed { contender, .. } => contender,
+            Blocks::Timed { multiple_of } => calibrate(subject, &mut participant.via, multiple_of)?,
+        });
+    }
+    let mut series = vec![Series::default(); participants.len()];
+    let mut round = 0;
+    while round < ROUNDS_MIN || start.elapsed() < time {
+        // Each goes first now and then, so that none gains by its place.
+        for turn in 0..participants.len() {
+            let index = (turn + round) % participants.len();
+            let (via, count) = (&mut participants[index].via, counts[index]);
+            before();
+            if let Blocks::Timed { multiple_of } = *blocks {
+                // The turn of another has left the processor's caches in another state.
+                subject.run(via, multiple_of.max(8))?;
+            }
+            let nanoseconds = subject.run(via, count)?;
+            series[index].0.push(nanoseconds as f64 / count as f64);
+        }
+        round += 1;
+    }
+    Ok(series)
+}
+
+/// How many calls take about as long as a block should. Also brings the caches into use.
+fn calibrate(
+    subject: &mut dyn Subject,
+    via: &mut Via<'_>,
+    multiple_of: usize,
+) -> Result<usize, Errno> {
+    let mut count = multiple_of;
+    loop {
+        let nanoseconds = subject.run(via, count)?.max(1);
+        let block = BLOCK.as_nanos() as u64;
+        if nanoseconds >= block / 4 {
+            let wanted = (count as u64 * block).div_ceil(nanoseconds) as usize;
+            return Ok(wanted.next_multiple_of(multiple_of));
+        }
+        count *= 2;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every call takes a microsecond; the third participant's take three.
+    struct Fake(Vec<usize>);
+
+    impl Subject for Fake {
+        fn run(&mut self, via: &mut Via<'_>, count: usize) -> Result<u64, Errno> {
+            self.0.push(count);
+            let each = if matches!(via, Via::Direct) {
+                3000
+            } else {
+                1000
+            };
+            Ok(count as u64 * each)
+        }
+    }
+
+    #[test]
+    fn everyone_gets_as_many_turns() {
+        let mut fake = Fake(Vec::new());
+        let mut participants = [Via::Plain, Via::Plain, Via::Direct].map(Participant::new);
+        let blocks = Blocks::Timed { multiple_of: 10 };
+        let mut prepared = 0;
+        let mut before = || prepared += 1;
+        let time = Duration::ZERO;
+        let series = run(&mut fake, &mut participants, &blocks, time, &mut before).unwrap();
+        assert_eq!(prepared, 3 * ROUNDS_MIN);
+        assert_eq!(series[0].rounds(), [1000.0; ROUNDS_MIN]);
+        assert_eq!(series[2].rounds(), [3000.0; ROUNDS_MIN]);
+        assert!(fake.0.iter().all(|count| count.is_multiple_of(10)));
+    }
+
+    #[test]
+    fn a_block_takes_about_its_time() {
+        let mut fake = Fake(Vec::new());
+        assert_eq!(calibrate(&mut fake, &mut Via::Plain, 1), Ok(1000));
+        assert_eq!(calibrate(&mut fake, &mut Via::Direct, 64), Ok(384));
+    }
+}

@@ -1,0 +1,37 @@
+//! Errors, with what was being done.
+
+use std::fmt::{self, Display};
+use std::io;
+
+/// Something failed while something was being done.
+#[derive(Debug)]
+pub struct Error {
+    doing: String,
+    cause: io::Error,
+}
+
+impl Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.doing, self.cause)
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.cause)
+    }
+}
+
+/// Says what was being done when something failed.
+pub(crate) trait While<T> {
+    fn doing(self, what: impl Display) -> Result<T, Error>;
+}
+
+impl<T, E: Into<io::Error>> While<T> for Result<T, E> {
+    fn doing(self, what: impl Display) -> Result<T, Error> {
+        self.map_err(|cause| Error {
+            doing: what.to_string(),
+            cause: cause.into(),
+        })
+    }
+}

@@ -1,0 +1,81 @@
+//! Statistics that a few disturbed rounds do not move.
+
+/// The middle and the spread of a number of rounds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Summary {
+    /// The median.
+    pub median: f64,
+    /// The interquartile range as a part of the median: half of the rounds lie within it. 0 for a single
+    /// round.
+    pub spread: f64,
+}
+
+impl Summary {
+    /// Of any number of rounds, in any order.
+    ///
+    /// # Panics
+    /// If there are none.
+    pub fn of(rounds: &[f64]) -> Summary {
+        let mut sorted = rounds.to_vec();
+        sorted.sort_by(f64::total_cmp);
+        let median = quantile(&sorted, 0.5);
+        let range = quantile(&sorted, 0.75) - quantile(&sorted, 0.25);
+        Summary {
+            median,
+            spread: if median == 0.0 { 0.0 } else { range / median },
+        }
+    }
+}
+
+/// The median of the quotients of corresponding rounds. What disturbs a round disturbs both, so this is
+/// steadier than the quotient of the medians.
+///
+/// # Panics
+/// If there are no rounds.
+pub fn ratio(rounds: &[f64], reference: &[f64]) -> f64 {
+    let pairs = rounds.iter().zip(reference);
+    let quotients: Vec<f64> = pairs.map(|(round, reference)| round / reference).collect();
+    Summary::of(&quotients).median
+}
+
+/// The value below which a part of the sorted values lies, linear between neighbours.
+fn quantile(sorted: &[f64], part: f64) -> f64 {
+    let position = part * (sorted.len() - 1) as f64;
+    let (below, above) = (position.floor() as usize, position.ceil() as usize);
+    sorted[below] + (sorted[above] - sorted[below]) * position.fract()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_median_is_the_middle() {
+        assert_eq!(Summary::of(&[3.0, 1.0, 2.0]).median, 2.0);
+        assert_eq!(Summary::of(&[4.0, 1.0, 3.0, 2.0]).median, 2.5);
+        let single = Summary::of(&[7.0]);
+        assert_eq!((single.median, single.spread), (7.0, 0.0));
+    }
+
+    #[test]
+    fn the_spread_is_the_middle_half() {
+        let summary = Summary::of(&[5.0, 1.0, 2.0, 3.0, 4.0]);
+        assert_eq!((summary.median, summary.spread), (3.0, 2.0 / 3.0));
+        assert_eq!(Summary::of(&[2.0; 9]).spread, 0.0);
+        assert_eq!(Summary::of(&[0.0; 3]).spread, 0.0);
+    }
+
+    #[test]
+    fn one_wild_round_moves_nothing() {
+        let calm = Summary::of(&[10.0, 10.0, 10.0, 10.0, 10.0, 10.0, 10.0]);
+        let disturbed = Summary::of(&[10.0, 10.0, 900.0, 10.0, 10.0, 10.0, 10.0]);
+        assert_eq!(calm, disturbed);
+    }
+
+    #[test]
+    fn what_disturbs_both_leaves_the_ratio() {
+        // The second and third round were three times as slow for both.
+        let ratio = ratio(&[20.0, 60.0, 60.0, 20.0], &[10.0, 30.0, 30.0, 10.0]);
+        assert_eq!(ratio, 2.0);
+    }
+}

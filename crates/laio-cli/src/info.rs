@@ -1,0 +1,26 @@
+//! `laio info`.
+
+use crate::{Failure, print};
+use clap::Args;
+use laio_bench::info::Info;
+use std::path::PathBuf;
+
+/// Everything is found out by trying; nothing is left behind.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// Directories (or files in them) whose file systems are tried [default: the current directory, the
+    /// temporary directory, /dev/shm and the home directory, each file system once]
+    #[arg(value_name = "PATH")]
+    paths: Vec<PathBuf>,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
+    let info = Info::gather(&arguments.paths);
+    print(&match arguments.json {
+        true => info.json(),
+        false => info.table(),
+    })
+}

@@ -1,0 +1,123 @@
+//! The command as a user meets it. No test asserts a time.
+
+use serde_json::Value;
+use std::process::{Command, Output};
+
+fn laio(arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_laio"));
+    command.args(arguments).env_remove("LAIO_BACKEND");
+    command.output().expect("the command starts")
+}
+
+fn text(output: &[u8]) -> &str {
+    std::str::from_utf8(output).expect("text")
+}
+
+#[test]
+fn bench_calls_prints_rows() {
+    let output = laio(&[
+        "bench",
+        "calls",
+        "--call",
+        "getpid",
+        "--seconds",
+        "0.05",
+        "--json",
+    ]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(
+        output.stderr.is_empty(),
+        "nobody watches: {}",
+        text(&output.stderr)
+    );
+    let rows: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let rows = rows.as_array().unwrap();
+    let backends: Vec<_> = rows
+        .iter()
+        .map(|row| row["backend"].as_str().unwrap())
+        .collect();
+    for backend in ["plain", "sync", "threads", "hybrid", "lazy", "lazy-epoll"] {
+        assert!(backends.contains(&backend), "{backends:?}");
+    }
+    for row in rows {
+        assert_eq!(row["call"], "getpid");
+        assert!(row["median_ns"].as_f64().unwrap() > 0.0);
+        assert!(row["ratio"].as_f64().unwrap() > 0.0);
+        assert!(row["spread"].as_f64().unwrap() >= 0.0);
+    }
+}
+
+#[test]
+fn bench_calls_can_be_narrowed() {
+    let arguments = "bench calls --call getpid,stat --backend lazy sync --seconds 0";
+    let output = laio(&arguments.split(' ').collect::<Vec<_>>());
+    let table = text(&output.stdout);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    for word in ["getpid", "stat", "plain", "sync", "lazy"] {
+        assert!(table.contains(word), "{word} in {table}");
+    }
+    for word in ["threads", "uring ", "lazy-epoll"] {
+        assert!(!table.contains(word), "{word} in {table}");
+    }
+}
+
+#[test]
+fn info_tells_programs() {
+    let output = laio(&["info", "--json"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let info: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(info["io_uring"]["usable"].is_boolean());
+    assert!(info["perf"]["usable"].is_boolean());
+    assert_eq!(info["backend"]["name"], "lazy");
+    assert!(!info["directories"].as_array().unwrap().is_empty());
+}
+
+#[test]
+fn info_honours_the_environment() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_laio"));
+    let output = command
+        .args(["info", "/"])
+        .env("LAIO_BACKEND", "threads")
+        .output()
+        .unwrap();
+    assert!(output.status.success());
+    assert!(text(&output.stdout).contains("LAIO_BACKEND=threads asks for it"));
+    // What is wrong with the environment is something to be told, not a reason to tell nothing.
+    let mut command = Command::new(env!("CARGO_BIN_EXE_laio"));
+    let output = command
+        .args(["info", "/"])
+        .env("LAIO_BACKEND", "kaio")
+        .output()
+        .unwrap();
+    assert!(output.status.success());
+    assert!(text(&output.stdout).contains("there is no back end `kaio`"));
+}
+
+#[test]
+fn exit_codes_are_as_documented() {
+    let help = laio(&["--help"]);
+    assert_eq!(help.status.code(), Some(0));
+    for word in ["Exit codes", "info", "bench"] {
+        assert!(text(&help.stdout).contains(word));
+    }
+    assert_eq!(laio(&["--version"]).status.code(), Some(0));
+    for wrong in [
+        "",
+        "nonsense",
+        "bench calls --call nothing",
+        "bench calls --backend kaio",
+    ] {
+        let arguments: Vec<_> = wrong.split_whitespace().collect();
+        assert_eq!(laio(&arguments).status.code(), Some(2), "{wrong}");
+    }
+    let failed = laio(&[
+        "bench",
+        "calls",
+        "--call",
+        "stat",
+        "--directory",
+        "/nowhere",
+    ]);
+    assert_eq!(failed.status.code(), Some(1));
+    assert!(text(&failed.stderr).starts_with("laio: cannot use /nowhere"));
+}

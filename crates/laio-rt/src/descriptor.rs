@@ -1,0 +1,103 @@
+//! Descriptors that operations share and the context closes.
+
+use crate::executor::Core;
+use crate::submission::submit;
+use laio::ops::Close;
+use std::cell::Cell;
+use std::future::poll_fn;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::rc::Rc;
+use std::task::{Poll, Waker};
+
+/// A descriptor that any number of operations may hold. The last to let go of it closes it: through the
+/// context of the runtime, so that a close that waits for a server keeps nobody waiting.
+///
+/// Use it with [`submit`] for operations that the types of this crate have no method for.
+#[derive(Clone)]
+pub struct Descriptor(Rc<Shared>);
+
+struct Shared {
+    /// There until dropped.
+    descriptor: Option<OwnedFd>,
+    /// Where the result of the close goes, if somebody waits for it.
+    closing: Cell<Option<Rc<Closing>>>,
+}
+
+#[derive(Default)]
+struct Closing {
+    result: Cell<Option<io::Result<()>>>,
+    waker: Cell<Option<Waker>>,
+}
+
+impl Descriptor {
+    /// Lets go of the descriptor and waits until it is closed, which is when all others have let go of
+    /// it too. For one of them only.
+    pub(crate) async fn close(self) -> io::Result<()> {
+        let closing = Rc::new(Closing::default());
+        self.0.closing.set(Some(closing.clone()));
+        drop(self);
+        poll_fn(|context| match closing.result.take() {
+            Some(result) => Poll::Ready(result),
+            None => {
+                closing.waker.set(Some(context.waker().clone()));
+                Poll::Pending
+            }
+        })
+        .await
+    }
+}
+
+impl Closing {
+    fn finish(&self, result: io::Result<()>) {
+        self.result.set(Some(result));
+        if let Some(waker) = self.waker.take() {
+            waker.wake();
+        }
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        let Some(descriptor) = self.descriptor.take() else {
+            return;
+        };
+        let operation = Close::new(descriptor);
+        match (Core::try_current(), self.closing.take()) {
+            (Some(core), Some(closing)) => {
+                let close = async move { closing.finish(submit(operation).await) };
+                let _ = core.spawn(close);
+            }
+            (Some(core), None) => core.with_engine(|engine| engine.start_detached(operation)),
+            // No runtime: dropping the operation closes the descriptor.
+            (None, closing) => {
+                drop(operation);
+                if let Some(closing) = closing {
+                    closing.finish(Ok(()));
+                }
+            }
+        }
+    }
+}
+
+impl From<OwnedFd> for Descriptor {
+    fn from(descriptor: OwnedFd) -> Descriptor {
+        Descriptor(Rc::new(Shared {
+            descriptor: Some(descriptor),
+            closing: Cell::new(None),
+        }))
+    }
+}
+
+impl AsFd for Descriptor {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        let descriptor = self.0.descriptor.as_ref();
+        descriptor.expect("taken only when dropped").as_fd()
+    }
+}
+
+impl std::fmt::Debug for Descriptor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Descriptor({})", self.as_fd().as_raw_fd())
+    }
+}

@@ -1,0 +1,321 @@
+//! The executor: runs what is ready, then gathers completions, and sleeps only if nothing is ready.
+
+use crate::join::{Aborted, Join, JoinHandle};
+use crate::limits;
+use crate::submission::Engine;
+use crate::task::{Header, Remote, Task, TaskId, Tasks};
+use crate::timers::Timers;
+use laio::Options;
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::future::Future;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+
+/// Something to do with the engine, put off because the engine was busy.
+type Deferred = Box<dyn FnOnce(&mut Engine)>;
+
+/// Everything a runtime consists of. Each part is borrowed only for a moment, never while foreign code
+/// (a future, a waker, a destructor of a task) runs.
+pub(crate) struct Core {
+    pub(crate) engine: RefCell<Engine>,
+    pub(crate) timers: RefCell<Timers>,
+    tasks: RefCell<Tasks>,
+    ready: RefCell<VecDeque<TaskId>>,
+    remote: Arc<Remote>,
+    deferred: RefCell<Vec<Deferred>>,
+    /// Operations that the present poll of a task may still start.
+    budget: Cell<u32>,
+    /// Operations started since completions were gathered.
+    started: Cell<u32>,
+    running: Cell<bool>,
+    /// No new tasks: the runtime is being dropped.
+    closing: Cell<bool>,
+    /// Room used anew in each turn.
+    woken: RefCell<Vec<Waker>>,
+}
+
+thread_local! {
+    static CURRENT: RefCell<Option<Rc<Core>>> = const { RefCell::new(None) };
+}
+
+/// Makes a core the current one of the thread, until dropped.
+struct Entered {
+    before: Option<Rc<Core>>,
+}
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        let before = self.before.take();
+        let ours = CURRENT.with(|current| current.replace(before));
+        drop(ours);
+    }
+}
+
+impl Core {
+    pub(crate) fn new(options: Options) -> io::Result<Rc<Core>> {
+        let mut context = laio::Context::new(options)?;
+        let remote = Remote::new(context.notifier());
+        Ok(Rc::new(Core {
+            engine: RefCell::new(Engine::new(context)),
+            timers: RefCell::default(),
+            tasks: RefCell::default(),
+            ready: RefCell::default(),
+            remote,
+            deferred: RefCell::default(),
+            budget: Cell::new(limits::OPERATIONS_PER_POLL),
+            started: Cell::new(0),
+            running: Cell::new(false),
+            closing: Cell::new(false),
+            woken: RefCell::default(),
+        }))
+    }
+
+    /// The core whose `block_on` the calling code runs in.
+    pub(crate) fn current() -> Rc<Core> {
+        Core::try_current().expect("laio_rt is used outside of Runtime::block_on")
+    }
+
+    /// As [`Core::current`]; none also while the thread ends.
+    pub(crate) fn try_current() -> Option<Rc<Core>> {
+        CURRENT
+            .try_with(|current| current.borrow().clone())
+            .ok()
+            .flatten()
+    }
+
+    /// Queues a task if the calling thread is just running its core: no other thread need know.
+    pub(crate) fn queue_here(remote: &Arc<Remote>, id: TaskId) -> bool {
+        let queued = CURRENT.try_with(|current| match &*current.borrow() {
+            Some(core) if Arc::ptr_eq(&core.remote, remote) => {
+                core.ready.borrow_mut().push_back(id);
+                true
+            }
+            _ => false,
+        });
+        queued.unwrap_or(false)
+    }
+
+    fn enter(self: &Rc<Core>) -> Entered {
+        let before = CURRENT.with(|current| current.replace(Some(self.clone())));
+        Entered { before }
+    }
+
+    /// Counts an operation about to be started. False if the task has had its share for now.
+    pub(crate) fn spend_budget(&self) -> bool {
+        let left = self.budget.get();
+        if left == 0 {
+            return false;
+        }
+        self.budget.set(left - 1);
+        self.started.set(self.started.get() + 1);
+        true
+    }
+
+    /// Does something with the engine: now, or if it is busy (because this is called from within it, by
+    /// the destructor of something that it dropped) before the executor sleeps.
+    pub(crate) fn with_engine(&self, action: impl FnOnce(&mut Engine) + 'static) {
+        match self.engine.try_borrow_mut() {
+            Ok(mut engine) => action(&mut engine),
+            Err(_) => {
+                self.deferred.borrow_mut().push(Box::new(action));
+                self.remote.notify();
+            }
+        }
+    }
+
+    fn do_deferred(&self) {
+        loop {
+            let deferred = std::mem::take(&mut *self.deferred.borrow_mut());
+            if deferred.is_empty() {
+                return;
+            }
+            let mut engine = self.engine.borrow_mut();
+            for action in deferred {
+                action(&mut engine);
+            }
+        }
+    }
+
+    pub(crate) fn spawn<F>(self: &Rc<Core>, future: F) -> JoinHandle<F::Output>
+    where
+        F: Future + 'static,
+        F::Output: 'static,
+    {
+        let join = Join::new();
+        if self.closing.get() {
+            join.finish(Err(Aborted::on_request()));
+            return JoinHandle::new(TaskId::MAIN, Rc::downgrade(self), join);
+        }
+        let told = join.clone();
+        let future = Box::pin(async move { told.finish(Ok(future.await)) });
+        let mut wakes = None;
+        let id = self.tasks.borrow_mut().insert(|id| {
+            let header = Header::new(id, self.remote.clone());
+            let waker = Waker::from(header.clone());
+            wakes = Some(waker.clone());
+            Task {
+                future,
+                header,
+                waker,
+                join: join.clone(),
+            }
+        });
+        if let Some(waker) = wakes {
+            waker.wake();
+        }
+        JoinHandle::new(id, Rc::downgrade(self), join)
+    }
+
+    pub(crate) fn abort(&self, id: TaskId) {
+        let task = self.tasks.borrow_mut().abort(id);
+        if let Some(task) = task {
+            end(task, Aborted::on_request());
+        }
+    }
+
+    pub(crate) fn tasks(&self) -> usize {
+        self.tasks.borrow().count()
+    }
+
+    /// Runs until the future has its output.
+    pub(crate) fn block_on<F: Future>(self: &Rc<Core>, future: F) -> F::Output {
+        assert!(
+            !self.running.replace(true),
+            "Runtime::block_on was called from within itself"
+        );
+        let _entered = self.enter();
+        let _running = Running(&self.running);
+        let mut future = pin!(future);
+        let header = Header::new(TaskId::MAIN, self.remote.clone());
+        let waker = Waker::from(header.clone());
+        waker.wake_by_ref();
+        loop {
+            self.ready.borrow_mut().extend(self.remote.take());
+            self.do_deferred();
+            self.fire_timers();
+            for _ in 0..limits::TASKS_PER_TURN {
+                let Some(id) = self.next_ready() else { break };
+                self.budget.set(limits::OPERATIONS_PER_POLL);
+                if id == TaskId::MAIN {
+                    header.unqueue();
+                    let mut context = Context::from_waker(&waker);
+                    if let Poll::Ready(output) = future.as_mut().poll(&mut context) {
+                        return output;
+                    }
+                } else {
+                    self.run(id);
+                }
+            }
+            self.gather();
+        }
+    }
+
+    /// The next task of this turn.
+    fn next_ready(&self) -> Option<TaskId> {
+        if self.started.get() >= limits::OPERATIONS_PER_TURN {
+            return None;
+        }
+        self.ready.borrow_mut().pop_front()
+    }
+
+    /// Polls a task, if it is not over.
+    fn run(&self, id: TaskId) {
+        let Some(mut task) = self.tasks.borrow_mut().take_to_poll(id) else {
+            return;
+        };
+        task.header.unqueue();
+        let polled = catch_unwind(AssertUnwindSafe(|| {
+            let mut context = Context::from_waker(&task.waker);
+            task.future.as_mut().poll(&mut context)
+        }));
+        match polled {
+            Ok(Poll::Pending) => {
+                let put_back = self.tasks.borrow_mut().put_back(id, task);
+                if let Err(task) = put_back {
+                    end(task, Aborted::on_request());
+                }
+            }
+            Ok(Poll::Ready(())) => {
+                self.tasks.borrow_mut().remove(id);
+                drop_quietly(task);
+            }
+            Err(payload) => {
+                self.tasks.borrow_mut().remove(id);
+                end(task, Aborted::by_panic(payload));
+            }
+        }
+    }
+
+    fn fire_timers(&self) {
+        // Without a timer there is no need to know the time.
+        if self.timers.borrow().next().is_none() {
+            return;
+        }
+        let mut due = std::mem::take(&mut *self.woken.borrow_mut());
+        self.timers.borrow_mut().take_due(Instant::now(), &mut due);
+        due.drain(..).for_each(Waker::wake);
+        self.woken.replace(due);
+    }
+
+    /// Wakes the tasks whose operations have finished; sleeps if there is nothing else to do.
+    fn gather(&self) {
+        self.started.set(0);
+        let busy = !self.ready.borrow().is_empty() || !self.deferred.borrow().is_empty();
+        let timeout = if busy {
+            Some(Duration::ZERO)
+        } else {
+            let next = self.timers.borrow().next();
+            next.map(|next| next.saturating_duration_since(Instant::now()))
+        };
+        let mut woken = std::mem::take(&mut *self.woken.borrow_mut());
+        let result = self.engine.borrow_mut().gather(timeout, &mut woken);
+        woken.drain(..).for_each(Waker::wake);
+        self.woken.replace(woken);
+        if let Err(error) = result {
+            // Nothing that waits could ever go on.
+            panic!("laio_rt cannot wait for operations any more: {error}");
+        }
+    }
+
+    /// Ends all tasks, and lets go of the operations they had in flight.
+    pub(crate) fn close(self: &Rc<Core>) {
+        let _entered = self.enter();
+        self.closing.set(true);
+        let tasks = self.tasks.borrow_mut().drain();
+        for task in tasks {
+            end(task, Aborted::on_request());
+        }
+        self.ready.borrow_mut().clear();
+        self.do_deferred();
+    }
+}
+
+/// Marks the core as not running when `block_on` ends, also by a panic of its future.
+struct Running<'a>(&'a Cell<bool>);
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.0.set(false);
+    }
+}
+
+/// Drops a task that has no output, then tells whoever awaits it.
+fn end(task: Task, why: Aborted) {
+    let join = task.join.clone();
+    drop_quietly(task);
+    join.fail(why);
+}
+
+/// A destructor that panics has been reported by the panic hook; other tasks are not to suffer.
+fn drop_quietly(task: Task) {
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(task))) {
+        // The payload's own destructor could panic again.
+        std::mem::forget(payload);
+    }
+}

@@ -1,0 +1,188 @@
+//! How a file is opened.
+
+use super::File;
+use crate::Descriptor;
+use crate::submission::submit;
+use laio::Errno;
+use laio::ops::{Name, Open};
+use rustix::fs::OFlags;
+use std::io;
+use std::path::Path;
+
+/// How a file is opened, and where its name begins.
+///
+/// ```
+/// use laio_rt::fs::{File, OpenOptions};
+/// let runtime = laio_rt::Runtime::new(laio::Options::new())?;
+/// runtime.block_on(async {
+///     let root = OpenOptions::new().directory(true).open("/proc/self").await?;
+///     let inside = OpenOptions::new().read(true).beneath(&root);
+///     assert!(inside.clone().open("comm").await.is_ok());
+///     assert!(inside.open("../version").await.is_err());
+///     std::io::Result::Ok(())
+/// })?;
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct OpenOptions {
+    read: bool,
+    write: bool,
+    append: bool,
+    truncate: bool,
+    create: bool,
+    create_new: bool,
+    flags: i32,
+    mode: Option<u32>,
+    at: Option<Descriptor>,
+    beneath: bool,
+    resolve: u64,
+}
+
+impl OpenOptions {
+    /// How often an opening beneath a directory is tried anew when a directory on the way is renamed at
+    /// the same moment.
+    pub const RACES_MAX: u32 = 16;
+
+    /// Nothing chosen: the file is opened for reading.
+    pub fn new() -> OpenOptions {
+        OpenOptions::default()
+    }
+
+    /// For reading.
+    pub fn read(mut self, read: bool) -> Self {
+        self.read = read;
+        self
+    }
+
+    /// For writing.
+    pub fn write(mut self, write: bool) -> Self {
+        self.write = write;
+        self
+    }
+
+    /// For writing, each time at what is the end then.
+    pub fn append(mut self, append: bool) -> Self {
+        self.append = append;
+        self
+    }
+
+    /// Cut to length 0.
+    pub fn truncate(mut self, truncate: bool) -> Self {
+        self.truncate = truncate;
+        self
+    }
+
+    /// Made, if it is not there.
+    pub fn create(mut self, create: bool) -> Self {
+        self.create = create;
+        self
+    }
+
+    /// Made; `AlreadyExists` if the name is there.
+    pub fn create_new(mut self, create_new: bool) -> Self {
+        self.create_new = create_new;
+        self
+    }
+
+    /// `NotADirectory` unless it is a directory.
+    pub fn directory(self, directory: bool) -> Self {
+        self.flag(OFlags::DIRECTORY, directory)
+    }
+
+    /// Does not follow a symbolic link at the end of the name: it fails with `ELOOP`.
+    pub fn no_follow(self, no_follow: bool) -> Self {
+        self.flag(OFlags::NOFOLLOW, no_follow)
+    }
+
+    /// Only to name the file in other calls (`O_PATH`); neither read nor written.
+    pub fn path_only(self, path_only: bool) -> Self {
+        self.flag(OFlags::PATH, path_only)
+    }
+
+    fn flag(mut self, flag: OFlags, set: bool) -> Self {
+        let bits = flag.bits() as i32;
+        self.flags = if set {
+            self.flags | bits
+        } else {
+            self.flags & !bits
+        };
+        self
+    }
+
+    /// More `O_*` flags.
+    pub fn custom_flags(mut self, flags: i32) -> Self {
+        self.flags |= flags;
+        self
+    }
+
+    /// The permissions of a file that is made, less the umask. 0o666 if not chosen.
+    pub fn mode(mut self, mode: u32) -> Self {
+        self.mode = Some(mode);
+        self
+    }
+
+    /// Names begin in this directory.
+    pub fn at(mut self, directory: &File) -> Self {
+        self.at = Some(directory.descriptor().clone());
+        self
+    }
+
+    /// Names begin in this directory and cannot leave it, on Linux 5.6 or later: neither through `..` or
+    /// an absolute path, nor by symbolic links. Those that would fail with `EXDEV`.
+    pub fn beneath(self, directory: &File) -> Self {
+        let mut options = self.at(directory);
+        options.beneath = true;
+        options
+    }
+
+    /// Restricts how names are resolved by more `RESOLVE_*` bits of `openat2`.
+    pub fn resolve(mut self, bits: u64) -> Self {
+        self.resolve |= bits;
+        self
+    }
+
+    /// Opens a file.
+    ///
+    /// # Errors
+    /// `NotFound`, `PermissionDenied` and others of `open`; `InvalidInput` for choices that exclude each
+    /// other.
+    pub async fn open(self, path: impl AsRef<Path>) -> io::Result<File> {
+        let flags = self.open_flags()?;
+        let name = Name::from_path_in(self.at.clone(), path)?;
+        let mut races = 0;
+        loop {
+            let mut open = Open::new(name.clone(), flags).resolve(self.resolve);
+            if let Some(mode) = self.mode {
+                open = open.mode(mode);
+            }
+            if self.beneath {
+                open = open.beneath();
+            }
+            match submit(open).await {
+                Err(error) if self.is_race(&error) && races < Self::RACES_MAX => races += 1,
+                result => return Ok(result?.into()),
+            }
+        }
+    }
+
+    fn is_race(&self, error: &io::Error) -> bool {
+        self.beneath && error.raw_os_error() == Some(Errno::AGAIN.raw())
+    }
+
+    fn open_flags(&self) -> io::Result<i32> {
+        let mut flags = match (self.read, self.write || self.append) {
+            (_, false) => OFlags::RDONLY,
+            (false, true) => OFlags::WRONLY,
+            (true, true) => OFlags::RDWR,
+        };
+        let changes = self.truncate || self.create || self.create_new;
+        if (changes && flags == OFlags::RDONLY) || (self.append && self.truncate) {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        flags.set(OFlags::APPEND, self.append);
+        flags.set(OFlags::TRUNC, self.truncate && !self.create_new);
+        flags.set(OFlags::CREATE, self.create || self.create_new);
+        flags.set(OFlags::EXCL, self.create_new);
+        Ok(flags.bits() as i32 | self.flags)
+    }
+}

@@ -1,0 +1,67 @@
+//! A connection for two tasks.
+
+use super::Stream;
+use crate::executor::Core;
+use laio::ops::{Shutdown as End, Sink, Source, Sources};
+use std::future::Future;
+use std::io;
+use std::net::Shutdown;
+
+pub(super) fn split<K>(stream: Stream<K>) -> (ReadHalf<K>, WriteHalf<K>) {
+    let writer = WriteHalf(stream.share());
+    (ReadHalf(stream), writer)
+}
+
+/// The reader of a connection; see [`Stream::into_split`].
+#[derive(Debug)]
+pub struct ReadHalf<K>(Stream<K>);
+
+impl<K> ReadHalf<K> {
+    /// See [`Stream::read`].
+    pub fn read<B: Sink>(&self, buffer: B) -> impl Future<Output = (io::Result<usize>, B)> {
+        self.0.read(buffer)
+    }
+
+    /// The connection.
+    pub fn stream(&self) -> &Stream<K> {
+        &self.0
+    }
+}
+
+/// The writer of a connection; see [`Stream::into_split`]. Dropped, it ends the stream for the peer.
+#[derive(Debug)]
+pub struct WriteHalf<K>(Stream<K>);
+
+impl<K> WriteHalf<K> {
+    /// See [`Stream::write_all`].
+    pub fn write_all<B: Source>(&self, buffer: B) -> impl Future<Output = (io::Result<()>, B)> {
+        self.0.write_all(buffer)
+    }
+
+    /// See [`Stream::write_vectored`].
+    pub fn write_vectored<S: Sources>(
+        &self,
+        sources: S,
+    ) -> impl Future<Output = (io::Result<()>, S)> {
+        self.0.write_vectored(sources)
+    }
+
+    /// The connection.
+    pub fn stream(&self) -> &Stream<K> {
+        &self.0
+    }
+}
+
+impl<K> Drop for WriteHalf<K> {
+    fn drop(&mut self) {
+        let end = End::new(self.0.descriptor().clone(), Shutdown::Write);
+        match Core::try_current() {
+            Some(core) => core.with_engine(|engine| engine.start_detached(end)),
+            // Nothing can be in flight before it. An error would mean that the stream has ended.
+            None => {
+                let how = rustix::net::Shutdown::Write;
+                let _ = rustix::net::shutdown(self.0.descriptor(), how);
+            }
+        }
+    }
+}

@@ -1,0 +1,281 @@
+//! Connections.
+
+use super::address::{inet, local, peer, socket};
+use super::{Address, ReadHalf, WriteHalf};
+use crate::Descriptor;
+use crate::fs::File;
+use crate::submission::submit;
+use crate::write::write_all;
+use laio::ops::{
+    Connect, Recv, Send, SendFile, SendVectored, Shutdown as End, Sink, Source, Sources,
+};
+use rustix::net::sockopt;
+use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType};
+use std::fmt;
+use std::future::Future;
+use std::io;
+use std::marker::PhantomData;
+use std::net::{Shutdown, SocketAddr};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+
+/// Marks TCP connections.
+#[derive(Clone, Copy, Debug)]
+pub enum Tcp {}
+
+/// Marks connections between processes of the machine.
+#[derive(Clone, Copy, Debug)]
+pub enum Unix {}
+
+/// A TCP connection.
+pub type TcpStream = Stream<Tcp>;
+
+/// A connection between two processes of the machine.
+pub type UnixStream = Stream<Unix>;
+
+/// A connection: bytes in order, in both directions.
+///
+/// All methods take `&self`, so one task may read while another one writes: share it by `Rc`, or use
+/// [`Stream::into_split`]. Writes of several tasks are not mixed, each goes out as a whole.
+///
+/// When the future of a read is dropped, what arrives at that very moment may be lost with it. So a
+/// connection whose read was given up (after a time-out, for example) is good for nothing but to be
+/// closed.
+pub struct Stream<K> {
+    pub(super) socket: Descriptor,
+    kind: PhantomData<fn() -> K>,
+}
+
+impl<K> Stream<K> {
+    /// Reads what has arrived, waiting only if there is nothing. Gives the bytes read (0 when the peer
+    /// has ended the stream), and the buffer with them appended.
+    pub fn read<B: Sink>(&self, buffer: B) -> impl Future<Output = (io::Result<usize>, B)> {
+        submit(Recv::new(self.socket.clone(), buffer))
+    }
+
+    /// As [`Stream::read`], but what is read stays to be read again.
+    pub fn peek<B: Sink>(&self, buffer: B) -> impl Future<Output = (io::Result<usize>, B)> {
+        let flags = rustix::net::RecvFlags::PEEK.bits() as i32;
+        submit(Recv::new(self.socket.clone(), buffer).flags(flags))
+    }
+
+    /// Writes all of the buffer.
+    pub fn write_all<B: Source>(&self, buffer: B) -> impl Future<Output = (io::Result<()>, B)> {
+        write_all(buffer, |part| Send::new(self.socket.clone(), part))
+    }
+
+    /// As [`Stream::write_all`], when more is to follow at once: TCP waits for it to fill a packet.
+    pub fn write_more<B: Source>(&self, buffer: B) -> impl Future<Output = (io::Result<()>, B)> {
+        let more = SendFlags::MORE.bits() as i32;
+        write_all(buffer, move |part| {
+            Send::new(self.socket.clone(), part).flags(more)
+        })
+    }
+
+    /// Writes all of several buffers, with one call.
+    ///
+    /// ```
+    /// use laio_rt::net::UnixStream;
+    /// let runtime = laio_rt::Runtime::new(laio::Options::new())?;
+    /// runtime.block_on(async {
+    ///     let (one, other) = UnixStream::pair()?;
+    ///     one.write_vectored(("head ", vec![b'x'; 3])).await.0?;
+    ///     let (result, buffer) = other.read(Vec::with_capacity(100)).await;
+    ///     assert_eq!((result?, &buffer[..]), (8, &b"head xxx"[..]));
+    ///     std::io::Result::Ok(())
+    /// })?;
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub async fn write_vectored<S: Sources>(&self, sources: S) -> (io::Result<()>, S) {
+        let mut length = 0;
+        sources.visit(&mut |bytes| length += bytes.len());
+        let (result, sources) = submit(SendVectored::new(self.socket.clone(), sources)).await;
+        let result = match result {
+            Ok(count) if count < length => Err(self.write_error().await),
+            result => result.map(drop),
+        };
+        (result, sources)
+    }
+
+    /// What stopped a write on its way: a write of nothing is told.
+    async fn write_error(&self) -> io::Error {
+        let (result, _) = submit(Send::new(self.socket.clone(), "")).await;
+        result
+            .err()
+            .unwrap_or_else(|| io::ErrorKind::BrokenPipe.into())
+    }
+
+    /// Sends `count` bytes of a file, from byte `offset` on, without copying them to user space. Gives
+    /// the bytes sent in any case; they are fewer than `count` after an error, or if the file ends.
+    pub async fn send_file(&self, file: &File, offset: u64, count: u64) -> (io::Result<()>, u64) {
+        let mut done = 0;
+        while done < count {
+            let most = (count - done).min(SEND_FILE_MAX) as usize;
+            let (socket, file) = (self.socket.clone(), file.descriptor().clone());
+            match submit(SendFile::new(socket, file, Some(offset + done), most)).await {
+                Ok(0) => break,
+                Ok(sent) => done += sent as u64,
+                Err(error) => return (Err(error), done),
+            }
+        }
+        (Ok(()), done)
+    }
+
+    /// Ends a direction, or both, behind the writes in flight: the peer reads the end, or can write no
+    /// more.
+    ///
+    /// # Errors
+    /// `NotConnected` if the peer has gone.
+    pub fn shutdown(&self, how: Shutdown) -> impl Future<Output = io::Result<()>> {
+        submit(End::new(self.socket.clone(), how))
+    }
+
+    /// Closes the connection and waits until it is closed, which a drop does not.
+    ///
+    /// # Errors
+    /// The connection is closed in any case.
+    pub async fn close(self) -> io::Result<()> {
+        self.socket.close().await
+    }
+
+    /// A reader and a writer, for two tasks. When the writer is dropped the peer reads the end.
+    pub fn into_split(self) -> (ReadHalf<K>, WriteHalf<K>) {
+        super::split::split(self)
+    }
+
+    /// The descriptor, for operations of other kinds.
+    pub fn descriptor(&self) -> &Descriptor {
+        &self.socket
+    }
+
+    pub(super) fn new(socket: Descriptor) -> Stream<K> {
+        Stream {
+            socket,
+            kind: PhantomData,
+        }
+    }
+
+    /// Another owner of the same connection.
+    pub(super) fn share(&self) -> Stream<K> {
+        Stream::new(self.socket.clone())
+    }
+
+    async fn connected(address: Address) -> io::Result<Stream<K>> {
+        let socket = socket(&address, SocketType::STREAM)?;
+        submit(Connect::new(socket.clone(), address)).await?;
+        Ok(Stream::new(socket))
+    }
+}
+
+/// Bytes that one operation of `send_file` moves. It may take a helper for as long as the peer takes to
+/// receive them; between two, others have their turn.
+const SEND_FILE_MAX: u64 = 1 << 20;
+
+impl Stream<Tcp> {
+    /// Connects to a listening socket.
+    ///
+    /// # Errors
+    /// `ConnectionRefused` if nobody listens, `TimedOut` after a minute or two without an answer.
+    pub async fn connect(address: impl Into<SocketAddr>) -> io::Result<TcpStream> {
+        Stream::connected(Address::Inet(address.into())).await
+    }
+
+    /// The address of this end.
+    ///
+    /// # Errors
+    /// Those of `getsockname`.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        inet(local(&self.socket)?)
+    }
+
+    /// The address of the other end.
+    ///
+    /// # Errors
+    /// `NotConnected` if the peer has gone.
+    pub fn peer_addr(&self) -> io::Result<SocketAddr> {
+        inet(peer(&self.socket)?)
+    }
+
+    /// Whether small writes go out at once, rather than wait for the peer to confirm earlier ones.
+    ///
+    /// # Errors
+    /// Those of `setsockopt`.
+    pub fn set_nodelay(&self, nodelay: bool) -> io::Result<()> {
+        Ok(sockopt::set_tcp_nodelay(&self.socket, nodelay)?)
+    }
+
+    /// Whether packets wait until they are full (`TCP_CORK`), for up to 200 ms.
+    ///
+    /// # Errors
+    /// Those of `setsockopt`.
+    pub fn set_cork(&self, cork: bool) -> io::Result<()> {
+        Ok(sockopt::set_tcp_cork(&self.socket, cork)?)
+    }
+}
+
+impl Stream<Unix> {
+    /// Connects to the listening socket with this path.
+    ///
+    /// # Errors
+    /// `NotFound` if there is none, `ConnectionRefused` if nobody listens.
+    pub async fn connect(path: impl AsRef<Path>) -> io::Result<UnixStream> {
+        Stream::connected(Address::unix(path)?).await
+    }
+
+    /// Connects to any address of a Unix socket.
+    ///
+    /// # Errors
+    /// As for [`UnixStream::connect`].
+    pub async fn connect_to(address: impl Into<Address>) -> io::Result<UnixStream> {
+        Stream::connected(address.into()).await
+    }
+
+    /// Two ends of a new connection.
+    ///
+    /// # Errors
+    /// `EMFILE` or `ENFILE` if there are no descriptors left.
+    pub fn pair() -> io::Result<(UnixStream, UnixStream)> {
+        let (one, other) = rustix::net::socketpair(
+            AddressFamily::UNIX,
+            SocketType::STREAM,
+            SocketFlags::CLOEXEC,
+            None,
+        )?;
+        Ok((one.into(), other.into()))
+    }
+
+    /// The address of this end.
+    ///
+    /// # Errors
+    /// Those of `getsockname`.
+    pub fn local_addr(&self) -> io::Result<Address> {
+        local(&self.socket)
+    }
+
+    /// The address of the other end.
+    ///
+    /// # Errors
+    /// `NotConnected` if the peer has gone.
+    pub fn peer_addr(&self) -> io::Result<Address> {
+        peer(&self.socket)
+    }
+}
+
+/// From a connected socket in blocking mode.
+impl<K> From<OwnedFd> for Stream<K> {
+    fn from(socket: OwnedFd) -> Stream<K> {
+        Stream::new(socket.into())
+    }
+}
+
+impl<K> AsFd for Stream<K> {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+impl<K> fmt::Debug for Stream<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Stream").field(&self.socket).finish()
+    }
+}

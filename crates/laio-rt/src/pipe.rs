@@ -1,0 +1,89 @@
+//! Pipes.
+
+use crate::Descriptor;
+use crate::submission::submit;
+use crate::write::write_all;
+use laio::ops::{Read, Sink, Source, Write};
+use rustix::pipe::PipeFlags;
+use std::future::Future;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+/// Makes a pipe. Both ends are closed on `exec`.
+///
+/// # Errors
+/// `EMFILE` or `ENFILE` if there are no descriptors left.
+///
+/// ```
+/// use laio_rt::pipe::pipe;
+/// let runtime = laio_rt::Runtime::new(laio::Options::new())?;
+/// runtime.block_on(async {
+///     let (reader, writer) = pipe()?;
+///     writer.write_all("hello").await.0?;
+///     let (result, buffer) = reader.read(Vec::with_capacity(100)).await;
+///     assert_eq!((result?, &buffer[..]), (5, &b"hello"[..]));
+///     std::io::Result::Ok(())
+/// })?;
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub fn pipe() -> io::Result<(Reader, Writer)> {
+    let (reader, writer) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
+    Ok((reader.into(), writer.into()))
+}
+
+/// The end of a pipe, FIFO or terminal that is read from.
+#[derive(Debug)]
+pub struct Reader(Descriptor);
+
+impl Reader {
+    /// Reads what is there, waiting only if there is nothing. Gives the bytes read (0 at the end), and
+    /// the buffer with them appended.
+    pub fn read<B: Sink>(&self, buffer: B) -> impl Future<Output = (io::Result<usize>, B)> {
+        submit(Read::new(self.0.clone(), buffer))
+    }
+
+    /// The descriptor, for operations of other kinds.
+    pub fn descriptor(&self) -> &Descriptor {
+        &self.0
+    }
+}
+
+impl From<OwnedFd> for Reader {
+    fn from(descriptor: OwnedFd) -> Reader {
+        Reader(descriptor.into())
+    }
+}
+
+impl AsFd for Reader {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// The end of a pipe, FIFO or terminal that is written to.
+#[derive(Debug)]
+pub struct Writer(Descriptor);
+
+impl Writer {
+    /// Writes all of the buffer. `EPIPE` if there is no reader.
+    pub fn write_all<B: Source>(&self, buffer: B) -> impl Future<Output = (io::Result<()>, B)> {
+        write_all(buffer, |part| Write::new(self.0.clone(), part))
+    }
+
+    /// The descriptor, for operations of other kinds.
+    pub fn descriptor(&self) -> &Descriptor {
+        &self.0
+    }
+}
+
+impl From<OwnedFd> for Writer {
+    fn from(descriptor: OwnedFd) -> Writer {
+        Writer(descriptor.into())
+    }
+}
+
+impl AsFd for Writer {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}

@@ -1,0 +1,141 @@
+//! The runtime as programs see it.
+
+use crate::executor::Core;
+use crate::join::JoinHandle;
+use laio::{Context, Options, Stats};
+use std::fmt;
+use std::future::{Future, poll_fn};
+use std::io;
+use std::rc::Rc;
+use std::task::Poll;
+
+/// A single-threaded executor with a [`laio::Context`] of its own.
+///
+/// It belongs to the thread that makes it. A program that wants to use several processors makes one on
+/// each of several threads.
+///
+/// Dropping it drops all tasks, cancels their operations, and waits until the last of them has let go
+/// of its buffers.
+pub struct Runtime {
+    core: Rc<Core>,
+}
+
+impl Runtime {
+    /// Makes a runtime whose context has these options.
+    ///
+    /// # Errors
+    /// Those of [`Context::new`].
+    pub fn new(options: Options) -> io::Result<Runtime> {
+        Ok(Runtime {
+            core: Core::new(options)?,
+        })
+    }
+
+    /// Runs the future, and the tasks that are spawned, until the future has its output. Tasks that are
+    /// not over by then go on at the next call.
+    ///
+    /// # Panics
+    /// If the future panics; if called from within itself; and if the context can no longer be waited
+    /// on (see [`Context::poll`]).
+    ///
+    /// ```
+    /// let runtime = laio_rt::Runtime::new(laio::Options::new())?;
+    /// assert_eq!(runtime.block_on(async { 6 * 7 }), 42);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn block_on<F: Future>(&self, future: F) -> F::Output {
+        self.core.block_on(future)
+    }
+
+    /// Spawns a task, as [`spawn`] does. It runs during the next [`Runtime::block_on`].
+    pub fn spawn<F>(&self, future: F) -> JoinHandle<F::Output>
+    where
+        F: Future + 'static,
+        F::Output: 'static,
+    {
+        self.core.spawn(future)
+    }
+
+    /// Gives access to the context. Completions belong to the runtime: do not poll it, nor replace it.
+    ///
+    /// # Panics
+    /// From within itself.
+    pub fn with_context<R>(&self, action: impl FnOnce(&mut Context) -> R) -> R {
+        action(&mut self.core.engine.borrow_mut().context)
+    }
+
+    /// What the context has counted so far.
+    pub fn stats(&self) -> Stats {
+        self.with_context(|context| context.stats())
+    }
+
+    /// Tasks that are not over.
+    pub fn tasks(&self) -> usize {
+        self.core.tasks()
+    }
+
+    /// Timers that are not due yet.
+    pub fn timers(&self) -> usize {
+        self.core.timers.borrow().count()
+    }
+}
+
+impl Drop for Runtime {
+    fn drop(&mut self) {
+        self.core.close();
+    }
+}
+
+impl fmt::Debug for Runtime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Runtime")
+            .field("tasks", &self.tasks())
+            .field("timers", &self.timers())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Starts a task: a future that runs by itself, beside the one that starts it, on the same thread.
+///
+/// # Panics
+/// Outside of [`Runtime::block_on`]; there, see [`Runtime::spawn`].
+///
+/// ```
+/// let runtime = laio_rt::Runtime::new(laio::Options::new())?;
+/// let sum = runtime.block_on(async {
+///     let one = laio_rt::spawn(async { 1 });
+///     let two = laio_rt::spawn(async { 2 });
+///     one.await.unwrap() + two.await.unwrap()
+/// });
+/// assert_eq!(sum, 3);
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub fn spawn<F>(future: F) -> JoinHandle<F::Output>
+where
+    F: Future + 'static,
+    F::Output: 'static,
+{
+    Core::current().spawn(future)
+}
+
+/// Lets all other tasks that are ready run first.
+pub async fn yield_now() {
+    let mut yielded = false;
+    poll_fn(|context| {
+        if std::mem::replace(&mut yielded, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await
+}
+
+/// Gives access to the context of the runtime that the calling task runs in. Completions belong to the
+/// runtime: do not poll the context, nor replace it.
+///
+/// # Panics
+/// Outside of [`Runtime::block_on`], and from within itself.
+pub fn with_context<R>(action: impl FnOnce(&mut Context) -> R) -> R {
+    action(&mut Core::current().engine.borrow_mut().context)
+}

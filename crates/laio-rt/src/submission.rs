@@ -1,0 +1,177 @@
+//! Operations as futures.
+
+use crate::executor::Core;
+use laio::{Handle, Operation, Submitted, Ticket};
+use std::fmt;
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+/// Makes an operation a future.
+///
+/// The first poll makes the call. If that does not block, the output is there at once, and nothing has
+/// been allocated or queued. Otherwise the operation goes on in the background and wakes the task when
+/// it is over. If the future is dropped before, the operation is abandoned: cancelled, with its buffers
+/// and descriptors kept until the kernel has let go of them.
+///
+/// # Panics
+/// When polled outside of [`Runtime::block_on`](crate::Runtime::block_on).
+///
+/// ```
+/// use laio::ops::{Name, StatPath};
+/// let runtime = laio_rt::Runtime::new(laio::Options::new())?;
+/// let status = runtime.block_on(laio_rt::submit(StatPath::new(Name::new(c"/"))))?;
+/// assert!(status.is_dir());
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub fn submit<O: Operation>(operation: O) -> Submission<O> {
+    Submission(State::New(operation))
+}
+
+/// The future of an operation; see [`submit`].
+#[must_use = "the call is made when the future is polled"]
+pub struct Submission<O: Operation>(State<O>);
+
+enum State<O: Operation> {
+    New(O),
+    Pending { ticket: Ticket<O>, core: Rc<Core> },
+    Over,
+}
+
+// The operation is moved to the heap before the kernel gets to know its address.
+impl<O: Operation> Unpin for Submission<O> {}
+
+impl<O: Operation> Future for Submission<O> {
+    type Output = O::Output;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<O::Output> {
+        match std::mem::replace(&mut self.0, State::Over) {
+            State::New(operation) => self.start(operation, context),
+            State::Pending { ticket, core } => {
+                let mut engine = core.engine.borrow_mut();
+                match engine.context.take(ticket) {
+                    Ok(output) => Poll::Ready(output),
+                    Err(ticket) => {
+                        engine.waiters.set(ticket.handle(), context.waker());
+                        drop(engine);
+                        self.0 = State::Pending { ticket, core };
+                        Poll::Pending
+                    }
+                }
+            }
+            State::Over => panic!("an operation was polled after it had given its output"),
+        }
+    }
+}
+
+impl<O: Operation> Submission<O> {
+    fn start(&mut self, operation: O, context: &mut Context<'_>) -> Poll<O::Output> {
+        let core = Core::current();
+        if !core.spend_budget() {
+            self.0 = State::New(operation);
+            context.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        let mut engine = core.engine.borrow_mut();
+        match engine.context.submit(operation, 0) {
+            Submitted::Done(output) => Poll::Ready(output),
+            Submitted::Pending(ticket) => {
+                engine.waiters.set(ticket.handle(), context.waker());
+                drop(engine);
+                self.0 = State::Pending { ticket, core };
+                Poll::Pending
+            }
+        }
+    }
+}
+
+impl<O: Operation> Drop for Submission<O> {
+    fn drop(&mut self) {
+        if let State::Pending { ticket, core } = std::mem::replace(&mut self.0, State::Over) {
+            core.with_engine(move |engine| engine.abandon(ticket));
+        }
+    }
+}
+
+impl<O: Operation> fmt::Debug for Submission<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            State::New(_) => f.write_str("Submission(not started)"),
+            State::Pending { ticket, .. } => write!(f, "Submission({:?})", ticket.handle()),
+            State::Over => f.write_str("Submission(over)"),
+        }
+    }
+}
+
+/// The context, and who waits for which of its operations.
+pub(crate) struct Engine {
+    pub(crate) context: laio::Context,
+    waiters: Waiters,
+}
+
+impl Engine {
+    pub(crate) fn new(context: laio::Context) -> Engine {
+        Engine {
+            context,
+            waiters: Waiters::default(),
+        }
+    }
+
+    /// Adds the wakers of operations that have finished to `woken`, waiting for the first at most
+    /// `timeout`.
+    pub(crate) fn gather(
+        &mut self,
+        timeout: Option<Duration>,
+        woken: &mut Vec<Waker>,
+    ) -> io::Result<()> {
+        let Engine { context, waiters } = self;
+        if timeout == Some(Duration::ZERO) && context.pending() == 0 {
+            return Ok(());
+        }
+        context.poll_each(timeout, usize::MAX, |completion| {
+            woken.extend(waiters.take(completion.handle));
+        })?;
+        Ok(())
+    }
+
+    /// Lets an operation come to its end by itself.
+    pub(crate) fn abandon<O: Operation>(&mut self, ticket: Ticket<O>) {
+        self.waiters.take(ticket.handle());
+        self.context.abandon(ticket);
+    }
+
+    /// Starts an operation whose output nobody wants.
+    pub(crate) fn start_detached<O: Operation>(&mut self, operation: O) {
+        match self.context.submit(operation, 0) {
+            Submitted::Done(output) => drop(output),
+            Submitted::Pending(ticket) => self.context.abandon(ticket),
+        }
+    }
+}
+
+/// Wakers by the slots of operations, which are dense. The handle tells whether a waker is for the
+/// present operation of the slot.
+#[derive(Default)]
+struct Waiters(Vec<Option<(Handle, Waker)>>);
+
+impl Waiters {
+    fn set(&mut self, handle: Handle, waker: &Waker) {
+        let slot = handle.slot();
+        if slot >= self.0.len() {
+            self.0.resize_with((slot + 1).next_power_of_two(), || None);
+        }
+        match &mut self.0[slot] {
+            Some((present, old)) if *present == handle => old.clone_from(waker),
+            place => *place = Some((handle, waker.clone())),
+        }
+    }
+
+    fn take(&mut self, handle: Handle) -> Option<Waker> {
+        let place = self.0.get_mut(handle.slot())?;
+        let (_, waker) = place.take_if(|(present, _)| *present == handle)?;
+        Some(waker)
+    }
+}

@@ -1,0 +1,353 @@
+//! Futures dropped in the middle of operations: nothing leaks, nothing is touched too late.
+//!
+//! One test at a time: they count the descriptors of the process.
+
+mod common;
+
+use common::{each, eventually, open_descriptors, waiting};
+use laio::ops::{Accept, Close, Connect, Name, Open, Readiness};
+use laio_rt::fs::File;
+use laio_rt::net::{TcpListener, TcpStream, UnixStream};
+use laio_rt::pipe::pipe;
+use laio_rt::{Descriptor, Submission, future, spawn, submit, time, yield_now};
+use std::cell::Cell;
+use std::future::Future;
+use std::net::Ipv4Addr;
+use std::os::fd::OwnedFd;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+static ALONE: Mutex<()> = Mutex::new(());
+
+fn alone() -> MutexGuard<'static, ()> {
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn pending() -> usize {
+    laio_rt::with_context(|context| context.pending())
+}
+
+/// Polls once, and drops.
+fn give_up<F: Future>(future: F) {
+    let mut future = Box::pin(future);
+    let mut context = Context::from_waker(Waker::noop());
+    let _ = future.as_mut().poll(&mut context);
+}
+
+/// Runs `step` often, and checks that descriptors and slots are as they were before.
+async fn leaks_nothing(times: usize, mut step: impl AsyncFnMut()) {
+    // Helpers and tables may grow once.
+    step().await;
+    eventually("no operation is in flight", || pending() == 0).await;
+    let before = open_descriptors();
+    for _ in 0..times {
+        step().await;
+    }
+    eventually("no operation is in flight", || pending() == 0).await;
+    eventually("descriptors are closed", || open_descriptors() <= before).await;
+}
+
+#[test]
+fn a_timeout_cancels_a_read_and_leaks_nothing() {
+    let _alone = alone();
+    each(waiting(), async |_| {
+        leaks_nothing(20, async || {
+            let (_one, other) = UnixStream::pair().unwrap();
+            let (reader, _writer) = pipe().unwrap();
+            let wait = Duration::from_millis(1);
+            assert!(
+                time::timeout(wait, other.read(Vec::with_capacity(64)))
+                    .await
+                    .is_err()
+            );
+            assert!(
+                time::timeout(wait, reader.read(Vec::with_capacity(64)))
+                    .await
+                    .is_err()
+            );
+        })
+        .await;
+    });
+}
+
+#[test]
+fn every_kind_of_operation_may_be_given_up() {
+    let _alone = alone();
+    each(waiting(), async |_| {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("file");
+        std::fs::write(&path, vec![1u8; 100_000]).unwrap();
+        leaks_nothing(20, async || {
+            let file = File::open(&path).await.unwrap();
+            give_up(file.read_at(Vec::with_capacity(100_000), 0));
+            give_up(file.read(Vec::with_capacity(100_000)));
+            give_up(file.metadata());
+            give_up(file.sync_all());
+            give_up(laio_rt::fs::metadata(&path));
+            give_up(laio_rt::fs::read_dir(directory.path()));
+            give_up(File::open(&path));
+            let name = Name::from_path(&path).unwrap();
+            give_up(submit(Open::new(name, 0)));
+            let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+            give_up(listener.accept());
+            give_up(TcpStream::connect(listener.local_addr().unwrap()));
+            let (one, other) = UnixStream::pair().unwrap();
+            give_up(one.write_all(vec![0u8; 1_000_000]));
+            give_up(one.write_vectored((vec![0u8; 1_000_000], "end")));
+            give_up(one.send_file(&file, 0, 100_000));
+            give_up(other.read(Vec::with_capacity(10)));
+            give_up(other.peek(Vec::with_capacity(10)));
+            let (reader, _writer) = pipe().unwrap();
+            give_up(submit(Readiness::readable(reader.descriptor().clone())));
+            give_up(submit(laio::ops::Sleep::new(Duration::from_secs(1000))));
+            yield_now().await;
+        })
+        .await;
+    });
+}
+
+#[test]
+fn connections_that_nobody_took_are_closed() {
+    let _alone = alone();
+    each(waiting(), async |_| {
+        leaks_nothing(20, async || {
+            let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+            let address = listener.local_addr().unwrap();
+            // The connection comes and the accept is given up, in no particular order.
+            let accept = listener.accept();
+            let both = future::race(accept, TcpStream::connect(address)).await;
+            drop(both);
+        })
+        .await;
+    });
+}
+
+#[test]
+fn outputs_that_nobody_took_are_dropped() {
+    let _alone = alone();
+    each(waiting(), async |_| {
+        leaks_nothing(5, async || {
+            let listener: Descriptor = {
+                let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+                OwnedFd::from(listener).into()
+            };
+            let address = std::net::TcpListener::from(
+                std::os::fd::AsFd::as_fd(&listener)
+                    .try_clone_to_owned()
+                    .unwrap(),
+            )
+            .local_addr()
+            .unwrap();
+            let mut accept = submit(Accept::new(listener.clone()));
+            let mut context = Context::from_waker(Waker::noop());
+            let first = Pin::new(&mut accept).poll(&mut context);
+            assert!(first.is_pending());
+            let socket: Descriptor =
+                OwnedFd::from(std::net::TcpStream::connect(address).unwrap()).into();
+            // Delivered, but not taken.
+            time::sleep(Duration::from_millis(5)).await;
+            drop(accept);
+            drop(socket);
+        })
+        .await;
+    });
+}
+
+#[test]
+fn a_close_that_is_given_up_is_carried_through() {
+    let _alone = alone();
+    each(waiting(), async |_| {
+        leaks_nothing(20, async || {
+            let (reader, writer) = std::io::pipe().unwrap();
+            give_up(submit(Close::new(reader.into())));
+            // Not even begun: closed all the same.
+            drop(submit(Close::new(writer.into())));
+            let file = File::open("/dev/null").await.unwrap();
+            give_up(file.close());
+        })
+        .await;
+    });
+}
+
+#[test]
+fn closing_waits_for_what_was_given_up() {
+    let _alone = alone();
+    each(waiting(), async |_| {
+        leaks_nothing(10, async || {
+            let (one, other) = UnixStream::pair().unwrap();
+            give_up(other.read(Vec::with_capacity(100)));
+            other.close().await.unwrap();
+            let (result, _) = one.read(Vec::with_capacity(1)).await;
+            assert_eq!(result.unwrap(), 0);
+            assert!(one.write_all("x").await.0.is_err());
+        })
+        .await;
+    });
+}
+
+#[test]
+fn the_last_operation_closes_the_descriptor() {
+    let _alone = alone();
+    each(waiting(), async |_| {
+        let (one, other) = UnixStream::pair().unwrap();
+        let mut read = submit(laio::ops::Recv::new(other.descriptor().clone(), vec![]));
+        give_up(&mut read);
+        drop(other);
+        drop(read);
+        // The engine lets go of it while the runtime sleeps, and then wakes it to close it.
+        let (result, _) = one.read(Vec::with_capacity(1)).await;
+        assert_eq!(result.unwrap(), 0);
+    });
+}
+
+#[test]
+fn aborted_tasks_leave_nothing() {
+    let _alone = alone();
+    each(waiting(), async |_| {
+        leaks_nothing(5, async || {
+            let tasks: Vec<_> = (0..50)
+                .map(|_| {
+                    spawn(async {
+                        let (reader, writer) = pipe().unwrap();
+                        let _writer = writer;
+                        reader.read(Vec::with_capacity(10)).await.0.unwrap();
+                    })
+                })
+                .collect();
+            yield_now().await;
+            for task in &tasks {
+                task.abort();
+            }
+            for task in tasks {
+                assert!(task.await.is_err());
+            }
+        })
+        .await;
+    });
+}
+
+#[test]
+fn operations_may_outlive_the_runtime() {
+    let _alone = alone();
+    let before = open_descriptors();
+    for (name, options) in waiting() {
+        let _watchdog = common::Watchdog::new(name);
+        let runtime = laio_rt::Runtime::new(options).unwrap();
+        let (one, read) = runtime.block_on(async {
+            let (one, other) = UnixStream::pair().unwrap();
+            let mut read: Submission<_> = submit(laio::ops::Recv::new(
+                other.descriptor().clone(),
+                vec![0u8; 0],
+            ));
+            give_up(&mut read);
+            let buffer = Vec::with_capacity(10);
+            let mut wait = submit(laio::ops::Recv::new(one.descriptor().clone(), buffer));
+            give_up(&mut wait);
+            (one, wait)
+        });
+        drop(runtime);
+        drop(one);
+        drop(read);
+    }
+    assert_eq!(open_descriptors(), before);
+}
+
+/// A buffer whose destructor uses the runtime, which is then busy in the engine.
+struct Troublesome(Vec<u8>, Rc<Cell<u32>>);
+
+impl Drop for Troublesome {
+    fn drop(&mut self) {
+        let dropped = self.1.clone();
+        let (reader, _writer) = pipe().unwrap();
+        let _ = spawn(async move {
+            give_up(reader.read(Vec::with_capacity(1)));
+            dropped.set(dropped.get() + 1);
+        });
+    }
+}
+
+/// Descriptors of an operation are dropped by the engine too.
+impl std::os::fd::AsFd for Troublesome {
+    fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
+        panic!("{} on purpose", self.0.len())
+    }
+}
+
+#[test]
+fn destructors_may_use_the_runtime() {
+    let _alone = alone();
+    each(waiting(), async |_| {
+        let dropped = Rc::new(Cell::new(0));
+        struct Held(Descriptor, #[allow(dead_code)] Troublesome);
+        impl std::os::fd::AsFd for Held {
+            fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
+                self.0.as_fd()
+            }
+        }
+        for _ in 0..10 {
+            let (reader, _writer) = pipe().unwrap();
+            let held = Held(
+                reader.descriptor().clone(),
+                Troublesome(vec![], dropped.clone()),
+            );
+            give_up(submit(laio::ops::Read::new(held, Vec::with_capacity(10))));
+        }
+        eventually("all were dropped", || dropped.get() == 10).await;
+        eventually("no operation is in flight", || pending() == 0).await;
+    });
+}
+
+#[test]
+fn a_connect_without_an_answer_is_given_up() {
+    let _alone = alone();
+    each(waiting(), async |_| {
+        leaks_nothing(2, async || {
+            // A listener whose backlog is full does not answer.
+            let listener = rustix::net::socket(
+                rustix::net::AddressFamily::INET,
+                rustix::net::SocketType::STREAM,
+                None,
+            )
+            .unwrap();
+            let here = std::net::SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+            rustix::net::bind(&listener, &here).unwrap();
+            rustix::net::listen(&listener, 0).unwrap();
+            let address = rustix::net::getsockname(&listener).unwrap();
+            let address = std::net::SocketAddr::try_from(address).unwrap();
+            let _first = std::net::TcpStream::connect(address).unwrap();
+            let socket: Descriptor = rustix::net::socket(
+                rustix::net::AddressFamily::INET,
+                rustix::net::SocketType::STREAM,
+                None,
+            )
+            .unwrap()
+            .into();
+            let connect = submit(Connect::new(socket.clone(), address));
+            let wait = Duration::from_millis(10);
+            assert!(time::timeout(wait, connect).await.is_err());
+        })
+        .await;
+    });
+}
+
+#[test]
+fn polled_after_the_end() {
+    let _alone = alone();
+    let runtime = laio_rt::Runtime::new(laio::Options::new()).unwrap();
+    runtime.block_on(async {
+        let mut over = submit(laio::ops::StatPath::new(Name::new(c"/")));
+        while Pin::new(&mut over)
+            .poll(&mut Context::from_waker(Waker::noop()))
+            .is_pending()
+        {
+            yield_now().await;
+        }
+        let polled = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            let _: Poll<_> = Pin::new(&mut over).poll(&mut Context::from_waker(Waker::noop()));
+        }));
+        assert!(polled.is_err());
+    });
+}

@@ -1,0 +1,129 @@
+//! Timers.
+
+mod common;
+
+use common::{all, each, waiting};
+use laio_rt::net::UnixStream;
+use laio_rt::time::{self, Elapsed};
+use laio_rt::{Runtime, spawn, submit};
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+#[test]
+fn timers_are_due_in_order() {
+    each(all(), async |_| {
+        let seen = Rc::new(RefCell::new(Vec::new()));
+        let start = Instant::now();
+        let tasks: Vec<_> = [30, 10, 20, 0, 10]
+            .into_iter()
+            .map(|ms| {
+                let seen = seen.clone();
+                spawn(async move {
+                    time::sleep(Duration::from_millis(ms)).await;
+                    seen.borrow_mut().push(ms);
+                })
+            })
+            .collect();
+        for task in tasks {
+            task.await.unwrap();
+        }
+        assert_eq!(*seen.borrow(), [0, 10, 10, 20, 30]);
+        assert!(start.elapsed() >= Duration::from_millis(30));
+    });
+}
+
+#[test]
+fn ten_thousand_timers() {
+    for (_, options) in all() {
+        let runtime = Runtime::new(options).unwrap();
+        runtime.block_on(async {
+            let tasks: Vec<_> = (0..10_000u64)
+                .map(|i| {
+                    spawn(async move {
+                        let start = Instant::now();
+                        let wait = Duration::from_micros(i * 7919 % 20_000);
+                        time::sleep(wait).await;
+                        assert!(start.elapsed() >= wait);
+                    })
+                })
+                .collect();
+            for task in tasks {
+                task.await.unwrap();
+            }
+        });
+        assert_eq!(runtime.timers(), 0);
+    }
+}
+
+#[test]
+fn dropped_timers_are_gone() {
+    let runtime = Runtime::new(laio::Options::new()).unwrap();
+    let tasks = runtime.block_on(async {
+        let tasks: Vec<_> = (0..1000)
+            .map(|_| spawn(time::sleep(Duration::from_secs(1000))))
+            .collect();
+        laio_rt::yield_now().await;
+        tasks
+    });
+    assert_eq!(runtime.timers(), 1000);
+    runtime.block_on(async {
+        tasks[1..].iter().for_each(|task| task.abort());
+    });
+    assert_eq!(runtime.timers(), 1);
+}
+
+#[test]
+fn timeouts() {
+    each(waiting(), async |_| {
+        let (one, other) = UnixStream::pair().unwrap();
+        let short = Duration::from_millis(5);
+        let read = other.read(Vec::with_capacity(8));
+        assert_eq!(time::timeout(short, read).await.unwrap_err(), Elapsed);
+        let deadline = Instant::now() + short;
+        let read = other.read(Vec::with_capacity(8));
+        assert!(time::timeout_at(deadline, read).await.is_err());
+        one.write_all("x").await.0.unwrap();
+        let read = other.read(Vec::with_capacity(8));
+        let (result, _) = time::timeout(Duration::from_secs(100), read).await.unwrap();
+        assert_eq!(result.unwrap(), 1);
+        let error = std::io::Error::from(Elapsed);
+        assert_eq!(error.kind(), std::io::ErrorKind::TimedOut);
+        // For ever is a time, too.
+        assert_eq!(time::timeout(Duration::MAX, async { 1 }).await, Ok(1));
+        assert!(
+            time::timeout(short, time::sleep(Duration::MAX))
+                .await
+                .is_err()
+        );
+    });
+}
+
+#[test]
+fn intervals_leave_out_what_they_missed() {
+    each(all(), async |_| {
+        let period = Duration::from_millis(10);
+        let start = Instant::now();
+        let mut interval = time::interval(period);
+        let first = interval.tick().await;
+        assert!(first >= start + period);
+        // Blocks all tasks, on purpose.
+        std::thread::sleep(3 * period);
+        let second = interval.tick().await;
+        assert_eq!(second, first + period);
+        let third = interval.tick().await;
+        assert!(third >= first + 4 * period, "{:?}", third - first);
+        assert_eq!((third - first).as_nanos() % period.as_nanos(), 0);
+    });
+}
+
+#[test]
+fn the_clock_of_the_kernel() {
+    each(all(), async |_| {
+        let start = Instant::now();
+        submit(laio::ops::Sleep::new(Duration::from_millis(10)))
+            .await
+            .unwrap();
+        assert!(start.elapsed() >= Duration::from_millis(10));
+    });
+}

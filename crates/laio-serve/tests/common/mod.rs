@@ -1,0 +1,156 @@
+//! A server in this process and a client that reads exactly what it gets.
+
+use laio::BackendKind;
+use laio_serve::{Limits, LogTarget, Options, Served, Server, Stopper};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::time::Duration;
+
+/// The back ends that never block the caller.
+pub const BACKENDS: [BackendKind; 4] = [
+    BackendKind::Threads,
+    BackendKind::Hybrid,
+    BackendKind::Uring,
+    BackendKind::Lazy,
+];
+
+/// A running server; stopped and waited for when dropped.
+pub struct Running {
+    server: Option<Server>,
+    stopper: Stopper,
+    address: std::net::SocketAddr,
+}
+
+impl Running {
+    pub fn start(root: &Path, backend: BackendKind) -> Running {
+        Running::with(root, backend, |_| {})
+    }
+
+    pub fn with(root: &Path, backend: BackendKind, change: impl FnOnce(&mut Options)) -> Running {
+        let mut options = Options {
+            root: root.to_owned(),
+            listen: ([127, 0, 0, 1], 0).into(),
+            workers: 2,
+            backend: Some(backend),
+            log: LogTarget::Off,
+            limits: Limits {
+                drain_time: Duration::from_secs(5),
+                ..Limits::default()
+            },
+            ..Options::default()
+        };
+        change(&mut options);
+        let server = Server::start(options).unwrap_or_else(|error| panic!("{backend}: {error}"));
+        Running {
+            stopper: server.stopper(),
+            address: server.address(),
+            server: Some(server),
+        }
+    }
+
+    pub fn connect(&self) -> Client {
+        let stream = TcpStream::connect(self.address).unwrap();
+        stream
+            .set_read_timeout(Some(Duration::from_secs(30)))
+            .unwrap();
+        Client(BufReader::new(stream))
+    }
+
+    /// One request on a connection of its own.
+    pub fn get(&self, target: &str) -> Response {
+        self.connect().get(target)
+    }
+
+    pub fn stop(mut self) -> Served {
+        self.stopper.stop();
+        self.server.take().unwrap().wait().unwrap()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.stopper.stop();
+        if let Some(server) = self.server.take() {
+            let _ = server.wait();
+        }
+    }
+}
+
+/// One connection.
+pub struct Client(pub BufReader<TcpStream>);
+
+/// An answer.
+#[derive(Clone, Debug)]
+pub struct Response {
+    pub status: u16,
+    pub head: String,
+    pub body: Vec<u8>,
+}
+
+impl Response {
+    #[allow(dead_code, reason = "not every test binary looks at texts")]
+    pub fn text(&self) -> &str {
+        std::str::from_utf8(&self.body).unwrap()
+    }
+
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.head.lines().find_map(|line| {
+            let (key, value) = line.split_once(": ")?;
+            key.eq_ignore_ascii_case(name).then_some(value)
+        })
+    }
+}
+
+impl Client {
+    pub fn send(&mut self, bytes: impl AsRef<[u8]>) {
+        self.0.get_mut().write_all(bytes.as_ref()).unwrap();
+    }
+
+    pub fn get(&mut self, target: &str) -> Response {
+        self.request("GET", target, "")
+    }
+
+    pub fn request(&mut self, method: &str, target: &str, fields: &str) -> Response {
+        self.send(format!(
+            "{method} {target} HTTP/1.1\r\nHost: test\r\n{fields}\r\n"
+        ));
+        self.answer(method == "HEAD")
+    }
+
+    /// Reads one answer; `bare` says that it has no body whatever its head says.
+    pub fn answer(&mut self, bare: bool) -> Response {
+        let mut head = String::new();
+        loop {
+            let mut line = String::new();
+            assert!(
+                self.0.read_line(&mut line).unwrap() > 0,
+                "closed early, after {head:?}"
+            );
+            if line == "\r\n" {
+                break;
+            }
+            head.push_str(line.trim_end());
+            head.push('\n');
+        }
+        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+        let mut response = Response {
+            status,
+            head,
+            body: Vec::new(),
+        };
+        let length = response
+            .header("Content-Length")
+            .map_or(0, |value| value.parse().unwrap());
+        if !bare && status != 304 && status != 204 {
+            response.body.resize(length, 0);
+            self.0.read_exact(&mut response.body).unwrap();
+        }
+        response
+    }
+
+    /// Whether the server has closed, and sent nothing more.
+    pub fn is_closed(&mut self) -> bool {
+        matches!(self.0.read(&mut [0; 1]), Ok(0) | Err(_))
+    }
+}
