@@ -11,7 +11,7 @@
 //! ```no_run
 //! use laio_testing::forbid::{self, Forbid};
 //!
-//! #[test]
+//! // #[test]
 //! fn works_without_io_uring() {
 //!     for errno in [libc::EPERM, libc::ENOSYS, libc::EACCES] {
 //!         forbid::child(laio_testing::test_name!(), &Forbid::io_uring(errno), || {

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use rustix::fs::{Advice, OFlags};
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
@@ -19,25 +19,26 @@ pub const DIRECTORY: &str = "LAIO_TEST_DIR";
 /// A fresh directory, on a real file system where there is one, removed when dropped.
 ///
 /// `/tmp` is often a tmpfs, which behaves unlike other file systems: it is never cold and has no
-/// non-blocking reads. So this looks at `LAIO_TEST_DIR`, the directory of the test program (below
-/// `target/`) and `/var/tmp` first, and takes the first that is writable and not kept in memory.
+/// non-blocking reads. So unless `LAIO_TEST_DIR` names a place, this takes the first of the directory
+/// of the test program (below `target/`) and `/var/tmp` that is writable and not kept in memory.
 ///
 /// # Panics
 ///
 /// When no directory can be made at all.
 pub fn scratch() -> TempDir {
+    if let Some(chosen) = std::env::var_os(DIRECTORY) {
+        return named(Path::new(&chosen)).expect("a directory in LAIO_TEST_DIR");
+    }
     let program = std::env::current_exe().ok();
-    let candidates = [
-        std::env::var_os(DIRECTORY).map(PathBuf::from),
-        program.as_deref().and_then(Path::parent).map(PathBuf::from),
-        Some(PathBuf::from("/var/tmp")),
-    ];
-    candidates
-        .into_iter()
-        .flatten()
-        .filter(|directory| !in_memory(directory))
-        .find_map(|directory| named(&directory).ok())
-        .unwrap_or_else(|| named(&std::env::temp_dir()).expect("a temporary directory"))
+    [
+        program.as_deref().and_then(Path::parent),
+        Some(Path::new("/var/tmp")),
+    ]
+    .into_iter()
+    .flatten()
+    .filter(|directory| !in_memory(directory))
+    .find_map(|directory| named(directory).ok())
+    .unwrap_or_else(|| named(&std::env::temp_dir()).expect("a temporary directory"))
 }
 
 fn named(parent: &Path) -> io::Result<TempDir> {

@@ -94,7 +94,7 @@ impl Program {
 }
 
 /// Files with data in the first slots, so that not all steps fail.
-fn beginning() -> Vec<Step> {
+pub(super) fn beginning() -> Vec<Step> {
     let (flags, mode) = (libc::O_RDWR | libc::O_CREAT, 0o644);
     let open = |name, into| Step::Open {
         name,

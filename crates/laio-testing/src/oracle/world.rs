@@ -459,7 +459,8 @@ impl Meanwhile {
 /// A descriptor for a moment, to look at it.
 fn borrow(number: i32) -> BorrowedFd<'static> {
     // SAFETY: the number is that of a descriptor of the world, which is not closed during the one call
-    // that it is borrowed for; a thread that goes on with it is joined before the next step.
+    // that it is borrowed for; a thread that goes on with it is joined before the next step. Or it is
+    // a number that no descriptor has, and the call says so.
     unsafe { BorrowedFd::borrow_raw(number) }
 }
 
