@@ -210,6 +210,7 @@ fn measure_one(
 /// What is told of a series.
 struct Summarised {
     summary: Summary,
+    mean: f64,
     ratio: f64,
     ratio_to_ring: Option<f64>,
     rounds: usize,
@@ -220,6 +221,7 @@ impl Summarised {
         let bare = bare.filter(|bare| !bare.is_empty());
         Summarised {
             summary: Summary::of(own.rounds()),
+            mean: own.rounds().iter().sum::<f64>() / own.rounds().len() as f64,
             ratio: statistics::ratio(own.rounds(), plain.rounds()),
             ratio_to_ring: bare.map(|bare| statistics::ratio(own.rounds(), bare.rounds())),
             rounds: own.rounds().len(),
@@ -230,14 +232,20 @@ impl Summarised {
         Measurement {
             call: row.name.to_owned(),
             backend: backend.to_owned(),
-            median_ns: self.summary.median,
-            ratio: self.ratio,
-            spread: self.summary.spread,
-            ratio_to_ring: self.ratio_to_ring,
-            inline,
+            median_ns: rounded(self.summary.median),
+            mean_ns: rounded(self.mean),
+            ratio: rounded(self.ratio),
+            spread: rounded(self.summary.spread),
+            ratio_to_ring: self.ratio_to_ring.map(rounded),
+            inline: inline.map(rounded),
             rounds: self.rounds,
         }
     }
+}
+
+/// To three digits after the point: more would pretend to an exactness that no measurement has.
+fn rounded(number: f64) -> f64 {
+    (number * 1000.0).round() / 1000.0
 }
 
 #[cfg(test)]
@@ -269,6 +277,10 @@ mod tests {
                 .iter()
                 .filter(|one| one.call == row.name);
             let backends: Vec<_> = backends.map(|one| one.backend.as_str()).collect();
+            if row.is_far() && backends.is_empty() {
+                // There is one processor only.
+                continue;
+            }
             assert_eq!(backends[0], "plain");
             for backend in ["sync", "threads", "hybrid", "lazy", "lazy-epoll"] {
                 assert!(backends.contains(&backend), "{backend} in {}", row.name);

@@ -66,7 +66,7 @@ impl Drop for Shared {
         match (Core::try_current(), self.closing.take()) {
             (Some(core), Some(closing)) => {
                 let close = async move { closing.finish(submit(operation).await) };
-                let _ = core.spawn(close);
+                core.spawn(close).detach();
             }
             (Some(core), None) => core.with_engine(|engine| engine.start_detached(operation)),
             // No runtime: dropping the operation closes the descriptor.

@@ -34,6 +34,8 @@ pub(crate) struct Core {
     /// Operations started since completions were gathered.
     started: Cell<u32>,
     running: Cell<bool>,
+    /// The engine is being asked for completions, and may sleep.
+    gathering: Cell<bool>,
     /// No new tasks: the runtime is being dropped.
     closing: Cell<bool>,
     /// Room used anew in each turn.
@@ -71,6 +73,7 @@ impl Core {
             budget: Cell::new(limits::OPERATIONS_PER_POLL),
             started: Cell::new(0),
             running: Cell::new(false),
+            gathering: Cell::new(false),
             closing: Cell::new(false),
             woken: RefCell::default(),
         }))
@@ -94,6 +97,10 @@ impl Core {
         let queued = CURRENT.try_with(|current| match &*current.borrow() {
             Some(core) if Arc::ptr_eq(&core.remote, remote) => {
                 core.ready.borrow_mut().push_back(id);
+                if core.gathering.get() {
+                    // By the destructor of something that the engine has dropped: it must not sleep on.
+                    remote.notify();
+                }
                 true
             }
             _ => false,
@@ -274,7 +281,9 @@ impl Core {
             next.map(|next| next.saturating_duration_since(Instant::now()))
         };
         let mut woken = std::mem::take(&mut *self.woken.borrow_mut());
+        self.gathering.set(true);
         let result = self.engine.borrow_mut().gather(timeout, &mut woken);
+        self.gathering.set(false);
         woken.drain(..).for_each(Waker::wake);
         self.woken.replace(woken);
         if let Err(error) = result {

@@ -15,7 +15,7 @@ use std::task::{Context, Poll, Waker};
 ///
 /// If the task panics, the panic does not spread: the handle gives [`Aborted`], which has the panic's
 /// payload for [`std::panic::resume_unwind`].
-#[must_use = "dropping the handle detaches the task; `let _ =` says that this is meant"]
+#[must_use = "dropping the handle leaves the task to itself: `detach` says that this is meant"]
 pub struct JoinHandle<T> {
     id: TaskId,
     core: Weak<Core>,
@@ -35,6 +35,9 @@ impl<T> JoinHandle<T> {
             core.abort(self.id);
         }
     }
+
+    /// Leaves the task to itself, as dropping the handle does.
+    pub fn detach(self) {}
 
     /// Whether the task is over, in whatever way.
     pub fn is_finished(&self) -> bool {

@@ -30,7 +30,7 @@ fn pending() -> usize {
     laio_rt::with_context(|context| context.pending())
 }
 
-/// Polls once, and drops.
+/// Polls once, and drops (what it was given, which may be a reference).
 fn give_up<F: Future>(future: F) {
     let mut future = Box::pin(future);
     let mut context = Context::from_waker(Waker::noop());
@@ -262,10 +262,11 @@ impl Drop for Troublesome {
     fn drop(&mut self) {
         let dropped = self.1.clone();
         let (reader, _writer) = pipe().unwrap();
-        let _ = spawn(async move {
+        spawn(async move {
             give_up(reader.read(Vec::with_capacity(1)));
             dropped.set(dropped.get() + 1);
-        });
+        })
+        .detach();
     }
 }
 
@@ -298,6 +299,29 @@ fn destructors_may_use_the_runtime() {
         eventually("all were dropped", || dropped.get() == 10).await;
         eventually("no operation is in flight", || pending() == 0).await;
     });
+}
+
+#[test]
+fn closing_needs_no_room() {
+    let _alone = alone();
+    let before = open_descriptors();
+    for (name, options) in waiting() {
+        let _watchdog = common::Watchdog::new(name);
+        let runtime = laio_rt::Runtime::new(options.operations(1)).unwrap();
+        runtime.block_on(async {
+            let (one, other) = UnixStream::pair().unwrap();
+            let (reader, _writer) = pipe().unwrap();
+            let mut read = Box::pin(one.read(Vec::with_capacity(10)));
+            give_up(&mut read);
+            assert_eq!(pending(), 1);
+            // The only operation there may be is taken.
+            let result = reader.read(Vec::with_capacity(10)).await.0;
+            assert_eq!(result.unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
+            drop(other);
+            assert_eq!(read.await.0.unwrap(), 0);
+        });
+    }
+    assert_eq!(open_descriptors(), before);
 }
 
 #[test]

@@ -52,7 +52,7 @@ fn two_hundred_connections_echo() {
             loop {
                 let (stream, peer) = listener.accept().await.unwrap();
                 assert_eq!(stream.peer_addr().unwrap(), peer);
-                let _ = spawn(echo(stream));
+                spawn(echo(stream)).detach();
             }
         });
         let clients: Vec<_> = (0..200u32)

@@ -17,6 +17,7 @@ use crate::{Call, Errno};
 use std::os::fd::RawFd;
 
 pub(crate) use descriptor::range as descriptor_range;
+pub(crate) use stream::Latch;
 
 /// What an attempt came to.
 #[derive(Debug)]
@@ -72,6 +73,11 @@ impl Context {
         let way = self.ways[row.class as usize];
         // SAFETY: by the caller.
         let attempted = unsafe { self.attempt_with_care(way, row, call) };
+        self.count(index, way, attempted)
+    }
+
+    /// Counts how an attempt went, and what it spends of the budget.
+    pub(crate) fn count(&mut self, index: usize, way: Way, attempted: Attempted) -> Attempted {
         match attempted {
             Attempted::Done(result) => {
                 self.stats.calls[index].inline += 1;
@@ -188,9 +194,7 @@ impl Context {
     unsafe fn thread_bound(&mut self, row: &Row, call: &Call) -> Result<usize, Errno> {
         // Calls made before must not see the new identity, directory or mask. What the ring has not
         // been given yet would.
-        if let Err(errno) = self.flush() {
-            return Err(errno);
-        }
+        self.flush()?;
         // SAFETY: by the caller.
         let result = unsafe { crate::sys::syscall(call) };
         if row.changes_identity && result.is_ok() {
@@ -243,11 +247,17 @@ impl Context {
             }
             *link = Link::new(fd, claim);
         }
+        // One descriptor in two places is claimed once: else the operation would wait for itself.
+        let [first, second] = &mut links;
+        if first.fd == second.fd {
+            first.claim = first.claim.and(second.claim);
+            *second = Link::UNUSED;
+        }
         links
     }
 
     /// The kind of file behind a descriptor: as remembered, else by looking, which is one system call.
-    fn kind(&mut self, fd: RawFd) -> FileKind {
+    pub(crate) fn kind(&mut self, fd: RawFd) -> FileKind {
         if let Some(kind) = self.descriptors.kind(fd) {
             return kind;
         }

@@ -1,6 +1,7 @@
 //! The plain call, run to its end on the caller's thread: what `sync` does, and a forced inline call.
 
-use crate::table::{Attempt, Opcode, Row, Timeout};
+use crate::mounts::{FileKind, peek};
+use crate::table::{Attempt, Class, Opcode, Row, Timeout, Transfer};
 use crate::transfer::{goes_on, remaining, wanted};
 use crate::{Call, Errno, sys};
 use std::time::{Duration, Instant};
@@ -10,48 +11,84 @@ use std::time::{Duration, Instant};
 ///
 /// # Safety
 /// As for the system call.
+#[inline]
 pub(crate) unsafe fn run(row: &Row, call: &Call) -> Result<usize, Errno> {
+    let deadline = if row.class == Class::Waiting {
+        Deadline::of(row, call)
+    } else {
+        None
+    };
+    // SAFETY: by the caller.
+    let first = unsafe { sys::syscall(call) };
+    match first {
+        Err(errno) if errno != Errno::INTR => first,
+        Ok(moved) if moved == 0 || row.transfer == Transfer::Whole => first,
+        Ok(moved) if row.transfer.length(call) == Some(moved) => first,
+        // SAFETY: by the caller.
+        _ => unsafe { go_on(row, call, first, deadline) },
+    }
+}
+
+/// Goes on from the first result, which may be a part, or an interruption.
+///
+/// # Safety
+/// As for the system call.
+unsafe fn go_on(
+    row: &Row,
+    call: &Call,
+    mut result: Result<usize, Errno>,
+    deadline: Option<Deadline>,
+) -> Result<usize, Errno> {
     let mut scratch = None;
     let mut done = 0;
-    let started = Deadline::of(row, call);
-    let mut time_left = None;
     loop {
-        // SAFETY: by the caller; `done` is not 0 only after the kernel has accepted the pointers.
-        let mut step = unsafe { remaining(row, call, done, &mut scratch) };
-        if let Some((deadline, left)) = started.as_ref().zip(time_left.as_ref()) {
-            deadline.apply(left, &mut step);
-        }
-        // SAFETY: by the caller.
-        match unsafe { sys::syscall(&step) } {
+        let mut time_left = None;
+        match result {
             // A signal cut the transfer: a blocking write is short for no other reason. A short read
             // of a file may be its end, which the next read then confirms with 0.
             Ok(moved) if moved > 0 && interrupted_transfer(row, call, done + moved) => {
-                done += moved
+                done += moved;
             }
             Ok(moved) => return Ok(done + moved),
             Err(Errno::INTR) if row.opcode == Some(Opcode::Connect) => {
                 return connect_interrupted(call.descriptor(0));
             }
-            Err(Errno::INTR) => {
-                if let Some(deadline) = &started {
-                    time_left = Some(deadline.left());
-                }
-            }
+            Err(Errno::INTR) => time_left = deadline.as_ref().map(Deadline::left),
             Err(_) if done > 0 => return Ok(done),
             Err(errno) => return Err(errno),
         }
+        // SAFETY: by the caller; `done` is not 0 only after the kernel has accepted the pointers.
+        let mut step = unsafe { remaining(row, call, done, &mut scratch) };
+        if let Some((deadline, left)) = deadline.as_ref().zip(time_left.as_ref()) {
+            deadline.apply(left, &mut step);
+        }
+        // SAFETY: by the caller.
+        result = unsafe { sys::syscall(&step) };
     }
 }
 
 /// # Safety contract
 /// Called only after the kernel has accepted the call's pointers.
 fn interrupted_transfer(row: &Row, call: &Call, done: usize) -> bool {
-    let writes = matches!(row.attempt, Attempt::NowaitWrite)
-        || (matches!(row.attempt, Attempt::Dontwait(_)) && goes_on(row, call, false));
     // SAFETY: see above.
-    writes
-        && unsafe { wanted(row, call) }.is_some_and(|wanted| done < wanted)
-        && !sys::is_nonblocking(call.descriptor(0))
+    if unsafe { wanted(row, call) }.is_none_or(|wanted| done >= wanted) {
+        return false;
+    }
+    let fd = call.descriptor(0);
+    let could = match row.attempt {
+        // A file is written to its end, or to a limit (of space, or of the process).
+        Attempt::NowaitWrite => is_stream(fd),
+        Attempt::Dontwait(_) => {
+            let messages = matches!(row.transfer, Transfer::Messages { .. });
+            goes_on(row, call, false) && (messages || sys::is_stream_socket(fd))
+        }
+        _ => false,
+    };
+    could && !sys::is_nonblocking(fd)
+}
+
+fn is_stream(fd: i32) -> bool {
+    peek(fd).is_ok_and(|status| FileKind::of(&status).is_stream())
 }
 
 /// An interrupted `connect` goes on in the kernel; calling it again would only say `EALREADY`.

@@ -10,6 +10,7 @@ use crate::facts::Facts;
 use crate::mounts::{Mount, Mounts};
 use crate::operation::{Operations, Slot, State};
 use crate::options::{BackPressure, Inject};
+use crate::quick::QuickWays;
 use crate::sys::fork::Life;
 use crate::table::{self, Attempt, Class};
 use crate::{BackendKind, Call, Errno, Handle, Limits, Options, Outcome, Stats};
@@ -33,6 +34,10 @@ pub(crate) enum Way {
 
 /// Where a context sleeps, and what takes operations that no helper needs to take.
 #[derive(Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a context has one, and it never moves"
+)]
 pub(crate) enum Waiter {
     Ring(Ring),
     Reactor(Reactor),
@@ -50,6 +55,7 @@ pub struct Context {
     pub(crate) ways: [Way; Class::COUNT],
     /// Whether calls that mind nothing are made plainly: in every back end but `threads`.
     bare_is_plain: bool,
+    pub(crate) quick: QuickWays,
     pub(crate) facts: Facts,
     pub(crate) inject: Inject,
     pub(crate) trust_names: bool,
@@ -106,6 +112,7 @@ impl Context {
         Ok(Context {
             kind,
             ways,
+            quick: QuickWays::new(&ways, Facts::get().nowait, options.inject),
             bare_is_plain: ways[Class::Instant as usize] == Way::Plain,
             facts: Facts::get(),
             inject: options.inject,
@@ -173,8 +180,40 @@ impl Context {
             self.stats.calls[index].inline += 1;
             return Outcome::Done(result);
         }
+        if let Some(quick) = table::find_quick(call.number)
+            // SAFETY: by the caller.
+            && let Some((result, whole)) = unsafe { self.quick(quick, &call) }
+        {
+            let (index, row) = table::find(call.number);
+            if whole && !self.spend_budget() {
+                self.stats.calls[index].inline += 1;
+                return Outcome::Done(result);
+            }
+            // SAFETY: by the caller.
+            return unsafe { self.go_on_from(index, row, &call, result, user_data) };
+        }
         // SAFETY: by the caller.
         unsafe { self.call_with_care(&call, user_data) }
+    }
+
+    /// # Safety
+    /// As for [`Context::call`].
+    #[cold]
+    unsafe fn go_on_from(
+        &mut self,
+        index: usize,
+        row: &'static table::Row,
+        call: &Call,
+        first: Result<usize, Errno>,
+        user_data: u64,
+    ) -> Outcome {
+        // SAFETY: by the caller.
+        let attempted = unsafe { self.go_on(row, call, first) };
+        match self.count(index, Way::Try, attempted) {
+            Attempted::Done(result) => Outcome::Done(result),
+            Attempted::Spent(result) => self.file(call, result, user_data),
+            Attempted::Blocked(blocked) => self.start(call, blocked, user_data),
+        }
     }
 
     /// # Safety
@@ -182,7 +221,8 @@ impl Context {
     unsafe fn call_with_care(&mut self, call: &Call, user_data: u64) -> Outcome {
         let (index, row) = table::find(call.number);
         // SAFETY: by the caller.
-        match unsafe { self.attempt(index, row, call) } {
+        let attempted = unsafe { self.attempt(index, row, call) };
+        match attempted {
             Attempted::Done(result) => Outcome::Done(result),
             Attempted::Spent(result) => self.file(call, result, user_data),
             Attempted::Blocked(blocked) => self.start(call, blocked, user_data),

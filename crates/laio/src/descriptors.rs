@@ -26,6 +26,11 @@ impl Claim {
         self.0 & other.0 != 0
     }
 
+    /// What both claim.
+    pub(crate) fn and(self, other: Claim) -> Claim {
+        Claim(self.0 | other.0)
+    }
+
     fn is_closing(self) -> bool {
         self.0 & Claim::CLOSE != 0
     }
@@ -81,6 +86,8 @@ impl Entry {
     const STREAM: u8 = 1;
     const REGULAR: u8 = 2;
     const ORDERED: u8 = 4;
+    const SOCKET: u8 = 8;
+    const BLOCKING: u8 = 16;
 }
 
 /// All descriptors, by number.
@@ -268,7 +275,9 @@ impl Descriptors {
     /// The kind of file the descriptor was when last looked at.
     #[inline]
     pub(crate) fn kind(&self, fd: RawFd) -> Option<FileKind> {
-        match self.entries.get(fd as usize)?.flags & (Entry::STREAM | Entry::REGULAR) {
+        let entry = self.entries.get(fd as usize)?;
+        match entry.flags & (Entry::STREAM | Entry::REGULAR) {
+            Entry::STREAM if entry.flags & Entry::SOCKET != 0 => Some(FileKind::Socket),
             Entry::STREAM => Some(FileKind::Stream),
             Entry::REGULAR => Some(FileKind::Regular),
             _ => None,
@@ -290,12 +299,25 @@ impl Descriptors {
         }
         let entry = &mut self.entries[fd as usize];
         entry.mount = mount.map_or(0, |index| index + 1);
-        entry.flags &= !(Entry::STREAM | Entry::REGULAR);
+        entry.flags &= !(Entry::STREAM | Entry::SOCKET | Entry::REGULAR);
         entry.flags |= match kind {
             FileKind::Stream => Entry::STREAM,
+            FileKind::Socket => Entry::STREAM | Entry::SOCKET,
             FileKind::Regular => Entry::REGULAR,
             FileKind::Directory => 0,
         };
+    }
+
+    /// Whether the descriptor was in blocking mode when last looked at.
+    pub(crate) fn was_blocking(&self, fd: RawFd) -> bool {
+        let entry = self.entries.get(fd as usize);
+        entry.is_some_and(|entry| entry.flags & Entry::BLOCKING != 0)
+    }
+
+    pub(crate) fn note_blocking(&mut self, fd: RawFd) {
+        if self.track(fd) {
+            self.entries[fd as usize].flags |= Entry::BLOCKING;
+        }
     }
 
     /// Forgets the hints of a descriptor that is closed or replaced.

@@ -27,6 +27,13 @@ impl Errno {
         self.0 as i32
     }
 
+    /// Whether a signal ended the call: `EINTR`, or what the kernel says to itself of an interrupted call
+    /// and at times lets slip (seen on Linux 6.18 of a cancelled splice on the ring, and of a `recvmmsg`
+    /// after one that was interrupted with some messages).
+    pub(crate) const fn is_interruption(self) -> bool {
+        self.0 == Errno::INTR.0 || matches!(self.0, 512..=516)
+    }
+
     /// Splits the word that a system call left in its result register.
     #[inline(always)]
     pub const fn from_register(word: usize) -> Result<usize, Errno> {

@@ -1,4 +1,67 @@
-//! Lazy asynchronous I/O for Linux.
+//! Lazy asynchronous I/O for Linux: any system call, without ever stalling, and at its own price when it
+//! does not block.
+//!
+//! There are two verbs. [`Context::call`] makes a system call: it is done when it returns, or it has
+//! become an operation in the background. [`Context::poll`] delivers what has finished.
+//!
+//! ```
+//! use laio::{Call, Context, Options, Outcome};
+//!
+//! let mut context = Context::new(Options::new())?;
+//! let mut ends = [0; 2];
+//! // SAFETY: the array is written before the call returns.
+//! assert_eq!(unsafe { libc::pipe(ends.as_mut_ptr()) }, 0);
+//! let [from, to] = ends.map(|fd| fd as usize);
+//! let mut buffer = [0u8; 16];
+//!
+//! // Nothing has been written: the read would block, so it goes on in the background.
+//! let read = Call::new(libc::SYS_read, [from, buffer.as_mut_ptr() as usize, buffer.len()]);
+//! // SAFETY: the buffer stays where it is, untouched, until the completion is delivered.
+//! let Outcome::Pending(handle) = (unsafe { context.call(read) }) else { panic!() };
+//!
+//! // The write does not block: it is done.
+//! let write = Call::new(libc::SYS_write, [to, b"hello".as_ptr() as usize, 5]);
+//! // SAFETY: the bytes are static.
+//! assert_eq!(unsafe { context.call(write) }, Outcome::Done(Ok(5)));
+//!
+//! let mut completions = Vec::new();
+//! context.poll(&mut completions, None)?;
+//! assert_eq!((completions[0].handle, completions[0].result), (handle, Ok(5)));
+//! assert_eq!(&buffer[..5], b"hello");
+//! # for fd in ends { unsafe { libc::close(fd); } }
+//! # Ok::<(), laio::Errno>(())
+//! ```
+//!
+//! Calls by number are `unsafe`, as system calls are: the caller vouches for the pointers. The [`ops`] need no
+//! such promise, because each owns its descriptor and its buffers; [`Context::submit`] starts them, and
+//! the crate `laio-rt` makes futures of them.
+//!
+//! # What is promised
+//!
+//! The same in every [back end](BackendKind), and tested by one suite over all of them:
+//!
+//! 1. The result and the errno are those of the plain system call, whichever way it went.
+//! 2. Complete, not partial: what a blocking call would have transferred. On an error after a partial
+//!    transfer the bytes moved are reported, as the kernel does.
+//! 3. Exactly one completion per operation, cancelled or not. Until it is delivered, the buffers belong to
+//!    the operation.
+//! 4. On one descriptor, a later call does not overtake an earlier operation of the same direction.
+//!    Positioned file I/O is unordered, unless [`Context::set_ordered`] asks for order.
+//! 5. `close` of a descriptor with operations in flight cancels them first, then closes.
+//! 6. `EINTR` does not surface.
+//! 7. Every limit has a name ([`Limits`]). At the limit a call fails with `EAGAIN`, or waits if so asked
+//!    ([`BackPressure`]).
+//! 8. A program whose calls all finish inline still gets to its completions
+//!    ([`Limits::inline_budget`]).
+//! 9. Calls that belong to the calling thread always run there; [`table`] says which, and which are
+//!    refused.
+//! 10. After `fork` the child begins with an empty context. A context dies with its thread, and cancels
+//!     and waits for its operations first.
+//! 11. Everything is counted ([`Stats`], [`Mount::counts`]).
+//! 12. It works where io_uring is forbidden, where perf is, and where both are.
+//!
+//! What differs from the plain call all the same is listed in `ARCHITECTURE.md`.
+
 mod attempt;
 mod background;
 mod blocking;
@@ -15,6 +78,7 @@ pub mod ops;
 mod options;
 mod poll;
 pub mod probe;
+mod quick;
 mod route;
 mod stats;
 mod sys;

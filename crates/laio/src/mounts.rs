@@ -258,15 +258,22 @@ impl Mounts {
 pub(crate) enum FileKind {
     Regular,
     Directory,
-    /// Socket, pipe, terminal, event descriptor: bytes come in order and may be waited for.
+    /// Pipe, terminal, event descriptor: bytes come in order and may be waited for.
     Stream,
+    /// As a stream; and it may have a time-out of its own.
+    Socket,
 }
 
 impl FileKind {
+    pub(crate) fn is_stream(self) -> bool {
+        matches!(self, FileKind::Stream | FileKind::Socket)
+    }
+
     pub(crate) fn of(status: &Statx) -> FileKind {
         match u32::from(status.stx_mode) & libc::S_IFMT {
             libc::S_IFREG | libc::S_IFBLK => FileKind::Regular,
             libc::S_IFDIR => FileKind::Directory,
+            libc::S_IFSOCK => FileKind::Socket,
             _ => FileKind::Stream,
         }
     }

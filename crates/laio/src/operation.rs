@@ -18,6 +18,8 @@ pub(crate) enum State {
     Queued,
     /// On the ring.
     Ring,
+    /// On the ring, with one of its workers from the start.
+    Aside,
     /// Waiting until its descriptor is ready, to be tried again.
     Readiness,
     /// With a helper.

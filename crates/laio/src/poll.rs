@@ -59,6 +59,7 @@ impl Context {
                 self.gather(Some(Duration::ZERO))?;
             } else if self.helpers.any_finished() {
                 self.gather_from_helpers();
+                self.settle();
             }
             let count = self.deliver(most, &mut deliver);
             let notified = self.doorbell.take_notification();

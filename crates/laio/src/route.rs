@@ -9,8 +9,8 @@ use crate::context::{Context, Waiter, Way};
 use crate::descriptors::{Claim, Link};
 use crate::mounts::FileKind;
 use crate::operation::{Operation, Slot, State};
-use crate::table::{self, Attempt, Class, Opcode, Row, Use};
-use crate::transfer::{goes_on, remaining, shortened, wanted};
+use crate::table::{self, Attempt, Class, Opcode, Row, Transfer, Use};
+use crate::transfer::{goes_on, only_plain, remaining, shortened, wanted};
 use crate::{BackendKind, Call, Errno, Handle, sys};
 use std::os::fd::{OwnedFd, RawFd};
 
@@ -37,7 +37,12 @@ impl Context {
         if self.descriptors.link(&mut self.operations, slot) {
             return Ok(slot);
         }
-        self.dispatch(slot, blocked.why).inspect_err(|_| {
+        let why = match blocked.why {
+            // Only pretended.
+            Why::WouldBlock if self.inject.attempts_fail => Why::NotTried,
+            why => why,
+        };
+        self.dispatch(slot, why).inspect_err(|_| {
             self.descriptors.unlink(&mut self.operations, slot);
             self.operations[slot].state = State::Finished;
             self.operations.remove(slot);
@@ -71,6 +76,10 @@ impl Context {
         let whole = self.operations[slot].done == 0 && self.inject.short_transfer == 0;
         let rest = if whole { None } else { Some(self.step(slot)) };
         let aside = self.mounts.any_remote() && self.may_ask_server(slot);
+        let kind = self
+            .descriptors
+            .kind(self.operations[slot].call.descriptor(0));
+        let misplaced = self.has_ring() && self.is_misplaced(slot);
         let Operation {
             call,
             scratch,
@@ -81,17 +90,30 @@ impl Context {
         let call = rest.as_ref().unwrap_or(call);
         let fd = call.descriptor(0);
         let stream = row.class == Class::Stream && !*regular;
-        if stream && has_timeout(fd, direction(row) == Direction::Write || is_connect(row)) {
-            // Only the plain call keeps the time-out of the socket itself.
-            let call = *call;
-            return self.dispatch_to_helper(slot, call);
+        let tried = why == Why::WouldBlock;
+        // Only the plain call keeps the time-out of the socket itself, and does not wait at all in
+        // non-blocking mode, which the ring ignores.
+        let may_time_out = kind != Some(FileKind::Stream);
+        let own_terms = stream
+            && ((may_time_out
+                && has_timeout(fd, direction(row) == Direction::Write || is_connect(row)))
+                || (!tried && sys::is_nonblocking(fd)));
+        // Found to be something that may wait to be opened.
+        let held = scratch
+            .as_ref()
+            .is_some_and(|scratch| scratch.held.is_some());
+        if own_terms || misplaced || held || only_plain(row, call) {
+            return self.dispatch_to_helper(slot);
         }
-        let by_readiness = stream && waits_for_readiness(row) && why != Why::Unsupported;
+        let by_readiness = stream && waits_for_readiness(row, call) && why != Why::Unsupported;
+        // What is wrong with the call shows at once, readiness or not.
+        let try_first = by_readiness && !tried && row.attempt != Attempt::Never;
         match &mut self.waiter {
             Waiter::Ring(ring) => {
                 if let Some(mut entry) = prepare::entry(row, call, scratch, ring.opcodes()) {
                     *state = State::Ring;
                     if aside {
+                        *state = State::Aside;
                         entry = prepare::aside(entry);
                     }
                     // SAFETY: the call's memory is the caller's promise until the completion is
@@ -99,6 +121,10 @@ impl Context {
                     return unsafe { ring.push(entry, handle.to_raw()) };
                 }
                 if by_readiness && row.opcode != Some(Opcode::Accept) {
+                    if try_first {
+                        self.retry(slot);
+                        return Ok(());
+                    }
                     *state = State::Readiness;
                     let entry = prepare::readiness(fd, direction(row) == Direction::Write);
                     // SAFETY: the entry points to nothing.
@@ -107,6 +133,10 @@ impl Context {
             }
             Waiter::Reactor(reactor) => {
                 let uses_it = matches!(self.kind, BackendKind::Hybrid | BackendKind::Lazy);
+                if uses_it && try_first {
+                    self.retry(slot);
+                    return Ok(());
+                }
                 // An error: of a kind that epoll does not know, not open, or at the limit
                 // (max_user_watches). A helper then makes the plain call, which tells.
                 if uses_it && by_readiness && reactor.add(fd, direction(row), slot).is_ok() {
@@ -115,8 +145,7 @@ impl Context {
                 }
             }
         }
-        let call = *call;
-        self.dispatch_to_helper(slot, call)
+        self.dispatch_to_helper(slot)
     }
 
     /// Whether the ring, which first tries an operation on the submitting thread, could wait there for a
@@ -132,8 +161,26 @@ impl Context {
         }
     }
 
-    fn dispatch_to_helper(&mut self, slot: Slot, call: Call) -> Result<(), Errno> {
+    /// Whether the call names a place in something that has none, which the ring does not mind.
+    fn is_misplaced(&mut self, slot: Slot) -> bool {
+        let operation = &self.operations[slot];
+        let placed = matches!(
+            operation.row.transfer,
+            Transfer::Buffer {
+                offset: Some(_),
+                ..
+            } | Transfer::Vector {
+                offset: Some(_),
+                ..
+            }
+        );
+        placed && self.kind(operation.call.descriptor(0)) != FileKind::Regular
+    }
+
+    fn dispatch_to_helper(&mut self, slot: Slot) -> Result<(), Errno> {
         let handle = self.operations.handle(slot);
+        // An injected bound is the helper's own affair.
+        let call = self.rest(slot);
         let operation = &mut self.operations[slot];
         operation.state = State::Helper;
         self.helpers.start(Job {
@@ -146,20 +193,21 @@ impl Context {
     }
 
     /// What is left of an operation's call.
-    fn step(&mut self, slot: Slot) -> Call {
+    fn rest(&mut self, slot: Slot) -> Call {
         let operation = &mut self.operations[slot];
-        if operation.done == 0 && self.inject.short_transfer == 0 {
-            return operation.call;
-        }
         let (row, call, done) = (operation.row, operation.call, operation.done);
-        // SAFETY: `done` is not 0 only after the kernel has accepted the pointers. An injected bound
-        // is for tests, which pass pointers that can be read.
-        unsafe {
-            let rest = remaining(row, &call, done, &mut operation.scratch);
-            match self.inject.short_transfer {
-                0 => rest,
-                bound => shortened(row, &rest, bound, &mut operation.scratch),
-            }
+        // SAFETY: `done` is not 0 only after the kernel has accepted the pointers.
+        unsafe { remaining(row, &call, done, &mut operation.scratch) }
+    }
+
+    /// As much of it as the next step is to move.
+    fn step(&mut self, slot: Slot) -> Call {
+        let rest = self.rest(slot);
+        let operation = &mut self.operations[slot];
+        match self.inject.short_transfer {
+            0 => rest,
+            // SAFETY: an injected bound is for tests, which pass pointers that can be read.
+            bound => unsafe { shortened(operation.row, &rest, bound, &mut operation.scratch) },
         }
     }
 
@@ -178,6 +226,22 @@ impl Context {
             };
         }
         let result = prepare::result(operation, reaped.result);
+        let (row, call, cancelled) = (operation.row, operation.call, operation.cancelled);
+        if operation.state == State::Ring
+            && row.attempt == Attempt::CachedOpen
+            && let Some(held) = self.opened_too_soon(row, &call, result)
+        {
+            if held.is_some() {
+                self.operations[slot].scratch.get_or_insert_default().held = held;
+            }
+            if cancelled {
+                return self.finish_cancelled(slot);
+            }
+            if let Err(errno) = self.dispatch_to_helper(slot) {
+                self.finish(slot, Err(errno));
+            }
+            return;
+        }
         self.stepped(slot, result);
     }
 
@@ -203,7 +267,9 @@ impl Context {
             Errno::INTR => self.again(slot, Why::WouldBlock),
             // Non-blocking mode, which the ring respects; or a literal EAGAIN of an operation that
             // cannot wait on the ring (splice), which a helper can.
-            Errno::AGAIN if sys::is_nonblocking(call.descriptor(0)) => {
+            Errno::AGAIN
+                if row.class == Class::Stream && sys::is_nonblocking(call.descriptor(0)) =>
+            {
                 self.finish(slot, Err(errno))
             }
             // True answers, or "not this operation here": an older kernel, or a filter for single
@@ -215,11 +281,30 @@ impl Context {
             | Errno::INVAL
             | Errno::NOSYS
             | Errno::OPNOTSUPP
+            | Errno::BADF
             | Errno::BADFD
                 if row.attempt != Attempt::Close =>
             {
-                let call = self.step(slot);
-                if let Err(errno) = self.dispatch_to_helper(slot, call) {
+                if let Err(errno) = self.dispatch_to_helper(slot) {
+                    self.finish(slot, Err(errno));
+                }
+            }
+            // The ring looks at the name before it looks at the flags.
+            Errno::NAMETOOLONG | Errno::FAULT | Errno::NOENT
+                if row.attempt == Attempt::CachedOpen
+                    && (errno != Errno::NOENT || names_nothing(row, &call)) =>
+            {
+                if let Err(errno) = self.dispatch_to_helper(slot) {
+                    self.finish(slot, Err(errno));
+                }
+            }
+            // The ring looks at the buffer before it looks at the descriptor. Only where the descriptor is
+            // bad: else a message may have been taken already.
+            Errno::FAULT
+                if row.descriptors[0]
+                    .is_some_and(|first| !sys::is_open(call.descriptor(first.arg))) =>
+            {
+                if let Err(errno) = self.dispatch_to_helper(slot) {
                     self.finish(slot, Err(errno));
                 }
             }
@@ -241,11 +326,25 @@ impl Context {
             Some(wanted) if done < wanted => {}
             _ => return self.finish(slot, Ok(done)),
         }
+        let fd = call.descriptor(0);
+        let over = match row.attempt {
+            // The kernel writes a file to the end, or to a limit (of space, or of the process); going
+            // on would meet that limit once more, and RLIMIT_FSIZE answers with a signal.
+            Attempt::NowaitWrite => regular && moved != self.inject.short_transfer,
+            // MSG_WAITALL has no meaning for datagrams, and a datagram is never sent in part.
+            Attempt::Dontwait(_) => {
+                !matches!(row.transfer, Transfer::Messages { .. }) && !sys::is_stream_socket(fd)
+            }
+            _ => false,
+        };
+        if over {
+            return self.finish(slot, Ok(done));
+        }
         if row.attempt == Attempt::NowaitRead && regular {
             // Most often the end of the file, which an attempt finds without another round.
             return self.retry(slot);
         }
-        if !regular && sys::is_nonblocking(call.descriptor(0)) {
+        if !regular && sys::is_nonblocking(fd) {
             return self.finish(slot, Ok(done));
         }
         self.again(slot, Why::WouldBlock);
@@ -264,8 +363,7 @@ impl Context {
         let (row, before) = (operation.row, operation.done);
         if row.attempt == Attempt::Never {
             // Ready, but the call has no form that cannot wait: a helper makes it.
-            let call = self.step(slot);
-            if let Err(errno) = self.dispatch_to_helper(slot, call) {
+            if let Err(errno) = self.dispatch_to_helper(slot) {
                 self.finish(slot, Err(errno));
             }
             return;
@@ -395,7 +493,7 @@ impl Context {
                     self.finish_cancelled(slot);
                 }
             }
-            State::Readiness | State::Ring => match &mut self.waiter {
+            State::Readiness | State::Ring | State::Aside => match &mut self.waiter {
                 // If the ring has no room for the request now, the operation ends by itself or is
                 // cancelled again at the next request.
                 Waiter::Ring(ring) => operation.cancelled = ring.cancel(handle.to_raw()).is_ok(),
@@ -434,12 +532,31 @@ impl Context {
 }
 
 /// Whether the call can be tried again whenever its descriptor is ready.
-fn waits_for_readiness(row: &Row) -> bool {
-    row.class == Class::Stream
-        && (matches!(
-            row.attempt,
-            Attempt::NowaitRead | Attempt::NowaitWrite | Attempt::Dontwait(_)
-        ) || row.opcode == Some(Opcode::Accept))
+fn waits_for_readiness(row: &Row, call: &Call) -> bool {
+    match row.attempt {
+        Attempt::NowaitRead | Attempt::NowaitWrite | Attempt::Dontwait(_) => true,
+        _ => row.opcode == Some(Opcode::Accept) && is_well_formed_accept(row, call),
+    }
+}
+
+/// Whether an `accept` waits for a connection, rather than fail at once.
+fn is_well_formed_accept(row: &Row, call: &Call) -> bool {
+    use rustix::net::sockopt::socket_acceptconn;
+    let listens = sys::borrow(call.descriptor(0)).map(socket_acceptconn);
+    let known = libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+    let flags = if row.name == "accept4" {
+        call.args[3] as i32
+    } else {
+        0
+    };
+    listens == Some(Ok(true)) && flags & !known == 0
+}
+
+/// Whether the name is empty. Only for names that the kernel has just read.
+fn names_nothing(row: &Row, call: &Call) -> bool {
+    // SAFETY: the kernel has found a string there.
+    row.file
+        .is_some_and(|name| unsafe { *(call.args[name.path as usize] as *const u8) } == 0)
 }
 
 fn is_connect(row: &Row) -> bool {

@@ -139,6 +139,16 @@ pub enum Transfer {
     },
 }
 
+impl Transfer {
+    /// The length in bytes of the one buffer, if it is one.
+    pub(crate) fn length(&self, call: &crate::Call) -> Option<usize> {
+        match *self {
+            Transfer::Buffer { length, .. } => Some(call.args[length as usize]),
+            _ => None,
+        }
+    }
+}
+
 /// What the call does with a descriptor: which operations on it a later call must not overtake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Use {
@@ -489,7 +499,8 @@ static INDEX: [u16; NUMBERS] = {
 /// [`UNKNOWN`].
 #[inline]
 pub(crate) fn find(number: usize) -> (usize, &'static Row) {
-    match INDEX.get(number) {
+    // The kernel looks at the low half only, so the high half must not hide a call from the table.
+    match INDEX.get(number as u32 as usize) {
         Some(&index) if index != NO_ROW => {
             let index = (index & !BARE) as usize;
             (index, &ROWS[index])
@@ -498,10 +509,67 @@ pub(crate) fn find(number: usize) -> (usize, &'static Row) {
     }
 }
 
+/// A call that moves one buffer: descriptor, address and length are its first three arguments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Quick {
+    Read,
+    Write,
+    /// The fourth argument is the file offset.
+    ReadAt,
+    WriteAt,
+    /// The fourth argument are the flags.
+    Recv,
+    Send,
+}
+
+impl Row {
+    const fn quick(&self) -> Option<Quick> {
+        let Transfer::Buffer {
+            pointer: 1,
+            length: 2,
+            offset,
+        } = self.transfer
+        else {
+            return None;
+        };
+        let Some(Descriptor { arg: 0, usage, .. }) = self.descriptors[0] else {
+            return None;
+        };
+        match (self.attempt, offset, usage) {
+            (Attempt::NowaitRead, None, _) => Some(Quick::Read),
+            (Attempt::NowaitWrite, None, _) => Some(Quick::Write),
+            (Attempt::NowaitRead, Some(3), _) => Some(Quick::ReadAt),
+            (Attempt::NowaitWrite, Some(3), _) => Some(Quick::WriteAt),
+            (Attempt::Dontwait(3), None, Use::Read) => Some(Quick::Recv),
+            (Attempt::Dontwait(3), None, Use::Write) => Some(Quick::Send),
+            _ => None,
+        }
+    }
+}
+
+/// By number, in one load.
+static QUICK: [Option<Quick>; NUMBERS] = {
+    let mut quick = [None; NUMBERS];
+    let mut i = 0;
+    while i < ROWS.len() {
+        if let Some(number) = ROWS[i].number() {
+            quick[number as usize] = ROWS[i].quick();
+        }
+        i += 1;
+    }
+    quick
+};
+
+/// How the call moves one buffer, if that is what it does.
+#[inline]
+pub(crate) fn find_quick(number: usize) -> Option<Quick> {
+    QUICK.get(number).copied().flatten()
+}
+
 /// The position of the row of a call that is instant and minds no descriptor.
 #[inline]
 pub(crate) fn find_bare(number: usize) -> Option<usize> {
-    match INDEX.get(number) {
+    match INDEX.get(number as u32 as usize) {
         Some(&index) if index & BARE != 0 && index != NO_ROW => Some((index & !BARE) as usize),
         _ => None,
     }

@@ -1,5 +1,6 @@
 //! Complete, not partial: what is left of a transfer that stopped short, and when it is whole.
 
+use crate::mounts::peek;
 use crate::table::{Attempt, Row, Transfer, Use};
 use crate::{Call, Limits};
 use std::os::fd::OwnedFd;
@@ -55,22 +56,52 @@ pub(crate) unsafe fn wanted(row: &Row, call: &Call) -> Option<usize> {
 }
 
 /// The kernel's `MAX_RW_COUNT`: no transfer moves more at once, and the plain call stops there too.
-const RW_COUNT_MAX: usize = 0x7fff_f000;
+pub(crate) const RW_COUNT_MAX: usize = 0x7fff_f000;
+
+/// Whether only the plain call, which may wait, does what the call asks for.
+///
+/// `read` and `write` of nothing do more than their vectored forms: they tell errors, and send empty
+/// datagrams; and they judge a length before it is cut to what can be moved at once. A peek at all that
+/// was asked for cannot be put together from pieces. The time-out of `recvmmsg` counts from the call.
+pub(crate) fn only_plain(row: &Row, call: &Call) -> bool {
+    match row.attempt {
+        Attempt::NowaitRead | Attempt::NowaitWrite => row
+            .transfer
+            .length(call)
+            .is_some_and(|length| !(1..=RW_COUNT_MAX).contains(&length)),
+        Attempt::Dontwait(_) if matches!(row.transfer, Transfer::Messages { .. }) => {
+            has_time(row, call)
+        }
+        Attempt::Dontwait(flags) => {
+            let all_at_a_look = libc::MSG_PEEK | libc::MSG_WAITALL;
+            reads(row) && call.args[flags as usize] as i32 & all_at_a_look == all_at_a_look
+        }
+        _ => false,
+    }
+}
+
+/// Whether it is a `recvmmsg` with a time-out.
+fn has_time(row: &Row, call: &Call) -> bool {
+    reads(row) && call.args[4] != 0
+}
+
+fn reads(row: &Row) -> bool {
+    row.descriptors[0].is_some_and(|descriptor| descriptor.usage == Use::Read)
+}
 
 /// Whether the plain, blocking call would go on after a transfer that moved less than it was asked to.
 ///
 /// `regular` says that the descriptor is a file, where a short read is the end of the file or the end
 /// of what is cached; on a stream it is all there is for now.
 pub(crate) fn goes_on(row: &Row, call: &Call, regular: bool) -> bool {
-    let reads = row.descriptors[0].is_some_and(|descriptor| descriptor.usage == Use::Read);
     match row.attempt {
         Attempt::NowaitRead => regular,
         Attempt::NowaitWrite => true,
         Attempt::Dontwait(flags) => {
             let flags = call.args[flags as usize] as i32;
             let messages = matches!(row.transfer, Transfer::Messages { .. });
-            match (reads, messages) {
-                (true, true) => flags & libc::MSG_WAITFORONE == 0,
+            match (reads(row), messages) {
+                (true, true) => flags & libc::MSG_WAITFORONE == 0 && !has_time(row, call),
                 (true, false) => flags & libc::MSG_WAITALL != 0 && flags & libc::MSG_PEEK == 0,
                 (false, _) => true,
             }
@@ -182,8 +213,8 @@ fn skip(all: &[libc::iovec], mut done: usize, rest: &mut Vec<libc::iovec>) {
     }
 }
 
-/// The first `bound` bytes of a call's transfer, for fault injection. Messages are left whole, because
-/// datagrams must be.
+/// The first `bound` bytes of a call's transfer, for fault injection. Only what is put together again
+/// is cut: not datagrams and records, nor what a stream has to give for now.
 ///
 /// # Safety
 /// The call's vectors can be read.
@@ -194,6 +225,9 @@ pub(crate) unsafe fn shortened(
     scratch: &mut Option<Box<Scratch>>,
 ) -> Call {
     let mut short = *call;
+    if !can_be_cut(row, call) {
+        return short;
+    }
     match row.transfer {
         Transfer::Buffer { length, .. } if !matches!(row.attempt, Attempt::Dontwait(_)) => {
             let length = &mut short.args[length as usize];
@@ -223,6 +257,17 @@ pub(crate) unsafe fn shortened(
         _ => {}
     }
     short
+}
+
+fn can_be_cut(row: &Row, call: &Call) -> bool {
+    let fd = call.descriptor(0);
+    let kind = peek(fd).map_or(0, |status| u32::from(status.stx_mode) & libc::S_IFMT);
+    match kind {
+        libc::S_IFREG | libc::S_IFBLK => true,
+        libc::S_IFIFO => !reads(row),
+        libc::S_IFSOCK => !reads(row) && crate::sys::is_stream_socket(fd),
+        _ => false,
+    }
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@
 use crate::attempt::Attempted;
 use crate::context::Context;
 use crate::operation::State;
-use crate::{Call, Errno, Handle, Outcome, table};
+use crate::{Call, Errno, Handle, Outcome};
 use std::marker::PhantomData;
 
 /// A system call together with everything it uses.
@@ -65,9 +65,8 @@ impl Context {
     pub fn submit<O: Operation>(&mut self, mut operation: O, user_data: u64) -> Submitted<O> {
         self.notice_fork();
         let call = operation.call();
-        let (index, row) = table::find(call.number);
         // SAFETY: the operation owns what the call points to and stays where it is during the attempt.
-        let attempted = unsafe { self.attempt(index, row, &call) };
+        let attempted = unsafe { self.attempt_quickly(&call) };
         if let Attempted::Done(result) = attempted {
             return Submitted::Done(operation.finish(result));
         }

@@ -6,5 +6,17 @@
 #[path = "contract/harness.rs"]
 mod harness;
 
-#[path = "contract/results.rs"]
-mod results;
+#[path = "contract/complete.rs"]
+mod complete;
+#[path = "contract/completions.rs"]
+mod completions;
+#[path = "contract/results_arguments.rs"]
+mod results_arguments;
+#[path = "contract/results_files.rs"]
+mod results_files;
+#[path = "contract/results_names.rs"]
+mod results_names;
+#[path = "contract/results_streams.rs"]
+mod results_streams;
+#[path = "contract/results_waiting.rs"]
+mod results_waiting;

@@ -58,7 +58,7 @@ const ROWS: &[Row] = &[
     ),
     row(
         "open-fstat-close-trusted",
-        "the same where no name leads to a FIFO or device (trust_names)",
+        "open, fstat and close where no name leads to a FIFO (trust_names)",
         Kind::OpenFstatClose { trust: true },
     ),
     row("stat", "stat of a name in the cache", Kind::Stat),
@@ -68,19 +68,31 @@ const ROWS: &[Row] = &[
         "recv of 4 KiB that wait in a local socket",
         Kind::Receive(4096),
     ),
-    row("recv-64", "the same, 64 bytes", Kind::Receive(64)),
+    row(
+        "recv-64",
+        "recv of 64 bytes that wait in a local socket",
+        Kind::Receive(64),
+    ),
     row(
         "send",
         "send of 4 KiB to a local socket with room",
         Kind::Send(4096),
     ),
-    row("send-64", "the same, 64 bytes", Kind::Send(64)),
+    row(
+        "send-64",
+        "send of 64 bytes to a local socket with room",
+        Kind::Send(64),
+    ),
     row(
         "pipe-write",
         "write of 4 KiB to a pipe with room",
         Kind::WritePipe(4096),
     ),
-    row("pipe-write-64", "the same, 64 bytes", Kind::WritePipe(64)),
+    row(
+        "pipe-write-64",
+        "write of 64 bytes to a pipe with room",
+        Kind::WritePipe(64),
+    ),
     row(
         "batch-pread4k",
         "64 cached preads of 4 KiB started together, each",
@@ -93,7 +105,7 @@ const ROWS: &[Row] = &[
     ),
     row(
         "pipe-read-near",
-        "the same on one processor: the switches are cheap, so the rest shows",
+        "read of an empty pipe, which a thread on the same processor answers",
         Kind::AnsweredRead { far: false },
     ),
     row(
@@ -106,9 +118,21 @@ const ROWS: &[Row] = &[
         "random 4 KiB preads from disk, 1 in flight, each",
         Kind::Cold(1),
     ),
-    row("cold-8", "the same, 8 in flight", Kind::Cold(8)),
-    row("cold-32", "the same, 32 in flight", Kind::Cold(32)),
-    row("cold-128", "the same, 128 in flight", Kind::Cold(128)),
+    row(
+        "cold-8",
+        "random 4 KiB preads from disk, 8 in flight, each",
+        Kind::Cold(8),
+    ),
+    row(
+        "cold-32",
+        "random 4 KiB preads from disk, 32 in flight, each",
+        Kind::Cold(32),
+    ),
+    row(
+        "cold-128",
+        "random 4 KiB preads from disk, 128 in flight, each",
+        Kind::Cold(128),
+    ),
 ];
 
 const fn row(name: &'static str, what: &'static str, kind: Kind) -> Row {
@@ -216,7 +240,7 @@ impl Row {
             // each call takes long.
             Kind::Cold(depth) => Blocks::Fixed {
                 plain: 256,
-                contender: if depth == 1 { 256 } else { 16 * depth.max(32) },
+                contender: if depth == 1 { 256 } else { 32 * depth.max(16) },
             },
             _ => Blocks::Timed { multiple_of: 1 },
         }

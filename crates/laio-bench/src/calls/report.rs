@@ -13,6 +13,9 @@ pub struct Measurement {
     pub backend: String,
     /// Nanoseconds per call: the median of the rounds.
     pub median_ns: f64,
+    /// Nanoseconds per call over all rounds, those that were disturbed too: for comparison with a tool
+    /// that tells only how much it did in all.
+    pub mean_ns: f64,
     /// Time over that of the plain call: the median of the rounds' ratios.
     pub ratio: f64,
     /// Interquartile range of the rounds, as a part of the median.
@@ -135,6 +138,7 @@ mod tests {
                 call: "getpid".into(),
                 backend: backend.into(),
                 median_ns,
+                mean_ns: median_ns,
                 ratio,
                 spread: 0.01,
                 ratio_to_ring: None,

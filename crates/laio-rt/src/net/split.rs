@@ -2,6 +2,7 @@
 
 use super::Stream;
 use crate::executor::Core;
+use crate::submission::submit;
 use laio::ops::{Shutdown as End, Sink, Source, Sources};
 use std::future::Future;
 use std::io;
@@ -54,13 +55,17 @@ impl<K> WriteHalf<K> {
 
 impl<K> Drop for WriteHalf<K> {
     fn drop(&mut self) {
-        let end = End::new(self.0.descriptor().clone(), Shutdown::Write);
+        let descriptor = self.0.descriptor().clone();
         match Core::try_current() {
-            Some(core) => core.with_engine(|engine| engine.start_detached(end)),
+            // A task, since nobody else would keep it from being cancelled.
+            Some(core) => {
+                core.spawn(submit(End::new(descriptor, Shutdown::Write)))
+                    .detach();
+            }
             // Nothing can be in flight before it. An error would mean that the stream has ended.
             None => {
                 let how = rustix::net::Shutdown::Write;
-                let _ = rustix::net::shutdown(self.0.descriptor(), how);
+                let _ = rustix::net::shutdown(&descriptor, how);
             }
         }
     }

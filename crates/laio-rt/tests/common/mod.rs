@@ -2,7 +2,7 @@
 
 #![allow(dead_code, reason = "no test uses all of it")]
 
-use laio::{BackendKind, Options};
+use laio::{BackendKind, Inject, Limits, Options};
 use laio_rt::Runtime;
 use std::future::Future;
 use std::process;
@@ -26,8 +26,35 @@ pub(crate) fn waiting() -> Vec<(&'static str, Options)> {
     let mut all: Vec<_> = kinds
         .map(|kind| (kind.name(), Options::new().backend(kind)))
         .collect();
-    let ringless = Options::new().backend(BackendKind::Lazy).without_ring(true);
-    all.push(("lazy without a ring", ringless));
+    let lazy = || Options::new().backend(BackendKind::Lazy);
+    all.push(("lazy without a ring", lazy().without_ring(true)));
+    // Every call takes the long way round, in one way or another.
+    let inject = |change: fn(&mut Inject)| {
+        let mut inject = Inject::default();
+        change(&mut inject);
+        lazy().inject(inject)
+    };
+    all.push((
+        "lazy, always blocking",
+        inject(|inject| inject.force_block = true),
+    ));
+    all.push((
+        "lazy, attempts fail",
+        inject(|inject| inject.attempts_fail = true),
+    ));
+    all.push(("lazy, short", inject(|inject| inject.short_transfer = 4099)));
+    let short = inject(|inject| inject.short_transfer = 4099);
+    all.push(("lazy without a ring, short", short.without_ring(true)));
+    all.push(("lazy, false ends", inject(|inject| inject.false_eof = true)));
+    let limits = Limits {
+        inline_budget: 1,
+        ..Limits::default()
+    };
+    all.push(("lazy, no budget", lazy().limits(limits)));
+    for (_, options) in &mut all {
+        // Where helpers do all the waiting, fewer than there are waits would be a deadlock.
+        *options = options.clone().helpers(1000);
+    }
     // Where io_uring is forbidden there is no such back end.
     all.retain(|(_, options)| laio::Context::new(options.clone()).is_ok());
     all

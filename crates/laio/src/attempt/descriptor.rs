@@ -26,7 +26,7 @@ impl Context {
         }
         // The hint may be stale, and a wrong guess would block: look.
         match self.look_at(fd) {
-            Ok(crate::mounts::FileKind::Stream) => true,
+            Ok(kind) if kind.is_stream() => true,
             Ok(_) => self
                 .descriptors
                 .mount(fd)

@@ -36,6 +36,13 @@ const OPEN_FLAGS: i32 = libc::O_ACCMODE
 /// Flags that F_SETFL sets; all others it leaves alone.
 const STATUS_FLAGS: i32 = libc::O_APPEND | libc::O_NONBLOCK | libc::O_DIRECT | libc::O_NOATIME;
 
+/// Flags of `newfstatat` and `statx`; they refuse others.
+const STAT_FLAGS: i32 = libc::AT_SYMLINK_NOFOLLOW
+    | libc::AT_NO_AUTOMOUNT
+    | libc::AT_EMPTY_PATH
+    | libc::AT_STATX_FORCE_SYNC
+    | libc::AT_STATX_DONT_SYNC;
+
 /// A name to resolve: the directory, its address, and how.
 #[derive(Clone, Copy)]
 struct Lookup {
@@ -136,17 +143,7 @@ impl Context {
     /// A descriptor just opened in non-blocking mode: a file or directory gets its own mode back, and
     /// anything else is opened again in the background, where it may wait.
     fn back_to_blocking(&mut self, fd: RawFd, flags: i32) -> Attempted {
-        let mut size = 0u64;
-        // FIOQSIZE is answered for files, directories and links only: the cheapest question that tells
-        // them from FIFOs and devices.
-        // SAFETY: the kernel writes eight bytes to `size`.
-        let file = unsafe {
-            sys::raw(
-                libc::SYS_ioctl,
-                [fd as usize, FIOQSIZE, (&raw mut size) as usize],
-            )
-        };
-        if file.is_ok() {
+        if is_file(fd) || has_peer(fd, flags) {
             let flags = (flags & STATUS_FLAGS & !libc::O_NONBLOCK) as usize;
             // SAFETY: F_SETFL takes no pointers.
             let set = unsafe {
@@ -162,6 +159,40 @@ impl Context {
         // SAFETY: the descriptor was opened just now and nobody else knows it.
         self.held = Some(unsafe { OwnedFd::from_raw_fd(fd) });
         Attempted::WOULD_BLOCK
+    }
+
+    /// Whether the ring has opened something without waiting, where the plain call may wait: it tries in
+    /// non-blocking mode, in which a FIFO waits for no peer, and knows no better. What was opened so is
+    /// held until the plain call has come through.
+    pub(crate) fn opened_too_soon(
+        &mut self,
+        row: &Row,
+        call: &Call,
+        result: Result<usize, Errno>,
+    ) -> Option<Option<OwnedFd>> {
+        let how = if row.name == "openat2" {
+            known_how(call)
+        } else {
+            None
+        };
+        let flags = match (how, row.file?.flags) {
+            (Some(how), _) => how.flags as i32,
+            (None, Some(arg)) => call.args[arg as usize] as i32,
+            (None, None) => return None,
+        };
+        let unguarded = libc::O_PATH | libc::O_DIRECTORY | libc::O_NONBLOCK;
+        if self.trust_names || flags & unguarded != 0 {
+            return None;
+        }
+        match result {
+            // A FIFO without a reader.
+            Err(Errno::NXIO) => Some(None),
+            Ok(fd) if !is_file(fd as RawFd) && !has_peer(fd as RawFd, flags) => {
+                // SAFETY: the kernel has opened it just now and nobody else knows it.
+                Some(Some(unsafe { OwnedFd::from_raw_fd(fd as RawFd) }))
+            }
+            _ => None,
+        }
     }
 
     /// Opens where a name may lead to a file system with a server behind it.
@@ -180,17 +211,23 @@ impl Context {
         else {
             return Attempted::blocked(0, Why::NotTried);
         };
-        // Opening the descriptor's own name opens the very file that was looked at.
+        // Opening the descriptor's own name opens the very file that was looked at; in non-blocking mode,
+        // since somebody may hold a lease.
         let own_name = format!("/proc/self/fd/{}\0", found.as_raw_fd());
         let flags = flags & !libc::O_NOFOLLOW;
         let args = [
             libc::AT_FDCWD as usize,
             own_name.as_ptr() as usize,
-            flags as usize,
+            (flags | libc::O_NONBLOCK) as usize,
         ];
         // SAFETY: the name lives through the call.
-        let result = unsafe { sys::raw(libc::SYS_openat, args) };
-        opened(result.map(|fd| fd as RawFd))
+        match unsafe { sys::raw(libc::SYS_openat, args) } {
+            Ok(fd) if flags & libc::O_NONBLOCK != 0 => Attempted::Done(Ok(fd)),
+            Ok(fd) => self.back_to_blocking(fd as RawFd, flags),
+            Err(Errno::AGAIN) => Attempted::WOULD_BLOCK,
+            // Also where there is no /proc.
+            Err(_) => Attempted::blocked(0, Why::Unsupported),
+        }
     }
 
     /// What kind of file it is, if it is on a file system without a server.
@@ -231,6 +268,13 @@ impl Context {
         }
         let name = row.file.expect("the table names the file");
         let flags = name.flags.map_or(0, |arg| call.args[arg as usize] as i32) | row.implied as i32;
+        // Bad arguments are told before the name is looked at, by the plain call.
+        let both = libc::AT_STATX_FORCE_SYNC | libc::AT_STATX_DONT_SYNC;
+        let bad = row.name == "statx"
+            && (flags & both == both || call.args[3] as i32 & libc::STATX__RESERVED != 0);
+        if flags & !STAT_FLAGS != 0 || bad {
+            return Attempted::blocked(0, Why::NotTried);
+        }
         if flags & libc::AT_EMPTY_PATH != 0 {
             // Usually about the descriptor itself; a name that is not empty is left to the background.
             return match is_empty_name(call.args[name.path as usize]) {
@@ -275,7 +319,10 @@ impl Context {
         let name = row.file.expect("the table names the file");
         // `faccessat` has no flags: what the C library calls so is faccessat2.
         let flags = name.flags.map_or(0, |arg| call.args[arg as usize] as i32);
-        if flags & libc::AT_EMPTY_PATH != 0 {
+        let mode = call.args[name.path as usize + 1];
+        // Bad arguments are told before the name is looked at, by the plain call.
+        let known = libc::AT_EACCESS | libc::AT_SYMLINK_NOFOLLOW;
+        if flags & !known != 0 || mode as i32 & !(libc::R_OK | libc::W_OK | libc::X_OK) != 0 {
             return Attempted::blocked(0, Why::NotTried);
         }
         let follow = if flags & libc::AT_SYMLINK_NOFOLLOW != 0 {
@@ -288,7 +335,6 @@ impl Context {
             Ok(found) => found,
             Err(attempted) => return attempted,
         };
-        let mode = call.args[name.path as usize + 1];
         let flags = (flags | libc::AT_EMPTY_PATH) as usize;
         let empty = c"".as_ptr() as usize;
         // SAFETY: the name lives through the call.
@@ -329,9 +375,12 @@ fn opened(result: Result<RawFd, Errno>) -> Attempted {
 fn open_flags(row: &Row, call: &Call, how: &mut libc::open_how) -> Option<i32> {
     let flags = match row.name {
         "openat2" => {
+            // A mode without O_CREAT stays in: it is an error.
             *how = *known_how(call)?;
             let flags = i32::try_from(how.flags).ok()?;
-            how.mode = 0;
+            if flags & !OPEN_FLAGS != 0 {
+                return None;
+            }
             flags
         }
         "creat" => return None,
@@ -369,6 +418,58 @@ fn is_empty_name(path: usize) -> bool {
     // SAFETY: as for `known_how`: a path argument is a string.
     path == 0
         || (path >= 4096 && path < isize::MAX as usize && unsafe { *(path as *const u8) } == 0)
+}
+
+/// Whether it is a file, directory or link, rather than a FIFO or device.
+fn is_file(fd: RawFd) -> bool {
+    let mut size = 0u64;
+    // FIOQSIZE is answered for these only: the cheapest question that tells.
+    let args = [fd as usize, FIOQSIZE, (&raw mut size) as usize];
+    // SAFETY: the kernel writes eight bytes to `size`.
+    unsafe { sys::raw(libc::SYS_ioctl, args) }.is_ok()
+}
+
+/// Whether it is a FIFO, opened in non-blocking mode, with somebody at the other end, so that the plain
+/// call would not have waited. It is then as good as opened by the plain call; to open it again instead
+/// would keep the peer waiting for what has already come, because our end let him in: he may be gone by
+/// then.
+fn has_peer(fd: RawFd, flags: i32) -> bool {
+    let fifo =
+        |status: &rustix::fs::Statx| u32::from(status.stx_mode) & libc::S_IFMT == libc::S_IFIFO;
+    if !peek(fd).is_ok_and(|status| fifo(&status)) {
+        return false;
+    }
+    if flags & libc::O_ACCMODE != libc::O_RDONLY {
+        // Without a reader it would not have been opened.
+        return true;
+    }
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    let Some(borrowed) = sys::borrow(fd) else {
+        return false;
+    };
+    let now = Timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    let mut news = [PollFd::new(&borrowed, PollFlags::IN)];
+    if poll(&mut news, Some(&now)).is_ok_and(|ready| ready > 0) {
+        // Something was written, or a writer has come and gone.
+        return true;
+    }
+    // Where it is empty, a copy of what is in it fails if there is a writer and copies nothing if there
+    // is none.
+    let Ok((_reader, writer)) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC) else {
+        return false;
+    };
+    let args = [
+        fd as usize,
+        writer.as_raw_fd() as usize,
+        1,
+        libc::SPLICE_F_NONBLOCK as usize,
+    ];
+    // SAFETY: tee takes no pointers.
+    let copied = unsafe { sys::raw(libc::SYS_tee, args) };
+    copied != Ok(0)
 }
 
 /// `_IOR('f', 128, size_t)`-like by history: the number in `<asm-generic/ioctls.h>`, which x86-64 and

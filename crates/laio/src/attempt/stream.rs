@@ -3,14 +3,14 @@
 use super::{Attempted, Why};
 use crate::context::Context;
 use crate::mounts::{FileKind, Place};
-use crate::table::{Class, Row, Transfer, Use};
-use crate::transfer::{goes_on, remaining, shortened, wanted};
+use crate::table::{Attempt, Class, Opcode, Row, Transfer, Use};
+use crate::transfer::{goes_on, only_plain, remaining, shortened, wanted};
 use crate::{Call, Errno, sys};
 use std::os::fd::RawFd;
 
 /// Which half of a mount's latch an attempt looks at.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Latch {
+pub(crate) enum Latch {
     Reads,
     Writes,
 }
@@ -32,46 +32,43 @@ impl Context {
 
     /// # Safety
     /// As for the system call.
-    #[inline]
     unsafe fn nowait(&mut self, row: &Row, call: &Call, latch: Latch) -> Attempted {
         let fd = call.descriptor(0);
         if !self.facts.nowait {
             return Attempted::blocked(0, Why::Unsupported);
         }
+        // A FIFO or directory has the mount of its name, but no data there.
         if let Some(mount) = self.descriptors.mount(fd)
             && self.is_latched(mount, latch)
+            && self.descriptors.kind(fd) == Some(FileKind::Regular)
         {
             // SAFETY: by the caller.
             return unsafe { self.latched(call, fd) };
         }
-        // The common case, without copying the call around: one buffer, moved whole.
-        if let Transfer::Buffer {
-            pointer,
-            length,
-            offset,
-        } = row.transfer
-            && self.inject.short_transfer == 0
-        {
-            let vector = libc::iovec {
-                iov_base: call.args[pointer as usize] as *mut _,
-                iov_len: call.args[length as usize],
-            };
-            let offset = offset.map_or(-1, |offset| call.args[offset as usize] as i64);
-            if offset >= 0 || row.class == Class::Stream {
-                let address = (&raw const vector) as usize;
-                let flags = libc::RWF_NOWAIT as usize;
-                let args = [call.args[0], address, 1, offset as usize, 0, flags];
-                // SAFETY: the vector lives through the call; the buffer is the caller's.
-                let result = unsafe { sys::raw(latch.number(), args) };
-                if result == Ok(vector.iov_len) {
-                    return Attempted::Done(result);
-                }
-                // SAFETY: by the caller.
-                return unsafe { self.nowait_from(row, call, latch, Some(result)) };
-            }
-        }
         // SAFETY: by the caller.
         unsafe { self.nowait_from(row, call, latch, None) }
+    }
+
+    /// Goes on from the result of the first step of a call that moves one buffer; see
+    /// [`crate::quick`].
+    ///
+    /// # Safety
+    /// As for the system call.
+    pub(crate) unsafe fn go_on(
+        &mut self,
+        row: &Row,
+        call: &Call,
+        first: Result<usize, Errno>,
+    ) -> Attempted {
+        // SAFETY: by the caller.
+        unsafe {
+            match row.attempt {
+                Attempt::NowaitRead => self.nowait_from(row, call, Latch::Reads, Some(first)),
+                Attempt::NowaitWrite => self.nowait_from(row, call, Latch::Writes, Some(first)),
+                Attempt::Dontwait(flags) => self.dontwait_from(row, call, flags as usize, first),
+                _ => unreachable!("only these move buffers quickly"),
+            }
+        }
     }
 
     /// Goes on from the result of a first step, if one was made.
@@ -86,6 +83,19 @@ impl Context {
         mut first: Option<Result<usize, Errno>>,
     ) -> Attempted {
         let fd = call.descriptor(0);
+        if only_plain(row, call) {
+            // Nothing to read from a file, or to write to it, is told at once.
+            let instant = row.transfer.length(call) == Some(0)
+                && matches!(
+                    self.look_at(fd),
+                    Ok(FileKind::Regular | FileKind::Directory)
+                );
+            return match instant {
+                // SAFETY: by the caller.
+                true => Attempted::Done(unsafe { sys::syscall(call) }),
+                false => Attempted::blocked(0, Why::NotTried),
+            };
+        }
         if !can_be_tried(row, call) {
             // Arguments that only the plain call may judge: it rejects them without blocking, or has
             // been told by its own flags not to block.
@@ -109,7 +119,7 @@ impl Context {
             };
             let moved = match result {
                 Ok(moved) => moved,
-                Err(errno) => return self.nowait_failed(errno, call, fd, done, latch),
+                Err(errno) => return self.nowait_failed(errno, row, call, done, latch),
             };
             if moved == 0 {
                 // The end of the file, except on kernels which say so of anything not in memory.
@@ -132,7 +142,7 @@ impl Context {
                     return Attempted::Done(Ok(done));
                 }
                 if self.inject.short_transfer == 0 {
-                    return self.blocked_stream(fd, done);
+                    return self.blocked_stream(row, call, done);
                 }
             }
         }
@@ -141,18 +151,23 @@ impl Context {
     fn nowait_failed(
         &mut self,
         errno: Errno,
+        row: &Row,
         call: &Call,
-        fd: RawFd,
         done: usize,
         latch: Latch,
     ) -> Attempted {
+        let fd = call.descriptor(0);
         match errno {
-            Errno::AGAIN if self.inject.false_eof && latch == Latch::Reads => {
+            Errno::AGAIN
+                if self.inject.false_eof
+                    && latch == Latch::Reads
+                    && self.kind(fd) == FileKind::Regular =>
+            {
                 // As on Linux 5.9: pretend the end of the file was met; confirm it in the background.
                 Attempted::blocked(done, Why::WouldBlock)
             }
             // Not in memory, or nothing there yet; or a lock is held.
-            Errno::AGAIN => self.blocked_stream(fd, done),
+            Errno::AGAIN => self.blocked_stream(row, call, done),
             // The file has no non-blocking form (tmpfs, FUSE, terminals; ext4 for writes). Some file
             // systems say so where others say EAGAIN, and filters say EPERM, EACCES or ENOSYS.
             Errno::OPNOTSUPP | Errno::PERM | Errno::ACCES | Errno::NOSYS => {
@@ -160,7 +175,11 @@ impl Context {
                     return Attempted::blocked(done, Why::Unsupported);
                 }
                 let known = self.look_at(fd).is_ok();
+                // Flags of the caller's own may be what the file does not know.
+                let own_flags = matches!(row.transfer, Transfer::Vector { flags: Some(flags), .. }
+                    if call.args[flags as usize] != 0);
                 if errno == Errno::OPNOTSUPP
+                    && !own_flags
                     && known
                     && let Some(mount) = self.descriptors.mount(fd)
                     && self.descriptors.kind(fd) == Some(FileKind::Regular)
@@ -182,8 +201,9 @@ impl Context {
 
     /// A stream that has nothing to give or no room. In non-blocking mode the plain call says so; in
     /// blocking mode it would wait.
-    fn blocked_stream(&mut self, fd: RawFd, done: usize) -> Attempted {
-        if sys::is_nonblocking(fd) && self.kind(fd) == FileKind::Stream {
+    fn blocked_stream(&mut self, row: &Row, call: &Call, done: usize) -> Attempted {
+        let fd = call.descriptor(0);
+        if self.is_nonblocking(row, call) && self.kind(fd).is_stream() {
             return Attempted::Done(if done > 0 {
                 Ok(done)
             } else {
@@ -191,6 +211,22 @@ impl Context {
             });
         }
         Attempted::blocked(done, Why::WouldBlock)
+    }
+
+    /// Whether the descriptor is in non-blocking mode, as far as it matters: where the ring takes a read
+    /// or a write next, which respects the mode (receives and sends do not), it is enough that the
+    /// descriptor was seen in blocking mode before.
+    fn is_nonblocking(&mut self, row: &Row, call: &Call) -> bool {
+        let fd = call.descriptor(0);
+        let by_ring = self.has_ring() && matches!(row.opcode, Some(Opcode::Read | Opcode::Write));
+        if by_ring && self.descriptors.was_blocking(fd) {
+            return false;
+        }
+        let nonblocking = sys::is_nonblocking(fd);
+        if !nonblocking {
+            self.descriptors.note_blocking(fd);
+        }
+        nonblocking
     }
 
     /// A file system that has refused attempts: where it lives in memory, the plain call does not wait.
@@ -218,7 +254,7 @@ impl Context {
         Attempted::blocked(0, Why::Latched)
     }
 
-    fn is_latched(&self, mount: u16, latch: Latch) -> bool {
+    pub(crate) fn is_latched(&self, mount: u16, latch: Latch) -> bool {
         let mount = self.mounts.get(mount);
         match latch {
             Latch::Reads => mount.reads_latched,
@@ -237,19 +273,35 @@ impl Context {
     /// # Safety
     /// As for the system call.
     pub(super) unsafe fn dontwait(&mut self, row: &Row, call: &Call, flags: u8) -> Attempted {
-        let fd = call.descriptor(0);
+        if only_plain(row, call) {
+            return Attempted::blocked(0, Why::NotTried);
+        }
         let flags = flags as usize;
         let mut attempt = *call;
         attempt.args[flags] |= libc::MSG_DONTWAIT as usize;
         // SAFETY: by the caller.
         let result = unsafe { sys::syscall(&attempt) };
+        // SAFETY: by the caller.
+        unsafe { self.dontwait_from(row, call, flags, result) }
+    }
+
+    /// # Safety
+    /// As for the system call.
+    unsafe fn dontwait_from(
+        &mut self,
+        row: &Row,
+        call: &Call,
+        flags: usize,
+        result: Result<usize, Errno>,
+    ) -> Attempted {
+        let fd = call.descriptor(0);
         // The caller's own wish not to wait makes every answer the final one.
         if call.args[flags] & libc::MSG_DONTWAIT as usize != 0 {
             return Attempted::Done(result);
         }
         let moved = match result {
             Ok(moved) => moved,
-            Err(Errno::AGAIN) if sys::is_nonblocking(fd) => return Attempted::Done(result),
+            Err(Errno::AGAIN) if self.is_nonblocking(row, call) => return Attempted::Done(result),
             Err(Errno::AGAIN) => return Attempted::WOULD_BLOCK,
             Err(_) => return Attempted::Done(result),
         };
@@ -264,7 +316,7 @@ impl Context {
         }
         // MSG_WAITALL has no meaning for datagrams, and a datagram is never sent in part.
         let messages = matches!(row.transfer, Transfer::Messages { .. });
-        if sys::is_nonblocking(fd) || (!messages && !is_stream_socket(fd)) {
+        if sys::is_nonblocking(fd) || (!messages && !sys::is_stream_socket(fd)) {
             return Attempted::Done(Ok(moved));
         }
         Attempted::blocked(moved, Why::WouldBlock)
@@ -331,9 +383,4 @@ fn can_be_tried(row: &Row, call: &Call) -> bool {
         offset >= 0 || (own_position && offset == -1)
     });
     !unwilling && positioned
-}
-
-fn is_stream_socket(fd: RawFd) -> bool {
-    let kind = sys::borrow(fd).map(rustix::net::sockopt::socket_type);
-    matches!(kind, Some(Ok(rustix::net::SocketType::STREAM)))
 }

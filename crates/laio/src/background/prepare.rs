@@ -3,7 +3,7 @@
 use crate::operation::Operation;
 use crate::table::{Opcode, Row, Transfer};
 use crate::transfer::Scratch;
-use crate::{Call, Errno};
+use crate::{Call, Errno, Limits};
 use io_uring::{opcode, squeue, types};
 
 use super::ring::Opcodes;
@@ -95,12 +95,12 @@ pub(crate) fn entry(
             .offset(args[1] as u64)
             .flags(args[3] as u32)
             .build(),
-        Opcode::Fadvise => opcode::Fadvise::new(fd, args[2] as libc::off_t, args[3] as i32)
+        Opcode::Fadvise => opcode::Fadvise::new(fd, u32_of(args[2])?.into(), args[3] as i32)
             .offset(args[1] as u64)
             .build(),
         Opcode::Madvise => {
-            opcode::Madvise::new(args[0] as *const _, args[1] as libc::off_t, args[2] as i32)
-                .build()
+            let length = u32_of(args[1])?.into();
+            opcode::Madvise::new(args[0] as *const _, length, args[2] as i32).build()
         }
         Opcode::Splice => splice(args)?,
         Opcode::Tee => opcode::Tee::new(fd, types::Fd(args[1] as i32), u32_of(args[2])?)
@@ -118,22 +118,23 @@ pub(crate) fn entry(
             path(args[1]),
             args[2] as *mut _,
             path(args[0]),
-            args[3] as u32,
+            u32_of(args[3])?,
         )
         .build(),
         Opcode::SetXattr => opcode::SetXattr::new(
             path(args[1]),
             args[2] as *const _,
             path(args[0]),
-            args[3] as u32,
+            u32_of(args[3])?,
         )
         .flags(args[4] as i32)
         .build(),
         Opcode::FgetXattr => {
-            opcode::FGetXattr::new(fd, path(args[1]), args[2] as *mut _, args[3] as u32).build()
+            let size = u32_of(args[3])?;
+            opcode::FGetXattr::new(fd, path(args[1]), args[2] as *mut _, size).build()
         }
         Opcode::FsetXattr => {
-            opcode::FSetXattr::new(fd, path(args[1]), args[2] as *const _, args[3] as u32)
+            opcode::FSetXattr::new(fd, path(args[1]), args[2] as *const _, u32_of(args[3])?)
                 .flags(args[4] as i32)
                 .build()
         }
@@ -165,10 +166,10 @@ pub(crate) fn aside(entry: squeue::Entry) -> squeue::Entry {
 
 /// The call's result, from the ring's.
 pub(crate) fn result(operation: &Operation, ring: i32) -> Result<usize, Errno> {
-    let result = if ring >= 0 {
-        Ok(ring as usize)
-    } else {
-        Err(Errno::from_raw(-ring))
+    let result = match ring {
+        0.. => Ok(ring as usize),
+        _ if Errno::from_raw(-ring).is_interruption() => Err(Errno::INTR),
+        _ => Err(Errno::from_raw(-ring)),
     };
     match (operation.row.opcode, result) {
         // A time-out that expires is a sleep that succeeds.
@@ -186,6 +187,15 @@ pub(crate) fn result(operation: &Operation, ring: i32) -> Result<usize, Errno> {
         }
         (_, result) => result,
     }
+}
+
+/// What an argument points to, unless it is obviously bad, which the plain call then says.
+fn readable<'a, T>(address: usize, count: usize) -> Option<&'a [T]> {
+    let plausible = (4096..isize::MAX as usize).contains(&address)
+        && address.is_multiple_of(align_of::<T>())
+        && (1..=Limits::IOV_MAX).contains(&count);
+    // SAFETY: not null, aligned, in user space; that it can be read is the caller's promise.
+    plausible.then(|| unsafe { std::slice::from_raw_parts(address as *const T, count) })
 }
 
 fn path(address: usize) -> *const libc::c_char {
@@ -224,7 +234,12 @@ fn vector(transfer: Transfer, call: &Call) -> Option<(*const libc::iovec, u32, u
     else {
         return None;
     };
-    let count = u32_of(call.args[count as usize])?;
+    // Vectors of nothing move nothing, while the ring would send an empty datagram.
+    let elements = readable::<libc::iovec>(call.args[vector as usize], call.args[count as usize])?;
+    if elements.iter().all(|element| element.iov_len == 0) {
+        return None;
+    }
+    let count = elements.len() as u32;
     let position = position(call, offset, flags.is_some())?;
     let flags = flags.map_or(0, |flags| call.args[flags as usize] as i32);
     Some((
@@ -276,6 +291,13 @@ fn timeout(name: &str, args: &[usize; 6]) -> Option<squeue::Entry> {
     };
     if absolute {
         flags |= Flags::ABS;
+    }
+    // The ring adds surplus nanoseconds to the seconds, where the plain call refuses them.
+    let [time] = readable::<libc::timespec>(request, 1)? else {
+        return None;
+    };
+    if !(0..1_000_000_000).contains(&time.tv_nsec) {
+        return None;
     }
     Some(
         opcode::Timeout::new(request as *const _)

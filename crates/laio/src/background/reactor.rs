@@ -66,6 +66,8 @@ impl Reactor {
     pub(crate) fn add(&mut self, fd: RawFd, direction: Direction, slot: Slot) -> Result<(), Errno> {
         let index = usize::try_from(fd).map_err(|_| Errno::BADF)?;
         if index >= self.waiting.len() {
+            // A wild number must not allocate.
+            rustix::io::fcntl_getfd(crate::sys::borrow(fd).ok_or(Errno::BADF)?)?;
             self.waiting
                 .resize((index + 1).next_power_of_two().max(64), [0; 2]);
         }

@@ -53,6 +53,18 @@ pub(crate) fn close(fd: RawFd) -> Result<usize, Errno> {
     unsafe { raw(libc::SYS_close, [fd as usize]) }
 }
 
+/// Whether the descriptor is a socket that moves bytes rather than messages.
+pub(crate) fn is_stream_socket(fd: RawFd) -> bool {
+    let kind = borrow(fd).map(rustix::net::sockopt::socket_type);
+    matches!(kind, Some(Ok(rustix::net::SocketType::STREAM)))
+}
+
+/// Whether the number is that of an open descriptor.
+pub(crate) fn is_open(fd: RawFd) -> bool {
+    // SAFETY: F_GETFD takes no pointers.
+    unsafe { raw(libc::SYS_fcntl, [fd as usize, libc::F_GETFD as usize]) }.is_ok()
+}
+
 /// Whether the descriptor's open file is in non-blocking mode. A bad descriptor is not.
 pub(crate) fn is_nonblocking(fd: RawFd) -> bool {
     // SAFETY: F_GETFL takes no pointers.

@@ -1,0 +1,129 @@
+//! The common calls that move one buffer, tried without more ado.
+//!
+//! `read`, `write`, `pread64`, `pwrite64`, `recvfrom` and `sendto` are what event-driven programs make most. While
+//! nothing is in flight on the descriptor, there is no order to keep, and the attempt is one system
+//! call; when it moves everything, that is all. In every other case the attempt goes on from this
+//! first step where all attempts are made, in [`crate::attempt`].
+
+use crate::attempt::{Attempted, Latch};
+use crate::context::{Context, Way};
+use crate::options::Inject;
+use crate::table::{self, Class, Quick};
+use crate::transfer::RW_COUNT_MAX;
+use crate::{Call, Errno, sys};
+
+/// Which of them a context tries.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct QuickWays {
+    streams: bool,
+    files: bool,
+}
+
+impl QuickWays {
+    pub(crate) fn new(ways: &[Way; Class::COUNT], nowait: bool, inject: Inject) -> QuickWays {
+        let natural = nowait && inject == Inject::default();
+        QuickWays {
+            streams: natural && ways[Class::Stream as usize] == Way::Try,
+            files: natural && ways[Class::FileRead as usize] == Way::Try,
+        }
+    }
+}
+
+impl Context {
+    /// The result of the first step, and whether it is the result of the call; `None` if the call is to
+    /// be tried with care.
+    ///
+    /// # Safety
+    /// As for the system call.
+    #[inline]
+    pub(crate) unsafe fn quick(
+        &mut self,
+        quick: Quick,
+        call: &Call,
+    ) -> Option<(Result<usize, Errno>, bool)> {
+        let args = &call.args;
+        let allowed = match quick {
+            Quick::ReadAt | Quick::WriteAt => self.quick.files && args[3] as isize >= 0,
+            _ => self.quick.streams,
+        };
+        let latch = match quick {
+            Quick::Read | Quick::ReadAt => Some(Latch::Reads),
+            Quick::Write | Quick::WriteAt => Some(Latch::Writes),
+            Quick::Recv | Quick::Send => None,
+        };
+        let length = args[2];
+        if !allowed
+            || !(1..=RW_COUNT_MAX).contains(&length)
+            || !self.is_quiet(call.descriptor(0), latch)
+        {
+            return None;
+        }
+        let vector = libc::iovec {
+            iov_base: args[1] as *mut _,
+            iov_len: length,
+        };
+        let nowait = |number, offset| {
+            let address = (&raw const vector) as usize;
+            let flags = libc::RWF_NOWAIT as usize;
+            // SAFETY: the vector lives through the call; the buffer is the caller's.
+            unsafe { sys::raw(number, [args[0], address, 1, offset, 0, flags]) }
+        };
+        let dontwait = || {
+            let flags = args[3] | libc::MSG_DONTWAIT as usize;
+            let all = [args[0], args[1], length, flags, args[4], args[5]];
+            // SAFETY: by the caller.
+            unsafe {
+                sys::syscall(&Call {
+                    number: call.number,
+                    args: all,
+                })
+            }
+        };
+        let result = match quick {
+            Quick::Read => nowait(libc::SYS_preadv2, usize::MAX),
+            Quick::ReadAt => nowait(libc::SYS_preadv2, args[3]),
+            Quick::Write => nowait(libc::SYS_pwritev2, usize::MAX),
+            Quick::WriteAt => nowait(libc::SYS_pwritev2, args[3]),
+            Quick::Recv | Quick::Send => dontwait(),
+        };
+        let whole = match quick {
+            // All that is there for now is what a receive is about.
+            Quick::Recv => result.is_ok() && args[3] & libc::MSG_WAITALL as usize == 0,
+            _ => result == Ok(length),
+        };
+        Some((result, whole))
+    }
+
+    /// Any call, quickly if it is one of these.
+    ///
+    /// # Safety
+    /// As for the system call.
+    pub(crate) unsafe fn attempt_quickly(&mut self, call: &Call) -> Attempted {
+        let (index, row) = table::find(call.number);
+        let quick = table::find_quick(call.number);
+        // SAFETY: by the caller.
+        match quick.and_then(|quick| unsafe { self.quick(quick, call) }) {
+            Some((result, true)) => self.count(index, Way::Try, Attempted::Done(result)),
+            Some((result, false)) => {
+                // SAFETY: by the caller.
+                let attempted = unsafe { self.go_on(row, call, result) };
+                self.count(index, Way::Try, attempted)
+            }
+            // SAFETY: by the caller.
+            None => unsafe { self.attempt(index, row, call) },
+        }
+    }
+
+    /// Whether nothing is in flight on the descriptor, and its file system is not known to refuse the
+    /// attempt.
+    #[inline]
+    fn is_quiet(&self, fd: i32, latch: Option<Latch>) -> bool {
+        if self.descriptors.is_busy(fd) {
+            return false;
+        }
+        match (latch, self.descriptors.mount(fd)) {
+            (Some(latch), Some(mount)) => !self.is_latched(mount, latch),
+            _ => true,
+        }
+    }
+}

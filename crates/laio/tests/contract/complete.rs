@@ -1,0 +1,368 @@
+//! Rule 2, complete, not partial: what a blocking call would have transferred.
+
+use crate::harness::{
+    Arg, LIMIT, Mode, Way, at, at_mut, call, finish, for_each, for_each_backend, for_each_pending,
+    iovec, iovec_mut, later, pending, plain, start, wait_for, zeroed,
+};
+use laio::{Errno, Outcome};
+use laio_testing::temp::{evict, file_with, fill, make_cold, pattern, pipe, scratch, stream_pair};
+use laio_testing::{Random, child, or_skip, test_name};
+use std::io::Read;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+
+/// Bytes to move: a lot, but not in pieces of three.
+fn size(way: &Way) -> usize {
+    if way.is_short() { 1_500 } else { 700_000 }
+}
+
+/// Reads so many bytes on another thread: in small pieces, resting now and then.
+fn slow_reader(fd: OwnedFd, wanted: usize) -> std::thread::JoinHandle<Vec<u8>> {
+    later(move || {
+        let mut file = std::fs::File::from(fd);
+        let mut all = Vec::with_capacity(wanted);
+        let mut piece = vec![0u8; 30_000];
+        let mut reads = 0;
+        while all.len() < wanted {
+            let read = file.read(&mut piece).expect("a read");
+            assert!(read > 0, "the writer has gone after {} bytes", all.len());
+            all.extend_from_slice(&piece[..read]);
+            reads += 1;
+            if reads % 8 == 0 {
+                std::thread::sleep(std::time::Duration::from_micros(300));
+            }
+        }
+        all
+    })
+}
+
+#[test]
+fn a_write_to_a_full_stream_ends_when_all_is_written() {
+    for_each(|way| {
+        for make in [pipe, || {
+            let (a, b) = stream_pair();
+            (b, a)
+        }] {
+            let (reader, writer) = make();
+            let mut context = way.context();
+            let filled = fill(&writer);
+            let bytes = pattern(size(way), 1);
+            let peer = slow_reader(reader, filled + bytes.len());
+            let written = call(
+                &mut context,
+                libc::SYS_write,
+                [writer.arg(), at(&bytes[..]), bytes.len()],
+            );
+            assert_eq!(written, Ok(bytes.len()));
+            assert!(peer.join().unwrap()[filled..] == bytes);
+        }
+    });
+}
+
+#[test]
+fn a_message_to_a_full_socket_ends_when_all_is_sent() {
+    for_each(|way| {
+        for flags in [0, libc::MSG_NOSIGNAL] {
+            let (a, b) = stream_pair();
+            let mut context = way.context();
+            let filled = fill(&a);
+            let bytes = pattern(size(way), 2);
+            let peer = slow_reader(b, filled + bytes.len());
+            let (first, rest) = bytes.split_at(1);
+            let (second, third) = rest.split_at(777);
+            let mut vector = [iovec(first), iovec(&[]), iovec(second), iovec(third)];
+            let mut header: libc::msghdr = zeroed();
+            header.msg_iov = vector.as_mut_ptr();
+            header.msg_iovlen = vector.len() as _;
+            let sent = call(
+                &mut context,
+                libc::SYS_sendmsg,
+                [a.arg(), at(&header), flags.arg()],
+            );
+            assert_eq!(sent, Ok(bytes.len()));
+            assert!(peer.join().unwrap()[filled..] == bytes);
+        }
+    });
+}
+
+/// Vectors whose pieces end at odd places, cut by the stream at others.
+#[test]
+fn vectors_may_be_cut_anywhere() {
+    for_each(|way| {
+        let mut random = Random::for_test();
+        for round in 0..if way.mode == Mode::Natural { 6 } else { 2 } {
+            let (reader, writer) = pipe();
+            let mut context = way.context();
+            let filled = fill(&writer);
+            let bytes = pattern(size(way) / 4, round);
+            let mut pieces = Vec::new();
+            let mut rest = &bytes[..];
+            while !rest.is_empty() && pieces.len() < 1000 {
+                let length = random.below(rest.len().min(bytes.len() / 50 + 2))
+                    + usize::from(random.chance(3, 4));
+                let (piece, others) = rest.split_at(length);
+                pieces.push(iovec(piece));
+                rest = others;
+            }
+            pieces.push(iovec(rest));
+            let peer = slow_reader(reader, filled + bytes.len());
+            let args = [writer.arg(), at(&pieces[..]), pieces.len()];
+            assert_eq!(call(&mut context, libc::SYS_writev, args), Ok(bytes.len()));
+            assert!(peer.join().unwrap()[filled..] == bytes);
+        }
+    });
+}
+
+/// A read of a stream ends with what there is for now.
+#[test]
+fn a_read_of_a_stream_takes_what_there_is() {
+    for_each_pending(|way| {
+        if way.is_short() {
+            return;
+        }
+        let (reader, writer) = pipe();
+        let mut context = way.context();
+        let mut room = [0u8; 100];
+        let (left, right) = room.split_at_mut(3);
+        let vector = [iovec_mut(left), iovec_mut(right)];
+        let handle = pending(
+            &mut context,
+            libc::SYS_readv,
+            [reader.arg(), at(&vector), 2],
+        );
+        rustix::io::write(&writer, b"some").unwrap();
+        assert_eq!(wait_for(&mut context, handle).result, Ok(4));
+        assert_eq!(&room[..5], b"some\0");
+    });
+}
+
+/// Some pages are in memory, others are not; all is read, in one completion.
+#[test]
+fn a_file_is_read_through_pages_that_are_not_in_memory() {
+    let directory = scratch();
+    let contents = pattern(64 * 4096 + 123, 3);
+    let file = file_with(directory.path(), &contents);
+    if or_skip(make_cold(file.as_file())).is_none() {
+        return;
+    }
+    let fd = file.as_file().arg();
+    let mut random = Random::for_test();
+    for_each(|way| {
+        let mut random = Random::new(random_seed(way) ^ 77);
+        for _ in 0..3 {
+            make_cold(file.as_file()).expect("a cold file");
+            let _ = plain(
+                libc::SYS_fadvise64,
+                [fd, 0, 0, libc::POSIX_FADV_RANDOM as usize],
+            );
+            for _ in 0..random.below(20) {
+                let mut byte = [0u8];
+                plain(
+                    libc::SYS_pread64,
+                    [fd, at_mut(&mut byte), 1, random.below(contents.len())],
+                )
+                .unwrap();
+            }
+            let offset = random.below(10_000);
+            let length = if way.is_short() {
+                20_000
+            } else {
+                contents.len()
+            };
+            let mut room = vec![0u8; length];
+            let mut context = way.context();
+            let (left, right) = room.split_at_mut(7_001);
+            let vector = [iovec_mut(left), iovec_mut(right)];
+            let read = match random.below(3) {
+                0 => call(&mut context, libc::SYS_preadv, [fd, at(&vector), 2, offset]),
+                1 => {
+                    plain(libc::SYS_lseek, [fd, offset, 0]).unwrap();
+                    let read = call(
+                        &mut context,
+                        libc::SYS_read,
+                        [fd, at_mut(&mut room[..]), length],
+                    );
+                    let position = plain(libc::SYS_lseek, [fd, 0, libc::SEEK_CUR as usize]);
+                    assert_eq!(position, Ok(offset + read.unwrap()));
+                    read
+                }
+                _ => call(
+                    &mut context,
+                    libc::SYS_pread64,
+                    [fd, at_mut(&mut room[..]), length, offset],
+                ),
+            };
+            let expected = &contents[offset..contents.len().min(offset + length)];
+            assert_eq!(read, Ok(expected.len()));
+            assert!(
+                room[..expected.len()] == *expected,
+                "other bytes than the file's"
+            );
+        }
+    });
+    random.bits();
+}
+
+fn random_seed(way: &Way) -> u64 {
+    way.to_string()
+        .bytes()
+        .fold(7, |seed, byte| seed.wrapping_mul(31) + u64::from(byte))
+}
+
+/// One hole in the middle of what is in memory: the attempt gets the first part.
+#[test]
+fn the_part_that_was_read_inline_is_counted() {
+    let directory = scratch();
+    let contents = pattern(16 * 4096, 4);
+    let file = file_with(directory.path(), &contents);
+    if or_skip(make_cold(file.as_file())).is_none() {
+        return;
+    }
+    let fd = file.as_file().arg();
+    for_each(|way| {
+        if way.is_short() {
+            return;
+        }
+        let mut room = vec![0u8; contents.len()];
+        let _ = plain(
+            libc::SYS_fadvise64,
+            [fd, 0, 0, libc::POSIX_FADV_RANDOM as usize],
+        );
+        plain(
+            libc::SYS_pread64,
+            [fd, at_mut(&mut room[..]), contents.len(), 0],
+        )
+        .unwrap();
+        evict(file.as_file(), 5 * 4096, 4096).expect("a page dropped");
+        room.fill(0);
+        let mut context = way.context();
+        let outcome = start(
+            &mut context,
+            libc::SYS_pread64,
+            [fd, at_mut(&mut room[..]), contents.len(), 0],
+        );
+        if way.is_lazy() {
+            assert!(matches!(outcome, Outcome::Pending(_)), "{outcome:?}");
+        }
+        assert_eq!(finish(&mut context, outcome), Ok(contents.len()));
+        assert!(room == contents);
+    });
+}
+
+/// The peer goes away in the middle: what was written is reported, and the error by the next call.
+#[test]
+fn an_error_after_a_part_reports_the_part() {
+    for_each(|way| {
+        if way.is_short() {
+            return;
+        }
+        let (reader, writer) = pipe();
+        let filled = fill(&writer);
+        let bytes = pattern(300_000, 5);
+        let mut context = way.context();
+        let part = 100_000;
+        let peer = later(move || {
+            let mut file = std::fs::File::from(reader);
+            file.read_exact(&mut vec![0; filled + part]).unwrap();
+        });
+        let written = call(
+            &mut context,
+            libc::SYS_write,
+            [writer.arg(), at(&bytes[..]), bytes.len()],
+        );
+        peer.join().unwrap();
+        let written = written.expect("a part");
+        assert!(
+            (part..bytes.len()).contains(&written),
+            "{written} of {}",
+            bytes.len()
+        );
+        let next = call(
+            &mut context,
+            libc::SYS_write,
+            [writer.arg(), at(&bytes[..]), 10],
+        );
+        assert_eq!(next, Err(Errno::PIPE));
+    });
+}
+
+/// As much is received as was asked for, or as there was before the end.
+#[test]
+fn waiting_for_all_ends_with_the_peer() {
+    for_each(|way| {
+        let (a, b) = stream_pair();
+        let mut context = way.context();
+        rustix::io::write(&a, b"abc").unwrap();
+        let peer = later(move || {
+            rustix::io::write(&a, b"def").unwrap();
+        });
+        let mut room = [0u8; 10];
+        let args = [
+            b.arg(),
+            at_mut(&mut room),
+            10,
+            libc::MSG_WAITALL as usize,
+            0,
+            0,
+        ];
+        assert_eq!(call(&mut context, libc::SYS_recvfrom, args), Ok(6));
+        assert_eq!(&room, b"abcdef\0\0\0\0");
+        peer.join().unwrap();
+    });
+}
+
+/// Up to the limit of the process: a part first, and then the error. A part must not be followed by the
+/// signal that the error brings with it.
+#[test]
+fn a_file_is_written_up_to_the_limit() {
+    child::check(LIMIT * 4, test_name!(), "", || {
+        let directory = scratch();
+        let limit = libc::rlimit {
+            rlim_cur: 10_000,
+            rlim_max: 10_000_000,
+        };
+        plain(
+            libc::SYS_setrlimit,
+            [libc::RLIMIT_FSIZE as usize, at(&limit)],
+        )
+        .unwrap();
+        let bytes = pattern(20_000, 6);
+        for_each(|way| {
+            if way.is_short() {
+                return;
+            }
+            let file = file_with(directory.path(), b"");
+            let mut context = way.context();
+            let fd = file.as_file().arg();
+            for (number, args) in [
+                (libc::SYS_pwrite64, [fd, at(&bytes[..]), 20_000, 0]),
+                (libc::SYS_write, [fd, at(&bytes[..]), 20_000, 0]),
+            ] {
+                assert_eq!(
+                    call(&mut context, number, args),
+                    Ok(10_000),
+                    "number {number}"
+                );
+            }
+            let vector = [iovec(&bytes[..9_000]), iovec(&bytes[9_000..])];
+            assert_eq!(
+                call(&mut context, libc::SYS_pwritev, [fd, at(&vector), 2, 0]),
+                Ok(10_000)
+            );
+        });
+    });
+}
+
+/// A device without room: the error, and not a success of nothing.
+#[test]
+fn no_space_is_told() {
+    for_each_backend(|way| {
+        let full = std::fs::File::options()
+            .write(true)
+            .open("/dev/full")
+            .unwrap();
+        let mut context = way.context();
+        let written = call(&mut context, libc::SYS_write, [full.arg(), at(b"x"), 1]);
+        assert_eq!(written, Err(Errno::NOSPC));
+        assert!(full.as_fd().as_raw_fd() >= 0);
+    });
+}

@@ -1,0 +1,621 @@
+//! What the contract tests share: back ends and modes, finishing operations, comparing with plain calls.
+
+use laio::{BackendKind, Call, Completion, Context, Errno, Handle, Inject, Options, Outcome};
+use std::ffi::{CString, c_long};
+use std::fmt;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, OnceLock};
+use std::time::{Duration, Instant};
+
+/// A generous bound on anything that must end. It is about "hangs", not about "slow".
+pub(crate) const LIMIT: Duration = Duration::from_secs(10);
+
+/// When something takes this long, the process is aborted with a word about what it was.
+const WATCHDOG: Duration = Duration::from_secs(60);
+
+/// Narrows every test to the ways whose name contains this.
+const ONLY: &str = "LAIO_CONTRACT_WAY";
+
+/// Shows what each scenario writes down, as it does so.
+const TRACE: &str = "LAIO_CONTRACT_TRACE";
+
+/// A fault that the engine imposes on itself; see [`Inject`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mode {
+    Natural,
+    ForceInline,
+    ForceBlock,
+    ShortTransfer,
+    FalseEof,
+    AttemptsFail,
+}
+
+const MODES: [Mode; 6] = [
+    Mode::Natural,
+    Mode::ForceInline,
+    Mode::ForceBlock,
+    Mode::ShortTransfer,
+    Mode::FalseEof,
+    Mode::AttemptsFail,
+];
+
+/// A back end and a mode: one way in which every test is run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Way {
+    pub(crate) backend: BackendKind,
+    pub(crate) without_ring: bool,
+    pub(crate) mode: Mode,
+}
+
+impl Way {
+    pub(crate) const fn natural(backend: BackendKind) -> Way {
+        Way {
+            backend,
+            without_ring: false,
+            mode: Mode::Natural,
+        }
+    }
+
+    pub(crate) fn options(&self) -> Options {
+        let mut inject = Inject::default();
+        match self.mode {
+            Mode::Natural => {}
+            Mode::ForceInline => inject.force_inline = true,
+            Mode::ForceBlock => inject.force_block = true,
+            Mode::ShortTransfer => inject.short_transfer = 3,
+            Mode::FalseEof => inject.false_eof = true,
+            Mode::AttemptsFail => inject.attempts_fail = true,
+        }
+        Options::new()
+            .backend(self.backend)
+            .without_ring(self.without_ring)
+            .inject(inject)
+    }
+
+    pub(crate) fn context(&self) -> Context {
+        self.with(|options| options)
+    }
+
+    /// A context with further options.
+    pub(crate) fn with(&self, change: impl FnOnce(Options) -> Options) -> Context {
+        Context::new(change(self.options())).expect("a context")
+    }
+
+    /// Whether a call that blocks becomes an operation, rather than blocking the caller.
+    pub(crate) fn goes_to_background(&self) -> bool {
+        self.backend != BackendKind::Sync && self.mode != Mode::ForceInline
+    }
+
+    /// Whether transfers go in pieces of a few bytes: tests then move less, and nothing that has to go
+    /// in one piece (records of an eventfd, datagrams through `write`).
+    pub(crate) fn is_short(&self) -> bool {
+        self.mode == Mode::ShortTransfer
+    }
+
+    /// Whether an attempt is made for calls that may block.
+    pub(crate) fn is_lazy(&self) -> bool {
+        self.backend == BackendKind::Lazy && self.mode == Mode::Natural
+    }
+}
+
+impl fmt::Display for Way {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ring = if self.without_ring {
+            "-without-ring"
+        } else {
+            ""
+        };
+        write!(f, "{}{ring}/{:?}", self.backend, self.mode)
+    }
+}
+
+/// All back ends in one mode, but those in which the mode changes nothing. `uring` is left out where it
+/// cannot be had.
+fn backends(mode: Mode) -> Vec<Way> {
+    static RING: OnceLock<bool> = OnceLock::new();
+    let has_ring = *RING.get_or_init(|| {
+        let context = Context::new(Options::new().backend(BackendKind::Uring));
+        if let Err(errno) = &context {
+            println!("skipped: the back end uring: {errno}");
+        }
+        context.is_ok()
+    });
+    let mut ways: Vec<Way> = BackendKind::ALL
+        .into_iter()
+        .filter(|&backend| has_ring || backend != BackendKind::Uring)
+        .map(|backend| Way {
+            backend,
+            without_ring: false,
+            mode,
+        })
+        .collect();
+    ways.push(Way {
+        backend: BackendKind::Lazy,
+        without_ring: true,
+        mode,
+    });
+    ways.retain(|way| match mode {
+        Mode::Natural => true,
+        // Nothing goes to the background there.
+        Mode::ForceInline | Mode::ShortTransfer => way.backend != BackendKind::Sync,
+        // Without attempts there are none to fail or to leave out.
+        Mode::ForceBlock | Mode::FalseEof | Mode::AttemptsFail => {
+            matches!(way.backend, BackendKind::Hybrid | BackendKind::Lazy)
+        }
+    });
+    ways
+}
+
+/// All back ends in all modes.
+pub(crate) fn all_ways() -> Vec<Way> {
+    MODES.into_iter().flat_map(backends).collect()
+}
+
+/// Runs a test in every back end and mode. What the calls wait for must come by itself: some ways block.
+pub(crate) fn for_each(body: impl Fn(&Way)) {
+    run(all_ways(), body);
+}
+
+/// Runs a test in every back end and mode in which a call that blocks goes to the background.
+pub(crate) fn for_each_pending(body: impl Fn(&Way)) {
+    run(
+        all_ways()
+            .into_iter()
+            .filter(Way::goes_to_background)
+            .collect(),
+        body,
+    );
+}
+
+/// Runs a test in every back end, without injected faults.
+pub(crate) fn for_each_backend(body: impl Fn(&Way)) {
+    run(backends(Mode::Natural), body);
+}
+
+/// Runs a test in every back end but `sync`, without injected faults.
+pub(crate) fn for_each_pending_backend(body: impl Fn(&Way)) {
+    run(
+        backends(Mode::Natural)
+            .into_iter()
+            .filter(Way::goes_to_background)
+            .collect(),
+        body,
+    );
+}
+
+fn run(ways: Vec<Way>, body: impl Fn(&Way)) {
+    let only = std::env::var(ONLY).unwrap_or_default();
+    let mut failed = Vec::new();
+    for way in ways {
+        let name = way.to_string();
+        if !name.contains(&only) {
+            continue;
+        }
+        let _watched = watch(&name);
+        if catch_unwind(AssertUnwindSafe(|| body(&way))).is_err() {
+            eprintln!("  ^ in {name}");
+            failed.push(name);
+        }
+    }
+    assert!(
+        failed.is_empty(),
+        "failed in {} ways: {}",
+        failed.len(),
+        failed.join(", ")
+    );
+}
+
+/// The tests that run, for the watchdog.
+static RUNNING: Mutex<Vec<(u64, String, Instant)>> = Mutex::new(Vec::new());
+
+/// Stops watching when dropped.
+pub(crate) struct Watched(u64);
+
+/// From now on the process is aborted when this takes too long: nothing hangs for ever.
+pub(crate) fn watch(what: &str) -> Watched {
+    static STARTED: OnceLock<()> = OnceLock::new();
+    static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
+    STARTED.get_or_init(|| {
+        std::thread::Builder::new()
+            .name("watchdog".into())
+            .spawn(watchdog)
+            .expect("a thread for the watchdog");
+    });
+    let test = std::thread::current().name().unwrap_or("?").to_owned();
+    let id = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    running().push((id, format!("{test} in {what}"), Instant::now()));
+    Watched(id)
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        running().retain(|(id, ..)| *id != self.0);
+    }
+}
+
+fn running() -> std::sync::MutexGuard<'static, Vec<(u64, String, Instant)>> {
+    RUNNING
+        .lock()
+        .unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+fn watchdog() {
+    loop {
+        std::thread::sleep(Duration::from_millis(500));
+        for (_, what, since) in running().iter() {
+            if since.elapsed() > WATCHDOG {
+                eprintln!("watchdog: {what} has not ended after {WATCHDOG:?}: aborting");
+                std::process::abort();
+            }
+        }
+    }
+}
+
+/// The result of a call, waiting for it if it went to the background.
+#[track_caller]
+pub(crate) fn finish(context: &mut Context, outcome: Outcome) -> Result<usize, Errno> {
+    match outcome {
+        Outcome::Done(result) => result,
+        Outcome::Pending(handle) => wait_for(context, handle).result,
+    }
+}
+
+/// The completion of the only operation in flight.
+#[track_caller]
+pub(crate) fn wait_for(context: &mut Context, handle: Handle) -> Completion {
+    let completions = collect(context, 1);
+    assert_eq!(
+        completions[0].handle, handle,
+        "the completion of another operation"
+    );
+    completions[0]
+}
+
+/// So many completions, in the order of delivery; no more may come.
+#[track_caller]
+pub(crate) fn collect(context: &mut Context, count: usize) -> Vec<Completion> {
+    let end = Instant::now() + LIMIT;
+    let mut completions = Vec::new();
+    while completions.len() < count {
+        let left = end.saturating_duration_since(Instant::now());
+        assert!(
+            !left.is_zero(),
+            "{} of {count} completions after {LIMIT:?}: {completions:?}, {context:?}",
+            completions.len()
+        );
+        let before = completions.len();
+        let returned = context.poll(&mut completions, Some(left)).expect("poll");
+        assert_eq!(returned, completions.len() - before, "what poll returns");
+    }
+    assert_eq!(completions.len(), count, "completions: {completions:?}");
+    let mut handles: Vec<Handle> = completions
+        .iter()
+        .map(|completion| completion.handle)
+        .collect();
+    handles.sort_unstable();
+    handles.dedup();
+    assert_eq!(
+        handles.len(),
+        count,
+        "an operation was completed twice: {completions:?}"
+    );
+    completions
+}
+
+/// Makes a call in a context. What the pointers point to must live until it is over: the tests see to
+/// that, by waiting for every operation before they leave their buffers.
+pub(crate) fn start<const N: usize>(
+    context: &mut Context,
+    number: c_long,
+    args: [usize; N],
+) -> Outcome {
+    // SAFETY: see above.
+    unsafe { context.call(Call::new(number, args)) }
+}
+
+/// As [`start`], and the call must have gone to the background.
+#[track_caller]
+pub(crate) fn pending<const N: usize>(
+    context: &mut Context,
+    number: c_long,
+    args: [usize; N],
+) -> Handle {
+    match start(context, number, args) {
+        Outcome::Pending(handle) => handle,
+        Outcome::Done(result) => panic!("expected it to be pending, but it was done: {result:?}"),
+    }
+}
+
+/// As [`start`], and then [`finish`].
+#[track_caller]
+pub(crate) fn call<const N: usize>(
+    context: &mut Context,
+    number: c_long,
+    args: [usize; N],
+) -> Result<usize, Errno> {
+    let outcome = start(context, number, args);
+    finish(context, outcome)
+}
+
+/// The plain system call.
+pub(crate) fn plain<const N: usize>(number: c_long, args: [usize; N]) -> Result<usize, Errno> {
+    let Call {
+        args: [a, b, c, d, e, f],
+        ..
+    } = Call::new(number, args);
+    // SAFETY: as for `start`.
+    let result = unsafe { libc::syscall(number, a, b, c, d, e, f) };
+    if result == -1 {
+        return Err(std::io::Error::last_os_error().into());
+    }
+    Ok(result as usize)
+}
+
+/// An argument of a system call.
+pub(crate) trait Arg {
+    fn arg(&self) -> usize;
+}
+
+impl Arg for OwnedFd {
+    fn arg(&self) -> usize {
+        self.as_raw_fd() as usize
+    }
+}
+
+impl Arg for std::fs::File {
+    fn arg(&self) -> usize {
+        self.as_raw_fd() as usize
+    }
+}
+
+impl Arg for i32 {
+    fn arg(&self) -> usize {
+        *self as usize
+    }
+}
+
+impl Arg for CString {
+    fn arg(&self) -> usize {
+        self.as_ptr() as usize
+    }
+}
+
+impl Arg for std::ffi::CStr {
+    fn arg(&self) -> usize {
+        self.as_ptr() as usize
+    }
+}
+
+/// The address of a value that the kernel reads.
+pub(crate) fn at<T: ?Sized>(value: &T) -> usize {
+    std::ptr::from_ref(value).cast::<u8>() as usize
+}
+
+/// The address of a value that the kernel writes.
+pub(crate) fn at_mut<T: ?Sized>(value: &mut T) -> usize {
+    std::ptr::from_mut(value).cast::<u8>() as usize
+}
+
+/// A struct of the kernel's, all zeros.
+pub(crate) fn zeroed<T: Copy>() -> T {
+    // SAFETY: used for the C structs of libc only, for which all zeros is a valid value.
+    unsafe { std::mem::zeroed() }
+}
+
+/// The bytes of a struct of the kernel's.
+pub(crate) fn bytes_of<T: Copy>(value: &T) -> &[u8] {
+    // SAFETY: made by `zeroed`, so that padding is initialised too.
+    unsafe { std::slice::from_raw_parts(std::ptr::from_ref(value).cast(), size_of::<T>()) }
+}
+
+/// Takes a descriptor that a call has returned.
+#[track_caller]
+pub(crate) fn own(result: Result<usize, Errno>) -> OwnedFd {
+    let fd = result.expect("a descriptor");
+    // SAFETY: a call has just made it, and nobody else knows it.
+    unsafe { OwnedFd::from_raw_fd(fd as i32) }
+}
+
+pub(crate) fn iovec(buffer: &[u8]) -> libc::iovec {
+    libc::iovec {
+        iov_base: buffer.as_ptr() as *mut _,
+        iov_len: buffer.len(),
+    }
+}
+
+pub(crate) fn iovec_mut(buffer: &mut [u8]) -> libc::iovec {
+    libc::iovec {
+        iov_base: buffer.as_mut_ptr().cast(),
+        iov_len: buffer.len(),
+    }
+}
+
+pub(crate) fn cstring(path: impl AsRef<Path>) -> CString {
+    use std::os::unix::ffi::OsStrExt;
+    CString::new(path.as_ref().as_os_str().as_bytes()).expect("a path without zeros")
+}
+
+/// Something that happens on another thread, a little later.
+pub(crate) fn later<T: Send + 'static>(
+    body: impl FnOnce() -> T + Send + 'static,
+) -> std::thread::JoinHandle<T> {
+    std::thread::spawn(|| {
+        std::thread::sleep(Duration::from_millis(5));
+        body()
+    })
+}
+
+/// Makes calls, plainly or through a context, and writes down what comes of them.
+pub(crate) struct Sys<'a> {
+    context: Option<&'a mut Context>,
+    /// A directory of its own.
+    pub(crate) dir: PathBuf,
+    /// See [`Way::is_short`].
+    pub(crate) short: bool,
+    log: Vec<String>,
+}
+
+impl Sys<'_> {
+    /// Makes a call to its end.
+    #[track_caller]
+    pub(crate) fn call<const N: usize>(
+        &mut self,
+        number: c_long,
+        args: [usize; N],
+    ) -> Result<usize, Errno> {
+        match &mut self.context {
+            Some(context) => call(context, number, args),
+            None => plain(number, args),
+        }
+    }
+
+    /// Makes a call to its end and writes its result down.
+    #[track_caller]
+    pub(crate) fn check<const N: usize>(
+        &mut self,
+        what: &str,
+        number: c_long,
+        args: [usize; N],
+    ) -> Result<usize, Errno> {
+        let result = self.call(number, args);
+        self.note(what, result);
+        result
+    }
+
+    /// Makes a call that returns a descriptor, and writes down whether it did.
+    #[track_caller]
+    pub(crate) fn open<const N: usize>(
+        &mut self,
+        what: &str,
+        number: c_long,
+        args: [usize; N],
+    ) -> Option<OwnedFd> {
+        let result = self.call(number, args);
+        self.note(what, result.map(|_| "a descriptor"));
+        result.is_ok().then(|| own(result))
+    }
+
+    /// Writes something down that must be the same for the plain call.
+    pub(crate) fn note(&mut self, what: &str, value: impl fmt::Debug) {
+        let line = format!("{what}: {value:?}");
+        if std::env::var_os(TRACE).is_some() {
+            eprintln!("{line}");
+        }
+        self.log.push(line);
+    }
+
+    /// A path in the directory.
+    pub(crate) fn path(&self, name: &str) -> CString {
+        cstring(self.dir.join(name))
+    }
+
+    /// A file with contents, open for reading and writing, at its start.
+    pub(crate) fn file(&self, name: &str, contents: &[u8]) -> std::fs::File {
+        let path = self.dir.join(name);
+        std::fs::write(&path, contents).expect("a file");
+        std::fs::File::options()
+            .read(true)
+            .write(true)
+            .open(&path)
+            .expect("a file")
+    }
+}
+
+/// Runs a scenario plainly and in every way, and compares what it has written down. If it is about
+/// files, it is run in a directory on a disk and in one in memory.
+pub(crate) fn same_as_plain(scenario: fn(&mut Sys<'_>), about_files: bool) {
+    let shared_memory = about_files
+        .then(|| tempfile::tempdir_in("/dev/shm").ok())
+        .flatten();
+    let disk = laio_testing::temp::scratch();
+    let places: Vec<&Path> = [
+        Some(disk.path()),
+        shared_memory.as_ref().map(|dir| dir.path()),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    let run_in = |place: &Path, context: Option<&mut Context>, short| {
+        let dir = tempfile::tempdir_in(place).expect("a directory");
+        let mut sys = Sys {
+            context,
+            dir: dir.path().to_owned(),
+            short,
+            log: Vec::new(),
+        };
+        scenario(&mut sys);
+        sys.log
+    };
+    let mut expected = [Vec::new(), Vec::new()];
+    for short in [false, true] {
+        let _watched = watch("a plain run");
+        expected[usize::from(short)] = places
+            .iter()
+            .map(|place| run_in(place, None, short))
+            .collect();
+    }
+    for_each(|way| {
+        for (index, place) in places.iter().enumerate() {
+            let mut context = way.context();
+            let log = run_in(place, Some(&mut context), way.is_short());
+            assert_eq!(context.pending(), 0, "operations left");
+            compare(&expected[usize::from(way.is_short())][index], &log, place);
+        }
+    });
+}
+
+fn compare(expected: &[String], found: &[String], place: &Path) {
+    let lines = expected.len().max(found.len());
+    let line = |log: &[String], index: usize| log.get(index).cloned().unwrap_or_default();
+    let differences: Vec<String> = (0..lines)
+        .filter(|&index| expected.get(index) != found.get(index))
+        .map(|index| {
+            format!(
+                "  plain call  {}\n  through laio {}",
+                line(expected, index),
+                line(found, index)
+            )
+        })
+        .collect();
+    assert!(
+        differences.is_empty(),
+        "not the same as the plain calls, in {}:\n{}",
+        place.display(),
+        differences.join("\n")
+    );
+}
+
+/// Makes a test of each scenario (see [`same_as_plain`]) of a file, and a list of them.
+macro_rules! scenarios {
+    (about_files: $about_files:expr; $($name:ident,)*) => {
+        mod same_as_plain {
+            $(
+                #[test]
+                fn $name() {
+                    $crate::harness::same_as_plain(super::$name, $about_files);
+                }
+            )*
+        }
+
+        /// The scenarios of this file, by name.
+        pub(crate) const SCENARIOS: &[(&str, fn(&mut $crate::harness::Sys<'_>))] =
+            &[$((stringify!($name), $name),)*];
+    };
+}
+
+/// The address of a listener, for `connect`.
+pub(crate) fn tcp_address(listener: &std::net::TcpListener) -> libc::sockaddr_in {
+    let port = listener.local_addr().expect("an address").port();
+    local_address(port)
+}
+
+/// A port of this machine.
+pub(crate) fn local_address(port: u16) -> libc::sockaddr_in {
+    let mut address: libc::sockaddr_in = zeroed();
+    address.sin_family = libc::AF_INET as u16;
+    address.sin_port = port.to_be();
+    address.sin_addr.s_addr = u32::from_ne_bytes([127, 0, 0, 1]);
+    address
+}

@@ -1,0 +1,812 @@
+//! Rule 1, results are those of the plain call: time, events, children, locks, futexes.
+
+use crate::harness::{Arg, LIMIT, Sys, at, at_mut, later, own, plain, zeroed};
+use laio_testing::temp::pipe;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+scenarios! {
+    about_files: false;
+    sleeping,
+    sleeping_until,
+    polling,
+    selecting,
+    waiting_for_events,
+    waiting_for_children,
+    file_locks,
+    file_locks_that_wait,
+    record_locks,
+    record_locks_that_wait,
+    futexes,
+    signals,
+    identity,
+    limits,
+}
+
+fn time(sec: i64, nsec: i64) -> libc::timespec {
+    libc::timespec {
+        tv_sec: sec,
+        tv_nsec: nsec,
+    }
+}
+
+fn sleeping(sys: &mut Sys<'_>) {
+    for (sec, nsec) in [
+        (0, 0),
+        (0, 1),
+        (0, 2_000_000),
+        (0, -1),
+        (-1, 0),
+        (0, 1_000_000_000),
+        (0, i64::MAX),
+    ] {
+        let request = time(sec, nsec);
+        let begin = std::time::Instant::now();
+        let _ = sys.check("nanosleep", libc::SYS_nanosleep, [at(&request), 0]);
+        let enough = nsec != 2_000_000 || begin.elapsed().as_nanos() >= 2_000_000;
+        sys.note("long enough", enough);
+        for clock in [
+            libc::CLOCK_REALTIME,
+            libc::CLOCK_MONOTONIC,
+            libc::CLOCK_BOOTTIME,
+            libc::CLOCK_TAI,
+            libc::CLOCK_MONOTONIC_COARSE,
+            77,
+        ] {
+            for flags in [0, 8] {
+                let args = [clock as usize, flags, at(&request), 0];
+                let _ = sys.check("clock_nanosleep", libc::SYS_clock_nanosleep, args);
+            }
+        }
+        // Of the thread: there is nothing to wait for.
+        let _ = sys.check(
+            "of this thread",
+            libc::SYS_clock_nanosleep,
+            [libc::CLOCK_THREAD_CPUTIME_ID as usize, 0, at(&request), 0],
+        );
+    }
+}
+
+fn sleeping_until(sys: &mut Sys<'_>) {
+    for clock in [
+        libc::CLOCK_REALTIME,
+        libc::CLOCK_MONOTONIC,
+        libc::CLOCK_BOOTTIME,
+    ] {
+        let mut now = time(0, 0);
+        let _ = sys.check(
+            "clock_gettime",
+            libc::SYS_clock_gettime,
+            [clock as usize, at_mut(&mut now)],
+        );
+        let absolute = libc::TIMER_ABSTIME as usize;
+        for (what, by) in [("now", 0), ("soon", 2_000_000), ("past", -5_000_000)] {
+            let total = now.tv_sec * 1_000_000_000 + now.tv_nsec + by;
+            let until = time(total / 1_000_000_000, total % 1_000_000_000);
+            let _ = sys.check(
+                what,
+                libc::SYS_clock_nanosleep,
+                [clock as usize, absolute, at(&until), 0],
+            );
+            let mut after = time(0, 0);
+            let _ = plain(
+                libc::SYS_clock_gettime,
+                [clock as usize, at_mut(&mut after)],
+            );
+            sys.note(
+                "not before",
+                (after.tv_sec, after.tv_nsec) >= (until.tv_sec, until.tv_nsec),
+            );
+        }
+        let bad = time(1, 1_000_000_000);
+        let _ = sys.check(
+            "a bad time",
+            libc::SYS_clock_nanosleep,
+            [clock as usize, absolute, at(&bad), 0],
+        );
+    }
+}
+
+fn polling(sys: &mut Sys<'_>) {
+    let (reader, writer) = pipe();
+    let (empty, keep) = pipe();
+    rustix::io::write(&writer, b"x").unwrap();
+    let poll = |fd: i32, events: i16| libc::pollfd {
+        fd,
+        events,
+        revents: 0,
+    };
+    let mut all = [
+        poll(reader.as_raw_fd(), libc::POLLIN),
+        poll(writer.as_raw_fd(), libc::POLLOUT | libc::POLLIN),
+        poll(empty.as_raw_fd(), libc::POLLIN),
+        poll(-1, libc::POLLIN),
+        poll(900_000, libc::POLLIN),
+    ];
+    let results = |sys: &mut Sys<'_>, all: &[libc::pollfd]| {
+        sys.note(
+            "events",
+            all.iter().map(|one| one.revents).collect::<Vec<_>>(),
+        );
+    };
+    let soon = time(0, 2_000_000);
+    for count in [5, 4, 3, 1] {
+        let address = at_mut(&mut all[..]);
+        let _ = sys.check("ppoll", libc::SYS_ppoll, [address, count, 0, 0, 8]);
+        results(sys, &all);
+        let _ = sys.check(
+            "ppoll for a time",
+            libc::SYS_ppoll,
+            [address, count, at(&time(5, 0)), 0, 8],
+        );
+        results(sys, &all);
+        #[cfg(target_arch = "x86_64")]
+        for wait in [-1i32, 0, 5_000] {
+            let _ = sys.check("poll", libc::SYS_poll, [address, count, wait.arg()]);
+            results(sys, &all);
+        }
+    }
+    let none = at_mut(&mut all[2]);
+    let _ = sys.check(
+        "nothing for a time",
+        libc::SYS_ppoll,
+        [none, 1, at(&soon), 0, 8],
+    );
+    let _ = sys.check(
+        "nothing at all",
+        libc::SYS_ppoll,
+        [none, 1, at(&time(0, 0)), 0, 8],
+    );
+    let _ = sys.check("no descriptors", libc::SYS_ppoll, [0, 0, at(&soon), 0, 8]);
+    let _ = sys.check(
+        "a bad time",
+        libc::SYS_ppoll,
+        [none, 1, at(&time(0, -1)), 0, 8],
+    );
+    let _ = sys.check(
+        "too many",
+        libc::SYS_ppoll,
+        [none, 1 << 30, at(&soon), 0, 8],
+    );
+    let _ = sys.check(
+        "a bad mask",
+        libc::SYS_ppoll,
+        [none, 1, at(&soon), at(&0u64), 3],
+    );
+    let mask = 0u64;
+    let _ = sys.check(
+        "with a mask",
+        libc::SYS_ppoll,
+        [none, 1, at(&soon), at(&mask), 8],
+    );
+    #[cfg(target_arch = "x86_64")]
+    let _ = sys.check("poll for a time", libc::SYS_poll, [none, 1, 2]);
+    let peer = later(move || {
+        rustix::io::write(&keep, b"x").unwrap();
+        keep
+    });
+    let _ = sys.check("something later", libc::SYS_ppoll, [none, 1, 0, 0, 8]);
+    sys.note("events", all[2].revents);
+    peer.join().unwrap();
+}
+
+fn selecting(sys: &mut Sys<'_>) {
+    let (reader, writer) = pipe();
+    // Descriptors of a fixed number, so that the sets are the same in each run.
+    let fixed = |fd: &OwnedFd, number: i32| {
+        let copy = plain(
+            libc::SYS_fcntl,
+            [fd.arg(), libc::F_DUPFD_CLOEXEC as usize, number.arg()],
+        );
+        own(copy)
+    };
+    let (one, two) = (fixed(&reader, 200), fixed(&writer, 300));
+    let set_of = |fds: &[&OwnedFd]| {
+        let mut set = [0u64; 16];
+        for fd in fds {
+            let number = fd.as_raw_fd() as usize;
+            set[number / 64] |= 1 << (number % 64);
+        }
+        set
+    };
+    let (mut readable, mut writable) = (set_of(&[&one]), set_of(&[&two]));
+    let count = one.as_raw_fd().max(two.as_raw_fd()) as usize + 1;
+    let ready = |sys: &mut Sys<'_>, set: &[u64; 16]| {
+        sys.note(
+            "ready",
+            set.iter().map(|word| word.count_ones()).sum::<u32>(),
+        );
+    };
+    let (soon, mut wait) = (time(0, 2_000_000), [0i64, 2_000]);
+    let args = [
+        count,
+        at_mut(&mut readable),
+        at_mut(&mut writable),
+        0,
+        at(&soon),
+        0,
+    ];
+    let _ = sys.check("pselect6", libc::SYS_pselect6, args);
+    ready(sys, &readable);
+    ready(sys, &writable);
+    readable = set_of(&[&one]);
+    let _ = sys.check(
+        "pselect6, none",
+        libc::SYS_pselect6,
+        [count, at_mut(&mut readable), 0, 0, at(&soon), 0],
+    );
+    ready(sys, &readable);
+    readable = set_of(&[&one]);
+    #[cfg(target_arch = "x86_64")]
+    {
+        let _ = sys.check(
+            "select, none",
+            libc::SYS_select,
+            [count, at_mut(&mut readable), 0, 0, at_mut(&mut wait)],
+        );
+        ready(sys, &readable);
+        readable = set_of(&[&one]);
+        let _ = sys.check(
+            "a bad time",
+            libc::SYS_select,
+            [count, at_mut(&mut readable), 0, 0, at(&[-1i64, 0])],
+        );
+    }
+    let _ = &mut wait;
+    let copy = own(plain(libc::SYS_dup, [writer.arg()]));
+    let peer = later(move || rustix::io::write(&copy, b"x").unwrap());
+    let _ = sys.check(
+        "later",
+        libc::SYS_pselect6,
+        [count, at_mut(&mut readable), 0, 0, 0, 0],
+    );
+    ready(sys, &readable);
+    peer.join().unwrap();
+    let _ = sys.check(
+        "a bad count",
+        libc::SYS_pselect6,
+        [usize::MAX, 0, 0, 0, at(&soon), 0],
+    );
+}
+
+fn waiting_for_events(sys: &mut Sys<'_>) {
+    let epoll = sys
+        .open("epoll_create1", libc::SYS_epoll_create1, [0])
+        .unwrap();
+    let (reader, writer) = pipe();
+    let mut event = libc::epoll_event {
+        events: libc::EPOLLIN as u32,
+        u64: 77,
+    };
+    let control =
+        |sys: &mut Sys<'_>, what: &str, operation: i32, fd: &OwnedFd, event: &libc::epoll_event| {
+            let _ = sys.check(
+                what,
+                libc::SYS_epoll_ctl,
+                [epoll.arg(), operation as usize, fd.arg(), at(event)],
+            );
+        };
+    control(sys, "add", libc::EPOLL_CTL_ADD, &reader, &event);
+    control(sys, "add again", libc::EPOLL_CTL_ADD, &reader, &event);
+    control(sys, "modify none", libc::EPOLL_CTL_MOD, &writer, &event);
+    event.u64 = 78;
+    control(sys, "modify", libc::EPOLL_CTL_MOD, &reader, &event);
+    control(sys, "itself", libc::EPOLL_CTL_ADD, &epoll, &event);
+    let mut found = [libc::epoll_event { events: 0, u64: 0 }; 4];
+    let room = at_mut(&mut found);
+    let soon = time(0, 2_000_000);
+    let _ = sys.check(
+        "nothing",
+        libc::SYS_epoll_pwait,
+        [epoll.arg(), room, 4, 0, 0, 8],
+    );
+    let _ = sys.check(
+        "nothing for a time",
+        libc::SYS_epoll_pwait,
+        [epoll.arg(), room, 4, 2, 0, 8],
+    );
+    let _ = sys.check(
+        "for a finer time",
+        libc::SYS_epoll_pwait2,
+        [epoll.arg(), room, 4, at(&soon), 0, 8],
+    );
+    let _ = sys.check(
+        "a bad time",
+        libc::SYS_epoll_pwait2,
+        [epoll.arg(), room, 4, at(&time(0, -1)), 0, 8],
+    );
+    let _ = sys.check(
+        "no room",
+        libc::SYS_epoll_pwait,
+        [epoll.arg(), room, 0, 2, 0, 8],
+    );
+    #[cfg(target_arch = "x86_64")]
+    let _ = sys.check(
+        "epoll_wait",
+        libc::SYS_epoll_wait,
+        [epoll.arg(), room, 4, 2],
+    );
+    let copy = own(plain(libc::SYS_dup, [writer.arg()]));
+    let peer = later(move || rustix::io::write(&copy, b"x").unwrap());
+    let _ = sys.check(
+        "later",
+        libc::SYS_epoll_pwait,
+        [epoll.arg(), room, 4, usize::MAX, 0, 8],
+    );
+    let [first, ..] = found;
+    sys.note("event", ({ first.events }, { first.u64 }));
+    peer.join().unwrap();
+    #[cfg(target_arch = "x86_64")]
+    let _ = sys.check(
+        "still there",
+        libc::SYS_epoll_wait,
+        [epoll.arg(), room, 4, usize::MAX],
+    );
+    let _ = sys.check(
+        "for ever",
+        libc::SYS_epoll_pwait2,
+        [epoll.arg(), room, 4, 0, 0, 8],
+    );
+    control(sys, "delete", libc::EPOLL_CTL_DEL, &reader, &event);
+    control(sys, "delete again", libc::EPOLL_CTL_DEL, &reader, &event);
+}
+
+/// A child that ends with a code, after a while if wanted.
+fn child(code: i32, slowly: bool) -> usize {
+    let script = format!("{}exit {code}", if slowly { "sleep 0.02; " } else { "" });
+    let child = Command::new("/bin/sh")
+        .args(["-c", &script])
+        .stdin(Stdio::null())
+        .spawn()
+        .expect("a shell");
+    child.id() as usize
+}
+
+fn waiting_for_children(sys: &mut Sys<'_>) {
+    for slowly in [false, true] {
+        let mut status = 0i32;
+        let pid = child(5, slowly);
+        let result = sys.call(libc::SYS_wait4, [pid, at_mut(&mut status), 0, 0]);
+        sys.note("wait4", (result == Ok(pid), status));
+        let pid = child(6, slowly);
+        let mut usage: libc::rusage = zeroed();
+        let result = sys.call(
+            libc::SYS_wait4,
+            [pid, at_mut(&mut status), 0, at_mut(&mut usage)],
+        );
+        sys.note(
+            "wait4 with its usage",
+            (result == Ok(pid), status, usage.ru_maxrss > 0),
+        );
+        let pid = child(7, slowly);
+        let exited = libc::WEXITED as usize;
+        let mut info: libc::siginfo_t = zeroed();
+        let keep = [
+            libc::P_PID as usize,
+            pid,
+            at_mut(&mut info),
+            exited | libc::WNOWAIT as usize,
+            0,
+        ];
+        let _ = sys.check("waitid, keeping it", libc::SYS_waitid, keep);
+        let _ = sys.check(
+            "waitid",
+            libc::SYS_waitid,
+            [libc::P_PID as usize, pid, at_mut(&mut info), exited, 0],
+        );
+        // SAFETY: the kernel has filled it in for a child.
+        let (who, what) = unsafe { (info.si_pid(), info.si_status()) };
+        sys.note(
+            "info",
+            (info.si_signo, info.si_code, who as usize == pid, what),
+        );
+        let _ = sys.check(
+            "waitid again",
+            libc::SYS_waitid,
+            [libc::P_PID as usize, pid, at_mut(&mut info), exited, 0],
+        );
+        let pid = child(8, slowly);
+        let _ = sys.check(
+            "waitid, no record",
+            libc::SYS_waitid,
+            [libc::P_PID as usize, pid, 0, exited, 0],
+        );
+        let pid = child(9, slowly);
+        let _ = sys.check(
+            "waitid with its usage",
+            libc::SYS_waitid,
+            [
+                libc::P_PID as usize,
+                pid,
+                at_mut(&mut info),
+                exited,
+                at_mut(&mut usage),
+            ],
+        );
+        let pid = child(10, slowly);
+        let pidfd = own(plain(libc::SYS_pidfd_open, [pid, 0]));
+        let _ = sys.check(
+            "waitid by descriptor",
+            libc::SYS_waitid,
+            [
+                libc::P_PIDFD as usize,
+                pidfd.arg(),
+                at_mut(&mut info),
+                exited,
+                0,
+            ],
+        );
+    }
+    let pid = child(0, true);
+    let mut status = 77i32;
+    let nohang = libc::WNOHANG as usize;
+    let mut info: libc::siginfo_t = zeroed();
+    let _ = sys.check(
+        "not yet",
+        libc::SYS_wait4,
+        [pid, at_mut(&mut status), nohang, 0],
+    );
+    let _ = sys.check(
+        "not yet",
+        libc::SYS_waitid,
+        [libc::P_PID as usize, pid, at_mut(&mut info), nohang | 4, 0],
+    );
+    // SAFETY: plain data; a zero says that there is no child yet.
+    sys.note("status", (status, unsafe { info.si_pid() }));
+    let killed = plain(libc::SYS_kill, [pid, libc::SIGKILL as usize]);
+    sys.note("killed", killed);
+    let result = sys.call(libc::SYS_wait4, [pid, at_mut(&mut status), 0, 0]);
+    sys.note("wait4", (result == Ok(pid), status));
+    let _ = sys.check(
+        "not a child",
+        libc::SYS_wait4,
+        [1, at_mut(&mut status), 0, 0],
+    );
+    let _ = sys.check(
+        "bad options",
+        libc::SYS_wait4,
+        [pid, at_mut(&mut status), 1 << 20, 0],
+    );
+    let _ = sys.check(
+        "no options",
+        libc::SYS_waitid,
+        [libc::P_PID as usize, pid, 0, 0, 0],
+    );
+    let _ = sys.check("no such kind", libc::SYS_waitid, [99, pid, 0, 4, 0]);
+}
+
+fn file_locks(sys: &mut Sys<'_>) {
+    let file = sys.file("file", b"");
+    let other = std::fs::File::open(sys.dir.join("file")).unwrap();
+    let (shared, exclusive) = (libc::LOCK_SH as usize, libc::LOCK_EX as usize);
+    let (unlock, now) = (libc::LOCK_UN as usize, libc::LOCK_NB as usize);
+    let _ = sys.check("shared", libc::SYS_flock, [file.arg(), shared]);
+    let _ = sys.check("shared by another", libc::SYS_flock, [other.arg(), shared]);
+    let _ = sys.check("exclusive", libc::SYS_flock, [other.arg(), exclusive | now]);
+    let _ = sys.check("unlock", libc::SYS_flock, [file.arg(), unlock]);
+    let _ = sys.check("exclusive", libc::SYS_flock, [other.arg(), exclusive]);
+    let _ = sys.check("shared", libc::SYS_flock, [file.arg(), shared | now]);
+    let _ = sys.check("nothing", libc::SYS_flock, [file.arg(), 0]);
+    let _ = sys.check("unknown", libc::SYS_flock, [file.arg(), 1 << 10]);
+}
+
+fn file_locks_that_wait(sys: &mut Sys<'_>) {
+    let file = sys.file("file", b"");
+    let other = std::fs::File::open(sys.dir.join("file")).unwrap();
+    let exclusive = libc::LOCK_EX as usize;
+    plain(libc::SYS_flock, [file.arg(), exclusive]).unwrap();
+    let holder = file.try_clone().unwrap();
+    let peer = later(move || plain(libc::SYS_flock, [holder.arg(), libc::LOCK_UN as usize]));
+    let _ = sys.check("exclusive", libc::SYS_flock, [other.arg(), exclusive]);
+    peer.join().unwrap().unwrap();
+    let _ = sys.check(
+        "held",
+        libc::SYS_flock,
+        [file.arg(), exclusive | libc::LOCK_NB as usize],
+    );
+}
+
+fn record_lock(kind: i32) -> libc::flock {
+    let mut lock: libc::flock = zeroed();
+    lock.l_type = kind as i16;
+    lock.l_len = 10;
+    lock
+}
+
+fn record_locks(sys: &mut Sys<'_>) {
+    let file = sys.file("file", b"0123456789");
+    let other = std::fs::File::options()
+        .read(true)
+        .write(true)
+        .open(sys.dir.join("file"))
+        .unwrap();
+    let read_only = std::fs::File::open(sys.dir.join("file")).unwrap();
+    let lock = |sys: &mut Sys<'_>, what: &str, file: &std::fs::File, command: i32, kind: i32| {
+        let mut lock = record_lock(kind);
+        let _ = sys.check(
+            what,
+            libc::SYS_fcntl,
+            [file.arg(), command as usize, at_mut(&mut lock)],
+        );
+        sys.note(
+            "now",
+            (
+                lock.l_type,
+                lock.l_pid <= 0 || lock.l_pid == std::process::id() as i32,
+            ),
+        );
+    };
+    lock(sys, "write", &file, libc::F_SETLKW, libc::F_WRLCK);
+    lock(
+        sys,
+        "again by another",
+        &other,
+        libc::F_SETLK,
+        libc::F_WRLCK,
+    );
+    lock(
+        sys,
+        "by the descriptor",
+        &other,
+        libc::F_OFD_SETLK,
+        libc::F_WRLCK,
+    );
+    lock(sys, "asked", &other, libc::F_OFD_GETLK, libc::F_WRLCK);
+    lock(sys, "asked", &other, libc::F_GETLK, libc::F_WRLCK);
+    lock(sys, "unlock", &file, libc::F_SETLKW, libc::F_UNLCK);
+    lock(
+        sys,
+        "by the descriptor",
+        &other,
+        libc::F_OFD_SETLKW,
+        libc::F_WRLCK,
+    );
+    lock(sys, "held", &file, libc::F_OFD_SETLK, libc::F_RDLCK);
+    lock(
+        sys,
+        "without the right",
+        &read_only,
+        libc::F_SETLKW,
+        libc::F_WRLCK,
+    );
+    lock(sys, "unknown", &file, libc::F_SETLKW, 77);
+    let _ = sys.check(
+        "null",
+        libc::SYS_fcntl,
+        [file.arg(), libc::F_SETLKW as usize, 0],
+    );
+    let _ = sys.check("unknown command", libc::SYS_fcntl, [file.arg(), 7777, 0]);
+    let _ = sys.check(
+        "F_GETFL",
+        libc::SYS_fcntl,
+        [file.arg(), libc::F_GETFL as usize],
+    );
+    let _ = sys.check(
+        "F_GETFD",
+        libc::SYS_fcntl,
+        [file.arg(), libc::F_GETFD as usize],
+    );
+}
+
+fn record_locks_that_wait(sys: &mut Sys<'_>) {
+    let file = sys.file("file", b"0123456789");
+    let other = std::fs::File::options()
+        .read(true)
+        .write(true)
+        .open(sys.dir.join("file"))
+        .unwrap();
+    let lock = record_lock(libc::F_WRLCK);
+    plain(
+        libc::SYS_fcntl,
+        [file.arg(), libc::F_OFD_SETLK as usize, at(&lock)],
+    )
+    .unwrap();
+    let holder = file.try_clone().unwrap();
+    let peer = later(move || {
+        let lock = record_lock(libc::F_UNLCK);
+        plain(
+            libc::SYS_fcntl,
+            [holder.arg(), libc::F_OFD_SETLK as usize, at(&lock)],
+        )
+    });
+    let _ = sys.check(
+        "by the descriptor",
+        libc::SYS_fcntl,
+        [other.arg(), libc::F_OFD_SETLKW as usize, at(&lock)],
+    );
+    peer.join().unwrap().unwrap();
+    let _ = sys.check(
+        "held",
+        libc::SYS_fcntl,
+        [file.arg(), libc::F_OFD_SETLK as usize, at(&lock)],
+    );
+    let unlock = record_lock(libc::F_UNLCK);
+    let _ = plain(
+        libc::SYS_fcntl,
+        [other.arg(), libc::F_OFD_SETLK as usize, at(&unlock)],
+    );
+
+    // Those of the process, held by a child.
+    let (ready, told) = pipe();
+    // SAFETY: the child makes system calls only, and leaves by _exit.
+    let pid = unsafe { libc::fork() };
+    assert!(pid >= 0);
+    if pid == 0 {
+        let _ = plain(
+            libc::SYS_fcntl,
+            [other.arg(), libc::F_SETLK as usize, at(&lock)],
+        );
+        let _ = plain(libc::SYS_write, [told.arg(), at("x"), 1]);
+        let _ = plain(libc::SYS_nanosleep, [at(&time(0, 15_000_000)), 0]);
+        let _ = plain(libc::SYS_exit_group, [0]);
+    }
+    rustix::io::read(&ready, &mut [0u8]).unwrap();
+    let _ = sys.check(
+        "at once",
+        libc::SYS_fcntl,
+        [file.arg(), libc::F_SETLK as usize, at(&lock)],
+    );
+    let _ = sys.check(
+        "by the process",
+        libc::SYS_fcntl,
+        [file.arg(), libc::F_SETLKW as usize, at(&lock)],
+    );
+    plain(libc::SYS_wait4, [pid.arg(), 0, 0, 0]).unwrap();
+}
+
+fn futexes(sys: &mut Sys<'_>) {
+    let word = AtomicU32::new(1);
+    let wait = (libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG) as usize;
+    let wake = (libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG) as usize;
+    let _ = sys.check("another value", libc::SYS_futex, [at(&word), wait, 2, 0]);
+    let _ = sys.check(
+        "for a time",
+        libc::SYS_futex,
+        [at(&word), wait, 1, at(&time(0, 2_000_000))],
+    );
+    let _ = sys.check(
+        "a bad time",
+        libc::SYS_futex,
+        [at(&word), wait, 1, at(&time(0, -1))],
+    );
+    let _ = sys.check("wake nobody", libc::SYS_futex, [at(&word), wake, 1]);
+    let _ = sys.check("a bad place", libc::SYS_futex, [1, wait, 1, 0]);
+    let _ = sys.check("unknown", libc::SYS_futex, [at(&word), 77, 1, 0]);
+    let (address, pointer) = (at(&word), &word);
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            // Until somebody has been woken.
+            let woken = laio_testing::limit::wait_until(LIMIT, || {
+                plain(libc::SYS_futex, [address, wake, 1]) == Ok(1)
+            });
+            assert!(woken);
+            pointer.store(2, Ordering::SeqCst);
+        });
+        let _ = sys.check("until woken", libc::SYS_futex, [address, wait, 1, 0]);
+    });
+    std::thread::scope(|scope| {
+        let waiter = scope.spawn(move || plain(libc::SYS_futex, [address, wait, 2, 0]));
+        let woken = laio_testing::limit::wait_until(LIMIT, || {
+            sys.call(libc::SYS_futex, [address, wake, 1]) == Ok(1)
+        });
+        sys.note("woken", (woken, waiter.join().unwrap()));
+    });
+}
+
+fn signals(sys: &mut Sys<'_>) {
+    let mut old = 0u64;
+    let set: u64 = 1 << (libc::SIGUSR2 - 1);
+    let _ = sys.check(
+        "block",
+        libc::SYS_rt_sigprocmask,
+        [libc::SIG_BLOCK as usize, at(&set), at_mut(&mut old), 8],
+    );
+    let mut info: libc::siginfo_t = zeroed();
+    let soon = time(0, 2_000_000);
+    let _ = sys.check(
+        "none",
+        libc::SYS_rt_sigtimedwait,
+        [at(&set), at_mut(&mut info), at(&soon), 8],
+    );
+    let _ = sys.check(
+        "none now",
+        libc::SYS_rt_sigtimedwait,
+        [at(&set), at_mut(&mut info), at(&time(0, 0)), 8],
+    );
+    let _ = sys.check(
+        "a bad set",
+        libc::SYS_rt_sigtimedwait,
+        [at(&set), at_mut(&mut info), at(&soon), 3],
+    );
+    let _ = sys.check(
+        "unblock",
+        libc::SYS_rt_sigprocmask,
+        [libc::SIG_UNBLOCK as usize, at(&set), 0, 8],
+    );
+    let _ = sys.check("unknown", libc::SYS_rt_sigprocmask, [99, at(&set), 0, 8]);
+    let _ = sys.check(
+        "kill nobody",
+        libc::SYS_kill,
+        [std::process::id() as usize, 0],
+    );
+    let _ = sys.check(
+        "a bad signal",
+        libc::SYS_kill,
+        [std::process::id() as usize, 999],
+    );
+}
+
+fn identity(sys: &mut Sys<'_>) {
+    let _ = sys.check("getpid", libc::SYS_getpid, []);
+    let _ = sys.check("getppid", libc::SYS_getppid, []);
+    let _ = sys.check("getuid", libc::SYS_getuid, []);
+    let _ = sys.check("geteuid", libc::SYS_geteuid, []);
+    let _ = sys.check("getgid", libc::SYS_getgid, []);
+    let _ = sys.check("getpgid", libc::SYS_getpgid, [0]);
+    let _ = sys.check("getpgid of none", libc::SYS_getpgid, [usize::MAX]);
+    let same = sys.call(libc::SYS_gettid, []) == plain(libc::SYS_gettid, []);
+    sys.note("gettid", same);
+    let _ = sys.check("prctl", libc::SYS_prctl, [libc::PR_GET_DUMPABLE as usize]);
+    let _ = sys.check("prctl, unknown", libc::SYS_prctl, [77_777]);
+    let _ = sys.check("personality", libc::SYS_personality, [0xffff_ffff]);
+    let _ = sys.check("getpriority", libc::SYS_getpriority, [0, 0]);
+    let _ = sys.check("sched_yield", libc::SYS_sched_yield, []);
+    let _ = sys.check("sched_getscheduler", libc::SYS_sched_getscheduler, [0]);
+    let mut cpus = [0u64; 16];
+    let _ = sys.check(
+        "sched_getaffinity",
+        libc::SYS_sched_getaffinity,
+        [0, 128, at_mut(&mut cpus)],
+    );
+    let _ = sys.check("setns of nothing", libc::SYS_setns, [usize::MAX, 0]);
+    let _ = sys.check("unshare of nothing", libc::SYS_unshare, [0]);
+    let _ = sys.check("seccomp, unknown", libc::SYS_seccomp, [77, 0, 0]);
+}
+
+fn limits(sys: &mut Sys<'_>) {
+    let mut limit: libc::rlimit = zeroed();
+    let _ = sys.check(
+        "getrlimit",
+        libc::SYS_getrlimit,
+        [libc::RLIMIT_CORE as usize, at_mut(&mut limit)],
+    );
+    let _ = sys.check("unknown", libc::SYS_getrlimit, [99, at_mut(&mut limit)]);
+    let _ = sys.check(
+        "prlimit64",
+        libc::SYS_prlimit64,
+        [0, libc::RLIMIT_CORE as usize, 0, at_mut(&mut limit)],
+    );
+    let mut name: libc::utsname = zeroed();
+    let _ = sys.check("uname", libc::SYS_uname, [at_mut(&mut name)]);
+    let mut info: libc::sysinfo = zeroed();
+    let _ = sys.check("sysinfo", libc::SYS_sysinfo, [at_mut(&mut info)]);
+    let mut usage: libc::rusage = zeroed();
+    let _ = sys.check("getrusage", libc::SYS_getrusage, [0, at_mut(&mut usage)]);
+    let mut now = time(0, 0);
+    let _ = sys.check(
+        "clock_gettime",
+        libc::SYS_clock_gettime,
+        [1, at_mut(&mut now)],
+    );
+    let _ = sys.check(
+        "a clock of none",
+        libc::SYS_clock_gettime,
+        [99, at_mut(&mut now)],
+    );
+    // SAFETY: a descriptor made by the call.
+    let memory = sys
+        .call(libc::SYS_memfd_create, [c"laio".arg(), 1])
+        .map(|fd| unsafe { OwnedFd::from_raw_fd(fd as i32) });
+    sys.note("memfd_create", memory.is_ok());
+    if let Ok(memory) = memory {
+        let _ = sys.check("write", libc::SYS_write, [memory.arg(), at("bytes"), 5]);
+        let mut status: libc::stat = zeroed();
+        let _ = sys.check(
+            "fstat",
+            libc::SYS_fstat,
+            [memory.arg(), at_mut(&mut status)],
+        );
+        sys.note("size", status.st_size);
+    }
+}

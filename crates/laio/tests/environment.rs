@@ -1,0 +1,20 @@
+//! What surrounds the calls: stalls, threads, forks, filters, file systems. All of it in every back end.
+//!
+//! Rules 9 to 12 of `DESIGN.md`, calls that must never stall the caller, and random programs compared
+//! with the plain calls. What the tests share is in [`harness`], and in [`support`].
+
+// Shared with other test programs, which use other parts of it.
+#[allow(dead_code, unused_macros)]
+#[macro_use]
+#[path = "contract/harness.rs"]
+mod harness;
+
+#[path = "environment/support.rs"]
+mod support;
+
+#[path = "environment/differential.rs"]
+mod differential;
+#[path = "environment/fifos.rs"]
+mod fifos;
+#[path = "environment/servers.rs"]
+mod servers;

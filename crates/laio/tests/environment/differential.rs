@@ -1,0 +1,112 @@
+//! Random programs of system calls do and leave the same as with the plain calls.
+
+use crate::harness::{Mode, Way, all_ways, watch};
+use crate::support::Through;
+use laio::{BackendKind, Inject};
+use laio_testing::Random;
+use laio_testing::oracle::{self, Plain, Program};
+
+/// How many programs for each back end without injected faults; a fifth of them for each fault.
+const PROGRAMS: &str = "LAIO_PROGRAMS";
+const STEPS: usize = 40;
+
+fn number_of_programs() -> usize {
+    std::env::var(PROGRAMS).map_or(60, |text| text.parse().expect("LAIO_PROGRAMS is a number"))
+}
+
+/// Runs programs in one back end, in every mode.
+fn programs(backend: BackendKind, without_ring: bool) {
+    let mut random = Random::for_test();
+    println!("seed {}", random.seed());
+    let ways = all_ways();
+    let ours = ways
+        .iter()
+        .filter(|way| way.backend == backend && way.without_ring == without_ring);
+    for way in ours {
+        let count = match way.mode {
+            Mode::Natural => number_of_programs(),
+            _ => number_of_programs().div_ceil(5),
+        };
+        let mut kernel = kernel(way);
+        for _ in 0..count {
+            let _watched = watch(&way.to_string());
+            let program = program(way, &mut random);
+            check(way, &program, &mut kernel);
+        }
+    }
+}
+
+fn kernel(way: &Way) -> Through {
+    Through(way.with(|options| match way.mode {
+        // Pieces of three bytes would take long.
+        Mode::ShortTransfer => options.inject(Inject {
+            short_transfer: 700,
+            ..Inject::default()
+        }),
+        _ => options,
+    }))
+}
+
+fn program(way: &Way, random: &mut Random) -> Program {
+    let mut program = Program::random(random, STEPS);
+    if way.is_short() {
+        // Datagrams do not go in pieces, a read of a stream is over after the first, and a list of buffers
+        // must be one.
+        const NOT_SHORT: [&str; 6] = ["Packet", "PipeRead", "Left", "Right", "fifo", "count: Some"];
+        program.steps.retain(|step| {
+            let step = format!("{step:?}");
+            !NOT_SHORT.iter().any(|part| step.contains(part))
+        });
+    }
+    program
+}
+
+fn check(way: &Way, program: &Program, kernel: &mut Through) {
+    let Err(mut found) = oracle::compare(program, kernel) else {
+        assert_eq!(kernel.0.pending(), 0, "operations left in {way}");
+        return;
+    };
+    // Not a matter of chance in the plain calls themselves?
+    assert!(
+        oracle::compare(program, &mut Plain).is_ok(),
+        "the plain calls differ from themselves"
+    );
+    oracle::minimise(program, |smaller| match oracle::compare(smaller, kernel) {
+        Ok(()) => false,
+        Err(difference) => {
+            found = difference;
+            true
+        }
+    });
+    panic!("{way} differs from the plain calls; made smaller:\n{found}");
+}
+
+#[test]
+fn sync_does_the_same() {
+    programs(BackendKind::Sync, false);
+}
+
+#[test]
+fn threads_do_the_same() {
+    programs(BackendKind::Threads, false);
+}
+
+#[test]
+fn hybrid_does_the_same() {
+    programs(BackendKind::Hybrid, false);
+}
+
+#[test]
+fn uring_does_the_same() {
+    programs(BackendKind::Uring, false);
+}
+
+#[test]
+fn lazy_does_the_same() {
+    programs(BackendKind::Lazy, false);
+}
+
+#[test]
+fn lazy_without_a_ring_does_the_same() {
+    programs(BackendKind::Lazy, true);
+}

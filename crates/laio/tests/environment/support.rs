@@ -1,0 +1,137 @@
+//! What the tests of this program share beyond [`harness`](crate::harness).
+
+use crate::harness::{at_mut, collect, finish, pending, plain};
+use laio::{Call, Context, Errno, Handle, Outcome};
+use laio_testing::oracle::Kernel;
+use laio_testing::temp;
+use std::ffi::c_long;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Makes the calls of a random program through a context, each to its end.
+pub(crate) struct Through(pub(crate) Context);
+
+impl Kernel for Through {
+    unsafe fn call(&mut self, number: c_long, words: [usize; 6]) -> isize {
+        if std::env::var_os("LAIO_CONTRACT_TRACE").is_some() {
+            eprintln!("{number} {words:x?}");
+        }
+        // SAFETY: by the caller; the call has ended when this returns.
+        let outcome = unsafe { self.0.call(Call::new(number, words)) };
+        Errno::to_register(self.finish(outcome))
+    }
+}
+
+impl Through {
+    /// Gives up after a while, so that a program that hangs can be made smaller too.
+    fn finish(&mut self, outcome: Outcome) -> Result<usize, Errno> {
+        let Outcome::Pending(handle) = outcome else {
+            return finish(&mut self.0, outcome);
+        };
+        let mut completions = Vec::new();
+        let end = Instant::now() + STUCK;
+        while completions.is_empty() {
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                self.0.cancel(handle).expect("it is in flight");
+                collect(&mut self.0, 1);
+                return Err(Errno::TIMEDOUT);
+            }
+            self.0.poll(&mut completions, Some(left)).expect("poll");
+        }
+        assert_eq!((completions.len(), completions[0].handle), (1, handle));
+        completions[0].result
+    }
+}
+
+/// No call of a random program takes so long.
+const STUCK: Duration = Duration::from_secs(3);
+
+/// A pipe: reading end, writing end.
+pub(crate) fn pipe() -> (OwnedFd, OwnedFd) {
+    temp::pipe()
+}
+
+/// Other calls on the context go on, while an operation in flight hangs.
+#[track_caller]
+pub(crate) fn goes_on(context: &mut Context) {
+    let (reader, writer) = pipe();
+    let mut buffer = [0u8; 4];
+    let args = [reader.as_raw_fd() as usize, at_mut(&mut buffer), 4];
+    let read = pending(context, libc::SYS_read, args);
+    let sent = plain(
+        libc::SYS_write,
+        [writer.as_raw_fd() as usize, c"on".as_ptr() as usize, 2],
+    );
+    assert_eq!(sent, Ok(2));
+    let completion = collect(context, 1)[0];
+    assert_eq!((completion.handle, completion.result), (read, Ok(2)));
+    assert_eq!(&buffer[..2], b"on");
+}
+
+/// The result of an operation, which need not be the only one.
+#[track_caller]
+pub(crate) fn result_of(context: &mut Context, handle: Handle) -> Result<usize, Errno> {
+    let completion = collect(context, 1)[0];
+    assert_eq!(
+        completion.handle, handle,
+        "the completion of another operation"
+    );
+    completion.result
+}
+
+/// Does something when a test takes too long, so that a call which stalls the caller makes the test fail
+/// and not hang.
+pub(crate) struct Rescue {
+    needed: Arc<AtomicBool>,
+    over: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Rescue {
+    pub(crate) fn new(rescue: impl FnOnce() + Send + 'static) -> Rescue {
+        let needed = Arc::new(AtomicBool::new(false));
+        let (over, wait): (Sender<()>, Receiver<()>) = channel();
+        let thread = std::thread::spawn({
+            let needed = needed.clone();
+            move || {
+                if wait.recv_timeout(crate::harness::LIMIT / 2).is_err() {
+                    needed.store(true, SeqCst);
+                    rescue();
+                }
+            }
+        });
+        Rescue {
+            needed,
+            over: Some(over),
+            thread: Some(thread),
+        }
+    }
+
+    /// Fails if the call has returned only because it was rescued.
+    #[track_caller]
+    pub(crate) fn was_not_needed(mut self) {
+        self.stop();
+        assert!(!self.needed.load(SeqCst), "the caller was stalled");
+    }
+
+    fn stop(&mut self) {
+        if let Some(over) = self.over.take() {
+            // It may be rescuing already.
+            let _ = over.send(());
+        }
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Rescue {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
