@@ -101,5 +101,6 @@ mod write;
 
 pub use descriptor::Descriptor;
 pub use join::{Aborted, JoinHandle};
+pub use laio;
 pub use runtime::{Runtime, spawn, with_context, yield_now};
 pub use submission::{Submission, submit};

@@ -14,6 +14,10 @@ use std::task::Poll;
 /// It belongs to the thread that makes it. A program that wants to use several processors makes one on
 /// each of several threads.
 ///
+/// Whether one task can wait while another runs is up to the back end: with `sync`, which is there for
+/// comparisons, a call that waits keeps all tasks waiting, and with `threads` there must be as many
+/// helpers as calls that wait for each other.
+///
 /// Dropping it drops all tasks, cancels their operations, and waits until the last of them has let go
 /// of its buffers.
 pub struct Runtime {

@@ -15,6 +15,10 @@ pub(crate) struct Opened {
 
 /// What a name led to.
 #[derive(Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "the large one is the common one, and lives for one step"
+)]
 pub(crate) enum Found {
     File(Opened),
     /// A directory: the client should ask with a slash.

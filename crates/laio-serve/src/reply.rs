@@ -98,7 +98,7 @@ pub(crate) fn file(
         head = head.content_range(body, size);
     }
     head.connection(request.version, moment.keep_alive).finish();
-    let sends = request.method != laio_http::Method::Head && body.len() > 0;
+    let sends = request.method != laio_http::Method::Head && !body.is_empty();
     Reply {
         status: code,
         body: sends.then_some(body),

@@ -136,7 +136,7 @@ impl Server {
 fn set_up(options: &Options, report: &Sender<io::Result<String>>) -> io::Result<Runtime> {
     match make_runtime(options) {
         Ok(runtime) => {
-            let _ = report.send(Ok(runtime.with_context(|context| describe(context))));
+            let _ = report.send(Ok(runtime.with_context(describe)));
             Ok(runtime)
         }
         Err(error) => {

@@ -25,11 +25,18 @@ pub(crate) struct Worker {
     connections_max: usize,
     clock: RefCell<DateCache>,
     stopping: Cell<bool>,
-    /// Connections by number, with whether each is between two requests.
-    connections: RefCell<HashMap<u64, (JoinHandle<()>, Rc<Cell<bool>>)>>,
+    /// Connections by number.
+    connections: RefCell<HashMap<u64, Running>>,
     accepted: Cell<u64>,
     /// Who waits for a connection to end: the accepting task, or the one that stops the worker.
     waiting: RefCell<Vec<Waker>>,
+}
+
+/// A connection being served.
+struct Running {
+    task: JoinHandle<()>,
+    /// Between two requests.
+    idle: Rc<Cell<bool>>,
 }
 
 /// Runs a worker on the calling thread until it is asked to stop and its connections have ended.
@@ -93,7 +100,9 @@ impl Worker {
             connection.serve().await;
             worker.ended(number);
         });
-        self.connections.borrow_mut().insert(number, (task, idle));
+        self.connections
+            .borrow_mut()
+            .insert(number, Running { task, idle });
     }
 
     fn ended(&self, number: u64) {
@@ -128,10 +137,10 @@ impl Worker {
     }
 
     fn abort(&self, which: impl Fn(bool) -> bool) {
-        self.connections.borrow_mut().retain(|_, (task, idle)| {
-            let ends = which(idle.get());
+        self.connections.borrow_mut().retain(|_, running| {
+            let ends = which(running.idle.get());
             if ends {
-                task.abort();
+                running.task.abort();
             }
             !ends
         });

@@ -1,5 +1,6 @@
 //! The server as its clients see it, over all back ends.
 
+#[allow(dead_code, reason = "shared by several test binaries")]
 mod common;
 
 use common::{BACKENDS, Running};

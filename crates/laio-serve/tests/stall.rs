@@ -1,5 +1,6 @@
 //! A file that hangs in `open` and in `read` holds up its own request and no other.
 
+#[allow(dead_code, reason = "shared by several test binaries")]
 mod common;
 
 use common::Running;

@@ -117,17 +117,20 @@ impl Context {
         if self.operations.live() > 0 && self.must_wait(row, call) {
             return Attempted::blocked(0, Why::Ordered);
         }
-        // SAFETY (for all calls below): by the caller.
+        // SAFETY: by the caller, for all calls below.
         unsafe {
             match (way, row.attempt) {
                 // These end the operations in flight on their descriptors first, in every way.
                 (_, Attempt::Close) => self.close(way, call),
-                (_, Attempt::Replace(arg)) => self.replace(way, call, arg),
+                (_, Attempt::Replace(arg)) => self.replace(way, row, call, arg),
                 (_, Attempt::CloseRange) => self.close_range(way, call),
                 (Way::Plain, Attempt::LockCommand) if self.blocks_inline() => {
                     Attempted::Done(self.plain(row, call))
                 }
                 (Way::Plain | Way::Try, Attempt::LockCommand) => self.lock_command(row, call),
+                (Way::Plain, Attempt::Position) if self.seek_asks_server(call) => {
+                    Attempted::blocked(0, Why::NotTried)
+                }
                 (Way::Plain, _) => Attempted::Done(self.plain(row, call)),
                 (Way::Background, _) => Attempted::blocked(0, Why::NotTried),
                 (Way::Try, _) if self.inject.attempts_fail => Attempted::WOULD_BLOCK,
@@ -149,7 +152,14 @@ impl Context {
                 Attempt::NowaitRead => self.nowait_read(row, call),
                 Attempt::NowaitWrite => self.nowait_write(row, call),
                 Attempt::Dontwait(flags) => self.dontwait(row, call, flags),
-                Attempt::CachedOpen => self.cached_open(row, call),
+                Attempt::CachedOpen => {
+                    let attempted = self.cached_open(row, call);
+                    if let Attempted::Done(Ok(fd)) = attempted {
+                        // Whatever the number meant before, and was closed behind our back.
+                        self.descriptors.forget(fd as RawFd);
+                    }
+                    attempted
+                }
                 Attempt::CachedStat => self.cached_stat(row, call),
                 Attempt::CachedAccess => self.cached_access(row, call),
                 Attempt::Flag(arg, bits) => self.with_flag(row, call, arg, bits),
@@ -180,7 +190,8 @@ impl Context {
     unsafe fn plain(&mut self, row: &Row, call: &Call) -> Result<usize, Errno> {
         // SAFETY: by the caller.
         unsafe {
-            if matches!(row.class, Class::Instant | Class::Thread) {
+            let waits = row.attempt == Attempt::LockCommand;
+            if matches!(row.class, Class::Instant | Class::Thread) && !waits {
                 crate::sys::syscall(call)
             } else {
                 crate::blocking::run(row, call)
@@ -262,6 +273,13 @@ impl Context {
             return kind;
         }
         self.look_at(fd).unwrap_or(FileKind::Stream)
+    }
+
+    /// Whether it is a file for certain. To go on reading what is not would wait for what nobody sends, so
+    /// a descriptor that was a file when last looked at is looked at again.
+    pub(crate) fn is_regular_file(&mut self, fd: RawFd) -> bool {
+        let stream = self.descriptors.kind(fd).is_some_and(FileKind::is_stream);
+        !stream && self.look_at(fd) == Ok(FileKind::Regular)
     }
 
     /// Looks at a descriptor and remembers its kind and mount.

@@ -21,7 +21,7 @@ pub(crate) unsafe fn run(row: &Row, call: &Call) -> Result<usize, Errno> {
     // SAFETY: by the caller.
     let first = unsafe { sys::syscall(call) };
     match first {
-        Err(errno) if errno != Errno::INTR => first,
+        Err(errno) if !errno.is_interruption() => first,
         Ok(moved) if moved == 0 || row.transfer == Transfer::Whole => first,
         Ok(moved) if row.transfer.length(call) == Some(moved) => first,
         // SAFETY: by the caller.
@@ -50,10 +50,12 @@ unsafe fn go_on(
                 done += moved;
             }
             Ok(moved) => return Ok(done + moved),
-            Err(Errno::INTR) if row.opcode == Some(Opcode::Connect) => {
+            Err(errno) if errno.is_interruption() && row.opcode == Some(Opcode::Connect) => {
                 return connect_interrupted(call.descriptor(0));
             }
-            Err(Errno::INTR) => time_left = deadline.as_ref().map(Deadline::left),
+            Err(errno) if errno.is_interruption() => {
+                time_left = deadline.as_ref().map(Deadline::left);
+            }
             Err(_) if done > 0 => return Ok(done),
             Err(errno) => return Err(errno),
         }
@@ -120,6 +122,10 @@ impl Deadline {
         let (arg, form) = match (row.attempt, row.name) {
             (Attempt::ZeroTimeout(arg, form), _) => (arg as usize, form),
             (_, "nanosleep") => (0, Timeout::Timespec),
+            // The time of other futex operations is absolute.
+            (_, "futex") if call.args[1] & 127 == libc::FUTEX_WAIT as usize => {
+                (3, Timeout::Timespec)
+            }
             (_, "clock_nanosleep") if call.args[1] as i32 & libc::TIMER_ABSTIME == 0 => {
                 (2, Timeout::Timespec)
             }

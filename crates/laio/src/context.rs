@@ -370,7 +370,12 @@ impl Context {
 
     /// Operations in flight or not yet delivered.
     pub fn pending(&self) -> usize {
-        self.operations.live() as usize
+        if self.life.goes_on() {
+            self.operations.live() as usize
+        } else {
+            // They are the parent's.
+            0
+        }
     }
 
     /// What has been counted so far.
@@ -412,12 +417,33 @@ impl Context {
 
     /// The calling thread's credentials, namespaces or filters have changed.
     pub(crate) fn identity_changed(&mut self) {
+        self.facts = Facts::get();
         self.helpers.renew();
     }
 
     /// Whether plain calls may block the caller: `sync`, or forced.
     pub(crate) fn blocks_inline(&self) -> bool {
         self.kind == BackendKind::Sync || self.inject.force_inline
+    }
+
+    /// Closes the descriptors of operations that have finished and whose results nobody will learn.
+    fn close_untold(&mut self) {
+        let untold = |&slot: &Slot| {
+            let payload = self.payloads.get(slot as usize);
+            match self.operations[slot].state {
+                State::Finished => true,
+                State::Delivered => payload.is_some_and(Option::is_some),
+                _ => false,
+            }
+        };
+        for slot in self.operations.slots().filter(untold) {
+            let operation = &self.operations[slot];
+            if operation.row.yields_descriptor
+                && let Ok(fd) = operation.result
+            {
+                let _ = crate::sys::close(fd as RawFd);
+            }
+        }
     }
 
     /// Begins anew in a child that inherited the context by `fork`.
@@ -439,22 +465,17 @@ impl Context {
                 Err(errno) => panic!("laio: no context can be made after fork: {errno}"),
             },
         };
-        let old = std::mem::replace(self, fresh);
-        old.forget_in_child();
+        // Dropping it lets go of what was inherited.
+        *self = fresh;
     }
 
     /// Lets go of what a child inherited without touching what it shares with its parent.
-    fn forget_in_child(self) {
-        // Drop would cancel the parent's operations and join threads that do not exist here.
-        let mut this = std::mem::ManuallyDrop::new(self);
-        // SAFETY: `this` is never used again; each field is moved out at most once, and the rest leaks,
-        // because buffers of typed operations may not be freed behind a parent's back and locks may
-        // be held by threads that are gone.
-        unsafe {
-            match std::ptr::read(&raw mut this.waiter) {
-                Waiter::Ring(ring) => ring.forget_in_child(),
-                Waiter::Reactor(reactor) => drop(reactor),
-            }
+    fn forget_in_child(&mut self) {
+        self.helpers.forget_in_child();
+        // Buffers of typed operations: the parent's operations know their addresses.
+        std::mem::forget(std::mem::take(&mut self.payloads));
+        if let Waiter::Ring(ring) = &mut self.waiter {
+            ring.forget_in_child();
         }
     }
 }
@@ -491,9 +512,11 @@ impl Waiter {
 impl Drop for Context {
     fn drop(&mut self) {
         if !self.life.goes_on() {
-            // Dropped in a child that never used it: everything belongs to the parent.
+            // In a child: everything belongs to the parent.
+            self.forget_in_child();
             return;
         }
+        self.close_untold();
         // Until the last operation has let go of its buffers.
         loop {
             let in_flight: Vec<Slot> = self

@@ -19,22 +19,30 @@ pub(crate) struct Facts {
 }
 
 impl Facts {
-    /// Found out once; filters installed later are noticed call by call.
+    /// Found out once, except for the identity, which is the calling thread's; filters installed later are
+    /// noticed call by call.
     pub(crate) fn get() -> Facts {
         static FACTS: OnceLock<Facts> = OnceLock::new();
-        *FACTS.get_or_init(Facts::probe)
+        Facts {
+            same_identity: same_identity(),
+            ..*FACTS.get_or_init(Facts::probe)
+        }
     }
 
     fn probe() -> Facts {
-        use rustix::process::{getegid, geteuid, getgid, getuid};
         let (major, minor) = kernel_version();
         Facts {
             nowait: nowait_probe() == Errno::BADF,
             cached_open: cached_open_probe() == Errno::BADF,
             false_eof: (major, minor) == (5, 9) || (major, minor) == (5, 10),
-            same_identity: getuid() == geteuid() && getgid() == getegid(),
+            same_identity: same_identity(),
         }
     }
+}
+
+fn same_identity() -> bool {
+    use rustix::process::{getegid, geteuid, getgid, getuid};
+    getuid() == geteuid() && getgid() == getegid()
 }
 
 /// The errno of a non-blocking read of no file: `EBADF` where it is usable, else that of a filter or of

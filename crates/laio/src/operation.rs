@@ -5,6 +5,7 @@ use crate::table::Row;
 use crate::transfer::Scratch;
 use crate::{Call, Completion, Errno, Handle};
 use std::ops::{Index, IndexMut};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 /// Index of an operation.
 pub(crate) type Slot = u32;
@@ -28,6 +29,13 @@ pub(crate) enum State {
     Finished,
     /// Delivered; a typed operation's value waits to be taken.
     Delivered,
+}
+
+impl State {
+    /// Whether something is still to happen to the operation by itself.
+    pub(crate) fn is_in_flight(self) -> bool {
+        !matches!(self, State::Free | State::Finished | State::Delivered)
+    }
 }
 
 /// One call in the background.
@@ -55,6 +63,9 @@ pub(crate) struct Operation {
 
 const CHUNK: usize = 64;
 
+/// Tables made so far.
+static CONTEXTS: AtomicU32 = AtomicU32::new(0);
+
 /// The table of slots. Slots never move, so the kernel may point into their scratch memory.
 #[derive(Debug)]
 pub(crate) struct Operations {
@@ -64,6 +75,10 @@ pub(crate) struct Operations {
     limit: u32,
     /// Finished operations that a call waited for, while the program had no chance to take them.
     beyond: u32,
+    /// Delivered operations whose value waits to be taken.
+    untaken: u32,
+    /// Generation of new slots: other contexts begin elsewhere, so that their handles are not known here.
+    first_generation: u32,
 }
 
 impl Operations {
@@ -74,6 +89,8 @@ impl Operations {
             live: 0,
             limit,
             beyond: 0,
+            untaken: 0,
+            first_generation: CONTEXTS.fetch_add(1, Relaxed).wrapping_mul(0x9E37_79B1),
         }
     }
 
@@ -92,6 +109,11 @@ impl Operations {
     /// no resource but their slot.
     pub(crate) fn allow_beyond_limit(&mut self, finished: u32) {
         self.beyond = finished.min(self.limit);
+    }
+
+    /// As many of those as are left, after some have been delivered.
+    pub(crate) fn allow_no_more_beyond_limit(&mut self, finished: u32) {
+        self.beyond = self.beyond.min(finished);
     }
 
     /// Takes a free slot for a call.
@@ -116,6 +138,17 @@ impl Operations {
         slot
     }
 
+    /// Delivered operations whose value waits to be taken: nothing more comes of them.
+    pub(crate) fn untaken(&self) -> u32 {
+        self.untaken
+    }
+
+    /// A typed operation's completion has been delivered; its value waits to be taken.
+    pub(crate) fn deliver(&mut self, slot: Slot) {
+        self[slot].state = State::Delivered;
+        self.untaken += 1;
+    }
+
     /// Frees a slot. Its handle is stale from now on.
     pub(crate) fn remove(&mut self, slot: Slot) {
         let operation = &mut self[slot];
@@ -123,10 +156,12 @@ impl Operations {
             operation.state,
             State::Finished | State::Delivered
         ));
+        let delivered = operation.state == State::Delivered;
         operation.state = State::Free;
         operation.generation = operation.generation.wrapping_add(1);
         operation.scratch = None;
         self.live -= 1;
+        self.untaken -= u32::from(delivered);
         self.beyond = self.beyond.min(self.live);
         self.free.push(slot);
     }
@@ -189,7 +224,7 @@ impl Operations {
                 done: 0,
                 result: Ok(0),
                 user_data: 0,
-                generation: 0,
+                generation: self.first_generation,
                 state: State::Free,
                 cancelled: false,
                 abandoned: false,

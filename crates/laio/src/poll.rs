@@ -3,7 +3,6 @@
 use crate::background::doorbell::Notifier;
 use crate::background::reactor::Event;
 use crate::context::{Context, Waiter};
-use crate::operation::State;
 use crate::{Completion, Errno};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
@@ -47,7 +46,7 @@ impl Context {
             // Before looking: what comes later rings again.
             self.doorbell.drain();
         }
-        let wait = timeout != Some(Duration::ZERO);
+        let wait = timeout != Some(Duration::ZERO) && most > 0;
         let deadline = timeout
             .filter(|_| wait)
             .and_then(|time| Instant::now().checked_add(time));
@@ -68,7 +67,7 @@ impl Context {
                 self.after_poll();
                 return Ok(count);
             }
-            if timeout.is_none() && self.operations.live() == 0 && !self.notifiable {
+            if self.operations.live() == self.operations.untaken() && !self.notifiable {
                 return Ok(0);
             }
             let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
@@ -88,6 +87,7 @@ impl Context {
     /// # Errors
     /// As for [`Context::poll`].
     pub fn flush(&mut self) -> Result<(), Errno> {
+        self.notice_fork();
         match &mut self.waiter {
             Waiter::Ring(ring) if ring.has_unsubmitted() => ring.submit(),
             _ => Ok(()),
@@ -104,6 +104,7 @@ impl Context {
     /// # Errors
     /// `ENOMEM` if the kernel cannot connect it to the ring.
     pub fn descriptor(&mut self) -> Result<BorrowedFd<'_>, Errno> {
+        self.notice_fork();
         if let Waiter::Ring(ring) = &mut self.waiter {
             ring.expose(&self.doorbell)?;
         }
@@ -117,6 +118,7 @@ impl Context {
 
     /// A handle with which any thread can make [`Context::poll`] return.
     pub fn notifier(&mut self) -> Notifier {
+        self.notice_fork();
         self.notifiable = true;
         Notifier(self.doorbell.clone())
     }
@@ -133,7 +135,7 @@ impl Context {
                 .get(slot as usize)
                 .is_some_and(Option::is_some)
             {
-                self.operations[slot].state = State::Delivered;
+                self.operations.deliver(slot);
             } else {
                 self.operations.remove(slot);
             }
@@ -141,6 +143,8 @@ impl Context {
             count += 1;
             deliver(completion);
         }
+        self.operations
+            .allow_no_more_beyond_limit(self.ready.len() as u32);
         count
     }
 
@@ -158,6 +162,9 @@ impl Context {
             let _ = ring
                 .watch(Some(&self.doorbell))
                 .and_then(|()| ring.submit());
+            if ring.has_news() {
+                self.doorbell.ring();
+            }
         }
         if self.helpers.any_finished() || !self.ready.is_empty() {
             self.doorbell.ring();
@@ -169,16 +176,18 @@ impl Context {
     pub(crate) fn wait_for_room(&mut self) -> bool {
         // Slots become free by delivery only; completions kept for `poll` still hold theirs. So the
         // limit grows by those: the program gets them at its next poll.
-        while self.operations.is_full() {
-            if self.ready.is_empty() && self.gather(None).is_err() {
+        loop {
+            self.operations.allow_beyond_limit(self.ready.len() as u32);
+            if !self.operations.is_full() {
+                return true;
+            }
+            let in_flight = |slot| self.operations[slot].state.is_in_flight();
+            let can_help = self.ready.len() < self.limits.operations.max(1) as usize
+                && self.operations.slots().any(in_flight);
+            if !can_help || self.gather(None).is_err() {
                 return false;
             }
-            let kept = self.ready.len() as u32;
-            if kept > 0 {
-                self.operations.allow_beyond_limit(kept);
-            }
         }
-        true
     }
 
     /// Collects what has finished, waiting for it at most `timeout` if nothing has.
@@ -229,6 +238,11 @@ impl Context {
             self.ring_completed(one);
         }
         self.reaped = reaped;
+        while let Waiter::Ring(ring) = &mut self.waiter
+            && let Some(slot) = ring.take_missed()
+        {
+            self.cancel_again(slot);
+        }
         Ok(())
     }
 

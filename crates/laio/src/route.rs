@@ -5,7 +5,7 @@ use crate::background::helpers::{Cancelled, Job};
 use crate::background::prepare;
 use crate::background::reactor::Direction;
 use crate::background::ring::Reaped;
-use crate::context::{Context, Waiter, Way};
+use crate::context::{Context, Waiter};
 use crate::descriptors::{Claim, Link};
 use crate::mounts::FileKind;
 use crate::operation::{Operation, Slot, State};
@@ -55,12 +55,7 @@ impl Context {
         match (row.class, row.attempt) {
             (Class::FileRead | Class::FileWrite, _) => true,
             (Class::Stream, Attempt::NowaitRead | Attempt::NowaitWrite) => {
-                let fd = call.descriptor(0);
-                let kind = match self.descriptors.kind(fd) {
-                    Some(kind) => Ok(kind),
-                    None => self.look_at(fd),
-                };
-                kind == Ok(FileKind::Regular)
+                self.is_regular_file(call.descriptor(0))
             }
             _ => false,
         }
@@ -102,7 +97,13 @@ impl Context {
         let held = scratch
             .as_ref()
             .is_some_and(|scratch| scratch.held.is_some());
-        if own_terms || misplaced || held || only_plain(row, call) {
+        // The ring leaves the position of a file where it was when a transfer ends outside the submission
+        // (O_DIRECT, FUSE), and when the rest of it fails (the disk is full, a buffer is bad).
+        let moves_position = *regular && row.class == Class::Stream;
+        // Of a file with a server the ring may report more bytes than were read (seen on Linux 6.18: the end of
+        // a FUSE file is met, and what came before it is counted twice).
+        let served = aside && row.class != Class::Path;
+        if own_terms || misplaced || held || moves_position || served || only_plain(row, call) {
             return self.dispatch_to_helper(slot);
         }
         let by_readiness = stream && waits_for_readiness(row, call) && why != Why::Unsupported;
@@ -174,7 +175,9 @@ impl Context {
                 ..
             }
         );
-        placed && self.kind(operation.call.descriptor(0)) != FileKind::Regular
+        let fd = operation.call.descriptor(0);
+        // The number may have come to mean something else: a pipe has no position to ask for.
+        placed && (self.kind(fd) != FileKind::Regular || !sys::has_position(fd))
     }
 
     fn dispatch_to_helper(&mut self, slot: Slot) -> Result<(), Errno> {
@@ -289,20 +292,22 @@ impl Context {
                     self.finish(slot, Err(errno));
                 }
             }
-            // The ring looks at the name before it looks at the flags.
+            // The ring looks at names before it looks at flags.
             Errno::NAMETOOLONG | Errno::FAULT | Errno::NOENT
-                if row.attempt == Attempt::CachedOpen
-                    && (errno != Errno::NOENT || names_nothing(row, &call)) =>
+                if row.class == Class::Path
+                    && row.file.is_some()
+                    && (errno != Errno::NOENT || may_name_nothing(row, &call)) =>
             {
                 if let Err(errno) = self.dispatch_to_helper(slot) {
                     self.finish(slot, Err(errno));
                 }
             }
-            // The ring looks at the buffer before it looks at the descriptor. Only where the descriptor is
-            // bad: else a message may have been taken already.
+            // The ring looks at the buffer before it looks at the descriptor. What was to be received may be
+            // gone: then it is only asked again where there can have been nothing.
             Errno::FAULT
-                if row.descriptors[0]
-                    .is_some_and(|first| !sys::is_open(call.descriptor(first.arg))) =>
+                if row.descriptors[0].is_some_and(|first| {
+                    first.usage != Use::Read || !sys::is_readable(call.descriptor(first.arg))
+                }) =>
             {
                 if let Err(errno) = self.dispatch_to_helper(slot) {
                     self.finish(slot, Err(errno));
@@ -423,9 +428,9 @@ impl Context {
                 // Nobody will learn of the descriptor: it must not leak.
                 let _ = sys::close(fd as RawFd);
                 result = Err(Errno::CANCELED);
-            } else if self.ways[Class::Path as usize] == Way::Try && row.class == Class::Path {
-                // So that `close` knows whether a server must be asked.
-                let _ = self.look_at(fd as RawFd);
+            } else {
+                // Whatever the number meant before, and was closed behind our back.
+                self.descriptors.forget(fd as RawFd);
             }
         }
         self.descriptors.unlink(&mut self.operations, slot);
@@ -496,13 +501,27 @@ impl Context {
             State::Readiness | State::Ring | State::Aside => match &mut self.waiter {
                 // If the ring has no room for the request now, the operation ends by itself or is
                 // cancelled again at the next request.
-                Waiter::Ring(ring) => operation.cancelled = ring.cancel(handle.to_raw()).is_ok(),
+                Waiter::Ring(ring) => operation.cancelled = ring.cancel(handle).is_ok(),
                 Waiter::Reactor(reactor) => {
                     reactor.remove(fd, direction(row));
                     self.finish_cancelled(slot);
                 }
             },
             State::Free | State::Finished | State::Delivered => {}
+        }
+    }
+
+    /// The kernel did not find an operation that it was to cancel: asks again, unless it is over. Data of
+    /// files on its way from a disk is never found, and comes by itself.
+    pub(crate) fn cancel_again(&mut self, slot: Slot) {
+        let operation = &self.operations[slot];
+        let file = matches!(operation.row.class, Class::FileRead | Class::FileWrite);
+        if operation.cancelled
+            && matches!(operation.state, State::Ring | State::Readiness)
+            && !(file || operation.regular)
+        {
+            self.operations[slot].cancelled = false;
+            self.cancel_slot(slot);
         }
     }
 
@@ -552,11 +571,16 @@ fn is_well_formed_accept(row: &Row, call: &Call) -> bool {
     listens == Some(Ok(true)) && flags & !known == 0
 }
 
-/// Whether the name is empty. Only for names that the kernel has just read.
-fn names_nothing(row: &Row, call: &Call) -> bool {
-    // SAFETY: the kernel has found a string there.
-    row.file
-        .is_some_and(|name| unsafe { *(call.args[name.path as usize] as *const u8) } == 0)
+/// Whether a name is empty, or may be. Only for names that the kernel has just read.
+fn may_name_nothing(row: &Row, call: &Call) -> bool {
+    // Of those that often name what is not there, it is worth knowing.
+    let often = matches!(row.attempt, Attempt::CachedOpen | Attempt::CachedStat);
+    let is_empty = |name: table::Name| {
+        let first = call.args[name.path as usize] as *const u8;
+        // SAFETY: the kernel has found a string there.
+        unsafe { *first == 0 }
+    };
+    !often || row.file.is_some_and(is_empty)
 }
 
 fn is_connect(row: &Row) -> bool {

@@ -100,6 +100,9 @@ pub(crate) fn goes_on(row: &Row, call: &Call, regular: bool) -> bool {
         Attempt::Dontwait(flags) => {
             let flags = call.args[flags as usize] as i32;
             let messages = matches!(row.transfer, Transfer::Messages { .. });
+            if flags & libc::MSG_DONTWAIT != 0 {
+                return false;
+            }
             match (reads(row), messages) {
                 (true, true) => flags & libc::MSG_WAITFORONE == 0 && !has_time(row, call),
                 (true, false) => flags & libc::MSG_WAITALL != 0 && flags & libc::MSG_PEEK == 0,

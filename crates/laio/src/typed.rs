@@ -100,6 +100,7 @@ impl Context {
     /// # Errors
     /// Gives the ticket back if the operation is not over, or is not this context's.
     pub fn take<O: Operation>(&mut self, ticket: Ticket<O>) -> Result<O::Output, Ticket<O>> {
+        self.notice_fork();
         let found = self.operations.find(ticket.handle);
         let Some(slot) = found.filter(|&slot| self.operations[slot].state == State::Delivered)
         else {
@@ -124,6 +125,7 @@ impl Context {
     /// Gives an operation up: it is cancelled, its completion is not delivered, and what it owns is
     /// dropped as soon as the kernel has let go of it. A descriptor that it still yields is closed.
     pub fn abandon<O: Operation>(&mut self, ticket: Ticket<O>) {
+        self.notice_fork();
         let Some(slot) = self.operations.find(ticket.handle) else {
             return;
         };
@@ -139,13 +141,16 @@ impl Context {
             }
             State::Finished => {
                 self.ready.retain(|&ready| ready != slot);
-                self.operations[slot].state = State::Delivered;
+                self.operations.deliver(slot);
                 self.abandon(ticket);
             }
             _ => {
                 self.operations[slot].abandoned = true;
                 self.cancel_slot(slot);
                 self.settle();
+                if self.exposed {
+                    self.prepare_to_be_watched();
+                }
             }
         }
     }

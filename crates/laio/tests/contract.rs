@@ -6,10 +6,20 @@
 #[path = "contract/harness.rs"]
 mod harness;
 
+#[path = "contract/closing.rs"]
+mod closing;
 #[path = "contract/complete.rs"]
 mod complete;
 #[path = "contract/completions.rs"]
 mod completions;
+#[path = "contract/forks.rs"]
+mod forks;
+#[path = "contract/interruptions.rs"]
+mod interruptions;
+#[path = "contract/limits.rs"]
+mod limits;
+#[path = "contract/ordering.rs"]
+mod ordering;
 #[path = "contract/results_arguments.rs"]
 mod results_arguments;
 #[path = "contract/results_files.rs"]
@@ -20,3 +30,5 @@ mod results_names;
 mod results_streams;
 #[path = "contract/results_waiting.rs"]
 mod results_waiting;
+#[path = "contract/threads.rs"]
+mod threads;

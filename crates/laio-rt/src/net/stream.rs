@@ -107,6 +107,10 @@ impl<K> Stream<K> {
 
     /// Sends `count` bytes of a file, from byte `offset` on, without copying them to user space. Gives
     /// the bytes sent in any case; they are fewer than `count` after an error, or if the file ends.
+    ///
+    /// No form of `sendfile` tells that it would wait, so this takes a helper for as long as the peer
+    /// takes to receive. As many slow peers as there are [helpers](laio::Limits::helpers) keep all other
+    /// calls that need one waiting; [`File::read_at`] and [`Stream::write_all`] copy, but do not.
     pub async fn send_file(&self, file: &File, offset: u64, count: u64) -> (io::Result<()>, u64) {
         let mut done = 0;
         while done < count {

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::time::Duration;
 
 /// The back ends that never block the caller.
-pub const BACKENDS: [BackendKind; 4] = [
+pub(crate) const BACKENDS: [BackendKind; 4] = [
     BackendKind::Threads,
     BackendKind::Hybrid,
     BackendKind::Uring,
@@ -16,18 +16,22 @@ pub const BACKENDS: [BackendKind; 4] = [
 ];
 
 /// A running server; stopped and waited for when dropped.
-pub struct Running {
+pub(crate) struct Running {
     server: Option<Server>,
     stopper: Stopper,
     address: std::net::SocketAddr,
 }
 
 impl Running {
-    pub fn start(root: &Path, backend: BackendKind) -> Running {
+    pub(crate) fn start(root: &Path, backend: BackendKind) -> Running {
         Running::with(root, backend, |_| {})
     }
 
-    pub fn with(root: &Path, backend: BackendKind, change: impl FnOnce(&mut Options)) -> Running {
+    pub(crate) fn with(
+        root: &Path,
+        backend: BackendKind,
+        change: impl FnOnce(&mut Options),
+    ) -> Running {
         let mut options = Options {
             root: root.to_owned(),
             listen: ([127, 0, 0, 1], 0).into(),
@@ -49,7 +53,7 @@ impl Running {
         }
     }
 
-    pub fn connect(&self) -> Client {
+    pub(crate) fn connect(&self) -> Client {
         let stream = TcpStream::connect(self.address).unwrap();
         stream
             .set_read_timeout(Some(Duration::from_secs(30)))
@@ -58,11 +62,11 @@ impl Running {
     }
 
     /// One request on a connection of its own.
-    pub fn get(&self, target: &str) -> Response {
+    pub(crate) fn get(&self, target: &str) -> Response {
         self.connect().get(target)
     }
 
-    pub fn stop(mut self) -> Served {
+    pub(crate) fn stop(mut self) -> Served {
         self.stopper.stop();
         self.server.take().unwrap().wait().unwrap()
     }
@@ -78,23 +82,22 @@ impl Drop for Running {
 }
 
 /// One connection.
-pub struct Client(pub BufReader<TcpStream>);
+pub(crate) struct Client(pub(crate) BufReader<TcpStream>);
 
 /// An answer.
 #[derive(Clone, Debug)]
-pub struct Response {
-    pub status: u16,
-    pub head: String,
-    pub body: Vec<u8>,
+pub(crate) struct Response {
+    pub(crate) status: u16,
+    pub(crate) head: String,
+    pub(crate) body: Vec<u8>,
 }
 
 impl Response {
-    #[allow(dead_code, reason = "not every test binary looks at texts")]
-    pub fn text(&self) -> &str {
+    pub(crate) fn text(&self) -> &str {
         std::str::from_utf8(&self.body).unwrap()
     }
 
-    pub fn header(&self, name: &str) -> Option<&str> {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.head.lines().find_map(|line| {
             let (key, value) = line.split_once(": ")?;
             key.eq_ignore_ascii_case(name).then_some(value)
@@ -103,15 +106,15 @@ impl Response {
 }
 
 impl Client {
-    pub fn send(&mut self, bytes: impl AsRef<[u8]>) {
+    pub(crate) fn send(&mut self, bytes: impl AsRef<[u8]>) {
         self.0.get_mut().write_all(bytes.as_ref()).unwrap();
     }
 
-    pub fn get(&mut self, target: &str) -> Response {
+    pub(crate) fn get(&mut self, target: &str) -> Response {
         self.request("GET", target, "")
     }
 
-    pub fn request(&mut self, method: &str, target: &str, fields: &str) -> Response {
+    pub(crate) fn request(&mut self, method: &str, target: &str, fields: &str) -> Response {
         self.send(format!(
             "{method} {target} HTTP/1.1\r\nHost: test\r\n{fields}\r\n"
         ));
@@ -119,7 +122,7 @@ impl Client {
     }
 
     /// Reads one answer; `bare` says that it has no body whatever its head says.
-    pub fn answer(&mut self, bare: bool) -> Response {
+    pub(crate) fn answer(&mut self, bare: bool) -> Response {
         let mut head = String::new();
         loop {
             let mut line = String::new();
@@ -150,7 +153,7 @@ impl Client {
     }
 
     /// Whether the server has closed, and sent nothing more.
-    pub fn is_closed(&mut self) -> bool {
+    pub(crate) fn is_closed(&mut self) -> bool {
         matches!(self.0.read(&mut [0; 1]), Ok(0) | Err(_))
     }
 }

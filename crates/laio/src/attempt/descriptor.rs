@@ -142,13 +142,7 @@ impl Context {
             self.cancel_all_on(fd);
             return Attempted::blocked(0, Why::Ordered);
         }
-        // The last close of a file with a server behind it tells the server, and waits.
-        let remote = way == Way::Try
-            && self
-                .descriptors
-                .mount(fd)
-                .is_some_and(|mount| self.mounts.get(mount).place == Place::Remote);
-        if remote || way == Way::Background {
+        if way == Way::Background || self.close_asks_server(fd) {
             return Attempted::blocked(0, Why::NotTried);
         }
         self.descriptors.forget(fd);
@@ -159,16 +153,42 @@ impl Context {
         }
     }
 
+    /// Whether closing a descriptor here would wait for a server: each close of a file that has one tells
+    /// it, and waits.
+    fn close_asks_server(&mut self, fd: RawFd) -> bool {
+        !self.blocks_inline() && !self.is_local(fd)
+    }
+
+    /// Where a file ends, and where it has holes, is for its server to say; a position is not.
+    pub(super) fn seek_asks_server(&mut self, call: &Call) -> bool {
+        !matches!(call.args[2] as i32, libc::SEEK_SET | libc::SEEK_CUR)
+            && !self.blocks_inline()
+            && !self.is_local(call.descriptor(0))
+    }
+
     /// # Safety
     /// As for the system call.
-    pub(super) unsafe fn replace(&mut self, way: Way, call: &Call, arg: u8) -> Attempted {
+    pub(super) unsafe fn replace(
+        &mut self,
+        way: Way,
+        row: &Row,
+        call: &Call,
+        arg: u8,
+    ) -> Attempted {
         let fd = call.descriptor(arg);
         let onto_itself = call.descriptor(0) == fd;
         if !onto_itself && self.descriptors.is_busy(fd) {
+            let known = row.name != "dup3" || call.args[2] as i32 & !libc::O_CLOEXEC == 0;
+            let open = sys::borrow(call.descriptor(0)).map(rustix::io::fcntl_getfd);
+            if !matches!(open, Some(Ok(_))) || !known {
+                // It fails, and what is in flight goes on.
+                // SAFETY: by the caller.
+                return Attempted::Done(unsafe { sys::syscall(call) });
+            }
             self.cancel_all_on(fd);
             return Attempted::blocked(0, Why::Ordered);
         }
-        if way == Way::Background {
+        if way == Way::Background || (!onto_itself && self.close_asks_server(fd)) {
             return Attempted::blocked(0, Why::NotTried);
         }
         if !onto_itself {
@@ -181,6 +201,12 @@ impl Context {
     /// # Safety
     /// As for the system call.
     pub(super) unsafe fn close_range(&mut self, way: Way, call: &Call) -> Attempted {
+        if call.args[2] != 0 {
+            // Marks the descriptors, or gives the thread a table of its own, or is refused. What it
+            // closes in a new table stays open in that of the operations.
+            // SAFETY: by the caller.
+            return Attempted::Done(unsafe { sys::syscall(call) });
+        }
         let (first, last) = range(call);
         let busy: Vec<RawFd> = self.descriptors.busy_in(first, last).collect();
         if !busy.is_empty() {

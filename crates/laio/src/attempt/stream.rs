@@ -136,7 +136,7 @@ impl Context {
             }
             // Short. On a stream a read is over and a write has filled the buffer; on a file one more
             // attempt tells the end of the file from the end of what is in memory.
-            let regular = row.class != Class::Stream || self.kind(fd) == FileKind::Regular;
+            let regular = row.class != Class::Stream || self.is_regular_file(fd);
             if !regular {
                 if !goes_on(row, call, false) {
                     return Attempted::Done(Ok(done));

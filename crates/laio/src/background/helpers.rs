@@ -45,6 +45,8 @@ pub(crate) struct Helpers {
     signal: Option<i32>,
     /// Jobs started and not yet collected.
     outstanding: usize,
+    /// This is a child's copy: see [`Helpers::forget_in_child`].
+    inherited: bool,
 }
 
 #[derive(Debug)]
@@ -89,6 +91,7 @@ impl Helpers {
             limit: (limits.helpers as usize).max(1),
             signal,
             outstanding: 0,
+            inherited: false,
         }
     }
 
@@ -160,6 +163,12 @@ impl Helpers {
         self.shared.work.notify_all();
     }
 
+    /// In a forked child: the threads are the parent's, and a lock may be held by one of them.
+    pub(crate) fn forget_in_child(&mut self) {
+        std::mem::forget(std::mem::take(&mut self.threads));
+        self.inherited = true;
+    }
+
     /// Threads alive.
     pub(crate) fn threads(&self) -> usize {
         self.shared.lock().workers.len()
@@ -216,6 +225,9 @@ impl Helpers {
 
 impl Drop for Helpers {
     fn drop(&mut self) {
+        if self.inherited {
+            return;
+        }
         self.shared.lock().closing = true;
         self.shared.work.notify_all();
         for thread in self.threads.drain(..) {

@@ -1,7 +1,8 @@
 //! The io_uring of one context: submission in batches, reaping, waiting.
 
 use super::doorbell::Doorbell;
-use crate::Errno;
+use crate::operation::Slot;
+use crate::{Errno, Handle};
 use io_uring::{IoUring, Probe, opcode, squeue, types};
 use std::mem::ManuallyDrop;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
@@ -29,7 +30,11 @@ pub(crate) struct Ring {
     mounts: Option<RawFd>,
     mounts_armed: bool,
     mounts_changed: bool,
+    /// Slots of operations that the kernel did not find when it was asked to cancel them.
+    missed: Vec<Slot>,
     pub(crate) submissions: u64,
+    /// This is a child's copy: see [`Ring::forget_in_child`].
+    inherited: bool,
 }
 
 /// Which operations the kernel's io_uring has.
@@ -55,6 +60,7 @@ impl Opcodes {
 /// Entries that are not operations have a zero in the low half of their user data, which no handle has.
 const DOORBELL: u64 = 1 << 32;
 const MOUNTS: u64 = 2 << 32;
+/// The first of the requests to cancel: one for each slot.
 const CANCEL: u64 = 3 << 32;
 
 const GETEVENTS: u32 = 1;
@@ -85,7 +91,9 @@ impl Ring {
             mounts,
             mounts_armed: false,
             mounts_changed: false,
+            missed: Vec::new(),
             submissions: 0,
+            inherited: false,
         })
     }
 
@@ -153,8 +161,10 @@ impl Ring {
     }
 
     /// Asks the kernel to cancel an operation. The operation's own completion still comes.
-    pub(crate) fn cancel(&mut self, handle: u64) -> Result<(), Errno> {
-        let entry = opcode::AsyncCancel::new(handle).build().user_data(CANCEL);
+    pub(crate) fn cancel(&mut self, handle: Handle) -> Result<(), Errno> {
+        let data = CANCEL + ((handle.slot() as u64) << 32);
+        let entry = opcode::AsyncCancel::new(handle.to_raw());
+        let entry = entry.build().user_data(data);
         // SAFETY: the entry points to nothing.
         unsafe { self.push_entry(&entry) }
     }
@@ -290,7 +300,11 @@ impl Ring {
                     self.mounts_armed = false;
                     self.mounts_changed = completion.result() >= 0;
                 }
-                CANCEL => {}
+                CANCEL.. => {
+                    if completion.result() == -libc::ENOENT {
+                        self.missed.push(((handle - CANCEL) >> 32) as Slot);
+                    }
+                }
                 other => unreachable!("user data {other:#x} was never submitted"),
             }
         }
@@ -301,6 +315,17 @@ impl Ring {
         !self.doorbell_armed
     }
 
+    /// The next operation that was not found when it was to be cancelled. It may be over, or just on its
+    /// way from one queue of the kernel's to another.
+    pub(crate) fn take_missed(&mut self) -> Option<Slot> {
+        self.missed.pop()
+    }
+
+    /// Whether completions wait to be reaped.
+    pub(crate) fn has_news(&mut self) -> bool {
+        !self.backlog.is_empty() || !self.ring.completion().is_empty()
+    }
+
     /// Whether the mounts have changed since the last time.
     pub(crate) fn take_mounts_changed(&mut self) -> bool {
         std::mem::take(&mut self.mounts_changed)
@@ -308,10 +333,9 @@ impl Ring {
 
     /// Gives the ring up in a forked child: its memory is not mapped there, and the parent's operations
     /// go on in the parent.
-    pub(crate) fn forget_in_child(self) {
-        let fd = self.ring.as_raw_fd();
-        std::mem::forget(self);
-        let _ = crate::sys::close(fd);
+    pub(crate) fn forget_in_child(&mut self) {
+        self.inherited = true;
+        let _ = crate::sys::close(self.ring.as_raw_fd());
     }
 }
 
@@ -327,8 +351,10 @@ impl std::fmt::Debug for Ring {
 
 impl Drop for Ring {
     fn drop(&mut self) {
-        // SAFETY: dropped once, here. The context has waited for all operations before.
-        unsafe { ManuallyDrop::drop(&mut self.ring) };
+        if !self.inherited {
+            // SAFETY: dropped once, here. The context has waited for all operations before.
+            unsafe { ManuallyDrop::drop(&mut self.ring) };
+        }
     }
 }
 

@@ -43,7 +43,9 @@ fn word() -> &'static AtomicU32 {
     static WORD: OnceLock<&'static AtomicU32> = OnceLock::new();
     WORD.get_or_init(|| {
         use rustix::mm;
-        let length = rustix::param::page_size();
+        // Not the auxiliary vector that rustix reads: valgrind does not show it.
+        // SAFETY: sysconf takes no pointers.
+        let length = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as usize;
         // SAFETY: a fresh anonymous mapping at an address of the kernel's choice is never unmapped, is
         // aligned for any word, and is used as one atomic only.
         unsafe {

@@ -59,10 +59,20 @@ pub(crate) fn is_stream_socket(fd: RawFd) -> bool {
     matches!(kind, Some(Ok(rustix::net::SocketType::STREAM)))
 }
 
-/// Whether the number is that of an open descriptor.
-pub(crate) fn is_open(fd: RawFd) -> bool {
-    // SAFETY: F_GETFD takes no pointers.
-    unsafe { raw(libc::SYS_fcntl, [fd as usize, libc::F_GETFD as usize]) }.is_ok()
+/// Whether the descriptor is open for reading.
+pub(crate) fn is_readable(fd: RawFd) -> bool {
+    // SAFETY: F_GETFL takes no pointers.
+    let flags = unsafe { raw(libc::SYS_fcntl, [fd as usize, libc::F_GETFL as usize]) };
+    flags.is_ok_and(|flags| {
+        let flags = flags as i32;
+        flags & libc::O_PATH == 0 && flags & libc::O_ACCMODE != libc::O_WRONLY
+    })
+}
+
+/// Whether the descriptor's open file has a position.
+pub(crate) fn has_position(fd: RawFd) -> bool {
+    // SAFETY: lseek takes no pointers.
+    unsafe { raw(libc::SYS_lseek, [fd as usize, 0, libc::SEEK_CUR as usize]) }.is_ok()
 }
 
 /// Whether the descriptor's open file is in non-blocking mode. A bad descriptor is not.

@@ -59,7 +59,12 @@ pub(crate) fn pipe() -> (OwnedFd, OwnedFd) {
 /// Other calls on the context go on, while an operation in flight hangs.
 #[track_caller]
 pub(crate) fn goes_on(context: &mut Context) {
-    let (reader, writer) = pipe();
+    goes_on_with(context, &pipe());
+}
+
+/// As [`goes_on`], with a pipe made before.
+#[track_caller]
+pub(crate) fn goes_on_with(context: &mut Context, (reader, writer): &(OwnedFd, OwnedFd)) {
     let mut buffer = [0u8; 4];
     let args = [reader.as_raw_fd() as usize, at_mut(&mut buffer), 4];
     let read = pending(context, libc::SYS_read, args);
@@ -94,12 +99,16 @@ pub(crate) struct Rescue {
 
 impl Rescue {
     pub(crate) fn new(rescue: impl FnOnce() + Send + 'static) -> Rescue {
+        Rescue::after(crate::harness::LIMIT / 2, rescue)
+    }
+
+    pub(crate) fn after(limit: Duration, rescue: impl FnOnce() + Send + 'static) -> Rescue {
         let needed = Arc::new(AtomicBool::new(false));
         let (over, wait): (Sender<()>, Receiver<()>) = channel();
         let thread = std::thread::spawn({
             let needed = needed.clone();
             move || {
-                if wait.recv_timeout(crate::harness::LIMIT / 2).is_err() {
+                if wait.recv_timeout(limit).is_err() {
                     needed.store(true, SeqCst);
                     rescue();
                 }

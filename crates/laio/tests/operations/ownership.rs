@@ -1,1 +1,244 @@
-//! TODO
+//! Typed operations: what they own comes back once, or is dropped once.
+
+use crate::harness::*;
+use laio::ops::{Read, Sink, Sleep, Source, Write};
+use laio::{Context, Errno, Submitted, Ticket};
+use laio_testing::temp::{fill, pipe};
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
+use std::time::Duration;
+
+/// A buffer that others can see to be alive.
+struct Counted {
+    bytes: Vec<u8>,
+    _alive: Rc<()>,
+}
+
+impl Counted {
+    fn new(alive: &Rc<()>, bytes: Vec<u8>) -> Counted {
+        Counted {
+            bytes,
+            _alive: alive.clone(),
+        }
+    }
+}
+
+// SAFETY: as for the vector.
+unsafe impl Source for Counted {
+    fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+// SAFETY: as for the vector.
+unsafe impl Sink for Counted {
+    fn room(&mut self) -> (*mut u8, usize) {
+        self.bytes.room()
+    }
+
+    unsafe fn append(&mut self, count: usize) {
+        // SAFETY: by the caller.
+        unsafe { Sink::append(&mut self.bytes, count) }
+    }
+}
+
+type Reading = Read<Rc<OwnedFd>, Counted>;
+
+fn read(context: &mut Context, from: &Rc<OwnedFd>, alive: &Rc<()>) -> Ticket<Reading> {
+    let buffer = Counted::new(alive, Vec::with_capacity(3));
+    match context.submit(Read::new(from.clone(), buffer), 0) {
+        Submitted::Pending(ticket) => ticket,
+        Submitted::Done(_) => panic!("nothing to read yet"),
+    }
+}
+
+fn shared_pipe() -> (Rc<OwnedFd>, OwnedFd) {
+    let (from, to) = pipe();
+    (Rc::new(from), to)
+}
+
+#[test]
+fn taken_when_it_is_over_and_not_before() {
+    for_each_pending(|way| {
+        let alive = Rc::new(());
+        let mut context = way.context();
+        let (from, to) = shared_pipe();
+        let ticket = read(&mut context, &from, &alive);
+        let handle = ticket.handle();
+        let ticket = context.take(ticket).err().expect("not over");
+        rustix::io::write(&to, b"abc").expect("room");
+        let ticket = context.take(ticket).err().expect("not delivered");
+        let completion = wait_for(&mut context, handle);
+        assert_eq!(completion.result, Ok(3));
+        assert_eq!(Rc::strong_count(&alive), 2, "kept until it is taken");
+        assert_eq!(context.cancel(handle), Err(Errno::NOENT));
+        assert_eq!(
+            context.poll(&mut Vec::new(), None),
+            Ok(0),
+            "nothing to wait for"
+        );
+        let Ok((result, buffer)) = context.take(ticket) else {
+            panic!("delivered, and not given out");
+        };
+        assert_eq!(result.expect("bytes"), 3);
+        assert_eq!(buffer.bytes, b"abc");
+        assert_eq!(context.pending(), 0);
+        drop(buffer);
+        assert_eq!(Rc::strong_count(&alive), 1);
+    });
+}
+
+#[test]
+fn cancelled_and_taken() {
+    for_each_pending(|way| {
+        let alive = Rc::new(());
+        let mut context = way.context();
+        let (from, _to) = shared_pipe();
+        let tickets = [0, 1, 2].map(|_| read(&mut context, &from, &alive));
+        for ticket in &tickets {
+            context.cancel(ticket.handle()).expect("in flight");
+        }
+        collect(&mut context, 3);
+        for ticket in tickets {
+            let (result, buffer) = context.take(ticket).expect("delivered");
+            let error = result.expect_err("cancelled");
+            assert_eq!(error.raw_os_error(), Some(libc::ECANCELED));
+            assert!(buffer.bytes.is_empty());
+        }
+        assert_eq!(Rc::strong_count(&alive), 1);
+        assert_eq!(Rc::strong_count(&from), 1);
+    });
+}
+
+#[test]
+fn abandoned_wherever_it_is() {
+    for_each_pending(|way| {
+        let alive = Rc::new(());
+        let mut context = way.context();
+        let (from, to) = shared_pipe();
+        // In flight and queued: abandoned, nothing is delivered.
+        let tickets = [0, 1, 2].map(|_| read(&mut context, &from, &alive));
+        for ticket in tickets {
+            context.abandon(ticket);
+        }
+        while context.pending() > 0 {
+            let none = context.poll_each(Some(LIMIT), 9, |completion| panic!("{completion:?}"));
+            assert_eq!(none, Ok(0));
+        }
+        assert_eq!(
+            Rc::strong_count(&alive),
+            1,
+            "dropped when the kernel let go"
+        );
+
+        // Delivered, not taken.
+        let ticket = read(&mut context, &from, &alive);
+        rustix::io::write(&to, b"abc").expect("room");
+        wait_for(&mut context, ticket.handle());
+        context.abandon(ticket);
+        assert_eq!((context.pending(), Rc::strong_count(&alive)), (0, 1));
+
+        // Finished or about to, not delivered.
+        let ticket = read(&mut context, &from, &alive);
+        rustix::io::write(&to, b"abc").expect("room");
+        std::thread::sleep(Duration::from_millis(1));
+        context.abandon(ticket);
+        while context.pending() > 0 {
+            let none = context.poll_each(Some(LIMIT), 9, |completion| panic!("{completion:?}"));
+            assert_eq!(none, Ok(0));
+        }
+        assert_eq!(Rc::strong_count(&alive), 1);
+    });
+}
+
+#[test]
+fn an_abandoned_write_is_dropped_once() {
+    for_each_pending(|way| {
+        let alive = Rc::new(());
+        let (from, to) = shared_pipe();
+        fill(&to);
+        let to = Rc::new(to);
+        let mut context = way.context();
+        for _ in 0..3 {
+            let bytes = Counted::new(&alive, vec![1; 100_000]);
+            if let Submitted::Pending(ticket) = context.submit(Write::new(to.clone(), bytes), 0) {
+                context.abandon(ticket);
+            }
+        }
+        drop(context);
+        assert_eq!(Rc::strong_count(&alive), 1);
+        drop(from);
+    });
+}
+
+#[test]
+fn a_dropped_context_frees_what_is_in_flight() {
+    for_each_pending(|way| {
+        let alive = Rc::new(());
+        let (from, to) = shared_pipe();
+        let mut context = way.context();
+        let mut tickets = Vec::new();
+        for _ in 0..5 {
+            tickets.push(read(&mut context, &from, &alive));
+        }
+        rustix::io::write(&to, b"abc").expect("room");
+        let mut delivered = 0;
+        while delivered == 0 {
+            delivered = context.poll_each(Some(LIMIT), 1, |_| ()).expect("poll");
+        }
+        drop(context);
+        assert_eq!(Rc::strong_count(&alive), 1, "with tickets still around");
+        assert_eq!(Rc::strong_count(&from), 1);
+        drop(tickets);
+    });
+}
+
+#[test]
+fn a_ticket_of_another_context_comes_back() {
+    for_each_pending_backend(|way| {
+        let alive = Rc::new(());
+        let (mut ours, mut theirs) = (way.context(), way.context());
+        let ((from, to), (other_from, other_to)) = (shared_pipe(), shared_pipe());
+        let mine = read(&mut ours, &from, &alive);
+        let foreign = read(&mut theirs, &other_from, &alive);
+        rustix::io::write(&to, b"abc").expect("room");
+        rustix::io::write(&other_to, b"xyz").expect("room");
+        wait_for(&mut ours, mine.handle());
+        wait_for(&mut theirs, foreign.handle());
+        let foreign = ours.take(foreign).err().expect("not of this context");
+        let (_, abc) = ours.take(mine).expect("delivered");
+        let (_, xyz) = theirs.take(foreign).expect("delivered");
+        assert_eq!([&abc.bytes[..], &xyz.bytes[..]], [b"abc", b"xyz"]);
+        drop((abc, xyz));
+        // Abandoned elsewhere: nothing happens there.
+        let mine = read(&mut ours, &from, &alive);
+        let foreign = read(&mut theirs, &other_from, &alive);
+        ours.abandon(foreign);
+        assert_eq!((ours.pending(), theirs.pending()), (1, 1));
+        ours.abandon(mine);
+        drop((ours, theirs));
+        assert_eq!(Rc::strong_count(&alive), 1);
+    });
+}
+
+#[test]
+fn a_slot_is_used_again_for_another_type() {
+    for_each_pending_backend(|way| {
+        let alive = Rc::new(());
+        let (from, _to) = shared_pipe();
+        let mut context = way.context();
+        for _ in 0..100 {
+            let Submitted::Pending(sleep) = context.submit(Sleep::new(LIMIT * 100), 7) else {
+                panic!("it takes its time");
+            };
+            let ticket = read(&mut context, &from, &alive);
+            context.cancel(sleep.handle()).expect("in flight");
+            context.abandon(ticket);
+            let completion = wait_for(&mut context, sleep.handle());
+            assert_eq!(completion.user_data, 7);
+            assert!(context.take(sleep).is_ok());
+        }
+        drop(context);
+        assert_eq!(Rc::strong_count(&alive), 1);
+    });
+}

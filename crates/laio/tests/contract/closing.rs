@@ -1,0 +1,452 @@
+//! Rule 5, closing a descriptor with operations in flight; and no descriptor is leaked.
+
+use crate::harness::{
+    Arg, LIMIT, at, at_mut, call, collect, finish, for_each_pending, for_each_pending_backend,
+    later, pending, plain, start, wait_for,
+};
+use laio::{Context, Errno, Handle, Outcome};
+use laio_testing::process::open_fds;
+use laio_testing::temp::{drain, fill, pattern, pipe, scratch, stream_pair};
+use laio_testing::{child, limit, test_name};
+use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd};
+use std::time::Duration;
+
+fn is_open(fd: usize) -> bool {
+    plain(libc::SYS_fcntl, [fd, libc::F_GETFD as usize]).is_ok()
+}
+
+/// Closes in some way, and checks that the operations are over before that.
+#[track_caller]
+fn ends(context: &mut Context, operations: &[Handle], close: Outcome) -> Result<usize, Errno> {
+    let (count, closes) = match close {
+        Outcome::Done(_) => (operations.len(), None),
+        Outcome::Pending(handle) => (operations.len() + 1, Some(handle)),
+    };
+    let completions = collect(context, count);
+    for &handle in operations {
+        let completion = completions
+            .iter()
+            .find(|one| one.handle == handle)
+            .expect("its completion");
+        assert_eq!(completion.result, Err(Errno::CANCELED));
+    }
+    match closes {
+        None => close.done().unwrap(),
+        Some(handle) => {
+            let last = completions.last().unwrap();
+            assert_eq!(
+                last.handle, handle,
+                "closed before the operations had ended"
+            );
+            last.result
+        }
+    }
+}
+
+#[test]
+fn closing_cancels_reads_and_writes() {
+    for_each_pending(|way| {
+        let mut context = way.context();
+        let (a, b) = stream_pair();
+        fill(&a);
+        let fd = a.into_raw_fd().arg();
+        let mut rooms = [[0u8; 4]; 3];
+        let bytes = pattern(300_000, 1);
+        let mut operations: Vec<Handle> = rooms
+            .iter_mut()
+            .map(|room| pending(&mut context, libc::SYS_read, [fd, at_mut(room), 4]))
+            .collect();
+        operations.push(pending(
+            &mut context,
+            libc::SYS_sendto,
+            [fd, at(&bytes[..]), 10, libc::MSG_NOSIGNAL as usize, 0, 0],
+        ));
+        operations.push(pending(
+            &mut context,
+            libc::SYS_write,
+            [fd, at(&bytes[..]), 10],
+        ));
+        let close = start(&mut context, libc::SYS_close, [fd]);
+        assert_eq!(ends(&mut context, &operations, close), Ok(0));
+        assert!(!is_open(fd));
+        drain(&b);
+        let mut byte = [0u8];
+        assert_eq!(
+            rustix::io::read(&b, &mut byte),
+            Ok(0),
+            "the peer sees the end"
+        );
+    });
+}
+
+#[test]
+fn closing_cancels_an_accept() {
+    for_each_pending(|way| {
+        let mut context = way.context();
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let fd = listener.into_raw_fd().arg();
+        let operation = pending(&mut context, libc::SYS_accept4, [fd, 0, 0, 0]);
+        let _ = context
+            .poll(&mut Vec::new(), Some(Duration::from_millis(1)))
+            .unwrap();
+        let close = start(&mut context, libc::SYS_close, [fd]);
+        assert_eq!(ends(&mut context, &[operation], close), Ok(0));
+        assert!(!is_open(fd));
+        assert!(
+            std::net::TcpStream::connect(address).is_err(),
+            "nobody listens any more"
+        );
+    });
+}
+
+/// Also what waits in a helper.
+#[test]
+fn closing_cancels_a_lock() {
+    let directory = scratch();
+    for_each_pending(|way| {
+        let path = directory.path().join("lock");
+        let (holder, waiter) = (
+            std::fs::File::create(&path).unwrap(),
+            std::fs::File::open(&path).unwrap(),
+        );
+        plain(libc::SYS_flock, [holder.arg(), libc::LOCK_EX as usize]).unwrap();
+        let mut context = way.context();
+        let fd = waiter.into_raw_fd().arg();
+        let operation = pending(&mut context, libc::SYS_flock, [fd, libc::LOCK_EX as usize]);
+        let _ = context
+            .poll(&mut Vec::new(), Some(Duration::from_millis(1)))
+            .unwrap();
+        let close = start(&mut context, libc::SYS_close, [fd]);
+        assert_eq!(ends(&mut context, &[operation], close), Ok(0));
+        assert!(!is_open(fd));
+    });
+}
+
+#[test]
+fn a_bad_descriptor_is_closed_as_badly_as_ever() {
+    for_each_pending(|way| {
+        let mut context = way.context();
+        let (reader, _writer) = pipe();
+        let mut room = [0u8; 4];
+        let other = pending(
+            &mut context,
+            libc::SYS_read,
+            [reader.arg(), at_mut(&mut room), 4],
+        );
+        for fd in [-1, 900_000, i32::MAX] {
+            let close = start(&mut context, libc::SYS_close, [fd.arg()]);
+            assert_eq!(finish(&mut context, close), Err(Errno::BADF));
+        }
+        context.cancel(other).unwrap();
+        assert_eq!(wait_for(&mut context, other).result, Err(Errno::CANCELED));
+    });
+}
+
+#[test]
+fn replacing_a_descriptor_cancels_first() {
+    for_each_pending(|way| {
+        for number in [
+            libc::SYS_dup3,
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_dup2,
+        ] {
+            let mut context = way.context();
+            let (busy, _writer) = pipe();
+            let (other, other_writer) = pipe();
+            let mut rooms = [[0u8; 4]; 2];
+            let operations: Vec<Handle> = rooms
+                .iter_mut()
+                .map(|room| pending(&mut context, libc::SYS_read, [busy.arg(), at_mut(room), 4]))
+                .collect();
+            let replace = start(&mut context, number, [other.arg(), busy.arg(), 0]);
+            assert_eq!(ends(&mut context, &operations, replace), Ok(busy.arg()));
+            rustix::io::write(&other_writer, b"new!").unwrap();
+            let mut room = [0u8; 4];
+            let read = call(
+                &mut context,
+                libc::SYS_read,
+                [busy.arg(), at_mut(&mut room), 4],
+            );
+            assert_eq!((read, &room), (Ok(4), b"new!"));
+        }
+    });
+}
+
+/// A call that fails has no effect: what is in flight goes on.
+#[test]
+fn a_failed_replacement_cancels_nothing() {
+    for_each_pending(|way| {
+        let mut context = way.context();
+        let (busy, writer) = pipe();
+        let mut room = [0u8; 3];
+        let operation = pending(
+            &mut context,
+            libc::SYS_read,
+            [busy.arg(), at_mut(&mut room), 3],
+        );
+        let bad = start(&mut context, libc::SYS_dup3, [900_000, busy.arg(), 0]);
+        assert_eq!(finish(&mut context, bad), Err(Errno::BADF));
+        let bad = start(&mut context, libc::SYS_dup3, [writer.arg(), busy.arg(), 99]);
+        assert_eq!(finish(&mut context, bad), Err(Errno::INVAL));
+        rustix::io::write(&writer, b"abc").unwrap();
+        assert_eq!(wait_for(&mut context, operation).result, Ok(3));
+    });
+}
+
+/// Onto itself it replaces nothing, and so cancels nothing.
+#[test]
+fn a_duplicate_of_a_busy_descriptor_leaves_it_alone() {
+    for_each_pending(|way| {
+        let mut context = way.context();
+        let (busy, writer) = pipe();
+        let mut room = [0u8; 3];
+        let operation = pending(
+            &mut context,
+            libc::SYS_read,
+            [busy.arg(), at_mut(&mut room), 3],
+        );
+        #[cfg(target_arch = "x86_64")]
+        {
+            let same = start(&mut context, libc::SYS_dup2, [busy.arg(), busy.arg()]);
+            assert_eq!(finish(&mut context, same), Ok(busy.arg()));
+        }
+        let same = start(&mut context, libc::SYS_dup3, [busy.arg(), busy.arg(), 0]);
+        assert_eq!(finish(&mut context, same), Err(Errno::INVAL));
+        let copy = start(&mut context, libc::SYS_dup, [busy.arg()]);
+        drop(crate::harness::own(finish(&mut context, copy)));
+        rustix::io::write(&writer, b"abc").unwrap();
+        assert_eq!(wait_for(&mut context, operation).result, Ok(3));
+    });
+}
+
+/// Descriptors of high numbers, of which some are busy.
+fn high(count: usize, from: i32) -> Vec<(usize, OwnedFd)> {
+    (0..count)
+        .map(|index| {
+            let (reader, writer) = pipe();
+            let wanted = from + index as i32;
+            let high = plain(libc::SYS_dup3, [reader.arg(), wanted.arg(), 0]).unwrap();
+            (high, writer)
+        })
+        .collect()
+}
+
+#[test]
+fn closing_a_range_cancels_all_in_it() {
+    child::check(LIMIT * 6, test_name!(), "", || {
+        for_each_pending(|way| {
+            for busy in [0usize, 1, 2, 5] {
+                let mut context = way.context();
+                let ends_of = high(8, 9_000);
+                let mut rooms = [[0u8; 4]; 5];
+                let operations: Vec<Handle> = rooms
+                    .iter_mut()
+                    .zip(&ends_of)
+                    .take(busy)
+                    .map(|(room, (fd, _))| {
+                        pending(&mut context, libc::SYS_read, [*fd, at_mut(room), 4])
+                    })
+                    .collect();
+                let close = start(&mut context, libc::SYS_close_range, [9_000, 9_007, 0]);
+                assert_eq!(ends(&mut context, &operations, close), Ok(0), "{busy} busy");
+                assert!(ends_of.iter().all(|(fd, _)| !is_open(*fd)));
+            }
+        });
+    });
+}
+
+/// With CLOSE_RANGE_CLOEXEC nothing is closed, and so nothing is cancelled.
+#[test]
+fn marking_a_range_cancels_nothing() {
+    child::check(LIMIT * 6, test_name!(), "", || {
+        for_each_pending(|way| {
+            let mut context = way.context();
+            let ends_of = high(3, 9_000);
+            let mut room = [0u8; 3];
+            let operation = pending(&mut context, libc::SYS_read, [9_001, at_mut(&mut room), 3]);
+            let mark = libc::CLOSE_RANGE_CLOEXEC as usize;
+            let marked = start(&mut context, libc::SYS_close_range, [9_000, 9_002, mark]);
+            assert_eq!(finish(&mut context, marked), Ok(0));
+            assert_eq!(
+                plain(libc::SYS_fcntl, [9_001, libc::F_GETFD as usize]),
+                Ok(1)
+            );
+            rustix::io::write(&ends_of[1].1, b"abc").unwrap();
+            assert_eq!(wait_for(&mut context, operation).result, Ok(3));
+            for (fd, _) in &ends_of {
+                plain(libc::SYS_close, [*fd]).unwrap();
+            }
+        });
+    });
+}
+
+/// The number of a closed descriptor begins a new life.
+#[test]
+fn a_number_is_used_again() {
+    child::check(LIMIT * 6, test_name!(), "", || {
+        for_each_pending(|way| {
+            let mut context = way.context();
+            let directory = scratch();
+            for round in 0..20u8 {
+                // By turns a pipe and a file, under one number.
+                let (reader, writer) = pipe();
+                let fd = plain(libc::SYS_dup3, [reader.arg(), 9_000, 0]).unwrap();
+                let mut room = [0u8; 3];
+                let read = pending(&mut context, libc::SYS_read, [fd, at_mut(&mut room), 3]);
+                if round % 2 == 0 {
+                    rustix::io::write(&writer, b"abc").unwrap();
+                    assert_eq!(wait_for(&mut context, read).result, Ok(3));
+                    let close = start(&mut context, libc::SYS_close, [fd]);
+                    assert_eq!(finish(&mut context, close), Ok(0));
+                } else {
+                    let close = start(&mut context, libc::SYS_close, [fd]);
+                    assert_eq!(ends(&mut context, &[read], close), Ok(0));
+                }
+                let file = laio_testing::temp::file_with(directory.path(), &pattern(10_000, 1));
+                let fd = plain(libc::SYS_dup3, [file.as_file().arg(), 9_000, 0]).unwrap();
+                let mut room = vec![0u8; 9_000];
+                let read = call(
+                    &mut context,
+                    libc::SYS_read,
+                    [fd, at_mut(&mut room[..]), 9_000],
+                );
+                assert_eq!(read, Ok(9_000));
+                assert_eq!(call(&mut context, libc::SYS_write, [fd, at("x"), 1]), Ok(1));
+                assert_eq!(call(&mut context, libc::SYS_close, [fd]), Ok(0));
+            }
+        });
+    });
+}
+
+/// Calls made behind a close that is still on its way do not reach what was there before.
+#[test]
+fn nothing_overtakes_a_close() {
+    for_each_pending(|way| {
+        let mut context = way.context();
+        let (reader, writer) = pipe();
+        let fd = reader.into_raw_fd().arg();
+        let mut rooms = [[0u8; 4]; 2];
+        let addresses = rooms.each_mut().map(|room| at_mut(room));
+        let first = pending(&mut context, libc::SYS_read, [fd, addresses[0], 4]);
+        let close = start(&mut context, libc::SYS_close, [fd]);
+        let late = start(&mut context, libc::SYS_read, [fd, addresses[1], 4]);
+        let mut completions = collect(
+            &mut context,
+            1 + [close, late]
+                .iter()
+                .filter(|one| one.done().is_none())
+                .count(),
+        );
+        completions.retain(|one| one.handle != first);
+        let result = |outcome: Outcome| match outcome {
+            Outcome::Done(result) => result,
+            Outcome::Pending(handle) => {
+                completions
+                    .iter()
+                    .find(|one| one.handle == handle)
+                    .unwrap()
+                    .result
+            }
+        };
+        assert_eq!(result(close), Ok(0));
+        // Nobody else of this test opens anything, but other tests run beside.
+        if !is_open(fd) {
+            assert_eq!(result(late), Err(Errno::BADF));
+        }
+        drop(writer);
+    });
+}
+
+/// An accept or open that succeeds just when it is cancelled closes what it has made.
+#[test]
+fn cancelled_calls_leak_no_descriptor() {
+    child::check(LIMIT * 6, test_name!(), "", || {
+        let directory = scratch();
+        let path = crate::harness::cstring(directory.path().join("file"));
+        std::fs::write(directory.path().join("file"), b"contents").unwrap();
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        for_each_pending_backend(|way| {
+            let mut context = way.with(|options| {
+                options.inject(laio::Inject {
+                    force_block: true,
+                    ..Default::default()
+                })
+            });
+            // What is made at first use stays: a helper, for instance.
+            let before = {
+                let outcome = start(&mut context, libc::SYS_nanosleep, [at(&[0i64, 1]), 0]);
+                finish(&mut context, outcome).unwrap();
+                open_fds()
+            };
+            for round in 0..60u64 {
+                let accept = pending(
+                    &mut context,
+                    libc::SYS_accept4,
+                    [listener.as_raw_fd().arg(), 0, 0, 0],
+                );
+                let client = later(move || std::net::TcpStream::connect(address).unwrap());
+                let args = [libc::AT_FDCWD.arg(), path.arg(), libc::O_RDWR as usize];
+                let opens: Vec<Outcome> = (0..4)
+                    .map(|_| start(&mut context, libc::SYS_openat, args))
+                    .collect();
+                let copies: Vec<Outcome> = (0..4)
+                    .map(|_| start(&mut context, libc::SYS_dup, [listener.as_raw_fd().arg()]))
+                    .collect();
+                std::thread::sleep(Duration::from_micros(round * 150));
+                let mut handles = vec![accept];
+                for outcome in opens.into_iter().chain(copies) {
+                    match outcome {
+                        Outcome::Pending(handle) => handles.push(handle),
+                        Outcome::Done(result) => drop(crate::harness::own(result)),
+                    }
+                }
+                for &handle in &handles {
+                    let _ = context.cancel(handle);
+                }
+                for completion in collect(&mut context, handles.len()) {
+                    match completion.result {
+                        Ok(_) => drop(crate::harness::own(completion.result)),
+                        Err(errno) => assert_eq!(errno, Errno::CANCELED),
+                    }
+                }
+                drop(client.join().unwrap());
+                // Those that were not accepted before.
+                listener.set_nonblocking(true).unwrap();
+                while listener.accept().is_ok() {}
+                listener.set_nonblocking(false).unwrap();
+            }
+            assert_eq!(context.pending(), 0);
+            let after = open_fds();
+            assert_eq!(after, before, "descriptors were leaked");
+            drop(context);
+        });
+    });
+}
+
+/// A context takes its own descriptors with it.
+#[test]
+fn contexts_leak_no_descriptor() {
+    child::check(LIMIT * 3, test_name!(), "", || {
+        let before = open_fds();
+        for_each_pending_backend(|way| {
+            for _ in 0..5 {
+                let mut context = way.context();
+                let (reader, _writer) = pipe();
+                let mut room = [0u8; 4];
+                pending(
+                    &mut context,
+                    libc::SYS_read,
+                    [reader.arg(), at_mut(&mut room), 4],
+                );
+                context.descriptor().unwrap();
+                let _ = context.notifier();
+                drop(context);
+            }
+            // The kernel takes a ring apart on its own time, but the number is free at once.
+            let same = limit::wait_until(LIMIT, || open_fds() == before);
+            assert!(same, "{:?} and not {before:?}", open_fds());
+        });
+    });
+}

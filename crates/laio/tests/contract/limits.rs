@@ -1,0 +1,570 @@
+//! Rules 7 and 8: every limit holds and is told; programs that finish everything inline still get to
+//! their completions. And what it all costs in memory.
+
+use crate::harness::{
+    Arg, LIMIT, Way, at, at_mut, call, collect, finish, for_each_backend, for_each_pending,
+    for_each_pending_backend, later, own, pending, plain, start, wait_for,
+};
+use laio::{BackPressure, BackendKind, Completion, Context, Errno, Handle, Limits, Outcome};
+use laio_testing::temp::{drain, file_with, pattern, pipe, scratch};
+use laio_testing::{child, process, test_name};
+use std::collections::HashSet;
+use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
+
+/// Descriptors that a read waits for.
+fn events(count: usize) -> Vec<OwnedFd> {
+    let limit = libc::rlimit {
+        rlim_cur: 20_000,
+        rlim_max: 20_000,
+    };
+    let _ = plain(
+        libc::SYS_setrlimit,
+        [libc::RLIMIT_NOFILE as usize, at(&limit)],
+    );
+    (0..count)
+        .map(|_| own(plain(libc::SYS_eventfd2, [0, libc::EFD_CLOEXEC as usize])))
+        .collect()
+}
+
+/// Waits on a clock that the ring does not have: only a helper can.
+fn helper_sleep(context: &mut Context, time: &libc::timespec) -> Outcome {
+    start(
+        context,
+        libc::SYS_clock_nanosleep,
+        [libc::CLOCK_TAI as usize, 0, at(time), 0],
+    )
+}
+
+#[test]
+fn beyond_the_limit_a_call_fails() {
+    for_each_pending(|way| {
+        let mut context = way.with(|options| options.operations(4));
+        let pipes: Vec<(OwnedFd, OwnedFd)> = (0..5).map(|_| pipe()).collect();
+        let mut rooms = [[0u8; 1]; 5];
+        let addresses = rooms.each_mut().map(|room| at_mut(room));
+        let read = |context: &mut Context, index: usize| {
+            start(
+                context,
+                libc::SYS_read,
+                [pipes[index].0.arg(), addresses[index], 1],
+            )
+        };
+        let handles: Vec<Handle> = (0..4)
+            .map(|index| match read(&mut context, index) {
+                Outcome::Pending(handle) => handle,
+                done => panic!("{done:?}"),
+            })
+            .collect();
+        assert_eq!(read(&mut context, 4), Outcome::Done(Err(Errno::AGAIN)));
+        assert_eq!((context.pending(), context.stats().limited), (4, 1));
+        // Finished and not delivered still counts.
+        rustix::io::write(&pipes[0].1, b"x").unwrap();
+        std::thread::sleep(Duration::from_millis(2));
+        assert_eq!(read(&mut context, 4), Outcome::Done(Err(Errno::AGAIN)));
+        assert_eq!(wait_for(&mut context, handles[0]).result, Ok(1));
+        let again = read(&mut context, 4);
+        assert!(matches!(again, Outcome::Pending(_)), "{again:?}");
+        for handle in &handles[1..] {
+            context.cancel(*handle).unwrap();
+        }
+        rustix::io::write(&pipes[4].1, b"y").unwrap();
+        collect(&mut context, 4);
+        assert_eq!(rooms[4], *b"y");
+        // What does not block needs no room.
+        let _ = context;
+    });
+}
+
+#[test]
+fn calls_that_do_not_block_need_no_room() {
+    for_each_pending_backend(|way| {
+        let mut context = way.with(|options| options.operations(1));
+        let (reader, writer) = pipe();
+        let mut room = [0u8; 1];
+        let handle = pending(
+            &mut context,
+            libc::SYS_read,
+            [reader.arg(), at_mut(&mut room), 1],
+        );
+        let id = start(&mut context, libc::SYS_gettid, []);
+        assert_eq!(id, Outcome::Done(plain(libc::SYS_gettid, [])));
+        if way.backend == BackendKind::Lazy || way.backend == BackendKind::Hybrid {
+            let (other, other_writer) = pipe();
+            let sent = start(
+                &mut context,
+                libc::SYS_write,
+                [other_writer.arg(), at("x"), 1],
+            );
+            assert_eq!(sent, Outcome::Done(Ok(1)));
+            assert_eq!(drain(&other), b"x");
+        }
+        rustix::io::write(&writer, b"x").unwrap();
+        assert_eq!(wait_for(&mut context, handle).result, Ok(1));
+    });
+}
+
+/// There is no slot for closing, and closing is done all the same: with an error the caller would not know
+/// whose the descriptor is.
+#[test]
+fn a_descriptor_can_be_closed_at_the_limit() {
+    use std::os::fd::IntoRawFd;
+    for_each_pending(|way| {
+        let mut context = way.with(|options| options.operations(2));
+        let (reader, _writer) = pipe();
+        let fd = reader.into_raw_fd().arg();
+        let mut rooms = [[0u8; 1]; 2];
+        let handles = rooms
+            .each_mut()
+            .map(|room| pending(&mut context, libc::SYS_read, [fd, at_mut(room), 1]));
+        let close = start(&mut context, libc::SYS_close, [fd]);
+        let closing = usize::from(close.done().is_none());
+        let completions = collect(&mut context, 2 + closing);
+        for handle in handles {
+            let result = completions
+                .iter()
+                .find(|one| one.handle == handle)
+                .unwrap()
+                .result;
+            assert_eq!(result, Err(Errno::CANCELED));
+        }
+        if let Outcome::Done(result) = close {
+            assert_eq!(result, Ok(0));
+        }
+    });
+}
+
+/// With back-pressure the caller waits for room, as often as there is none, and loses nothing.
+#[test]
+fn back_pressure_waits_for_room() {
+    for_each_pending(|way| {
+        let mut context =
+            way.with(|options| options.operations(3).back_pressure(BackPressure::Wait));
+        let events = events(10);
+        let mut words = [0u64; 10];
+        let addresses = words.each_mut().map(|word| at_mut(word));
+        let copies: Vec<OwnedFd> = events
+            .iter()
+            .map(|event| rustix::io::dup(event).unwrap())
+            .collect();
+        let peer = later(move || {
+            for (index, event) in copies.iter().enumerate() {
+                std::thread::sleep(Duration::from_millis(1));
+                rustix::io::write(event, &(index as u64 + 1).to_ne_bytes()).unwrap();
+            }
+        });
+        let mut pending = HashSet::new();
+        let mut done = 0;
+        let mut seen: Vec<Completion> = Vec::new();
+        // Twice the limit fits: as many in flight, and as many finished and not yet taken.
+        for index in 0..10 {
+            if pending.len() - seen.len() >= 6 {
+                context.poll(&mut seen, Some(LIMIT)).unwrap();
+            }
+            match start(
+                &mut context,
+                libc::SYS_read,
+                [events[index].arg(), addresses[index], 8],
+            ) {
+                Outcome::Pending(handle) => assert!(pending.insert(handle)),
+                Outcome::Done(result) => {
+                    assert_eq!(result, Ok(8), "call {index}");
+                    done += 1;
+                }
+            }
+        }
+        let left = pending.len() - seen.len();
+        seen.extend(collect(&mut context, left));
+        peer.join().unwrap();
+        assert_eq!(seen.len() + done, 10);
+        assert!(
+            seen.iter()
+                .all(|one| one.result == Ok(8) && pending.contains(&one.handle))
+        );
+        assert_eq!(words, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
+        assert_eq!(context.pending(), 0);
+    });
+}
+
+/// When all slots are held by completions that nobody takes, waiting would be for ever.
+#[test]
+fn back_pressure_gives_up_when_waiting_cannot_help() {
+    for_each_pending_backend(|way| {
+        let mut context =
+            way.with(|options| options.operations(2).back_pressure(BackPressure::Wait));
+        let events = events(12);
+        let mut words = [0u64; 12];
+        let addresses = words.each_mut().map(|word| at_mut(word));
+        let mut pending = 0;
+        let mut refused = 0;
+        for index in 0..12 {
+            rustix::io::write(&events[index], &1u64.to_ne_bytes()).unwrap();
+            // Already there, but made to go through the background.
+            let outcome = start(
+                &mut context,
+                libc::SYS_read,
+                [events[index].arg(), addresses[index], 8],
+            );
+            match outcome {
+                Outcome::Pending(_) => pending += 1,
+                Outcome::Done(Ok(8)) => {}
+                Outcome::Done(Err(Errno::AGAIN)) => refused += 1,
+                other => panic!("{other:?}"),
+            }
+        }
+        collect(&mut context, pending);
+        assert!(
+            pending <= 4,
+            "{pending} in flight or undelivered, with a limit of 2"
+        );
+        assert_eq!(context.pending(), 0);
+        let lazy = matches!(way.backend, BackendKind::Lazy | BackendKind::Hybrid);
+        assert!(lazy || refused >= 8, "{refused} were refused");
+    });
+}
+
+/// However few helpers there are, everything is done, and no more of them are started.
+#[test]
+fn the_limit_of_helpers_holds() {
+    for_each_pending_backend(|way| {
+        for helpers in [1u32, 2] {
+            let mut context = way.with(|options| options.helpers(helpers));
+            let time = libc::timespec {
+                tv_sec: 0,
+                tv_nsec: 1_000_000,
+            };
+            let mut handles = HashSet::new();
+            for _ in 0..12 {
+                let Outcome::Pending(handle) = helper_sleep(&mut context, &time) else {
+                    panic!()
+                };
+                handles.insert(handle);
+                assert!(context.helper_threads() <= helpers as usize);
+            }
+            for completion in collect(&mut context, 12) {
+                assert_eq!(completion.result, Ok(0));
+                assert!(handles.remove(&completion.handle));
+            }
+            assert!((1..=helpers as usize).contains(&context.helper_threads()));
+        }
+    });
+}
+
+/// A helper that is stuck does not stop the others; queued behind it, an operation can be cancelled.
+#[test]
+fn a_queued_operation_can_be_cancelled_behind_a_stuck_helper() {
+    for_each_pending_backend(|way| {
+        let mut context = way.with(|options| options.helpers(1));
+        let long = libc::timespec {
+            tv_sec: 60,
+            tv_nsec: 0,
+        };
+        let Outcome::Pending(stuck) = helper_sleep(&mut context, &long) else {
+            panic!()
+        };
+        let Outcome::Pending(queued) = helper_sleep(&mut context, &long) else {
+            panic!()
+        };
+        context.cancel(queued).unwrap();
+        assert_eq!(wait_for(&mut context, queued).result, Err(Errno::CANCELED));
+        context.cancel(stuck).unwrap();
+        assert_eq!(wait_for(&mut context, stuck).result, Err(Errno::CANCELED));
+    });
+}
+
+/// Where no thread can be started, a call that needs one says `EAGAIN`, and works again later.
+#[test]
+fn a_helper_that_cannot_be_started_is_told() {
+    child::check(LIMIT * 3, test_name!(), "", || {
+        // Root is not bound by the limit.
+        // SAFETY: the C library changes the identity of all threads; there are no pointers.
+        if unsafe { libc::setresuid(54_321, 54_321, 54_321) } != 0 {
+            println!("skipped: the limit of processes does not bind this user");
+            return;
+        }
+        for_each_pending_backend(|way| {
+            let mut context = way.context();
+            let none = libc::rlimit {
+                rlim_cur: 1,
+                rlim_max: 4_000,
+            };
+            plain(
+                libc::SYS_setrlimit,
+                [libc::RLIMIT_NPROC as usize, at(&none)],
+            )
+            .unwrap();
+            let time = libc::timespec {
+                tv_sec: 0,
+                tv_nsec: 1_000_000,
+            };
+            let refused = helper_sleep(&mut context, &time);
+            let some = libc::rlimit {
+                rlim_cur: 4_000,
+                rlim_max: 4_000,
+            };
+            plain(
+                libc::SYS_setrlimit,
+                [libc::RLIMIT_NPROC as usize, at(&some)],
+            )
+            .unwrap();
+            assert_eq!(refused, Outcome::Done(Err(Errno::AGAIN)));
+            assert_eq!(context.pending(), 0);
+            let accepted = helper_sleep(&mut context, &time);
+            assert_eq!(finish(&mut context, accepted), Ok(0));
+        });
+    });
+}
+
+/// A small ring: the queue is full again and again, and so is the queue of completions.
+#[test]
+fn a_small_ring_carries_many_operations() {
+    child::check(LIMIT * 6, test_name!(), "", || {
+        for_each_pending_backend(|way| {
+            let limits = Limits {
+                ring_entries: 8,
+                ..Limits::default()
+            };
+            let mut context = way.with(|options| options.limits(limits));
+            let count = if way.backend == BackendKind::Threads {
+                200
+            } else {
+                5_000
+            };
+            let events = events(count);
+            let mut words = vec![0u64; count];
+            let mut handles = HashSet::new();
+            for (event, word) in events.iter().zip(&mut words) {
+                assert!(handles.insert(pending(
+                    &mut context,
+                    libc::SYS_read,
+                    [event.arg(), at_mut(word), 8]
+                )));
+            }
+            assert_eq!(context.pending(), count);
+            for event in &events {
+                rustix::io::write(event, &9u64.to_ne_bytes()).unwrap();
+            }
+            for completion in collect(&mut context, count) {
+                assert_eq!(completion.result, Ok(8));
+                assert!(handles.remove(&completion.handle));
+            }
+            assert!(words.iter().all(|&word| word == 9));
+        });
+    });
+}
+
+/// And then it goes away with all of them.
+#[test]
+fn a_small_ring_is_dropped_with_many_operations() {
+    child::check(LIMIT * 6, test_name!(), "", || {
+        for_each_pending_backend(|way| {
+            let limits = Limits {
+                ring_entries: 8,
+                ..Limits::default()
+            };
+            let mut context = way.with(|options| options.limits(limits));
+            let count = if way.backend == BackendKind::Threads {
+                200
+            } else {
+                3_000
+            };
+            let events = events(count);
+            let mut words = vec![0u64; count];
+            let handles: Vec<Handle> = events
+                .iter()
+                .zip(&mut words)
+                .map(|(event, word)| {
+                    pending(&mut context, libc::SYS_read, [event.arg(), at_mut(word), 8])
+                })
+                .collect();
+            for handle in handles.iter().step_by(3) {
+                context.cancel(*handle).unwrap();
+            }
+            drop(context);
+            for event in &events {
+                rustix::io::write(event, &9u64.to_ne_bytes()).unwrap();
+            }
+            assert!(
+                words.iter().all(|&word| word == 0),
+                "written to after the context was gone"
+            );
+        });
+    });
+}
+
+/// What a context of ten thousand operations holds; the goal is 8 MiB.
+#[test]
+fn ten_thousand_operations_fit_in_eight_mebibytes() {
+    child::check(LIMIT * 6, test_name!(), "", || {
+        let count = 10_000;
+        let events = events(count);
+        for_each_pending_backend(|way: &Way| {
+            let mut words = vec![0u64; count];
+            let mut context = way.context();
+            let (idle, resident) = (context.memory(), process::resident_bytes());
+            let mut handles = Vec::with_capacity(count);
+            for (event, word) in events.iter().zip(&mut words) {
+                handles.push(pending(
+                    &mut context,
+                    libc::SYS_read,
+                    [event.arg(), at_mut(word), 8],
+                ));
+            }
+            let (busy, grown) = (
+                context.memory(),
+                process::resident_bytes().saturating_sub(resident),
+            );
+            println!(
+                "{way}: idle {idle} bytes; {count} in flight {busy} bytes, {} each; resident grew by {grown}",
+                (busy - idle) / count
+            );
+            assert!(busy <= 8 << 20, "{busy} bytes");
+            // So that no operation is counted as little and then held as much.
+            assert!(grown <= 16 << 20, "the process grew by {grown} bytes");
+            for handle in handles {
+                context.cancel(handle).unwrap();
+            }
+            assert!(
+                collect(&mut context, count)
+                    .iter()
+                    .all(|one| one.result == Err(Errno::CANCELED))
+            );
+            let after = context.memory();
+            assert!(after <= busy + (1 << 20), "{after} bytes when all is over");
+        });
+    });
+}
+
+/// With an operation in flight, an endless loop of inline reads is told to poll, after so many.
+#[test]
+fn a_busy_program_gets_to_its_completions() {
+    let directory = scratch();
+    let file = file_with(directory.path(), &pattern(4_096, 1));
+    for_each_backend(|way| {
+        if way.backend == BackendKind::Sync {
+            return;
+        }
+        let budget = 50;
+        let limits = Limits {
+            inline_budget: budget,
+            ..Limits::default()
+        };
+        let mut context = way.with(|options| options.limits(limits));
+        let (reader, writer) = pipe();
+        let (other, other_writer) = pipe();
+        let mut room = [0u8; 1];
+        let waiting = pending(
+            &mut context,
+            libc::SYS_read,
+            [reader.arg(), at_mut(&mut room), 1],
+        );
+        rustix::io::write(&writer, b"x").unwrap();
+        let mut page = vec![0u8; 4_096];
+        let mut byte = [0u8; 1];
+        for round in 0..3 {
+            let mut inline = 0;
+            let handle = loop {
+                // By turns a file and a pipe.
+                let outcome = if inline % 2 == 0 {
+                    start(
+                        &mut context,
+                        libc::SYS_pread64,
+                        [file.as_file().arg(), at_mut(&mut page[..]), 4_096, 0],
+                    )
+                } else {
+                    rustix::io::write(&other_writer, b"y").unwrap();
+                    start(
+                        &mut context,
+                        libc::SYS_read,
+                        [other.arg(), at_mut(&mut byte), 1],
+                    )
+                };
+                match outcome {
+                    Outcome::Done(Ok(1 | 4_096)) => inline += 1,
+                    Outcome::Pending(handle) => break handle,
+                    other => panic!("{other:?}"),
+                }
+                assert!(inline <= budget, "{inline} calls finished inline");
+            };
+            let count = if round == 0 { 2 } else { 1 };
+            let completions = collect(&mut context, count);
+            assert!(
+                completions
+                    .iter()
+                    .any(|one| one.handle == handle && matches!(one.result, Ok(1 | 4_096)))
+            );
+            if round == 0 {
+                assert!(completions.iter().any(|one| one.handle == waiting));
+                // The next one, so that the budget counts.
+                pending(
+                    &mut context,
+                    libc::SYS_read,
+                    [reader.arg(), at_mut(&mut room), 1],
+                );
+            }
+        }
+    });
+}
+
+#[test]
+fn without_operations_nothing_is_spent() {
+    for_each_backend(|way| {
+        let limits = Limits {
+            inline_budget: 3,
+            ..Limits::default()
+        };
+        let mut context = way.with(|options| options.limits(limits));
+        let (reader, writer) = pipe();
+        for _ in 0..20 {
+            rustix::io::write(&writer, b"x").unwrap();
+            let mut byte = [0u8];
+            assert_eq!(
+                call(
+                    &mut context,
+                    libc::SYS_read,
+                    [reader.arg(), at_mut(&mut byte), 1]
+                ),
+                Ok(1)
+            );
+        }
+        assert_eq!(context.stats().over_budget, 0);
+    });
+}
+
+/// The limits that were asked for are those in force, and nonsense is put right.
+#[test]
+fn odd_limits_are_put_right() {
+    for_each_backend(|way| {
+        for limits in [
+            Limits {
+                operations: 0,
+                helpers: 0,
+                ring_entries: 0,
+                inline_budget: 0,
+            },
+            Limits {
+                operations: u32::MAX,
+                helpers: 1,
+                ring_entries: u32::MAX,
+                inline_budget: u32::MAX,
+            },
+        ] {
+            let mut context = way.with(|options| options.limits(limits));
+            assert_eq!(context.limits(), &limits);
+            let (reader, writer) = pipe();
+            let mut byte = [0u8];
+            let peer = later(move || rustix::io::write(&writer, b"x").unwrap());
+            let begin = Instant::now();
+            assert_eq!(
+                call(
+                    &mut context,
+                    libc::SYS_read,
+                    [reader.arg(), at_mut(&mut byte), 1]
+                ),
+                Ok(1)
+            );
+            assert!(begin.elapsed() < LIMIT);
+            peer.join().unwrap();
+        }
+    });
+}
