@@ -239,11 +239,7 @@ impl Context {
         let mut links = [Link::UNUSED; 2];
         for (link, descriptor) in links.iter_mut().zip(row.descriptors.iter().flatten()) {
             let fd = call.descriptor(descriptor.arg);
-            let closes = match row.attempt {
-                Attempt::Close => true,
-                Attempt::Replace(arg) => descriptor.arg == arg,
-                _ => false,
-            };
+            let closes = row.attempt == Attempt::Close;
             let mut claim = if closes {
                 Claim::CLOSING
             } else {
@@ -257,6 +253,11 @@ impl Context {
                 claim = Claim::BOTH;
             }
             *link = Link::new(fd, claim);
+        }
+        if let Attempt::Replace(arg) = row.attempt
+            && call.descriptor(arg) != call.descriptor(0)
+        {
+            links[1] = Link::new(call.descriptor(arg), Claim::CLOSING);
         }
         // One descriptor in two places is claimed once: else the operation would wait for itself.
         let [first, second] = &mut links;

@@ -67,7 +67,8 @@ pub(crate) type MountIndex = u16;
 /// The file systems seen by one context.
 #[derive(Debug)]
 pub(crate) struct Mounts {
-    /// `/proc/self/mountinfo`: readable as priority data when the mounts have changed.
+    /// `/proc/thread-self/mountinfo` (threads may be in different mount namespaces): readable as priority
+    /// data when the mounts have changed.
     table: Option<File>,
     /// Whether any mounted file system has a server behind it (or the table cannot be read).
     any_remote: bool,
@@ -89,7 +90,7 @@ impl Mounts {
 
     pub(crate) fn new() -> Mounts {
         let mut mounts = Mounts {
-            table: File::open("/proc/self/mountinfo").ok(),
+            table: File::open("/proc/thread-self/mountinfo").ok(),
             any_remote: true,
             known: Vec::new(),
             by_device: HashMap::new(),

@@ -41,7 +41,6 @@ impl Context {
     ) -> Result<usize, Errno> {
         self.notice_fork();
         self.inline_since_poll = 0;
-        self.mounts.watched();
         if self.exposed {
             // Before looking: what comes later rings again.
             self.doorbell.drain();
@@ -68,6 +67,8 @@ impl Context {
                 return Ok(count);
             }
             if self.operations.live() == self.operations.untaken() && !self.notifiable {
+                // Nothing to wait for; but the mounts may have changed.
+                self.gather(Some(Duration::ZERO))?;
                 return Ok(0);
             }
             let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
@@ -223,9 +224,14 @@ impl Context {
         };
         if timeout != Some(Duration::ZERO) {
             ring.wait(listens.then_some(&*self.doorbell), timeout)?;
-        } else if ring.has_unsubmitted() {
-            ring.submit()?;
+        } else {
+            // A program that never sleeps must come to know of a new file system too.
+            ring.watch(None)?;
+            if ring.has_unsubmitted() {
+                ring.submit()?;
+            }
         }
+        self.mounts.watched();
         let mut reaped = std::mem::take(&mut self.reaped);
         ring.reap(&mut reaped)?;
         if listens && ring.doorbell_heard() {
@@ -260,6 +266,7 @@ impl Context {
             }
         }
         self.events = events;
+        self.mounts.watched();
         result
     }
 

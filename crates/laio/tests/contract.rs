@@ -12,6 +12,8 @@ mod closing;
 mod complete;
 #[path = "contract/completions.rs"]
 mod completions;
+#[path = "contract/environments.rs"]
+mod environments;
 #[path = "contract/forks.rs"]
 mod forks;
 #[path = "contract/interruptions.rs"]
@@ -30,5 +32,7 @@ mod results_names;
 mod results_streams;
 #[path = "contract/results_waiting.rs"]
 mod results_waiting;
+#[path = "contract/statistics.rs"]
+mod statistics;
 #[path = "contract/threads.rs"]
 mod threads;

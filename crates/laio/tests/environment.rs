@@ -12,9 +12,19 @@ mod harness;
 #[path = "environment/support.rs"]
 mod support;
 
+#[path = "environment/counts.rs"]
+mod counts;
+#[path = "environment/credentials.rs"]
+mod credentials;
 #[path = "environment/differential.rs"]
 mod differential;
 #[path = "environment/fifos.rs"]
 mod fifos;
+#[path = "environment/filters.rs"]
+mod filters;
+#[path = "environment/forks.rs"]
+mod forks;
 #[path = "environment/servers.rs"]
 mod servers;
+#[path = "environment/threads.rs"]
+mod threads;

@@ -188,7 +188,12 @@ impl Context {
                     // SAFETY: the kernel has refused the attempt before it looked at any pointer; the
                     // plain call is what the caller asked for.
                     return match unsafe { self.latched(call, fd) } {
-                        Attempted::Blocked(_) => Attempted::blocked(0, Why::Unsupported),
+                        Attempted::Blocked(_) => {
+                            // It was tried, this once.
+                            let counts = &mut self.mounts.get_mut(mount).counts;
+                            counts.latched = counts.latched.saturating_sub(1);
+                            Attempted::blocked(0, Why::Unsupported)
+                        }
                         done => done,
                     };
                 }

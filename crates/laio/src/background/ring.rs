@@ -81,6 +81,12 @@ impl Ring {
             return Err(Errno::OPNOTSUPP);
         }
         let opcodes = probe_opcodes(&ring)?;
+        // A filter may allow to set a ring up and forbid to use it.
+        // SAFETY: nothing is submitted, and there are no arguments.
+        unsafe {
+            ring.submitter()
+                .enter::<libc::sigset_t>(0, 0, GETEVENTS, None)?
+        };
         Ok(Ring {
             ring: ManuallyDrop::new(ring),
             opcodes,

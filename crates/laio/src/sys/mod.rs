@@ -1,7 +1,8 @@
 //! The only place with assembly, signal handlers and raw memory tricks.
 
-#[cfg_attr(target_arch = "x86_64", path = "x86_64.rs")]
-#[cfg_attr(target_arch = "aarch64", path = "aarch64.rs")]
+#[cfg_attr(miri, path = "miri.rs")]
+#[cfg_attr(all(not(miri), target_arch = "x86_64"), path = "x86_64.rs")]
+#[cfg_attr(all(not(miri), target_arch = "aarch64"), path = "aarch64.rs")]
 mod arch;
 pub(crate) mod fork;
 pub(crate) mod interrupt;

@@ -5,7 +5,7 @@ use crate::harness::{
     iovec, iovec_mut, later, pending, plain, start, wait_for, zeroed,
 };
 use laio::{Errno, Outcome};
-use laio_testing::temp::{evict, file_with, fill, make_cold, pattern, pipe, scratch, stream_pair};
+use laio_testing::temp::{residency, evict, file_with, fill, make_cold, pattern, pipe, scratch, stream_pair};
 use laio_testing::{Random, child, or_skip, test_name};
 use std::io::Read;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -233,6 +233,8 @@ fn the_part_that_was_read_inline_is_counted() {
         )
         .unwrap();
         evict(file.as_file(), 5 * 4096, 4096).expect("a page dropped");
+        // Not where somebody holds it just now.
+        let dropped = !residency(file.as_file())[5];
         room.fill(0);
         let mut context = way.context();
         let outcome = start(
@@ -240,7 +242,7 @@ fn the_part_that_was_read_inline_is_counted() {
             libc::SYS_pread64,
             [fd, at_mut(&mut room[..]), contents.len(), 0],
         );
-        if way.is_lazy() {
+        if way.is_lazy() && dropped {
             assert!(matches!(outcome, Outcome::Pending(_)), "{outcome:?}");
         }
         assert_eq!(finish(&mut context, outcome), Ok(contents.len()));

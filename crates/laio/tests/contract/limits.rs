@@ -395,7 +395,7 @@ fn a_small_ring_is_dropped_with_many_operations() {
 /// What a context of ten thousand operations holds; the goal is 8 MiB.
 #[test]
 fn ten_thousand_operations_fit_in_eight_mebibytes() {
-    child::check(LIMIT * 6, test_name!(), "", || {
+    let Some(ended) = child::run(LIMIT * 6, test_name!(), "", || {
         let count = 10_000;
         let events = events(count);
         for_each_pending_backend(|way: &Way| {
@@ -432,7 +432,16 @@ fn ten_thousand_operations_fit_in_eight_mebibytes() {
             let after = context.memory();
             assert!(after <= busy + (1 << 20), "{after} bytes when all is over");
         });
-    });
+    }) else {
+        return;
+    };
+    let figures: Vec<&str> = ended
+        .output
+        .lines()
+        .filter(|line| line.contains("in flight"))
+        .collect();
+    println!("{}", figures.join("\n"));
+    assert!(ended.finished && !figures.is_empty(), "{}", ended.output);
 }
 
 /// With an operation in flight, an endless loop of inline reads is told to poll, after so many.

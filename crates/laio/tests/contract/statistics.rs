@@ -1,0 +1,326 @@
+//! Rule 11, everything is counted: for each call and for each file system, how often it went which way.
+
+use crate::harness::{
+    Arg, LIMIT, Way, at, at_mut, call, collect, for_each_backend, for_each_pending_backend, own,
+    pending, plain, wait_for,
+};
+use laio::{BackendKind, Context, Counts, Errno, Outcome};
+use laio_testing::temp::{file_with, make_cold, pattern, pipe, scratch};
+use laio_testing::{child, or_skip, test_name};
+use std::time::Duration;
+
+/// A lazy context, with or without a ring: their counts are the same.
+fn for_each_lazy(body: impl Fn(&Way)) {
+    for_each_pending_backend(|way| {
+        if way.backend == BackendKind::Lazy {
+            body(way);
+        }
+    });
+}
+
+#[track_caller]
+fn counted(
+    context: &Context,
+    number: libc::c_long,
+    inline: u64,
+    background: u64,
+    fallback: u64,
+    latched: u64,
+) {
+    let expected = Counts {
+        inline,
+        background,
+        fallback,
+        latched,
+    };
+    assert_eq!(context.stats().call(number), expected, "call {number}");
+}
+
+#[test]
+fn calls_are_counted_by_how_they_went() {
+    let directory = scratch();
+    let file = file_with(directory.path(), &pattern(20_000, 1));
+    let fd = file.as_file().arg();
+    let cold = or_skip(make_cold(file.as_file())).is_some();
+    for_each_lazy(|way| {
+        let mut context = way.context();
+        let mut room = vec![0u8; 20_000];
+        let buffer = at_mut(&mut room[..]);
+        let read = libc::SYS_pread64;
+        let background = if cold {
+            make_cold(file.as_file()).expect("a cold file");
+            assert_eq!(call(&mut context, read, [fd, buffer, 4_096, 0]), Ok(4_096));
+            counted(&context, read, 0, 1, 0, 0);
+            1
+        } else {
+            0
+        };
+        plain(read, [fd, buffer, 20_000, 0]).unwrap();
+        for count in 1..=5 {
+            assert_eq!(call(&mut context, read, [fd, buffer, 4_096, 0]), Ok(4_096));
+            counted(&context, read, count, background, 0, 0);
+        }
+        for count in 1..=3 {
+            assert_eq!(
+                call(&mut context, libc::SYS_getpid, []),
+                plain(libc::SYS_getpid, [])
+            );
+            counted(&context, libc::SYS_getpid, count, 0, 0, 0);
+        }
+        // No attempt is known for it.
+        assert_eq!(call(&mut context, libc::SYS_fsync, [fd]), Ok(0));
+        counted(&context, libc::SYS_fsync, 0, 0, 1, 0);
+        // One that waits, one that does not, and one that is cancelled.
+        let (reader, writer) = pipe();
+        rustix::io::write(&writer, b"ab").unwrap();
+        assert_eq!(
+            call(&mut context, libc::SYS_read, [reader.arg(), buffer, 2]),
+            Ok(2)
+        );
+        counted(&context, libc::SYS_read, 1, 0, 0, 0);
+        let waits = pending(&mut context, libc::SYS_read, [reader.arg(), buffer, 2]);
+        // A call behind it has been tried neither: it waits its turn.
+        let queued = pending(&mut context, libc::SYS_read, [reader.arg(), buffer, 2]);
+        counted(&context, libc::SYS_read, 1, 2, 0, 0);
+        context.cancel(queued).unwrap();
+        assert_eq!(wait_for(&mut context, queued).result, Err(Errno::CANCELED));
+        rustix::io::write(&writer, b"cd").unwrap();
+        assert_eq!(wait_for(&mut context, waits).result, Ok(2));
+        let stats = context.stats();
+        let operations = background + 1 + 2;
+        assert_eq!(
+            (stats.operations, stats.completions),
+            (operations, operations)
+        );
+        assert_eq!(
+            (stats.cancelled, stats.limited, stats.over_budget),
+            (1, 0, 0)
+        );
+        assert!(stats.operations_max >= 2 && u64::from(stats.operations_max) <= operations);
+        assert!(stats.sleeps >= 1);
+        let names: Vec<&str> = stats.calls().map(|(name, _)| name).collect();
+        assert_eq!(names.len(), 4, "{names:?}");
+        for name in ["pread64", "getpid", "fsync", "read"] {
+            assert!(names.contains(&name), "{names:?}");
+        }
+        let total = stats.total();
+        assert_eq!(
+            total.total(),
+            total.inline + total.background + total.fallback
+        );
+        assert_eq!(total.total(), 5 + background + 3 + 1 + 3);
+    });
+}
+
+/// Calls that no table has are counted together.
+#[test]
+fn unknown_calls_are_counted_too() {
+    for_each_backend(|way| {
+        let mut context = way.context();
+        assert_eq!(call(&mut context, 1_000, []), Err(Errno::NOSYS));
+        assert_eq!(call(&mut context, 1_001, []), Err(Errno::NOSYS));
+        let stats = context.stats();
+        let found: Vec<_> = stats.calls().collect();
+        assert_eq!(found.len(), 1);
+        assert_eq!((found[0].0, found[0].1.total()), ("(unknown)", 2));
+    });
+}
+
+/// A back end without attempts says so: each call that may block is a fallback.
+#[test]
+fn back_ends_without_attempts_are_seen_to_have_none() {
+    let directory = scratch();
+    let file = file_with(directory.path(), &pattern(20_000, 1));
+    for_each_pending_backend(|way| {
+        if way.backend == BackendKind::Lazy {
+            return;
+        }
+        let mut context = way.context();
+        let mut room = vec![0u8; 4_096];
+        for _ in 0..3 {
+            let args = [file.as_file().arg(), at_mut(&mut room[..]), 4_096, 0];
+            assert_eq!(call(&mut context, libc::SYS_pread64, args), Ok(4_096));
+        }
+        counted(&context, libc::SYS_pread64, 0, 0, 3, 0);
+    });
+}
+
+fn mount<'a>(context: &'a Context, kind: &str) -> Option<&'a laio::Mount> {
+    context.mounts().find(|mount| mount.fstype == kind)
+}
+
+/// What one file system does not know is not tried there again; elsewhere it is.
+#[test]
+fn each_file_system_is_latched_for_itself() {
+    let directory = scratch();
+    let file = file_with(directory.path(), &pattern(8_192, 1));
+    let fd = file.as_file().arg();
+    let Ok(memory) = tempfile::tempdir_in("/dev/shm") else {
+        return;
+    };
+    let in_memory = file_with(memory.path(), &pattern(8_192, 2));
+    let shm = in_memory.as_file().arg();
+    for_each_lazy(|way| {
+        let mut context = way.context();
+        let mut room = vec![0u8; 4_096];
+        let buffer = at_mut(&mut room[..]);
+        plain(libc::SYS_pread64, [fd, buffer, 4_096, 0]).unwrap();
+        let read =
+            |context: &mut Context, fd| call(context, libc::SYS_pread64, [fd, buffer, 4_096, 0]);
+        let write =
+            |context: &mut Context, fd| call(context, libc::SYS_pwrite64, [fd, buffer, 4_096, 0]);
+        // A file in memory has no such reads; it needs none, since the plain call does not wait either.
+        for count in 1..=3 {
+            assert_eq!(read(&mut context, shm), Ok(4_096));
+            assert_eq!(write(&mut context, shm), Ok(4_096));
+            counted(&context, libc::SYS_pread64, count, 0, 0, 0);
+            counted(&context, libc::SYS_pwrite64, count, 0, 0, 0);
+        }
+        let tmpfs = mount(&context, "tmpfs").expect("it has been met");
+        assert!(tmpfs.reads_latched && tmpfs.writes_latched, "{tmpfs:?}");
+        assert_eq!(tmpfs.place, laio::Place::Memory);
+        // The other one is not touched by that.
+        for count in 4..=6 {
+            assert_eq!(read(&mut context, fd), Ok(4_096));
+            counted(&context, libc::SYS_pread64, count, 0, 0, 0);
+        }
+        // ext4 knows no such writes: found out once, and remembered.
+        let kind = rustix::fs::statfs(directory.path()).unwrap().f_type;
+        const EXT4: i64 = 0xef53;
+        if kind as i64 != EXT4 {
+            println!("skipped: the latch of ext4, on another file system");
+            return;
+        }
+        for count in 1..=3 {
+            assert_eq!(write(&mut context, fd), Ok(4_096));
+            counted(&context, libc::SYS_pwrite64, 3, 0, count, count - 1);
+        }
+        let disk = mount(&context, "ext4").expect("it has been met");
+        assert!(disk.writes_latched && !disk.reads_latched, "{disk:?}");
+        assert_eq!(disk.counts.latched, 2);
+        for count in 7..=8 {
+            assert_eq!(read(&mut context, fd), Ok(4_096));
+            counted(&context, libc::SYS_pread64, count, 0, 0, 0);
+        }
+    });
+}
+
+/// A flag of the caller's that the kernel does not know says nothing about the file system.
+#[test]
+fn a_bad_flag_latches_nothing() {
+    let directory = scratch();
+    let file = file_with(directory.path(), &pattern(8_192, 1));
+    let fd = file.as_file().arg();
+    for_each_lazy(|way| {
+        let mut context = way.context();
+        let mut room = vec![0u8; 4_096];
+        let vector = crate::harness::iovec_mut(&mut room);
+        let unknown = call(
+            &mut context,
+            libc::SYS_preadv2,
+            [fd, at(&vector), 1, 0, 0, 1 << 30],
+        );
+        assert_eq!(unknown, Err(Errno::OPNOTSUPP));
+        plain(libc::SYS_preadv2, [fd, at(&vector), 1, 0, 0, 0]).unwrap();
+        assert_eq!(
+            call(
+                &mut context,
+                libc::SYS_preadv2,
+                [fd, at(&vector), 1, 0, 0, 0]
+            ),
+            Ok(4_096)
+        );
+        assert!(context.mounts().all(|mount| !mount.reads_latched));
+        assert_eq!(context.stats().call(libc::SYS_preadv2).inline, 1);
+    });
+}
+
+/// A number that was a file in memory, and is a pipe now: the plain call would wait.
+#[test]
+fn what_was_learnt_of_a_descriptor_does_not_stall_its_successor() {
+    let Ok(memory) = tempfile::tempdir_in("/dev/shm") else {
+        return;
+    };
+    child::check(LIMIT * 2, test_name!(), "", || {
+        for_each_lazy(|way| {
+            let mut context = way.context();
+            let in_memory = file_with(memory.path(), &pattern(8_192, 2));
+            plain(libc::SYS_dup3, [in_memory.as_file().arg(), 9_000, 0]).unwrap();
+            let mut room = [0u8; 3];
+            for _ in 0..3 {
+                assert_eq!(
+                    call(&mut context, libc::SYS_read, [9_000, at_mut(&mut room), 3]),
+                    Ok(3)
+                );
+            }
+            // Behind the context's back.
+            let (reader, writer) = pipe();
+            plain(libc::SYS_dup3, [reader.arg(), 9_000, 0]).unwrap();
+            let handle = pending(&mut context, libc::SYS_read, [9_000, at_mut(&mut room), 3]);
+            rustix::io::write(&writer, b"abc").unwrap();
+            assert_eq!(wait_for(&mut context, handle).result, Ok(3));
+            assert_eq!(&room, b"abc");
+            plain(libc::SYS_close, [9_000]).unwrap();
+        });
+    });
+}
+
+/// Many operations go to the ring together.
+#[test]
+fn submissions_carry_many_operations() {
+    for_each_pending_backend(|way| {
+        let mut context = way.context();
+        if !context.has_ring() {
+            assert_eq!(context.stats().submissions, 0);
+            return;
+        }
+        let events: Vec<_> = (0..64)
+            .map(|_| own(plain(libc::SYS_eventfd2, [0, 0])))
+            .collect();
+        let mut words = vec![0u64; 64];
+        let before = context.stats().submissions;
+        for (event, word) in events.iter().zip(&mut words) {
+            pending(&mut context, libc::SYS_read, [event.arg(), at_mut(word), 8]);
+        }
+        context.flush().unwrap();
+        assert!(
+            context.stats().submissions - before <= 2,
+            "{} submissions",
+            context.stats().submissions - before
+        );
+        for event in &events {
+            rustix::io::write(event, &1u64.to_ne_bytes()).unwrap();
+        }
+        collect(&mut context, 64);
+        let mut none = Vec::new();
+        assert_eq!(context.poll(&mut none, Some(Duration::ZERO)), Ok(0));
+    });
+}
+
+/// An inline result that comes through `poll` is counted once, as inline.
+#[test]
+fn what_the_budget_sends_through_poll_counts_as_inline() {
+    for_each_lazy(|way| {
+        let limits = laio::Limits {
+            inline_budget: 1,
+            ..Default::default()
+        };
+        let mut context = way.with(|options| options.limits(limits));
+        let (reader, writer) = pipe();
+        let (other, other_writer) = pipe();
+        let mut rooms = [[0u8; 1]; 2];
+        let [first, second] = rooms.each_mut().map(|room| at_mut(room));
+        let waits = pending(&mut context, libc::SYS_read, [reader.arg(), first, 1]);
+        rustix::io::write(&other_writer, b"xy").unwrap();
+        let inline = crate::harness::start(&mut context, libc::SYS_read, [other.arg(), second, 1]);
+        assert_eq!(inline, Outcome::Done(Ok(1)));
+        let through_poll = pending(&mut context, libc::SYS_read, [other.arg(), second, 1]);
+        rustix::io::write(&writer, b"z").unwrap();
+        let completions = collect(&mut context, 2);
+        assert!(completions.iter().all(|one| one.result == Ok(1)));
+        assert!(completions.iter().any(|one| one.handle == waits));
+        assert!(completions.iter().any(|one| one.handle == through_poll));
+        counted(&context, libc::SYS_read, 2, 1, 0, 0);
+        assert_eq!(context.stats().over_budget, 1);
+    });
+}
