@@ -87,7 +87,6 @@ impl Entry {
     const REGULAR: u8 = 2;
     const ORDERED: u8 = 4;
     const SOCKET: u8 = 8;
-    const BLOCKING: u8 = 16;
 }
 
 /// All descriptors, by number.
@@ -306,18 +305,6 @@ impl Descriptors {
             FileKind::Regular => Entry::REGULAR,
             FileKind::Directory => 0,
         };
-    }
-
-    /// Whether the descriptor was in blocking mode when last looked at.
-    pub(crate) fn was_blocking(&self, fd: RawFd) -> bool {
-        let entry = self.entries.get(fd as usize);
-        entry.is_some_and(|entry| entry.flags & Entry::BLOCKING != 0)
-    }
-
-    pub(crate) fn note_blocking(&mut self, fd: RawFd) {
-        if self.track(fd) {
-            self.entries[fd as usize].flags |= Entry::BLOCKING;
-        }
     }
 
     /// Forgets the hints of a descriptor that is closed or replaced.

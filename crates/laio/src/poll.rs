@@ -175,6 +175,16 @@ impl Context {
     /// Waits until an operation slot is free; false if that cannot happen by waiting, because all
     /// finished operations wait for `poll` themselves.
     pub(crate) fn wait_for_room(&mut self) -> bool {
+        // A notification is for `poll`, and must not keep this wait awake.
+        let notified = self.doorbell.take_notification();
+        let room = self.make_room();
+        if notified {
+            self.doorbell.keep_notification();
+        }
+        room
+    }
+
+    fn make_room(&mut self) -> bool {
         // Slots become free by delivery only; completions kept for `poll` still hold theirs. So the
         // limit grows by those: the program gets them at its next poll.
         loop {

@@ -10,7 +10,7 @@ use crate::descriptors::{Claim, Link};
 use crate::mounts::FileKind;
 use crate::operation::{Operation, Slot, State};
 use crate::table::{self, Attempt, Class, Opcode, Row, Transfer, Use};
-use crate::transfer::{goes_on, only_plain, remaining, shortened, wanted};
+use crate::transfer::{goes_on, only_plain, remaining, shortened, uses_position, wanted};
 use crate::{BackendKind, Call, Errno, Handle, sys};
 use std::os::fd::{OwnedFd, RawFd};
 
@@ -53,8 +53,8 @@ impl Context {
     /// Whether a short read may be continued: positioned calls are about files; others may be.
     fn is_regular(&mut self, row: &Row, call: &Call) -> bool {
         match (row.class, row.attempt) {
-            (Class::FileRead | Class::FileWrite, _) => true,
-            (Class::Stream, Attempt::NowaitRead | Attempt::NowaitWrite) => {
+            (Class::FileRead | Class::FileWrite, _) if !uses_position(row, call) => true,
+            (_, Attempt::NowaitRead | Attempt::NowaitWrite) => {
                 self.is_regular_file(call.descriptor(0))
             }
             _ => false,
@@ -99,7 +99,7 @@ impl Context {
             .is_some_and(|scratch| scratch.held.is_some());
         // The ring leaves the position of a file where it was when a transfer ends outside the submission
         // (O_DIRECT, FUSE), and when the rest of it fails (the disk is full, a buffer is bad).
-        let moves_position = *regular && row.class == Class::Stream;
+        let moves_position = *regular && uses_position(row, call);
         // Of a file with a server the ring may report more bytes than were read (seen on Linux 6.18: the end of
         // a FUSE file is met, and what came before it is counted twice).
         let served = aside && row.class != Class::Path;

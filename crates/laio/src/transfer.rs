@@ -113,6 +113,20 @@ pub(crate) fn goes_on(row: &Row, call: &Call, regular: bool) -> bool {
     }
 }
 
+/// Whether a call that moves bytes of a file moves the file's position: those without an offset, and `preadv2` and
+/// `pwritev2` with the offset -1.
+pub(crate) fn uses_position(row: &Row, call: &Call) -> bool {
+    let own_offset = match row.transfer {
+        Transfer::Vector {
+            offset: Some(offset),
+            flags: Some(_),
+            ..
+        } => call.args[offset as usize] == usize::MAX,
+        _ => false,
+    };
+    own_offset || row.class == crate::table::Class::Stream
+}
+
 /// The call for what is left after `done` bytes.
 ///
 /// # Safety

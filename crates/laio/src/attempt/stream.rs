@@ -3,8 +3,8 @@
 use super::{Attempted, Why};
 use crate::context::Context;
 use crate::mounts::{FileKind, Place};
-use crate::table::{Attempt, Class, Opcode, Row, Transfer, Use};
-use crate::transfer::{goes_on, only_plain, remaining, shortened, wanted};
+use crate::table::{Attempt, Row, Transfer, Use};
+use crate::transfer::{goes_on, only_plain, remaining, shortened, uses_position, wanted};
 use crate::{Call, Errno, sys};
 use std::os::fd::RawFd;
 
@@ -136,13 +136,13 @@ impl Context {
             }
             // Short. On a stream a read is over and a write has filled the buffer; on a file one more
             // attempt tells the end of the file from the end of what is in memory.
-            let regular = row.class != Class::Stream || self.is_regular_file(fd);
+            let regular = !uses_position(row, call) || self.is_regular_file(fd);
             if !regular {
                 if !goes_on(row, call, false) {
                     return Attempted::Done(Ok(done));
                 }
                 if self.inject.short_transfer == 0 {
-                    return self.blocked_stream(row, call, done);
+                    return self.blocked_stream(fd, done);
                 }
             }
         }
@@ -167,7 +167,7 @@ impl Context {
                 Attempted::blocked(done, Why::WouldBlock)
             }
             // Not in memory, or nothing there yet; or a lock is held.
-            Errno::AGAIN => self.blocked_stream(row, call, done),
+            Errno::AGAIN => self.blocked_stream(fd, done),
             // The file has no non-blocking form (tmpfs, FUSE, terminals; ext4 for writes). Some file
             // systems say so where others say EAGAIN, and filters say EPERM, EACCES or ENOSYS.
             Errno::OPNOTSUPP | Errno::PERM | Errno::ACCES | Errno::NOSYS => {
@@ -206,9 +206,9 @@ impl Context {
 
     /// A stream that has nothing to give or no room. In non-blocking mode the plain call says so; in
     /// blocking mode it would wait.
-    fn blocked_stream(&mut self, row: &Row, call: &Call, done: usize) -> Attempted {
-        let fd = call.descriptor(0);
-        if self.is_nonblocking(row, call) && self.kind(fd).is_stream() {
+    fn blocked_stream(&mut self, fd: RawFd, done: usize) -> Attempted {
+        // Asked each time: the mode may have changed, and the ring waits in spite of it (Linux 6.18, pipes).
+        if sys::is_nonblocking(fd) && !self.is_regular_file(fd) {
             return Attempted::Done(if done > 0 {
                 Ok(done)
             } else {
@@ -216,22 +216,6 @@ impl Context {
             });
         }
         Attempted::blocked(done, Why::WouldBlock)
-    }
-
-    /// Whether the descriptor is in non-blocking mode, as far as it matters: where the ring takes a read
-    /// or a write next, which respects the mode (receives and sends do not), it is enough that the
-    /// descriptor was seen in blocking mode before.
-    fn is_nonblocking(&mut self, row: &Row, call: &Call) -> bool {
-        let fd = call.descriptor(0);
-        let by_ring = self.has_ring() && matches!(row.opcode, Some(Opcode::Read | Opcode::Write));
-        if by_ring && self.descriptors.was_blocking(fd) {
-            return false;
-        }
-        let nonblocking = sys::is_nonblocking(fd);
-        if !nonblocking {
-            self.descriptors.note_blocking(fd);
-        }
-        nonblocking
     }
 
     /// A file system that has refused attempts: where it lives in memory, the plain call does not wait.
@@ -306,7 +290,7 @@ impl Context {
         }
         let moved = match result {
             Ok(moved) => moved,
-            Err(Errno::AGAIN) if self.is_nonblocking(row, call) => return Attempted::Done(result),
+            Err(Errno::AGAIN) if sys::is_nonblocking(fd) => return Attempted::Done(result),
             Err(Errno::AGAIN) => return Attempted::WOULD_BLOCK,
             Err(_) => return Attempted::Done(result),
         };

@@ -54,6 +54,11 @@ impl Doorbell {
         self.ring();
     }
 
+    /// Puts back what [`Doorbell::take_notification`] took.
+    pub(crate) fn keep_notification(&self) {
+        self.notified.store(true, SeqCst);
+    }
+
     /// Whether a notifier called and `poll` has not answered yet.
     pub(crate) fn is_notified(&self) -> bool {
         self.notified.load(SeqCst)

@@ -83,7 +83,7 @@ fn closing_cancels_reads_and_writes() {
 fn closing_cancels_an_accept() {
     for_each_pending(|way| {
         let mut context = way.context();
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let listener = crate::harness::lonely_listener();
         let address = listener.local_addr().unwrap();
         let fd = listener.into_raw_fd().arg();
         let operation = pending(&mut context, libc::SYS_accept4, [fd, 0, 0, 0]);
@@ -327,7 +327,7 @@ fn nothing_overtakes_a_close() {
         let (reader, writer) = pipe();
         let fd = reader.into_raw_fd().arg();
         let mut rooms = [[0u8; 4]; 2];
-        let addresses = rooms.each_mut().map(|room| at_mut(room));
+        let addresses = rooms.each_mut().map(at_mut);
         let first = pending(&mut context, libc::SYS_read, [fd, addresses[0], 4]);
         let close = start(&mut context, libc::SYS_close, [fd]);
         let late = start(&mut context, libc::SYS_read, [fd, addresses[1], 4]);
@@ -365,7 +365,7 @@ fn cancelled_calls_leak_no_descriptor() {
         let directory = scratch();
         let path = crate::harness::cstring(directory.path().join("file"));
         std::fs::write(directory.path().join("file"), b"contents").unwrap();
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let listener = crate::harness::lonely_listener();
         let address = listener.local_addr().unwrap();
         for_each_pending_backend(|way| {
             let mut context = way.with(|options| {

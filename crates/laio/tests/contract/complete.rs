@@ -5,7 +5,9 @@ use crate::harness::{
     iovec, iovec_mut, later, pending, plain, start, wait_for, zeroed,
 };
 use laio::{Errno, Outcome};
-use laio_testing::temp::{residency, evict, file_with, fill, make_cold, pattern, pipe, scratch, stream_pair};
+use laio_testing::temp::{
+    evict, file_with, fill, make_cold, pattern, pipe, residency, scratch, stream_pair,
+};
 use laio_testing::{Random, child, or_skip, test_name};
 use std::io::Read;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};

@@ -84,7 +84,7 @@ fn a_cancelled_operation_completes_once_too() {
             let index = handles
                 .remove(&completion.handle)
                 .expect("a handle of ours, once");
-            let expected = if index % 2 == 0 {
+            let expected = if index.is_multiple_of(2) {
                 Err(Errno::CANCELED)
             } else {
                 Ok(3)
@@ -334,9 +334,10 @@ fn whatever_waits_can_be_cancelled() {
         fill(&a);
         let (empty, _empty_writer) = pipe();
         let (target, target_writer) = pipe();
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let listener = crate::harness::lonely_listener();
         let listener = OwnedFd::from(listener);
-        let datagrams = OwnedFd::from(std::net::UdpSocket::bind("127.0.0.1:0").unwrap());
+        let datagrams =
+            OwnedFd::from(std::net::UdpSocket::bind((crate::harness::lonely_host(), 0)).unwrap());
         let epoll = own(plain(libc::SYS_epoll_create1, [0]));
         let timer = own(plain(libc::SYS_timerfd_create, [1, 0]));
         let event = own(plain(libc::SYS_eventfd2, [0, 0]));

@@ -247,7 +247,7 @@ fn a_context_ends_with_its_thread() {
     for_each_pending(|way| {
         let (reader, writer) = pipe();
         let mut rooms = [[0u8; 3]; 3];
-        let addresses = rooms.each_mut().map(|room| at_mut(room));
+        let addresses = rooms.each_mut().map(at_mut);
         let way = *way;
         let copy = rustix::io::dup(&reader).unwrap();
         std::thread::spawn(move || {

@@ -50,6 +50,8 @@ pub(crate) struct Way {
 }
 
 impl Way {
+    // For the other test programs that share this file.
+    #[allow(dead_code)]
     pub(crate) const fn natural(backend: BackendKind) -> Way {
         Way {
             backend,
@@ -648,10 +650,34 @@ macro_rules! scenarios {
     };
 }
 
+/// An address of this machine that no other test uses: what one sends to nobody must not reach another.
+pub(crate) fn lonely_host() -> std::net::Ipv4Addr {
+    use std::sync::atomic::{AtomicU32, Ordering};
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let count = NEXT.fetch_add(1, Ordering::Relaxed);
+    let process = std::process::id() % 120;
+    let [_, _, high, low] = (count % 60_000 + 2).to_be_bytes();
+    std::net::Ipv4Addr::new(127, 1 + process as u8, high, low)
+}
+
+/// A listener that nobody else knocks at.
+pub(crate) fn lonely_listener() -> std::net::TcpListener {
+    std::net::TcpListener::bind((lonely_host(), 0)).expect("a port")
+}
+
 /// The address of a listener, for `connect`.
 pub(crate) fn tcp_address(listener: &std::net::TcpListener) -> libc::sockaddr_in {
-    let port = listener.local_addr().expect("an address").port();
-    local_address(port)
+    socket_address(listener.local_addr().expect("an address"))
+}
+
+/// An address as the kernel knows it.
+pub(crate) fn socket_address(address: std::net::SocketAddr) -> libc::sockaddr_in {
+    let std::net::SocketAddr::V4(address) = address else {
+        panic!("{address} is not of the fourth version");
+    };
+    let mut found = local_address(address.port());
+    found.sin_addr.s_addr = u32::from_ne_bytes(address.ip().octets());
+    found
 }
 
 /// A port of this machine.
@@ -661,4 +687,11 @@ pub(crate) fn local_address(port: u16) -> libc::sockaddr_in {
     address.sin_port = port.to_be();
     address.sin_addr.s_addr = u32::from_ne_bytes([127, 0, 0, 1]);
     address
+}
+
+/// Whether this is a run under a sanitizer, by its options: memory is not counted then.
+pub(crate) fn sanitized() -> bool {
+    ["ASAN_OPTIONS", "TSAN_OPTIONS"]
+        .iter()
+        .any(|name| std::env::var_os(name).is_some())
 }

@@ -153,7 +153,7 @@ fn streams_are_not_interrupted() {
 #[test]
 fn connections_are_not_interrupted() {
     under_fire(test_name!(), |_, context| {
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let listener = crate::harness::lonely_listener();
         let address = tcp_address(&listener);
         for _ in 0..5 {
             let stream = libc::SOCK_STREAM as usize;
@@ -224,7 +224,8 @@ fn times_are_kept() {
             sem_flg: 0,
         };
         let timed_out = Err(Errno::TIMEDOUT);
-        let calls: &[(&str, libc::c_long, [usize; 6], Result<usize, Errno>)] = &[
+        type Wait = (&'static str, libc::c_long, [usize; 6], Result<usize, Errno>);
+        let calls: &[Wait] = &[
             (
                 "nanosleep",
                 libc::SYS_nanosleep,

@@ -3,7 +3,7 @@
 
 use crate::harness::{
     Arg, LIMIT, Way, at, at_mut, call, collect, finish, for_each_backend, for_each_pending,
-    for_each_pending_backend, later, own, pending, plain, start, wait_for,
+    for_each_pending_backend, later, own, pending, plain, sanitized, start, wait_for,
 };
 use laio::{BackPressure, BackendKind, Completion, Context, Errno, Handle, Limits, Outcome};
 use laio_testing::temp::{drain, file_with, pattern, pipe, scratch};
@@ -42,7 +42,7 @@ fn beyond_the_limit_a_call_fails() {
         let mut context = way.with(|options| options.operations(4));
         let pipes: Vec<(OwnedFd, OwnedFd)> = (0..5).map(|_| pipe()).collect();
         let mut rooms = [[0u8; 1]; 5];
-        let addresses = rooms.each_mut().map(|room| at_mut(room));
+        let addresses = rooms.each_mut().map(at_mut);
         let read = |context: &mut Context, index: usize| {
             start(
                 context,
@@ -142,7 +142,7 @@ fn back_pressure_waits_for_room() {
             way.with(|options| options.operations(3).back_pressure(BackPressure::Wait));
         let events = events(10);
         let mut words = [0u64; 10];
-        let addresses = words.each_mut().map(|word| at_mut(word));
+        let addresses = words.each_mut().map(at_mut);
         let copies: Vec<OwnedFd> = events
             .iter()
             .map(|event| rustix::io::dup(event).unwrap())
@@ -194,7 +194,7 @@ fn back_pressure_gives_up_when_waiting_cannot_help() {
             way.with(|options| options.operations(2).back_pressure(BackPressure::Wait));
         let events = events(12);
         let mut words = [0u64; 12];
-        let addresses = words.each_mut().map(|word| at_mut(word));
+        let addresses = words.each_mut().map(at_mut);
         let mut pending = 0;
         let mut refused = 0;
         for index in 0..12 {
@@ -420,7 +420,10 @@ fn ten_thousand_operations_fit_in_eight_mebibytes() {
             );
             assert!(busy <= 8 << 20, "{busy} bytes");
             // So that no operation is counted as little and then held as much.
-            assert!(grown <= 16 << 20, "the process grew by {grown} bytes");
+            assert!(
+                sanitized() || grown <= 16 << 20,
+                "the process grew by {grown} bytes"
+            );
             for handle in handles {
                 context.cancel(handle).unwrap();
             }

@@ -88,7 +88,7 @@ fn a_read_does_not_overtake_a_read() {
             let (reader, writer) = if socket { stream_pair() } else { pipe() };
             let mut context = way.context();
             let mut rooms = [[0u8; 3]; 4];
-            let addresses = rooms.each_mut().map(|room| at_mut(room));
+            let addresses = rooms.each_mut().map(at_mut);
             let read = |context: &mut Context, index: usize| {
                 let number = if socket && index % 2 == 1 {
                     libc::SYS_recvfrom
@@ -335,7 +335,7 @@ fn a_cancelled_operation_leaves_the_line() {
         let (reader, writer) = pipe();
         let mut context = way.context();
         let mut rooms = [[0u8; 3]; 4];
-        let addresses = rooms.each_mut().map(|room| at_mut(room));
+        let addresses = rooms.each_mut().map(at_mut);
         let handles =
             addresses.map(|room| pending(&mut context, libc::SYS_read, [reader.arg(), room, 3]));
         context.cancel(handles[2]).unwrap();

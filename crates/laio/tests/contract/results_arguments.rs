@@ -266,7 +266,7 @@ fn bad_vectors(sys: &mut Sys<'_>) {
     let halfway = [
         iovec(&room[..10]),
         libc::iovec {
-            iov_base: 1 as *mut _,
+            iov_base: std::ptr::without_provenance_mut(1),
             iov_len: 10,
         },
     ];
@@ -729,7 +729,7 @@ fn nonblocking_sockets(sys: &mut Sys<'_>) {
             sent.map(|sent| sent > 0 && sent < 1 << 20),
         );
         // A stream socket may have room for a few bytes more, so it is filled for good.
-        laio_testing::temp::fill(&a);
+        fill(&a);
         let _ = sys.check(
             "send",
             libc::SYS_sendto,
@@ -738,7 +738,7 @@ fn nonblocking_sockets(sys: &mut Sys<'_>) {
         let _ = sys.check("sendmsg", libc::SYS_sendmsg, [a.arg(), at(&header), flags]);
         drain(&b);
         if flags == 0 {
-            laio_testing::temp::fill(&a);
+            fill(&a);
             if !sys.short {
                 let _ = sys.check("write", libc::SYS_write, [a.arg(), buffer, 1 << 16]);
             }
@@ -746,7 +746,7 @@ fn nonblocking_sockets(sys: &mut Sys<'_>) {
         }
     }
     let stream = libc::SOCK_STREAM as usize | libc::SOCK_NONBLOCK as usize;
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let listener = crate::harness::lonely_listener();
     listener.set_nonblocking(true).unwrap();
     let _ = sys.check(
         "accept4",

@@ -2,11 +2,11 @@
 
 use crate::harness::{
     Arg, LIMIT, Sys, at, at_mut, bytes_of, iovec, iovec_mut, later, local_address, own, plain,
-    tcp_address, zeroed,
+    socket_address, tcp_address, zeroed,
 };
 use laio_testing::temp::{datagram_pair, drain, fill, pattern, pipe, stream_pair, tcp_pair};
 use std::io::{Read, Write};
-use std::net::{TcpListener, UdpSocket};
+use std::net::UdpSocket;
 use std::os::fd::{AsRawFd, OwnedFd};
 
 scenarios! {
@@ -460,7 +460,7 @@ fn receive_time_limits(sys: &mut Sys<'_>) {
         libc::SYS_sendto,
         [a.arg(), at(&pattern(100_000, 1)[..]), 100_000, 0, 0, 0],
     );
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let listener = crate::harness::lonely_listener();
     set_socket_timeout(&listener, Timeout::Recv, soon).unwrap();
     let _ = sys.check(
         "accept4",
@@ -470,14 +470,15 @@ fn receive_time_limits(sys: &mut Sys<'_>) {
 }
 
 fn udp() -> (UdpSocket, UdpSocket) {
+    let host = crate::harness::lonely_host();
     (
-        UdpSocket::bind("127.0.0.1:0").unwrap(),
-        UdpSocket::bind("127.0.0.1:0").unwrap(),
+        UdpSocket::bind((host, 0)).unwrap(),
+        UdpSocket::bind((host, 0)).unwrap(),
     )
 }
 
 fn udp_address(socket: &UdpSocket) -> libc::sockaddr_in {
-    local_address(socket.local_addr().unwrap().port())
+    socket_address(socket.local_addr().unwrap())
 }
 
 fn datagrams(sys: &mut Sys<'_>) {
@@ -978,7 +979,7 @@ fn socket_administration(sys: &mut Sys<'_>) {
 }
 
 fn accepting(sys: &mut Sys<'_>) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let listener = crate::harness::lonely_listener();
     let fd = listener.as_raw_fd().arg();
     let connect = || std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     for (what, flags) in [
@@ -1022,7 +1023,7 @@ fn accepting(sys: &mut Sys<'_>) {
 }
 
 fn accepting_waits(sys: &mut Sys<'_>) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let listener = crate::harness::lonely_listener();
     let address = listener.local_addr().unwrap();
     let peer = later(move || {
         let mut stream = std::net::TcpStream::connect(address).unwrap();
@@ -1047,7 +1048,7 @@ fn accepting_waits(sys: &mut Sys<'_>) {
 }
 
 fn connecting(sys: &mut Sys<'_>) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let listener = crate::harness::lonely_listener();
     let address = tcp_address(&listener);
     let size = size_of_val(&address);
     let socket = |kind: i32| {

@@ -353,6 +353,8 @@ fn waiting_for_events(sys: &mut Sys<'_>) {
 }
 
 /// A child that ends with a code, after a while if wanted.
+// The scenario waits for it.
+#[allow(clippy::zombie_processes)]
 fn child(code: i32, slowly: bool) -> usize {
     let script = format!("{}exit {code}", if slowly { "sleep 0.02; " } else { "" });
     let child = Command::new("/bin/sh")

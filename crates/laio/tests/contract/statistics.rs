@@ -309,7 +309,7 @@ fn what_the_budget_sends_through_poll_counts_as_inline() {
         let (reader, writer) = pipe();
         let (other, other_writer) = pipe();
         let mut rooms = [[0u8; 1]; 2];
-        let [first, second] = rooms.each_mut().map(|room| at_mut(room));
+        let [first, second] = rooms.each_mut().map(at_mut);
         let waits = pending(&mut context, libc::SYS_read, [reader.arg(), first, 1]);
         rustix::io::write(&other_writer, b"xy").unwrap();
         let inline = crate::harness::start(&mut context, libc::SYS_read, [other.arg(), second, 1]);

@@ -2,8 +2,8 @@
 //! for it.
 
 use crate::harness::{
-    Arg, LIMIT, at, at_mut, call, collect, cstring, finish, for_each, for_each_backend,
-    for_each_pending_backend, own, pending, plain, start, wait_for,
+    Arg, LIMIT, Way, all_ways, at, at_mut, call, collect, cstring, finish, for_each,
+    for_each_backend, for_each_pending_backend, own, pending, plain, start, wait_for, watch,
 };
 use laio::{Context, Errno, Outcome};
 use laio_testing::temp::{pipe, scratch};
@@ -268,5 +268,43 @@ fn a_change_of_directory_does_not_reach_earlier_calls() {
                 );
             }
         });
+    });
+}
+
+/// Many threads with several contexts each, of all kinds, passing bytes in a ring of pipes.
+#[test]
+fn many_contexts_on_many_threads() {
+    let ways: Vec<Way> = all_ways()
+        .into_iter()
+        .filter(Way::goes_to_background)
+        .collect();
+    let count = ways.len();
+    let pipes: Vec<_> = (0..count).map(|_| pipe()).collect();
+    let laps = 200u8;
+    std::thread::scope(|scope| {
+        for (index, way) in ways.iter().enumerate() {
+            let (reader, writer) = (&pipes[index].0, &pipes[(index + 1) % count].1);
+            scope.spawn(move || {
+                let _watched = watch(&way.to_string());
+                let mut contexts: Vec<Context> = (0..3).map(|_| way.context()).collect();
+                for lap in 0..laps {
+                    let context = &mut contexts[usize::from(lap) % 3];
+                    let mut byte = [0u8];
+                    let read = call(
+                        context,
+                        libc::SYS_read,
+                        [reader.arg(), at_mut(&mut byte), 1],
+                    );
+                    assert_eq!((read, byte[0]), (Ok(1), lap), "{way}");
+                    if index + 1 < count || lap + 1 < laps {
+                        let next = if index + 1 < count { lap } else { lap + 1 };
+                        let sent = call(context, libc::SYS_write, [writer.arg(), at(&next), 1]);
+                        assert_eq!(sent, Ok(1), "{way}");
+                    }
+                }
+                assert!(contexts.iter().all(|context| context.pending() == 0));
+            });
+        }
+        rustix::io::write(&pipes[0].1, &[0]).unwrap();
     });
 }

@@ -36,6 +36,11 @@ pub(crate) fn check(way: &Way, random: &mut Random, count: usize, without: &[&st
     let mut kernel = kernel(way);
     for _ in 0..count {
         let _watched = watch(&way.to_string());
+        if way.is_short() {
+            // The worlds close their descriptors behind the context's back, and it takes the next file with
+            // such a number for the stream that it was: a read may then be short.
+            kernel = self::kernel(way);
+        }
         let mut program = program(way, random);
         program.steps.retain(|step| {
             let step = format!("{step:?}");
