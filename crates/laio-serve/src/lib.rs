@@ -3,16 +3,16 @@
 //!
 //! A request is one straight line through these steps, each a file:
 //!
-//! 1. [`mod@accept`]: take a connection
-//! 2. [`mod@receive`]: read the head of a request
-//! 3. [`mod@resolve`]: from the target to a file's name
-//! 4. [`mod@open`]: open it below the root, and look at it
-//! 5. [`mod@reply`]: decide status, head and range
-//! 6. [`mod@body`]: send it
-//! 7. [`mod@log`]: write the line of the access log
+//! 1. `accept`: take a connection
+//! 2. `receive`: read the head of a request
+//! 3. `resolve`: from the target to a file's name
+//! 4. `open`: open it below the root, and look at it
+//! 5. `reply`: decide status, head and range
+//! 6. `body`: send it
+//! 7. `log`: write the line of the access log
 //!
-//! [`mod@connection`] is the line itself. Each worker thread has a context, an executor and a listening
-//! socket of its own ([`mod@worker`]); [`Server`] starts and stops them.
+//! `connection` is the line itself. Each worker thread has a context, an executor and a listening
+//! socket of its own (`worker`); [`Server`] starts and stops them.
 //!
 //! ```no_run
 //! let server = laio_serve::Server::start(laio_serve::Options::default())?;

@@ -173,18 +173,18 @@ fn operations_started_before_keep_theirs() {
         drop(own(completions[0].result));
         become_user(&mut context, NOBODY, NOBODY);
         assert_eq!(place.results(&mut context), place.plain_results());
-        // Another thread is still root.
+        // Another thread becomes root again, and stays until it is met.
+        let (met, wait) = std::sync::mpsc::channel::<()>();
         let writer = std::thread::spawn(move || {
             // SAFETY: setresuid takes no pointers; this thread ends before it does anything else.
             unsafe { libc::syscall(libc::SYS_setresuid, 0, 0, 0) };
-            drop(
-                std::fs::File::options()
-                    .write(true)
-                    .open(fifo)
-                    .expect("a FIFO"),
-            );
+            let end = std::fs::File::options().write(true).open(fifo);
+            // An error: the test is over, or has failed.
+            let _ = wait.recv();
+            drop(end.expect("a FIFO"));
         });
         drop(own(result_of(&mut context, opening)));
+        drop(met);
         writer.join().expect("the writer");
         become_user(&mut context, 0, 0);
     });

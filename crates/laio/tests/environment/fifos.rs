@@ -107,11 +107,15 @@ fn the_reading_end_waits_for_a_writer() {
         let handle = stays_open(&mut context, outcome);
         goes_on(&mut context);
         let path = fifo.path.clone();
+        let (met, wait) = channel::<()>();
         let writer = std::thread::spawn(move || {
             let mut fifo = OpenOptions::new().write(true).open(path).expect("a FIFO");
             fifo.write_all(b"hello").expect("written");
+            // Until it is met: who leaves before is sometimes missed.
+            let _ = wait.recv();
         });
         let fd = own(result_of(&mut context, handle));
+        drop(met);
         assert!(is_blocking(&fd));
         assert_eq!(read_all(&mut context, &fd), b"hello");
         writer.join().expect("the writer");
