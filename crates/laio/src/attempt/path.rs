@@ -156,8 +156,7 @@ impl Context {
                 return Attempted::Done(Ok(fd as usize));
             }
         }
-        // SAFETY: the descriptor was opened just now and nobody else knows it.
-        self.held = Some(unsafe { OwnedFd::from_raw_fd(fd) });
+        self.held = Some(hold(fd));
         Attempted::WOULD_BLOCK
     }
 
@@ -188,8 +187,7 @@ impl Context {
             // A FIFO without a reader.
             Err(Errno::NXIO) => Some(None),
             Ok(fd) if !is_file(fd as RawFd) && !has_peer(fd as RawFd, flags) => {
-                // SAFETY: the kernel has opened it just now and nobody else knows it.
-                Some(Some(unsafe { OwnedFd::from_raw_fd(fd as RawFd) }))
+                Some(Some(hold(fd as RawFd)))
             }
             _ => None,
         }
@@ -418,6 +416,14 @@ fn is_empty_name(path: usize) -> bool {
     // SAFETY: as for `known_how`: a path argument is a string.
     path == 0
         || (path >= 4096 && path < isize::MAX as usize && unsafe { *(path as *const u8) } == 0)
+}
+
+/// Keeps what an attempt has opened. The program does not know of it, so no child of its may inherit it.
+fn hold(fd: RawFd) -> OwnedFd {
+    // SAFETY: the descriptor was opened just now and nobody else knows it.
+    let held = unsafe { OwnedFd::from_raw_fd(fd) };
+    let _ = rustix::io::fcntl_setfd(&held, rustix::io::FdFlags::CLOEXEC);
+    held
 }
 
 /// Whether it is a file, directory or link, rather than a FIFO or device.

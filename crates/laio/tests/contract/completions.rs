@@ -385,6 +385,8 @@ fn whatever_waits_can_be_cancelled() {
         let futex = (libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG) as usize;
         let pid = child.id() as usize;
         let exited = libc::WEXITED as usize;
+        // A child of another test must not inherit an end of the FIFO.
+        let here = libc::AT_FDCWD.arg();
         let waiting: &[(&str, libc::c_long, [usize; 6])] = &[
             (
                 "read of a pipe",
@@ -470,15 +472,15 @@ fn whatever_waits_can_be_cancelled() {
             (
                 "open of a FIFO",
                 libc::SYS_openat,
-                [libc::AT_FDCWD.arg(), fifo.arg(), 0, 0, 0, 0],
+                [here, fifo.arg(), libc::O_CLOEXEC as usize, 0, 0, 0],
             ),
             (
                 "open of a FIFO to write",
                 libc::SYS_openat,
                 [
-                    libc::AT_FDCWD.arg(),
+                    here,
                     fifo.arg(),
-                    libc::O_WRONLY as usize,
+                    (libc::O_WRONLY | libc::O_CLOEXEC) as usize,
                     0,
                     0,
                     0,
