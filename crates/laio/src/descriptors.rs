@@ -104,6 +104,12 @@ impl Descriptors {
             .is_some_and(|entry| entry.first != 0)
     }
 
+    /// Whether more than one operation is in flight on the descriptor.
+    pub(crate) fn has_others(&self, fd: RawFd) -> bool {
+        let entry = self.entries.get(fd as usize);
+        entry.is_some_and(|entry| entry.first != entry.last)
+    }
+
     /// Whether a call with this claim would overtake an operation in flight.
     #[inline]
     pub(crate) fn must_wait(&self, fd: RawFd, claim: Claim) -> bool {

@@ -74,7 +74,7 @@ impl Context {
         let kind = self
             .descriptors
             .kind(self.operations[slot].call.descriptor(0));
-        let misplaced = self.has_ring() && self.is_misplaced(slot);
+        let misplaced = self.has_ring() && why != Why::WouldBlock && self.is_misplaced(slot);
         let Operation {
             call,
             scratch,
@@ -176,8 +176,11 @@ impl Context {
             }
         );
         let fd = operation.call.descriptor(0);
-        // The number may have come to mean something else: a pipe has no position to ask for.
-        placed && (self.kind(fd) != FileKind::Regular || !sys::has_position(fd))
+        // The number may have come to mean something else: a pipe has no position to ask for. While other
+        // operations are in flight on it, it was looked at when the first of them was started.
+        placed
+            && !self.descriptors.has_others(fd)
+            && (self.kind(fd) != FileKind::Regular || !sys::has_position(fd))
     }
 
     fn dispatch_to_helper(&mut self, slot: Slot) -> Result<(), Errno> {
