@@ -6,8 +6,9 @@ use crate::harness::{
     for_each_pending_backend, later, own, pending, plain, sanitized, start, wait_for,
 };
 use laio::{BackPressure, BackendKind, Completion, Context, Errno, Handle, Limits, Outcome};
-use laio_testing::temp::{drain, file_with, pattern, pipe, scratch};
-use laio_testing::{child, process, test_name};
+use laio_testing::fault_fs::{Fault, Kind, Released};
+use laio_testing::temp::{drain, file_with, make_cold, pattern, pipe, scratch};
+use laio_testing::{FaultFs, child, or_skip, process, test_name};
 use std::collections::HashSet;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
@@ -577,6 +578,70 @@ fn odd_limits_are_put_right() {
             );
             assert!(begin.elapsed() < LIMIT);
             peer.join().unwrap();
+        }
+    });
+}
+
+/// A server that hangs holds up those who wait for it, however many they are, and not the disk.
+#[test]
+fn hanging_requests_do_not_stop_the_disk() {
+    let Some(server) = or_skip(FaultFs::mount()) else {
+        return;
+    };
+    for index in 0..20 {
+        server.add_file(&index.to_string(), b"contents");
+    }
+    let directory = scratch();
+    let file = file_with(directory.path(), &pattern(40_960, 1));
+    let cold = or_skip(make_cold(file.as_file())).is_some();
+    for_each_pending_backend(|way| {
+        let hanging: Vec<std::fs::File> = (0..20)
+            .map(|index| std::fs::File::open(server.join(&index.to_string())).expect("a file"))
+            .collect();
+        server.set(Kind::Read, Fault::Hang);
+        let mut context = way.context();
+        let mut rooms = vec![[0u8; 8]; 20];
+        let handles: Vec<Handle> = hanging
+            .iter()
+            .zip(&mut rooms)
+            .map(|(file, room)| {
+                pending(
+                    &mut context,
+                    libc::SYS_pread64,
+                    [file.arg(), at_mut(room), 8, 0],
+                )
+            })
+            .collect();
+        context.flush().unwrap();
+        let _ = server.wait_hung(8, LIMIT);
+        if cold {
+            make_cold(file.as_file()).expect("a cold file");
+        }
+        let mut page = vec![0u8; 4_096];
+        let args = [file.as_file().arg(), at_mut(&mut page[..]), 4_096, 8_192];
+        let outcome = start(&mut context, libc::SYS_pread64, args);
+        let mut completions = Vec::new();
+        let read = match outcome {
+            Outcome::Done(result) => result,
+            Outcome::Pending(handle) => {
+                context.poll(&mut completions, Some(LIMIT / 2)).unwrap();
+                let found = completions
+                    .iter()
+                    .find(|one: &&Completion| one.handle == handle);
+                found.map_or(Err(Errno::TIMEDOUT), |one| one.result)
+            }
+        };
+        server.release(Released::Served);
+        let expected = 20 + usize::from(outcome.done().is_none()) - completions.len();
+        completions.extend(collect(&mut context, expected));
+        assert_eq!(read, Ok(4_096), "the disk waits for the server");
+        for handle in handles {
+            let result = completions
+                .iter()
+                .find(|one| one.handle == handle)
+                .unwrap()
+                .result;
+            assert_eq!(result, Ok(8));
         }
     });
 }
