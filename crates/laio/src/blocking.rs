@@ -137,11 +137,11 @@ impl Deadline {
             }
             Timeout::Timespec | Timeout::Timeval => {
                 let words = call.args[arg] as *const i64;
-                if words.addr() < 4096 || !words.is_aligned() {
+                if !sys::memory::can_read(words.addr(), 16) {
                     return None;
                 }
-                // SAFETY: a pointer that the call needs to be valid; null is excluded.
-                let (seconds, part) = unsafe { (*words, *words.add(1)) };
+                // SAFETY: two words that can be read, aligned or not.
+                let [seconds, part] = unsafe { words.cast::<[i64; 2]>().read_unaligned() };
                 let part = if form == Timeout::Timeval {
                     part.checked_mul(1000)?
                 } else {

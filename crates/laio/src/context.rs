@@ -5,6 +5,7 @@ use crate::background::doorbell::Doorbell;
 use crate::background::helpers::Helpers;
 use crate::background::reactor::{Event, Reactor};
 use crate::background::ring::{Reaped, Ring};
+use crate::deadlines::Deadlines;
 use crate::descriptors::Descriptors;
 use crate::facts::Facts;
 use crate::mounts::{Mount, Mounts};
@@ -13,6 +14,7 @@ use crate::options::{BackPressure, Inject};
 use crate::quick::QuickWays;
 use crate::sys::fork::Life;
 use crate::table::{self, Attempt, Class};
+use crate::watched::Watched;
 use crate::{BackendKind, Call, Errno, Handle, Limits, Options, Outcome, Stats};
 use std::any::Any;
 use std::collections::VecDeque;
@@ -20,6 +22,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::os::fd::{AsFd, OwnedFd, RawFd};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// How a class of calls goes in this context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,6 +78,9 @@ pub struct Context {
     pub(crate) payloads: Vec<Option<Box<dyn Any>>>,
     /// What the last attempt leaves open for its operation; see [`crate::transfer::Scratch::held`].
     pub(crate) held: Option<OwnedFd>,
+    /// What the call now made tells of its result; see [`Context::call_watched`].
+    pub(crate) watched: Option<Watched>,
+    pub(crate) deadlines: Deadlines,
     /// Descriptors on which an operation has ended while others wait.
     pub(crate) unblocked: Vec<RawFd>,
     pub(crate) stats: Stats,
@@ -129,6 +135,8 @@ impl Context {
             ready: VecDeque::new(),
             payloads: Vec::new(),
             held: None,
+            watched: None,
+            deadlines: Deadlines::default(),
             unblocked: Vec::new(),
             stats: Stats::new(),
             inline_since_poll: 0,
@@ -293,6 +301,7 @@ impl Context {
         self.stats.operations += 1;
         let (_, row) = table::find(call.number);
         let slot = self.operations.insert(row, call, user_data);
+        self.operations[slot].watched = self.watched.take();
         self.finish(slot, result);
         if self.exposed {
             self.prepare_to_be_watched();
@@ -318,18 +327,27 @@ impl Context {
     /// has finished and its completion waits in `poll`.
     pub fn cancel(&mut self, handle: Handle) -> Result<(), Errno> {
         self.notice_fork();
-        let slot = self.operations.find(handle).ok_or(Errno::NOENT)?;
-        match self.operations[slot].state {
-            State::Finished => return Err(Errno::ALREADY),
-            State::Delivered => return Err(Errno::NOENT),
-            _ => {}
-        }
+        let slot = self.in_flight(handle)?;
         self.stats.cancelled += 1;
         self.cancel_slot(slot);
         self.settle();
         if self.exposed {
             self.prepare_to_be_watched();
         }
+        Ok(())
+    }
+
+    /// Changes the word that the completion of an operation will carry.
+    ///
+    /// # Errors
+    /// `ENOENT` if the handle is not live: foreign, or its completion was delivered.
+    pub fn set_user_data(&mut self, handle: Handle, user_data: u64) -> Result<(), Errno> {
+        self.notice_fork();
+        let slot = self.operations.find(handle).ok_or(Errno::NOENT)?;
+        if self.operations[slot].state == State::Delivered {
+            return Err(Errno::NOENT);
+        }
+        self.operations[slot].user_data = user_data;
         Ok(())
     }
 
@@ -361,6 +379,16 @@ impl Context {
     /// Whether operations go to an io_uring.
     pub fn has_ring(&self) -> bool {
         matches!(self.waiter, Waiter::Ring(_))
+    }
+
+    /// Whether reads of files can be tried without waiting (`RWF_NOWAIT`) where the file system can.
+    pub fn can_try_reads(&self) -> bool {
+        self.facts.nowait
+    }
+
+    /// Whether names can be opened without waiting (`RESOLVE_CACHED`) where they are cached.
+    pub fn can_try_opens(&self) -> bool {
+        self.facts.cached_open
     }
 
     /// The limits in force.
@@ -424,6 +452,51 @@ impl Context {
     /// Whether plain calls may block the caller: `sync`, or forced.
     pub(crate) fn blocks_inline(&self) -> bool {
         self.kind == BackendKind::Sync || self.inject.force_inline
+    }
+
+    /// As dropping it, but waits no longer than `patience`. If operations are left then, which cannot be
+    /// cancelled because something hangs in the kernel, the context is leaked, so that what they use
+    /// stays, and this returns false.
+    ///
+    /// For the end of a process, which takes them along.
+    pub fn finish_within(mut self, patience: Duration) -> bool {
+        if !self.life.goes_on() || self.wind_up(Some(patience)) {
+            return true;
+        }
+        std::mem::forget(self);
+        false
+    }
+
+    /// Cancels all operations and waits until the last has let go of its buffers; false if the time was
+    /// up before.
+    fn wind_up(&mut self, patience: Option<Duration>) -> bool {
+        self.close_untold();
+        let end = patience.and_then(|patience| Instant::now().checked_add(patience));
+        loop {
+            let in_flight: Vec<Slot> = self
+                .operations
+                .slots()
+                .filter(|&slot| self.operations[slot].state.is_in_flight())
+                .collect();
+            if in_flight.is_empty() {
+                return true;
+            }
+            let left = end.map(|end| end.saturating_duration_since(Instant::now()));
+            if left == Some(Duration::ZERO) {
+                return false;
+            }
+            // Again in each round: a request to cancel may have found no room.
+            for slot in in_flight {
+                self.cancel_slot(slot);
+            }
+            self.settle();
+            if self.ready.is_empty() && self.gather(left).is_err() {
+                // No way to know when the kernel is done: what it may still write to is not freed.
+                std::mem::forget(std::mem::take(&mut self.payloads));
+                return true;
+            }
+            self.ready.clear();
+        }
     }
 
     /// Closes the descriptors of operations that have finished and whose results nobody will learn.
@@ -516,34 +589,7 @@ impl Drop for Context {
             self.forget_in_child();
             return;
         }
-        self.close_untold();
-        // Until the last operation has let go of its buffers.
-        loop {
-            let in_flight: Vec<Slot> = self
-                .operations
-                .slots()
-                .filter(|&slot| {
-                    !matches!(
-                        self.operations[slot].state,
-                        State::Finished | State::Delivered
-                    )
-                })
-                .collect();
-            if in_flight.is_empty() {
-                return;
-            }
-            // Again in each round: a request to cancel may have found no room.
-            for slot in in_flight {
-                self.cancel_slot(slot);
-            }
-            self.settle();
-            if self.ready.is_empty() && self.gather(None).is_err() {
-                // No way to know when the kernel is done: what it may still write to is not freed.
-                std::mem::forget(std::mem::take(&mut self.payloads));
-                return;
-            }
-            self.ready.clear();
-        }
+        self.wind_up(None);
     }
 }
 

@@ -3,9 +3,11 @@
 use crate::descriptors::Link;
 use crate::table::Row;
 use crate::transfer::Scratch;
+use crate::watched::Watched;
 use crate::{Call, Completion, Errno, Handle};
 use std::ops::{Index, IndexMut};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::time::Instant;
 
 /// Index of an operation.
 pub(crate) type Slot = u32;
@@ -52,11 +54,17 @@ pub(crate) struct Operation {
     pub(crate) state: State,
     /// Cancellation was asked for.
     pub(crate) cancelled: bool,
+    /// Cancellation was asked for by the operation's own time-out.
+    pub(crate) timed_out: bool,
     /// Nobody waits for the completion: it is not delivered.
     pub(crate) abandoned: bool,
     /// A short read may be the end of the file, rather than all that there is for now.
     pub(crate) regular: bool,
     pub(crate) links: [Link; 2],
+    /// When it is cancelled.
+    pub(crate) deadline: Option<Instant>,
+    /// What is to be told of the result at once.
+    pub(crate) watched: Option<Watched>,
     /// Memory that the kernel reads while the operation runs, where the caller's own does not fit.
     pub(crate) scratch: Option<Box<Scratch>>,
 }
@@ -64,7 +72,7 @@ pub(crate) struct Operation {
 const CHUNK: usize = 64;
 
 /// Tables made so far.
-static CONTEXTS: AtomicU32 = AtomicU32::new(0);
+static CONTEXTS: AtomicU32 = AtomicU32::new(1);
 
 /// The table of slots. Slots never move, so the kernel may point into their scratch memory.
 #[derive(Debug)]
@@ -132,9 +140,12 @@ impl Operations {
         operation.user_data = user_data;
         operation.state = State::Queued;
         operation.cancelled = false;
+        operation.timed_out = false;
         operation.abandoned = false;
         operation.regular = false;
         operation.links = [Link::UNUSED; 2];
+        operation.deadline = None;
+        operation.watched = None;
         slot
     }
 
@@ -227,9 +238,12 @@ impl Operations {
                 generation: self.first_generation,
                 state: State::Free,
                 cancelled: false,
+                timed_out: false,
                 abandoned: false,
                 regular: false,
                 links: [Link::UNUSED; 2],
+                deadline: None,
+                watched: None,
                 scratch: None,
             })));
         self.free.extend((first + 1..first + CHUNK as Slot).rev());

@@ -3,7 +3,8 @@
 use crate::background::doorbell::Notifier;
 use crate::background::reactor::Event;
 use crate::context::{Context, Waiter};
-use crate::{Completion, Errno};
+use crate::operation::Slot;
+use crate::{Completion, Errno, Handle};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
@@ -37,6 +38,31 @@ impl Context {
         &mut self,
         timeout: Option<Duration>,
         most: usize,
+        deliver: impl FnMut(Completion),
+    ) -> Result<usize, Errno> {
+        self.poll_until(timeout, most, false, deliver)
+    }
+
+    /// As [`Context::poll_each`], and also returns, with 0, when a signal handler has run in this thread, so
+    /// that a loop can look at what the handler has set. A handler that runs just before is not
+    /// noticed: it must use a [`Notifier`].
+    ///
+    /// # Errors
+    /// As for [`Context::poll`].
+    pub fn poll_interruptibly(
+        &mut self,
+        timeout: Option<Duration>,
+        most: usize,
+        deliver: impl FnMut(Completion),
+    ) -> Result<usize, Errno> {
+        self.poll_until(timeout, most, true, deliver)
+    }
+
+    fn poll_until(
+        &mut self,
+        timeout: Option<Duration>,
+        most: usize,
+        interruptible: bool,
         mut deliver: impl FnMut(Completion),
     ) -> Result<usize, Errno> {
         self.notice_fork();
@@ -72,14 +98,41 @@ impl Context {
                 return Ok(0);
             }
             let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-            self.gather(left)?;
+            let interrupted = self.gather(left)?;
             let count = self.deliver(most, &mut deliver);
-            if count > 0 {
+            if count > 0 || (interrupted && interruptible) {
                 self.after_poll();
                 return Ok(count);
             }
             first = false;
         }
+    }
+
+    /// Delivers the completion of one operation, if it has finished. Looks for news, without waiting.
+    ///
+    /// # Errors
+    /// `EINPROGRESS` if it has not finished; `ENOENT` if the handle is not live: foreign, or its
+    /// completion was delivered; and as for [`Context::poll`].
+    pub fn poll_one(&mut self, handle: Handle) -> Result<Completion, Errno> {
+        self.notice_fork();
+        self.inline_since_poll = 0;
+        if self.in_flight(handle).is_ok() {
+            if self.exposed {
+                self.doorbell.drain();
+            }
+            self.gather(Some(Duration::ZERO))?;
+        }
+        let completion = match self.in_flight(handle) {
+            Ok(_) => Err(Errno::INPROGRESS),
+            Err(Errno::ALREADY) => {
+                let slot = self.operations.find(handle).expect("it is live");
+                self.ready.retain(|&ready| ready != slot);
+                Ok(self.hand_over(slot))
+            }
+            Err(errno) => Err(errno),
+        };
+        self.after_poll();
+        completion
     }
 
     /// Makes sure that all operations have been given to the kernel. `poll` does this itself; call it
@@ -109,6 +162,7 @@ impl Context {
         if let Waiter::Ring(ring) = &mut self.waiter {
             ring.expose(&self.doorbell)?;
         }
+        self.prepare_timer()?;
         self.exposed = true;
         self.prepare_to_be_watched();
         Ok(match &self.waiter {
@@ -130,23 +184,25 @@ impl Context {
         while count < most
             && let Some(slot) = self.ready.pop_front()
         {
-            let completion = self.operations.completion(slot);
-            if self
-                .payloads
-                .get(slot as usize)
-                .is_some_and(Option::is_some)
-            {
-                self.operations.deliver(slot);
-            } else {
-                self.operations.remove(slot);
-            }
-            self.stats.completions += 1;
             count += 1;
-            deliver(completion);
+            deliver(self.hand_over(slot));
         }
         self.operations
             .allow_no_more_beyond_limit(self.ready.len() as u32);
         count
+    }
+
+    /// The completion of a finished operation, which is delivered by that.
+    fn hand_over(&mut self, slot: Slot) -> Completion {
+        let completion = self.operations.completion(slot);
+        let payload = self.payloads.get(slot as usize);
+        if payload.is_some_and(Option::is_some) {
+            self.operations.deliver(slot);
+        } else {
+            self.operations.remove(slot);
+        }
+        self.stats.completions += 1;
+        completion
     }
 
     fn after_poll(&mut self) {
@@ -158,6 +214,7 @@ impl Context {
     /// Arranges that news make the pollable descriptor readable without our doing.
     pub(crate) fn prepare_to_be_watched(&mut self) {
         self.doorbell.arm();
+        self.deadlines.set_timer();
         if let Waiter::Ring(ring) = &mut self.waiter {
             // An error here shows at the next poll.
             let _ = ring
@@ -201,11 +258,18 @@ impl Context {
         }
     }
 
-    /// Collects what has finished, waiting for it at most `timeout` if nothing has.
-    pub(crate) fn gather(&mut self, timeout: Option<Duration>) -> Result<(), Errno> {
+    /// Collects what has finished, waiting for it at most `timeout` if nothing has. Tells whether a signal
+    /// handler has run meanwhile.
+    pub(crate) fn gather(&mut self, timeout: Option<Duration>) -> Result<bool, Errno> {
+        // First, so that what is cancelled can be collected in the same go.
+        let before = self.ready.len();
+        self.expire();
+        let mut timeout = self.until_next_deadline(timeout);
+        if self.ready.len() > before {
+            timeout = Some(Duration::ZERO);
+        }
         let sleep = timeout != Some(Duration::ZERO);
         let listens = self.exposed || self.notifiable || self.helpers.outstanding() > 0;
-        let mut timeout = timeout;
         if sleep {
             if listens {
                 self.doorbell.arm();
@@ -228,12 +292,17 @@ impl Context {
         result
     }
 
-    fn gather_from_ring(&mut self, timeout: Option<Duration>, listens: bool) -> Result<(), Errno> {
+    fn gather_from_ring(
+        &mut self,
+        timeout: Option<Duration>,
+        listens: bool,
+    ) -> Result<bool, Errno> {
+        let mut interrupted = false;
         let Waiter::Ring(ring) = &mut self.waiter else {
             unreachable!("asked of a ring")
         };
         if timeout != Some(Duration::ZERO) {
-            ring.wait(listens.then_some(&*self.doorbell), timeout)?;
+            interrupted = ring.wait(listens.then_some(&*self.doorbell), timeout)?;
         } else {
             // A program that never sleeps must come to know of a new file system too.
             ring.watch(None)?;
@@ -250,6 +319,9 @@ impl Context {
         if ring.take_mounts_changed() {
             self.mounts.refresh();
         }
+        if ring.take_timer_went_off() {
+            self.deadlines.silence_timer();
+        }
         for one in reaped.drain(..) {
             self.ring_completed(one);
         }
@@ -259,10 +331,10 @@ impl Context {
         {
             self.cancel_again(slot);
         }
-        Ok(())
+        Ok(interrupted)
     }
 
-    fn gather_from_reactor(&mut self, timeout: Option<Duration>) -> Result<(), Errno> {
+    fn gather_from_reactor(&mut self, timeout: Option<Duration>) -> Result<bool, Errno> {
         let Waiter::Reactor(reactor) = &mut self.waiter else {
             unreachable!("asked of a reactor")
         };
@@ -273,6 +345,7 @@ impl Context {
                 Event::Ready(slot) => self.retry(slot),
                 Event::Doorbell => self.doorbell.drain(),
                 Event::Mounts => self.mounts.refresh(),
+                Event::Timer => self.deadlines.silence_timer(),
             }
         }
         self.events = events;

@@ -11,6 +11,7 @@ use crate::mounts::FileKind;
 use crate::operation::{Operation, Slot, State};
 use crate::table::{self, Attempt, Class, Opcode, Row, Transfer, Use};
 use crate::transfer::{goes_on, only_plain, remaining, shortened, uses_position, wanted};
+use crate::watched::Watched;
 use crate::{BackendKind, Call, Errno, Handle, sys};
 use std::os::fd::{OwnedFd, RawFd};
 
@@ -29,6 +30,7 @@ impl Context {
         let slot = self.operations.insert(row, call, user_data);
         let operation = &mut self.operations[slot];
         operation.done = blocked.done;
+        operation.watched = self.watched.take();
         operation.regular = regular;
         operation.links = links;
         if held.is_some() {
@@ -80,6 +82,7 @@ impl Context {
             scratch,
             state,
             regular,
+            watched,
             ..
         } = &mut self.operations[slot];
         let call = rest.as_ref().unwrap_or(call);
@@ -103,7 +106,14 @@ impl Context {
         // Of a file with a server the ring may report more bytes than were read (seen on Linux 6.18: the end of
         // a FUSE file is met, and what came before it is counted twice).
         let served = aside && row.class != Class::Path;
-        if own_terms || misplaced || held || moves_position || served || only_plain(row, call) {
+        if watched.is_some()
+            || own_terms
+            || misplaced
+            || held
+            || moves_position
+            || served
+            || only_plain(row, call)
+        {
             return self.dispatch_to_helper(slot);
         }
         let by_readiness = stream && waits_for_readiness(row, call) && why != Why::Unsupported;
@@ -194,6 +204,7 @@ impl Context {
             row: operation.row,
             call,
             regular: operation.regular,
+            watched: operation.watched.map(|watched| (watched, operation.done)),
             short: self.inject.short_transfer,
         })
     }
@@ -212,7 +223,7 @@ impl Context {
         let operation = &mut self.operations[slot];
         match self.inject.short_transfer {
             0 => rest,
-            // SAFETY: an injected bound is for tests, which pass pointers that can be read.
+            // SAFETY: as for the system call.
             bound => unsafe { shortened(operation.row, &rest, bound, &mut operation.scratch) },
         }
     }
@@ -424,10 +435,11 @@ impl Context {
     pub(crate) fn finish(&mut self, slot: Slot, mut result: Result<usize, Errno>) {
         let operation = &self.operations[slot];
         let (row, call) = (operation.row, operation.call);
+        let told = operation.watched.is_some_and(Watched::is_published);
         if row.yields_descriptor
             && let Ok(fd) = result
         {
-            if operation.cancelled || operation.abandoned {
+            if (operation.cancelled && !told) || operation.abandoned {
                 // Nobody will learn of the descriptor: it must not leak.
                 let _ = sys::close(fd as RawFd);
                 result = Err(Errno::CANCELED);
@@ -443,6 +455,12 @@ impl Context {
             _ => {}
         }
         let operation = &mut self.operations[slot];
+        if operation.timed_out && result == Err(Errno::CANCELED) {
+            result = Err(Errno::TIME);
+        }
+        if let Some(watched) = operation.watched {
+            watched.publish(result);
+        }
         for link in operation.links {
             if self.descriptors.has_queued(link.fd) {
                 self.unblocked.push(link.fd);

@@ -33,6 +33,8 @@ pub struct Stats {
     pub completions: u64,
     /// Operations cancelled on request.
     pub cancelled: u64,
+    /// Operations cancelled because their time was up.
+    pub timed_out: u64,
     /// Calls refused with `EAGAIN`, or made to wait, because a limit was reached.
     pub limited: u64,
     /// Inline results delivered through `poll` because the budget was used up.
@@ -52,6 +54,7 @@ impl Stats {
             operations: 0,
             completions: 0,
             cancelled: 0,
+            timed_out: 0,
             limited: 0,
             over_budget: 0,
             sleeps: 0,

@@ -46,7 +46,8 @@ pub(crate) unsafe fn wanted(row: &Row, call: &Call) -> Option<usize> {
         Transfer::Message { header } => {
             // SAFETY: by the caller.
             let vectors = unsafe {
-                let header = &*(call.args[header as usize] as *const libc::msghdr);
+                let header = call.args[header as usize] as *const libc::msghdr;
+                let header = header.read_unaligned();
                 vectors(header.msg_iov as usize, header.msg_iovlen)
             };
             Some(total(vectors))
@@ -170,7 +171,8 @@ pub(crate) unsafe fn remaining(
             let scratch = scratch.get_or_insert_default();
             // SAFETY: by the caller.
             unsafe {
-                scratch.message = *(call.args[header as usize] as *const libc::msghdr);
+                let header = call.args[header as usize] as *const libc::msghdr;
+                scratch.message = header.read_unaligned();
                 let all = vectors(scratch.message.msg_iov as usize, scratch.message.msg_iovlen);
                 skip(all, done, &mut scratch.vectors);
             }
@@ -198,25 +200,30 @@ fn advance_offset(call: &mut Call, offset: Option<u8>, done: usize) {
     }
 }
 
+/// The elements of an array, which need not be aligned.
+///
 /// # Safety
-/// The kernel has accepted the array.
-unsafe fn vectors<'a>(address: usize, count: usize) -> &'a [libc::iovec] {
-    if address == 0 || count == 0 {
-        return &[];
-    }
+/// The array can be read.
+unsafe fn vectors(address: usize, count: usize) -> impl Iterator<Item = libc::iovec> {
+    let first = address as *const libc::iovec;
     // SAFETY: by the caller.
-    unsafe { std::slice::from_raw_parts(address as *const libc::iovec, count.min(Limits::IOV_MAX)) }
+    (0..count.min(Limits::IOV_MAX)).map(move |index| unsafe { first.add(index).read_unaligned() })
 }
 
-fn total(vectors: &[libc::iovec]) -> usize {
+fn can_read_vectors(address: usize, count: usize) -> bool {
+    let length = count.min(Limits::IOV_MAX) * size_of::<libc::iovec>();
+    crate::sys::memory::can_read(address, length)
+}
+
+fn total(vectors: impl IntoIterator<Item = libc::iovec>) -> usize {
     vectors
-        .iter()
+        .into_iter()
         .fold(0, |sum: usize, vector| sum.saturating_add(vector.iov_len))
         .min(RW_COUNT_MAX)
 }
 
 /// The vectors without their first `done` bytes.
-fn skip(all: &[libc::iovec], mut done: usize, rest: &mut Vec<libc::iovec>) {
+fn skip(all: impl IntoIterator<Item = libc::iovec>, mut done: usize, rest: &mut Vec<libc::iovec>) {
     rest.clear();
     for vector in all {
         let skipped = done.min(vector.iov_len);
@@ -234,7 +241,7 @@ fn skip(all: &[libc::iovec], mut done: usize, rest: &mut Vec<libc::iovec>) {
 /// is cut: not datagrams and records, nor what a stream has to give for now.
 ///
 /// # Safety
-/// The call's vectors can be read.
+/// As for the system call.
 pub(crate) unsafe fn shortened(
     row: &Row,
     call: &Call,
@@ -250,9 +257,11 @@ pub(crate) unsafe fn shortened(
             let length = &mut short.args[length as usize];
             *length = (*length).min(bound);
         }
-        Transfer::Vector { vector, count, .. } => {
+        Transfer::Vector { vector, count, .. }
+            if can_read_vectors(call.args[vector as usize], call.args[count as usize]) =>
+        {
             let scratch = scratch.get_or_insert_default();
-            // SAFETY: by the caller.
+            // SAFETY: just looked at.
             let all = unsafe { vectors(call.args[vector as usize], call.args[count as usize]) };
             let mut kept = Vec::new();
             let mut room = bound;
@@ -310,12 +319,12 @@ mod tests {
             iov_len,
         });
         let mut rest = Vec::new();
-        skip(&all, 15, &mut rest);
+        skip(all, 15, &mut rest);
         let rest: Vec<_> = rest
             .iter()
             .map(|v| (v.iov_base as usize, v.iov_len))
             .collect();
         assert_eq!(rest, [(0x3005, 15), (0x4000, 30)]);
-        assert_eq!(total(&all), 60);
+        assert_eq!(total(all), 60);
     }
 }

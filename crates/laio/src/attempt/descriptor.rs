@@ -94,7 +94,10 @@ impl Context {
             Err(errno) => row.name == "msgrcv" && errno.raw() == libc::ENOMSG,
             Ok(0) if waits_for_child => {
                 // SAFETY: the kernel has just filled the struct; si_pid is valid for a child's record.
-                let pid = unsafe { (*(attempt.args[2] as *const libc::siginfo_t)).si_pid() };
+                let pid = unsafe {
+                    let info = attempt.args[2] as *const libc::siginfo_t;
+                    info.read_unaligned().si_pid()
+                };
                 pid == 0
             }
             Ok(0) => row.name == "wait4",

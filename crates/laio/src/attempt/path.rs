@@ -374,7 +374,7 @@ fn open_flags(row: &Row, call: &Call, how: &mut libc::open_how) -> Option<i32> {
     let flags = match row.name {
         "openat2" => {
             // A mode without O_CREAT stays in: it is an error.
-            *how = *known_how(call)?;
+            *how = known_how(call)?;
             let flags = i32::try_from(how.flags).ok()?;
             if flags & !OPEN_FLAGS != 0 {
                 return None;
@@ -399,23 +399,18 @@ fn open_flags(row: &Row, call: &Call, how: &mut libc::open_how) -> Option<i32> {
     (!makes).then_some(flags)
 }
 
-/// The caller's `struct open_how`, if it is of the known size and plausibly there: as any library that
-/// reads its arguments, this one needs the pointer to be valid; the kernel judges the obviously bad.
-fn known_how(call: &Call) -> Option<&libc::open_how> {
-    let address = call.args[2];
-    let plausible = address >= 4096
-        && address < isize::MAX as usize
-        && address.is_multiple_of(align_of::<libc::open_how>());
-    // SAFETY: not null, aligned, in user space; that it can be read is the caller's promise.
-    (call.args[3] == size_of::<libc::open_how>() && plausible)
-        .then(|| unsafe { &*(address as *const libc::open_how) })
+/// The caller's `struct open_how`, if it is of the known size and can be read.
+fn known_how(call: &Call) -> Option<libc::open_how> {
+    let (address, size) = (call.args[2], size_of::<libc::open_how>());
+    // SAFETY: plain data that can be read, aligned or not.
+    (call.args[3] == size && sys::memory::can_read(address, size))
+        .then(|| unsafe { (address as *const libc::open_how).read_unaligned() })
 }
 
 /// Whether the path is `""`, or null, which AT_EMPTY_PATH takes for it since Linux 6.11.
 fn is_empty_name(path: usize) -> bool {
-    // SAFETY: as for `known_how`: a path argument is a string.
-    path == 0
-        || (path >= 4096 && path < isize::MAX as usize && unsafe { *(path as *const u8) } == 0)
+    // SAFETY: one byte that can be read.
+    path == 0 || (sys::memory::can_read(path, 1) && unsafe { *(path as *const u8) } == 0)
 }
 
 /// Keeps what an attempt has opened. The program does not know of it, so no child of its may inherit it.

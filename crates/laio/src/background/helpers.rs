@@ -8,6 +8,7 @@ use super::doorbell::Doorbell;
 use crate::sys::interrupt::{Interruptible, Signal};
 use crate::table::Row;
 use crate::transfer;
+use crate::watched::Watched;
 use crate::{Call, Errno, Handle, Limits};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -23,8 +24,22 @@ pub(crate) struct Job {
     pub(crate) call: Call,
     /// Whether a short read may be continued (see [`transfer::goes_on`]).
     pub(crate) regular: bool,
+    /// What is to be told of the result at once, and the bytes moved before this job.
+    pub(crate) watched: Option<(Watched, usize)>,
     /// Injected bound of one step; 0 for none.
     pub(crate) short: usize,
+}
+
+impl Job {
+    /// Tells who watches, but not of a cancellation: the context knows what it came from.
+    fn tell(&self, result: Result<usize, Errno>) {
+        match (self.watched, result) {
+            (None, _) | (_, Err(Errno::CANCELED)) => {}
+            (Some((watched, before)), Ok(moved)) => watched.publish(Ok(before + moved)),
+            (Some((watched, 0)), error) => watched.publish(error),
+            (Some((watched, before)), Err(_)) => watched.publish(Ok(before)),
+        }
+    }
 }
 
 /// What became of a cancellation.
@@ -248,6 +263,7 @@ impl Shared {
     fn serve(&self, interruptible: &Arc<Interruptible>, epoch: u32) {
         while let Some(job) = self.next_job(interruptible, epoch) {
             let result = run(&job, interruptible);
+            job.tell(result);
             let mut pool = self.lock();
             pool.worker(interruptible).current = None;
             // Still under the lock, so that no cancellation of this job can come any more.

@@ -1,6 +1,7 @@
 //! From a call to the io_uring operation that does the same.
 
 use crate::operation::Operation;
+use crate::sys::memory::{can_read, can_write};
 use crate::table::{Opcode, Row, Transfer};
 use crate::transfer::Scratch;
 use crate::{Call, Errno, Limits};
@@ -179,9 +180,13 @@ pub(crate) fn result(operation: &Operation, ring: i32) -> Result<usize, Errno> {
                 && let Some(scratch) = &operation.scratch
             {
                 let buffer = operation.call.args[stat_buffer(operation.row.name)];
-                // SAFETY: the caller of `stat` gave a buffer that is his until the completion; the
-                // kernel would have written to it.
-                unsafe { (buffer as *mut libc::stat).write(stat_of(&scratch.statx)) };
+                if !can_write(buffer, size_of::<libc::stat>()) {
+                    return Err(Errno::FAULT);
+                }
+                // SAFETY: the caller of `stat` gave the buffer away until the completion, as for the kernel.
+                unsafe {
+                    (buffer as *mut libc::stat).write_unaligned(stat_of(&scratch.statx));
+                }
             }
             Ok(0)
         }
@@ -189,13 +194,13 @@ pub(crate) fn result(operation: &Operation, ring: i32) -> Result<usize, Errno> {
     }
 }
 
-/// What an argument points to, unless it is obviously bad, which the plain call then says.
+/// What an argument points to, unless it cannot be read, which the plain call then says.
 fn readable<'a, T>(address: usize, count: usize) -> Option<&'a [T]> {
-    let plausible = (4096..isize::MAX as usize).contains(&address)
-        && address.is_multiple_of(align_of::<T>())
-        && (1..=Limits::IOV_MAX).contains(&count);
-    // SAFETY: not null, aligned, in user space; that it can be read is the caller's promise.
-    plausible.then(|| unsafe { std::slice::from_raw_parts(address as *const T, count) })
+    let usable = address.is_multiple_of(align_of::<T>())
+        && (1..=Limits::IOV_MAX).contains(&count)
+        && can_read(address, count * size_of::<T>());
+    // SAFETY: aligned plain data that can be read, and belongs to the operation.
+    usable.then(|| unsafe { std::slice::from_raw_parts(address as *const T, count) })
 }
 
 fn path(address: usize) -> *const libc::c_char {

@@ -23,6 +23,8 @@ pub(crate) enum Event {
     Doorbell,
     /// The mounts have changed.
     Mounts,
+    /// The timer of operations' deadlines has gone off.
+    Timer,
 }
 
 /// One epoll set. Interest is one-shot: a descriptor closed behind the context's back leaves nothing
@@ -37,6 +39,7 @@ pub(crate) struct Reactor {
 
 const DOORBELL: u64 = u64::MAX;
 const MOUNTS: u64 = u64::MAX - 1;
+const TIMER: u64 = u64::MAX - 2;
 
 impl Reactor {
     /// Events taken by one wait.
@@ -82,6 +85,12 @@ impl Reactor {
         Ok(())
     }
 
+    /// From now on this timer's going off ends a wait too.
+    pub(crate) fn set_timer(&mut self, timer: BorrowedFd<'_>) -> Result<(), Errno> {
+        let data = epoll::EventData::new_u64(TIMER);
+        Ok(epoll::add(&self.epoll, timer, data, epoll::EventFlags::IN)?)
+    }
+
     /// Stops waiting.
     pub(crate) fn remove(&mut self, fd: RawFd, direction: Direction) {
         let place = &mut self.waiting[fd as usize][direction as usize];
@@ -111,12 +120,13 @@ impl Reactor {
         }
     }
 
-    /// Waits for events; `None` waits for ever. A signal ends the wait early, without events.
+    /// Waits for events; `None` waits for ever. A signal ends the wait early, without events; of it this
+    /// tells.
     pub(crate) fn wait(
         &mut self,
         timeout: Option<Duration>,
         found: &mut Vec<Event>,
-    ) -> Result<(), Errno> {
+    ) -> Result<bool, Errno> {
         let timeout = timeout.map(|timeout| Timespec {
             tv_sec: timeout.as_secs().min(i64::MAX as u64) as i64,
             tv_nsec: timeout.subsec_nanos().into(),
@@ -126,7 +136,7 @@ impl Reactor {
         let buffer = rustix::buffer::spare_capacity(&mut self.events);
         match epoll::wait(&self.epoll, buffer, timeout.as_ref()) {
             Ok(_) => {}
-            Err(rustix::io::Errno::INTR) => return Ok(()),
+            Err(rustix::io::Errno::INTR) => return Ok(true),
             Err(errno) => return Err(errno.into()),
         }
         for event in std::mem::take(&mut self.events) {
@@ -134,10 +144,11 @@ impl Reactor {
             match event.data.u64() {
                 DOORBELL => found.push(Event::Doorbell),
                 MOUNTS => found.push(Event::Mounts),
+                TIMER => found.push(Event::Timer),
                 fd => self.ready(fd as RawFd, flags, found),
             }
         }
-        Ok(())
+        Ok(false)
     }
 
     fn ready(&mut self, fd: RawFd, flags: epoll::EventFlags, found: &mut Vec<Event>) {

@@ -30,6 +30,10 @@ pub(crate) struct Ring {
     mounts: Option<RawFd>,
     mounts_armed: bool,
     mounts_changed: bool,
+    /// The timer of operations' deadlines, where the pollable descriptor must tell of it.
+    timer: Option<RawFd>,
+    timer_armed: bool,
+    timer_went_off: bool,
     /// Slots of operations that the kernel did not find when it was asked to cancel them.
     missed: Vec<Slot>,
     pub(crate) submissions: u64,
@@ -60,8 +64,9 @@ impl Opcodes {
 /// Entries that are not operations have a zero in the low half of their user data, which no handle has.
 const DOORBELL: u64 = 1 << 32;
 const MOUNTS: u64 = 2 << 32;
+const TIMER: u64 = 3 << 32;
 /// The first of the requests to cancel: one for each slot.
-const CANCEL: u64 = 3 << 32;
+const CANCEL: u64 = 4 << 32;
 
 const GETEVENTS: u32 = 1;
 const ENTER_EXT_ARG: u32 = 1 << 3;
@@ -97,6 +102,9 @@ impl Ring {
             mounts,
             mounts_armed: false,
             mounts_changed: false,
+            timer: None,
+            timer_armed: false,
+            timer_went_off: false,
             missed: Vec::new(),
             submissions: 0,
             inherited: false,
@@ -183,7 +191,7 @@ impl Ring {
 
     /// Submits what is queued, without waiting.
     pub(crate) fn submit(&mut self) -> Result<(), Errno> {
-        self.enter(0, None)
+        self.enter(0, None).map(|_| ())
     }
 
     /// Makes the kernel ring the bell for each completion, also for those that deferred task work holds
@@ -200,13 +208,13 @@ impl Ring {
         }
     }
 
-    /// Submits, and waits for a completion; `None` waits for ever. A signal or the time-out ends the
-    /// wait without an error.
+    /// Submits, and waits for a completion; `None` waits for ever. The time-out ends the wait without an
+    /// error, and so does a signal, of which it tells.
     pub(crate) fn wait(
         &mut self,
         doorbell: Option<&Doorbell>,
         timeout: Option<Duration>,
-    ) -> Result<(), Errno> {
+    ) -> Result<bool, Errno> {
         self.watch(doorbell)?;
         let want = u32::from(self.backlog.is_empty());
         self.enter(want, timeout)
@@ -236,10 +244,21 @@ impl Ring {
             unsafe { self.push_entry(&entry)? };
             self.mounts_armed = true;
         }
+        if let Some(timer) = self.timer
+            && !self.timer_armed
+        {
+            let entry = opcode::PollAdd::new(types::Fd(timer), libc::POLLIN as u32)
+                .build()
+                .user_data(TIMER);
+            // SAFETY: the entry points to nothing.
+            unsafe { self.push_entry(&entry)? };
+            self.timer_armed = true;
+        }
         Ok(())
     }
 
-    fn enter(&mut self, want: u32, timeout: Option<Duration>) -> Result<(), Errno> {
+    /// Enters the kernel; true if a signal handler has run.
+    fn enter(&mut self, want: u32, timeout: Option<Duration>) -> Result<bool, Errno> {
         let timespec = timeout.map(types::Timespec::from);
         let arguments = match &timespec {
             Some(timespec) => types::SubmitArgs::new().timespec(timespec),
@@ -258,12 +277,13 @@ impl Ring {
         }
         self.unsubmitted = self.ring.submission().len() as u32;
         match result.map_err(Errno::from) {
-            Ok(_) | Err(Errno::TIME | Errno::INTR) => Ok(()),
+            Ok(_) | Err(Errno::TIME) => Ok(false),
+            Err(Errno::INTR) => Ok(true),
             // The kernel is short of memory for requests, or its overflow list is not empty: reaping
             // helps, and what was not taken stays queued.
             Err(Errno::AGAIN | Errno::BUSY) => {
                 self.reap_to_backlog();
-                Ok(())
+                Ok(false)
             }
             Err(errno) => Err(errno),
         }
@@ -306,6 +326,10 @@ impl Ring {
                     self.mounts_armed = false;
                     self.mounts_changed = completion.result() >= 0;
                 }
+                TIMER => {
+                    self.timer_armed = false;
+                    self.timer_went_off = true;
+                }
                 CANCEL.. => {
                     if completion.result() == -libc::ENOENT {
                         self.missed.push(((handle - CANCEL) >> 32) as Slot);
@@ -335,6 +359,16 @@ impl Ring {
     /// Whether the mounts have changed since the last time.
     pub(crate) fn take_mounts_changed(&mut self) -> bool {
         std::mem::take(&mut self.mounts_changed)
+    }
+
+    /// From now on this timer's going off rings the bell too.
+    pub(crate) fn set_timer(&mut self, timer: RawFd) {
+        self.timer = Some(timer);
+    }
+
+    /// Whether the timer has gone off since the last time.
+    pub(crate) fn take_timer_went_off(&mut self) -> bool {
+        std::mem::take(&mut self.timer_went_off)
     }
 
     /// Gives the ring up in a forked child: its memory is not mapped there, and the parent's operations

@@ -1,0 +1,240 @@
+//! Looking: what has been counted, what a context is made of, names and versions.
+
+use crate::options::backend_name;
+use crate::report::report;
+use crate::ret::{IntoC, failed};
+use crate::sized::{self, Sized32};
+use crate::thread::{laio_context, with};
+use laio::{BackendKind, Counts, Errno};
+use libc::{c_char, c_int, c_long};
+use std::ffi::CStr;
+
+/// How calls went.
+#[allow(non_camel_case_types)]
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct laio_counts {
+    /// Done at once.
+    pub inline_done: u64,
+    /// Would have blocked.
+    pub background: u64,
+    /// Could not be tried.
+    pub fallback: u64,
+    /// Of those, not tried because the file system had refused before.
+    pub latched: u64,
+}
+
+/// What a context has counted.
+#[allow(non_camel_case_types)]
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct laio_stats {
+    /// The size of the struct.
+    pub size: u32,
+    /// Most operations at once.
+    pub operations_max: u32,
+    /// All calls.
+    pub calls: laio_counts,
+    /// Calls that went to the background.
+    pub operations: u64,
+    /// Completions delivered.
+    pub completions: u64,
+    /// Operations cancelled on request.
+    pub cancelled: u64,
+    /// Operations cancelled by their time-outs.
+    pub timed_out: u64,
+    /// Calls that met the limit of operations.
+    pub limited: u64,
+    /// Inline results delivered through `laio_poll`.
+    pub over_budget: u64,
+    /// Waits in `laio_poll`.
+    pub sleeps: u64,
+    /// Submissions to io_uring.
+    pub submissions: u64,
+}
+
+/// What a context is made of.
+#[allow(non_camel_case_types)]
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct laio_info {
+    /// The size of the struct.
+    pub size: u32,
+    /// `LAIO_INFO_RING`, …
+    pub flags: u32,
+    /// The back end's name.
+    pub backend: *const c_char,
+    /// Limit of operations, as below.
+    pub operations: u32,
+    /// Limit of helpers.
+    pub helpers: u32,
+    /// Entries of the ring's submission queue.
+    pub ring_entries: u32,
+    /// Calls done inline between two polls.
+    pub inline_budget: u32,
+    /// Operations in flight or not yet delivered.
+    pub pending: u32,
+    /// Helper threads alive.
+    pub helper_threads: u32,
+    /// Bytes held for operations and descriptors.
+    pub memory: u64,
+}
+
+const _: () = assert!(size_of::<laio_counts>() == 32);
+const _: () = assert!(size_of::<laio_stats>() == 104 && align_of::<laio_stats>() == 8);
+const _: () = assert!(size_of::<laio_info>() == 48 && align_of::<laio_info>() == 8);
+
+// SAFETY: begins with its size; numbers only.
+unsafe impl Sized32 for laio_stats {
+    const FIRST: usize = 104;
+}
+
+// SAFETY: begins with its size; numbers and a pointer that is only written.
+unsafe impl Sized32 for laio_info {
+    const FIRST: usize = 48;
+}
+
+const INFO_RING: u32 = 0x1;
+const INFO_NOWAIT: u32 = 0x2;
+const INFO_RESOLVE_CACHED: u32 = 0x4;
+
+impl From<Counts> for laio_counts {
+    fn from(counts: Counts) -> laio_counts {
+        laio_counts {
+            inline_done: counts.inline,
+            background: counts.background,
+            fallback: counts.fallback,
+            latched: counts.latched,
+        }
+    }
+}
+
+/// Operations in flight or not yet delivered: see `laio.h`.
+#[unsafe(no_mangle)]
+pub extern "C" fn laio_pending(context: *mut laio_context) -> c_int {
+    with(context, |context| Ok(context.engine.pending() as c_int)).into_c()
+}
+
+/// What has been counted: see `laio.h`.
+///
+/// # Safety
+/// `stats` is null or points to a struct of the size it says, which may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn laio_stats(context: *mut laio_context, stats: *mut laio_stats) -> c_int {
+    with(context, |context| {
+        let counted = context.engine.stats();
+        let filled = laio_stats {
+            size: 0,
+            operations_max: counted.operations_max,
+            calls: counted.total().into(),
+            operations: counted.operations,
+            completions: counted.completions,
+            cancelled: counted.cancelled,
+            timed_out: counted.timed_out,
+            limited: counted.limited,
+            over_budget: counted.over_budget,
+            sleeps: counted.sleeps,
+            submissions: counted.submissions,
+        };
+        // SAFETY: by the caller.
+        unsafe { sized::write(stats, &filled) }
+    })
+    .into_c()
+}
+
+/// The counts of one system call: see `laio.h`.
+///
+/// # Safety
+/// `counts` is null or may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn laio_call_stats(
+    context: *mut laio_context,
+    number: c_long,
+    counts: *mut laio_counts,
+) -> c_int {
+    if counts.is_null() {
+        return failed(Errno::FAULT);
+    }
+    with(context, |context| {
+        let counted = context.engine.stats().call(number);
+        // SAFETY: by the caller.
+        unsafe { counts.write(counted.into()) };
+        Ok(())
+    })
+    .into_c()
+}
+
+/// What a context is made of: see `laio.h`.
+///
+/// # Safety
+/// `info` is null or points to a struct of the size it says, which may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn laio_info(context: *mut laio_context, info: *mut laio_info) -> c_int {
+    with(context, |context| {
+        let engine = &context.engine;
+        let limits = engine.limits();
+        let flag = |on, flag| if on { flag } else { 0 };
+        let filled = laio_info {
+            size: 0,
+            flags: flag(engine.has_ring(), INFO_RING)
+                | flag(engine.can_try_reads(), INFO_NOWAIT)
+                | flag(engine.can_try_opens(), INFO_RESOLVE_CACHED),
+            backend: backend_name(engine.backend()).as_ptr(),
+            operations: limits.operations,
+            helpers: limits.helpers,
+            ring_entries: limits.ring_entries,
+            inline_budget: match limits.inline_budget {
+                0 => u32::MAX,
+                budget => budget,
+            },
+            pending: engine.pending() as u32,
+            helper_threads: engine.helper_threads() as u32,
+            memory: engine.memory() as u64,
+        };
+        // SAFETY: by the caller.
+        unsafe { sized::write(info, &filled) }
+    })
+    .into_c()
+}
+
+/// Writes a page for people: see `laio.h`.
+#[unsafe(no_mangle)]
+pub extern "C" fn laio_report(context: *mut laio_context, fd: c_int) -> c_int {
+    with(context, |context| {
+        let page = report(&context.engine);
+        let mut rest = page.as_bytes();
+        while !rest.is_empty() {
+            // SAFETY: the bytes live through the call.
+            let written = unsafe { libc::write(fd, rest.as_ptr().cast(), rest.len()) };
+            match usize::try_from(written) {
+                Ok(written) => rest = &rest[written..],
+                Err(_) => match Errno::from(std::io::Error::last_os_error()) {
+                    Errno::INTR => {}
+                    errno => return Err(errno),
+                },
+            }
+        }
+        Ok(())
+    })
+    .into_c()
+}
+
+/// The name of a back end: see `laio.h`.
+#[unsafe(no_mangle)]
+pub extern "C" fn laio_strbackend(index: c_int) -> *const c_char {
+    let kind = usize::try_from(index)
+        .ok()
+        .and_then(|index| BackendKind::ALL.get(index));
+    kind.map_or(std::ptr::null(), |&kind| backend_name(kind).as_ptr())
+}
+
+/// The version of the library: see `laio.h`.
+#[unsafe(no_mangle)]
+pub extern "C" fn laio_version() -> *const c_char {
+    const VERSION: &CStr =
+        match CStr::from_bytes_with_nul(concat!(env!("CARGO_PKG_VERSION"), "\0").as_bytes()) {
+            Ok(version) => version,
+            Err(_) => unreachable!(),
+        };
+    VERSION.as_ptr()
+}

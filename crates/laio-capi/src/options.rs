@@ -1,0 +1,127 @@
+//! `struct laio_options`.
+
+use crate::sized::{self, Sized32};
+use laio::{BackPressure, BackendKind, Errno, Inject, Limits, Options};
+use libc::c_char;
+use std::ffi::CStr;
+
+/// How a context is made.
+#[allow(non_camel_case_types)]
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct laio_options {
+    /// The size of the struct.
+    pub size: u32,
+    /// `LAIO_WAIT_AT_LIMIT`, …
+    pub flags: u32,
+    /// A back end's name, or null.
+    pub backend: *const c_char,
+    /// Limit of operations, 0 for the default, as below.
+    pub operations: u32,
+    /// Limit of helpers.
+    pub helpers: u32,
+    /// Entries of the ring's submission queue.
+    pub ring_entries: u32,
+    /// Calls done inline between two polls.
+    pub inline_budget: u32,
+    /// The signal that interrupts helpers.
+    pub cancel_signal: i32,
+    /// Injected bound of one step of a transfer.
+    pub short_transfer: u32,
+}
+
+const _: () = assert!(size_of::<laio_options>() == 40 && align_of::<laio_options>() == 8);
+
+// SAFETY: begins with its size; numbers and a pointer that is checked before use.
+unsafe impl Sized32 for laio_options {
+    const FIRST: usize = 40;
+}
+
+const WAIT_AT_LIMIT: u32 = 0x1;
+const WITHOUT_RING: u32 = 0x2;
+const TRUST_NAMES: u32 = 0x4;
+const INJECT_INLINE: u32 = 0x100;
+const INJECT_BACKGROUND: u32 = 0x200;
+const INJECT_FALSE_EOF: u32 = 0x400;
+const INJECT_ATTEMPTS_FAIL: u32 = 0x800;
+const FLAGS: u32 = WAIT_AT_LIMIT
+    | WITHOUT_RING
+    | TRUST_NAMES
+    | INJECT_INLINE
+    | INJECT_BACKGROUND
+    | INJECT_FALSE_EOF
+    | INJECT_ATTEMPTS_FAIL;
+
+/// The engine's options; null is for the defaults.
+///
+/// # Errors
+/// Those of [`sized::read`] and `EINVAL`, but not `EFAULT`.
+///
+/// # Safety
+/// `options` is null or points to options of the size they say, with a string or null as their back end.
+pub(crate) unsafe fn read(options: *const laio_options) -> Result<Options, Errno> {
+    if options.is_null() {
+        return Ok(Options::new());
+    }
+    // SAFETY: by the caller.
+    let given = unsafe { sized::read(options)? };
+    let has = |flag| given.flags & flag != 0;
+    if given.flags & !FLAGS != 0 {
+        return Err(Errno::INVAL);
+    }
+    let limits = Limits::default();
+    let or = |value, default| if value == 0 { default } else { value };
+    let mut wanted = Options::new()
+        .limits(Limits {
+            operations: or(given.operations, limits.operations),
+            helpers: or(given.helpers, limits.helpers),
+            ring_entries: or(given.ring_entries, limits.ring_entries),
+            // The engine's 0 is "no bound".
+            inline_budget: match given.inline_budget {
+                u32::MAX => 0,
+                budget => or(budget, limits.inline_budget),
+            },
+        })
+        .back_pressure(if has(WAIT_AT_LIMIT) {
+            BackPressure::Wait
+        } else {
+            BackPressure::Fail
+        })
+        .without_ring(has(WITHOUT_RING))
+        .trust_names(has(TRUST_NAMES))
+        .inject(Inject {
+            force_inline: has(INJECT_INLINE),
+            force_block: has(INJECT_BACKGROUND),
+            false_eof: has(INJECT_FALSE_EOF),
+            attempts_fail: has(INJECT_ATTEMPTS_FAIL),
+            short_transfer: given.short_transfer as usize,
+        });
+    if !given.backend.is_null() {
+        // SAFETY: by the caller.
+        let name = unsafe { CStr::from_ptr(given.backend) };
+        let kind = name.to_str().ok().and_then(|name| name.parse().ok());
+        wanted = wanted.backend(kind.ok_or(Errno::INVAL)?);
+    }
+    match given.cancel_signal {
+        0 => {}
+        // SIGKILL and SIGSTOP cannot be handled.
+        signal @ 1.. if signal <= libc::SIGRTMAX() => match signal {
+            libc::SIGKILL | libc::SIGSTOP => return Err(Errno::INVAL),
+            signal => wanted = wanted.cancel_signal(signal),
+        },
+        _ => return Err(Errno::INVAL),
+    }
+    Ok(wanted)
+}
+
+/// The name of a back end, ending in a zero as C wants it.
+pub(crate) fn backend_name(kind: BackendKind) -> &'static CStr {
+    match kind {
+        BackendKind::Sync => c"sync",
+        BackendKind::Threads => c"threads",
+        BackendKind::Hybrid => c"hybrid",
+        BackendKind::Uring => c"uring",
+        BackendKind::Lazy => c"lazy",
+        _ => unreachable!("a back end without a name in C"),
+    }
+}

@@ -1,0 +1,85 @@
+//! The page of `laio_report`, for people who ask why something is not inline.
+
+use laio::{Context, Counts};
+use std::fmt::Write;
+
+/// Back end, limits, and how each system call and file system went.
+pub(crate) fn report(context: &Context) -> String {
+    let mut page = String::new();
+    write_report(&mut page, context).expect("a string takes all");
+    page
+}
+
+fn write_report(page: &mut String, context: &Context) -> std::fmt::Result {
+    let (stats, limits) = (context.stats(), context.limits());
+    let ring = if context.has_ring() {
+        " with io_uring"
+    } else {
+        ""
+    };
+    writeln!(page, "laio {}", env!("CARGO_PKG_VERSION"))?;
+    writeln!(page, "back end      {}{ring}", context.backend())?;
+    writeln!(
+        page,
+        "operations    {} pending, {} at most, limit {}",
+        context.pending(),
+        stats.operations_max,
+        limits.operations
+    )?;
+    writeln!(
+        page,
+        "helpers       {} now, limit {}",
+        context.helper_threads(),
+        limits.helpers
+    )?;
+    writeln!(
+        page,
+        "went          {} started, {} completed, {} cancelled, {} timed out, {} at a limit, {} over budget",
+        stats.operations,
+        stats.completions,
+        stats.cancelled,
+        stats.timed_out,
+        stats.limited,
+        stats.over_budget
+    )?;
+    writeln!(
+        page,
+        "waited        {} sleeps, {} submissions to the ring",
+        stats.sleeps, stats.submissions
+    )?;
+    heading(page, "system call")?;
+    for (name, counts) in stats.calls() {
+        row(page, name, counts)?;
+    }
+    let used: Vec<_> = context
+        .mounts()
+        .filter(|mount| mount.counts.total() > 0)
+        .collect();
+    if !used.is_empty() {
+        heading(page, "file system")?;
+        for mount in used {
+            row(
+                page,
+                &format!("{} ({})", mount.point, mount.fstype),
+                mount.counts,
+            )?;
+        }
+    }
+    Ok(())
+}
+
+fn heading(page: &mut String, of: &str) -> std::fmt::Result {
+    writeln!(
+        page,
+        "\n{of:<28}{:>12}{:>12}{:>12}{:>12}",
+        "inline", "background", "fallback", "latched"
+    )
+}
+
+fn row(page: &mut String, name: &str, counts: Counts) -> std::fmt::Result {
+    writeln!(
+        page,
+        "{name:<28}{:>12}{:>12}{:>12}{:>12}",
+        counts.inline, counts.background, counts.fallback, counts.latched
+    )
+}

@@ -1,0 +1,263 @@
+//! The calling thread's contexts: made on first use, guarded against signal handlers, ended with the thread.
+
+use crate::notify::Signaller;
+use laio::{Context, Errno, Notifier, Options};
+use std::cell::{Cell, RefCell};
+use std::ptr::null_mut;
+use std::sync::atomic::{Ordering::SeqCst, compiler_fence};
+use std::time::Duration;
+
+/// How long the end of a process waits for operations that cannot be cancelled.
+const EXIT_PATIENCE: Duration = Duration::from_secs(1);
+
+/// A context as C sees it. Aligned so that no two threads write to one pair of cache lines.
+#[allow(non_camel_case_types)]
+#[repr(align(128))]
+#[derive(Debug)]
+pub struct laio_context {
+    /// Ends before the descriptor that it watches.
+    pub(crate) signaller: Option<Signaller>,
+    pub(crate) notifier: Notifier,
+    pub(crate) engine: Context,
+}
+
+/// What every call looks at: one place in thread-local memory, without a destructor, so that reaching it costs
+/// a load.
+pub(crate) struct Local {
+    /// The context that the thread uses; null before the first use.
+    pub(crate) current: Cell<*mut laio_context>,
+    /// A function of this library is running in this thread: another one found is a signal handler's.
+    pub(crate) busy: Cell<bool>,
+    /// The handle of the last call, 0 if it was done at once.
+    pub(crate) last: Cell<u64>,
+}
+
+/// All contexts of the thread, which die with it.
+struct Owned {
+    own: Cell<*mut laio_context>,
+    further: RefCell<Vec<*mut laio_context>>,
+}
+
+thread_local! {
+    pub(crate) static LOCAL: Local = const {
+        Local {
+            current: Cell::new(null_mut()),
+            busy: Cell::new(false),
+            last: Cell::new(0),
+        }
+    };
+    static OWNED: Owned = const {
+        Owned {
+            own: Cell::new(null_mut()),
+            further: RefCell::new(Vec::new()),
+        }
+    };
+}
+
+/// Runs `act`, unless it would run inside another function of this library.
+///
+/// # Errors
+/// `EDEADLK`: a signal handler has interrupted one.
+pub(crate) fn guarded<T>(
+    local: &Local,
+    act: impl FnOnce() -> Result<T, Errno>,
+) -> Result<T, Errno> {
+    if local.busy.replace(true) {
+        return Err(Errno::DEADLK);
+    }
+    // A signal handler of this very thread must find the mark before anything else has changed.
+    compiler_fence(SeqCst);
+    let result = act();
+    compiler_fence(SeqCst);
+    local.busy.set(false);
+    result
+}
+
+/// Runs `act` on a context of the calling thread; null is the one that the thread uses.
+///
+/// # Errors
+/// `EDEADLK` as for [`guarded`]; `EINVAL` if it is not one of the thread's; those of making a context.
+pub(crate) fn with<T>(
+    context: *mut laio_context,
+    act: impl FnOnce(&mut laio_context) -> Result<T, Errno>,
+) -> Result<T, Errno> {
+    LOCAL.with(|local| {
+        guarded(local, || {
+            let context = find(local, context)?;
+            // SAFETY: it is live, because it is in the thread's list, and nobody else uses it: other threads
+            // are not let here, nor is a signal handler.
+            act(unsafe { &mut *context })
+        })
+    })
+}
+
+/// A live context of the calling thread.
+fn find(local: &Local, context: *mut laio_context) -> Result<*mut laio_context, Errno> {
+    let current = local.current.get();
+    if !current.is_null() && (context.is_null() || context == current) {
+        return Ok(current);
+    }
+    if context.is_null() {
+        return own(local, Options::new);
+    }
+    // Only compared, never looked into: it may be anything.
+    let known = OWNED
+        .try_with(|owned| owned.own.get() == context || owned.further.borrow().contains(&context));
+    if known == Ok(true) {
+        Ok(context)
+    } else {
+        Err(Errno::INVAL)
+    }
+}
+
+/// The thread's own context, made if there is none, and used if the thread uses none.
+fn own(local: &Local, options: impl FnOnce() -> Options) -> Result<*mut laio_context, Errno> {
+    let context = OWNED
+        .try_with(|owned| {
+            if owned.own.get().is_null() {
+                owned.own.set(laio_context::make(options())?);
+            }
+            Ok(owned.own.get())
+        })
+        // The thread's data is being destroyed.
+        .unwrap_or(Err(Errno::SRCH))?;
+    if local.current.get().is_null() {
+        local.current.set(context);
+    }
+    Ok(context)
+}
+
+/// Makes the thread's own context with options.
+pub(crate) fn initialise(options: Options) -> Result<(), Errno> {
+    LOCAL.with(|local| {
+        guarded(local, || {
+            match OWNED.try_with(|owned| !owned.own.get().is_null()) {
+                Ok(true) => Err(Errno::EXIST),
+                Ok(false) => own(local, || options).map(|_| ()),
+                Err(_) => Err(Errno::SRCH),
+            }
+        })
+    })
+}
+
+/// Ends the thread's own context.
+pub(crate) fn finish() -> Result<(), Errno> {
+    LOCAL.with(|local| {
+        guarded(local, || {
+            let own = OWNED.try_with(|owned| owned.own.replace(null_mut()));
+            end(local, own.unwrap_or(null_mut()));
+            Ok(())
+        })
+    })
+}
+
+/// Makes a further context.
+pub(crate) fn make(options: Options) -> Result<*mut laio_context, Errno> {
+    LOCAL.with(|local| {
+        guarded(local, || {
+            let context = laio_context::make(options)?;
+            let kept = OWNED.try_with(|owned| owned.further.borrow_mut().push(context));
+            if kept.is_err() {
+                end(local, context);
+                return Err(Errno::SRCH);
+            }
+            Ok(context)
+        })
+    })
+}
+
+/// Ends a further context.
+pub(crate) fn free(context: *mut laio_context) -> Result<(), Errno> {
+    LOCAL.with(|local| {
+        guarded(local, || {
+            let found = OWNED.try_with(|owned| {
+                let mut further = owned.further.borrow_mut();
+                let at = further.iter().position(|&known| known == context)?;
+                Some(further.swap_remove(at))
+            });
+            let context = found.ok().flatten().ok_or(Errno::INVAL)?;
+            end(local, context);
+            Ok(())
+        })
+    })
+}
+
+/// Makes the thread use one of its contexts; null is its own.
+pub(crate) fn make_current(context: *mut laio_context) -> Result<(), Errno> {
+    LOCAL.with(|local| {
+        guarded(local, || {
+            let context = if context.is_null() {
+                // Made when it is used, if it has not been yet.
+                OWNED
+                    .try_with(|owned| owned.own.get())
+                    .unwrap_or(null_mut())
+            } else {
+                find(local, context)?
+            };
+            local.current.set(context);
+            Ok(())
+        })
+    })
+}
+
+/// The context that the thread uses.
+pub(crate) fn current() -> Result<*mut laio_context, Errno> {
+    LOCAL.with(|local| guarded(local, || find(local, null_mut())))
+}
+
+/// Ends a context that is in no list any more.
+fn end(local: &Local, context: *mut laio_context) {
+    if context.is_null() {
+        return;
+    }
+    if local.current.get() == context {
+        let own = OWNED.try_with(|owned| owned.own.get());
+        local.current.set(own.unwrap_or(null_mut()));
+    }
+    // SAFETY: made by `laio_context::make`, and taken out of the only list it was in.
+    drop(unsafe { Box::from_raw(context) });
+}
+
+impl laio_context {
+    fn make(options: Options) -> Result<*mut laio_context, Errno> {
+        let mut engine = Context::new(options)?;
+        Ok(Box::into_raw(Box::new(laio_context {
+            signaller: None,
+            notifier: engine.notifier(),
+            engine,
+        })))
+    }
+}
+
+impl Drop for Owned {
+    fn drop(&mut self) {
+        LOCAL.with(|local| {
+            if local.busy.get() {
+                // `exit` in a signal handler that has interrupted this library: nothing can be touched.
+                return;
+            }
+            local.current.set(null_mut());
+            let further = self.further.take();
+            for context in further.into_iter().chain([self.own.get()]) {
+                if !context.is_null() {
+                    // SAFETY: made by `laio_context::make`, and in no other list.
+                    end_with_thread(unsafe { Box::from_raw(context) });
+                }
+            }
+        });
+    }
+}
+
+fn end_with_thread(context: Box<laio_context>) {
+    // SAFETY: getpid and gettid take no pointers.
+    let is_main = unsafe { libc::getpid() == libc::gettid() };
+    let laio_context {
+        signaller, engine, ..
+    } = *context;
+    drop(signaller);
+    if is_main {
+        // The main thread's end is the end of the process, which takes along what hangs in the kernel.
+        // Its memory stays until then.
+        engine.finish_within(EXIT_PATIENCE);
+    }
+}

@@ -1,0 +1,87 @@
+//! Whether memory that the program names can be touched: a bad pointer in a system call is `EFAULT`, and must not
+//! become a crash because the engine looks at it first.
+
+use super::raw;
+use crate::Errno;
+
+/// What the kernel reads or writes to find out: the size of its signal set.
+const PROBE: usize = 8;
+/// No page is smaller.
+const PAGE_MIN: usize = 4096;
+
+/// Whether all of a range can be read.
+///
+/// The kernel reads the set before it looks at what is to be done with it, which is nothing it knows.
+/// One call for each page; the trick is that of abseil's `AddressIsReadable`.
+pub(crate) fn can_read(address: usize, length: usize) -> bool {
+    pages(address, length).is_some_and(|mut probes| {
+        probes.all(|probe| {
+            const NOTHING: usize = 0x7fff_ffff;
+            // SAFETY: the kernel reads the address itself, and refuses what it is asked to do.
+            let result = unsafe { raw(libc::SYS_rt_sigprocmask, [NOTHING, probe, 0, PROBE]) };
+            result != Err(Errno::FAULT)
+        })
+    })
+}
+
+/// Whether all of a range can be written. Its first bytes on each page are overwritten by that.
+pub(crate) fn can_write(address: usize, length: usize) -> bool {
+    pages(address, length).is_some_and(|mut probes| {
+        probes.all(|probe| {
+            // SAFETY: the mask is left as it is; the kernel writes to memory that the caller gives away.
+            let result = unsafe { raw(libc::SYS_rt_sigprocmask, [0, 0, probe, PROBE]) };
+            result != Err(Errno::FAULT)
+        })
+    })
+}
+
+/// An address in each page of a range, with [`PROBE`] bytes of the range, or of the page, behind it.
+fn pages(address: usize, length: usize) -> Option<impl Iterator<Item = usize>> {
+    let end = address.checked_add(length)?;
+    let first = address & !(PROBE - 1);
+    let starts = (address / PAGE_MIN + 1..end.div_ceil(PAGE_MIN)).map(|page| page * PAGE_MIN);
+    // The kernel takes null for "no set".
+    (address >= PAGE_MIN && end < isize::MAX as usize).then(|| std::iter::once(first).chain(starts))
+}
+
+#[cfg(all(test, not(miri)))]
+mod tests {
+    use super::*;
+    use rustix::mm;
+
+    #[test]
+    fn bad_memory_is_told_from_good() {
+        // SAFETY: fresh mappings that only this test knows.
+        let base = unsafe {
+            let all = mm::MapFlags::PRIVATE;
+            let base = mm::mmap_anonymous(
+                std::ptr::null_mut(),
+                3 * PAGE_MIN,
+                mm::ProtFlags::READ | mm::ProtFlags::WRITE,
+                all,
+            )
+            .unwrap();
+            mm::mprotect(base.byte_add(PAGE_MIN), PAGE_MIN, mm::MprotectFlags::READ).unwrap();
+            mm::munmap(base.byte_add(2 * PAGE_MIN), PAGE_MIN).unwrap();
+            base.addr()
+        };
+        assert!(can_read(base, 2 * PAGE_MIN) && can_read(base + 3, 1));
+        assert!(can_read(base + 2 * PAGE_MIN - 1, 1));
+        assert!(!can_read(base + 2 * PAGE_MIN - 1, 2));
+        assert!(!can_read(base, 3 * PAGE_MIN));
+        assert!(can_write(base, PAGE_MIN) && !can_write(base, PAGE_MIN + 1));
+        for wild in [
+            0,
+            1,
+            4095,
+            usize::MAX,
+            usize::MAX - 7,
+            1 << 63,
+            (1 << 47) - 8,
+        ] {
+            assert!(!can_read(wild, 8) && !can_write(wild, 8), "{wild:#x}");
+        }
+        // SAFETY: as above.
+        unsafe { mm::munmap(base as *mut _, 2 * PAGE_MIN).unwrap() };
+    }
+}

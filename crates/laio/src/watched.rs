@@ -1,0 +1,111 @@
+//! A word that tells when an operation has finished, whatever its thread is doing meanwhile.
+
+use crate::attempt::Attempted;
+use crate::context::Context;
+use crate::{Call, Errno, Outcome};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicI32, AtomicIsize, Ordering::*};
+
+/// The word, and the result beside it. In C it is `struct laio_status`.
+#[repr(C)]
+#[derive(Debug, Default)]
+pub struct Status {
+    state: AtomicI32,
+    reserved: i32,
+    result: AtomicIsize,
+}
+
+/// A status that an operation will write.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Watched(NonNull<Status>);
+
+// SAFETY: the status is made of atomics, and whoever made the operation keeps it in place until the
+// completion has been delivered.
+unsafe impl Send for Watched {}
+
+impl Status {
+    /// One that says that nothing has finished yet.
+    pub fn new() -> Status {
+        let status = Status::default();
+        status.begin();
+        status
+    }
+
+    /// The result of the operation, if it has finished. What it wrote to its buffers is then visible.
+    pub fn get(&self) -> Option<Result<usize, Errno>> {
+        match self.state.load(Acquire) {
+            libc::EINPROGRESS => None,
+            0 => Some(Ok(self.result.load(Relaxed) as usize)),
+            errno => Some(Err(Errno::from_raw(errno))),
+        }
+    }
+
+    /// `EINPROGRESS`, then 0 or the errno.
+    pub fn state(&self) -> i32 {
+        self.state.load(Acquire)
+    }
+
+    fn begin(&self) {
+        self.state.store(libc::EINPROGRESS, Relaxed);
+    }
+
+    fn publish(&self, result: Result<usize, Errno>) {
+        let (value, errno) = match result {
+            Ok(value) => (value as isize, 0),
+            Err(errno) => (-1, errno.raw()),
+        };
+        self.result.store(value, Relaxed);
+        // Whoever sees this sees the result and the buffers.
+        self.state.store(errno, Release);
+    }
+}
+
+impl Watched {
+    pub(crate) fn publish(self, result: Result<usize, Errno>) {
+        // SAFETY: it stays in place until the completion has been delivered, which is still to come.
+        unsafe { self.0.as_ref() }.publish(result);
+    }
+
+    /// Whether a helper has published a result, rather than the context.
+    pub(crate) fn is_published(self) -> bool {
+        // SAFETY: as for `publish`.
+        unsafe { self.0.as_ref() }.state() != libc::EINPROGRESS
+    }
+}
+
+impl Context {
+    /// As [`Context::call_with`]; `status` tells when the call has finished, without this thread's doing.
+    ///
+    /// A call that would block is made by a helper thread, in every back end: only a thread can write
+    /// the word while this one does something else. It counts to [`Limits::helpers`] while it lasts. A
+    /// completion is delivered all the same.
+    ///
+    /// [`Limits::helpers`]: crate::Limits::helpers
+    ///
+    /// # Safety
+    /// As for [`Context::call`]; and `status` must stay valid as long as what the call points to.
+    pub unsafe fn call_watched(
+        &mut self,
+        call: Call,
+        user_data: u64,
+        status: NonNull<Status>,
+    ) -> Outcome {
+        self.notice_fork();
+        let watched = Watched(status);
+        // SAFETY: by the caller.
+        unsafe { status.as_ref() }.begin();
+        // SAFETY: by the caller.
+        let attempted = unsafe { self.attempt_quickly(&call) };
+        self.watched = Some(watched);
+        let outcome = match attempted {
+            Attempted::Done(result) => Outcome::Done(result),
+            Attempted::Spent(result) => self.file(&call, result, user_data),
+            Attempted::Blocked(blocked) => self.start(&call, blocked, user_data),
+        };
+        self.watched = None;
+        if let Outcome::Done(result) = outcome {
+            watched.publish(result);
+        }
+        outcome
+    }
+}
