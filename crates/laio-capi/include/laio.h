@@ -68,8 +68,8 @@ struct laio_completion {
  * Errors: those of the system call, and
  *   EINPROGRESS  it goes on in the background
  *   EAGAIN       a limit is reached (struct laio_options); nothing has been done
- *   ENOSYS       no such system call, or one that makes no sense here (laio(7) lists them)
- *   EOPNOTSUPP   a system call that would harm the context (fork and its kind, userfaultfd, ...)
+ *   ENOSYS       no such system call, or one that makes no sense here (fork and its kind, ...)
+ *   EOPNOTSUPP   a system call that waits for a signal (pause, rt_sigsuspend, ...); laio(7) lists both
  *   EDEADLK      called from a signal handler that interrupted laio
  *   EINVAL, EMFILE, ENFILE, ENOMEM, EPERM  also those of laio_init(), at the first use in a thread
  *   ESRCH        the thread is ending, and its contexts have ended
@@ -188,8 +188,9 @@ struct laio_context *laio_context_current(void);
 /* ---- Operations ---- */
 
 /*
- * A word that tells when an operation has finished, for programs that watch a variable. The operation
- * writes it itself, whatever its thread is doing; laio_peek() reads it.
+ * A word that tells when an operation has finished, for programs that watch a variable. The helper that
+ * makes the call writes it, whatever this thread is doing; a cancellation or a time-out, which this
+ * thread brings about, is written by laio_poll(). laio_peek() reads it.
  */
 struct laio_status {
 	int32_t laio_state;      /* EINPROGRESS; when finished 0, or the error of the system call */

@@ -28,24 +28,26 @@ pub unsafe extern "C" fn laio_syscall(
     e: usize,
     f: usize,
 ) -> c_long {
+    // Not all in the closure: the arguments would be gathered in memory for it, and copied from there.
+    let local = LOCAL.with(std::ptr::from_ref);
+    // SAFETY: it lives as long as the thread.
+    let local = unsafe { &*local };
     let call = Call {
         number: number as usize,
         args: [a, b, c, d, e, f],
     };
-    LOCAL.with(|local| {
-        let context = local.current.get();
-        if context.is_null() || local.busy.replace(true) {
-            // SAFETY: by the caller.
-            return unsafe { first_call(local, call) };
-        }
-        compiler_fence(SeqCst);
-        // SAFETY: a current context is live, and nobody else uses it: the mark is set. The rest is by the
-        // caller.
-        let outcome = unsafe { (*context).engine.call(call) };
-        compiler_fence(SeqCst);
-        local.busy.set(false);
-        conclude(local, outcome)
-    })
+    let context = local.current.get();
+    if context.is_null() || local.busy.replace(true) {
+        // SAFETY: by the caller.
+        return unsafe { first_call(local, call) };
+    }
+    compiler_fence(SeqCst);
+    // SAFETY: a current context is live, and nobody else uses it: the mark is set. The rest is by the
+    // caller.
+    let outcome = unsafe { (*context).engine.call(call) };
+    compiler_fence(SeqCst);
+    local.busy.set(false);
+    conclude(local, outcome)
 }
 
 /// The first call of a thread, or one from a signal handler that has interrupted another.

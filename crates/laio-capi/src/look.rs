@@ -204,8 +204,9 @@ pub extern "C" fn laio_report(context: *mut laio_context, fd: c_int) -> c_int {
         let page = report(&context.engine);
         let mut rest = page.as_bytes();
         while !rest.is_empty() {
+            // Not `write`, at which a thread may be cancelled, and this library with it.
             // SAFETY: the bytes live through the call.
-            let written = unsafe { libc::write(fd, rest.as_ptr().cast(), rest.len()) };
+            let written = unsafe { libc::syscall(libc::SYS_write, fd, rest.as_ptr(), rest.len()) };
             match usize::try_from(written) {
                 Ok(written) => rest = &rest[written..],
                 Err(_) => match Errno::from(std::io::Error::last_os_error()) {

@@ -68,7 +68,9 @@ pub unsafe extern "C" fn laio_submit(
             }
             LOCAL.with(|local| conclude(local, outcome))
         }
-        Err(errno) => Err(errno).into_c(),
+        // From within another call, whose handle it is.
+        Err(Errno::DEADLK) => Err(Errno::DEADLK).into_c(),
+        Err(errno) => LOCAL.with(|local| conclude(local, Outcome::Done(Err(errno)))),
     }
 }
 

@@ -5,7 +5,7 @@ use laio::{Context, Errno, Notifier, Options};
 use std::cell::{Cell, RefCell};
 use std::ptr::null_mut;
 use std::sync::atomic::{Ordering::SeqCst, compiler_fence};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long the end of a process waits for operations that cannot be cancelled.
 const EXIT_PATIENCE: Duration = Duration::from_secs(1);
@@ -238,17 +238,18 @@ impl Drop for Owned {
             }
             local.current.set(null_mut());
             let further = self.further.take();
+            let end = Instant::now() + EXIT_PATIENCE;
             for context in further.into_iter().chain([self.own.get()]) {
                 if !context.is_null() {
                     // SAFETY: made by `laio_context::make`, and in no other list.
-                    end_with_thread(unsafe { Box::from_raw(context) });
+                    end_with_thread(unsafe { Box::from_raw(context) }, end);
                 }
             }
         });
     }
 }
 
-fn end_with_thread(context: Box<laio_context>) {
+fn end_with_thread(context: Box<laio_context>, end: Instant) {
     // SAFETY: getpid and gettid take no pointers.
     let is_main = unsafe { libc::getpid() == libc::gettid() };
     let laio_context {
@@ -258,6 +259,6 @@ fn end_with_thread(context: Box<laio_context>) {
     if is_main {
         // The main thread's end is the end of the process, which takes along what hangs in the kernel.
         // Its memory stays until then.
-        engine.finish_within(EXIT_PATIENCE);
+        engine.finish_within(end.saturating_duration_since(Instant::now()));
     }
 }

@@ -167,7 +167,7 @@ impl Context {
     /// As for the system call; and what its pointers point to (buffers, names, structs) must stay valid
     /// and untouched until, if it is pending, its completion has been delivered by [`Context::poll`],
     /// cancelled or not.
-    #[inline]
+    #[inline(always)]
     pub unsafe fn call(&mut self, call: Call) -> Outcome {
         // SAFETY: by the caller.
         unsafe { self.call_with(call, 0) }
@@ -177,7 +177,8 @@ impl Context {
     ///
     /// # Safety
     /// As for [`Context::call`].
-    #[inline]
+    // Always: the arguments then stay in registers on the way to the kernel.
+    #[inline(always)]
     pub unsafe fn call_with(&mut self, call: Call, user_data: u64) -> Outcome {
         self.notice_fork();
         if self.bare_is_plain
@@ -226,6 +227,7 @@ impl Context {
 
     /// # Safety
     /// As for [`Context::call`].
+    #[inline(never)]
     unsafe fn call_with_care(&mut self, call: &Call, user_data: u64) -> Outcome {
         let (index, row) = table::find(call.number);
         // SAFETY: by the caller.
@@ -357,17 +359,18 @@ impl Context {
     /// # Errors
     /// `EBADF` if it is not open.
     pub fn set_ordered(&mut self, fd: RawFd, ordered: bool) -> Result<(), Errno> {
-        if self.descriptors.set_ordered(fd, ordered) {
-            Ok(())
-        } else {
-            Err(Errno::BADF)
-        }
+        self.notice_fork();
+        let descriptor = crate::sys::borrow(fd).ok_or(Errno::BADF)?;
+        rustix::io::fcntl_getfd(descriptor)?;
+        self.descriptors.set_ordered(fd, ordered);
+        Ok(())
     }
 
     /// Forgets what was learnt about a descriptor. To be called when it was closed other than through
     /// the context and its number may be used again; forgetting to costs time, not correctness, except
     /// that a file opened under the number of a stream may see short reads.
     pub fn forget(&mut self, fd: RawFd) {
+        self.notice_fork();
         self.descriptors.forget(fd);
     }
 
@@ -530,7 +533,7 @@ impl Context {
     /// In a forked child: the operations belong to the parent, and so do ring, helpers and epoll set.
     #[cold]
     fn begin_anew(&mut self) {
-        let fresh = match Context::new(self.options.clone()) {
+        let mut fresh = match Context::new(self.options.clone()) {
             Ok(fresh) => fresh,
             // Without descriptors or memory for more, go on as the back end that needs neither.
             Err(_) => match Context::new(self.options.clone().backend(BackendKind::Sync)) {
@@ -538,6 +541,8 @@ impl Context {
                 Err(errno) => panic!("laio: no context can be made after fork: {errno}"),
             },
         };
+        fresh.notifiable = self.notifiable;
+        self.doorbell.pass_on(fresh.doorbell.clone());
         // Dropping it lets go of what was inherited.
         *self = fresh;
     }

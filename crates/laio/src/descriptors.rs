@@ -258,9 +258,9 @@ impl Descriptors {
     }
 
     /// Makes all calls on the descriptor ordered, or no longer.
-    pub(crate) fn set_ordered(&mut self, fd: RawFd, ordered: bool) -> bool {
+    pub(crate) fn set_ordered(&mut self, fd: RawFd, ordered: bool) {
         if !self.track(fd) {
-            return false;
+            return;
         }
         let flags = &mut self.entries[fd as usize].flags;
         *flags = if ordered {
@@ -268,7 +268,6 @@ impl Descriptors {
         } else {
             *flags & !Entry::ORDERED
         };
-        true
     }
 
     pub(crate) fn is_ordered(&self, fd: RawFd) -> bool {

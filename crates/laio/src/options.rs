@@ -43,13 +43,15 @@ impl BackendKind {
 }
 
 impl BackendKind {
-    /// The back end that the environment asks for ([`Options::ENV_BACKEND`]).
+    /// The back end that the environment asks for ([`Options::ENV_BACKEND`]). A program that runs with rights
+    /// of others than its caller (set-user-ID) takes no such advice.
     ///
     /// # Errors
     /// `EINVAL` if it names none; [`BackendKind::from_str`] tells what can be named.
     pub fn from_environment() -> Result<Option<BackendKind>, Errno> {
         match std::env::var_os(Options::ENV_BACKEND) {
             None => Ok(None),
+            Some(_) if crate::sys::has_rights_of_others() => Ok(None),
             Some(name) if name.is_empty() => Ok(None),
             Some(name) => {
                 let kind = name.to_str().and_then(|name| name.parse().ok());

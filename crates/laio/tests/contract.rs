@@ -32,6 +32,8 @@ mod results_names;
 mod results_streams;
 #[path = "contract/results_waiting.rs"]
 mod results_waiting;
+#[path = "contract/rust_only.rs"]
+mod rust_only;
 #[path = "contract/statistics.rs"]
 mod statistics;
 #[path = "contract/threads.rs"]

@@ -3,7 +3,7 @@
 use crate::Errno;
 use rustix::event::{EventfdFlags, eventfd};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
 /// The bell of one context. Helpers and [`Notifier`]s ring it; the context sleeps on its descriptor.
@@ -14,6 +14,8 @@ pub(crate) struct Doorbell {
     armed: AtomicBool,
     /// A notifier asked `poll` to return.
     notified: AtomicBool,
+    /// In a forked child: the bell of the context that has begun anew.
+    heir: OnceLock<Arc<Doorbell>>,
 }
 
 impl Doorbell {
@@ -22,6 +24,7 @@ impl Doorbell {
             descriptor: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
             armed: AtomicBool::new(false),
             notified: AtomicBool::new(false),
+            heir: OnceLock::new(),
         })
     }
 
@@ -49,7 +52,15 @@ impl Doorbell {
         let _ = rustix::io::read(&self.descriptor, &mut [0u8; 8]);
     }
 
+    /// The descriptor is shared with the parent: from now on notifiers use another bell.
+    pub(crate) fn pass_on(&self, heir: Arc<Doorbell>) {
+        let _ = self.heir.set(heir);
+    }
+
     fn notify(&self) {
+        if let Some(heir) = self.heir.get() {
+            return heir.notify();
+        }
         self.notified.store(true, SeqCst);
         self.ring();
     }

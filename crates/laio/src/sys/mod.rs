@@ -49,6 +49,12 @@ pub(crate) fn borrow(fd: RawFd) -> Option<BorrowedFd<'static>> {
     (fd >= 0).then(|| unsafe { BorrowedFd::borrow_raw(fd) })
 }
 
+/// Whether the program runs with more rights than whoever started it (set-user-ID and the like).
+pub(crate) fn has_rights_of_others() -> bool {
+    // SAFETY: getauxval takes no pointers.
+    unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
+}
+
 /// Closes a descriptor by number. Errors are the caller's to see or ignore.
 pub(crate) fn close(fd: RawFd) -> Result<usize, Errno> {
     // SAFETY: close takes no pointers.

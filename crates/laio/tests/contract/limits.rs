@@ -11,7 +11,7 @@ use laio_testing::temp::{drain, file_with, make_cold, pattern, pipe, scratch};
 use laio_testing::{FaultFs, child, or_skip, process, test_name};
 use std::collections::HashSet;
 use std::os::fd::OwnedFd;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Descriptors that a read waits for.
 fn events(count: usize) -> Vec<OwnedFd> {
@@ -541,44 +541,6 @@ fn without_operations_nothing_is_spent() {
             );
         }
         assert_eq!(context.stats().over_budget, 0);
-    });
-}
-
-/// The limits that were asked for are those in force, and nonsense is put right.
-#[test]
-fn odd_limits_are_put_right() {
-    for_each_backend(|way| {
-        for limits in [
-            Limits {
-                operations: 0,
-                helpers: 0,
-                ring_entries: 0,
-                inline_budget: 0,
-            },
-            Limits {
-                operations: u32::MAX,
-                helpers: 1,
-                ring_entries: u32::MAX,
-                inline_budget: u32::MAX,
-            },
-        ] {
-            let mut context = way.with(|options| options.limits(limits));
-            assert_eq!(context.limits(), &limits);
-            let (reader, writer) = pipe();
-            let mut byte = [0u8];
-            let peer = later(move || rustix::io::write(&writer, b"x").unwrap());
-            let begin = Instant::now();
-            assert_eq!(
-                call(
-                    &mut context,
-                    libc::SYS_read,
-                    [reader.arg(), at_mut(&mut byte), 1]
-                ),
-                Ok(1)
-            );
-            assert!(begin.elapsed() < LIMIT);
-            peer.join().unwrap();
-        }
     });
 }
 
