@@ -28,3 +28,7 @@ mod ownership;
 mod polling;
 #[path = "operations/storm.rs"]
 mod storm;
+#[path = "operations/timeouts.rs"]
+mod timeouts;
+#[path = "operations/watching.rs"]
+mod watching;
