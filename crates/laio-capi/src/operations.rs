@@ -147,7 +147,6 @@ pub(crate) unsafe fn poll(
             // Nothing will ever come.
             timeout = Some(Duration::ZERO);
         }
-        context.signal_again();
         let mut count = 0;
         let deliver = |completion: laio::Completion| {
             // SAFETY: the engine hands over at most as many as there is room for, by the caller.
@@ -173,7 +172,6 @@ pub unsafe extern "C" fn laio_take(
         return failed(Errno::FAULT);
     }
     let taken = with(context, |context| {
-        context.signal_again();
         context.engine.poll_one(from_pointer(handle)?)
     });
     let taken = taken.map(|taken| {

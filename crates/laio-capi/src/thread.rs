@@ -1,6 +1,5 @@
 //! The calling thread's contexts: made on first use, guarded against signal handlers, ended with the thread.
 
-use crate::notify::Signaller;
 use laio::{Context, Errno, Notifier, Options};
 use std::cell::{Cell, RefCell};
 use std::ptr::null_mut;
@@ -15,8 +14,6 @@ const EXIT_PATIENCE: Duration = Duration::from_secs(1);
 #[repr(align(128))]
 #[derive(Debug)]
 pub struct laio_context {
-    /// Ends before the descriptor that it watches.
-    pub(crate) signaller: Option<Signaller>,
     pub(crate) notifier: Notifier,
     pub(crate) engine: Context,
 }
@@ -222,7 +219,6 @@ impl laio_context {
     fn make(options: Options) -> Result<*mut laio_context, Errno> {
         let mut engine = Context::new(options)?;
         Ok(Box::into_raw(Box::new(laio_context {
-            signaller: None,
             notifier: engine.notifier(),
             engine,
         })))
@@ -252,13 +248,11 @@ impl Drop for Owned {
 fn end_with_thread(context: Box<laio_context>, end: Instant) {
     // SAFETY: getpid and gettid take no pointers.
     let is_main = unsafe { libc::getpid() == libc::gettid() };
-    let laio_context {
-        signaller, engine, ..
-    } = *context;
-    drop(signaller);
     if is_main {
         // The main thread's end is the end of the process, which takes along what hangs in the kernel.
         // Its memory stays until then.
-        engine.finish_within(end.saturating_duration_since(Instant::now()));
+        context
+            .engine
+            .finish_within(end.saturating_duration_since(Instant::now()));
     }
 }

@@ -12,6 +12,7 @@ use crate::mounts::{Mount, Mounts};
 use crate::operation::{Operations, Slot, State};
 use crate::options::{BackPressure, Inject};
 use crate::quick::QuickWays;
+use crate::signaller::Signaller;
 use crate::sys::fork::Life;
 use crate::table::{self, Attempt, Class};
 use crate::watched::Watched;
@@ -81,6 +82,7 @@ pub struct Context {
     /// What the call now made tells of its result; see [`Context::call_watched`].
     pub(crate) watched: Option<Watched>,
     pub(crate) deadlines: Deadlines,
+    pub(crate) signaller: Option<Signaller>,
     /// Descriptors on which an operation has ended while others wait.
     pub(crate) unblocked: Vec<RawFd>,
     pub(crate) stats: Stats,
@@ -137,6 +139,7 @@ impl Context {
             held: None,
             watched: None,
             deadlines: Deadlines::default(),
+            signaller: None,
             unblocked: Vec::new(),
             stats: Stats::new(),
             inline_since_poll: 0,
@@ -473,6 +476,8 @@ impl Context {
     /// Cancels all operations and waits until the last has let go of its buffers; false if the time was
     /// up before.
     fn wind_up(&mut self, patience: Option<Duration>) -> bool {
+        // It watches a descriptor of this context.
+        self.signaller = None;
         self.close_untold();
         let end = patience.and_then(|patience| Instant::now().checked_add(patience));
         loop {

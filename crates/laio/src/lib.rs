@@ -81,6 +81,7 @@ mod poll;
 pub mod probe;
 mod quick;
 mod route;
+mod signaller;
 mod stats;
 mod sys;
 pub mod table;

@@ -67,6 +67,7 @@ impl Context {
     ) -> Result<usize, Errno> {
         self.notice_fork();
         self.inline_since_poll = 0;
+        self.signal_again();
         if self.exposed {
             // Before looking: what comes later rings again.
             self.doorbell.drain();
@@ -116,6 +117,7 @@ impl Context {
     pub fn poll_one(&mut self, handle: Handle) -> Result<Completion, Errno> {
         self.notice_fork();
         self.inline_since_poll = 0;
+        self.signal_again();
         if self.in_flight(handle).is_ok() {
             if self.exposed {
                 self.doorbell.drain();

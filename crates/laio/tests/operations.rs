@@ -26,6 +26,8 @@ mod ordering;
 mod ownership;
 #[path = "operations/polling.rs"]
 mod polling;
+#[path = "operations/signalling.rs"]
+mod signalling;
 #[path = "operations/storm.rs"]
 mod storm;
 #[path = "operations/timeouts.rs"]

@@ -3,8 +3,8 @@
 use crate::Errno;
 use rustix::event::{EventfdFlags, eventfd};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::{Arc, OnceLock};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::{Arc, OnceLock};
 
 /// The bell of one context. Helpers and [`Notifier`]s ring it; the context sleeps on its descriptor.
 #[derive(Debug)]

@@ -6,6 +6,7 @@
 
 use super::doorbell::Doorbell;
 use crate::sys::interrupt::{Interruptible, Signal};
+use crate::sys::mask::SignalsBlocked;
 use crate::table::Row;
 use crate::transfer;
 use crate::watched::Watched;
@@ -357,31 +358,6 @@ fn run(job: &Job, interruptible: &Interruptible) -> Result<usize, Errno> {
             Err(_) if done > 0 => return Ok(done),
             Err(Errno::INTR) => return Err(Errno::CANCELED),
             Err(errno) => return Err(errno),
-        }
-    }
-}
-
-/// Blocks all signals of the calling thread while it lives.
-struct SignalsBlocked(libc::sigset_t);
-
-impl SignalsBlocked {
-    fn new() -> SignalsBlocked {
-        // SAFETY: pthread_sigmask reads one local set and writes the other.
-        unsafe {
-            let mut all = std::mem::zeroed();
-            let mut old = std::mem::zeroed();
-            libc::sigfillset(&mut all);
-            libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut old);
-            SignalsBlocked(old)
-        }
-    }
-}
-
-impl Drop for SignalsBlocked {
-    fn drop(&mut self) {
-        // SAFETY: restores the set that `new` saved.
-        unsafe {
-            libc::pthread_sigmask(libc::SIG_SETMASK, &self.0, std::ptr::null_mut());
         }
     }
 }

@@ -1,0 +1,174 @@
+//! A signal for the thread of a context, whenever `poll` may have something to deliver.
+//!
+//! A small thread watches the pollable descriptor and sends it. Nothing in the kernel does this by itself: neither
+//! an eventfd nor an epoll set can be asked for a signal (`O_ASYNC`), and the ring's completions are held
+//! back until its own thread enters the kernel.
+
+use crate::context::Context;
+use crate::sys::mask::SignalsBlocked;
+use crate::{Errno, sys};
+use rustix::event::{EventfdFlags, epoll, eventfd};
+use rustix::process::{Pid, getpid, getuid};
+use rustix::thread::gettid;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::thread::JoinHandle;
+
+/// The thread that sends, and what it shares with the context.
+#[derive(Debug)]
+pub(crate) struct Signaller {
+    /// The program has looked for completions since the last signal.
+    armed: Arc<AtomicBool>,
+    stop: OwnedFd,
+    thread: Option<JoinHandle<()>>,
+    process: Pid,
+}
+
+impl Context {
+    /// Sends the calling thread a signal whenever [`Context::poll`] may have something to deliver, with `si_code`
+    /// `SI_QUEUE` and a word of the program's choice in `si_value`; at most one between two polls. `None`
+    /// ends it.
+    ///
+    /// # Errors
+    /// `EINVAL` for what is not a signal, or one that cannot be caught; `EAGAIN`, `ENOMEM` if no thread can
+    /// be started; `EMFILE`, `ENFILE` if there are no descriptors left.
+    pub fn set_signal(&mut self, signal: Option<(i32, usize)>) -> Result<(), Errno> {
+        self.notice_fork();
+        if let Some((number, _)) = signal
+            && (!(1..=libc::SIGRTMAX()).contains(&number)
+                || matches!(number, libc::SIGKILL | libc::SIGSTOP))
+        {
+            return Err(Errno::INVAL);
+        }
+        self.signaller = None;
+        if let Some((number, value)) = signal {
+            let descriptor = self.descriptor()?;
+            self.signaller = Some(Signaller::start(descriptor, number, value)?);
+        }
+        Ok(())
+    }
+
+    /// The program is about to look for completions: what comes from now on is worth another signal.
+    pub(crate) fn signal_again(&self) {
+        if let Some(signaller) = &self.signaller {
+            signaller.armed.store(true, SeqCst);
+        }
+    }
+}
+
+const STOP: u64 = 0;
+const NEWS: u64 = 1;
+
+impl Signaller {
+    /// Bytes of stack: it makes two system calls.
+    const STACK: usize = 64 * 1024;
+
+    fn start(descriptor: BorrowedFd<'_>, number: i32, value: usize) -> Result<Signaller, Errno> {
+        use epoll::EventFlags as Flags;
+        let armed = Arc::new(AtomicBool::new(true));
+        let stop = eventfd(0, EventfdFlags::CLOEXEC)?;
+        let set = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        epoll::add(&set, &stop, epoll::EventData::new_u64(STOP), Flags::IN)?;
+        // Edges: the descriptor stays readable until the program polls.
+        let edges = Flags::IN | Flags::ET;
+        epoll::add(&set, descriptor, epoll::EventData::new_u64(NEWS), edges)?;
+        let signal = Signal {
+            process: getpid(),
+            thread: gettid(),
+            number,
+            value,
+        };
+        let theirs = armed.clone();
+        let _blocked = SignalsBlocked::new();
+        let thread = std::thread::Builder::new()
+            .name("laio-signal".to_owned())
+            .stack_size(Signaller::STACK)
+            .spawn(move || signal.serve(&set, &theirs))?;
+        Ok(Signaller {
+            armed,
+            stop,
+            thread: Some(thread),
+            process: getpid(),
+        })
+    }
+}
+
+impl Drop for Signaller {
+    fn drop(&mut self) {
+        let thread = self.thread.take();
+        if getpid() == self.process {
+            let _ = rustix::io::write(&self.stop, &1u64.to_ne_bytes());
+            thread.map(JoinHandle::join);
+        } else {
+            // A child has a copy of this, but not of the thread.
+            std::mem::forget(thread);
+        }
+    }
+}
+
+/// What is sent, and to whom.
+struct Signal {
+    process: Pid,
+    thread: Pid,
+    number: i32,
+    value: usize,
+}
+
+impl Signal {
+    /// The life of the thread.
+    fn serve(&self, set: &OwnedFd, armed: &AtomicBool) {
+        let mut events = Vec::with_capacity(2);
+        loop {
+            events.clear();
+            let room = rustix::buffer::spare_capacity(&mut events);
+            // Nothing interrupts: all signals are blocked here.
+            if epoll::wait(set.as_fd(), room, None).is_err() {
+                continue;
+            }
+            for event in &events {
+                match event.data.u64() {
+                    STOP => return,
+                    _ if armed.swap(false, SeqCst) => self.send(),
+                    // The program has not polled since the last signal.
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    fn send(&self) {
+        /// The beginning of the kernel's `siginfo_t` for queued signals.
+        #[repr(C)]
+        struct Queued {
+            number: i32,
+            errno: i32,
+            code: i32,
+            padding: i32,
+            process: i32,
+            user: u32,
+            value: usize,
+            rest: [u64; 12],
+        }
+        const _: () = assert!(size_of::<Queued>() == size_of::<libc::siginfo_t>());
+        let info = Queued {
+            number: self.number,
+            errno: 0,
+            code: libc::SI_QUEUE,
+            padding: 0,
+            process: self.process.as_raw_nonzero().get(),
+            user: getuid().as_raw(),
+            value: self.value,
+            rest: [0; 12],
+        };
+        let args = [
+            info.process as usize,
+            self.thread.as_raw_nonzero().get() as usize,
+            self.number as usize,
+            (&raw const info) as usize,
+        ];
+        // SAFETY: the kernel reads one siginfo. EAGAIN means that as many signals are queued for the user as may be:
+        // then one of this kind is pending already, or the program learns at its next poll.
+        let _ = unsafe { sys::raw(libc::SYS_rt_tgsigqueueinfo, args) };
+    }
+}
