@@ -3,13 +3,17 @@
 //! The functions take paths as `std::fs` does. Buffers are owned: they are given to an operation and come
 //! back with its result, because the kernel may use them while nothing of the program runs.
 
+mod attributes;
 mod directory;
 mod file;
 mod options;
 
+pub use attributes::{access, make_node, set_mode, set_mode_of, set_owner, set_times};
 pub use directory::{DirEntry, ReadDir, read_dir};
 pub use file::File;
-pub use laio::ops::{FileType, Status as Metadata, Timestamp};
+pub use laio::ops::{
+    Access, Advice, FileType, Node, Status as Metadata, Timestamp, Whence, attribute_names,
+};
 pub use options::OpenOptions;
 
 use crate::submission::submit;

@@ -131,6 +131,9 @@ impl Context {
                 (Way::Plain, Attempt::Position) if self.seek_asks_server(call) => {
                     Attempted::blocked(0, Why::NotTried)
                 }
+                (Way::Plain, Attempt::DiskCommand) if self.is_disk_command(call) => {
+                    Attempted::blocked(0, Why::NotTried)
+                }
                 (Way::Plain, _) => Attempted::Done(self.plain(row, call)),
                 (Way::Background, _) => Attempted::blocked(0, Why::NotTried),
                 (Way::Try, _) if self.inject.attempts_fail => Attempted::WOULD_BLOCK,
@@ -147,7 +150,9 @@ impl Context {
         unsafe {
             match attempt {
                 Attempt::Never => Attempted::blocked(0, Why::NotTried),
-                Attempt::Plain | Attempt::Position => Attempted::Done(self.plain(row, call)),
+                Attempt::Plain | Attempt::Position | Attempt::DiskCommand => {
+                    Attempted::Done(self.plain(row, call))
+                }
                 Attempt::PlainIfLocal => self.if_local(row, call),
                 Attempt::NowaitRead => self.nowait_read(row, call),
                 Attempt::NowaitWrite => self.nowait_write(row, call),

@@ -72,6 +72,19 @@ pub(crate) fn cached_open_probe() -> Errno {
     result.err().unwrap_or(Errno::NOSYS)
 }
 
+/// Whether extended attributes of a name can be had below a directory (`getxattrat` and the like, Linux
+/// 6.13 and no filter). Found out once.
+pub(crate) fn attributes_at() -> bool {
+    static KNOWN: OnceLock<bool> = OnceLock::new();
+    *KNOWN.get_or_init(|| {
+        // listxattrat, which has this number everywhere, below no directory.
+        let call = Call::new(465, [usize::MAX, c"laio".as_ptr() as usize, 0, 0, 0]);
+        // SAFETY: the name lives for ever, and the directory is no descriptor.
+        let result = unsafe { crate::sys::syscall(&call) };
+        result == Err(Errno::BADF)
+    })
+}
+
 /// Major and minor version of the running kernel; zeros if it does not say.
 pub(crate) fn kernel_version() -> (u32, u32) {
     let name = rustix::system::uname();

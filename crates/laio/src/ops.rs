@@ -27,11 +27,16 @@
 //! ```
 
 mod address;
+mod attributes;
 mod buffer;
 mod connect;
+mod copying;
 mod directory;
+mod extended;
 mod file;
 mod name;
+mod node;
+mod open;
 mod socket;
 mod status;
 mod storage;
@@ -39,14 +44,21 @@ mod vectored;
 mod waiting;
 
 pub use address::Address;
+pub use attributes::{Access, SetMode, SetOwner, SetTimes};
 pub use buffer::{Limit, Part, Sink, Source};
 pub use connect::{Accept, Connect, Shutdown};
+pub use copying::{CopyRange, Reflink, SendFile, Splice};
 pub use directory::{Entries, Entry, ReadDir};
-pub use file::{Read, ReadAt, Write, WriteAt};
-pub use name::{Link, Mkdir, Name, Open, ReadLink, Rename, Symlink, Unlink};
+pub use extended::{
+    ATTRIBUTE_MAX, GetAttribute, ListAttributes, RemoveAttribute, SetAttribute, attribute_names,
+};
+pub use file::{Read, ReadAt, Seek, Whence, Write, WriteAt};
+pub use name::{Link, Mkdir, Name, ReadLink, Rename, Symlink, Unlink};
+pub use node::{MakeNode, Node};
+pub use open::Open;
 pub use socket::{Received, Recv, RecvFrom, Send, SendTo};
 pub use status::{FileType, StatFile, StatPath, Status, Timestamp};
-pub use storage::{Allocate, Close, CopyRange, Fsync, SendFile, Truncate};
+pub use storage::{Advice, Advise, Allocate, Close, Fsync, Truncate};
 pub use vectored::{SendVectored, Sources, WriteVectored};
 pub use waiting::{Exit, Readiness, Sleep, WaitProcess};
 

@@ -81,6 +81,8 @@ pub enum Attempt {
     ZeroTimeout(u8, Timeout),
     /// `fcntl`: the waiting lock commands are tried as their non-waiting form, all others are plain.
     LockCommand,
+    /// `ioctl`: commands that wait for a disk are not tried, all others are plain.
+    DiskCommand,
     /// `close`: cancels what is in flight on the descriptor, then closes it.
     Close,
     /// `dup2`, `dup3`: as [`Attempt::Close`] for the descriptor in the argument with this index.

@@ -10,12 +10,16 @@ mod harness;
 #[path = "operations/parked.rs"]
 mod parked;
 
+#[path = "operations/attributes.rs"]
+mod attributes;
 #[path = "operations/cancelling.rs"]
 mod cancelling;
 #[path = "operations/closing.rs"]
 mod closing;
 #[path = "operations/completeness.rs"]
 mod completeness;
+#[path = "operations/copying.rs"]
+mod copying;
 #[path = "operations/interruptions.rs"]
 mod interruptions;
 #[path = "operations/limits.rs"]

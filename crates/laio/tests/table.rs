@@ -119,6 +119,7 @@ fn classes_and_attempts_agree() {
             Attempt::ZeroTimeout(..) => row.class == Class::Waiting,
             Attempt::Position
             | Attempt::LockCommand
+            | Attempt::DiskCommand
             | Attempt::Close
             | Attempt::Replace(_)
             | Attempt::CloseRange => row.class == Class::Instant,
@@ -199,6 +200,7 @@ fn attempts_find_their_arguments() {
                 | Attempt::PlainIfLocal
                 | Attempt::Position
                 | Attempt::LockCommand
+                | Attempt::DiskCommand
                 | Attempt::Close
                 | Attempt::Replace(_)
         ) || row.descriptors[0].is_some_and(|descriptor| descriptor.arg == 0)

@@ -2,9 +2,13 @@
 
 use super::{Metadata, OpenOptions};
 use crate::Descriptor;
+use crate::pipe;
 use crate::submission::submit;
 use crate::write::write_all;
-use laio::ops::{Allocate, Fsync, Read, ReadAt, Sink, Source, StatFile, Truncate, Write, WriteAt};
+use laio::ops::{
+    Advice, Advise, Allocate, Fsync, Read, ReadAt, Reflink, Seek, Sink, Source, Splice, StatFile,
+    Truncate, Whence, Write, WriteAt,
+};
 use std::future::Future;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -143,6 +147,66 @@ impl File {
     /// `StorageFull` if there is none; `EOPNOTSUPP` if the file system cannot reserve.
     pub fn allocate(&self, offset: u64, length: u64) -> impl Future<Output = io::Result<()>> {
         submit(Allocate::new(self.0.clone(), offset, length))
+    }
+
+    /// Moves the position, or asks for it; gives the new one.
+    ///
+    /// # Errors
+    /// `ENXIO` if no data, or no hole, is there; `InvalidInput` before the start of the file.
+    pub fn seek(&self, whence: Whence) -> impl Future<Output = io::Result<u64>> {
+        submit(Seek::new(self.0.clone(), whence))
+    }
+
+    /// Tells the kernel how `length` bytes from byte `offset` on (0: all to the end) will be used.
+    ///
+    /// # Errors
+    /// `ESPIPE` if it is a pipe.
+    pub fn advise(
+        &self,
+        offset: u64,
+        length: u64,
+        advice: Advice,
+    ) -> impl Future<Output = io::Result<()>> {
+        submit(Advise::new(self.0.clone(), offset, length, advice))
+    }
+
+    /// Makes this file share the blocks of all of `source`, where the file system can.
+    ///
+    /// # Errors
+    /// `EOPNOTSUPP` (and of some file systems `ENOTTY`) if it cannot, `CrossesDevices` if they are on
+    /// different ones.
+    pub fn reflink(&self, source: &File) -> impl Future<Output = io::Result<()>> {
+        submit(Reflink::new(source.0.clone(), self.0.clone()))
+    }
+
+    /// Moves up to `count` bytes at byte `offset` to a pipe, as it has room, without a copy to user space.
+    /// Gives their number: 0 at the end of the file.
+    ///
+    /// # Errors
+    /// `InvalidInput` if the file is of a kind that cannot.
+    pub fn splice_to(
+        &self,
+        offset: u64,
+        pipe: &pipe::Writer,
+        count: usize,
+    ) -> impl Future<Output = io::Result<usize>> {
+        let splice = Splice::new(self.0.clone(), pipe.descriptor().clone(), count);
+        submit(splice.from_offset(offset))
+    }
+
+    /// Moves up to `count` bytes from a pipe, as it has them, to byte `offset`. Gives their number: 0 at
+    /// the end of the pipe.
+    ///
+    /// # Errors
+    /// As for [`File::splice_to`], and those of writing.
+    pub fn splice_from(
+        &self,
+        pipe: &pipe::Reader,
+        offset: u64,
+        count: usize,
+    ) -> impl Future<Output = io::Result<usize>> {
+        let splice = Splice::new(pipe.descriptor().clone(), self.0.clone(), count);
+        submit(splice.to_offset(offset))
     }
 
     /// Closes the file, after the operations on it that were abandoned have come to their end.

@@ -169,6 +169,12 @@ impl Context {
             && !self.is_local(call.descriptor(0))
     }
 
+    /// Whether an `ioctl` waits for a disk: until what was written has its place there, or its own changes
+    /// are in the journal.
+    pub(super) fn is_disk_command(&self, call: &Call) -> bool {
+        DISK_COMMANDS.contains(&(call.args[1] as u32)) && !self.blocks_inline()
+    }
+
     /// # Safety
     /// As for the system call.
     pub(super) unsafe fn replace(
@@ -226,6 +232,17 @@ impl Context {
         Attempted::Done(unsafe { sys::syscall(call) })
     }
 }
+
+/// The commands of all file systems that do. Those of devices are the drivers' own, and unknown.
+const DISK_COMMANDS: [u32; 7] = [
+    libc::FICLONE as u32,
+    libc::FICLONERANGE as u32,
+    0xc018_9436, // FIDEDUPERANGE
+    0xc020_660b, // FS_IOC_FIEMAP
+    0xc004_5877, // FIFREEZE
+    0xc004_5878, // FITHAW
+    0xc018_5879, // FITRIM
+];
 
 /// The descriptors that a `close_range` names.
 pub(crate) fn range(call: &Call) -> (RawFd, RawFd) {

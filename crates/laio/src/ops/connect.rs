@@ -1,7 +1,7 @@
 //! Making connections: taking one, asking for one.
 
 use super::address::Storage;
-use super::name::descriptor;
+use super::open::descriptor;
 use super::storage::done;
 use super::{Address, word};
 use crate::typed::Operation;

@@ -1,4 +1,4 @@
-//! Reading and writing open files.
+//! Reading and writing open files, and their position.
 
 use super::{Sink, Source, word};
 use crate::typed::Operation;
@@ -153,6 +153,61 @@ unsafe impl<F: AsFd + 'static, B: Source> Operation for Write<F, B> {
 
     fn finish(self, result: Result<usize, Errno>) -> Self::Output {
         (result.map_err(io::Error::from), self.buffer)
+    }
+}
+
+/// From where a position is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Whence {
+    /// This byte of the file.
+    Start(u64),
+    /// So many bytes from the present position on.
+    Current(i64),
+    /// So many bytes behind the end of the file.
+    End(i64),
+    /// The first byte from this one on that is not in a hole.
+    Data(u64),
+    /// The first byte from this one on that is in a hole; the end of the file counts as one.
+    Hole(u64),
+}
+
+/// Moves the position of a file, or asks for it (`lseek`).
+///
+/// [`Whence::Data`] and [`Whence::Hole`] may wait for the device, which keeps the list of blocks: of local file
+/// systems the caller does.
+#[derive(Debug)]
+pub struct Seek<F> {
+    file: F,
+    whence: Whence,
+}
+
+impl<F> Seek<F> {
+    /// Moves the position there.
+    pub fn new(file: F, whence: Whence) -> Self {
+        Seek { file, whence }
+    }
+}
+
+// SAFETY: the call has no pointers.
+unsafe impl<F: AsFd + 'static> Operation for Seek<F> {
+    /// The new position, from the start of the file. `ENXIO` if no data (or, beyond the end, no hole) is
+    /// there; `EINVAL` before the start of the file; `ESPIPE` if it has no position.
+    type Output = io::Result<u64>;
+
+    fn call(&mut self) -> Call {
+        let (offset, whence) = match self.whence {
+            Whence::Start(offset) => (offset as usize, libc::SEEK_SET),
+            Whence::Current(offset) => (offset as usize, libc::SEEK_CUR),
+            Whence::End(offset) => (offset as usize, libc::SEEK_END),
+            Whence::Data(offset) => (offset as usize, libc::SEEK_DATA),
+            Whence::Hole(offset) => (offset as usize, libc::SEEK_HOLE),
+        };
+        let args = [word(&self.file), offset, whence as usize];
+        Call::new(libc::SYS_lseek, args)
+    }
+
+    fn finish(self, result: Result<usize, Errno>) -> Self::Output {
+        Ok(result? as u64)
     }
 }
 

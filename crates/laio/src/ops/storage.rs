@@ -1,4 +1,4 @@
-//! The storage behind a file: reaching the device, reserving room, cutting off, copying, closing.
+//! The storage behind a file: reaching the device, reserving room, cutting off, advising, closing.
 
 use super::word;
 use crate::typed::Operation;
@@ -128,91 +128,75 @@ unsafe impl<F: AsFd + 'static> Operation for Truncate<F> {
     }
 }
 
-/// Sends bytes of a file to a socket, pipe or file without a copy to user space (`sendfile`).
-#[derive(Debug)]
-pub struct SendFile<G, F> {
-    to: G,
-    from: F,
-    offset: Option<i64>,
-    count: usize,
+/// What a program is going to do with a range of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Advice {
+    /// Nothing special.
+    Normal,
+    /// Read it from beginning to end: reads ahead further.
+    Sequential,
+    /// Read it here and there: does not read ahead.
+    Random,
+    /// Read it soon: begins to bring it in.
+    WillNeed,
+    /// Not read it again soon: what need not be written back leaves the page cache.
+    DontNeed,
+    /// Read it once.
+    NoReuse,
 }
 
-impl<G, F> SendFile<G, F> {
-    /// Sends `count` bytes of `from`, beginning at byte `offset`; without one, at the position of
-    /// `from`, which moves.
-    pub fn new(to: G, from: F, offset: Option<u64>, count: usize) -> Self {
-        SendFile {
-            to,
-            from,
-            offset: offset.map(|offset| offset as i64),
-            count,
-        }
-    }
-}
-
-// SAFETY: the pointer is to the offset, which is part of the operation.
-unsafe impl<G: AsFd + 'static, F: AsFd + 'static> Operation for SendFile<G, F> {
-    /// Bytes sent: 0 at the end of the file, and fewer than asked for before it, on an error after
-    /// some, or where the kernel's bound of 2 GiB less a page is reached.
-    type Output = io::Result<usize>;
-
-    fn call(&mut self) -> Call {
-        let offset = match &mut self.offset {
-            Some(offset) => (&raw mut *offset) as usize,
-            None => 0,
+impl Advice {
+    fn word(self) -> usize {
+        let advice = match self {
+            Advice::Normal => libc::POSIX_FADV_NORMAL,
+            Advice::Sequential => libc::POSIX_FADV_SEQUENTIAL,
+            Advice::Random => libc::POSIX_FADV_RANDOM,
+            Advice::WillNeed => libc::POSIX_FADV_WILLNEED,
+            Advice::DontNeed => libc::POSIX_FADV_DONTNEED,
+            Advice::NoReuse => libc::POSIX_FADV_NOREUSE,
         };
-        let args = [word(&self.to), word(&self.from), offset, self.count];
-        Call::new(libc::SYS_sendfile, args)
-    }
-
-    fn finish(self, result: Result<usize, Errno>) -> Self::Output {
-        Ok(result?)
+        advice as usize
     }
 }
 
-/// Copies bytes from file to file inside the kernel, or shares them, if the file system can
-/// (`copy_file_range`).
+/// Tells the kernel how a range of a file will be used (`posix_fadvise`).
 #[derive(Debug)]
-pub struct CopyRange<F, G> {
-    from: F,
-    from_offset: i64,
-    to: G,
-    to_offset: i64,
-    count: usize,
+pub struct Advise<F> {
+    file: F,
+    offset: u64,
+    length: u64,
+    advice: Advice,
 }
 
-impl<F, G> CopyRange<F, G> {
-    /// Copies `count` bytes at byte `from_offset` of `from` to byte `to_offset` of `to`.
-    pub fn new(from: F, from_offset: u64, to: G, to_offset: u64, count: usize) -> Self {
-        CopyRange {
-            from,
-            from_offset: from_offset as i64,
-            to,
-            to_offset: to_offset as i64,
-            count,
+impl<F> Advise<F> {
+    /// Says so of `length` bytes from byte `offset` on; length 0 is all to the end.
+    pub fn new(file: F, offset: u64, length: u64, advice: Advice) -> Self {
+        Advise {
+            file,
+            offset,
+            length,
+            advice,
         }
     }
 }
 
-// SAFETY: the pointers are to the offsets, which are part of the operation.
-unsafe impl<F: AsFd + 'static, G: AsFd + 'static> Operation for CopyRange<F, G> {
-    /// Bytes copied: 0 at the end of the file, and often fewer than asked for before it. `EXDEV`,
-    /// `EINVAL` or `EOPNOTSUPP` if this pair of files cannot be copied so.
-    type Output = io::Result<usize>;
+// SAFETY: the call has no pointers.
+unsafe impl<F: AsFd + 'static> Operation for Advise<F> {
+    /// `ESPIPE` if it is a pipe. Success says only that the advice was heard.
+    type Output = io::Result<()>;
 
     fn call(&mut self) -> Call {
         let args = [
-            word(&self.from),
-            (&raw mut self.from_offset) as usize,
-            word(&self.to),
-            (&raw mut self.to_offset) as usize,
-            self.count,
+            word(&self.file),
+            self.offset as usize,
+            self.length as usize,
+            self.advice.word(),
         ];
-        Call::new(libc::SYS_copy_file_range, args)
+        Call::new(libc::SYS_fadvise64, args)
     }
 
     fn finish(self, result: Result<usize, Errno>) -> Self::Output {
-        Ok(result?)
+        done(result)
     }
 }
 

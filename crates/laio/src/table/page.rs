@@ -110,6 +110,7 @@ Arguments count from 0.
 | flag *f* in *n* | The call with a flag in argument *n* that makes it fail rather than wait. |
 | zero time-out *n* | The call with a time-out of zero in argument *n*. |
 | lock command | Waiting lock commands as their non-waiting form; all other commands plainly. |
+| disk command | Commands that wait for a disk are not tried; all other commands plainly. |
 | close | What is in flight on the descriptor is cancelled first. |
 | replace *n* | As close, for the descriptor in argument *n*. |
 | close range | As close, for each descriptor in the range. |
@@ -210,6 +211,7 @@ fn attempt(row: &Row) -> String {
         Attempt::ZeroTimeout(arg, Timeout::Timespec) => format!("zero time-out {arg} (timespec)"),
         Attempt::ZeroTimeout(arg, Timeout::Timeval) => format!("zero time-out {arg} (timeval)"),
         Attempt::LockCommand => "lock command".into(),
+        Attempt::DiskCommand => "disk command".into(),
         Attempt::Close => "close".into(),
         Attempt::Replace(arg) => format!("replace {arg}"),
         Attempt::CloseRange => "close range".into(),

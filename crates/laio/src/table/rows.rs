@@ -119,7 +119,7 @@ pub static ROWS: &[Row] = &[
     x86("dup2", 33, Instant).attempt(Replace(1)).fd(0, Unordered).note(CHOSEN),
     row("dup3", 292, 24, Instant).attempt(Replace(1)).fd(0, Unordered).note(CHOSEN),
     row("fcntl", 72, 25, Instant).attempt(LockCommand).fd(0, Unordered).note("F_SETLKW and F_OFD_SETLKW are tried as F_SETLK and F_OFD_SETLK"),
-    row("ioctl", 16, 29, Instant).fd(0, Unordered).note("runs plainly: a few commands (FIFREEZE, FICLONERANGE, device flushes) do wait"),
+    row("ioctl", 16, 29, Instant).attempt(DiskCommand).fd(0, Unordered).note("FICLONE, FICLONERANGE, FIDEDUPERANGE, FIEMAP, FIFREEZE, FITHAW and FITRIM wait for the disk and go to the background; all others run plainly"),
     x86("pipe", 22, Instant).pointers(&[0]),
     row("pipe2", 293, 59, Instant).pointers(&[0]),
     x86("eventfd", 284, Instant).yields_descriptor(),

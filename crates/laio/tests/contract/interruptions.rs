@@ -2,7 +2,8 @@
 //! does not restart calls.
 
 use crate::harness::{
-    Arg, LIMIT, Way, at, at_mut, call, for_each, iovec, later, own, plain, tcp_address, zeroed,
+    Arg, LIMIT, Way, at, at_mut, call, collect, for_each, for_each_pending, iovec, later, own,
+    pending, plain, tcp_address, zeroed,
 };
 use laio::{Context, Errno};
 use laio_testing::temp::{datagram_pair, fill, pattern, pipe, scratch, stream_pair};
@@ -20,13 +21,13 @@ extern "C" fn on_signal(_: i32) {
 }
 
 /// Sends the calling thread a signal every so often, while it lives.
-pub(crate) struct Bombardment {
+struct Bombardment {
     stop: Arc<AtomicBool>,
     thread: Option<std::thread::JoinHandle<()>>,
 }
 
 impl Bombardment {
-    pub(crate) fn begin() -> Bombardment {
+    fn begin() -> Bombardment {
         // SAFETY: the action is fully initialised, and its handler only counts.
         unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
@@ -426,5 +427,40 @@ fn datagrams_are_not_interrupted() {
         assert_eq!(received, Ok(3));
         assert_eq!(rooms, [*b"one\0", *b"two\0", *b"tre\0"]);
         drop(peer.join().unwrap());
+    });
+}
+
+/// `poll` itself neither fails nor returns early.
+#[test]
+fn polling_is_not_interrupted() {
+    child::check(LIMIT * 6, test_name!(), "", || {
+        for_each_pending(|way| {
+            let _fire = Bombardment::begin();
+            let mut context = way.context();
+            let (reader, writer) = pipe();
+            let mut room = [0u8; 3];
+            let handle = pending(
+                &mut context,
+                libc::SYS_read,
+                [reader.arg(), at_mut(&mut room), 3],
+            );
+            let mut completions = Vec::new();
+            let begin = Instant::now();
+            let wait = Duration::from_millis(15);
+            assert_eq!(context.poll(&mut completions, Some(wait)), Ok(0));
+            assert!(
+                (wait..LIMIT).contains(&begin.elapsed()),
+                "{:?}",
+                begin.elapsed()
+            );
+            let peer = later(move || rustix::io::write(&writer, b"abc").unwrap());
+            assert_eq!(context.poll(&mut completions, None), Ok(1));
+            assert_eq!(
+                (completions[0].handle, completions[0].result),
+                (handle, Ok(3))
+            );
+            peer.join().unwrap();
+            assert_eq!(collect(&mut context, 0), []);
+        });
     });
 }

@@ -1,20 +1,14 @@
-//! Rules 6, 7 and 11, where the C API differs by design. The rest of the suite is run through it too, by
-//! `laio-through-c`; these are not:
+//! Rules 7 and 11, where C says less by design. The rest of the suite is run through the C API too, by
+//! `laio-through-c`.
 //!
-//! - `laio_poll` returns when a signal handler has run, as a C program expects;
-//! - a limit of 0 stands for the default in C;
-//! - the file systems met are on the page of `laio_report` only, for people.
+//! In C a limit of 0 stands for the default, and the file systems met are on the page of `laio_report` only,
+//! for people.
 
-use crate::harness::{
-    Arg, LIMIT, at, at_mut, call, collect, for_each_backend, for_each_pending, later, pending,
-    plain,
-};
-use crate::interruptions::Bombardment;
+use crate::harness::{Arg, LIMIT, at, at_mut, call, for_each_backend, later, plain};
 use crate::statistics::{counted, for_each_lazy};
 use laio::{Context, Errno, Limits};
 use laio_testing::temp::{file_with, pattern, pipe, scratch};
-use laio_testing::{child, test_name};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 fn mount<'a>(context: &'a Context, kind: &str) -> Option<&'a laio::Mount> {
     context.mounts().find(|mount| mount.fstype == kind)
@@ -141,40 +135,5 @@ fn odd_limits_are_put_right() {
             assert!(begin.elapsed() < LIMIT);
             peer.join().unwrap();
         }
-    });
-}
-
-/// `poll` itself neither fails nor returns early.
-#[test]
-fn polling_is_not_interrupted() {
-    child::check(LIMIT * 6, test_name!(), "", || {
-        for_each_pending(|way| {
-            let _fire = Bombardment::begin();
-            let mut context = way.context();
-            let (reader, writer) = pipe();
-            let mut room = [0u8; 3];
-            let handle = pending(
-                &mut context,
-                libc::SYS_read,
-                [reader.arg(), at_mut(&mut room), 3],
-            );
-            let mut completions = Vec::new();
-            let begin = Instant::now();
-            let wait = Duration::from_millis(15);
-            assert_eq!(context.poll(&mut completions, Some(wait)), Ok(0));
-            assert!(
-                (wait..LIMIT).contains(&begin.elapsed()),
-                "{:?}",
-                begin.elapsed()
-            );
-            let peer = later(move || rustix::io::write(&writer, b"abc").unwrap());
-            assert_eq!(context.poll(&mut completions, None), Ok(1));
-            assert_eq!(
-                (completions[0].handle, completions[0].result),
-                (handle, Ok(3))
-            );
-            peer.join().unwrap();
-            assert_eq!(collect(&mut context, 0), []);
-        });
     });
 }

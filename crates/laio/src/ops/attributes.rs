@@ -1,0 +1,284 @@
+//! What can be set of a file: permissions, owner, times; and asking what one may do with it.
+
+use super::storage::done;
+use super::{Name, Timestamp, word};
+use crate::typed::Operation;
+use crate::{Call, Errno};
+use std::fmt;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+
+/// Whose attribute it is.
+#[derive(Debug)]
+enum Of<F> {
+    Open(F),
+    /// With the `AT_*` flags of the look-up.
+    Named(Name<F>, i32),
+}
+
+impl<F> Of<F> {
+    fn named(name: Name<F>) -> Self {
+        Of::Named(name, libc::AT_SYMLINK_NOFOLLOW)
+    }
+
+    fn follow(&mut self) {
+        if let Of::Named(_, flags) = self {
+            *flags &= !libc::AT_SYMLINK_NOFOLLOW;
+        }
+    }
+}
+
+/// Sets the permissions of a file.
+#[derive(Debug)]
+pub struct SetMode<F = OwnedFd> {
+    of: Of<F>,
+    mode: u32,
+}
+
+impl<F> SetMode<F> {
+    /// Sets them for an open file (`fchmod`). The bits of `mode` that say what kind of file it is do not
+    /// matter.
+    pub fn new(file: F, mode: u32) -> Self {
+        let of = Of::Open(file);
+        SetMode { of, mode }
+    }
+
+    /// Sets them by name (`fchmodat2`, on Linux 6.6 or later), and not through a symbolic link.
+    ///
+    /// On an older kernel open the file with `O_PATH | O_NOFOLLOW`, make sure that it is not a symbolic link, and set
+    /// those of [`Name::of_open`], which is to be [followed](SetMode::follow).
+    pub fn named(name: Name<F>, mode: u32) -> Self {
+        let of = Of::named(name);
+        SetMode { of, mode }
+    }
+
+    /// If the name is that of a symbolic link, sets those of the file that it leads to. Any kernel can.
+    pub fn follow(mut self) -> Self {
+        self.of.follow();
+        self
+    }
+}
+
+/// Newer than the C library's list for some architectures; the same on all.
+const SYS_FCHMODAT2: libc::c_long = 452;
+
+// SAFETY: the name is on the operation's heap.
+unsafe impl<F: AsFd + 'static> Operation for SetMode<F> {
+    /// `EPERM` if the file is another's, `EOPNOTSUPP` for a symbolic link, which has none; `ENOSYS` by
+    /// a name that is not followed, before Linux 6.6.
+    type Output = io::Result<()>;
+
+    fn call(&mut self) -> Call {
+        let mode = self.mode as usize;
+        match &self.of {
+            Of::Open(file) => Call::new(libc::SYS_fchmod, [word(file), mode]),
+            Of::Named(name, 0) => {
+                Call::new(libc::SYS_fchmodat, [name.directory(), name.address(), mode])
+            }
+            Of::Named(name, flags) => {
+                let args = [name.directory(), name.address(), mode, *flags as usize];
+                Call::new(SYS_FCHMODAT2, args)
+            }
+        }
+    }
+
+    fn finish(self, result: Result<usize, Errno>) -> Self::Output {
+        done(result)
+    }
+}
+
+/// Gives a file to another user or group.
+///
+/// It takes the set-user-ID and set-group-ID bits from a file, so the mode is set after it.
+#[derive(Debug)]
+pub struct SetOwner<F = OwnedFd> {
+    of: Of<F>,
+    user: Option<u32>,
+    group: Option<u32>,
+}
+
+impl<F> SetOwner<F> {
+    /// Sets those that are given for an open file (`fchown`). `u32::MAX` is nobody, and as good as none.
+    pub fn new(file: F, user: Option<u32>, group: Option<u32>) -> Self {
+        let of = Of::Open(file);
+        SetOwner { of, user, group }
+    }
+
+    /// Sets those that are given by name (`fchownat`): if it is that of a symbolic link, of the link.
+    pub fn named(name: Name<F>, user: Option<u32>, group: Option<u32>) -> Self {
+        let of = Of::named(name);
+        SetOwner { of, user, group }
+    }
+
+    /// If the name is that of a symbolic link, sets those of the file that it leads to.
+    pub fn follow(mut self) -> Self {
+        self.of.follow();
+        self
+    }
+}
+
+// SAFETY: the name is on the operation's heap.
+unsafe impl<F: AsFd + 'static> Operation for SetOwner<F> {
+    /// `EPERM` without `CAP_CHOWN`, unless it is the owner's file and one of the owner's groups;
+    /// `EINVAL` for an id that has no meaning in the user namespace.
+    type Output = io::Result<()>;
+
+    fn call(&mut self) -> Call {
+        let id = |id: Option<u32>| id.unwrap_or(u32::MAX) as usize;
+        let (user, group) = (id(self.user), id(self.group));
+        match &self.of {
+            Of::Open(file) => Call::new(libc::SYS_fchown, [word(file), user, group]),
+            Of::Named(name, flags) => {
+                let (directory, path) = (name.directory(), name.address());
+                let args = [directory, path, user, group, *flags as usize];
+                Call::new(libc::SYS_fchownat, args)
+            }
+        }
+    }
+
+    fn finish(self, result: Result<usize, Errno>) -> Self::Output {
+        done(result)
+    }
+}
+
+impl Timestamp {
+    /// For [`SetTimes`]: whatever time it is when the kernel gets there.
+    pub const NOW: Timestamp = Timestamp {
+        seconds: 0,
+        nanoseconds: libc::UTIME_NOW as u32,
+    };
+}
+
+/// Sets when a file was last read and changed (`utimensat`).
+pub struct SetTimes<F = OwnedFd> {
+    of: Of<F>,
+    times: [libc::timespec; 2],
+}
+
+impl<F> SetTimes<F> {
+    /// Sets the times that are given for an open file: [`Timestamp`]s, or [`Timestamp::NOW`].
+    pub fn new(file: F, accessed: Option<Timestamp>, modified: Option<Timestamp>) -> Self {
+        SetTimes::of(Of::Open(file), accessed, modified)
+    }
+
+    /// Sets the times that are given by name: if it is that of a symbolic link, of the link.
+    pub fn named(name: Name<F>, accessed: Option<Timestamp>, modified: Option<Timestamp>) -> Self {
+        SetTimes::of(Of::named(name), accessed, modified)
+    }
+
+    fn of(of: Of<F>, accessed: Option<Timestamp>, modified: Option<Timestamp>) -> Self {
+        let omitted = libc::timespec {
+            tv_sec: 0,
+            tv_nsec: libc::UTIME_OMIT,
+        };
+        let times = [accessed, modified].map(|time| {
+            time.map_or(omitted, |time| libc::timespec {
+                tv_sec: time.seconds,
+                tv_nsec: time.nanoseconds.into(),
+            })
+        });
+        SetTimes { of, times }
+    }
+
+    /// If the name is that of a symbolic link, sets those of the file that it leads to.
+    pub fn follow(mut self) -> Self {
+        self.of.follow();
+        self
+    }
+}
+
+impl<F: fmt::Debug> fmt::Debug for SetTimes<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let times = self.times.map(|time| (time.tv_sec, time.tv_nsec));
+        f.debug_struct("SetTimes")
+            .field("of", &self.of)
+            .field("times", &times)
+            .finish()
+    }
+}
+
+// SAFETY: the name is on the operation's heap, and the times are part of the operation.
+unsafe impl<F: AsFd + 'static> Operation for SetTimes<F> {
+    /// `EPERM` (for [`Timestamp::NOW`] alone: `EACCES`) if the file is another's, `EINVAL` if the
+    /// nanoseconds are a second or more. What a file system cannot keep it cuts off.
+    type Output = io::Result<()>;
+
+    fn call(&mut self) -> Call {
+        let times = (&raw const self.times) as usize;
+        let args = match &self.of {
+            // Without a name it is about the descriptor: futimens.
+            Of::Open(file) => [word(file), 0, times, 0],
+            Of::Named(name, flags) => [name.directory(), name.address(), times, *flags as usize],
+        };
+        Call::new(libc::SYS_utimensat, args)
+    }
+
+    fn finish(self, result: Result<usize, Errno>) -> Self::Output {
+        done(result)
+    }
+}
+
+/// Asks whether a file may be read, written or executed.
+///
+/// The answer may be old when it comes: for what can be done by trying, try.
+#[derive(Debug)]
+pub struct Access<F = OwnedFd> {
+    name: Name<F>,
+    rights: u32,
+    flags: i32,
+}
+
+impl Access {
+    /// It is there.
+    pub const EXISTS: u32 = libc::F_OK as u32;
+    /// It may be read.
+    pub const READ: u32 = libc::R_OK as u32;
+    /// It may be written.
+    pub const WRITE: u32 = libc::W_OK as u32;
+    /// It may be executed; of a directory: names in it may be looked up.
+    pub const EXECUTE: u32 = libc::X_OK as u32;
+}
+
+impl<F> Access<F> {
+    /// Asks about all of these rights, of the real user and group of the thread (`faccessat`).
+    pub fn new(name: Name<F>, rights: u32) -> Self {
+        Access {
+            name,
+            rights,
+            flags: 0,
+        }
+    }
+
+    /// Asks for the effective user and group, which opening goes by. Linux 5.8 or later.
+    pub fn effective(mut self) -> Self {
+        self.flags |= libc::AT_EACCESS;
+        self
+    }
+
+    /// If the name is that of a symbolic link, asks about the link. Linux 5.8 or later.
+    pub fn no_follow(mut self) -> Self {
+        self.flags |= libc::AT_SYMLINK_NOFOLLOW;
+        self
+    }
+}
+
+// SAFETY: the name is on the operation's heap.
+unsafe impl<F: AsFd + 'static> Operation for Access<F> {
+    /// `EACCES` if one of the rights is not there, or the name cannot be looked up; `EROFS` for
+    /// writing where nothing can be written; `ETXTBSY` for writing what is being executed.
+    type Output = io::Result<()>;
+
+    fn call(&mut self) -> Call {
+        let (directory, path) = (self.name.directory(), self.name.address());
+        let rights = self.rights as usize;
+        if self.flags == 0 {
+            return Call::new(libc::SYS_faccessat, [directory, path, rights]);
+        }
+        let args = [directory, path, rights, self.flags as usize];
+        Call::new(libc::SYS_faccessat2, args)
+    }
+
+    fn finish(self, result: Result<usize, Errno>) -> Self::Output {
+        done(result)
+    }
+}

@@ -1,0 +1,398 @@
+//! Extended attributes: names and values that a file carries with it, among them its access-control lists.
+//!
+//! Those of a name are those of a symbolic link, if it is that of one. Linux has calls for that which begin in a
+//! directory since 6.13; where they are not to be had, the directory is named by its descriptor,
+//! `/proc/thread-self/fd/N`, for which `/proc` must be mounted (else: `ENOENT`).
+
+use super::file::append;
+use super::storage::done;
+use super::{Name, Sink, Source, word};
+use crate::facts;
+use crate::typed::Operation;
+use crate::{Call, Errno};
+use std::ffi::{CStr, CString};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+
+/// Whose attribute it is.
+#[derive(Debug)]
+enum Of<F> {
+    Open(F),
+    /// Below its directory.
+    At(Name<F>),
+    /// From the root, or the working directory.
+    Path(Name<F>),
+}
+
+impl<F: AsFd> Of<F> {
+    fn named(name: Name<F>) -> Self {
+        if facts::attributes_at() {
+            Of::At(name)
+        } else {
+            Of::by_path(name)
+        }
+    }
+
+    fn by_path(name: Name<F>) -> Self {
+        Of::Path(name.without_directory())
+    }
+}
+
+// Newer than the C library's list; the same on all architectures.
+const SYS_SETXATTRAT: libc::c_long = 463;
+const SYS_GETXATTRAT: libc::c_long = 464;
+const SYS_LISTXATTRAT: libc::c_long = 465;
+const SYS_REMOVEXATTRAT: libc::c_long = 466;
+
+const NO_FOLLOW: usize = libc::AT_SYMLINK_NOFOLLOW as usize;
+
+/// The kernel's `struct xattr_args`.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C, align(8))]
+struct Value {
+    address: u64,
+    size: u32,
+    flags: u32,
+}
+
+impl Value {
+    /// More than 4 GiB cannot be said; the kernel refuses far less.
+    fn new(address: usize, length: usize, flags: i32) -> Value {
+        Value {
+            address: address as u64,
+            size: u32::try_from(length).unwrap_or(u32::MAX),
+            flags: flags as u32,
+        }
+    }
+}
+
+/// Reads an extended attribute.
+#[derive(Debug)]
+pub struct GetAttribute<F, B> {
+    of: Of<F>,
+    attribute: CString,
+    buffer: B,
+    value: Value,
+}
+
+impl<F: AsFd, B> GetAttribute<F, B> {
+    /// Reads `attribute`, such as `user.mime_type`, of an open file into the room of `buffer`
+    /// (`fgetxattr`).
+    pub fn new(file: F, attribute: impl Into<CString>, buffer: B) -> Self {
+        GetAttribute::of(Of::Open(file), attribute, buffer)
+    }
+
+    /// Reads that of a name (`getxattrat` or `lgetxattr`).
+    pub fn named(name: Name<F>, attribute: impl Into<CString>, buffer: B) -> Self {
+        GetAttribute::of(Of::named(name), attribute, buffer)
+    }
+
+    fn of(of: Of<F>, attribute: impl Into<CString>, buffer: B) -> Self {
+        GetAttribute {
+            of,
+            attribute: attribute.into(),
+            buffer,
+            value: Value::default(),
+        }
+    }
+}
+
+// SAFETY: the names are on the operation's heap, the pointer is into the buffer, which the operation owns, and the
+// struct that may carry it is part of the operation.
+unsafe impl<F: AsFd + 'static, B: Sink> Operation for GetAttribute<F, B> {
+    /// Bytes read, and the buffer with them appended; if it has no room at all, the bytes that there
+    /// are. `ENODATA` if the file has no such attribute, `ERANGE` if there is too little room
+    /// ([`ATTRIBUTE_MAX`] is always enough), `EOPNOTSUPP` if the file system has none.
+    type Output = (io::Result<usize>, B);
+
+    fn call(&mut self) -> Call {
+        let (room, length) = self.buffer.room();
+        let (room, attribute) = (room as usize, self.attribute.as_ptr() as usize);
+        match &self.of {
+            Of::Open(file) => {
+                let args = [word(file), attribute, room, length];
+                Call::new(libc::SYS_fgetxattr, args)
+            }
+            Of::At(name) => {
+                self.value = Value::new(room, length, 0);
+                let value = (&raw const self.value) as usize;
+                let (directory, path) = (name.directory(), name.address());
+                let size = size_of::<Value>();
+                let args = [directory, path, NO_FOLLOW, attribute, value, size];
+                Call::new(SYS_GETXATTRAT, args)
+            }
+            Of::Path(name) => {
+                let args = [name.address(), attribute, room, length];
+                Call::new(libc::SYS_lgetxattr, args)
+            }
+        }
+    }
+
+    fn finish(mut self, result: Result<usize, Errno>) -> Self::Output {
+        // SAFETY: the result is that of the call on the buffer.
+        let result = unsafe { append_if_room(&mut self.buffer, result) };
+        (result, self.buffer)
+    }
+}
+
+/// As [`append`]; with no room the kernel only counts.
+///
+/// # Safety
+/// As for [`append`], if there is room.
+unsafe fn append_if_room(sink: &mut impl Sink, result: Result<usize, Errno>) -> io::Result<usize> {
+    if sink.room().1 == 0 {
+        return Ok(result?);
+    }
+    // SAFETY: by the caller.
+    unsafe { append(sink, result) }
+}
+
+/// The longest value of an extended attribute, in bytes (`XATTR_SIZE_MAX`); and as long can the list of
+/// their names be (`XATTR_LIST_MAX`).
+pub const ATTRIBUTE_MAX: usize = 65536;
+
+/// Reads the names of the extended attributes.
+#[derive(Debug)]
+pub struct ListAttributes<F, B> {
+    of: Of<F>,
+    buffer: B,
+}
+
+impl<F: AsFd, B> ListAttributes<F, B> {
+    /// Reads those of an open file into the room of `buffer` (`flistxattr`).
+    pub fn new(file: F, buffer: B) -> Self {
+        let of = Of::Open(file);
+        ListAttributes { of, buffer }
+    }
+
+    /// Reads those of a name (`listxattrat` or `llistxattr`).
+    pub fn named(name: Name<F>, buffer: B) -> Self {
+        let of = Of::named(name);
+        ListAttributes { of, buffer }
+    }
+}
+
+// SAFETY: the name is on the operation's heap, and the pointer is into the buffer, which the operation owns.
+unsafe impl<F: AsFd + 'static, B: Sink> Operation for ListAttributes<F, B> {
+    /// Bytes read, and the buffer with them appended, for [`attribute_names`]; if it has no room at
+    /// all, the bytes that there are. `ERANGE` if there is too little room ([`ATTRIBUTE_MAX`] is enough), `E2BIG`
+    /// if the file has more names than any list can tell, `EOPNOTSUPP` if the file system has none.
+    type Output = (io::Result<usize>, B);
+
+    fn call(&mut self) -> Call {
+        let (room, length) = self.buffer.room();
+        let room = room as usize;
+        match &self.of {
+            Of::Open(file) => Call::new(libc::SYS_flistxattr, [word(file), room, length]),
+            Of::At(name) => {
+                let args = [name.directory(), name.address(), NO_FOLLOW, room, length];
+                Call::new(SYS_LISTXATTRAT, args)
+            }
+            Of::Path(name) => Call::new(libc::SYS_llistxattr, [name.address(), room, length]),
+        }
+    }
+
+    fn finish(mut self, result: Result<usize, Errno>) -> Self::Output {
+        // SAFETY: the result is that of the call on the buffer.
+        let result = unsafe { append_if_room(&mut self.buffer, result) };
+        (result, self.buffer)
+    }
+}
+
+/// The names in what [`ListAttributes`] has read.
+///
+/// ```
+/// let names: Vec<_> = laio::ops::attribute_names(b"user.a\0security.b\0").collect();
+/// assert_eq!(names, [c"user.a", c"security.b"]);
+/// ```
+pub fn attribute_names(list: &[u8]) -> impl Iterator<Item = &CStr> {
+    list.split_inclusive(|&byte| byte == 0)
+        .filter_map(|name| CStr::from_bytes_with_nul(name).ok())
+}
+
+/// Sets an extended attribute.
+#[derive(Debug)]
+pub struct SetAttribute<F, B> {
+    of: Of<F>,
+    attribute: CString,
+    buffer: B,
+    flags: i32,
+    value: Value,
+}
+
+impl<F: AsFd, B> SetAttribute<F, B> {
+    /// Makes the bytes of `buffer` the value of `attribute` of an open file (`fsetxattr`).
+    pub fn new(file: F, attribute: impl Into<CString>, buffer: B) -> Self {
+        SetAttribute::of(Of::Open(file), attribute, buffer)
+    }
+
+    /// Makes them the value of that of a name (`setxattrat` or `lsetxattr`).
+    pub fn named(name: Name<F>, attribute: impl Into<CString>, buffer: B) -> Self {
+        SetAttribute::of(Of::named(name), attribute, buffer)
+    }
+
+    fn of(of: Of<F>, attribute: impl Into<CString>, buffer: B) -> Self {
+        SetAttribute {
+            of,
+            attribute: attribute.into(),
+            buffer,
+            flags: 0,
+            value: Value::default(),
+        }
+    }
+
+    /// Fails with `EEXIST` if the file has the attribute already.
+    pub fn create(mut self) -> Self {
+        self.flags = libc::XATTR_CREATE;
+        self
+    }
+
+    /// Fails with `ENODATA` if the file does not have the attribute yet.
+    pub fn replace(mut self) -> Self {
+        self.flags = libc::XATTR_REPLACE;
+        self
+    }
+}
+
+// SAFETY: the names are on the operation's heap, the pointer is into the buffer, which the operation owns, and the
+// struct that may carry it is part of the operation.
+unsafe impl<F: AsFd + 'static, B: Source> Operation for SetAttribute<F, B> {
+    /// Whether it was set, and the buffer. `EOPNOTSUPP` if the file system has none of that kind,
+    /// `EPERM` for `user.` of what is neither file nor directory and for `trusted.` and `security.` without
+    /// the capability, `E2BIG` for more than [`ATTRIBUTE_MAX`], `ENOSPC` and `EDQUOT` if there is no
+    /// room.
+    type Output = (io::Result<()>, B);
+
+    fn call(&mut self) -> Call {
+        let (bytes, attribute) = (self.buffer.bytes(), self.attribute.as_ptr() as usize);
+        let (address, length) = (bytes.as_ptr() as usize, bytes.len());
+        let flags = self.flags as usize;
+        match &self.of {
+            Of::Open(file) => {
+                let args = [word(file), attribute, address, length, flags];
+                Call::new(libc::SYS_fsetxattr, args)
+            }
+            Of::At(name) => {
+                self.value = Value::new(address, length, self.flags);
+                let value = (&raw const self.value) as usize;
+                let (directory, path) = (name.directory(), name.address());
+                let size = size_of::<Value>();
+                let args = [directory, path, NO_FOLLOW, attribute, value, size];
+                Call::new(SYS_SETXATTRAT, args)
+            }
+            Of::Path(name) => {
+                let args = [name.address(), attribute, address, length, flags];
+                Call::new(libc::SYS_lsetxattr, args)
+            }
+        }
+    }
+
+    fn finish(self, result: Result<usize, Errno>) -> Self::Output {
+        (done(result), self.buffer)
+    }
+}
+
+/// Removes an extended attribute.
+#[derive(Debug)]
+pub struct RemoveAttribute<F = OwnedFd> {
+    of: Of<F>,
+    attribute: CString,
+}
+
+impl<F: AsFd> RemoveAttribute<F> {
+    /// Removes `attribute` of an open file (`fremovexattr`).
+    pub fn new(file: F, attribute: impl Into<CString>) -> Self {
+        let (of, attribute) = (Of::Open(file), attribute.into());
+        RemoveAttribute { of, attribute }
+    }
+
+    /// Removes that of a name (`removexattrat` or `lremovexattr`).
+    pub fn named(name: Name<F>, attribute: impl Into<CString>) -> Self {
+        let (of, attribute) = (Of::named(name), attribute.into());
+        RemoveAttribute { of, attribute }
+    }
+}
+
+// SAFETY: the names are on the operation's heap.
+unsafe impl<F: AsFd + 'static> Operation for RemoveAttribute<F> {
+    /// `ENODATA` if the file has no such attribute; others as for [`SetAttribute`].
+    type Output = io::Result<()>;
+
+    fn call(&mut self) -> Call {
+        let attribute = self.attribute.as_ptr() as usize;
+        match &self.of {
+            Of::Open(file) => Call::new(libc::SYS_fremovexattr, [word(file), attribute]),
+            Of::At(name) => {
+                let args = [name.directory(), name.address(), NO_FOLLOW, attribute];
+                Call::new(SYS_REMOVEXATTRAT, args)
+            }
+            Of::Path(name) => Call::new(libc::SYS_lremovexattr, [name.address(), attribute]),
+        }
+    }
+
+    fn finish(self, result: Result<usize, Errno>) -> Self::Output {
+        done(result)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Context, Options, Submitted};
+    use std::fs::File;
+    use std::rc::Rc;
+
+    fn run<O: Operation>(context: &mut Context, operation: O) -> O::Output {
+        match context.submit(operation, 0) {
+            Submitted::Done(output) => output,
+            Submitted::Pending(ticket) => {
+                context.poll(&mut Vec::new(), None).expect("poll");
+                context.take(ticket).expect("delivered")
+            }
+        }
+    }
+
+    /// As before Linux 6.13, on whatever kernel this is.
+    #[test]
+    fn without_calls_that_begin_in_a_directory() {
+        let place = laio_testing::temp::scratch();
+        File::create(place.path().join("file")).expect("a file");
+        std::os::unix::fs::symlink("file", place.path().join("link")).expect("a link");
+        let directory = Rc::new(File::open(place.path()).expect("the directory"));
+        let mut context = Context::new(Options::new()).expect("a context");
+        let by_path = |name| Of::by_path(Name::at(directory.clone(), name));
+
+        let set = SetAttribute::of(by_path(c"file"), c"user.laio", "value");
+        match run(&mut context, set).0 {
+            Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => {
+                return println!("skipped: no extended attributes here");
+            }
+            result => result.expect("set"),
+        }
+        let get =
+            |name, room| GetAttribute::of(by_path(name), c"user.laio", Vec::with_capacity(room));
+        let (result, value) = run(&mut context, get(c"file", 64));
+        assert_eq!((result.expect("there"), &value[..]), (5, &b"value"[..]));
+        let (result, value) = run(&mut context, get(c"file", 0));
+        assert_eq!((result.expect("counted"), value.len()), (5, 0));
+        // It is not followed.
+        let (result, _) = run(&mut context, get(c"link", 64));
+        let errno = result.expect_err("the link has none").raw_os_error();
+        assert_eq!(errno, Some(libc::ENODATA));
+        // No name is not the name of the directory.
+        let (result, _) = run(&mut context, get(c"", 64));
+        let errno = result.expect_err("no name").raw_os_error();
+        assert_eq!(errno, Some(libc::ENOENT));
+        let list = ListAttributes {
+            of: by_path(c"file"),
+            buffer: Vec::with_capacity(ATTRIBUTE_MAX),
+        };
+        let (_, list) = run(&mut context, list);
+        assert!(attribute_names(&list).any(|name| name == c"user.laio"));
+        let remove = RemoveAttribute {
+            of: by_path(c"file"),
+            attribute: c"user.laio".into(),
+        };
+        run(&mut context, remove).expect("removed");
+    }
+}

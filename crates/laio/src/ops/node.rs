@@ -1,0 +1,86 @@
+//! Making files that are not opened to be made: FIFOs, sockets, devices.
+
+use super::storage::done;
+use super::{FileType, Name, Status};
+use crate::typed::Operation;
+use crate::{Call, Errno};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+
+/// A file that only stands for something else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Node {
+    /// A named pipe.
+    Fifo,
+    /// The name of a socket that nobody listens at.
+    Socket,
+    /// A device of bytes in order, by its number (`st_rdev`).
+    CharDevice(u64),
+    /// A device of blocks, by its number (`st_rdev`).
+    BlockDevice(u64),
+}
+
+impl Node {
+    /// The same as the file that has this status; none for files of other kinds.
+    pub fn like(status: &Status) -> Option<Node> {
+        match status.file_type() {
+            FileType::Fifo => Some(Node::Fifo),
+            FileType::Socket => Some(Node::Socket),
+            FileType::CharDevice => Some(Node::CharDevice(status.represented_device())),
+            FileType::BlockDevice => Some(Node::BlockDevice(status.represented_device())),
+            FileType::Regular | FileType::Directory | FileType::Symlink | FileType::Unknown => None,
+        }
+    }
+
+    /// The bits of `S_IFMT`, and the number as the kernel takes it.
+    fn words(self) -> (u32, u32) {
+        let device = |kind, number: u64| match u32::try_from(number) {
+            Ok(number) => (kind, number),
+            // The kernel would cut it to that of another device. This kind it refuses with EINVAL.
+            Err(_) => (libc::S_IFMT, 0),
+        };
+        match self {
+            Node::Fifo => (libc::S_IFIFO, 0),
+            Node::Socket => (libc::S_IFSOCK, 0),
+            Node::CharDevice(number) => device(libc::S_IFCHR, number),
+            Node::BlockDevice(number) => device(libc::S_IFBLK, number),
+        }
+    }
+}
+
+/// Makes a FIFO, socket or device (`mknodat`).
+#[derive(Debug)]
+pub struct MakeNode<F = OwnedFd> {
+    name: Name<F>,
+    node: Node,
+    mode: u32,
+}
+
+impl<F> MakeNode<F> {
+    /// Makes it with the permissions of `mode`, less the umask.
+    pub fn new(name: Name<F>, node: Node, mode: u32) -> Self {
+        MakeNode { name, node, mode }
+    }
+}
+
+// SAFETY: the name is on the operation's heap.
+unsafe impl<F: AsFd + 'static> Operation for MakeNode<F> {
+    /// `EEXIST` if the name is there, whatever it is; `EPERM` for devices without `CAP_MKNOD`, and
+    /// where the file system cannot; `EINVAL` for a number that no device can have.
+    type Output = io::Result<()>;
+
+    fn call(&mut self) -> Call {
+        let (kind, device) = self.node.words();
+        let args = [
+            self.name.directory(),
+            self.name.address(),
+            (kind | (self.mode & 0o7777)) as usize,
+            device as usize,
+        ];
+        Call::new(libc::SYS_mknodat, args)
+    }
+
+    fn finish(self, result: Result<usize, Errno>) -> Self::Output {
+        done(result)
+    }
+}

@@ -1,0 +1,92 @@
+//! Opening files.
+
+use super::Name;
+use crate::typed::Operation;
+use crate::{Call, Errno};
+use std::io;
+use std::os::fd::{AsFd, FromRawFd, OwnedFd, RawFd};
+
+/// Opens a file. The descriptor is closed on `exec` (`O_CLOEXEC`).
+pub struct Open<F = OwnedFd> {
+    name: Name<F>,
+    how: libc::open_how,
+}
+
+impl<F> Open<F> {
+    /// Opens with `O_*` flags.
+    pub fn new(name: Name<F>, flags: i32) -> Self {
+        // SAFETY: plain data, for which all zeros is a valid value.
+        let mut how: libc::open_how = unsafe { std::mem::zeroed() };
+        how.flags = (flags | libc::O_CLOEXEC) as u64;
+        if makes_file(flags) {
+            how.mode = 0o666;
+        }
+        Open { name, how }
+    }
+
+    /// The permissions of a file that is made, less the umask. 0o666 if not given.
+    pub fn mode(mut self, mode: u32) -> Self {
+        // openat2 refuses a mode that would not be used.
+        if makes_file(self.how.flags as i32) {
+            self.how.mode = (mode & 0o7777).into();
+        }
+        self
+    }
+
+    /// Does not leave the directory: neither through `..`, an absolute path, nor symbolic links, nor
+    /// links of `/proc` (`RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS`). A name that would fails with
+    /// `EXDEV`.
+    pub fn beneath(self) -> Self {
+        self.resolve(libc::RESOLVE_BENEATH | libc::RESOLVE_NO_MAGICLINKS)
+    }
+
+    /// Restricts how the name is resolved: `RESOLVE_*` bits of `openat2`, which Linux has since 5.6.
+    pub fn resolve(mut self, bits: u64) -> Self {
+        self.how.resolve |= bits;
+        self
+    }
+}
+
+fn makes_file(flags: i32) -> bool {
+    flags & libc::O_CREAT != 0 || flags & libc::O_TMPFILE == libc::O_TMPFILE
+}
+
+impl<F: std::fmt::Debug> std::fmt::Debug for Open<F> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Open")
+            .field("name", &self.name)
+            .field("flags", &format_args!("{:#o}", self.how.flags))
+            .field("resolve", &format_args!("{:#x}", self.how.resolve))
+            .finish_non_exhaustive()
+    }
+}
+
+// SAFETY: the name is on the operation's heap, and `open_how` is part of the operation.
+unsafe impl<F: AsFd + 'static> Operation for Open<F> {
+    /// The new descriptor. With [`Open::beneath`] `EAGAIN` means that a directory on the way was
+    /// renamed meanwhile (or that a limit of the context is reached): try again.
+    type Output = io::Result<OwnedFd>;
+
+    fn call(&mut self) -> Call {
+        let (directory, path) = (self.name.directory(), self.name.address());
+        if self.how.resolve == 0 {
+            // Also where openat2 is not there, or forbidden by a filter older than it.
+            let (flags, mode) = (self.how.flags as usize, self.how.mode as usize);
+            return Call::new(libc::SYS_openat, [directory, path, flags, mode]);
+        }
+        let how = (&raw const self.how) as usize;
+        let args = [directory, path, how, size_of::<libc::open_how>()];
+        Call::new(libc::SYS_openat2, args)
+    }
+
+    fn finish(self, result: Result<usize, Errno>) -> Self::Output {
+        descriptor(result)
+    }
+}
+
+/// The descriptor that a call has yielded.
+pub(super) fn descriptor(result: Result<usize, Errno>) -> io::Result<OwnedFd> {
+    let fd = result? as RawFd;
+    // SAFETY: the kernel has just made it for this operation, and nobody else knows it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
