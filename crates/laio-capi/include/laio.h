@@ -67,12 +67,15 @@ struct laio_completion {
  *
  * Errors: those of the system call, and
  *   EINPROGRESS  it goes on in the background
- *   EAGAIN       a limit is reached (struct laio_options); nothing has been done
+ *   EAGAIN       a limit is reached (struct laio_options), or the descriptor is in non-blocking mode and
+ *                the call would block; nothing has been done
  *   ENOSYS       no such system call, or one that makes no sense here (fork and its kind, ...)
  *   EOPNOTSUPP   a system call that waits for a signal (pause, rt_sigsuspend, ...); laio(7) lists both
  *   EDEADLK      called from a signal handler that interrupted laio
  *   EINVAL, EMFILE, ENFILE, ENOMEM, EPERM  also those of laio_init(), at the first use in a thread
  *   ESRCH        the thread is ending, and its contexts have ended
+ *
+ * EINTR does not surface: calls go on after a signal handler, with the back end "sync" too.
  *
  * As with syscall(2), a pointer or a size must be passed in its full width: cast the literal 0 to
  * (void *) or (size_t) where one is meant.
@@ -266,7 +269,8 @@ int laio_set_user(struct laio_context *context, void *handle, void *user);
 
 /*
  * Cancels an operation when `timeout` from now has passed (NULL: no longer). It then completes as if
- * cancelled, with ETIME instead of ECANCELED: ETIMEDOUT stays what the network says. Returns 0.
+ * cancelled, with ETIME instead of ECANCELED: ETIMEDOUT stays what the network says; and with the bytes
+ * moved, if some were, so a send that completes short has met its time-out. Returns 0.
  * Errors: ENOENT; EALREADY, it has finished; EINVAL, also if `timeout` is not a time; EDEADLK.
  */
 int laio_set_timeout(struct laio_context *context, void *handle, const struct timespec *timeout);

@@ -1,0 +1,349 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT OR Apache-2.0
+#
+# check.sh - runs the built examples as a user would, and compares what they do with what they should.
+#
+#     check.sh DIR [EXAMPLE]...
+#
+# DIR holds the built programs; without names, all that are there are run, those of porting/ too. The
+# back end is that of $LAIO_BACKEND. Exit status: 0, 1 if something is wrong, 77 if nothing that was asked
+# for can run here. Needs bash and coreutils, and uses find(1) and flock(1) where they are.
+set -u
+shopt -s globstar dotglob nullglob
+export LC_ALL=C
+
+if [ $# -eq 0 ] || [ ! -d "$1" ]; then
+	echo "usage: check.sh DIR [EXAMPLE]..." >&2
+	exit 1
+fi
+programs=$(cd "$1" && pwd)
+shift
+backend=${LAIO_BACKEND:-lazy}
+scratch=$(mktemp -d)
+started=()
+failures=0
+ran=0
+
+finish() {
+	[ ${#started[@]} -gt 0 ] && kill -KILL "${started[@]}" 2>/dev/null
+	rm -rf "$scratch"
+}
+trap finish EXIT
+
+wrong() {
+	echo "check.sh: $example, $backend: $*" >&2
+	failures=$((failures + 1))
+}
+
+expect_same() { # WHAT FILE FILE
+	cmp -s "$2" "$3" || wrong "$1: $(cmp "$2" "$3" 2>&1)"
+}
+
+# ---- Servers ----
+
+root=$scratch/root
+mkdir -p "$root/sub/deeper"
+printf 'small\n' >"$root/small"
+: >"$root/empty"
+head -c 262140 /dev/urandom >"$root/chunk" # with its length before it, just more than a chunk
+head -c 10485760 /dev/urandom >"$root/sub/big"
+mkfifo "$root/fifo"
+ln -s /etc/passwd "$root/outward"
+ln -s sub/big "$root/inward"
+
+# Starts the server, with further arguments; sets $pid and $port.
+start() {
+	: >"$scratch/listening"
+	"$programs/$example" 0 "$root" "$@" >"$scratch/listening" 2>"$scratch/messages" &
+	pid=$!
+	started+=("$pid")
+	local i
+	for ((i = 0; i < 100; i++)); do
+		port=$(sed -n 's/^listening at .*://p' "$scratch/listening")
+		[ -n "$port" ] && return 0
+		sleep 0.05
+	done
+	wrong "does not start: $(cat "$scratch/messages")"
+	return 1
+}
+
+# Ends it with SIGTERM. Calls of "sync" are not interrupted, so it may take a second signal there.
+stop() {
+	local status i
+	kill -TERM "$pid"
+	for ((i = 0; i < 100; i++)); do
+		kill -0 "$pid" 2>/dev/null || break
+		[ "$backend" = sync ] && kill -TERM "$pid" 2>/dev/null
+		sleep 0.05
+	done
+	if kill -0 "$pid" 2>/dev/null; then
+		wrong "does not end at SIGTERM"
+		kill -KILL "$pid"
+	fi
+	wait "$pid" 2>/dev/null
+	status=$?
+	[ "$status" -eq 0 ] || [ "$backend $status" = "sync 143" ] || wrong "ends with status $status"
+}
+
+# Sends lines and compares the answer, byte for byte.
+converse() { # WHAT EXPECTED < LINES
+	local socket
+	exec {socket}<>"/dev/tcp/127.0.0.1/$port" || { wrong "$1: no connection"; return; }
+	cat >&"$socket"
+	timeout 20 head -c "$(stat -c %s "$2")" <&"$socket" | cmp -s - "$2" || wrong "$1: another answer"
+	exec {socket}>&-
+}
+
+slow_reader() { # NUMBER
+	local socket left part
+	exec {socket}<>"/dev/tcp/127.0.0.1/$port"
+	printf 'GET sub/big\n' >&"$socket"
+	for ((left = 9 + 10485760; left > 0; left -= part)); do
+		part=$((left < 400000 ? left : 400000))
+		timeout 20 head -c "$part" <&"$socket"
+		sleep 0.01
+	done >"$scratch/slow$1"
+}
+
+check_server() {
+	local i socket sockets=() line readers=()
+	start || return
+
+	{
+		printf 'hello\n6\nsmall\n0\nERR No such file or directory\n'
+		for i in 1 2 3 4 5 6; do printf 'ERR Permission denied\n'; done
+		printf '262140\n'
+		cat "$root/chunk"
+		printf '\n10485760\n'
+		cat "$root/sub/big"
+		printf 'GET\nbye\n'
+	} >"$scratch/expected"
+	printf '%s\n' hello 'GET small' 'GET empty' 'GET missing' 'GET ../messages' 'GET /etc/passwd' \
+		'GET outward' 'GET sub/../../messages' 'GET fifo' 'GET sub/deeper' 'GET chunk' '' \
+		'GET inward' GET bye | converse "a conversation" "$scratch/expected"
+
+	printf 'in pieces\n6\nsmall\n' >"$scratch/expected"
+	{
+		printf 'in '; sleep 0.05; printf 'pieces\nGET '; sleep 0.05; printf 'small'; sleep 0.05; printf '\n'
+	} | converse "lines in pieces" "$scratch/expected"
+
+	exec {socket}<>"/dev/tcp/127.0.0.1/$port"
+	head -c 5000 /dev/zero | tr '\0' x >&"$socket" 2>/dev/null
+	[ "$(timeout 10 head -c 1 <&"$socket" 2>/dev/null | wc -c)" -eq 0 ] || wrong "a line of 5000 bytes is answered"
+	exec {socket}>&-
+
+	# Clients that vanish in the middle of an answer.
+	for i in 1 2 3 4 5; do
+		exec {socket}<>"/dev/tcp/127.0.0.1/$port"
+		printf 'GET sub/big\nGET sub/big\n' >&"$socket"
+		timeout 10 head -c 1000 <&"$socket" >/dev/null
+		exec {socket}>&-
+	done
+
+	# Clients that read slowly, all at once, and others that are in a hurry meanwhile.
+	{ printf '10485760\n'; cat "$root/sub/big"; } >"$scratch/expected"
+	for i in 1 2 3 4 5 6 7 8; do
+		slow_reader "$i" &
+		readers+=($!)
+	done
+	printf 'quick\n6\nsmall\n' >"$scratch/quick"
+	for i in 1 2 3; do
+		printf 'quick\nGET small\n' | converse "in a hurry" "$scratch/quick"
+	done
+	wait "${readers[@]}"
+	for i in 1 2 3 4 5 6 7 8; do
+		expect_same "slow reader $i" "$scratch/slow$i" "$scratch/expected"
+	done
+
+	# More clients than there are places: the last ones get theirs when the first have left.
+	if [ "$backend" != sync ]; then
+		for ((i = 0; i < 70; i++)); do
+			exec {socket}<>"/dev/tcp/127.0.0.1/$port"
+			sockets[i]=$socket
+			printf '%d\n' "$i" >&"$socket"
+		done
+		for ((i = 0; i < 70; i++)); do
+			socket=${sockets[i]}
+			IFS= read -r -t 10 line <&"$socket" && [ "$line" = "$i" ] || wrong "client $i of 70 is not served"
+			exec {socket}>&-
+		done
+	fi
+	stop
+}
+
+# A client that does not read is dropped, and what it got is the beginning of what it asked for.
+check_patience() {
+	local socket
+	[ "$backend" = sync ] && return
+	start 1 || return
+	exec {socket}<>"/dev/tcp/127.0.0.1/$port"
+	printf 'GET sub/big\n' >&"$socket"
+	sleep 1.5
+	timeout 10 cat <&"$socket" >"$scratch/beginning"
+	exec {socket}>&-
+	{ printf '10485760\n'; cat "$root/sub/big"; } | head -c "$(stat -c %s "$scratch/beginning")" >"$scratch/expected"
+	expect_same "the beginning" "$scratch/beginning" "$scratch/expected"
+	[ "$(stat -c %s "$scratch/beginning")" -lt 10485769 ] || wrong "waits for a client that does not read"
+	stop
+}
+
+# A server that runs out of descriptors goes on when it has some again.
+check_few_descriptors() {
+	local i socket sockets=() line
+	[ "$backend" = sync ] && return
+	(ulimit -n 24 && exec "$programs/$example" 0 "$root" >"$scratch/listening" 2>"$scratch/messages") &
+	pid=$!
+	started+=("$pid")
+	for ((i = 0; i < 100; i++)); do
+		port=$(sed -n 's/^listening at .*://p' "$scratch/listening")
+		[ -n "$port" ] && break
+		sleep 0.05
+	done
+	for ((i = 0; i < 30; i++)); do
+		exec {socket}<>"/dev/tcp/127.0.0.1/$port"
+		sockets[i]=$socket
+		printf '%d\n' "$i" >&"$socket"
+	done
+	sleep 0.5
+	for ((i = 0; i < 30; i++)); do
+		socket=${sockets[i]}
+		IFS= read -r -t 10 line <&"$socket" && [ "$line" = "$i" ] || wrong "client $i of 30 is not served"
+		exec {socket}>&-
+	done
+	grep -q 'accept: Too many open files' "$scratch/messages" || wrong "says nothing of its lack of descriptors"
+	stop
+}
+
+# ---- The others ----
+
+tree=$scratch/tree
+make_tree() {
+	local i
+	mkdir -p "$tree/a/b/c/d" "$tree/empty" "$tree/many"
+	for ((i = 0; i < 700; i++)); do
+		printf '%*s' "$i" '' >"$tree/many/a rather long name, so that they fill more than one buffer $i"
+	done
+	for ((i = 0; i < 40; i++)); do
+		mkdir -p "$tree/wide/$i"
+		seq "$i" >"$tree/wide/$i/lines"
+	done
+	truncate -s 5G "$tree/a/b/c/d/sparse"
+	ln -s ../many "$tree/a/link"
+	ln -s nowhere "$tree/a/dangling"
+	ln "$tree/wide/39/lines" "$tree/a/b/second name"
+	mkfifo "$tree/a/fifo"
+}
+
+check_walk() {
+	{
+		if command -v find >/dev/null; then
+			find "$tree" -printf '%s\n'
+		else
+			stat -c %s -- "$tree" "$tree"/**
+		fi
+	} | awk '{ names++; bytes += $1 } END { printf "%.0f names, %.0f bytes\n", names, bytes }' >"$scratch/expected"
+	timeout 60 "$programs/walk" "$tree" >"$scratch/walked" || wrong "status $?"
+	expect_same "sums" "$scratch/walked" "$scratch/expected"
+	timeout 20 "$programs/walk" "$scratch/missing" 2>"$scratch/messages" && wrong "a missing directory is no error"
+	grep -q 'No such file' "$scratch/messages" || wrong "no message of a missing directory"
+}
+
+check_epoll() {
+	local i input
+	printf '%s\n' "$tree"/many/* "$tree"/wide/*/lines >"$scratch/names"
+	while IFS= read -r i; do
+		printf '%s %s\n' "$(wc -lc <"$i" | awk '{ print $1, $2 }')" "$i"
+	done <"$scratch/names" | sort >"$scratch/expected"
+	cat "$scratch/names" | timeout 60 "$programs/epoll" >"$scratch/counted" || wrong "status $?"
+	sort "$scratch/counted" >"$scratch/sorted"
+	expect_same "counts" "$scratch/sorted" "$scratch/expected"
+
+	# Without a newline at the end, with a name that is not there, and with a signal instead of an end.
+	printf '%s\n%s' "$scratch/missing" "$tree/wide/3/lines" |
+		timeout 20 "$programs/epoll" >"$scratch/counted" 2>"$scratch/messages" && wrong "a missing file is no error"
+	[ "$(cat "$scratch/counted")" = "3 6 $tree/wide/3/lines" ] || wrong "counts after an error"
+	mkfifo "$scratch/input"
+	"$programs/epoll" <"$scratch/input" >"$scratch/counted" 2>&1 &
+	pid=$!
+	started+=("$pid")
+	exec {input}>"$scratch/input"
+	printf '%s\n' "$tree/wide/3/lines" >&"$input"
+	for ((i = 0; i < 100 && $(stat -c %s "$scratch/counted") == 0; i++)); do sleep 0.05; done
+	kill -TERM "$pid"
+	wait "$pid"
+	[ $? -eq 1 ] || wrong "SIGTERM does not end it"
+	[ "$(cat "$scratch/counted")" = "3 6 $tree/wide/3/lines" ] || wrong "counts before a signal"
+	exec {input}>&-
+	rm "$scratch/input"
+}
+
+check_libuv() {
+	local began=$SECONDS lock=
+	mkdir -p "$scratch/copies"
+	if command -v flock >/dev/null; then
+		flock "$root/small" sleep 2 &
+		lock=$!
+		started+=("$lock")
+		sleep 0.2
+	fi
+	timeout 60 "$programs/libuv" "$root/sub/big" "$scratch/copies/big" "$root/small" "$scratch/copies/small" \
+		"$root/empty" "$scratch/copies/empty" >"$scratch/copied" 2>"$scratch/messages" ||
+		wrong "status $?: $(cat "$scratch/messages")"
+	expect_same "a copy" "$scratch/copies/big" "$root/sub/big"
+	expect_same "a copy" "$scratch/copies/small" "$root/small"
+	expect_same "a copy" "$scratch/copies/empty" "$root/empty"
+	if [ -n "$lock" ]; then
+		kill -0 "$lock" 2>/dev/null && wrong "does not wait for a lock"
+		wait "$lock"
+		[ "$backend" = sync ] || [ "$(tail -n 1 "$scratch/copied")" = "6 $scratch/copies/small" ] ||
+			wrong "the copies that need not wait for a lock have waited"
+	fi
+	timeout 20 "$programs/libuv" "$scratch/missing" "$scratch/copies/a" 2>/dev/null && wrong "a missing file is no error"
+}
+
+check_rmw() {
+	local way order
+	for way in poll signal word; do
+		for order in '' -o; do
+			rm -f "$scratch/blocks"
+			timeout 60 "$programs/rmw" -c 20 -n 50 -l 8 -w "$way" $order "$scratch/blocks" \
+				>"$scratch/messages" 2>&1 || wrong "-w $way $order: $(cat "$scratch/messages")"
+			od -An -v -t u8 -w8 "$scratch/blocks" | tr -d ' ' | sort | uniq -c | awk '{ print $1, $2 }' \
+				>"$scratch/numbers"
+			[ "$(cat "$scratch/numbers")" = "$((20 * 4096 / 8)) 50" ] ||
+				wrong "-w $way $order: $(head -n 3 "$scratch/numbers")"
+		done
+	done
+}
+
+# io_uring may be forbidden here; every other back end works everywhere.
+if [ "$backend" = uring ] && [ -x "$programs/walk" ] &&
+	"$programs/walk" "$root" 2>&1 >/dev/null | grep -qE 'not permitted|Permission denied|not implemented'; then
+	echo "check.sh: io_uring is not to be had here" >&2
+	exit 77
+fi
+
+make_tree
+if [ $# -eq 0 ]; then
+	set -- server epoll libuv walk rmw laio
+	[ "$backend" = lazy ] && set -- "$@" nonblocking helpers liburing # they know of no back end
+fi
+for example; do
+	if [ ! -x "$programs/$example" ]; then
+		echo "check.sh: $example is not there, and is left out"
+		continue
+	fi
+	case $example in
+	server | nonblocking | helpers | liburing | laio)
+		check_server
+		check_few_descriptors
+		[ "$example" = server ] && check_patience
+		;;
+	epoll | libuv | walk | rmw) "check_$example" ;;
+	*) wrong "no such example" ;;
+	esac
+	ran=$((ran + 1))
+done
+[ "$failures" -eq 0 ] || exit 1
+[ "$ran" -gt 0 ] || exit 77
+echo "check.sh: $backend: $ran examples do what they should"

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0
+ *
+ * common.h - what is the same in the four servers: arguments, the listening socket, and the protocol.
+ *
+ * A client sends lines. `GET path' is answered by the length of the file, a newline, and the file, or by
+ * `ERR reason' and a newline. Any other line comes back as it is.
+ */
+#define _GNU_SOURCE
+#include <err.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { CLIENTS = 64, LINE_SIZE = 4096, CHUNK_SIZE = 256 * 1024 };
+
+static int listener, root;
+
+/* A FIFO can be refused only when it is open, and O_NONBLOCK opens it at once. */
+static struct open_how how = { O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0, RESOLVE_BENEATH };
+
+/* The lines of a client. */
+struct lines {
+	size_t read, used; /* bytes in text[], perhaps of several lines, and in the line being answered */
+	char text[LINE_SIZE];
+};
+
+enum line { LINE_MISSING, LINE_TOO_LONG, LINE_ECHO, LINE_GET };
+
+/* Forgets the line that has been answered, and looks for the next. The path of a GET is at path_of(). */
+static inline enum line next_of(struct lines *lines)
+{
+	char *end;
+
+	lines->read -= lines->used;
+	memmove(lines->text, lines->text + lines->used, lines->read);
+	lines->used = 0;
+	end = memchr(lines->text, '\n', lines->read);
+	if (!end)
+		return lines->read == LINE_SIZE ? LINE_TOO_LONG : LINE_MISSING;
+	lines->used = (size_t)(end + 1 - lines->text);
+	if (lines->used < 5 || memcmp(lines->text, "GET ", 4) != 0)
+		return LINE_ECHO;
+	*end = '\0';
+	return LINE_GET;
+}
+
+static inline const char *path_of(const struct lines *lines)
+{
+	return lines->text + 4;
+}
+
+/* Both write the first line of an answer, and return its length. */
+static inline size_t write_error(char *chunk, int error)
+{
+	return (size_t)sprintf(chunk, "ERR %s\n", strerror(error == EXDEV ? EACCES : error));
+}
+
+static inline size_t write_length(char *chunk, off_t size)
+{
+	return (size_t)sprintf(chunk, "%lld\n", (long long)size);
+}
+
+/* Says why nobody could be accepted. The server then waits for a second, lest it spin. */
+static inline void complain_of_accept(int error)
+{
+	static time_t last;
+
+	if (last != time(NULL))
+		fprintf(stderr, "accept: %s\n", strerror(error));
+	last = time(NULL);
+}
+
+/* Opens the listening socket and the directory to serve, or ends the program. */
+static inline void begin(int argc, char **argv, int socket_flags, void (*stop)(int))
+{
+	struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr = { htonl(INADDR_LOOPBACK) } };
+	struct sigaction action = { .sa_handler = stop, .sa_flags = SA_RESETHAND };
+	socklen_t length = sizeof(address);
+
+	if (argc != 3)
+		errx(2, "usage: %s PORT DIRECTORY\nServes the files below DIRECTORY at 127.0.0.1:PORT, or at "
+		     "any port for 0, until SIGINT or SIGTERM.", argv[0]);
+	address.sin_port = htons((uint16_t)atoi(argv[1]));
+	root = open(argv[2], O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (root == -1)
+		err(1, "%s", argv[2]);
+	listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | socket_flags, 0);
+	if (listener == -1 ||
+	    setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &(int){ 1 }, sizeof(int)) == -1 ||
+	    bind(listener, (struct sockaddr *)&address, length) == -1 || listen(listener, SOMAXCONN) == -1 ||
+	    getsockname(listener, (struct sockaddr *)&address, &length) == -1)
+		err(1, "port %s", argv[1]);
+	sigaction(SIGINT, &action, NULL);
+	sigaction(SIGTERM, &action, NULL);
+	printf("listening at 127.0.0.1:%d\n", ntohs(address.sin_port));
+	fflush(stdout);
+}
