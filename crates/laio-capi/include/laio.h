@@ -94,7 +94,8 @@ void *laio_gethandle(void);
  * Waits at most `timeout` for the first (NULL: for ever; zero: not at all).
  *
  * Returns 0 when the time is up, after laio_wake(), and when a signal handler has run in this thread (one
- * that runs just before the wait is not noticed: let it call laio_wake()). With nothing in flight a finite
+ * that runs just before the wait is not noticed: let it call laio_wake()). It may come early without a
+ * reason, too: the kernel interrupts waits for its own purposes. With nothing in flight a finite
  * `timeout` is waited for all the same, and NULL returns 0 at once: nothing would ever come.
  *
  * Errors:

@@ -45,7 +45,8 @@ impl Context {
 
     /// As [`Context::poll_each`], and also returns, with 0, when a signal handler has run in this thread, so
     /// that a loop can look at what the handler has set. A handler that runs just before is not
-    /// noticed: it must use a [`Notifier`].
+    /// noticed: it must use a [`Notifier`]. The kernel interrupts waits for its own purposes too (seen on
+    /// Linux 6.18 while a ring is being torn down), which looks the same.
     ///
     /// # Errors
     /// As for [`Context::poll`].

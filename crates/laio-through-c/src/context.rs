@@ -1,0 +1,399 @@
+//! `struct laio_context`, and what is done with one.
+
+use crate::c::*;
+use crate::{
+    BackendKind, Call, Completion, Errno, Handle, Limits, Options, Outcome, returned, succeeded,
+};
+use libc::{c_int, c_long, c_void, timespec};
+use std::cell::Cell;
+use std::ffi::CStr;
+use std::fmt;
+use std::os::fd::BorrowedFd;
+use std::ptr::{self, null, null_mut};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+/// Completions that one call of a poll function has room for: few, so that there are often more.
+const ROOM: usize = 16;
+
+/// As `laio::Context`.
+///
+/// C names a context in two ways: as the one that the thread uses, or by its pointer. Here they are used by
+/// turns: of two calls one is a `laio_syscall`, which knows no other context, and one a `laio_submit`.
+pub struct Context {
+    pointer: *mut laio_context,
+    /// Whether the next call, or the next other function, names it by its pointer.
+    call_by_pointer: Cell<bool>,
+    other_by_pointer: Cell<bool>,
+    limits: Limits,
+    living: Arc<Mutex<Living>>,
+    /// A notifier was handed out.
+    notifiable: bool,
+}
+
+/// A context for `laio_wake`; null when it has ended.
+struct Living(*mut laio_context);
+
+// SAFETY: given to `laio_wake` only, which any thread may call.
+unsafe impl Send for Living {}
+
+thread_local! {
+    /// How the last context made here was named first: the next one begins the other way, so that in the
+    /// tests, which go through many contexts, each call is made in both.
+    static BY_POINTER: Cell<bool> = const { Cell::new(false) };
+}
+
+impl Context {
+    /// Makes a context for the calling thread.
+    ///
+    /// # Errors
+    /// Those of `laio_context_new`.
+    pub fn new(options: Options) -> Result<Context, Errno> {
+        // SAFETY: the options are of the size that they say, and the back end's name lives for ever.
+        let pointer = unsafe { laio_context_new(&options.0) };
+        if pointer.is_null() {
+            return Err(std::io::Error::last_os_error().into());
+        }
+        let by_pointer = BY_POINTER.replace(!BY_POINTER.get());
+        let mut context = Context {
+            pointer,
+            call_by_pointer: Cell::new(by_pointer),
+            other_by_pointer: Cell::new(by_pointer),
+            limits: Limits::default(),
+            living: Arc::new(Mutex::new(Living(pointer))),
+            notifiable: false,
+        };
+        let info = context.info();
+        context.limits = Limits {
+            operations: info.operations,
+            helpers: info.helpers,
+            ring_entries: info.ring_entries,
+            inline_budget: match info.inline_budget {
+                u32::MAX => 0,
+                budget => budget,
+            },
+        };
+        Ok(context)
+    }
+
+    /// The name of the context for a function that is not a call.
+    pub(crate) fn named(&self) -> *mut laio_context {
+        self.named_by_turns(&self.other_by_pointer)
+    }
+
+    /// By turns the pointer, and null after the thread has been made to use the context.
+    fn named_by_turns(&self, by_pointer: &Cell<bool>) -> *mut laio_context {
+        if by_pointer.replace(!by_pointer.get()) {
+            return self.pointer;
+        }
+        succeeded(laio_context_use(self.pointer)).expect("a context of this thread");
+        null_mut()
+    }
+
+    /// Makes a system call: done at once, or pending.
+    ///
+    /// # Safety
+    /// As for `laio_syscall`.
+    pub unsafe fn call(&mut self, call: Call) -> Outcome {
+        let context = self.named_by_turns(&self.call_by_pointer);
+        if !context.is_null() {
+            // SAFETY: by the caller.
+            return unsafe { submit(context, call, 0) };
+        }
+        let [a, b, c, d, e, f] = call.args;
+        // SAFETY: by the caller.
+        let result = returned(unsafe { laio_syscall(call.number as c_long, a, b, c, d, e, f) });
+        outcome(result, laio_gethandle())
+    }
+
+    /// As [`Context::call`]; the completion carries `user_data`.
+    ///
+    /// # Safety
+    /// As for [`Context::call`].
+    pub unsafe fn call_with(&mut self, call: Call, user_data: u64) -> Outcome {
+        // SAFETY: by the caller.
+        unsafe { submit(self.named(), call, user_data) }
+    }
+
+    /// Appends the completions of operations that have finished to `completions`, waiting for the first of
+    /// them at most `timeout`. Returns how many.
+    ///
+    /// # Errors
+    /// Those of `laio_poll`.
+    pub fn poll(
+        &mut self,
+        completions: &mut Vec<Completion>,
+        timeout: Option<Duration>,
+    ) -> Result<usize, Errno> {
+        self.poll_each(timeout, usize::MAX, |completion| {
+            completions.push(completion)
+        })
+    }
+
+    /// As [`Context::poll`], for at most `most` completions, each handed to `deliver`.
+    ///
+    /// # Errors
+    /// Those of `laio_poll`.
+    pub fn poll_each(
+        &mut self,
+        timeout: Option<Duration>,
+        most: usize,
+        mut deliver: impl FnMut(Completion),
+    ) -> Result<usize, Errno> {
+        let begin = Instant::now();
+        let mut delivered = 0;
+        loop {
+            let left = timeout.map(|timeout| timeout.saturating_sub(begin.elapsed()));
+            // What is there already must not wait for more.
+            let wait = if delivered > 0 {
+                Some(Duration::ZERO)
+            } else {
+                left
+            };
+            let mut room = [UNTOUCHED; ROOM];
+            let wanted = ROOM.min(most - delivered);
+            let found = self.poll_once(&mut room[..wanted], wait);
+            // No more is written than is said.
+            let (here, untouched) = room.split_at(*found.as_ref().unwrap_or(&0));
+            assert!(untouched.iter().all(|one| one.laio_reserved != 0));
+            here.iter().map(completion).for_each(&mut deliver);
+            delivered += here.len();
+            match found {
+                Err(errno) if delivered == 0 => return Err(errno),
+                Ok(count) if count == wanted && delivered < most => {}
+                Ok(0) if delivered == 0 && self.was_interrupted(timeout, begin) => {}
+                _ => return Ok(delivered),
+            }
+        }
+    }
+
+    /// Whether a poll that has found nothing is to go on: the time is not up, and nobody has woken it.
+    /// `laio_poll` returns when a signal handler has run; a program that does not care polls again.
+    fn was_interrupted(&self, timeout: Option<Duration>, begin: Instant) -> bool {
+        !self.notifiable
+            && match timeout {
+                Some(timeout) => begin.elapsed() < timeout,
+                None => self.pending() > 0,
+            }
+    }
+
+    fn poll_once(
+        &self,
+        room: &mut [laio_completion],
+        timeout: Option<Duration>,
+    ) -> Result<usize, Errno> {
+        let (context, count) = (self.named(), room.len() as c_int);
+        let timeout = timeout.map(time);
+        let timeout = timeout.as_ref().map_or(null(), ptr::from_ref);
+        // SAFETY: there is so much room, and the time-out is null or a time.
+        let found = unsafe {
+            if context.is_null() {
+                laio_poll(room.as_mut_ptr(), count, timeout)
+            } else {
+                laio_context_poll(context, room.as_mut_ptr(), count, timeout)
+            }
+        };
+        returned(found.into())
+    }
+
+    /// Cancels an operation.
+    ///
+    /// # Errors
+    /// Those of `laio_cancel`.
+    pub fn cancel(&mut self, handle: Handle) -> Result<(), Errno> {
+        succeeded(laio_cancel(self.named(), word(handle.to_raw())))
+    }
+
+    /// Makes all calls on a descriptor complete in the order in which they were made.
+    ///
+    /// # Errors
+    /// Those of `laio_set_ordered`.
+    pub fn set_ordered(&mut self, fd: c_int, ordered: bool) -> Result<(), Errno> {
+        succeeded(laio_set_ordered(self.named(), fd, ordered.into()))
+    }
+
+    /// Operations in flight or not yet delivered.
+    pub fn pending(&self) -> usize {
+        returned(laio_pending(self.named()).into()).expect("a number of operations")
+    }
+
+    /// Makes sure that all operations have been given to the kernel.
+    ///
+    /// # Errors
+    /// Those of `laio_flush`.
+    pub fn flush(&mut self) -> Result<(), Errno> {
+        succeeded(laio_flush(self.named()))
+    }
+
+    /// A descriptor that is readable whenever [`Context::poll`] would deliver something.
+    ///
+    /// # Errors
+    /// Those of `laio_fd`.
+    pub fn descriptor(&mut self) -> Result<BorrowedFd<'_>, Errno> {
+        let fd = returned(laio_fd(self.named()).into())?;
+        // SAFETY: it lives as long as the context, which is borrowed.
+        Ok(unsafe { BorrowedFd::borrow_raw(fd as c_int) })
+    }
+
+    /// A handle with which any thread can make [`Context::poll`] return.
+    pub fn notifier(&mut self) -> Notifier {
+        self.notifiable = true;
+        Notifier(self.living.clone())
+    }
+
+    /// The back end in use.
+    pub fn backend(&self) -> BackendKind {
+        // SAFETY: the name is a string, valid for ever.
+        let name = unsafe { CStr::from_ptr(self.info().backend) };
+        let name = name.to_str().expect("a name in ASCII");
+        name.parse().expect("a back end")
+    }
+
+    /// Whether operations go to an io_uring.
+    pub fn has_ring(&self) -> bool {
+        self.info().flags & LAIO_INFO_RING != 0
+    }
+
+    /// The limits in force.
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// Helper threads alive.
+    pub fn helper_threads(&self) -> usize {
+        self.info().helper_threads as usize
+    }
+
+    /// Bytes of memory that the context holds for operations and descriptors.
+    pub fn memory(&self) -> usize {
+        self.info().memory as usize
+    }
+
+    fn info(&self) -> laio_info {
+        let mut info = laio_info {
+            size: size_of::<laio_info>() as u32,
+            flags: 0,
+            backend: null(),
+            operations: 0,
+            helpers: 0,
+            ring_entries: 0,
+            inline_budget: 0,
+            pending: 0,
+            helper_threads: 0,
+            memory: 0,
+        };
+        // SAFETY: the struct is of the size that it says.
+        succeeded(unsafe { laio_info(self.named(), &mut info) }).expect("what it is made of");
+        info
+    }
+}
+
+impl Drop for Context {
+    fn drop(&mut self) {
+        self.living.lock().expect("nobody panics with it").0 = null_mut();
+        match succeeded(laio_context_free(self.pointer)) {
+            Ok(()) => {}
+            // At the end of a thread the library may have come first.
+            Err(errno) => assert_eq!(errno, Errno::INVAL),
+        }
+    }
+}
+
+impl fmt::Debug for Context {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Context")
+            .field("backend", &self.backend())
+            .field("ring", &self.has_ring())
+            .field("pending", &self.pending())
+            .finish_non_exhaustive()
+    }
+}
+
+/// As `laio::Notifier`. In C the program must see to it that the context lives; here this does.
+#[derive(Clone)]
+pub struct Notifier(Arc<Mutex<Living>>);
+
+impl Notifier {
+    /// Makes the present or the next [`Context::poll`] return without waiting.
+    pub fn notify(&self) {
+        let living = self.0.lock().expect("nobody panics with it");
+        if !living.0.is_null() {
+            // SAFETY: the context lives, and does not end before this lock is free.
+            succeeded(unsafe { laio_wake(living.0) }).expect("nothing can fail");
+        }
+    }
+}
+
+impl fmt::Debug for Notifier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Notifier")
+    }
+}
+
+/// # Safety
+/// As for `laio_submit`.
+unsafe fn submit(context: *mut laio_context, call: Call, user_data: u64) -> Outcome {
+    let given = laio_call {
+        size: size_of::<laio_call>() as u32,
+        flags: 0,
+        number: call.number as c_long,
+        args: call.args,
+        user: word(user_data),
+        timeout: null(),
+        status: null_mut(),
+    };
+    // Set in any case, so what is in it before must not matter.
+    let mut handle = word(u64::MAX);
+    // SAFETY: by the caller.
+    let result = returned(unsafe { laio_submit(context, &given, &mut handle) });
+    assert_eq!(handle, laio_gethandle(), "two handles of one call");
+    outcome(result, handle)
+}
+
+/// What a call came to. `EINPROGRESS` alone does not tell: a `connect` may fail with it.
+fn outcome(result: Result<usize, Errno>, handle: *mut c_void) -> Outcome {
+    if handle.is_null() {
+        return Outcome::Done(result);
+    }
+    assert_eq!(
+        result,
+        Err(Errno::INPROGRESS),
+        "a handle of a call that is done"
+    );
+    Outcome::Pending(Handle::from_raw(handle.addr() as u64).expect("a handle"))
+}
+
+/// What is in a place that no completion has been written to.
+const UNTOUCHED: laio_completion = laio_completion {
+    laio_handle: null_mut(),
+    laio_return_value: 0,
+    laio_errno: 0,
+    laio_reserved: -1,
+    laio_user: null_mut(),
+};
+
+fn completion(found: &laio_completion) -> Completion {
+    assert_eq!(found.laio_reserved, 0);
+    let result = match (found.laio_return_value, found.laio_errno) {
+        (-1, errno @ 1..) => Err(Errno::from_raw(errno)),
+        (value, 0) => Ok(value as usize),
+        mixed => panic!("neither a value nor an error: {mixed:?}"),
+    };
+    Completion {
+        handle: Handle::from_raw(found.laio_handle.addr() as u64).expect("a handle"),
+        result,
+        user_data: found.laio_user.addr() as u64,
+    }
+}
+
+/// A word that C calls a pointer.
+fn word(word: u64) -> *mut c_void {
+    ptr::without_provenance_mut(word as usize)
+}
+
+fn time(time: Duration) -> timespec {
+    timespec {
+        tv_sec: time.as_secs().try_into().unwrap_or(i64::MAX),
+        tv_nsec: time.subsec_nanos().into(),
+    }
+}
