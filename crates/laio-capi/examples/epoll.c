@@ -5,11 +5,12 @@
  *     cc epoll.c -o epoll $(pkg-config --cflags --libs laio)
  *     find /etc -type f | ./epoll
  *
- * The loop is the program's own. It waits for names on standard input, for signals, and for laio_fd(),
- * which is readable when laio_poll() has something to deliver. However slow a disk is, the next name and
- * Ctrl-C are seen at once.
+ * Reads names of files, one a line, and prints the lines, the bytes and the name of each when it is done
+ * with it. The loop is the program's own. It waits for names on standard input, for signals, and for
+ * laio_fd(), which is readable when laio_poll() has something to deliver. However slow a disk is, the
+ * next name and Ctrl-C are seen at once.
  */
-#define _GNU_SOURCE
+#define _GNU_SOURCE 1
 #include <err.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -24,20 +25,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-static const char usage[] =
-	"usage: epoll < NAMES\n"
-	"Reads names of files, one a line, and prints the lines, the bytes and the name of each when it is\n"
-	"done with it. Ends at the end of the names, or at SIGINT or SIGTERM.\n";
-
 enum { FILES_MAX = 64, CHUNK_SIZE = 128 * 1024 };
 
-struct file;
-typedef bool handler(struct file *file, long result);
-
 struct file {
-	handler *then; /* goes on when the call being made is done */
-	long result;   /* what that call returned, or -errno */
-	int descriptor;
+	int descriptor; /* -1: being opened */
 	unsigned long long lines, bytes;
 	char *name, chunk[CHUNK_SIZE];
 };
@@ -47,26 +38,7 @@ static size_t names_length;
 static int files; /* begun with, and not yet done */
 static int failures;
 
-/* Says whether `then` can go on at once. If not, it will when laio_poll() delivers the file. */
-static bool await(struct file *file, handler *then, long value)
-{
-	file->then = then;
-	file->result = value == -1 ? -errno : value;
-	if (file->result != -EINPROGRESS)
-		return true;
-	laio_set_user(NULL, laio_gethandle(), file);
-	return false;
-}
-
-/* A loop, since calls that are done at once would otherwise nest as deep as a file is long. */
-static void resume(struct file *file, long value, int error)
-{
-	file->result = value == -1 ? -error : value;
-	while (file->then(file, file->result))
-		;
-}
-
-static bool file_done(struct file *file, long result)
+static void file_done(struct file *file, long result)
 {
 	if (result < 0) {
 		fprintf(stderr, "epoll: %s: %s\n", file->name, strerror((int)-result));
@@ -74,53 +46,51 @@ static bool file_done(struct file *file, long result)
 	} else {
 		printf("%llu %llu %s\n", file->lines, file->bytes, file->name);
 	}
+	if (file->descriptor >= 0)
+		laio_syscall(SYS_close, file->descriptor); /* without a user: nobody waits for it */
 	free(file->name);
 	free(file);
 	files--;
-	return false;
 }
 
-static bool file_read(struct file *file, long result);
-
-static bool read_more(struct file *file)
+static long read_chunk(struct file *file)
 {
-	return await(file, file_read, laio_syscall(SYS_read, file->descriptor, file->chunk,
-	             (size_t)CHUNK_SIZE));
+	long value = laio_syscall(SYS_read, file->descriptor, file->chunk, sizeof(file->chunk));
+
+	return value == -1 ? -errno : value;
 }
 
-static bool file_read(struct file *file, long result)
+static void count_chunk(struct file *file, size_t length)
 {
-	const char *at = file->chunk, *end = file->chunk + (result > 0 ? result : 0);
+	const char *at = file->chunk, *end = file->chunk + length;
 
-	if (result <= 0) {
-		laio_syscall(SYS_close, file->descriptor); /* without a user: nobody waits for it */
-		return file_done(file, result);
-	}
-	file->bytes += (unsigned long long)result;
+	file->bytes += length;
 	for (; (at = memchr(at, '\n', (size_t)(end - at))) != NULL; at++)
 		file->lines++;
-	return read_more(file);
 }
 
-static bool file_opened(struct file *file, long result)
+/* Goes on with a file, whose call has come to `result`, until one goes to the background. */
+static void advance(struct file *file, long result)
 {
-	if (result < 0)
-		return file_done(file, result);
-	file->descriptor = (int)result;
-	return read_more(file);
-}
-
-static bool open_file(struct file *file, long result)
-{
-	(void)result;
-	return await(file, file_opened, laio_syscall(SYS_openat, AT_FDCWD, file->name,
-	             O_RDONLY | O_CLOEXEC));
+	if (file->descriptor == -1 && result >= 0) {
+		file->descriptor = (int)result;
+		result = read_chunk(file);
+	}
+	while (result > 0) {
+		count_chunk(file, (size_t)result);
+		result = read_chunk(file);
+	}
+	if (result == -EINPROGRESS)
+		laio_set_user(NULL, laio_gethandle(), file);
+	else
+		file_done(file, result);
 }
 
 /* Begins with as many files as are allowed. Returns whether more names are wanted. */
 static bool begin(void)
 {
 	char *end;
+	long value;
 
 	while (files < FILES_MAX && (end = memchr(names, '\n', names_length)) != NULL) {
 		struct file *file = calloc(1, sizeof(*file));
@@ -131,8 +101,9 @@ static bool begin(void)
 		names_length -= length + 1;
 		memmove(names, end + 1, names_length);
 		files++;
-		file->then = open_file;
-		resume(file, 0, 0);
+		file->descriptor = -1;
+		value = laio_syscall(SYS_openat, AT_FDCWD, file->name, O_RDONLY | O_CLOEXEC);
+		advance(file, value == -1 ? -errno : value);
 	}
 	return files < FILES_MAX;
 }
@@ -163,9 +134,12 @@ static void collect(void)
 		count = laio_poll(done, 16, &now);
 		if (count == -1)
 			err(1, "laio_poll");
-		for (i = 0; i < count; i++)
+		for (i = 0; i < count; i++) {
+			long value = done[i].laio_return_value;
+
 			if (done[i].laio_user)
-				resume(done[i].laio_user, done[i].laio_return_value, done[i].laio_errno);
+				advance(done[i].laio_user, value == -1 ? -done[i].laio_errno : value);
+		}
 	} while (count == 16);
 }
 
@@ -177,18 +151,13 @@ static void watch(int set, int operation, int descriptor)
 		err(1, "epoll_ctl%s", descriptor ? "" : ": standard input must be a pipe or a terminal");
 }
 
-int main(int argc, char **argv)
+int main(void)
 {
 	int set = epoll_create1(EPOLL_CLOEXEC), signals, completions;
 	bool more = true, watched = true, stopped = false, wanted;
 	struct epoll_event event;
 	sigset_t mask;
 
-	(void)argv;
-	if (argc != 1) {
-		fputs(usage, stderr);
-		return 2;
-	}
 	if (laio_init(NULL) == -1)
 		err(1, "laio");
 	sigemptyset(&mask);

@@ -68,7 +68,8 @@ struct laio_completion {
  * Errors: those of the system call, and
  *   EINPROGRESS  it goes on in the background
  *   EAGAIN       a limit is reached (struct laio_options), or the descriptor is in non-blocking mode and
- *                the call would block; nothing has been done
+ *                the call would block; nothing has been done. A write of which a part had been done
+ *                at once returns that part instead
  *   ENOSYS       no such system call, or one that makes no sense here (fork and its kind, ...)
  *   EOPNOTSUPP   a system call that waits for a signal (pause, rt_sigsuspend, ...); laio(7) lists both
  *   EDEADLK      called from a signal handler that interrupted laio
@@ -225,8 +226,8 @@ struct laio_call {
  * Returns as laio_syscall(). If `handle` is not NULL, `*handle` is always set: NULL unless the call went
  * to the background.
  *
- * With `status`, a call that would block is made by a helper thread, in every back end, since something
- * must write the word while this thread does something else; it counts to the limit of helpers as long
+ * With `status`, a call that would block is made by a helper thread, in every back end but "sync", which
+ * blocks as ever, since something must write the word while this thread does something else; it counts to the limit of helpers as long
  * as it lasts. If an earlier operation on the same descriptor must end first, the call starts when this
  * thread comes to know of that, in laio_poll(). Its completion is delivered as well, by laio_poll() or
  * laio_take().

@@ -69,7 +69,8 @@ unsafe fn first_call(local: &Local, call: Call) -> c_long {
                 Err(errno) => Err(errno).into_c(),
             }
         }
-        Err(errno) => Err(errno).into_c(),
+        Err(Errno::DEADLK) => Err(Errno::DEADLK).into_c(),
+        Err(errno) => conclude(local, Outcome::Done(Err(errno))),
     }
 }
 

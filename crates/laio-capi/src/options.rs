@@ -66,7 +66,7 @@ pub(crate) unsafe fn read(options: *const laio_options) -> Result<Options, Errno
     // SAFETY: by the caller.
     let given = unsafe { sized::read(options)? };
     let has = |flag| given.flags & flag != 0;
-    if given.flags & !FLAGS != 0 {
+    if given.flags & !FLAGS != 0 || given.ring_entries > Limits::RING_ENTRIES_MAX {
         return Err(Errno::INVAL);
     }
     let limits = Limits::default();

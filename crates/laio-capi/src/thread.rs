@@ -1,8 +1,10 @@
 //! The calling thread's contexts: made on first use, guarded against signal handlers, ended with the thread.
 
 use laio::{Context, Errno, Notifier, Options};
+use libc::c_void;
 use std::cell::{Cell, RefCell};
 use std::ptr::null_mut;
+use std::sync::OnceLock;
 use std::sync::atomic::{Ordering::SeqCst, compiler_fence};
 use std::time::{Duration, Instant};
 
@@ -113,6 +115,7 @@ fn own(local: &Local, options: impl FnOnce() -> Options) -> Result<*mut laio_con
         .try_with(|owned| {
             if owned.own.get().is_null() {
                 owned.own.set(laio_context::make(options())?);
+                end_with_main_thread();
             }
             Ok(owned.own.get())
         })
@@ -153,6 +156,7 @@ pub(crate) fn make(options: Options) -> Result<*mut laio_context, Errno> {
     LOCAL.with(|local| {
         guarded(local, || {
             let context = laio_context::make(options)?;
+            end_with_main_thread();
             let kept = OWNED.try_with(|owned| owned.further.borrow_mut().push(context));
             if kept.is_err() {
                 end(local, context);
@@ -227,32 +231,65 @@ impl laio_context {
 
 impl Drop for Owned {
     fn drop(&mut self) {
+        // Of the main thread this is dropped at the end of the process, which takes along what hangs in the
+        // kernel. Its memory stays until then.
+        self.end(is_main_thread().then_some(EXIT_PATIENCE));
+    }
+}
+
+impl Owned {
+    /// Ends all contexts of the thread, each as soon as its operations have let go of their buffers, or
+    /// when the patience for all of them is at an end.
+    fn end(&self, patience: Option<Duration>) {
         LOCAL.with(|local| {
             if local.busy.get() {
                 // `exit` in a signal handler that has interrupted this library: nothing can be touched.
                 return;
             }
             local.current.set(null_mut());
-            let further = self.further.take();
-            let end = Instant::now() + EXIT_PATIENCE;
-            for context in further.into_iter().chain([self.own.get()]) {
-                if !context.is_null() {
-                    // SAFETY: made by `laio_context::make`, and in no other list.
-                    end_with_thread(unsafe { Box::from_raw(context) }, end);
+            let end = patience.map(|patience| Instant::now() + patience);
+            let all = self.further.take().into_iter();
+            for context in all.chain([self.own.replace(null_mut())]) {
+                if context.is_null() {
+                    continue;
+                }
+                // SAFETY: made by `laio_context::make`, and in no other list.
+                let context = unsafe { Box::from_raw(context) };
+                if let Some(end) = end {
+                    let left = end.saturating_duration_since(Instant::now());
+                    context.engine.finish_within(left);
                 }
             }
         });
     }
 }
 
-fn end_with_thread(context: Box<laio_context>, end: Instant) {
+fn is_main_thread() -> bool {
     // SAFETY: getpid and gettid take no pointers.
-    let is_main = unsafe { libc::getpid() == libc::gettid() };
-    if is_main {
-        // The main thread's end is the end of the process, which takes along what hangs in the kernel.
-        // Its memory stays until then.
-        context
-            .engine
-            .finish_within(end.saturating_duration_since(Instant::now()));
+    unsafe { libc::getpid() == libc::gettid() }
+}
+
+/// Makes the main thread's contexts end with it.
+///
+/// The C library destroys a main thread's data when the process ends, but not at its `pthread_exit`, after which
+/// other threads go on. Data under a key is destroyed then, and only then.
+fn end_with_main_thread() {
+    static KEY: OnceLock<Option<libc::pthread_key_t>> = OnceLock::new();
+    unsafe extern "C" fn ended(_: *mut c_void) {
+        let _ = OWNED.try_with(|owned| owned.end(None));
+    }
+    if !is_main_thread() {
+        return;
+    }
+    let key = KEY.get_or_init(|| {
+        let mut key = 0;
+        // SAFETY: the key is written, and the destructor stays: the library is never unloaded.
+        let made = unsafe { libc::pthread_key_create(&mut key, Some(ended)) };
+        (made == 0).then_some(key)
+    });
+    if let Some(key) = *key {
+        // SAFETY: a key of this process; the value only has to differ from null. Without memory for it, a
+        // main thread that ends before the process leaves its operations to themselves.
+        unsafe { libc::pthread_setspecific(key, std::ptr::dangling::<c_void>()) };
     }
 }

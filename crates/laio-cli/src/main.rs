@@ -2,6 +2,7 @@
 //! The `laio` command: arguments and exit codes; what is done is in the libraries.
 
 mod bench;
+mod cp;
 mod info;
 mod serve;
 
@@ -28,6 +29,8 @@ Exit codes:
 enum Command {
     /// Serve the files of a directory over HTTP
     Serve(serve::Arguments),
+    /// Copy files and directories
+    Cp(cp::Arguments),
     /// Show what this machine allows, and which back end would be chosen
     Info(info::Arguments),
     /// Measure
@@ -39,10 +42,14 @@ enum Command {
 type Failure = Box<dyn std::error::Error>;
 
 fn main() -> ExitCode {
+    if cp::is_called() {
+        return cp::main();
+    }
     // Wrong arguments end here, with 2.
     let arguments = Arguments::parse();
     let result = match arguments.command {
         Command::Serve(arguments) => serve::run(arguments),
+        Command::Cp(arguments) => return cp::run(arguments, "laio cp"),
         Command::Info(arguments) => info::run(arguments),
         Command::Bench(command) => bench::run(command),
     };

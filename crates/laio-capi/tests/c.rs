@@ -1,0 +1,136 @@
+//! The C library from outside: builds and installs it, compiles C programs against it as their authors
+//! would, and runs them for each back end.
+//!
+//! Each program in `tests/c`, for each way to compile and to run it, is a test of its own with a name like
+//! `timeouts/threads/cc-c99-shared`; so `cargo test -p laio-capi --test c timeouts/` runs a few. By default
+//! every program is run for every back end in one way, and for one back end in some others. With
+//! `LAIO_TEST_C=full` (`cargo xtask test-c --full`) it is run in all of them. What is not there (a
+//! compiler, valgrind, ...) makes tests be skipped, and the test says so.
+
+#[path = "c_runner/execute.rs"]
+mod execute;
+#[path = "c_runner/matrix.rs"]
+mod matrix;
+#[path = "c_runner/program.rs"]
+mod program;
+#[path = "c_runner/readme.rs"]
+mod readme;
+mod tree;
+
+use execute::{Miss, execute};
+use libtest_mimic::{Arguments, Completion, Failed, Trial};
+use matrix::{BACK_ENDS, Build, MAIN, Run};
+use program::Compiled;
+use std::num::NonZero;
+use std::path::Path;
+use std::process::{Command, ExitCode};
+use std::sync::Arc;
+use std::thread::available_parallelism;
+use std::time::Duration;
+use tempfile::TempDir;
+
+/// A program takes a second or two.
+const LIMIT: Duration = Duration::from_secs(60);
+/// The examples are tried one after the other.
+const CHECK_LIMIT: Duration = Duration::from_secs(240);
+/// Under valgrind fifty times as long.
+const SLOW_LIMIT: Duration = Duration::from_secs(600);
+
+fn main() -> ExitCode {
+    let mut arguments = Arguments::from_args();
+    let processors = available_parallelism().map_or(1, NonZero::get);
+    // The programs wait more than they compute.
+    arguments.test_threads.get_or_insert(2 * processors);
+    let is_full = std::env::var("LAIO_TEST_C").is_ok_and(|wanted| wanted == "full");
+    let directory = TempDir::with_prefix("laio-c-").expect("a temporary directory");
+    let mut trials = Vec::new();
+    for (build, runs) in matrix::matrix(is_full) {
+        tests(&mut trials, directory.path(), build, &runs);
+        examples(&mut trials, directory.path(), build);
+    }
+    readme(&mut trials, directory.path());
+    if !arguments.list
+        && let Err(failure) = tree::tree()
+    {
+        // Said once, rather than by every test.
+        eprintln!("the C library cannot be built or installed: {failure}");
+        return ExitCode::FAILURE;
+    }
+    libtest_mimic::run(&arguments, trials).exit_code()
+}
+
+/// The programs in `tests/c`.
+fn tests(trials: &mut Vec<Trial>, directory: &Path, build: Build, runs: &[Run]) {
+    for program in program::tests() {
+        let name = program.name.clone();
+        let compiled = Arc::new(Compiled::new(program, build, directory));
+        for &run in runs {
+            let compiled = Arc::clone(&compiled);
+            let name = format!("{name}/{}/{build}{run}", run.back_end.label);
+            trials.push(trial(name, move || {
+                let command = run.command(&compiled.get()?, &compiled.program)?;
+                let limit = if run.valgrind { SLOW_LIMIT } else { LIMIT };
+                execute(command, run.back_end, limit)
+            }));
+        }
+    }
+}
+
+/// The programs in `examples`: each compiles, and `examples/check.sh` says whether they work.
+fn examples(trials: &mut Vec<Trial>, directory: &Path, build: Build) {
+    if build.is_cxx() {
+        return;
+    }
+    let mut all = Vec::new();
+    for program in program::examples() {
+        let name = format!("examples/{}/compiles/{build}", program.name);
+        let compiled = Arc::new(Compiled::new(program, build, &directory.join("examples")));
+        all.push(Arc::clone(&compiled));
+        trials.push(trial(name, move || compiled.get().map(drop)));
+    }
+    let script = program::examples_directory().join("check.sh");
+    if build != MAIN || !script.is_file() {
+        return;
+    }
+    let all = Arc::new(all);
+    for back_end in BACK_ENDS {
+        let (all, script) = (Arc::clone(&all), script.clone());
+        let name = format!("examples/check/{}/{build}", back_end.label);
+        trials.push(trial(name, move || {
+            let mut command = Command::new("bash");
+            command.arg(&script);
+            for compiled in all.iter() {
+                match compiled.get() {
+                    // The script does without.
+                    Ok(_) | Err(Miss::Skipped(_)) => {}
+                    Err(failed) => return Err(failed),
+                }
+            }
+            command.args(all.first().map(|compiled| compiled.directory()));
+            execute(command, back_end, CHECK_LIMIT)
+        }));
+    }
+}
+
+/// The program in the README, compiled as it says.
+fn readme(trials: &mut Vec<Trial>, directory: &Path) {
+    let compiled = Arc::new(readme::Compiled::new(&directory.join("readme")));
+    for back_end in BACK_ENDS {
+        let compiled = Arc::clone(&compiled);
+        trials.push(trial(format!("readme/{}", back_end.label), move || {
+            let mut command = Command::new("sh");
+            command
+                .args(["-c", "exec \"$0\" <\"$0.c\""])
+                .arg(compiled.get()?);
+            execute(command, back_end, LIMIT)
+        }));
+    }
+}
+
+fn trial(name: String, run: impl FnOnce() -> Result<(), Miss> + Send + 'static) -> Trial {
+    Trial::ignorable_test(name, move || match run() {
+        Ok(()) => Ok(Completion::Completed),
+        Err(Miss::Skipped(reason)) => Ok(Completion::ignored_with(reason)),
+        Err(Miss::Failed(said)) => Err(Failed::from(said)),
+    })
+}

@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0
+ *
+ * descriptor.c - laio_fd() in poll(2) and epoll, level and edge triggered: no wake-up is lost.
+ */
+#include "test.h"
+
+#include <sys/epoll.h>
+
+static int new_set(int fd, uint32_t events)
+{
+	struct epoll_event event;
+	int set = epoll_create1(EPOLL_CLOEXEC);
+
+	CHECK(set >= 0);
+	memset(&event, 0, sizeof(event));
+	event.events = events;
+	CHECK_IS(epoll_ctl(set, EPOLL_CTL_ADD, fd, &event), 0);
+	return set;
+}
+
+static void sleep_in(int set, int fd)
+{
+	struct pollfd ready;
+	struct epoll_event event;
+	int came;
+
+	ready.fd = fd;
+	ready.events = POLLIN;
+	do
+		came = set < 0 ? poll(&ready, 1, -1) : epoll_wait(set, &event, 1, -1);
+	while (came < 0 && errno == EINTR);
+	CHECK_IS(came, 1);
+}
+
+/* As the header tells programs to: until it returns less than asked for. */
+static int drain(struct laio_completion *completions, int room, int at_a_time)
+{
+	struct timespec zero = test_ms(0);
+	int came, seen = 0;
+
+	do {
+		CHECK(seen + at_a_time <= room);
+		came = laio_poll(completions + seen, at_a_time, &zero);
+		CHECK(came >= 0);
+		seen += came;
+	} while (came == at_a_time);
+	return seen;
+}
+
+static void is_one(void)
+{
+	struct laio_context *context = laio_context_new(NULL);
+	int fd = laio_fd(NULL);
+
+	CHECK(fd >= 0);
+	CHECK_IS(laio_fd(NULL), fd);
+	CHECK(fcntl(fd, F_GETFD) & FD_CLOEXEC);
+	CHECK(context != NULL);
+	CHECK(laio_fd(context) >= 0 && laio_fd(context) != fd);
+	test_settles(NULL, fd);
+	test_settles(context, laio_fd(context));
+	CHECK_IS(laio_context_free(context), 0);
+}
+
+/* What was begun before the first laio_fd() wakes it as well. */
+static void asked_for_late(void)
+{
+	struct laio_completion completions[8];
+	char bytes[2] = { 0 };
+	int fds[2][2], i, seen = 0;
+
+	CHECK_IS(laio_finish(), 0);
+	for (i = 0; i < 2; i++) {
+		test_pipe(fds[i]);
+		test_begin_read(NULL, fds[i][0], &bytes[i], 1);
+	}
+	CHECK(laio_fd(NULL) >= 0);
+	for (i = 0; i < 2; i++)
+		CHECK_IS(write(fds[i][1], "x", 1), 1);
+	while (seen < 2) {
+		sleep_in(-1, laio_fd(NULL));
+		seen += drain(completions, 8, 4);
+	}
+	test_settles(NULL, laio_fd(NULL));
+	for (i = 0; i < 2; i++)
+		test_close_pipe(fds[i]);
+}
+
+/* Readable as long as there is something to deliver, and not after. */
+static void level(void)
+{
+	enum { COUNT = 6 };
+	struct laio_completion completions[COUNT];
+	struct timespec zero = test_ms(0);
+	char bytes[COUNT] = { 0 };
+	int fds[COUNT][2], i, fd = laio_fd(NULL), seen;
+
+	for (i = 0; i < COUNT; i++) {
+		test_pipe(fds[i]);
+		test_begin_read(NULL, fds[i][0], &bytes[i], 1);
+	}
+	CHECK_IS(laio_poll(completions, 1, &zero), 0);
+	test_settles(NULL, fd);
+	for (i = 0; i < COUNT; i++)
+		CHECK_IS(write(fds[i][1], "x", 1), 1);
+	for (seen = 0; seen < COUNT;) {
+		sleep_in(-1, fd);
+		i = laio_poll(completions, 1, &zero);
+		CHECK(i >= 0);
+		seen += i;
+	}
+	CHECK_IS(drain(completions, COUNT, 1), 0);
+	test_settles(NULL, fd);
+	for (i = 0; i < COUNT; i++)
+		test_close_pipe(fds[i]);
+}
+
+/* A cancelled operation, and one that is over the inline budget, are news as well. */
+static void of_other_news(void)
+{
+	struct laio_options options = LAIO_OPTIONS_INIT;
+	struct laio_completion completions[4];
+	struct laio_call call;
+	char byte = 0, other = 0;
+	int fds[2], sockets[2], i, fd;
+	void *handle, *filed;
+
+	CHECK_IS(laio_finish(), 0);
+	options.inline_budget = 1;
+	CHECK_IS(laio_init(&options), 0);
+	fd = laio_fd(NULL);
+	test_pipe(fds);
+	handle = test_begin_read(NULL, fds[0], &byte, 1);
+	CHECK_IS(laio_cancel(NULL, handle), 0);
+	while (drain(completions, 4, 1) == 0)
+		sleep_in(-1, fd);
+	CHECK_COMPLETION(completions[0], handle, -1, ECANCELED);
+
+	CHECK_IS(socketpair(AF_UNIX, SOCK_STREAM, 0, sockets), 0);
+	handle = test_begin_read(NULL, fds[0], &byte, 1);
+	for (i = 0; i < 8; i++) {
+		CHECK_IS(write(sockets[1], "x", 1), 1);
+		call = test_call(SYS_read, (uintptr_t)sockets[0], (uintptr_t)&other, 1);
+		if (laio_submit(NULL, &call, &filed) == 1)
+			continue;
+		while (drain(completions, 4, 1) == 0)
+			sleep_in(-1, fd);
+		CHECK_COMPLETION(completions[0], filed, 1, 0);
+	}
+	CHECK_IS(laio_cancel(NULL, handle), 0);
+	while (drain(completions, 4, 1) == 0)
+		sleep_in(-1, fd);
+	CHECK_IS(laio_finish(), 0);
+	close(sockets[0]);
+	close(sockets[1]);
+	test_close_pipe(fds);
+}
+
+/* The other side of a rally: answers each byte with a byte. */
+static void *echo(void *argument)
+{
+	int *fds = (int *)argument;
+	char byte = 0;
+
+	while (read(fds[0], &byte, 1) == 1)
+		CHECK_IS(write(fds[1], &byte, 1), 1);
+	return NULL;
+}
+
+/* A read that may be done at once, if the byte is there already; NULL then. */
+static void *begin_or_do(int fd, char *byte)
+{
+	struct laio_call call = test_call(SYS_read, (uintptr_t)fd, (uintptr_t)byte, 1);
+	static struct laio_status status;
+	void *handle;
+
+	if (test_is_sync())
+		call.status = &status;
+	if (laio_submit(NULL, &call, &handle) == 1)
+		CHECK(handle == NULL);
+	else
+		CHECK(errno == EINPROGRESS && handle != NULL);
+	return handle;
+}
+
+/*
+ * Rounds of a byte there and a byte back, between two threads that sleep at times when the other
+ * looks. One lost wake-up ends in the watchdog.
+ */
+static void rally(int rounds, int edge_triggered, int at_a_time)
+{
+	struct laio_completion completions[8];
+	int to[2], from[2], ends[2], set, i, seen, fd = laio_fd(NULL);
+	pthread_t other;
+	char byte = 0;
+	void *handle;
+
+	set = new_set(fd, edge_triggered ? EPOLLIN | (uint32_t)EPOLLET : EPOLLIN);
+	test_pipe(to);
+	test_pipe(from);
+	ends[0] = to[0];
+	ends[1] = from[1];
+	other = test_thread(echo, ends);
+	for (i = 0; i < rounds; i++) {
+		byte = 0;
+		if (i % 3 == 0)
+			CHECK_IS(write(to[1], "x", 1), 1);
+		handle = begin_or_do(from[0], &byte);
+		if (i % 3 != 0)
+			CHECK_IS(write(to[1], "x", 1), 1);
+		if (!handle)
+			continue;
+		while ((seen = drain(completions, 8, at_a_time)) == 0)
+			sleep_in(set, fd);
+		CHECK_IS(seen, 1);
+		CHECK_COMPLETION(completions[0], handle, 1, 0);
+		CHECK_IS(byte, 'x');
+	}
+	close(to[1]);
+	test_join(other);
+	close(to[0]);
+	test_close_pipe(from);
+	close(set);
+}
+
+int main(void)
+{
+	int rounds;
+
+	test_start_pending();
+	/* memcheck is some fifty times slower. */
+	rounds = test_under_valgrind() ? 200 : 10000;
+	is_one();
+	asked_for_late();
+	level();
+	of_other_news();
+	rally(rounds, 0, 4);
+	rally(rounds, 1, 4);
+	rally(rounds / 10, 0, 1);
+	rally(rounds / 10, 1, 1);
+	return 0;
+}

@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0
+ *
+ * status.c - words to watch: written whatever their thread is doing, in every back end.
+ */
+#include "test.h"
+
+static struct laio_call watched_read(int fd, void *buffer, struct laio_status *status)
+{
+	struct laio_call call = test_call(SYS_read, (uintptr_t)fd, (uintptr_t)buffer, 1);
+
+	call.status = status;
+	memset(status, 0x5a, sizeof(*status));
+	return call;
+}
+
+static void at_once(void)
+{
+	struct laio_status status;
+	struct laio_call call = LAIO_CALL_INIT(SYS_gettid);
+	void *handle;
+	char byte = 0;
+	long came;
+
+	memset(&status, 0x5a, sizeof(status));
+	call.status = &status;
+	CHECK_IS(laio_submit(NULL, &call, &handle), syscall(SYS_gettid));
+	CHECK(handle == NULL);
+	CHECK_IS(laio_peek(&status), 0);
+	CHECK_IS(status.laio_state, 0);
+	CHECK_IS(status.laio_return_value, syscall(SYS_gettid));
+
+	/* An error, now or later: the word says the same as the call. */
+	call = watched_read(-1, &byte, &status);
+	came = test_finish(NULL, &call);
+	CHECK_IS(came, -1);
+	CHECK_IS(errno, EBADF);
+	CHECK_IS(laio_peek(&status), EBADF);
+	CHECK_IS(status.laio_return_value, -1);
+	CHECK_IS(laio_peek(NULL), EINVAL);
+}
+
+static void state_machine(void)
+{
+	struct laio_completion completion;
+	struct laio_status status;
+	struct laio_call call;
+	char byte = 0;
+	int fds[2];
+	void *handle;
+
+	test_pipe(fds);
+	call = watched_read(fds[0], &byte, &status);
+	handle = test_begin(NULL, &call);
+	CHECK_IS(laio_peek(&status), EINPROGRESS);
+	CHECK_FAILS(laio_take(NULL, handle, &completion), EINPROGRESS);
+	CHECK_IS(laio_peek(&status), EINPROGRESS);
+	CHECK_IS(write(fds[1], "x", 1), 1);
+	/* This thread calls nothing of laio but peek, which does nothing for the operation. */
+	while (laio_peek(&status) == EINPROGRESS)
+		test_nap();
+	CHECK_IS(laio_peek(&status), 0);
+	CHECK_IS(status.laio_return_value, 1);
+	CHECK_IS(byte, 'x');
+	/* The completion is delivered as well, and what is waiting for it can be told so. */
+	CHECK_IS(laio_pending(NULL), 1);
+	completion = test_await(NULL, handle);
+	CHECK_COMPLETION(completion, handle, 1, 0);
+
+	/* Taken. */
+	call = watched_read(fds[0], &byte, &status);
+	handle = test_begin(NULL, &call);
+	CHECK_IS(write(fds[1], "y", 1), 1);
+	while (laio_peek(&status) == EINPROGRESS)
+		test_nap();
+	while (laio_take(NULL, handle, &completion) != 0)
+		CHECK_IS(errno, EINPROGRESS);
+	CHECK_COMPLETION(completion, handle, 1, 0);
+
+	/* An error of the operation. */
+	close(fds[0]);
+	call = test_call(SYS_read, (uintptr_t)fds[1], (uintptr_t)&byte, 1);
+	call.status = &status;
+	CHECK_IS(test_finish(NULL, &call), -1);
+	CHECK_IS(laio_peek(&status), EBADF);
+	close(fds[1]);
+}
+
+static void cancelled(void)
+{
+	struct timespec soon = test_ms(20), hour = test_ms(3600 * 1000L);
+	struct laio_completion completion;
+	struct laio_status status;
+	struct laio_call call;
+	char byte = 0;
+	int fds[2];
+	void *handle;
+
+	test_pipe(fds);
+	call = watched_read(fds[0], &byte, &status);
+	handle = test_begin(NULL, &call);
+	CHECK_IS(laio_cancel(NULL, handle), 0);
+	completion = test_await(NULL, handle);
+	CHECK_COMPLETION(completion, handle, -1, ECANCELED);
+	CHECK_IS(laio_peek(&status), ECANCELED);
+	CHECK_IS(status.laio_return_value, -1);
+
+	call = watched_read(fds[0], &byte, &status);
+	call.timeout = &soon;
+	handle = test_begin(NULL, &call);
+	completion = test_await(NULL, handle);
+	CHECK_COMPLETION(completion, handle, -1, ETIME);
+	CHECK_IS(laio_peek(&status), ETIME);
+	CHECK_IS(status.laio_return_value, -1);
+
+	call.timeout = &hour;
+	handle = test_begin(NULL, &call);
+	CHECK_IS(laio_peek(&status), EINPROGRESS);
+	CHECK_IS(write(fds[1], "x", 1), 1);
+	completion = test_await(NULL, handle);
+	CHECK_COMPLETION(completion, handle, 1, 0);
+	CHECK_IS(laio_peek(&status), 0);
+
+	/* The end of a context writes the words, before the buffers are the program's again. */
+	call = watched_read(fds[0], &byte, &status);
+	test_begin(NULL, &call);
+	CHECK_IS(laio_finish(), 0);
+	CHECK_IS(laio_peek(&status), ECANCELED);
+	test_close_pipe(fds);
+}
+
+static void *watch(void *argument)
+{
+	struct laio_status *status = (struct laio_status *)argument;
+
+	while (laio_peek(status) == EINPROGRESS)
+		test_nap();
+	CHECK_IS(laio_peek(status), 0);
+	CHECK_IS(status->laio_return_value, 1);
+	return NULL;
+}
+
+/* Another thread sees it while this one, which owns the operation, sleeps elsewhere. */
+static void from_another_thread(void)
+{
+	struct laio_status statuses[8];
+	struct laio_completion completion;
+	struct laio_call call;
+	char bytes[8] = { 0 };
+	int fds[8][2], i;
+	pthread_t watchers[8];
+
+	for (i = 0; i < 8; i++) {
+		test_pipe(fds[i]);
+		call = watched_read(fds[i][0], &bytes[i], &statuses[i]);
+		test_begin(NULL, &call);
+		watchers[i] = test_thread(watch, &statuses[i]);
+	}
+	for (i = 7; i >= 0; i--)
+		CHECK_IS(write(fds[i][1], "x", 1), 1);
+	for (i = 0; i < 8; i++)
+		test_join(watchers[i]);
+	for (i = 0; i < 8; i++) {
+		CHECK_IS(bytes[i], 'x');
+		CHECK_IS(laio_poll(&completion, 1, NULL), 1);
+		CHECK_IS(completion.laio_return_value, 1);
+		test_close_pipe(fds[i]);
+	}
+	CHECK_IS(laio_pending(NULL), 0);
+}
+
+/* The owner sleeps in poll(2) on the descriptor, with nothing but watched operations. */
+static void wakes_the_owner(void)
+{
+	struct laio_completion completion;
+	struct timespec zero = test_ms(0);
+	struct laio_status status;
+	struct laio_call call;
+	struct pollfd ready;
+	char byte = 0;
+	int fds[2], came;
+	void *handle;
+
+	test_pipe(fds);
+	ready.fd = laio_fd(NULL);
+	ready.events = POLLIN;
+	call = watched_read(fds[0], &byte, &status);
+	handle = test_begin(NULL, &call);
+	CHECK_IS(write(fds[1], "x", 1), 1);
+	do {
+		CHECK_IS(poll(&ready, 1, -1), 1);
+		came = laio_poll(&completion, 1, &zero);
+	} while (came == 0);
+	CHECK_IS(came, 1);
+	CHECK_COMPLETION(completion, handle, 1, 0);
+	CHECK_IS(laio_peek(&status), 0);
+	test_close_pipe(fds);
+}
+
+/* The whole of a transfer is done by the operation itself, no step of it by its thread. */
+static void long_transfer(void)
+{
+	enum { SIZE = 1 << 20 };
+	struct laio_completion completion;
+	struct laio_status status;
+	struct laio_call call;
+	char *bytes = (char *)calloc(1, SIZE), piece[4096];
+	int fds[2];
+	void *handle;
+	long seen = 0, came;
+
+	CHECK(bytes != NULL);
+	test_pipe(fds);
+	call = test_call(SYS_write, (uintptr_t)fds[1], (uintptr_t)bytes, SIZE);
+	call.status = &status;
+	handle = test_begin(NULL, &call);
+	while (seen < SIZE) {
+		CHECK_IS(laio_peek(&status) == 0, 0);
+		came = read(fds[0], piece, sizeof(piece));
+		CHECK(came > 0);
+		seen += came;
+		if (seen + 65536 >= SIZE)
+			break;
+	}
+	while (seen < SIZE) {
+		came = read(fds[0], piece, sizeof(piece));
+		CHECK(came > 0);
+		seen += came;
+	}
+	while (laio_peek(&status) == EINPROGRESS)
+		test_nap();
+	CHECK_IS(laio_peek(&status), 0);
+	CHECK_IS(status.laio_return_value, SIZE);
+	completion = test_await(NULL, handle);
+	CHECK_COMPLETION(completion, handle, SIZE, 0);
+	test_close_pipe(fds);
+	free(bytes);
+}
+
+int main(void)
+{
+	test_start();
+	at_once();
+	if (!test_pends())
+		test_skip("watching: nothing goes to the background here");
+	state_machine();
+	cancelled();
+	from_another_thread();
+	wakes_the_owner();
+	long_transfer();
+	return 0;
+}

@@ -1,0 +1,407 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0
+ *
+ * test.h - what the tests of the C API share.
+ *
+ * Each program here is one test: it exits with 0 (passed), 1 (failed; standard error says where, what was
+ * expected and what came), or 77 (skipped; standard error says why). To run one by hand:
+ *
+ *     cc -std=c99 -pthread timeouts.c $(pkg-config --cflags --libs laio) -o timeouts
+ *     LAIO_BACKEND=threads ./timeouts
+ *
+ * $LAIO_BACKEND chooses the back end, $TMPDIR where files go. A test also compiles as C17 and as C++20.
+ */
+#ifndef LAIO_TEST_H
+#define LAIO_TEST_H
+
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+
+#include <laio.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+/* Far above what any test needs, under valgrind too: only a test that hangs meets it. */
+#define TEST_SECONDS 300
+
+#define TEST_LENGTH(array) ((int)(sizeof(array) / sizeof((array)[0])))
+
+/* ---- Checks ---- */
+
+/* The place of the last check of any thread: where a test hangs, roughly. */
+static const char *test_source = "";
+static int test_line;
+
+/* The line that has called a function of checks, see TEST_FROM(). */
+static int test_caller;
+
+/* A check that fails ends the process at once: threads and operations may be in any state. */
+#define TEST_FAIL(...)                                                         \
+	do {                                                                   \
+		fprintf(stderr, "%s:%d: ", __FILE__, __LINE__);                \
+		if (test_caller)                                               \
+			fprintf(stderr, "from line %d: ", test_caller);        \
+		fprintf(stderr, __VA_ARGS__);                                  \
+		fprintf(stderr, "\n");                                         \
+		fflush(stderr);                                                \
+		_exit(1);                                                      \
+	} while (0)
+
+#define TEST_HERE()                                                                        \
+	do {                                                                               \
+		__atomic_store_n(&test_source, (const char *)__FILE__, __ATOMIC_RELAXED);  \
+		__atomic_store_n(&test_line, __LINE__, __ATOMIC_RELAXED);                  \
+	} while (0)
+
+/* Calls a function that many lines call, so that its checks tell which. */
+#define TEST_FROM(call)                 \
+	do {                            \
+		test_caller = __LINE__; \
+		call;                   \
+		test_caller = 0;        \
+	} while (0)
+
+#define CHECK(condition)                                                       \
+	do {                                                                   \
+		TEST_HERE();                                                   \
+		if (!(condition))                                              \
+			TEST_FAIL("expected %s, which is false", #condition);  \
+	} while (0)
+
+#define CHECK_IS(expression, expected)                                                          \
+	do {                                                                                    \
+		long long test_expected, test_came;                                             \
+		TEST_HERE();                                                                    \
+		test_came = (long long)(expression);                                            \
+		test_expected = (long long)(expected);                                          \
+		if (test_came != test_expected)                                                 \
+			TEST_FAIL("%s: expected %s = %lld, came %lld (errno %d: %s)",           \
+				  #expression, #expected, test_expected, test_came, errno,      \
+				  strerror(errno));                                             \
+	} while (0)
+
+/* The expression is -1, with this errno. */
+#define CHECK_FAILS(expression, expected)                                                       \
+	do {                                                                                    \
+		long long test_came;                                                            \
+		TEST_HERE();                                                                    \
+		errno = 0;                                                                      \
+		test_came = (long long)(expression);                                            \
+		if (test_came != -1 || errno != (expected))                                     \
+			TEST_FAIL("%s: expected -1 and %s, came %lld and errno %d (%s)",        \
+				  #expression, #expected, test_came, errno, strerror(errno));   \
+	} while (0)
+
+/* The expression is NULL, with this errno. */
+#define CHECK_NULL(expression, expected)                                                        \
+	do {                                                                                    \
+		const void *test_came;                                                          \
+		TEST_HERE();                                                                    \
+		errno = 0;                                                                      \
+		test_came = (expression);                                                       \
+		if (test_came != NULL || errno != (expected))                                   \
+			TEST_FAIL("%s: expected NULL and %s, came %p and errno %d (%s)",        \
+				  #expression, #expected, test_came, errno, strerror(errno));   \
+	} while (0)
+
+/* A completion carries this handle, value and error, and nothing in its reserved field. */
+#define CHECK_COMPLETION(completion, handle, value, error)               \
+	do {                                                             \
+		CHECK((completion).laio_handle == (handle));             \
+		CHECK_IS((completion).laio_errno, error);                \
+		CHECK_IS((completion).laio_return_value, value);         \
+		CHECK_IS((completion).laio_reserved, 0);                 \
+	} while (0)
+
+static inline void test_skip(const char *reason)
+{
+	fprintf(stderr, "skipped: %s\n", reason);
+	exit(77);
+}
+
+static inline void test_left_out(const char *part, const char *reason)
+{
+	fprintf(stderr, "left out: %s: %s\n", part, reason);
+}
+
+/* ---- What the test runs on ---- */
+
+static inline int test_backend_is(const char *name)
+{
+	const char *backend = getenv("LAIO_BACKEND");
+
+	return strcmp(backend && *backend ? backend : "lazy", name) == 0;
+}
+
+static inline int test_is_sync(void)
+{
+	return test_backend_is("sync");
+}
+
+/* memcheck takes offence at bad pointers before the kernel does. */
+static inline int test_under_valgrind(void)
+{
+	const char *preload = getenv("LD_PRELOAD");
+
+	return preload && strstr(preload, "vgpreload") != NULL;
+}
+
+/* valgrind stops all threads while one of them waits in a ring: then none can end that wait. */
+static inline int test_ring_stops_threads(void)
+{
+	return test_under_valgrind() && (test_backend_is("lazy") || test_backend_is("uring"));
+}
+
+/* ---- Watchdog ---- */
+
+static inline void test_hangs(int number)
+{
+	const char *source = __atomic_load_n(&test_source, __ATOMIC_RELAXED);
+	int line = __atomic_load_n(&test_line, __ATOMIC_RELAXED);
+	char text[PATH_MAX];
+	int length;
+
+	(void)number;
+	length = snprintf(text, sizeof(text), "hangs after %s:%d, from line %d\n", source, line,
+			  test_caller);
+	if (write(2, text, (size_t)length) < 0)
+		_exit(2);
+	_exit(1);
+}
+
+/* Children that fork(2) makes inherit no alarm, and call this again. */
+static inline void test_watch(void)
+{
+	signal(SIGALRM, test_hangs);
+	alarm(TEST_SECONDS);
+}
+
+/* First in every test. */
+static inline void test_start(void)
+{
+	struct laio_context *context;
+
+	test_watch();
+	if (!test_backend_is("uring"))
+		return;
+	context = laio_context_new(NULL);
+	if (!context && (errno == ENOSYS || errno == EPERM || errno == EACCES))
+		test_skip("io_uring is not to be had here");
+	CHECK(context != NULL);
+	CHECK_IS(laio_context_free(context), 0);
+}
+
+/* Whether calls go to the background at all: with "sync" they block. */
+static inline int test_pends(void)
+{
+	return !test_is_sync();
+}
+
+/* First in a test of operations, instead of test_start(). */
+static inline void test_start_pending(void)
+{
+	test_start();
+	if (!test_pends())
+		test_skip("no call goes to the background in this back end");
+}
+
+/* ---- Files, pipes, processes, threads ---- */
+
+static inline void test_pipe(int pipe_of[2])
+{
+	CHECK_IS(pipe(pipe_of), 0);
+}
+
+static inline void test_close_pipe(const int pipe_of[2])
+{
+	close(pipe_of[0]);
+	close(pipe_of[1]);
+}
+
+/* The name of a new directory in $TMPDIR; the test removes it. */
+static inline void test_directory(char name[PATH_MAX])
+{
+	const char *place = getenv("TMPDIR");
+
+	snprintf(name, PATH_MAX, "%s/laio-test-XXXXXX", place && *place ? place : "/tmp");
+	CHECK(mkdtemp(name) != NULL);
+}
+
+/* A file without a name that holds these bytes. */
+static inline int test_file(const void *bytes, size_t count)
+{
+	char name[PATH_MAX];
+	const char *place = getenv("TMPDIR");
+	int fd;
+
+	snprintf(name, sizeof(name), "%s/laio-test-XXXXXX", place && *place ? place : "/tmp");
+	fd = mkstemp(name);
+	CHECK(fd >= 0);
+	CHECK_IS(unlink(name), 0);
+	CHECK_IS(pwrite(fd, bytes, count, 0), count);
+	return fd;
+}
+
+/* Runs `body` in a child, which then exits as programs do: with exit(3), hence with all its handlers. */
+static inline pid_t test_fork(void (*body)(void *), void *argument)
+{
+	pid_t child;
+
+	fflush(NULL);
+	child = fork();
+	CHECK(child >= 0);
+	if (child == 0) {
+		test_watch();
+		body(argument);
+		exit(0);
+	}
+	return child;
+}
+
+static inline void test_reap(pid_t child)
+{
+	int status = 0;
+	pid_t came;
+
+	do
+		came = waitpid(child, &status, 0);
+	while (came < 0 && errno == EINTR);
+	CHECK_IS(came, child);
+	CHECK(WIFEXITED(status));
+	CHECK_IS(WEXITSTATUS(status), 0);
+}
+
+static inline pthread_t test_thread(void *(*body)(void *), void *argument)
+{
+	pthread_t thread;
+
+	CHECK_IS(pthread_create(&thread, NULL, body, argument), 0);
+	return thread;
+}
+
+static inline void test_join(pthread_t thread)
+{
+	CHECK_IS(pthread_join(thread, NULL), 0);
+}
+
+/* Between two looks at something that another thread or the kernel is about to change. */
+static inline void test_nap(void)
+{
+	poll(NULL, 0, 1);
+}
+
+static inline struct timespec test_ms(long ms)
+{
+	struct timespec time;
+
+	time.tv_sec = ms / 1000;
+	time.tv_nsec = ms % 1000 * 1000000;
+	return time;
+}
+
+/* ---- Operations ---- */
+
+/* The completion of this operation, which must be the next that is delivered. */
+static inline struct laio_completion test_await(struct laio_context *context, void *handle)
+{
+	struct laio_completion completion;
+	int came;
+
+	memset(&completion, 0xa5, sizeof(completion));
+	do
+		came = laio_context_poll(context, &completion, 1, NULL);
+	while (came == 0 && laio_pending(context) > 0);
+	CHECK_IS(came, 1);
+	CHECK(completion.laio_handle == handle);
+	return completion;
+}
+
+/* As laio_submit(), but to the end: returns what the system call returns, and sets errno. */
+static inline long test_finish(struct laio_context *context, const struct laio_call *call)
+{
+	struct laio_completion completion;
+	void *handle;
+	long value = laio_submit(context, call, &handle);
+
+	if (value != -1 || errno != EINPROGRESS) {
+		int error = errno;
+
+		CHECK(handle == NULL);
+		errno = error;
+		return value;
+	}
+	CHECK(handle != NULL);
+	completion = test_await(context, handle);
+	CHECK_IS(completion.laio_reserved, 0);
+	CHECK((completion.laio_errno != 0) <= (completion.laio_return_value == -1));
+	errno = completion.laio_errno;
+	return completion.laio_return_value;
+}
+
+static inline struct laio_call test_call(long number, uintptr_t a0, uintptr_t a1, uintptr_t a2)
+{
+	struct laio_call call = LAIO_CALL_INIT(number);
+
+	call.args[0] = a0;
+	call.args[1] = a1;
+	call.args[2] = a2;
+	return call;
+}
+
+/* Makes a call that must go to the background; returns its handle. */
+static inline void *test_begin(struct laio_context *context, const struct laio_call *call)
+{
+	void *handle;
+
+	CHECK_FAILS(laio_submit(context, call, &handle), EINPROGRESS);
+	CHECK(handle != NULL);
+	return handle;
+}
+
+static inline void *test_begin_read(struct laio_context *context, int fd, void *buffer, size_t count)
+{
+	struct laio_call call = test_call(SYS_read, (uintptr_t)fd, (uintptr_t)buffer, count);
+
+	return test_begin(context, &call);
+}
+
+/*
+ * The descriptor is not readable any more: nothing is left to do. A helper may ring for what has been
+ * collected already, but not for ever.
+ */
+static inline void test_settles(struct laio_context *context, int fd)
+{
+	struct laio_completion completion;
+	struct timespec zero = test_ms(0);
+	struct pollfd ready;
+	int i;
+
+	ready.fd = fd;
+	ready.events = POLLIN;
+	for (i = 0; i < 100 && poll(&ready, 1, 0) != 0; i++) {
+		CHECK_IS(laio_context_poll(context, &completion, 1, &zero), 0);
+		test_nap();
+	}
+	CHECK(i < 100);
+}
+
+#endif /* LAIO_TEST_H */

@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0
+ *
+ * threads.c - a context per thread: many at once, threads that end with operations in flight, and
+ * laio_wake(), the one function that reaches another thread.
+ */
+#include "test.h"
+
+enum { SIZE = 512, OPERATIONS = 4 };
+
+/* What a thread leaves behind: its buffers live on, as static memory does. */
+struct remains {
+	int further;
+	int fds[OPERATIONS][2];
+	char buffers[OPERATIONS][SIZE];
+};
+
+static void *leaves(void *argument)
+{
+	struct remains *remains = (struct remains *)argument;
+	struct laio_context *context = NULL;
+	struct timespec zero = test_ms(0);
+	struct laio_completion completion;
+	int i;
+
+	if (remains->further) {
+		context = laio_context_new(NULL);
+		CHECK(context != NULL);
+	}
+	for (i = 0; i < OPERATIONS; i++)
+		test_begin_read(i % 2 ? context : NULL, remains->fds[i][0], remains->buffers[i], SIZE);
+	/* Some threads have given them to the kernel when they end, others have not. */
+	if (remains->further % 2)
+		CHECK_IS(laio_context_poll(context, &completion, 1, &zero), 0);
+	return NULL;
+}
+
+/* After pthread_join() nothing writes to the buffers, and nothing takes what comes. */
+static void ends_with_operations(int further)
+{
+	static struct remains remains;
+	char pattern[SIZE], text[SIZE];
+	int i;
+
+	memset(pattern, 0x6b, sizeof(pattern));
+	remains.further = further;
+	for (i = 0; i < OPERATIONS; i++)
+		test_pipe(remains.fds[i]);
+	test_join(test_thread(leaves, &remains));
+	memset(remains.buffers, 0x6b, sizeof(remains.buffers));
+	for (i = 0; i < OPERATIONS; i++)
+		CHECK_IS(write(remains.fds[i][1], "late news", 9), 9);
+	test_nap();
+	for (i = 0; i < OPERATIONS; i++) {
+		CHECK(memcmp(remains.buffers[i], pattern, SIZE) == 0);
+		CHECK_IS(read(remains.fds[i][0], text, SIZE), 9);
+		test_close_pipe(remains.fds[i]);
+	}
+}
+
+static pthread_key_t key;
+
+static void at_thread_end(void *argument)
+{
+	struct laio_completion completion;
+	struct timespec zero = test_ms(0);
+	char byte = 0;
+	long came;
+
+	/* The context may have ended already: then there is an errno, and no harm. */
+	came = laio_syscall(SYS_gettid);
+	CHECK(came == syscall(SYS_gettid) || came == -1);
+	came = laio_pending(NULL);
+	CHECK(came >= -1);
+	came = laio_poll(&completion, 1, &zero);
+	CHECK(came >= -1 && came <= 0);
+	came = laio_syscall(SYS_read, *(int *)argument, &byte, (size_t)0);
+	CHECK(came == 0 || came == -1);
+	came = laio_finish();
+	CHECK(came >= -1);
+	laio_gethandle();
+}
+
+static void *has_destructor(void *argument)
+{
+	int fds[2];
+	static char byte;
+
+	CHECK_IS(pthread_setspecific(key, argument), 0);
+	test_pipe(fds);
+	test_begin_read(NULL, fds[0], &byte, 1);
+	/* Open for the operation, which ends with the thread; closed with the process. */
+	return NULL;
+}
+
+static void destructors(void)
+{
+	int fds[2];
+
+	test_pipe(fds);
+	CHECK_IS(pthread_key_create(&key, at_thread_end), 0);
+	test_join(test_thread(has_destructor, fds));
+	test_join(test_thread(has_destructor, fds));
+	CHECK_IS(pthread_key_delete(key), 0);
+	test_close_pipe(fds);
+}
+
+/* A token goes round a ring of threads, each with its own context, each of which waits by laio. */
+struct station {
+	int from;
+	int to;
+	int rounds;
+	struct laio_context *context;
+};
+
+static void *pass_on(void *argument)
+{
+	struct station *station = (struct station *)argument;
+	struct laio_call call;
+	char byte = 0;
+	int i;
+
+	station->context = laio_context_current();
+	CHECK(station->context != NULL);
+	for (i = 0; i < station->rounds; i++) {
+		call = test_call(SYS_read, (uintptr_t)station->from, (uintptr_t)&byte, 1);
+		CHECK_IS(test_finish(NULL, &call), 1);
+		byte = (char)(byte + 1);
+		call = test_call(SYS_write, (uintptr_t)station->to, (uintptr_t)&byte, 1);
+		CHECK_IS(test_finish(NULL, &call), 1);
+	}
+	CHECK_IS(laio_pending(NULL), 0);
+	return NULL;
+}
+
+static void ring_of(int count, int rounds)
+{
+	struct station *stations = (struct station *)calloc((size_t)count, sizeof(*stations));
+	pthread_t *threads = (pthread_t *)calloc((size_t)count, sizeof(*threads));
+	int (*fds)[2] = (int (*)[2])calloc((size_t)count + 1, sizeof(*fds));
+	char byte = 0;
+	int i;
+
+	CHECK(stations && threads && fds);
+	for (i = 0; i <= count; i++)
+		test_pipe(fds[i]);
+	for (i = 0; i < count; i++) {
+		stations[i].from = fds[i][0];
+		stations[i].to = fds[i + 1][1];
+		stations[i].rounds = rounds;
+		threads[i] = test_thread(pass_on, &stations[i]);
+	}
+	for (i = 0; i < rounds; i++) {
+		byte = (char)i;
+		CHECK_IS(write(fds[0][1], &byte, 1), 1);
+		CHECK_IS(read(fds[count][0], &byte, 1), 1);
+		CHECK_IS((unsigned char)byte, (i + count) % 256);
+	}
+	for (i = 0; i < count; i++)
+		test_join(threads[i]);
+	for (i = 0; i <= count; i++)
+		test_close_pipe(fds[i]);
+	free(stations);
+	free(threads);
+	free(fds);
+}
+
+struct sleeper {
+	struct laio_context *context;
+	int asleep; /* rounds begun */
+	int rounds;
+};
+
+static void *sleeps(void *argument)
+{
+	struct sleeper *sleeper = (struct sleeper *)argument;
+	struct laio_completion completion;
+	int i;
+
+	CHECK(laio_context_current() != NULL);
+	/* From now on poll waits, although no operation is in flight. */
+	CHECK_IS(laio_wake(NULL), 0);
+	CHECK_IS(laio_poll(&completion, 1, NULL), 0);
+	__atomic_store_n(&sleeper->context, laio_context_current(), __ATOMIC_RELEASE);
+	for (i = 1; i <= sleeper->rounds; i++) {
+		__atomic_store_n(&sleeper->asleep, i, __ATOMIC_RELEASE);
+		CHECK_IS(laio_poll(&completion, 1, NULL), 0);
+	}
+	__atomic_store_n(&sleeper->asleep, i, __ATOMIC_RELEASE);
+	/* Lives until nobody wakes it any more. */
+	while (__atomic_load_n(&sleeper->rounds, __ATOMIC_ACQUIRE) != 0)
+		test_nap();
+	return NULL;
+}
+
+/* A wake for each round: each ends one poll, whether it came before or within. */
+static void wake(void)
+{
+	struct sleeper sleeper;
+	struct laio_context *context;
+	pthread_t thread;
+	int i;
+
+	memset(&sleeper, 0, sizeof(sleeper));
+	sleeper.rounds = 2000;
+	thread = test_thread(sleeps, &sleeper);
+	while (!(context = __atomic_load_n(&sleeper.context, __ATOMIC_ACQUIRE)))
+		test_nap();
+	for (i = 1; i <= 2000; i++) {
+		while (__atomic_load_n(&sleeper.asleep, __ATOMIC_ACQUIRE) < i)
+			sched_yield();
+		CHECK_IS(laio_wake(context), 0);
+	}
+	while (__atomic_load_n(&sleeper.asleep, __ATOMIC_ACQUIRE) <= 2000)
+		test_nap();
+	__atomic_store_n(&sleeper.rounds, 0, __ATOMIC_RELEASE);
+	test_join(thread);
+}
+
+/* Wakes that come before the poll are kept, and merge into one. */
+static void wake_is_kept(void)
+{
+	struct laio_completion completion;
+	struct timespec time = test_ms(20);
+	struct pollfd ready;
+	char byte = 0;
+	int fds[2];
+	void *handle;
+
+	CHECK(laio_context_current() != NULL);
+	CHECK_IS(laio_wake(NULL), 0);
+	CHECK_IS(laio_wake(laio_context_current()), 0);
+	CHECK_IS(laio_wake(NULL), 0);
+	CHECK_IS(laio_poll(&completion, 1, NULL), 0);
+	CHECK_IS(laio_poll(&completion, 1, &time), 0);
+	/* Neither a take nor a flush uses it up, nor a call. */
+	test_pipe(fds);
+	handle = test_begin_read(NULL, fds[0], &byte, 1);
+	CHECK_IS(laio_wake(NULL), 0);
+	CHECK_IS(laio_flush(NULL), 0);
+	CHECK_FAILS(laio_take(NULL, handle, &completion), EINPROGRESS);
+	CHECK_IS(laio_syscall(SYS_gettid), syscall(SYS_gettid));
+	CHECK_IS(laio_poll(&completion, 1, NULL), 0);
+	/* poll has something to do: it is to return. */
+	ready.fd = laio_fd(NULL);
+	ready.events = POLLIN;
+	test_settles(NULL, ready.fd);
+	CHECK_IS(laio_wake(NULL), 0);
+	CHECK_IS(poll(&ready, 1, -1), 1);
+	CHECK_IS(laio_poll(&completion, 1, NULL), 0);
+	test_settles(NULL, ready.fd);
+	CHECK_IS(laio_cancel(NULL, handle), 0);
+	CHECK_IS(test_await(NULL, handle).laio_errno, ECANCELED);
+	test_close_pipe(fds);
+}
+
+int main(void)
+{
+	int rounds;
+
+	test_start_pending();
+	rounds = test_under_valgrind() ? 5 : 200;
+	ends_with_operations(0);
+	ends_with_operations(1);
+	ends_with_operations(2);
+	destructors();
+	wake_is_kept();
+	if (test_ring_stops_threads()) {
+		test_left_out("threads that wait for each other", "valgrind and a ring");
+		return 0;
+	}
+	ring_of(8, rounds);
+	ring_of(100, test_under_valgrind() ? 1 : 10);
+	wake();
+	return 0;
+}

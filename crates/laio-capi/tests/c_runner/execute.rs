@@ -1,0 +1,107 @@
+//! Running one program: for one back end, in a directory of its own, with a limit of time.
+
+use crate::matrix::BackEnd;
+use crate::tree::tree;
+use laio_testing::forbid::{Forbid, spawn_forbidden};
+use laio_testing::limit::wait_until;
+use rustix::process::{Pid, Signal, kill_process_group};
+use std::fs::{File, read};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::Duration;
+use tempfile::TempDir;
+use xtask::Failure;
+use xtask::programs::{cannot_run, line};
+
+/// A program exits with it when something is not there that it needs.
+const SKIPPED: i32 = 77;
+
+/// Why a test has not passed.
+#[derive(Clone, Debug)]
+pub(crate) enum Miss {
+    Skipped(String),
+    Failed(String),
+}
+
+impl From<Failure> for Miss {
+    fn from(failure: Failure) -> Miss {
+        Miss::Failed(failure.to_string())
+    }
+}
+
+impl From<String> for Miss {
+    fn from(said: String) -> Miss {
+        Miss::Failed(said)
+    }
+}
+
+/// Runs a program, which passes, fails or is skipped by its exit code.
+pub(crate) fn execute(
+    mut command: Command,
+    back_end: BackEnd,
+    limit: Duration,
+) -> Result<(), Miss> {
+    let cannot = |error| Failure::from(format!("cannot make a directory for the test: {error}"));
+    let directory = TempDir::with_prefix("laio-c-").map_err(cannot)?;
+    let output = directory.path().join("output");
+    let file = File::create(&output).map_err(cannot)?;
+    let both = file.try_clone().map_err(cannot)?;
+
+    let own = directory.path().join("own");
+    std::fs::create_dir(&own).map_err(cannot)?;
+    for name in ["LAIO_TEST_C", "LAIO_TEST_WITHOUT_RING"] {
+        command.env_remove(name);
+    }
+    command
+        .env("LAIO_BACKEND", back_end.name)
+        .env("LD_LIBRARY_PATH", tree()?.libdir())
+        .env("TMPDIR", &own)
+        .current_dir(&own)
+        .stdin(Stdio::null())
+        .stdout(file)
+        .stderr(both)
+        // So that what it has started can be ended with it.
+        .process_group(0);
+    let shown = format!("LAIO_BACKEND={} {}", back_end.name, line(&command));
+    let child = if back_end.without_ring {
+        command.env("LAIO_TEST_WITHOUT_RING", "1");
+        spawn_forbidden(command, &Forbid::io_uring(libc::EPERM)).map_err(|error| error.to_string())
+    } else {
+        let started = command.spawn();
+        started.map_err(|error| cannot_run(&command, &error).to_string())
+    }?;
+    let status = wait(child, limit);
+
+    let said = String::from_utf8_lossy(&read(&output).unwrap_or_default()).into_owned();
+    match status {
+        Some(status) if status.success() => Ok(()),
+        Some(status) if status.code() == Some(SKIPPED) => {
+            let reason = said.trim().trim_start_matches("skipped: ");
+            Err(Miss::Skipped(reason.to_owned()))
+        }
+        Some(status) => Err(Miss::Failed(format!("{status}: {shown}\n{said}"))),
+        None => Err(Miss::Failed(format!(
+            "not done in {limit:?}: {shown}\n{said}"
+        ))),
+    }
+}
+
+/// Waits until a program ends, and ends all that it has started; `None` if it takes too long.
+fn wait(mut child: Child, limit: Duration) -> Option<ExitStatus> {
+    let group = Pid::from_child(&child);
+    let mut status = None;
+    let mut ended = || {
+        status = child.try_wait().expect("our own child");
+        status.is_some()
+    };
+    let in_time = wait_until(limit, &mut ended);
+    if !in_time {
+        // The programs in tests/c then say where they hang.
+        let _ = kill_process_group(group, Signal::ALARM);
+        wait_until(Duration::from_secs(2), &mut ended);
+    }
+    // Usually nobody is left.
+    let _ = kill_process_group(group, Signal::KILL);
+    child.wait().expect("our own child");
+    status.filter(|_| in_time)
+}

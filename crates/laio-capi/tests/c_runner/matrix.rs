@@ -1,0 +1,212 @@
+//! In which ways a program is compiled and run.
+
+use crate::execute::Miss;
+use crate::program::Program;
+use crate::tree::Kind;
+use std::fmt::{self, Display, Formatter};
+use std::path::Path;
+use std::process::Command;
+use xtask::programs::succeeds;
+
+/// A back end, on a machine with or without io_uring.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BackEnd {
+    pub(crate) label: &'static str,
+    pub(crate) name: &'static str,
+    pub(crate) without_ring: bool,
+}
+
+impl BackEnd {
+    const fn new(name: &'static str) -> BackEnd {
+        BackEnd {
+            label: name,
+            name,
+            without_ring: false,
+        }
+    }
+
+    /// memcheck knows nothing of what the kernel writes for a ring.
+    fn suits_valgrind(self) -> bool {
+        self.without_ring || !matches!(self.name, "uring" | "lazy")
+    }
+}
+
+pub(crate) const LAZY: BackEnd = BackEnd::new("lazy");
+
+pub(crate) const BACK_ENDS: [BackEnd; 6] = [
+    BackEnd::new("sync"),
+    BackEnd::new("threads"),
+    BackEnd::new("hybrid"),
+    BackEnd::new("uring"),
+    LAZY,
+    BackEnd {
+        label: "lazy-without-ring",
+        name: "lazy",
+        without_ring: true,
+    },
+];
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Language {
+    C99,
+    C17,
+    Cxx20,
+}
+
+/// How a program takes the library.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Linkage {
+    /// `liblaio.so`.
+    Shared,
+    /// `liblaio.a`, and the C library shared.
+    Archive,
+    /// `liblaio.a`, and the C library static too.
+    Static,
+}
+
+impl Linkage {
+    /// The installation that it takes it from.
+    pub(crate) fn kind(self) -> Kind {
+        match self {
+            Linkage::Shared => Kind::Shared,
+            Linkage::Archive | Linkage::Static => Kind::Archive,
+        }
+    }
+}
+
+/// How a program is compiled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Build {
+    /// `gcc`, `clang`, or `cc` for the one that has linked the library.
+    pub(crate) compiler: &'static str,
+    pub(crate) language: Language,
+    pub(crate) linkage: Linkage,
+    /// With the address sanitizer and that of undefined behaviour.
+    pub(crate) sanitized: bool,
+}
+
+/// The way in which everything is run for every back end.
+pub(crate) const MAIN: Build = Build::new("cc", Language::C99, Linkage::Shared);
+
+impl Build {
+    const fn new(compiler: &'static str, language: Language, linkage: Linkage) -> Build {
+        Build {
+            compiler,
+            language,
+            linkage,
+            sanitized: false,
+        }
+    }
+
+    fn sanitized(mut self) -> Build {
+        self.sanitized = true;
+        self
+    }
+
+    pub(crate) fn is_cxx(self) -> bool {
+        self.language == Language::Cxx20
+    }
+}
+
+impl Display for Build {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let language = match self.language {
+            Language::C99 => "c99",
+            Language::C17 => "c17",
+            Language::Cxx20 => "c++20",
+        };
+        let linkage = match self.linkage {
+            Linkage::Shared => "shared",
+            Linkage::Archive => "archive",
+            Linkage::Static => "static",
+        };
+        let sanitized = if self.sanitized { "-sanitized" } else { "" };
+        write!(f, "{}-{language}-{linkage}{sanitized}", self.compiler)
+    }
+}
+
+/// How a compiled program is run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Run {
+    pub(crate) back_end: BackEnd,
+    pub(crate) valgrind: bool,
+}
+
+impl Run {
+    /// The command that runs a program.
+    pub(crate) fn command(self, path: &Path, program: &Program) -> Result<Command, Miss> {
+        let mut command = if self.valgrind {
+            valgrind(path, program)?
+        } else {
+            Command::new(path)
+        };
+        command.args(program.arguments(self.valgrind));
+        // Of the sanitizers'.
+        if program.leaks() {
+            command.env("ASAN_OPTIONS", "detect_leaks=0");
+        }
+        Ok(command)
+    }
+}
+
+fn valgrind(path: &Path, program: &Program) -> Result<Command, Miss> {
+    if !succeeds(Command::new("valgrind").arg("--version")) {
+        return Err(Miss::Skipped("valgrind is not there".to_owned()));
+    }
+    let mut command = Command::new("valgrind");
+    command.args(["--quiet", "--error-exitcode=99"]);
+    if !program.leaks() {
+        command.args(["--leak-check=full", "--show-leak-kinds=definite"]);
+        command.arg("--errors-for-leak-kinds=definite");
+    }
+    command.arg(path);
+    Ok(command)
+}
+
+impl Display for Run {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.valgrind { "+valgrind" } else { "" })
+    }
+}
+
+/// What is to be done: all of it, or what tells most in a minute.
+pub(crate) fn matrix(is_full: bool) -> Vec<(Build, Vec<Run>)> {
+    let plain = |back_end| Run {
+        back_end,
+        valgrind: false,
+    };
+    let every = BACK_ENDS.map(plain);
+    if !is_full {
+        let mut most = vec![(MAIN, every.to_vec())];
+        for build in [
+            Build::new("clang", Language::C17, Linkage::Archive),
+            Build::new("gcc", Language::Cxx20, Linkage::Shared),
+            Build::new("gcc", Language::C99, Linkage::Static),
+            Build::new("gcc", Language::C99, Linkage::Shared).sanitized(),
+        ] {
+            most.push((build, vec![plain(LAZY)]));
+        }
+        return most;
+    }
+
+    let valgrind = BACK_ENDS.into_iter().filter(|it| it.suits_valgrind());
+    let valgrind = valgrind.map(|back_end| Run {
+        back_end,
+        valgrind: true,
+    });
+    let mut all = vec![(MAIN, every.into_iter().chain(valgrind).collect())];
+    for compiler in ["gcc", "clang"] {
+        for language in [Language::C99, Language::C17, Language::Cxx20] {
+            for linkage in [Linkage::Shared, Linkage::Archive] {
+                all.push((Build::new(compiler, language, linkage), every.to_vec()));
+            }
+        }
+        for build in [
+            Build::new(compiler, Language::C99, Linkage::Static),
+            Build::new(compiler, Language::C99, Linkage::Shared).sanitized(),
+        ] {
+            all.push((build, every.to_vec()));
+        }
+    }
+    all
+}

@@ -1,0 +1,206 @@
+//! C programs, and compiling them against the installed library.
+
+use crate::execute::Miss;
+use crate::matrix::{Build, Language, Linkage};
+use crate::tree::{Kind, tree};
+use std::fs::{create_dir_all, read_dir};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+use xtask::Failure;
+use xtask::compile::Compiler;
+use xtask::programs::{output_of, run, succeeds};
+
+/// Warnings are errors: the header and the examples must be clean in programs that are strict.
+const WARNINGS: [&str; 4] = ["-Wall", "-Wextra", "-Wpedantic", "-Werror"];
+/// Random programs pass pointers that are not aligned, as they should.
+const SANITIZERS: [&str; 3] = [
+    "-fsanitize=address,undefined",
+    "-fno-sanitize=alignment",
+    "-fno-sanitize-recover=undefined",
+];
+/// Examples that show how to use laio together with another library have its name.
+const LIBRARIES: [&str; 2] = ["libuv", "liburing"];
+
+/// A program in one file.
+#[derive(Debug)]
+pub(crate) struct Program {
+    pub(crate) name: String,
+    source: PathBuf,
+}
+
+/// The tests.
+pub(crate) fn tests() -> Vec<Program> {
+    programs(&xtask::capi().join("tests/c"))
+}
+
+/// The examples.
+pub(crate) fn examples() -> Vec<Program> {
+    let mut examples = programs(&examples_directory());
+    examples.extend(programs(&examples_directory().join("porting")));
+    examples
+}
+
+pub(crate) fn examples_directory() -> PathBuf {
+    xtask::capi().join("examples")
+}
+
+fn programs(directory: &Path) -> Vec<Program> {
+    let files = read_dir(directory).into_iter().flatten().flatten();
+    let sources = files.map(|file| file.path());
+    let sources = sources.filter(|path| path.extension().is_some_and(|it| it == "c"));
+    let mut programs: Vec<_> = sources
+        .map(|source| Program {
+            name: source
+                .file_stem()
+                .unwrap_or_default()
+                .to_string_lossy()
+                .into_owned(),
+            source,
+        })
+        .collect();
+    programs.sort_by(|a, b| a.name.cmp(&b.name));
+    programs
+}
+
+impl Program {
+    /// What it is called with.
+    pub(crate) fn arguments(&self, is_slow: bool) -> &'static [&'static str] {
+        match (self.name.as_str(), is_slow) {
+            ("fuzz", false) => &["--programs", "200"],
+            ("fuzz", true) => &["--programs", "10"],
+            _ => &[],
+        }
+    }
+
+    /// Whether it ends without giving memory back: within a signal handler, or in a child that had more
+    /// threads before the fork.
+    pub(crate) fn leaks(&self) -> bool {
+        matches!(self.name.as_str(), "exits" | "fork")
+    }
+}
+
+/// A program compiled in one way, when it is first needed.
+#[derive(Debug)]
+pub(crate) struct Compiled {
+    pub(crate) program: Program,
+    build: Build,
+    path: PathBuf,
+    made: OnceLock<Result<(), Miss>>,
+}
+
+impl Compiled {
+    pub(crate) fn new(program: Program, build: Build, directory: &Path) -> Compiled {
+        Compiled {
+            path: directory.join(build.to_string()).join(&program.name),
+            program,
+            build,
+            made: OnceLock::new(),
+        }
+    }
+
+    /// The program, compiled.
+    pub(crate) fn get(&self) -> Result<PathBuf, Miss> {
+        let made = self.made.get_or_init(|| self.make());
+        made.clone().map(|()| self.path.clone())
+    }
+
+    /// Where all programs are that are compiled in this way.
+    pub(crate) fn directory(&self) -> &Path {
+        self.path.parent().unwrap_or(&self.path)
+    }
+
+    fn make(&self) -> Result<(), Miss> {
+        let cannot = |error| Failure::from(format!("cannot make a directory: {error}"));
+        create_dir_all(self.directory()).map_err(cannot)?;
+        let mut compile = compiler(self.build)?.command();
+        compile.args(["-O1", "-g", "-pthread"]).args(WARNINGS);
+        compile.args(match self.build.language {
+            Language::C99 => &["-std=c99"][..],
+            Language::C17 => &["-std=c17"],
+            Language::Cxx20 => &["-std=c++20", "-x", "c++"],
+        });
+        if self.build.sanitized {
+            compile.args(SANITIZERS);
+        }
+        compile.arg("-o").arg(&self.path).arg(&self.program.source);
+        if self.build.linkage == Linkage::Static {
+            compile.arg("-static");
+        }
+        compile.args(flags(self.build.linkage.kind())?);
+        compile.args(self.library()?);
+        run(&mut compile)?;
+        Ok(())
+    }
+
+    /// What the other library needs, if the program uses one.
+    fn library(&self) -> Result<Vec<String>, Miss> {
+        let name = self.program.name.as_str();
+        if !LIBRARIES.contains(&name) {
+            return Ok(Vec::new());
+        }
+        if self.build.linkage == Linkage::Static {
+            return Err(Miss::Skipped(format!(
+                "{name} is used as a shared library only"
+            )));
+        }
+        let mut ask = Command::new("pkg-config");
+        match output_of(ask.args(["--cflags", "--libs", name])) {
+            Ok(flags) => Ok(flags.split_whitespace().map(str::to_owned).collect()),
+            Err(_) => Err(Miss::Skipped(format!("pkg-config does not know {name}"))),
+        }
+    }
+}
+
+/// What a program is compiled with: what pkg-config says, if it is there.
+pub(crate) fn flags(kind: Kind) -> Result<Vec<String>, Miss> {
+    let tree = tree()?;
+    let is_static = kind == Kind::Archive;
+    let mut flags: Vec<String> = Vec::new();
+    if has_pkg_config() {
+        let mut ask = Command::new("pkg-config");
+        ask.args(is_static.then_some("--static"));
+        ask.args(["--cflags", "--libs", "laio"]);
+        let said = output_of(ask.env("PKG_CONFIG_PATH", tree.packages(kind)))?;
+        flags.extend(said.split_whitespace().map(str::to_owned));
+    } else {
+        let prefix = tree.prefix(kind);
+        flags.push(format!("-I{}/include", prefix.display()));
+        flags.push(format!("-L{}/lib", prefix.display()));
+        flags.push("-llaio".to_owned());
+        if is_static {
+            flags.extend(tree.library.private().into_iter().map(str::to_owned));
+        }
+    }
+    Ok(flags)
+}
+
+pub(crate) fn has_pkg_config() -> bool {
+    succeeds(Command::new("pkg-config").arg("--version"))
+}
+
+/// The compiler for this, if it is there and can do it.
+fn compiler(build: Build) -> Result<Compiler, Miss> {
+    let name = match (build.compiler, build.is_cxx()) {
+        ("cc", false) => return Ok(tree()?.compiler.clone()),
+        ("gcc", true) => "g++",
+        ("clang", true) => "clang++",
+        (name, _) => name,
+    };
+    let Some(compiler) = Compiler::named(name) else {
+        return Err(Miss::Skipped(format!("{name} is not there")));
+    };
+    let can = |arguments: &[&str]| {
+        let empty = "echo 'int main(void) { return 0; }' | exec \"$0\" \"$@\" -x c - -o /dev/null";
+        let mut try_it = Command::new("sh");
+        try_it.args(["-c", empty, name]).args(arguments);
+        succeeds(&mut try_it)
+    };
+    if build.sanitized && !can(&SANITIZERS) {
+        return Err(Miss::Skipped(format!("{name} has no sanitizers here")));
+    }
+    if build.linkage == Linkage::Static && !can(&["-static"]) {
+        return Err(Miss::Skipped("there is no static C library".to_owned()));
+    }
+    Ok(compiler)
+}

@@ -1,0 +1,86 @@
+//! The library as programs find it: built and installed, once with the shared library and once with the
+//! archive, so that `-llaio` means the one that is wanted.
+
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use xtask::Failure;
+use xtask::compile::Compiler;
+use xtask::install::{Place, install};
+use xtask::library::{Kinds, Library, build};
+
+/// Which of the two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Shared,
+    Archive,
+}
+
+/// Two installations in the target directory.
+#[derive(Debug)]
+pub(crate) struct Tree {
+    pub(crate) compiler: Compiler,
+    pub(crate) library: Library,
+    root: PathBuf,
+}
+
+/// The installations that all tests of a program share, made on first use.
+///
+/// # Errors
+/// The library cannot be built or installed.
+pub(crate) fn tree() -> Result<&'static Tree, String> {
+    static TREE: OnceLock<Result<Tree, Failure>> = OnceLock::new();
+    let tree = TREE.get_or_init(Tree::make).as_ref();
+    tree.map_err(|failure| failure.to_string())
+}
+
+impl Tree {
+    fn make() -> Result<Tree, Failure> {
+        let kinds = Kinds {
+            shared: true,
+            archive: true,
+        };
+        let tree = Tree {
+            compiler: Compiler::find()?,
+            library: build(kinds, true)?,
+            root: Path::new(env!("CARGO_TARGET_TMPDIR")).join(env!("CARGO_CRATE_NAME")),
+        };
+        for kind in [Kind::Shared, Kind::Archive] {
+            let place = Place::below(tree.prefix(kind));
+            install(&tree.only(kind), &place)?;
+        }
+        Ok(tree)
+    }
+
+    /// The library as one of them has it.
+    fn only(&self, kind: Kind) -> Library {
+        let is_shared = kind == Kind::Shared;
+        let Library {
+            shared,
+            archive,
+            needed,
+        } = &self.library;
+        Library {
+            shared: shared.clone().filter(|_| is_shared),
+            archive: archive.clone().filter(|_| !is_shared),
+            needed: needed.clone(),
+        }
+    }
+
+    /// Where it is installed for this.
+    pub(crate) fn prefix(&self, kind: Kind) -> PathBuf {
+        self.root.join(match kind {
+            Kind::Shared => "shared",
+            Kind::Archive => "archive",
+        })
+    }
+
+    /// Where programs find `liblaio.so`.
+    pub(crate) fn libdir(&self) -> PathBuf {
+        self.prefix(Kind::Shared).join("lib")
+    }
+
+    /// Where pkg-config finds `laio.pc`.
+    pub(crate) fn packages(&self, kind: Kind) -> PathBuf {
+        self.prefix(kind).join("lib/pkgconfig")
+    }
+}

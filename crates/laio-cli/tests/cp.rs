@@ -1,0 +1,61 @@
+#![forbid(unsafe_code)]
+//! `laio cp` beside GNU cp: each scenario is run by both in fresh directories, and everything that a
+//! user can see afterwards must be the same: exit status, messages, trees.
+//!
+//! | variable | meaning |
+//! | --- | --- |
+//! | `LAIO_TEST_GNU_CP` | the GNU cp to compare with; else `/bin/cp` |
+//! | `LAIO_TEST_CP` | a program to test in place of ours, which is called as `cp` |
+//! | `LAIO_TEST_NO_SKIP` | a skip is a failure |
+
+#[path = "cp/case.rs"]
+mod case;
+#[path = "cp/compare.rs"]
+mod compare;
+#[path = "cp/not_yet.rs"]
+mod not_yet;
+#[path = "cp/own.rs"]
+mod own;
+#[path = "cp/programs.rs"]
+mod programs;
+#[path = "cp/run.rs"]
+mod run;
+#[path = "cp/scenarios/mod.rs"]
+mod scenarios;
+#[path = "cp/snapshot.rs"]
+mod snapshot;
+#[path = "cp/trouble/mod.rs"]
+mod trouble;
+#[path = "cp/words.rs"]
+mod words;
+#[path = "cp/world.rs"]
+mod world;
+
+use std::process::ExitCode;
+
+use libtest_mimic::{Arguments, Completion, Failed, Trial};
+
+use case::Case;
+use programs::Programs;
+
+/// What a trial returns: done, skipped with a reason, or failed with a report.
+type Verdict = Result<Completion, Failed>;
+
+fn main() -> ExitCode {
+    // Modes of what is created depend on it, and not every machine starts tests with the same.
+    rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
+    let programs = Programs::find();
+    let mut trials: Vec<Trial> = scenarios::all().into_iter().map(trial).collect();
+    trials.extend(trouble::cases().into_iter().map(trial));
+    trials.extend(own::cases().into_iter().map(trial));
+    trials.extend(own::trials());
+    trials.extend(trouble::trials());
+    let trials = trials.into_iter().map(not_yet::ignored).collect();
+    let conclusion = libtest_mimic::run(&Arguments::from_args(), trials);
+    programs.tidy();
+    conclusion.exit_code()
+}
+
+fn trial(case: Case) -> Trial {
+    Trial::ignorable_test(case.name.clone(), move || compare::check(&case))
+}

@@ -1,0 +1,241 @@
+//! What only ours has: however it is done, the result is GNU's; and what GNU has no option for is
+//! compared with what a shell makes of it.
+
+use std::process::Command;
+
+use laio_testing::Skip;
+use libtest_mimic::Trial;
+
+use crate::case::{Case, case, named};
+use crate::compare::fresh;
+use crate::programs::Side;
+use crate::run;
+use crate::snapshot;
+use crate::trouble::trial;
+use crate::world::World;
+
+/// Everything that a tree can have, and a destination where some of it is already.
+const WORLD: &str = "file s/f 300000; file s/g; file s/none =; dir s/t/u/v; many s/many 20; \
+    holes s/holes 3M 1M+64K; zeros s/zeros 200000; link s/l f; link s/no nowhere; hard s/t/h s/f; fifo s/p; \
+    socket s/k; char s/n 1 3; mode 4751 s/g; mode 2750 s/t; mode 555 s/t/u; own 3:4 s/g s/l; xattr s/g user.one 1; \
+    acl s/none u::rw,u:1000:rw,g::r,m::rw,o::; xattr s/t user.two 2; file d/s/g =old; file d/s/t/h =older; \
+    link d/s/l elsewhere; file d/s/t/other";
+
+pub(crate) fn cases() -> Vec<Case> {
+    let rooms = [
+        ("ways", ways()),
+        ("dry_run", dry_runs()),
+        ("filters", filters()),
+        ("later_gnu", later_gnu()),
+    ];
+    let cases = rooms
+        .into_iter()
+        .flat_map(|(subject, cases)| named(subject, cases));
+    cases.collect()
+}
+
+pub(crate) fn trials() -> Vec<Trial> {
+    vec![
+        trial("own::paths longer than a path may be", too_long_paths),
+        trial(
+            "own::no link of another source is followed",
+            links_of_other_sources,
+        ),
+        trial("own::it says its name", says_its_name),
+    ]
+}
+
+/// Runs ours in a world and says its exit status and how the world is then.
+fn ours(lines: &str, command: &str) -> Result<(run::Ran, World), Skip> {
+    let world = World::make(&fresh(Side::Ours), lines, false)?;
+    let ran = run::run(&case("", "", command), Side::Ours, &world.root);
+    Ok((ran, world))
+}
+
+/// GNU cp cannot do that.
+fn too_long_paths() -> Result<(), Skip> {
+    let (ran, world) = ours("deep s 20 250", "-a s d")?;
+    assert_eq!(
+        ran.status,
+        "exit status 0",
+        "{:?}",
+        String::from_utf8_lossy(&ran.stderr)
+    );
+    let tree = |name| {
+        let tree = snapshot::of(&world.root.join(name), &Default::default());
+        tree.into_iter()
+            .map(|(name, entry)| (name, entry.line))
+            .collect::<Vec<_>>()
+    };
+    let copy = tree("d");
+    assert_eq!(copy.len(), 41);
+    assert!(copy == tree("s"));
+    Ok(())
+}
+
+/// GNU cp writes through a link that it has just made inside a tree.
+fn links_of_other_sources() -> Result<(), Skip> {
+    let lines = "link x/s/l ../../victim; file y/s/l; dir d; file victim =untouched";
+    let (_, world) = ours(lines, "-r x/s y/s d")?;
+    let victim = std::fs::read(world.root.join("victim")).expect("still there");
+    assert_eq!(victim, b"untouched");
+    Ok(())
+}
+
+fn says_its_name() -> Result<(), Skip> {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_laio"));
+    command
+        .args(["cp", "missing", "new"])
+        .current_dir(Side::Ours.path());
+    let ran = run::finish(
+        run::start(&mut command, b""),
+        std::time::Duration::from_secs(20),
+    );
+    assert_eq!(ran.status, "exit status 1");
+    let said = String::from_utf8_lossy(&ran.stderr);
+    assert_eq!(
+        said,
+        "laio cp: cannot stat 'missing': No such file or directory\n"
+    );
+    Ok(())
+}
+
+/// Each way to do it has the same result.
+fn ways() -> Vec<Case> {
+    let mut ways = Vec::new();
+    for backend in ["lazy", "uring", "hybrid", "threads", "sync"] {
+        for method in ["auto", "reflink", "copy-file-range", "read-write"] {
+            ways.push(format!("--backend={backend} --method={method}"));
+        }
+        ways.push(format!("--backend={backend} --depth=1 --jobs=1"));
+        ways.push(format!(
+            "--backend={backend} --depth=64 --jobs=4 --buffer=4096 --method=read-write"
+        ));
+    }
+    let more = [
+        "--buffer=1000 --method=read-write",
+        "--buffer=1M --method=read-write",
+        "--depth=1024",
+        "--jobs=7",
+        "--fallocate",
+        "--fadvise",
+        "--fsync",
+        "--atomic",
+        "--stats",
+        "--debug",
+        "--limit-rate=100M",
+        "--backend-writes --backend=uring --method=read-write",
+        "--atomic --fsync --jobs=3",
+        "--fallocate --method=read-write",
+    ];
+    ways.extend(more.map(str::to_owned));
+    let mut cases = Vec::new();
+    for way in ways {
+        cases.extend([
+            case(format!("-a {way}"), WORLD, "-a s d")
+                .added(&way)
+                .any_output(),
+            case(format!("-r {way}"), WORLD, "-r s d")
+                .added(&way)
+                .any_output(),
+            case(format!("one file {way}"), "file a 300000", "a b")
+                .added(&way)
+                .any_output(),
+        ]);
+    }
+    cases
+}
+
+/// Nothing changes, whatever would.
+fn dry_runs() -> Vec<Case> {
+    let commands = [
+        "-a s d",
+        "-rb s d",
+        "-r s new",
+        "-rl s new",
+        "-rs /dev/null new",
+        "-a --remove-destination s d",
+        "-rf s d",
+        "-a --atomic s d",
+        "--parents s/t/h d",
+        "-au s d",
+        "-rT s d",
+        "--attributes-only -a s d",
+        "s/f s/g",
+    ];
+    let dry = |command: &str| {
+        case(command, WORLD, command)
+            .added("--dry-run")
+            .against("true")
+            .any_output()
+    };
+    let mut cases: Vec<Case> = commands.into_iter().map(dry).collect();
+    cases.push(
+        case("what cannot be done is told", "file a", "x d")
+            .added("--dry-run")
+            .against("cp x d"),
+    );
+    cases
+}
+
+fn filters() -> Vec<Case> {
+    let world = "file s/a.o; file s/a.c; file s/t/b.o; file s/t/b.c; file s/t/u/c.o; file s/tmp/x; file s/v/tmp/y; link s/l.o a.o";
+    let cases = [
+        ("--exclude=*.o", "find d -name '*.o' -delete"),
+        ("--exclude=tmp", "rm -r d/tmp d/v/tmp"),
+        ("--exclude=tmp/", "rm -r d/tmp d/v/tmp"),
+        ("--exclude=/tmp", "rm -r d/tmp"),
+        (
+            "--exclude=*.o --exclude=*.c",
+            "find d -name '*.[oc]' -delete",
+        ),
+        (
+            "--include=b.o --exclude=*.o",
+            "find d -name '*.o' ! -name b.o -delete",
+        ),
+        ("--exclude=nothing", "true"),
+    ];
+    let compared = |(options, then): (&str, &str)| {
+        case(options, world, "-r s d")
+            .added(options)
+            .against(format!("cp -r s d; {then}"))
+    };
+    cases.into_iter().map(compared).collect()
+}
+
+/// Options that GNU cp has got since 9.1, in terms of those that it had.
+fn later_gnu() -> Vec<Case> {
+    let two = "file a; file b =old";
+    let tree = "file s/a; file d/s/a =old; time 5000 s/a; file s/b";
+    let same = |ours: &str, theirs: &str| {
+        [
+            case(ours, two, format!("{ours} a b")).against(format!("cp {theirs} a b")),
+            case(format!("{ours} of a tree"), tree, format!("{ours} -r s d"))
+                .against(format!("cp {theirs} -r s d")),
+        ]
+    };
+    [
+        same("--update=all", ""),
+        same("--update=none", "-n"),
+        same("--update=older", "-u"),
+        same("--update", "-u"),
+        same("-u --update=all", ""),
+        same("--update=none --update=older", "-u"),
+    ]
+    .into_iter()
+    .flatten()
+    .chain([
+        case("--update=none-fail", two, "--update=none-fail a b")
+            .against("echo \"cp: not replacing 'b'\" >&2; exit 1"),
+        case("--debug", "file a", "--debug a b")
+            .against("cp -v a b")
+            .any_output(),
+        case(
+            "--keep-directory-symlink",
+            "file s/t/a; dir o; link d/t ../o",
+            "-rT --keep-directory-symlink s d",
+        )
+        .against("cp s/t/a o"),
+    ])
+    .collect()
+}

@@ -1,0 +1,160 @@
+//! Trees and options that nobody has thought of.
+//!
+//! `LAIO_TEST_SEED` gives others; a failure shows the tree and the command, which can become a scenario.
+
+use laio_testing::Random;
+
+use crate::case::{Case, case};
+
+const CASES: u64 = 120;
+const NAMES: [&str; 6] = ["a", "b", "c", "e", "f", "g"];
+const OPTIONS: [&str; 23] = [
+    "-p",
+    "-d",
+    "-H",
+    "-P",
+    "-f",
+    "-n",
+    "-u",
+    "-b",
+    "--backup=t",
+    "-l",
+    "-v",
+    "--remove-destination",
+    "--attributes-only",
+    "-x",
+    "--sparse=always",
+    "--preserve=links",
+    "--preserve=xattr",
+    "--no-preserve=mode",
+    "--preserve=timestamps",
+    "-S .o",
+    "--reflink=never",
+    "--preserve=all",
+    "--preserve=mode",
+];
+
+pub(super) fn cases() -> Vec<Case> {
+    let first = match std::env::var_os("LAIO_TEST_SEED") {
+        Some(_) => Random::for_test().bits(),
+        None => 1,
+    };
+    let seeds = (0..CASES).map(|index| first.wrapping_add(index));
+    seeds.map(one).collect()
+}
+
+fn one(seed: u64) -> Case {
+    let mut random = Random::new(seed);
+    let mut lines = Lines {
+        with_names: random.chance(1, 2),
+        ..Lines::default()
+    };
+    lines.text.push("dir s".into());
+    lines.fill("s", 0, &mut random);
+    let (operands, at) = *random.pick(&[
+        ("s d", "d/s"),
+        ("-T s d", "d"),
+        ("s/. d", "d"),
+        ("s new", "x"),
+        ("s/ d", "d/s"),
+        ("-t d s", "d/s"),
+        ("--parents s d", "d/s"),
+    ]);
+    lines.text.push("dir d".into());
+    if at != "d" {
+        lines.text.push(format!("dir {at}"));
+    }
+    let mut options = vec![*random.pick(&["-r", "-R", "-a"])];
+    if lines.with_names {
+        options = vec!["-a"];
+    } else {
+        lines.fill(at, 0, &mut random);
+    }
+    for _ in 0..random.below(4) {
+        options.push(*random.pick::<&str>(&OPTIONS));
+    }
+    // These exclude each other; what is said of that is another scenario's.
+    if options.contains(&"-n") {
+        options.retain(|option| !["-b", "--backup=t", "-S .o"].contains(option));
+    }
+    let command = format!("{} {operands}", options.join(" "));
+    let case = case(format!("seed {seed}"), lines.text.join("; "), command);
+    if random.chance(1, 4) {
+        case.user()
+    } else {
+        case
+    }
+}
+
+#[derive(Default)]
+struct Lines {
+    text: Vec<String>,
+    files: Vec<String>,
+    /// Whether files of the source have several names. Then nothing is in the destination, and the names
+    /// stay together: it would matter which of them comes first.
+    with_names: bool,
+}
+
+impl Lines {
+    /// Fills a directory with some of the names, so that two trees have some in common.
+    fn fill(&mut self, directory: &str, depth: usize, random: &mut Random) {
+        for name in NAMES {
+            if random.chance(2, 5) {
+                continue;
+            }
+            let path = format!("{directory}/{name}");
+            match random.below(12) {
+                0..=4 => self.file(&path, random),
+                5..=7 if depth < 3 => {
+                    self.text.push(format!("dir {path}"));
+                    self.fill(&path, depth + 1, random);
+                    self.attributes(&path, &["755", "700", "711"], random);
+                }
+                // In the destination it would be opened, and wait for a reader.
+                8 if directory.starts_with('s') => self.text.push(format!("fifo {path}")),
+                9 | 10 => {
+                    let up = if depth > 0 && random.chance(1, 3) {
+                        "../"
+                    } else {
+                        ""
+                    };
+                    // Neither to itself nor through a file: what is said of these differs.
+                    // Nor, in the destination, to another name that is written.
+                    let target = match name {
+                        _ if !directory.starts_with('s') => "nowhere",
+                        "b" => "nowhere",
+                        _ => *random.pick(&["b", "nowhere", "nowhere/f"]),
+                    };
+                    self.text.push(format!("link {path} {up}{target}"));
+                }
+                11 if self.with_names && !self.files.is_empty() => {
+                    let old = random.pick(&self.files).clone();
+                    self.text.push(format!("hard {path} {old}"));
+                }
+                _ => self.file(&path, random),
+            }
+        }
+    }
+
+    fn file(&mut self, path: &str, random: &mut Random) {
+        let contents = *random.pick(&["", " =", " =short", " 5000", " 70000"]);
+        self.text.push(format!("file {path}{contents}"));
+        self.attributes(path, &["600", "755", "444", "711"], random);
+        if random.chance(1, 8) {
+            self.text
+                .push(format!("time {} {path}", random.between(1000..1003)));
+        }
+        self.files.push(path.into());
+    }
+
+    fn attributes(&mut self, path: &str, modes: &[&str], random: &mut Random) {
+        if random.chance(1, 3) {
+            self.text
+                .push(format!("mode {} {path}", random.pick(modes)));
+        }
+        if random.chance(1, 8) {
+            self.text
+                .push(format!("xattr {path} user.x {}", random.below(10)));
+        }
+    }
+}

@@ -1,0 +1,23 @@
+//! What goes wrong while a copy is running.
+
+mod changing;
+mod faults;
+mod limits;
+mod places;
+mod stopping;
+
+pub(crate) use places::trial;
+
+use libtest_mimic::Trial;
+
+use crate::case::{Case, named};
+
+/// The scenarios among them: the same trouble for both programs.
+pub(crate) fn cases() -> Vec<Case> {
+    named("limits", limits::cases())
+}
+
+pub(crate) fn trials() -> Vec<Trial> {
+    let rooms = [faults::trials(), changing::trials(), stopping::trials()];
+    rooms.into_iter().flatten().collect()
+}

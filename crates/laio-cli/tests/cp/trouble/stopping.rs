@@ -1,0 +1,177 @@
+//! Copies that are stopped.
+
+use std::fs;
+use std::path::Path;
+use std::process::Child;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use laio_testing::fault_fs::{Fault, Kind};
+use laio_testing::{Random, Skip, temp};
+use libtest_mimic::Trial;
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::programs::Side;
+use crate::run;
+
+use super::places::{Places, names, trial};
+
+const LIMIT: Duration = Duration::from_secs(20);
+/// How often a copy is killed, at another moment each time.
+const KILLS: usize = 15;
+
+pub(super) fn trials() -> Vec<Trial> {
+    vec![
+        trial("stopping::SIGINT ends a copy that waits", || {
+            waits(Signal::INT)
+        }),
+        trial("stopping::SIGTERM ends a copy that waits", || {
+            waits(Signal::TERM)
+        }),
+        trial("stopping::SIGHUP ends a copy that waits", || {
+            waits(Signal::HUP)
+        }),
+        trial("stopping::SIGKILL ends a copy that waits", || {
+            waits(Signal::KILL)
+        }),
+        trial("stopping::SIGINT leaves no half file with --atomic", || {
+            half(Signal::INT)
+        }),
+        trial(
+            "stopping::SIGTERM leaves no half file with --atomic",
+            || half(Signal::TERM),
+        ),
+        trial(
+            "stopping::SIGKILL leaves no half file with --atomic",
+            || half(Signal::KILL),
+        ),
+        trial(
+            "stopping::SIGKILL keeps what was there with --atomic",
+            keeps,
+        ),
+        trial(
+            "stopping::SIGKILL at random moments with --atomic",
+            random_moments,
+        ),
+    ]
+}
+
+/// A copy of `FS/s` to `d` that waits for data of `FS/s/f`.
+fn waiting(lines: &str, options: &str) -> Result<(Places, Child), Skip> {
+    let places = Places::make(Side::Ours, lines)?;
+    places.fs.add_dir("s");
+    places.fs.add_file("s/a", b"contents");
+    places.fs.add_file("s/f", &temp::pattern(1 << 20, 1));
+    places
+        .fs
+        .next_at("s/f", Kind::Read, Fault::Delay(Duration::ZERO));
+    places.fs.set_at("s/f", Kind::Read, Fault::Hang);
+    let child = places.start(&format!("{options} -r FS/s d"));
+    assert!(places.fs.wait_hung(1, LIMIT), "the copy reads its source");
+    Ok((places, child))
+}
+
+fn waits(signal: Signal) -> Result<(), Skip> {
+    let (_places, child) = waiting("dir d", "")?;
+    killed(child, signal);
+    Ok(())
+}
+
+fn half(signal: Signal) -> Result<(), Skip> {
+    let (places, child) = waiting("dir d", "--atomic")?;
+    killed(child, signal);
+    assert!(
+        !places.at("d/s/f").exists(),
+        "{:?}",
+        names(&places.at("d/s"))
+    );
+    if signal != Signal::KILL {
+        let left = names(&places.at("d/s"));
+        assert!(
+            left.is_empty() || left == ["a"],
+            "nothing is left behind: {left:?}"
+        );
+    }
+    Ok(())
+}
+
+fn keeps() -> Result<(), Skip> {
+    let (places, child) = waiting("file d/s/f =old", "--atomic")?;
+    killed(child, Signal::KILL);
+    let kept = fs::read(places.at("d/s/f")).expect("it is still there");
+    assert_eq!(kept, b"old");
+    Ok(())
+}
+
+/// Stops a copy and sees how a shell would see it: nothing may look as if all had gone well.
+fn killed(child: Child, signal: Signal) {
+    // It waits for the file system: it is there.
+    kill_process(Pid::from_child(&child), signal).expect("our child");
+    let ran = run::finish(child, LIMIT);
+    let number = signal.as_raw();
+    let expected = [
+        format!("signal {number}"),
+        format!("exit status {}", 128 + number),
+    ];
+    assert!(expected.contains(&ran.status), "{ran:?}");
+}
+
+fn random_moments() -> Result<(), Skip> {
+    let mut random = Random::for_test();
+    let lines = "many s/many 100; file s/a 700000; file s/t/b 500000; file s/t/c 300000; holes s/h 2M 1M+64K";
+    let places = Places::make(Side::Ours, lines)?;
+    let started = Instant::now();
+    let child = places.start("--atomic -a s whole");
+    assert_eq!(run::finish(child, LIMIT).status, "exit status 0");
+    let usual = started.elapsed().as_micros() as usize;
+    for _ in 0..KILLS {
+        let moment = random.below(usual) as u64;
+        let child = places.start("--atomic -a s d");
+        thread::sleep(Duration::from_micros(moment));
+        // It has ended already, perhaps; then the number is still its own.
+        let _ = kill_process(Pid::from_child(&child), Signal::KILL);
+        run::finish(child, LIMIT);
+        all_whole(&places.at("s"), &places.at("d"));
+        let _ = fs::remove_dir_all(places.at("d"));
+    }
+    let interrupted = places.start("--atomic -a s d");
+    thread::sleep(Duration::from_micros(usual as u64 / 2));
+    let _ = kill_process(Pid::from_child(&interrupted), Signal::KILL);
+    run::finish(interrupted, LIMIT);
+    let again = run::finish(places.start("--atomic -aT s d"), LIMIT);
+    assert_eq!(
+        again.status, "exit status 0",
+        "a second run finishes: {again:?}"
+    );
+    all_whole(&places.at("s"), &places.at("d"));
+    all_there(&places.at("s"), &places.at("d"));
+    Ok(())
+}
+
+/// Every file that has its name has its contents.
+fn all_whole(source: &Path, copy: &Path) {
+    for name in names(source) {
+        let (source, copy) = (source.join(&name), copy.join(&name));
+        if source.is_dir() {
+            all_whole(&source, &copy);
+        } else if let Ok(copied) = fs::read(&copy) {
+            let whole = copied == fs::read(&source).expect("a source");
+            assert!(
+                whole,
+                "{} is half-written: {} bytes",
+                copy.display(),
+                copied.len()
+            );
+        }
+    }
+}
+
+fn all_there(source: &Path, copy: &Path) {
+    for name in names(source) {
+        let (source, copy) = (source.join(&name), copy.join(&name));
+        assert!(copy.exists(), "{} is missing", copy.display());
+        if source.is_dir() {
+            all_there(&source, &copy);
+        }
+    }
+}

@@ -1,0 +1,335 @@
+//! The arguments of the command: which files go where, by the rules of `cp`.
+
+use crate::directory::{Argument, Directory, Entry, Handle};
+use crate::outcome::Failure;
+use crate::quote::quote;
+use crate::shared::Shared;
+use laio_rt::fs::FileType;
+use rustix::fs::{CWD, Mode, OFlags, open, openat, statat};
+use std::collections::HashSet;
+use std::ffi::{OsStr, OsString};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// What the command was given to copy, and where to.
+#[derive(Clone, Debug, Default)]
+pub struct Operands {
+    /// The sources; and, unless there is a directory for them, the destination as the last one.
+    pub files: Vec<PathBuf>,
+    /// Sources from a list, instead. `files` are then the destination, or the directory that they are below
+    /// and the destination.
+    pub listed: Option<Vec<PathBuf>>,
+    /// The directory that the copies go into (`-t`).
+    pub directory: Option<PathBuf>,
+    /// The last one is not a directory that copies go into (`-T`).
+    pub no_directory: bool,
+    /// The whole names of the sources, not only their last parts, are kept (`--parents`).
+    pub parents: bool,
+    /// Slashes at the end of the sources are left out.
+    pub strip_slashes: bool,
+}
+
+/// Why the arguments make no sense.
+#[derive(Debug)]
+pub enum Misuse {
+    /// The user should look at the usage.
+    Usage(String),
+    /// Something is not as it should be.
+    Target(Failure),
+}
+
+/// What the sources go to.
+#[derive(Default)]
+pub(crate) struct Targets {
+    handle: Option<Handle>,
+    path: PathBuf,
+    /// What the sources are below, if not the working directory.
+    base: Option<(Handle, PathBuf)>,
+    /// The sources, and their names in there.
+    pairs: Vec<(OsString, OsString)>,
+}
+
+impl Operands {
+    /// Finds out what goes where.
+    pub(crate) fn resolve(mut self, shared: &Shared) -> Result<Targets, Misuse> {
+        if let Some(listed) = self.listed.take() {
+            return self.resolve_listed(listed);
+        }
+        let least = if self.directory.is_some() { 1 } else { 2 };
+        if self.files.len() < least {
+            return Err(Misuse::Usage(match self.files.first() {
+                None => "missing file operand".to_owned(),
+                Some(file) => format!("missing destination file operand after {}", quote(file)),
+            }));
+        }
+        if self.no_directory {
+            if self.directory.is_some() {
+                let both = "cannot combine --target-directory (-t) and --no-target-directory (-T)";
+                return Err(Misuse::Target(Failure::because(both)));
+            }
+            if let Some(extra) = self.files.get(2) {
+                return Err(Misuse::Usage(format!("extra operand {}", quote(extra))));
+            }
+        }
+        let directory = self.find_directory()?;
+        if let Some((handle, path)) = directory {
+            let pairs = self.files.into_iter().map(|file| {
+                let file = if self.strip_slashes { stripped(file.as_os_str()) } else { file.into_os_string() };
+                let name = if self.parents { stripped(&file) } else { last_part(&file) };
+                (file, name)
+            });
+            return Ok(Targets {
+                handle: Some(handle),
+                path,
+                pairs: pairs.collect(),
+                base: None,
+            });
+        }
+        if self.parents {
+            let text = "with --parents, the destination must be a directory";
+            return Err(Misuse::Usage(text.to_owned()));
+        }
+        let (source, target) = (self.files.swap_remove(0), self.files.pop());
+        let source = if self.strip_slashes { stripped(source.as_os_str()) } else { source.into_os_string() };
+        let target = target.unwrap_or_default().into_os_string();
+        let target = shared.options.renamed_by_force(&source, target);
+        Ok(Targets {
+            pairs: vec![(source, target)],
+            ..Targets::default()
+        })
+    }
+
+    /// Sources from a list: those below a directory keep their names from there on.
+    fn resolve_listed(mut self, listed: Vec<PathBuf>) -> Result<Targets, Misuse> {
+        let least = if self.directory.is_some() { 0 } else { 1 };
+        if self.files.len() < least || self.files.len() > least + 1 {
+            let text = "with a list of files, the operands are the directory that they are below, if any, and \
+                        the directory for the copies";
+            return Err(Misuse::Usage(text.to_owned()));
+        }
+        if self.directory.is_none() {
+            self.directory = self.files.pop();
+        }
+        let target = self.find_directory()?;
+        let base = match self.files.pop() {
+            Some(path) => {
+                let opened = open_directory(&path);
+                let opened = opened.map_err(|error| cannot(error, "cannot open directory", &path))?;
+                Some((Arc::new(opened), path))
+            }
+            None => None,
+        };
+        let keeps_names = self.parents || base.is_some();
+        let pairs = listed.into_iter().map(|file| {
+            let file = match &base {
+                Some((_, base)) => file.strip_prefix(base).map_or(file.clone(), Path::to_path_buf),
+                None => file,
+            };
+            // What is below the directory must not lead out of it.
+            let file = stripped(file.as_os_str());
+            let name = if keeps_names { file.clone() } else { last_part(&file) };
+            (file, name)
+        });
+        let pairs = pairs.collect();
+        let (handle, path) = target.unzip();
+        Ok(Targets {
+            handle,
+            path: path.unwrap_or_default(),
+            pairs,
+            base,
+        })
+    }
+
+    /// The directory that the copies go into, if it is one.
+    fn find_directory(&mut self) -> Result<Option<(Handle, PathBuf)>, Misuse> {
+        if let Some(path) = self.directory.take() {
+            let opened = open_directory(&path).map_err(|error| cannot(error, "target directory", &path));
+            return Ok(Some((Arc::new(opened?), path)));
+        }
+        if self.no_directory {
+            return Ok(None);
+        }
+        let Some(last) = self.files.last() else {
+            return Ok(None);
+        };
+        match open_directory(last) {
+            Ok(opened) => {
+                let path = self.files.pop().unwrap_or_default();
+                Ok(Some((Arc::new(opened), path)))
+            }
+            Err(error) if self.files.len() > 2 => Err(cannot(error, "target", last)),
+            Err(_) => Ok(None),
+        }
+    }
+}
+
+fn cannot(error: rustix::io::Errno, what: &str, path: &Path) -> Misuse {
+    Misuse::Target(Failure::of(error.into(), format!("{what} {}", quote(path))))
+}
+
+fn open_directory(path: &Path) -> rustix::io::Result<OwnedFd> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    open(path, flags, Mode::empty())
+}
+
+fn stripped(path: &OsStr) -> OsString {
+    let bytes = path.as_bytes();
+    let end = bytes.iter().rposition(|byte| *byte != b'/');
+    OsString::from_vec(bytes[..end.map_or(bytes.len().min(1), |last| last + 1)].to_vec())
+}
+
+/// The name that a source gets. `..` would lead out of the directory.
+fn last_part(path: &OsStr) -> OsString {
+    let path = stripped(path);
+    let bytes = path.as_bytes();
+    let name = &bytes[bytes.iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1)..];
+    match name {
+        b"" | b".." => OsString::from("."),
+        name => OsString::from_vec(name.to_vec()),
+    }
+}
+
+impl Targets {
+    /// The root of all directories, and the arguments as entries of it, or of directories between.
+    pub(crate) fn entries(self, shared: &Shared) -> (Arc<Directory>, Vec<Entry>) {
+        let (base, base_path) = self.base.unzip();
+        let root = Directory::new(
+            None,
+            (base, self.handle.clone()),
+            (base_path.unwrap_or_default(), self.path.clone()),
+            None,
+            false,
+            None,
+        );
+        shared.just_made.expect(&self.pairs);
+        let entries = self.pairs.into_iter().map(|(source, name)| {
+            let argument = Arc::new(Argument {
+                nested: shared.options.recursive && is_inside(&root, &name, &source),
+                source: root.source_path.join(&source),
+                target: self.path.join(&name),
+                has_made: AtomicBool::new(false),
+            });
+            Entry {
+                directory: root.clone(),
+                name: source,
+                new_name: Some(name),
+                kind: FileType::Unknown,
+                argument: Some(argument),
+            }
+        });
+        let entries = entries.collect();
+        (root, entries)
+    }
+}
+
+/// How many directories above the destination are looked at.
+const LEVELS_MAX: u32 = 4096;
+
+/// Whether the destination is below the source, if that is a directory.
+fn is_inside(root: &Directory, name: &OsStr, source: &OsStr) -> bool {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let identity = |status: rustix::fs::Stat| (status.st_dev, status.st_ino);
+    let from = root.source.as_ref().map_or(CWD, |handle| handle.as_fd());
+    let Ok(source) = openat(from, source, flags, Mode::empty()).and_then(rustix::fs::fstat) else {
+        return false;
+    };
+    let source = identity(source);
+    let above = Path::new(name).parent().filter(|above| !above.as_os_str().is_empty());
+    let above = above.unwrap_or(Path::new("."));
+    let to = root.target.as_ref().map_or(CWD, |handle| handle.as_fd());
+    let Ok(mut at) = openat(to, above, flags, Mode::empty()) else {
+        return false;
+    };
+    let mut before = None;
+    for _ in 0..LEVELS_MAX {
+        let Ok(status) = statat(&at, "", rustix::fs::AtFlags::EMPTY_PATH) else {
+            return false;
+        };
+        let here = identity(status);
+        if here == source {
+            return true;
+        }
+        // The root is above itself.
+        if before.replace(here) == Some(here) {
+            return false;
+        }
+        let Ok(above) = openat(&at, "..", flags, Mode::empty()) else {
+            return false;
+        };
+        at = above;
+    }
+    false
+}
+
+/// Destinations of arguments, if some are the same: what one argument has made, the next must not overwrite.
+#[derive(Debug, Default)]
+pub(crate) struct JustMade {
+    has_duplicates: AtomicBool,
+    seen: Mutex<Seen>,
+}
+
+#[derive(Debug, Default)]
+struct Seen {
+    sources: HashSet<OsString>,
+    targets: HashSet<OsString>,
+}
+
+impl JustMade {
+    fn expect(&self, pairs: &[(OsString, OsString)]) {
+        let mut targets = HashSet::new();
+        let duplicates = pairs.iter().any(|(_, target)| !targets.insert(target));
+        self.has_duplicates.store(duplicates, std::sync::atomic::Ordering::Relaxed);
+    }
+
+    /// Whether the arguments must be copied one after the other.
+    pub(crate) fn is_needed(&self) -> bool {
+        self.has_duplicates.load(std::sync::atomic::Ordering::Relaxed)
+    }
+
+    /// Whether a source was an argument before; from now on it was.
+    pub(crate) fn is_repeated(&self, entry: &Entry) -> bool {
+        if !self.is_needed() || entry.argument.is_none() {
+            return false;
+        }
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        !seen.sources.insert(entry.name.clone())
+    }
+
+    pub(crate) fn insert(&self, entry: &Entry) {
+        if self.is_needed() && entry.argument.is_some() {
+            let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+            seen.targets.insert(entry.new_name().to_owned());
+        }
+    }
+
+    pub(crate) fn has(&self, entry: &Entry) -> bool {
+        self.is_needed() && entry.argument.is_some() && {
+            let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+            seen.targets.contains(entry.new_name())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_copies() {
+        for (source, name) in [
+            ("a", "a"),
+            ("a/b", "b"),
+            ("a/b//", "b"),
+            ("a/..", "."),
+            ("a/.", "."),
+            ("/", "."),
+        ] {
+            assert_eq!(last_part(OsStr::new(source)), name, "{source}");
+        }
+        assert_eq!(stripped(OsStr::new("/")), "/");
+        assert_eq!(stripped(OsStr::new("a/b//")), "a/b");
+    }
+}

@@ -1,0 +1,144 @@
+//! Other names for what is about to be overwritten.
+
+use crate::directory::Entry;
+use crate::made::identity;
+use crate::options::Backup;
+use crate::worker::Worker;
+use laio::Errno;
+use laio::ops::{Name, Open, ReadDir, Rename, StatPath};
+use laio_rt::fs::Metadata;
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::Arc;
+
+/// How often a numbered name is looked for anew when another process takes it first.
+const RACES_MAX: u32 = 64;
+
+/// Renames the destination. Returns its new name; none if it is not there any more.
+pub(crate) async fn make(worker: &Worker, entry: &Entry) -> io::Result<Option<OsString>> {
+    for _ in 0..RACES_MAX {
+        let name = name(worker, entry).await?;
+        let numbered = name.as_bytes().ends_with(b".~") || is_numbered(&name);
+        let mut rename = Rename::new(entry.target(), entry.beside(&name));
+        if numbered {
+            rename = rename.flags(libc::RENAME_NOREPLACE);
+        }
+        match worker.write(rename).await {
+            Ok(()) => return Ok(Some(name)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) if numbered && error.kind() == io::ErrorKind::AlreadyExists => {}
+            // The file system cannot tell; nobody else is to be expected.
+            Err(error) if numbered && error.raw_os_error() == Some(Errno::INVAL.raw()) => {
+                let rename = Rename::new(entry.target(), entry.beside(&name));
+                worker.write(rename).await?;
+                return Ok(Some(name));
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Err(io::ErrorKind::AlreadyExists.into())
+}
+
+/// Whether the source is what the backup would overwrite.
+pub(crate) async fn is_backup_of(worker: &Worker, entry: &Entry, source: &Metadata) -> bool {
+    let suffix = &worker.options().suffix;
+    let name = simple(entry.new_name(), suffix);
+    let source_path = entry.source_path();
+    if source_path.file_name() != Path::new(&name).file_name() {
+        return false;
+    }
+    let backup = worker.write(StatPath::new(entry.beside(&name))).await;
+    backup.is_ok_and(|backup| identity(&backup) == identity(source))
+}
+
+/// The name that a backup of the destination gets.
+pub(crate) async fn name(worker: &Worker, entry: &Entry) -> io::Result<OsString> {
+    let options = worker.options();
+    let name = entry.new_name();
+    let number = match options.backup {
+        Backup::None | Backup::Simple => None,
+        Backup::Existing | Backup::Numbered => Some(highest(worker, entry).await?),
+    };
+    match (number, options.backup) {
+        (Some(number), Backup::Numbered) => Ok(numbered(name, number + 1)),
+        (Some(number), _) if number > 0 => Ok(numbered(name, number + 1)),
+        _ => Ok(simple(name, &options.suffix)),
+    }
+}
+
+pub(crate) fn simple(name: &OsStr, suffix: &OsStr) -> OsString {
+    let mut name = trimmed(name).to_owned();
+    name.push(suffix);
+    name
+}
+
+fn numbered(name: &OsStr, number: u64) -> OsString {
+    let mut name = trimmed(name).to_owned();
+    name.push(format!(".~{number}~"));
+    name
+}
+
+fn trimmed(name: &OsStr) -> &OsStr {
+    let bytes = name.as_bytes();
+    let end = bytes.iter().rposition(|byte| *byte != b'/').map_or(0, |last| last + 1);
+    OsStr::from_bytes(&bytes[..end])
+}
+
+fn is_numbered(name: &OsStr) -> bool {
+    let bytes = name.as_bytes();
+    let Some(bytes) = bytes.strip_suffix(b"~") else {
+        return false;
+    };
+    let digits = bytes.iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
+    digits > 0 && bytes[..bytes.len() - digits].ends_with(b".~")
+}
+
+/// The highest number among the backups that are there.
+async fn highest(worker: &Worker, entry: &Entry) -> io::Result<u64> {
+    let whole = Path::new(entry.new_name());
+    let base = whole.file_name().unwrap_or(whole.as_os_str());
+    let above = match whole.parent() {
+        Some(above) if !above.as_os_str().is_empty() => above,
+        _ => Path::new("."),
+    };
+    let directory = Name::from_path_in(entry.directory.target.clone(), above)?;
+    let opened = worker.write(Open::new(directory, libc::O_RDONLY | libc::O_DIRECTORY)).await?;
+    let opened = Arc::new(opened);
+    let mut highest = 0;
+    let mut buffer = Vec::with_capacity(ReadDir::<()>::ROOM);
+    loop {
+        let entries = worker.write(ReadDir::with_buffer(opened.clone(), buffer)).await?;
+        if entries.is_empty() {
+            return Ok(highest);
+        }
+        let numbers = entries.iter().filter_map(|entry| number_of(entry.name(), base));
+        highest = numbers.fold(highest, u64::max);
+        buffer = entries.into_buffer();
+    }
+}
+
+/// The number of a backup of `base`.
+fn number_of(name: &OsStr, base: &OsStr) -> Option<u64> {
+    let rest = name.as_bytes().strip_prefix(base.as_bytes())?;
+    let digits = rest.strip_prefix(b".~")?.strip_suffix(b"~")?;
+    let digits = std::str::from_utf8(digits).ok()?;
+    digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok())?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_read_and_written() {
+        let name = numbered(OsStr::new("a"), 12);
+        assert_eq!(name, "a.~12~");
+        assert!(is_numbered(&name));
+        assert!(!is_numbered(OsStr::new("a~")));
+        assert_eq!(number_of(&name, OsStr::new("a")), Some(12));
+        assert_eq!(number_of(&name, OsStr::new("b")), None);
+        assert_eq!(number_of(OsStr::new("a.~x~"), OsStr::new("a")), None);
+    }
+}

@@ -1,0 +1,81 @@
+//! The one place that writes messages: whole lines, in the order in which they come.
+
+use crate::progress::Progress;
+use std::io::{BufRead, IsTerminal, Write};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Standard output and standard error, shared by all workers.
+pub(crate) struct Console {
+    program: String,
+    /// What is to be written to standard output; the lock also keeps lines apart.
+    output: Mutex<Vec<u8>>,
+    line_by_line: bool,
+    progress: Progress,
+}
+
+/// Bytes of standard output that are gathered before they are written.
+const GATHERED_MAX: usize = 64 << 10;
+
+impl Console {
+    pub(crate) fn new(program: &str, progress: Progress) -> Console {
+        Console {
+            program: program.to_owned(),
+            output: Mutex::default(),
+            line_by_line: std::io::stdout().is_terminal(),
+            progress,
+        }
+    }
+
+    /// A line on standard error, after the program's name.
+    pub(crate) fn complain(&self, message: impl std::fmt::Display) {
+        let mut output = self.lock();
+        self.write_out(&mut output);
+        let line = format!("{}: {message}\n", self.program);
+        // Nothing can be done if standard error is gone.
+        self.progress
+            .aside(|| drop(std::io::stderr().write_all(line.as_bytes())));
+    }
+
+    /// A line (or several) on standard output.
+    pub(crate) fn tell(&self, line: &str) {
+        let mut output = self.lock();
+        output.extend_from_slice(line.as_bytes());
+        output.push(b'\n');
+        if self.line_by_line || output.len() >= GATHERED_MAX {
+            self.write_out(&mut output);
+        }
+    }
+
+    /// Asks on standard error and reads a line from standard input: whether it is a yes.
+    pub(crate) fn ask(&self, question: &str) -> bool {
+        let mut output = self.lock();
+        self.write_out(&mut output);
+        self.progress.aside(|| {
+            let _ = write!(std::io::stderr(), "{}: {question}", self.program);
+            let mut answer = Vec::new();
+            let read = std::io::stdin().lock().read_until(b'\n', &mut answer);
+            read.is_ok() && matches!(answer.first(), Some(b'y' | b'Y'))
+        })
+    }
+
+    /// Writes what is gathered.
+    pub(crate) fn flush(&self) {
+        self.write_out(&mut self.lock());
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<u8>> {
+        self.output.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write_out(&self, output: &mut Vec<u8>) {
+        if output.is_empty() {
+            return;
+        }
+        // A reader who has seen enough is no reason to stop copying.
+        self.progress.aside(|| {
+            let mut stdout = std::io::stdout().lock();
+            let _ = stdout.write_all(output).and_then(|()| stdout.flush());
+        });
+        output.clear();
+    }
+}

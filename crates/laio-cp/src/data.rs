@@ -1,0 +1,335 @@
+//! Moving the data of a file: shared, copied inside the kernel, or through memory.
+
+use crate::directory::Handle;
+use crate::entry::{Copied, add_bytes};
+use crate::options::{Method, Reflink as Wanted, Sparse};
+use crate::outcome::Done;
+use crate::sparse;
+use crate::worker::{PairLimit, Worker};
+use laio::Errno;
+use laio::ops::{
+    Advice, Advise, Allocate, CopyRange, Limit, Read, ReadAt, Reflink, Write, WriteAt,
+};
+use laio_rt::fs::Metadata;
+use std::fmt;
+use std::io;
+
+/// A source and its destination, both open.
+pub(crate) struct Pair<'a> {
+    pub(crate) worker: &'a Worker,
+    pub(crate) source: &'a Handle,
+    pub(crate) status: &'a Metadata,
+    pub(crate) target: &'a Handle,
+    pub(crate) target_device: u64,
+    /// Both are regular files.
+    pub(crate) is_regular: bool,
+}
+
+/// Where it failed.
+pub(crate) enum Broken {
+    Read(io::Error),
+    Write(io::Error),
+    Copy(io::Error),
+    Reflink(io::Error),
+    Extend(io::Error),
+    /// Somebody asked to stop.
+    Stopped,
+}
+
+/// What was tried, in the words of GNU's `cp --debug`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Detail {
+    pub(crate) offload: &'static str,
+    pub(crate) reflink: &'static str,
+    pub(crate) sparse: &'static str,
+}
+
+impl fmt::Display for Detail {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "copy offload: {}, reflink: {}, sparse detection: {}",
+            self.offload, self.reflink, self.sparse
+        )
+    }
+}
+
+/// Files up to this size are read and written in one piece: two calls, as `copy_file_range` would take
+/// too, and it finds out whether the source must be waited for.
+const SMALL: u64 = 256 << 10;
+/// Bytes of one `copy_file_range`: so that a copy can be stopped, and its progress be seen.
+const RANGE_MAX: u64 = 128 << 20;
+
+/// Copies the data of a file.
+pub(crate) async fn copy(pair: &Pair<'_>) -> Result<Copied, Broken> {
+    let options = pair.worker.options();
+    let mut detail = Detail {
+        offload: "unknown",
+        reflink: if options.reflink == Wanted::Never { "no" } else { "unknown" },
+        sparse: "no",
+    };
+    if reflink(pair, &mut detail)? {
+        let bytes = pair.status.size();
+        add_bytes(pair.worker, bytes as usize);
+        return Ok(Copied {
+            done: Done::Reflink,
+            bytes,
+            detail: Some(detail),
+        });
+    }
+    let (done, bytes) = move_data(pair, &mut detail).await?;
+    Ok(Copied {
+        done,
+        bytes,
+        detail: Some(detail),
+    })
+}
+
+async fn move_data(pair: &Pair<'_>, detail: &mut Detail) -> Result<(Done, u64), Broken> {
+    let options = pair.worker.options();
+    if !pair.is_regular {
+        detail.offload = "no";
+        return stream(pair).await.map(|bytes| (Done::ReadWrite, bytes));
+    }
+    let size = pair.status.size();
+    if options.advise {
+        // It is only an advice.
+        let _ = pair.worker.plainly(Advise::new(pair.source.clone(), 0, 0, Advice::Sequential));
+    }
+    if options.preallocate && size > 0 && options.sparse != Sparse::Always {
+        preallocate(pair, size)?;
+    }
+    if options.sparse == Sparse::Always || (options.sparse == Sparse::Auto && has_holes(pair.status)) {
+        return sparse::copy(pair, detail).await;
+    }
+    let end = if size == 0 { u64::MAX } else { size };
+    copy_range(pair, 0, end, detail).await
+}
+
+/// Fewer blocks than the size needs: holes, or data that is compressed.
+fn has_holes(status: &Metadata) -> bool {
+    status.blocks() < status.size() / 512
+}
+
+/// Tries to share the blocks.
+fn reflink(pair: &Pair<'_>, detail: &mut Detail) -> Result<bool, Broken> {
+    let options = pair.worker.options();
+    let wanted = match (options.reflink, options.method) {
+        (Wanted::Always, _) => true,
+        (Wanted::Never, _) => false,
+        (Wanted::Auto, Method::Auto | Method::Reflink) => options.sparse == Sparse::Auto,
+        (Wanted::Auto, _) => false,
+    };
+    let must = options.reflink == Wanted::Always;
+    let learnt = pair.worker.limit(pair).no_reflink;
+    if !wanted || !pair.is_regular || (learnt && !must) {
+        if learnt {
+            detail.reflink = "unsupported";
+        }
+        return Ok(false);
+    }
+    match pair.worker.plainly(Reflink::new(pair.source.clone(), pair.target.clone())) {
+        Ok(()) => {
+            detail.reflink = "yes";
+            detail.offload = "unknown";
+            Ok(true)
+        }
+        Err(error) if must => Err(Broken::Reflink(error)),
+        Err(error) => {
+            detail.reflink = "unsupported";
+            let errno = error.raw_os_error().map(Errno::from_raw);
+            if matches!(errno, Some(Errno::OPNOTSUPP | Errno::NOTTY | Errno::XDEV | Errno::NOSYS)) {
+                pair.worker.learn(pair, |limit| limit.no_reflink = true);
+            }
+            Ok(false)
+        }
+    }
+}
+
+fn preallocate(pair: &Pair<'_>, size: u64) -> Result<(), Broken> {
+    let allocate = Allocate::new(pair.target.clone(), 0, size).mode(libc::FALLOC_FL_KEEP_SIZE);
+    match pair.worker.plainly(allocate) {
+        Err(error) if error.raw_os_error() == Some(Errno::NOSPC.raw()) => Err(Broken::Write(error)),
+        // It is only to help.
+        _ => Ok(()),
+    }
+}
+
+/// Copies bytes from `start` up to `end`, or to the end of the file, in the way that suits.
+pub(crate) async fn copy_range(
+    pair: &Pair<'_>,
+    start: u64,
+    end: u64,
+    detail: &mut Detail,
+) -> Result<(Done, u64), Broken> {
+    let options = pair.worker.options();
+    let by_range = match options.method {
+        Method::ReadWrite => false,
+        Method::CopyRange => true,
+        Method::Auto | Method::Reflink => end - start > SMALL && end != u64::MAX,
+    };
+    let allowed = options.reflink != Wanted::Never && options.sparse != Sparse::Never;
+    if !by_range || !allowed || pair.worker.limit(pair).no_range {
+        detail.offload = if allowed { "avoided" } else { "no" };
+        let bytes = through_memory(pair, start, end).await?;
+        return Ok((Done::ReadWrite, bytes));
+    }
+    let mut at = start;
+    while at < end {
+        pair.go_on()?;
+        let count = (end - at).min(RANGE_MAX).min(pair.piece() as u64) as usize;
+        let copy = CopyRange::new(pair.source.clone(), at, pair.target.clone(), at, count);
+        match pair.worker.write(copy).await {
+            // The end, or a file system (procfs) that copies nothing where there is something to read.
+            Ok(0) => {
+                let more = through_memory(pair, at, end).await?;
+                let done = if at == start { Done::ReadWrite } else { Done::CopyRange };
+                return Ok((done, at - start + more));
+            }
+            Ok(count) => {
+                at += count as u64;
+                detail.offload = "yes";
+                pair.pace(count).await;
+            }
+            Err(error) => match fallback(&error) {
+                Fallback::None => return Err(Broken::Copy(error)),
+                kind => {
+                    detail.offload = "unsupported";
+                    if kind == Fallback::Always {
+                        pair.worker.learn(pair, |limit| limit.no_range = true);
+                    }
+                    let more = through_memory(pair, at, end).await?;
+                    return Ok((Done::ReadWrite, at - start + more));
+                }
+            },
+        }
+    }
+    Ok((Done::CopyRange, at - start))
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fallback {
+    None,
+    /// For this file.
+    Once,
+    /// For all files of these devices.
+    Always,
+}
+
+/// Whether it says that these files cannot be copied inside the kernel.
+fn fallback(error: &io::Error) -> Fallback {
+    match error.raw_os_error().map(Errno::from_raw) {
+        Some(Errno::XDEV | Errno::OPNOTSUPP | Errno::NOSYS) => Fallback::Always,
+        // EPERM: a filter, or an immutable file; ENOENT: CIFS; ETXTBSY: a swap file; EBADF: append-only.
+        Some(Errno::INVAL | Errno::PERM | Errno::NOENT | Errno::TXTBSY | Errno::BADF | Errno::FBIG) => {
+            Fallback::Once
+        }
+        _ => Fallback::None,
+    }
+}
+
+/// Copies through a buffer.
+pub(crate) async fn through_memory(pair: &Pair<'_>, start: u64, end: u64) -> Result<u64, Broken> {
+    let worker = pair.worker;
+    let mut buffer = worker.buffer();
+    let mut at = start;
+    while at < end {
+        pair.go_on()?;
+        buffer.clear();
+        let count = (end - at).min(buffer.capacity() as u64).min(pair.piece() as u64) as usize;
+        let read = ReadAt::new(pair.source.clone(), Limit::new(buffer, count), at);
+        let (result, filled) = worker.lazily(read).await;
+        buffer = filled.into_inner();
+        // The end, though the file was longer when it was opened.
+        if result.map_err(Broken::Read)? == 0 {
+            break;
+        }
+        let (result, written) = worker.write(WriteAt::new(pair.target.clone(), buffer, at)).await;
+        buffer = written;
+        let count = result.map_err(Broken::Write)?;
+        if count < buffer.len() {
+            return Err(Broken::Write(Errno::NOSPC.into()));
+        }
+        at += count as u64;
+        pair.pace(count).await;
+    }
+    worker.keep(buffer);
+    Ok(at - start)
+}
+
+/// Copies what has no positions: a pipe, a terminal, a device.
+async fn stream(pair: &Pair<'_>) -> Result<u64, Broken> {
+    let worker = pair.worker;
+    let mut buffer = worker.buffer();
+    let mut bytes = 0;
+    loop {
+        pair.go_on()?;
+        buffer.clear();
+        let room = buffer.capacity().min(pair.piece());
+        let read = Read::new(pair.source.clone(), Limit::new(buffer, room));
+        let (result, filled) = worker.lazily(read).await;
+        buffer = filled.into_inner();
+        let count = result.map_err(Broken::Read)?;
+        if count == 0 {
+            worker.keep(buffer);
+            return Ok(bytes);
+        }
+        let (result, written) = worker.write(Write::new(pair.target.clone(), buffer)).await;
+        buffer = written;
+        if result.map_err(Broken::Write)? < count {
+            return Err(Broken::Write(Errno::NOSPC.into()));
+        }
+        bytes += count as u64;
+        pair.pace(count).await;
+    }
+}
+
+impl Pair<'_> {
+    /// Between two pieces of a file.
+    pub(crate) fn go_on(&self) -> Result<(), Broken> {
+        match self.worker.shared.stop.is_asked() {
+            true => Err(Broken::Stopped),
+            false => Ok(()),
+        }
+    }
+
+    /// Bytes to move at a time, at most.
+    pub(crate) fn piece(&self) -> usize {
+        let rate = self.worker.shared.rate.as_ref();
+        rate.map_or(usize::MAX, |rate| rate.piece())
+    }
+
+    /// Counts what was moved, and waits as long as the rate wants it.
+    pub(crate) async fn pace(&self, bytes: usize) {
+        add_bytes(self.worker, bytes);
+        if let Some(rate) = &self.worker.shared.rate {
+            let wait = rate.take(bytes);
+            if !wait.is_zero() {
+                laio_rt::time::sleep(wait).await;
+            }
+        }
+    }
+}
+
+impl Worker {
+    /// What is known of copying between these devices.
+    fn limit(&self, pair: &Pair<'_>) -> PairLimit {
+        let (source, target) = (pair.status.device(), pair.target_device);
+        let limits = self.limits.borrow();
+        let known = limits.iter().find(|limit| (limit.source, limit.target) == (source, target));
+        known.copied().unwrap_or(PairLimit {
+            source,
+            target,
+            no_reflink: false,
+            no_range: false,
+        })
+    }
+
+    fn learn(&self, pair: &Pair<'_>, lesson: impl FnOnce(&mut PairLimit)) {
+        let mut limit = self.limit(pair);
+        lesson(&mut limit);
+        let mut limits = self.limits.borrow_mut();
+        limits.retain(|known| (known.source, known.target) != (limit.source, limit.target));
+        limits.push(limit);
+    }
+}

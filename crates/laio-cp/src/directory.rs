@@ -1,0 +1,193 @@
+//! A directory that is being copied: where names in it begin, and when it is done.
+
+use crate::attributes::Names;
+use crate::outcome::Failure;
+use crate::quote::quote;
+use laio_rt::fs::{FileType, Metadata};
+use laio::ops::Name;
+use std::ffi::{OsStr, OsString};
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+/// An open directory, which any number of operations, on any thread, may hold.
+pub(crate) type Handle = Arc<OwnedFd>;
+
+/// An argument of the command.
+#[derive(Debug)]
+pub(crate) struct Argument {
+    pub(crate) source: PathBuf,
+    pub(crate) target: PathBuf,
+    /// The destination is inside the source: directories that are made must not be copied.
+    pub(crate) nested: bool,
+    /// A directory has been made.
+    pub(crate) has_made: AtomicBool,
+}
+
+/// A source directory and its destination.
+#[derive(Debug)]
+pub(crate) struct Directory {
+    pub(crate) parent: Option<Arc<Directory>>,
+    /// None: names begin in the working directory.
+    pub(crate) source: Option<Handle>,
+    pub(crate) target: Option<Handle>,
+    /// As in messages.
+    pub(crate) source_path: PathBuf,
+    pub(crate) target_path: PathBuf,
+    /// What was found when the directory was begun; none for where arguments begin.
+    pub(crate) found: Option<Found>,
+    /// Made by this copy: nothing is in it that this copy has not put there.
+    pub(crate) is_new: bool,
+    pub(crate) argument: Option<Arc<Argument>>,
+    /// Entries that are not done, and one until the last of them has been read.
+    left: AtomicUsize,
+}
+
+/// What is known of a directory and its destination.
+#[derive(Debug)]
+pub(crate) struct Found {
+    pub(crate) source: Metadata,
+    pub(crate) target: Metadata,
+    /// The mode that the destination gets in the end, if attributes are not preserved.
+    pub(crate) mode: Option<u32>,
+    /// New files get an ACL from the directory, so that their mode is not what it was asked to be.
+    pub(crate) default_acl: bool,
+    /// Extended attributes of the source.
+    pub(crate) names: Names,
+}
+
+impl Directory {
+    pub(crate) fn new(
+        parent: Option<Arc<Directory>>,
+        handles: (Option<Handle>, Option<Handle>),
+        paths: (PathBuf, PathBuf),
+        found: Option<Found>,
+        is_new: bool,
+        argument: Option<Arc<Argument>>,
+    ) -> Arc<Directory> {
+        Arc::new(Directory {
+            parent,
+            source: handles.0,
+            target: handles.1,
+            source_path: paths.0,
+            target_path: paths.1,
+            found,
+            is_new,
+            argument,
+            left: AtomicUsize::new(1),
+        })
+    }
+
+    /// One more entry is being copied.
+    pub(crate) fn begin(&self) {
+        self.left.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// An entry is done, or all have been read. True for the last.
+    pub(crate) fn end(&self) -> bool {
+        self.left.fetch_sub(1, Ordering::AcqRel) == 1
+    }
+
+    /// The directories above this one, and it.
+    pub(crate) fn chain(&self) -> impl Iterator<Item = &Directory> {
+        std::iter::successors(Some(self), |directory| directory.parent.as_deref())
+    }
+
+    /// How far below its argument a name is: its path from there.
+    pub(crate) fn path_below(&self, name: &OsStr) -> PathBuf {
+        match &self.argument {
+            Some(argument) => {
+                let path = self.source_path.join(name);
+                path.strip_prefix(&argument.source)
+                    .map_or(path.clone(), Path::to_path_buf)
+            }
+            None => Path::new(name).to_path_buf(),
+        }
+    }
+}
+
+/// A file to be copied.
+#[derive(Clone, Debug)]
+pub(crate) struct Entry {
+    pub(crate) directory: Arc<Directory>,
+    pub(crate) name: OsString,
+    /// The name of the copy, if it is another.
+    pub(crate) new_name: Option<OsString>,
+    pub(crate) kind: FileType,
+    /// It is an argument of the command, and this is which.
+    pub(crate) argument: Option<Arc<Argument>>,
+}
+
+impl Entry {
+    pub(crate) fn new_name(&self) -> &OsStr {
+        self.new_name.as_ref().unwrap_or(&self.name)
+    }
+
+    /// The source, for an operation.
+    pub(crate) fn source(&self) -> Name<Handle> {
+        name_in(&self.directory.source, &self.name)
+    }
+
+    /// The destination, for an operation.
+    pub(crate) fn target(&self) -> Name<Handle> {
+        name_in(&self.directory.target, self.new_name())
+    }
+
+    /// Whether directories are to be made for it, in the directory that it goes into.
+    pub(crate) fn has_parents(&self) -> bool {
+        let within = self.directory.target.is_some() && self.argument.is_some();
+        within && self.new_name().as_encoded_bytes().contains(&b'/')
+    }
+
+    /// Another name beside the destination.
+    pub(crate) fn beside(&self, name: &OsStr) -> Name<Handle> {
+        name_in(&self.directory.target, name)
+    }
+
+    pub(crate) fn source_path(&self) -> PathBuf {
+        self.directory.source_path.join(&self.name)
+    }
+
+    pub(crate) fn target_path(&self) -> PathBuf {
+        self.directory.target_path.join(self.new_name())
+    }
+
+    /// The source, as in messages.
+    pub(crate) fn quoted_source(&self) -> String {
+        quote(self.source_path())
+    }
+
+    /// The destination, as in messages.
+    pub(crate) fn quoted_target(&self) -> String {
+        quote(self.target_path())
+    }
+
+    /// A failure with a message about the source: `cannot open 'x' for reading`.
+    pub(crate) fn source_failure<'a>(
+        &'a self,
+        before: &'a str,
+        after: &'a str,
+    ) -> impl Fn(std::io::Error) -> Failure + 'a {
+        move |error| Failure::of(error, format!("{before} {}{after}", self.quoted_source()))
+    }
+
+    /// A failure with a message about the destination.
+    pub(crate) fn target_failure<'a>(
+        &'a self,
+        before: &'a str,
+    ) -> impl Fn(std::io::Error) -> Failure + 'a {
+        move |error| Failure::of(error, format!("{before} {}", self.quoted_target()))
+    }
+}
+
+/// Names are taken from directories, or were accepted as arguments: they have no zero byte.
+fn name_in(directory: &Option<Handle>, name: &OsStr) -> Name<Handle> {
+    Name::from_path_in(directory.clone(), name).expect("names have no zero byte")
+}
+
+/// A directory that waits to be copied.
+#[derive(Debug)]
+pub(crate) struct Task {
+    pub(crate) entry: Entry,
+}

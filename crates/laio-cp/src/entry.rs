@@ -1,0 +1,307 @@
+//! A file in a directory, or an argument: what it is, where it goes, and what becomes of it.
+
+use crate::directory::{Entry, Task};
+use crate::existing::{self, Place};
+use crate::links::{Claim, First, Waiting};
+use crate::made::identity;
+use crate::options::{Follow, Make};
+use crate::outcome::{Done, Failure, Outcome, count};
+use crate::regular::{self, Opened};
+use crate::worker::Worker;
+use crate::{data, link, special, walk};
+use laio::ops::StatPath;
+use laio_rt::fs::{FileType, Metadata};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// What was done with a file.
+#[derive(Debug)]
+pub(crate) struct Copied {
+    pub(crate) done: Done,
+    pub(crate) bytes: u64,
+    pub(crate) detail: Option<data::Detail>,
+}
+
+impl Copied {
+    pub(crate) fn without_data(done: Done) -> Copied {
+        Copied {
+            done,
+            bytes: 0,
+            detail: None,
+        }
+    }
+}
+
+/// Copies a file, and accounts for it.
+pub(crate) async fn copy(worker: &Worker, entry: &Entry) {
+    if !entry.has_parents() {
+        return copy_here(worker, entry).await;
+    }
+    match walk::enter_parents(worker, entry).await {
+        Ok(inner) => {
+            copy_here(worker, &inner).await;
+            worker.end(&inner.directory);
+        }
+        Err(failure) => account(worker, entry, Err(&failure)),
+    }
+}
+
+async fn copy_here(worker: &Worker, entry: &Entry) {
+    match attempt(worker, entry).await {
+        Ok(Some(copied)) => account(worker, entry, Ok(&copied)),
+        // Somebody else does.
+        Ok(None) => {}
+        Err(failure) => account(worker, entry, Err(&failure)),
+    }
+}
+
+async fn attempt(worker: &Worker, entry: &Entry) -> Result<Option<Copied>, Failure> {
+    let options = worker.options();
+    // In a new directory nothing is there, and the status comes with the opened file.
+    let is_simple = entry.kind == FileType::Regular
+        && entry.directory.is_new
+        && entry.argument.is_none()
+        && options.make == Make::Copies
+        && !options.dry_run;
+    if is_simple {
+        return make(worker, entry, None, Place::New).await;
+    }
+    let follow = worker.shared.follows(entry.argument.is_some());
+    let mut stat = StatPath::new(entry.source());
+    if !follow {
+        stat = stat.no_follow();
+    }
+    let status = worker.lazily(stat).await;
+    let status = status.map_err(entry.source_failure("cannot stat", ""))?;
+    if status.is_dir() {
+        return begin_directory(worker, entry).map(|()| None);
+    }
+    if worker.shared.just_made.is_repeated(entry) {
+        let name = entry.quoted_source();
+        let warning = format!("warning: source file {name} specified more than once");
+        worker.shared.console.complain(warning);
+        return Ok(Some(Copied::without_data(Done::Skipped)));
+    }
+    let place = match entry.directory.is_new && entry.argument.is_none() {
+        true => Place::New,
+        false => existing::examine(worker, entry, &status).await?,
+    };
+    if place == Place::Kept {
+        if options.debug {
+            let name = entry.quoted_target();
+            worker.shared.console.tell(&format!("skipped {name}"));
+        }
+        return Ok(Some(Copied::without_data(Done::Skipped)));
+    }
+    make(worker, entry, Some(&status), place).await
+}
+
+/// A directory is a task of its own.
+fn begin_directory(worker: &Worker, entry: &Entry) -> Result<(), Failure> {
+    if !worker.options().recursive && !worker.shared.is_listed {
+        let name = entry.quoted_source();
+        return Err(Failure::because(format!("-r not specified; omitting directory {name}")));
+    }
+    entry.directory.begin();
+    let mut entry = entry.clone();
+    entry.kind = FileType::Directory;
+    worker.shared.pool.push(worker.index, std::iter::once(Task { entry }));
+    Ok(())
+}
+
+/// Makes the copy; its place is free, or may be overwritten.
+async fn make(
+    worker: &Worker,
+    entry: &Entry,
+    status: Option<&Metadata>,
+    place: Place,
+) -> Result<Option<Copied>, Failure> {
+    let options = worker.options();
+    let announcement = announcement(worker, entry, &place);
+    if !options.debug {
+        tell(worker, announcement.as_deref());
+    }
+    if options.dry_run {
+        return Ok(Some(Copied::without_data(Done::Made)));
+    }
+    let result = make_unless_linked(worker, entry, status, &place).await;
+    if options.debug {
+        let detail = match &result {
+            Ok(Some(copied)) => copied.detail.as_ref(),
+            _ => None,
+        };
+        let lines = match (announcement, detail) {
+            (Some(line), Some(detail)) => Some(format!("{line}\n{detail}")),
+            (line, _) => line,
+        };
+        tell(worker, lines.as_deref());
+    }
+    if let (Err(_), Place::BackedUp(backup)) = (&result, &place) {
+        existing::undo_backup(worker, entry, backup).await;
+    }
+    result
+}
+
+async fn make_unless_linked(
+    worker: &Worker,
+    entry: &Entry,
+    status: Option<&Metadata>,
+    place: &Place,
+) -> Result<Option<Copied>, Failure> {
+    let (shared, options) = (&worker.shared, worker.options());
+    match options.make {
+        Make::HardLinks => return link::to_source(worker, entry, place).await.map(Some),
+        Make::SymbolicLinks => return link::symbolic(worker, entry, place).await.map(Some),
+        Make::Copies => {}
+    }
+    let opened = match status {
+        Some(status) if !reads_data(worker, status) => None,
+        expected => Some(regular::open(worker, entry, expected).await?),
+    };
+    let status = match (&opened, status) {
+        (Some(opened), _) => opened.status,
+        (None, Some(status)) => *status,
+        (None, None) => unreachable!("without a status the file was opened"),
+    };
+    if !has_other_names(worker, entry, &status) {
+        return content(worker, entry, opened, &status, place).await.map(Some);
+    }
+    let file = identity(&status);
+    // A name that is followed is none of those that the file counts.
+    let names = match options.follow {
+        Follow::Never => status.links(),
+        _ => u32::MAX,
+    };
+    match shared.links.claim(file, names, entry, place) {
+        Claim::Link(first) => return link::to_first(worker, entry, &first, place).await.map(Some),
+        Claim::Later => return Ok(None),
+        Claim::Copy => {}
+    }
+    let result = content(worker, entry, opened, &status, place).await;
+    match &result {
+        Ok(_) => {
+            let (first, waiting) = shared.links.made(file, entry);
+            for waiting in waiting {
+                link_waiting(worker, &first, waiting).await;
+            }
+        }
+        Err(_) => {
+            for waiting in shared.links.failed(file) {
+                // The first of them is now what this one was to be.
+                let again = make_unless_linked(worker, &waiting.entry, Some(&status), &waiting.place);
+                let result = Box::pin(again).await;
+                end_waiting(worker, waiting, result).await;
+            }
+        }
+    }
+    result.map(Some)
+}
+
+async fn link_waiting(worker: &Worker, first: &Arc<First>, waiting: Waiting) {
+    let linked = link::to_first(worker, &waiting.entry, first, &waiting.place).await;
+    end_waiting(worker, waiting, linked.map(Some)).await;
+}
+
+async fn end_waiting(worker: &Worker, waiting: Waiting, result: Result<Option<Copied>, Failure>) {
+    match result {
+        Ok(Some(copied)) => account(worker, &waiting.entry, Ok(&copied)),
+        Ok(None) => {}
+        Err(failure) => {
+            if let Place::BackedUp(backup) = &waiting.place {
+                existing::undo_backup(worker, &waiting.entry, backup).await;
+            }
+            account(worker, &waiting.entry, Err(&failure));
+        }
+    }
+    worker.end(&waiting.entry.directory);
+}
+
+/// Whether the file is opened and read, not made anew by its kind.
+fn reads_data(worker: &Worker, status: &Metadata) -> bool {
+    status.is_file() || (worker.options().contents_of_special && !status.is_symlink())
+}
+
+fn has_other_names(worker: &Worker, entry: &Entry, status: &Metadata) -> bool {
+    let options = worker.options();
+    let followed = match options.follow {
+        Follow::Never => false,
+        Follow::Arguments => entry.argument.is_some(),
+        Follow::Always => true,
+    };
+    options.preserve.links && (status.links() > 1 || followed)
+}
+
+async fn content(
+    worker: &Worker,
+    entry: &Entry,
+    opened: Option<Opened>,
+    status: &Metadata,
+    place: &Place,
+) -> Result<Copied, Failure> {
+    match opened {
+        Some(opened) => regular::copy(worker, entry, opened, place).await,
+        None if status.is_symlink() => special::symlink(worker, entry, status, place).await,
+        None => special::node(worker, entry, status, place).await,
+    }
+}
+
+/// `'a' -> 'b'`, if it is wanted.
+fn announcement(worker: &Worker, entry: &Entry, place: &Place) -> Option<String> {
+    let options = worker.options();
+    if !options.verbose && !options.dry_run {
+        return None;
+    }
+    let mut line = format!("{} -> {}", entry.quoted_source(), entry.quoted_target());
+    if let Place::BackedUp(backup) = place {
+        let backup = crate::quote::quote(entry.directory.target_path.join(backup));
+        line.push_str(&format!(" (backup: {backup})"));
+    }
+    Some(line)
+}
+
+fn tell(worker: &Worker, line: Option<&str>) {
+    if let Some(line) = line {
+        worker.shared.console.tell(line);
+    }
+}
+
+/// Counts what became of a file, reports a failure, and tells the observer.
+fn account(worker: &Worker, entry: &Entry, result: Result<&Copied, &Failure>) {
+    let (shared, counters) = (&worker.shared, &worker.shared.counters);
+    match result {
+        Ok(copied) => {
+            match copied.done {
+                Done::ReadWrite => count(&counters.by_memory),
+                Done::CopyRange => count(&counters.by_range),
+                Done::Reflink => count(&counters.by_reflink),
+                Done::Linked => count(&counters.linked),
+                Done::Skipped => count(&counters.skipped),
+                Done::Made => {}
+            }
+            match (copied.done, entry.kind) {
+                (Done::Linked | Done::Skipped, _) => {}
+                (Done::Made, kind) if kind != FileType::Regular && entry.argument.is_none() => {
+                    count(&counters.others);
+                }
+                _ => count(&counters.files),
+            }
+            shared.just_made.insert(entry);
+        }
+        Err(failure) => shared.fail(failure),
+    }
+    if let Some(observer) = &worker.options().observer {
+        let (source, destination) = (entry.source_path(), entry.target_path());
+        observer.done(&Outcome {
+            source: &source,
+            destination: &destination,
+            kind: entry.kind,
+            bytes: result.map_or(0, |copied| copied.bytes),
+            result: result.map(|copied| copied.done),
+        });
+    }
+}
+
+/// Adds bytes to those that have been copied.
+pub(crate) fn add_bytes(worker: &Worker, bytes: usize) {
+    worker.shared.counters.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+}

@@ -1,0 +1,285 @@
+//! What is there already under the name of a copy, and the rules of `cp` about it.
+
+use crate::backup;
+use crate::directory::Entry;
+use crate::options::{Backup, Existing, Follow, Make, Options};
+use crate::outcome::Failure;
+use crate::same::{self, Same};
+use crate::worker::Worker;
+use laio::Errno;
+use laio::ops::{Access, Rename, StatPath, Unlink};
+use laio_rt::fs::{Metadata, Timestamp};
+use std::ffi::OsString;
+use std::io;
+
+/// Where a copy goes.
+#[derive(Clone, Debug)]
+pub(crate) enum Place {
+    /// Nothing is there.
+    New,
+    /// This is there, and is to be overwritten.
+    Existing(Box<Metadata>),
+    /// What was there has this name now.
+    BackedUp(OsString),
+    /// What is there stays.
+    Kept,
+}
+
+impl PartialEq for Place {
+    fn eq(&self, other: &Place) -> bool {
+        matches!((self, other), (Place::New, Place::New) | (Place::Kept, Place::Kept))
+    }
+}
+
+/// Applies the rules to the destination of a directory.
+pub(crate) async fn examine_directory(
+    worker: &Worker,
+    entry: &Entry,
+    source: &Metadata,
+) -> Result<Place, Failure> {
+    let options = worker.options();
+    let Some(there) = look(worker, entry, !options.keep_directory_symlink).await? else {
+        return Ok(Place::New);
+    };
+    if same::check(worker, entry, source, &there).await == Same::Refused {
+        return Err(same_file(entry));
+    }
+    if !there.is_dir() {
+        return Err(Failure::because(format!(
+            "cannot overwrite non-directory {} with directory {}",
+            entry.quoted_target(),
+            entry.quoted_source()
+        )));
+    }
+    Ok(Place::Existing(Box::new(there)))
+}
+
+/// Looks for a directory that an argument's name leads through.
+pub(crate) async fn examine_parent(worker: &Worker, part: &Entry) -> Result<Place, Failure> {
+    match look(worker, part, false).await? {
+        None => Ok(Place::New),
+        Some(there) if there.is_dir() => Ok(Place::Existing(Box::new(there))),
+        Some(_) => {
+            let name = part.quoted_target();
+            Err(Failure::because(format!("{name} exists but is not a directory")))
+        }
+    }
+}
+
+/// Applies the rules to the destination of any other file.
+pub(crate) async fn examine(
+    worker: &Worker,
+    entry: &Entry,
+    source: &Metadata,
+) -> Result<Place, Failure> {
+    let options = worker.options();
+    let Some(there) = look(worker, entry, looks_at_link(options, source)).await? else {
+        return Ok(Place::New);
+    };
+    let asks = matches!(options.existing, Existing::Replace | Existing::Ask);
+    if asks {
+        match same::check(worker, entry, source, &there).await {
+            Same::Refused => return Err(same_file(entry)),
+            Same::Done => return Ok(Place::Kept),
+            Same::Fine => {}
+        }
+    }
+    if options.update && !is_older(options, &there, source) {
+        return Ok(Place::Kept);
+    }
+    match options.existing {
+        Existing::Replace => {}
+        Existing::Skip => return Ok(Place::Kept),
+        Existing::Fail => {
+            let name = entry.quoted_target();
+            return Err(Failure::because(format!("not replacing {name}")));
+        }
+        Existing::Ask => {
+            if !may_overwrite(worker, entry, &there).await {
+                return Ok(Place::Kept);
+            }
+        }
+    }
+    if there.is_dir() {
+        let name = entry.quoted_target();
+        return Err(Failure::because(format!(
+            "cannot overwrite directory {name} with non-directory"
+        )));
+    }
+    if options.backup == Backup::None && worker.shared.just_made.has(entry) {
+        return Err(Failure::because(format!(
+            "will not overwrite just-created {} with {}",
+            entry.quoted_target(),
+            entry.quoted_source()
+        )));
+    }
+    if options.dry_run {
+        return Ok(Place::Existing(Box::new(there)));
+    }
+    clear(worker, entry, source, there).await
+}
+
+/// Moves out of the way, or removes, what must not be written to.
+async fn clear(
+    worker: &Worker,
+    entry: &Entry,
+    source: &Metadata,
+    there: Metadata,
+) -> Result<Place, Failure> {
+    let options = worker.options();
+    let replaces_link = options.preserve.links && there.links() > 1;
+    let replaces_kind = options.follow == Follow::Never && !source.is_file();
+    if options.backup != Backup::None && !is_dot(entry) {
+        if options.backup != Backup::Numbered && backup::is_backup_of(worker, entry, source).await {
+            return Err(Failure::because(format!(
+                "backing up {} might destroy source;  {} not copied",
+                entry.quoted_target(),
+                entry.quoted_source()
+            )));
+        }
+        let made = backup::make(worker, entry).await;
+        return match made.map_err(entry.target_failure("cannot backup"))? {
+            Some(name) => Ok(Place::BackedUp(name)),
+            None => Ok(Place::New),
+        };
+    }
+    let wants_data = !options.attributes_only && options.make == Make::Copies;
+    if options.remove_destination || (wants_data && (replaces_link || replaces_kind)) {
+        remove(worker, entry).await?;
+        return Ok(Place::New);
+    }
+    Ok(Place::Existing(Box::new(there)))
+}
+
+/// Removes what has the name of a copy.
+pub(crate) async fn remove(worker: &Worker, entry: &Entry) -> Result<(), Failure> {
+    match worker.write(Unlink::new(entry.target())).await {
+        Ok(()) => {
+            if worker.options().verbose {
+                let name = entry.quoted_target();
+                worker.shared.console.tell(&format!("removed {name}"));
+            }
+            Ok(())
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(entry.target_failure("cannot remove")(error)),
+    }
+}
+
+/// Gives a copy that failed its name back to what had it before.
+pub(crate) async fn undo_backup(worker: &Worker, entry: &Entry, backup: &OsString) {
+    let renamed = worker.write(Rename::new(entry.beside(backup), entry.target())).await;
+    match renamed {
+        Err(error) => {
+            let failure = entry.target_failure("cannot un-backup")(error);
+            worker.shared.console.complain(failure);
+        }
+        Ok(()) if worker.options().verbose => {
+            let from = crate::quote::quote(entry.directory.target_path.join(backup));
+            let to = entry.quoted_target();
+            worker.shared.console.tell(&format!("{from} -> {to} (unbackup)"));
+        }
+        Ok(()) => {}
+    }
+}
+
+fn same_file(entry: &Entry) -> Failure {
+    let (source, target) = (entry.quoted_source(), entry.quoted_target());
+    Failure::because(format!("{source} and {target} are the same file"))
+}
+
+/// `.` and `..` cannot be renamed.
+fn is_dot(entry: &Entry) -> bool {
+    let path = entry.source_path();
+    path.file_name().is_none() || path.as_os_str().as_encoded_bytes().ends_with(b"/.")
+}
+
+/// A regular file is written through a symbolic link; anything else takes its place.
+fn looks_at_link(options: &Options, source: &Metadata) -> bool {
+    let written_through = source.is_file()
+        || (options.contents_of_special && !source.is_symlink() && !source.is_dir());
+    !written_through
+        || options.make != Make::Copies
+        || options.backup != Backup::None
+        || options.remove_destination
+        || options.atomic
+}
+
+async fn look(
+    worker: &Worker,
+    entry: &Entry,
+    at_link: bool,
+) -> Result<Option<Metadata>, Failure> {
+    let mut stat = StatPath::new(entry.target());
+    if at_link {
+        stat = stat.no_follow();
+    }
+    match worker.write(stat).await {
+        Ok(status) => Ok(Some(status)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        // The path cannot be there; the error comes when it is made.
+        Err(error) if error.kind() == io::ErrorKind::NotADirectory => Ok(None),
+        Err(error)
+            if error.raw_os_error() == Some(Errno::LOOP.raw())
+                && worker.options().force =>
+        {
+            remove(worker, entry).await?;
+            Ok(None)
+        }
+        Err(error) => Err(entry.target_failure("cannot stat")(error)),
+    }
+}
+
+/// Whether the destination is older than the source. Where times are preserved, a file system that keeps
+/// them less precisely must not make the destination seem older for ever.
+fn is_older(options: &Options, there: &Metadata, source: &Metadata) -> bool {
+    let (there, source) = (there.modified(), source.modified());
+    if there >= source {
+        return false;
+    }
+    let cut = |time: Timestamp, resolution: u32| Timestamp {
+        seconds: time.seconds,
+        nanoseconds: time.nanoseconds - time.nanoseconds % resolution,
+    };
+    let coarse = [1_000, 1_000_000, 1_000_000_000]
+        .into_iter()
+        .any(|resolution| cut(there, resolution) == there && cut(source, resolution) == there);
+    // FAT keeps even seconds.
+    let even = there.nanoseconds == 0 && there.seconds % 2 == 0 && source.seconds - 1 == there.seconds;
+    !(options.preserve.timestamps && (coarse || even))
+}
+
+async fn may_overwrite(worker: &Worker, entry: &Entry, there: &Metadata) -> bool {
+    let (options, console) = (worker.options(), &worker.shared.console);
+    let name = entry.quoted_target();
+    let writable = there.is_symlink()
+        || worker.write(Access::new(entry.target(), <Access>::WRITE).effective()).await.is_ok();
+    if writable {
+        return console.ask(&format!("overwrite {name}? "));
+    }
+    let mode = there.mode() & 0o7777;
+    let letters = letters(there);
+    if options.force || options.remove_destination {
+        return console.ask(&format!("replace {name}, overriding mode {mode:04o} ({letters})? "));
+    }
+    console.ask(&format!("unwritable {name} (mode {mode:04o}, {letters}); try anyway? "))
+}
+
+/// The permissions as `ls` shows them.
+fn letters(status: &Metadata) -> String {
+    let mode = status.mode();
+    let special = [(0o4000, 's', 'S'), (0o2000, 's', 'S'), (0o1000, 't', 'T')];
+    let mut letters = String::with_capacity(9);
+    for (index, (bit, with, without)) in special.into_iter().enumerate() {
+        let three = mode >> (6 - 3 * index);
+        letters.push(if three & 4 != 0 { 'r' } else { '-' });
+        letters.push(if three & 2 != 0 { 'w' } else { '-' });
+        letters.push(match (three & 1 != 0, mode & bit != 0) {
+            (true, false) => 'x',
+            (false, false) => '-',
+            (true, true) => with,
+            (false, true) => without,
+        });
+    }
+    letters
+}

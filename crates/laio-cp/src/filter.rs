@@ -1,0 +1,118 @@
+//! What is left out, by globs.
+
+use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
+use std::path::Path;
+
+/// Which files are copied: all, but those that are excluded, unless they are included.
+///
+/// A glob with a `/` is about the path below the argument, any other about the name alone. A directory that
+/// is excluded is not looked into.
+#[derive(Clone, Debug, Default)]
+pub struct Filter {
+    rules: Option<Rules>,
+}
+
+#[derive(Clone, Debug)]
+struct Rules {
+    set: GlobSet,
+    /// For each glob: whether it includes, whether it is about the path, and whether directories only.
+    meanings: Vec<Meaning>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Meaning {
+    includes: bool,
+    of_path: bool,
+    directories_only: bool,
+}
+
+impl Filter {
+    /// The globs in the order in which they are asked: the first that matches decides. If there are only
+    /// including ones, files that none of them matches are left out.
+    ///
+    /// # Errors
+    /// For a glob that makes no sense.
+    pub fn new<'a>(globs: impl IntoIterator<Item = (bool, &'a str)>) -> Result<Filter, String> {
+        let mut builder = GlobSetBuilder::new();
+        let mut meanings = Vec::new();
+        for (includes, text) in globs {
+            let glob = text.strip_suffix('/').unwrap_or(text);
+            let of_path = glob.contains('/');
+            let glob = glob.strip_prefix('/').unwrap_or(glob);
+            let built = GlobBuilder::new(glob).literal_separator(true).build();
+            builder.add(built.map_err(|error| format!("the glob {text:?}: {}", error.kind()))?);
+            meanings.push(Meaning {
+                includes,
+                of_path,
+                directories_only: text.ends_with('/'),
+            });
+        }
+        if meanings.is_empty() {
+            return Ok(Filter::default());
+        }
+        let set = builder.build().map_err(|error| error.to_string())?;
+        Ok(Filter {
+            rules: Some(Rules { set, meanings }),
+        })
+    }
+
+    /// Whether everything is copied.
+    pub fn is_empty(&self) -> bool {
+        self.rules.is_none()
+    }
+
+    /// Whether a file is copied; `path` is below the argument.
+    pub(crate) fn takes(&self, path: &Path, is_directory: bool) -> bool {
+        let Some(rules) = &self.rules else {
+            return true;
+        };
+        let Some(name) = path.file_name() else {
+            return true;
+        };
+        let by_path = rules.set.matches(path);
+        let by_name = rules.set.matches(name);
+        let applies = |(index, meaning): &(usize, &Meaning)| {
+            let matched = if meaning.of_path { &by_path } else { &by_name };
+            matched.contains(index) && (is_directory || !meaning.directories_only)
+        };
+        let first = rules.meanings.iter().enumerate().find(applies);
+        match first {
+            Some((_, meaning)) => meaning.includes,
+            // What is included may be below any directory.
+            None => is_directory || rules.meanings.iter().any(|meaning| !meaning.includes),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_that_matches_decides() {
+        let filter = Filter::new([(true, "keep.o"), (false, "*.o"), (false, "/tmp/")]).unwrap();
+        assert!(filter.takes(Path::new("a/keep.o"), false));
+        assert!(!filter.takes(Path::new("a/b.o"), false));
+        assert!(filter.takes(Path::new("a/b.c"), false));
+        let anywhere = Filter::new([(false, "tmp/")]).unwrap();
+        assert!(!anywhere.takes(Path::new("a/tmp"), true));
+        assert!(anywhere.takes(Path::new("a/tmp"), false));
+        assert!(Filter::new([(false, "[")]).is_err());
+    }
+
+    #[test]
+    fn only_what_is_included() {
+        let filter = Filter::new([(true, "*.rs")]).unwrap();
+        assert!(filter.takes(Path::new("src"), true));
+        assert!(filter.takes(Path::new("src/lib.rs"), false));
+        assert!(!filter.takes(Path::new("src/lib.c"), false));
+    }
+
+    #[test]
+    fn a_slash_asks_for_the_path() {
+        let filter = Filter::new([(false, "/a/*.o"), (false, "b/**")]).unwrap();
+        assert!(!filter.takes(Path::new("a/x.o"), false));
+        assert!(filter.takes(Path::new("c/a/x.o"), false));
+        assert!(!filter.takes(Path::new("b/c/d"), false));
+    }
+}

@@ -1,0 +1,159 @@
+//! The entries of a directory, read a bounded number at a time.
+
+use crate::directory::{Directory, Entry, Task};
+use crate::quote::quote;
+use crate::outcome::Failure;
+use crate::worker::Worker;
+use laio::ops::ReadDir;
+use laio_rt::fs::FileType;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+pub(crate) struct Listing {
+    directory: Arc<Directory>,
+    /// Names, one behind the other.
+    names: Vec<u8>,
+    /// Files yet to be copied, the next one last.
+    items: Vec<Item>,
+    /// Directories, not yet taken.
+    directories: Vec<Item>,
+    /// Arguments, which were not read.
+    arguments: std::vec::IntoIter<Entry>,
+    at_end: bool,
+    buffer: Vec<u8>,
+}
+
+struct Item {
+    inode: u64,
+    start: u32,
+    length: u16,
+    kind: FileType,
+}
+
+/// Entries that are read, and sorted, before the first of them is copied.
+const ENTRIES_MAX: usize = 16 << 10;
+
+impl Listing {
+    pub(crate) fn new(directory: Arc<Directory>) -> Listing {
+        Listing {
+            directory,
+            names: Vec::new(),
+            items: Vec::new(),
+            directories: Vec::new(),
+            arguments: Vec::new().into_iter(),
+            at_end: false,
+            buffer: Vec::new(),
+        }
+    }
+
+    /// The arguments of the command, as if they had been read.
+    pub(crate) fn of_arguments(directory: Arc<Directory>, arguments: Vec<Entry>) -> Listing {
+        let mut listing = Listing::new(directory);
+        listing.arguments = arguments.into_iter();
+        listing.at_end = true;
+        listing
+    }
+
+    /// Reads the next entries.
+    pub(crate) async fn read(&mut self, worker: &Worker) {
+        self.names.clear();
+        self.items.clear();
+        let Some(source) = self.directory.source.clone() else {
+            self.at_end = true;
+            return;
+        };
+        while !self.at_end && self.items.len() + self.directories.len() < ENTRIES_MAX {
+            let mut buffer = std::mem::take(&mut self.buffer);
+            if buffer.capacity() == 0 {
+                buffer.reserve(ReadDir::<()>::ROOM);
+            }
+            let read = ReadDir::with_buffer(source.clone(), buffer);
+            let entries = match worker.lazily(read).await {
+                Ok(entries) => entries,
+                Err(error) => {
+                    let path = quote(&self.directory.source_path);
+                    let failure = Failure::of(error, format!("reading directory {path}"));
+                    worker.shared.fail(&failure);
+                    self.at_end = true;
+                    break;
+                }
+            };
+            self.at_end = entries.is_empty();
+            for entry in entries.iter() {
+                self.add(worker, entry.name(), entry.inode(), entry.file_type());
+            }
+            self.buffer = entries.into_buffer();
+        }
+        // In the order in which most file systems keep inodes, and data: it spares the disk.
+        self.items.sort_unstable_by_key(|item| std::cmp::Reverse(item.inode));
+        self.directories.sort_unstable_by_key(|item| std::cmp::Reverse(item.inode));
+        let found = self.items.len() as u64;
+        worker.shared.counters.found.fetch_add(found, Ordering::Relaxed);
+    }
+
+    fn add(&mut self, worker: &Worker, name: &OsStr, inode: u64, kind: FileType) {
+        let filter = &worker.options().filter;
+        let is_directory = kind == FileType::Directory;
+        if !filter.is_empty() && !filter.takes(&self.directory.path_below(name), is_directory) {
+            return;
+        }
+        let item = Item {
+            inode,
+            start: self.names.len() as u32,
+            length: name.len() as u16,
+            kind,
+        };
+        self.names.extend_from_slice(name.as_bytes());
+        if is_directory {
+            self.directories.push(item);
+        } else {
+            self.items.push(item);
+        }
+    }
+
+    fn entry(&self, item: &Item) -> Entry {
+        let start = item.start as usize;
+        let name = &self.names[start..start + usize::from(item.length)];
+        Entry {
+            directory: self.directory.clone(),
+            name: OsStr::from_bytes(name).to_owned(),
+            new_name: None,
+            kind: item.kind,
+            argument: None,
+        }
+    }
+
+    /// The next file.
+    pub(crate) fn next(&mut self) -> Option<Entry> {
+        if let Some(item) = self.items.pop() {
+            return Some(self.entry(&item));
+        }
+        self.arguments.next()
+    }
+
+    /// The directories among what has been read: each is a task of its own, which the directory waits for.
+    pub(crate) fn take_directories(&mut self) -> Vec<Task> {
+        let directories = std::mem::take(&mut self.directories);
+        let tasks = directories.iter().map(|item| {
+            self.directory.begin();
+            Task { entry: self.entry(item) }
+        });
+        tasks.collect()
+    }
+
+    /// Files that have been read and not yet been taken.
+    pub(crate) fn len(&self) -> usize {
+        self.items.len() + self.arguments.len()
+    }
+
+    /// Whether the directory has been read to its end.
+    pub(crate) fn is_at_end(&self) -> bool {
+        self.at_end
+    }
+
+    pub(crate) fn into_directory(self) -> Arc<Directory> {
+        self.directory
+    }
+}

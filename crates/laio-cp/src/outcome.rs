@@ -1,0 +1,171 @@
+//! What became of a file, and of all of them.
+
+use laio_rt::fs::FileType;
+use std::fmt;
+use std::io;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What was done with a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Done {
+    /// It was copied through memory.
+    ReadWrite,
+    /// It was copied inside the kernel.
+    CopyRange,
+    /// It shares the blocks of its source.
+    Reflink,
+    /// There was no data to copy, or none was wanted: it was made.
+    Made,
+    /// It was made a link to another copy, or to the source.
+    Linked,
+    /// Left as it was: an overwriting rule, a filter, or the user said so.
+    Skipped,
+}
+
+/// What became of a file.
+#[derive(Debug)]
+pub struct Outcome<'a> {
+    /// The source, as in messages.
+    pub source: &'a Path,
+    /// The destination, as in messages.
+    pub destination: &'a Path,
+    /// Its kind, as the directory says.
+    pub kind: FileType,
+    /// Bytes of data that were copied.
+    pub bytes: u64,
+    /// What was done, or why it failed.
+    pub result: Result<Done, &'a Failure>,
+}
+
+/// Is told what became of each file that is not a directory, on whichever thread copied it.
+pub trait Observer: Send + Sync {
+    /// A file is done with.
+    fn done(&self, outcome: &Outcome<'_>);
+}
+
+/// Why a file was not copied, or not completely: for people.
+#[derive(Debug)]
+pub struct Failure {
+    message: String,
+    error: Option<io::Error>,
+}
+
+impl Failure {
+    /// That of a call.
+    pub(crate) fn of(error: io::Error, message: impl Into<String>) -> Failure {
+        Failure {
+            message: message.into(),
+            error: Some(error),
+        }
+    }
+
+    /// One without a call.
+    pub(crate) fn because(message: impl Into<String>) -> Failure {
+        Failure {
+            message: message.into(),
+            error: None,
+        }
+    }
+
+    /// The error of the call, if it was one that failed.
+    pub fn error(&self) -> Option<&io::Error> {
+        self.error.as_ref()
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)?;
+        match &self.error {
+            Some(error) => write!(f, ": {}", describe(error)),
+            None => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for Failure {}
+
+/// What the C library calls the error, without the number that Rust adds.
+pub(crate) fn describe(error: &io::Error) -> String {
+    let text = error.to_string();
+    match text.find(" (os error") {
+        Some(end) => text[..end].to_owned(),
+        None => text,
+    }
+}
+
+/// Counted while copying.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    pub(crate) files: AtomicU64,
+    pub(crate) directories: AtomicU64,
+    pub(crate) others: AtomicU64,
+    pub(crate) linked: AtomicU64,
+    pub(crate) skipped: AtomicU64,
+    pub(crate) bytes: AtomicU64,
+    pub(crate) failures: AtomicU64,
+    pub(crate) by_memory: AtomicU64,
+    pub(crate) by_range: AtomicU64,
+    pub(crate) by_reflink: AtomicU64,
+    /// Found in directories so far, for progress.
+    pub(crate) found: AtomicU64,
+    pub(crate) stolen: AtomicU64,
+}
+
+/// Counts one more.
+pub(crate) fn count(counter: &AtomicU64) {
+    counter.fetch_add(1, Ordering::Relaxed);
+}
+
+/// What was copied.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// Regular files copied.
+    pub files: u64,
+    /// Directories made or filled.
+    pub directories: u64,
+    /// Symbolic links, FIFOs, sockets and devices made.
+    pub others: u64,
+    /// Hard links made.
+    pub linked: u64,
+    /// Left as they were.
+    pub skipped: u64,
+    /// Bytes of data.
+    pub bytes: u64,
+    /// What could not be copied, or not completely. Each was reported.
+    pub failures: u64,
+    /// Files copied through memory.
+    pub by_memory: u64,
+    /// Files copied inside the kernel.
+    pub by_range: u64,
+    /// Files that share the blocks of their source.
+    pub by_reflink: u64,
+    /// Directories that one worker took over from another.
+    pub stolen: u64,
+    /// Operations that went to the background.
+    pub background: u64,
+    /// The signal that ended the copy before its time.
+    pub interrupted: Option<i32>,
+}
+
+impl Counters {
+    pub(crate) fn summary(&self) -> Summary {
+        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Summary {
+            files: get(&self.files),
+            directories: get(&self.directories),
+            others: get(&self.others),
+            linked: get(&self.linked),
+            skipped: get(&self.skipped),
+            bytes: get(&self.bytes),
+            failures: get(&self.failures),
+            by_memory: get(&self.by_memory),
+            by_range: get(&self.by_range),
+            by_reflink: get(&self.by_reflink),
+            stolen: get(&self.stolen),
+            background: 0,
+            interrupted: None,
+        }
+    }
+}

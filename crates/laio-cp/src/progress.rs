@@ -1,0 +1,101 @@
+//! How far the copy is, on a terminal.
+
+use crate::outcome::Counters;
+use indicatif::{HumanBytes, HumanCount, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// A line on standard error that tells how far the copy is; nothing if it is not wanted.
+#[derive(Clone)]
+pub(crate) struct Progress(Option<ProgressBar>);
+
+/// How often the line is drawn anew.
+const PERIOD: Duration = Duration::from_millis(200);
+
+impl Progress {
+    pub(crate) fn new(wanted: bool) -> Progress {
+        Progress(wanted.then(|| {
+            let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+            // The template is constant, and valid.
+            if let Ok(style) = ProgressStyle::with_template("{spinner} {msg}") {
+                bar.set_style(style);
+            }
+            bar
+        }))
+    }
+
+    /// Does something that writes to the terminal, with the line out of its way.
+    pub(crate) fn aside<R>(&self, action: impl FnOnce() -> R) -> R {
+        match &self.0 {
+            Some(bar) => bar.suspend(action),
+            None => action(),
+        }
+    }
+
+    /// Draws the line until told to stop.
+    pub(crate) fn start(&self, counters: Arc<Counters>) -> Option<Drawing> {
+        let bar = self.0.clone()?;
+        let over = Arc::new(AtomicBool::new(false));
+        let told = over.clone();
+        let thread = std::thread::Builder::new()
+            .name("laio-cp-progress".to_owned())
+            .spawn(move || {
+                let begun = Instant::now();
+                while !told.load(Ordering::Relaxed) {
+                    bar.set_message(line(&counters, begun.elapsed()));
+                    bar.tick();
+                    std::thread::park_timeout(PERIOD);
+                }
+                bar.finish_and_clear();
+            });
+        Some(Drawing {
+            over,
+            thread: thread.ok()?,
+        })
+    }
+}
+
+/// The thread that draws.
+pub(crate) struct Drawing {
+    over: Arc<AtomicBool>,
+    thread: JoinHandle<()>,
+}
+
+impl Drawing {
+    pub(crate) fn stop(self) {
+        self.over.store(true, Ordering::Relaxed);
+        self.thread.thread().unpark();
+        // A panic of it has been reported, and harms nothing.
+        let _ = self.thread.join();
+    }
+}
+
+/// The total is not known before everything has been looked at: what has been found so far stands for
+/// it, and the time that is left is told of that.
+fn line(counters: &Counters, elapsed: Duration) -> String {
+    let get = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
+    let done = get(&counters.files) + get(&counters.others) + get(&counters.linked)
+        + get(&counters.skipped);
+    let found = get(&counters.found).max(done);
+    let bytes = get(&counters.bytes);
+    let seconds = elapsed.as_secs_f64().max(0.001);
+    let rate = HumanBytes((bytes as f64 / seconds) as u64);
+    let mut line = format!(
+        "{} of {} files, {} directories, {}, {rate}/s",
+        HumanCount(done),
+        HumanCount(found),
+        HumanCount(get(&counters.directories)),
+        HumanBytes(bytes),
+    );
+    let failures = get(&counters.failures);
+    if failures > 0 {
+        line.push_str(&format!(", {} failed", HumanCount(failures)));
+    }
+    if done > 0 && found > done {
+        let left = seconds * (found - done) as f64 / done as f64;
+        line.push_str(&format!(", {} s left", left.ceil() as u64));
+    }
+    line
+}

@@ -1,0 +1,79 @@
+//! What all workers share.
+
+use crate::arguments::JustMade;
+use crate::console::Console;
+use crate::links::Links;
+use crate::made::Made;
+use crate::options::{Follow, Options};
+use crate::outcome::{Counters, Failure, count};
+use crate::pool::Pool;
+use crate::rate::Rate;
+use crate::stop::Stop;
+use std::sync::Arc;
+
+pub(crate) struct Shared {
+    pub(crate) options: Options,
+    pub(crate) console: Console,
+    pub(crate) counters: Arc<Counters>,
+    pub(crate) pool: Pool,
+    pub(crate) links: Links,
+    pub(crate) made: Made,
+    pub(crate) just_made: JustMade,
+    pub(crate) rate: Option<Rate>,
+    pub(crate) stop: Stop,
+    pub(crate) process: Process,
+    /// Sources are from a list, which names what is in directories too.
+    pub(crate) is_listed: bool,
+}
+
+/// What the process is allowed, and makes of modes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Process {
+    pub(crate) umask: u32,
+    pub(crate) user: u32,
+    pub(crate) group: u32,
+}
+
+impl Process {
+    pub(crate) fn this() -> Process {
+        Process {
+            umask: umask(),
+            user: rustix::process::geteuid().as_raw(),
+            group: rustix::process::getegid().as_raw(),
+        }
+    }
+
+    /// Whether it is no wonder that an owner cannot be set.
+    pub(crate) fn is_privileged(&self) -> bool {
+        self.user == 0
+    }
+}
+
+/// Reading it does not change it, other than by the system call, which other threads would see.
+fn umask() -> u32 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("Umask:"));
+    let mask = line.and_then(|mask| u32::from_str_radix(mask.trim(), 8).ok());
+    mask.unwrap_or_else(|| {
+        let mask = rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
+        rustix::process::umask(mask);
+        mask.as_raw_mode()
+    })
+}
+
+impl Shared {
+    /// Reports and counts what failed.
+    pub(crate) fn fail(&self, failure: &Failure) {
+        self.console.complain(failure);
+        count(&self.counters.failures);
+    }
+
+    /// Whether a symbolic link is followed.
+    pub(crate) fn follows(&self, is_argument: bool) -> bool {
+        match self.options.follow {
+            Follow::Never => false,
+            Follow::Arguments => is_argument,
+            Follow::Always => true,
+        }
+    }
+}

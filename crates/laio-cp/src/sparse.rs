@@ -1,0 +1,147 @@
+//! Files with holes.
+
+use crate::data::{Broken, Detail, Pair, copy_range};
+use crate::options::Sparse;
+use crate::outcome::Done;
+use laio::Errno;
+use laio::ops::{Limit, ReadAt, Seek, StatFile, Truncate, Whence, WriteAt};
+use std::io;
+
+/// Blocks of zeros of this size, and in these places, become holes.
+const BLOCK: usize = 4 << 10;
+
+/// Copies data, and leaves the holes between them. Not beyond the size that the file had when it was opened.
+pub(crate) async fn copy(pair: &Pair<'_>, detail: &mut Detail) -> Result<(Done, u64), Broken> {
+    let size = pair.status.size();
+    let zeros = pair.worker.options().sparse == Sparse::Always;
+    detail.sparse = if zeros { "zeros" } else { "SEEK_HOLE" };
+    let mut done = Done::ReadWrite;
+    let (mut at, mut bytes) = (0, 0);
+    while at < size {
+        pair.go_on()?;
+        let data = match seek(pair, Whence::Data(at)).await {
+            Ok(data) if data >= at => data.min(size),
+            // No more data: a hole up to the end, or a file that has become shorter.
+            Err(error) if error.raw_os_error() == Some(Errno::NXIO.raw()) => break,
+            // The file system does not tell, or tells nonsense.
+            _ => {
+                let moved = segment(pair, at, size, zeros, detail).await?;
+                return end(pair, done, bytes + moved.1, at + moved.1).await;
+            }
+        };
+        if data == size {
+            break;
+        }
+        let hole = match seek(pair, Whence::Hole(data)).await {
+            // While a file changes, there may be a hole where there was data.
+            Ok(hole) if hole > data => hole.min(size),
+            _ => size,
+        };
+        if zeros && data > 0 {
+            detail.sparse = "SEEK_HOLE + zeros";
+        }
+        let (how, moved) = segment(pair, data, hole, zeros, detail).await?;
+        done = how;
+        bytes += moved;
+        at = data + moved;
+        if at < hole {
+            // It has become shorter.
+            return end(pair, done, bytes, at).await;
+        }
+    }
+    let now = pair.worker.lazily(StatFile::new(pair.source.clone())).await;
+    let now = now.map_err(Broken::Read)?.size();
+    end(pair, done, bytes, at.max(size.min(now))).await
+}
+
+async fn seek(pair: &Pair<'_>, whence: Whence) -> io::Result<u64> {
+    pair.worker.lazily(Seek::new(pair.source.clone(), whence)).await
+}
+
+async fn segment(
+    pair: &Pair<'_>,
+    start: u64,
+    end: u64,
+    zeros: bool,
+    detail: &mut Detail,
+) -> Result<(Done, u64), Broken> {
+    if zeros {
+        detail.offload = "no";
+        return without_zeros(pair, start, end).await.map(|bytes| (Done::ReadWrite, bytes));
+    }
+    copy_range(pair, start, end, detail).await
+}
+
+/// Makes the destination as long as it is to be: a hole at the end is nothing that is written.
+async fn end(pair: &Pair<'_>, done: Done, bytes: u64, length: u64) -> Result<(Done, u64), Broken> {
+    let set = pair.worker.write(Truncate::new(pair.target.clone(), length)).await;
+    set.map_err(Broken::Extend)?;
+    Ok((done, bytes))
+}
+
+/// Copies through a buffer what is not zero. Returns how many bytes were read.
+async fn without_zeros(pair: &Pair<'_>, start: u64, end: u64) -> Result<u64, Broken> {
+    let worker = pair.worker;
+    let mut buffer = worker.buffer();
+    let mut at = start;
+    while at < end {
+        pair.go_on()?;
+        buffer.clear();
+        let count = (end - at).min(buffer.capacity() as u64).min(pair.piece() as u64) as usize;
+        let read = ReadAt::new(pair.source.clone(), Limit::new(buffer, count), at);
+        let (result, filled) = worker.lazily(read).await;
+        buffer = filled.into_inner();
+        let count = result.map_err(Broken::Read)?;
+        if count == 0 {
+            break;
+        }
+        for (from, to) in runs(&buffer, at) {
+            let part = laio::ops::Part::new(buffer, from..to);
+            let place = at + from as u64;
+            let (result, part) = worker.write(WriteAt::new(pair.target.clone(), part, place)).await;
+            buffer = part.into_inner();
+            if result.map_err(Broken::Write)? < to - from {
+                return Err(Broken::Write(Errno::NOSPC.into()));
+            }
+        }
+        at += count as u64;
+        pair.pace(count).await;
+    }
+    worker.keep(buffer);
+    Ok(at - start)
+}
+
+/// Where there is something else than blocks of zeros. `at` is where the buffer is in the file.
+fn runs(buffer: &[u8], at: u64) -> Vec<(usize, usize)> {
+    let mut runs: Vec<(usize, usize)> = Vec::new();
+    let mut start = 0;
+    while start < buffer.len() {
+        let into = (at as usize + start) % BLOCK;
+        let end = (start + BLOCK - into).min(buffer.len());
+        if buffer[start..end].iter().any(|byte| *byte != 0) {
+            match runs.last_mut() {
+                Some(last) if last.1 == start => last.1 = end,
+                _ => runs.push((start, end)),
+            }
+        }
+        start = end;
+    }
+    runs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn zeros_are_left_out() {
+        let mut buffer = vec![0; 4 * BLOCK + 10];
+        buffer[BLOCK] = 1;
+        buffer[2 * BLOCK + 5] = 1;
+        buffer[4 * BLOCK + 9] = 1;
+        assert_eq!(runs(&buffer, 0), [(BLOCK, 3 * BLOCK), (4 * BLOCK, 4 * BLOCK + 10)]);
+        assert_eq!(runs(&buffer[..BLOCK], 0), []);
+        // Places count in the file, not in the buffer.
+        assert_eq!(runs(&buffer[BLOCK..2 * BLOCK], 100)[0], (0, BLOCK - 100));
+    }
+}

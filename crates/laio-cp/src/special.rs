@@ -1,0 +1,91 @@
+//! Symbolic links, FIFOs, sockets and devices.
+
+use crate::attributes::{self, Object, Present, Setting};
+use crate::directory::Entry;
+use crate::entry::Copied;
+use crate::existing::Place;
+use crate::link;
+use crate::outcome::{Done, Failure};
+use crate::worker::Worker;
+use laio::ops::{MakeNode, Node, ReadLink};
+use laio_rt::fs::{FileType, Metadata};
+
+/// Makes a symbolic link that says the same.
+pub(crate) async fn symlink(
+    worker: &Worker,
+    entry: &Entry,
+    status: &Metadata,
+    place: &Place,
+) -> Result<Copied, Failure> {
+    let text = worker.lazily(ReadLink::new(entry.source())).await;
+    let text = text.map_err(entry.source_failure("cannot read symbolic link", ""))?;
+    let replaces = worker.options().force && matches!(place, Place::Existing(_));
+    let failed = entry.target_failure("cannot create symbolic link");
+    link::say(worker, entry, text.as_os_str(), replaces, failed).await?;
+    set(worker, entry, status, true).await?;
+    Ok(Copied::without_data(Done::Made))
+}
+
+/// Makes a file of the same kind.
+pub(crate) async fn node(
+    worker: &Worker,
+    entry: &Entry,
+    status: &Metadata,
+    place: &Place,
+) -> Result<Copied, Failure> {
+    let Some(node) = Node::like(status) else {
+        let name = entry.quoted_source();
+        return Err(Failure::because(format!("{name} has unknown file type")));
+    };
+    let what = match status.file_type() {
+        FileType::Fifo => "cannot create fifo",
+        _ => "cannot create special file",
+    };
+    if matches!(place, Place::Existing(_)) {
+        let error = std::io::Error::from(std::io::ErrorKind::AlreadyExists);
+        return Err(entry.target_failure(what)(error));
+    }
+    let preserve = worker.options().preserve;
+    let bits = status.mode() & 0o7777;
+    let umask = worker.shared.process.umask;
+    let omitted = if preserve.ownership { bits & 0o077 } else { 0 };
+    let made = worker.write(MakeNode::new(entry.target(), node, bits & !omitted)).await;
+    made.map_err(entry.target_failure(what))?;
+    set(worker, entry, status, false).await?;
+    let target = Object::Named(entry.target());
+    let mode = match preserve.default_mode {
+        true if status.file_type() == FileType::Socket => Some(0o777 & !umask),
+        true => Some(0o666 & !umask),
+        false if !preserve.mode && omitted & !umask != 0 => Some(bits & !umask),
+        false => None,
+    };
+    if let Some(mode) = mode {
+        let set = target.set_mode(worker, mode);
+        set.map_err(entry.target_failure("preserving permissions for"))?;
+    }
+    Ok(Copied::without_data(Done::Made))
+}
+
+async fn set(
+    worker: &Worker,
+    entry: &Entry,
+    status: &Metadata,
+    is_link: bool,
+) -> Result<(), Failure> {
+    let source = Object::Named(entry.source());
+    let names = attributes::names(worker, &source).await;
+    let names = names.map_err(entry.source_failure("cannot list attributes of", ""))?;
+    let target = Object::Named(entry.target());
+    let present = Present::new(&worker.shared.process, &entry.directory, None);
+    attributes::set(
+        worker,
+        &Setting {
+            source: status,
+            target: &target,
+            path: &|| entry.target_path(),
+            names: Some((&names, &source)),
+            present,
+            is_link,
+        },
+    )
+}

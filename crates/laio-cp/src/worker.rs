@@ -1,0 +1,261 @@
+//! A worker: a thread with a runtime, on which several files are in flight.
+
+use crate::directory::{Directory, Entry, Task};
+use crate::listing::Listing;
+use crate::options::{Options, Writes};
+use crate::shared::Shared;
+use crate::{entry, walk};
+use laio::{BackendKind, Context, Operation, Submitted};
+use laio_rt::{Runtime, Submission, submit};
+use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
+use std::io;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Poll, Waker};
+
+pub(crate) struct Worker {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) index: usize,
+    /// Makes calls plainly.
+    plain: RefCell<Context>,
+    writes: Writes,
+    buffers: RefCell<Vec<Vec<u8>>>,
+    listings: RefCell<Vec<Listing>>,
+    /// A lane waits for other workers to have something to do.
+    scouting: Cell<bool>,
+    /// Lanes that wait for this worker to have something to do.
+    sleeping: RefCell<Vec<Waker>>,
+    /// What cannot be done with these devices: source, destination.
+    pub(crate) limits: RefCell<Vec<PairLimit>>,
+}
+
+/// What was found out about copying from one device to another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PairLimit {
+    pub(crate) source: u64,
+    pub(crate) target: u64,
+    pub(crate) no_reflink: bool,
+    pub(crate) no_range: bool,
+}
+
+/// Buffers that are kept for later; a worker with more files in flight allocates.
+const BUFFERS_KEPT: usize = 32;
+
+/// Runs a worker on the calling thread until there is nothing left to do. Returns how many operations went
+/// to the background.
+pub(crate) fn run(
+    shared: Arc<Shared>,
+    index: usize,
+    depth: usize,
+    arguments: Option<Listing>,
+) -> io::Result<u64> {
+    let options = &shared.options;
+    // Files are opened in non-blocking mode, so that no name makes `open` wait for a peer.
+    let mut engine = laio::Options::new().trust_names(true);
+    if let Some(backend) = options.backend {
+        engine = engine.backend(backend);
+    }
+    let plain = Context::new(laio::Options::new().backend(BackendKind::Sync))?;
+    let runtime = Runtime::new(engine)?;
+    let worker = Rc::new(Worker {
+        writes: options.writes,
+        plain: RefCell::new(plain),
+        buffers: RefCell::default(),
+        listings: RefCell::default(),
+        scouting: Cell::new(false),
+        sleeping: RefCell::default(),
+        limits: RefCell::default(),
+        shared: shared.clone(),
+        index,
+    });
+    worker.listings.borrow_mut().extend(arguments);
+    runtime.block_on(async {
+        let lanes = (0..depth).map(|_| laio_rt::spawn(lane(worker.clone())));
+        for lane in lanes.collect::<Vec<_>>() {
+            // A lane that panicked has been reported; what it was at counts as failed.
+            if lane.await.is_err() {
+                crate::outcome::count(&shared.counters.failures);
+                shared.pool.stop();
+            }
+        }
+    });
+    Ok(runtime.stats().operations)
+}
+
+/// Copies one file after the other.
+async fn lane(worker: Rc<Worker>) {
+    loop {
+        if worker.shared.stop.is_asked() {
+            worker.shared.pool.stop();
+        }
+        if worker.shared.pool.is_over() {
+            break;
+        }
+        if let Some(next) = worker.next_entry() {
+            entry::copy(&worker, &next).await;
+            worker.end(&next.directory);
+        } else if let Some(task) = worker.shared.pool.pop(worker.index) {
+            worker.begin(task).await;
+        } else if let Some(mut listing) = worker.next_unread() {
+            listing.read(&worker).await;
+            worker.list(listing);
+        } else if let Some(task) = worker.shared.pool.steal(worker.index) {
+            crate::outcome::count(&worker.shared.counters.stolen);
+            worker.begin(task).await;
+        } else {
+            worker.wait().await;
+        }
+    }
+    let sleeping = worker.sleeping.take();
+    sleeping.into_iter().for_each(Waker::wake);
+}
+
+impl Worker {
+    pub(crate) fn options(&self) -> &Options {
+        &self.shared.options
+    }
+
+    /// Makes a call on the source: if it would wait, other files go on.
+    pub(crate) fn lazily<O: Operation>(&self, operation: O) -> Submission<O> {
+        submit(operation)
+    }
+
+    /// Makes a call on the calling thread, however long it takes.
+    pub(crate) fn plainly<O: Operation>(&self, operation: O) -> O::Output {
+        let mut context = self.plain.borrow_mut();
+        match context.submit(operation, 0) {
+            Submitted::Done(output) => output,
+            Submitted::Pending(mut ticket) => loop {
+                // Not with this back end; but nothing would be lost.
+                let mut completions = Vec::new();
+                if let Err(error) = context.poll(&mut completions, None) {
+                    panic!("a call cannot be waited for: {error}");
+                }
+                match context.take(ticket) {
+                    Ok(output) => return output,
+                    Err(back) => ticket = back,
+                }
+            },
+        }
+    }
+
+    /// Makes a call on the destination, as the options want it made.
+    #[inline]
+    pub(crate) async fn write<O: Operation>(&self, operation: O) -> O::Output {
+        match self.writes {
+            Writes::Plain => self.plainly(operation),
+            Writes::Backend => submit(operation).await,
+        }
+    }
+
+    /// An empty buffer.
+    pub(crate) fn buffer(&self) -> Vec<u8> {
+        let kept = self.buffers.borrow_mut().pop();
+        kept.unwrap_or_else(|| Vec::with_capacity(self.options().buffer))
+    }
+
+    /// Keeps a buffer for later.
+    pub(crate) fn keep(&self, mut buffer: Vec<u8>) {
+        let mut buffers = self.buffers.borrow_mut();
+        if buffers.len() < BUFFERS_KEPT && buffer.capacity() >= self.options().buffer {
+            buffer.clear();
+            buffers.push(buffer);
+        }
+    }
+
+    /// The next file of a directory that has been read.
+    fn next_entry(&self) -> Option<Entry> {
+        let mut listings = self.listings.borrow_mut();
+        for index in (0..listings.len()).rev() {
+            if let Some(entry) = listings[index].next() {
+                entry.directory.begin();
+                return Some(entry);
+            }
+        }
+        None
+    }
+
+    /// A directory of which more is to be read; none at its end.
+    fn next_unread(&self) -> Option<Listing> {
+        loop {
+            let mut listings = self.listings.borrow_mut();
+            let index = listings.iter().rposition(|listing| listing.len() == 0)?;
+            let listing = listings.remove(index);
+            if !listing.is_at_end() {
+                return Some(listing);
+            }
+            drop(listings);
+            self.end(&listing.into_directory());
+        }
+    }
+
+    /// What has been read of a directory is copied from now on.
+    pub(crate) fn list(&self, mut listing: Listing) {
+        let directories = listing.take_directories();
+        let count = directories.len();
+        self.shared.pool.push(self.index, directories.into_iter());
+        let files = listing.len();
+        self.listings.borrow_mut().push(listing);
+        // The calling lane goes on by itself.
+        let mut sleeping = self.sleeping.borrow_mut();
+        for _ in 0..(files + count).saturating_sub(1).min(sleeping.len()) {
+            if let Some(waker) = sleeping.pop() {
+                waker.wake();
+            }
+        }
+    }
+
+    /// Begins a directory. What it owes its parent, it has then taken over.
+    async fn begin(&self, task: Task) {
+        let parent = task.entry.directory.clone();
+        match walk::enter(self, task.entry).await {
+            Ok(Some(mut listing)) => {
+                listing.read(self).await;
+                self.list(listing);
+            }
+            Ok(None) => {}
+            Err(failure) => {
+                self.shared.fail(&failure);
+                self.end(&parent);
+            }
+        }
+    }
+
+    /// Something in a directory is done. After the last, the directory is finished, and so on upwards.
+    pub(crate) fn end(&self, directory: &Arc<Directory>) {
+        let mut directory = Some(directory);
+        while let Some(ending) = directory.filter(|directory| directory.end()) {
+            walk::leave(self, ending);
+            if ending.parent.is_none() {
+                self.shared.pool.stop();
+            }
+            directory = ending.parent.as_ref();
+        }
+    }
+
+    /// Waits until there may be something to do. One lane listens to the other workers, the others to this
+    /// one.
+    async fn wait(&self) {
+        let scout = !self.scouting.replace(true);
+        let mut asleep = false;
+        poll_fn(|context| {
+            if std::mem::replace(&mut asleep, true) {
+                return Poll::Ready(());
+            }
+            if !scout {
+                self.sleeping.borrow_mut().push(context.waker().clone());
+            } else if !self.shared.pool.wait(self.index, context.waker()) {
+                return Poll::Ready(());
+            }
+            Poll::Pending
+        })
+        .await;
+        if scout {
+            self.scouting.set(false);
+            // Another is to listen, while this one works.
+            let next = self.sleeping.borrow_mut().pop();
+            next.into_iter().for_each(Waker::wake);
+        }
+    }
+}

@@ -1,0 +1,156 @@
+#![forbid(unsafe_code)]
+//! `cargo xtask`: arguments and exit codes; what is done is in the library.
+
+use clap::{Args, Parser, Subcommand};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use xtask::install::Place;
+use xtask::library::{Kinds, build};
+use xtask::programs::{cannot_run, cargo};
+use xtask::{Failure, VERSION, advice, install};
+
+/// Builds, installs and tests the C library.
+#[derive(Debug, Parser)]
+#[command(bin_name = "cargo xtask", version, arg_required_else_help = true)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Task,
+}
+
+#[derive(Debug, Subcommand)]
+enum Task {
+    /// Build the C library and install it: header, liblaio.so, liblaio.a, laio.pc, manual pages
+    Install(InstallArguments),
+    /// Remove what install has put there; takes the same options
+    Uninstall(InstallArguments),
+    /// Run the C programs that test the library, for each back end
+    TestC(TestArguments),
+}
+
+#[derive(Args, Debug)]
+struct InstallArguments {
+    /// What the other directories are below
+    #[arg(long, value_name = "DIR", default_value = "/usr/local")]
+    prefix: String,
+    /// Put everything below this directory, where it is not meant to stay: for making packages
+    #[arg(long, value_name = "DIR")]
+    destdir: Option<String>,
+    /// For laio.h
+    #[arg(long, value_name = "DIR", default_value = "include")]
+    includedir: String,
+    /// For the libraries and pkgconfig/laio.pc
+    #[arg(long, value_name = "DIR", default_value = "lib")]
+    libdir: String,
+    /// For the manual pages
+    #[arg(long, value_name = "DIR", default_value = "share/man")]
+    mandir: String,
+    /// For the licences and other documents
+    #[arg(long, value_name = "DIR", default_value = "share/doc/laio")]
+    docdir: String,
+    /// Without liblaio.a
+    #[arg(long, conflicts_with = "no_shared")]
+    no_static: bool,
+    /// Without liblaio.so
+    #[arg(long)]
+    no_shared: bool,
+}
+
+#[derive(Args, Debug)]
+struct TestArguments {
+    /// Everything: gcc and clang, C99, C17 and C++20, shared and static, sanitizers, valgrind
+    #[arg(long)]
+    full: bool,
+    /// For the test program: a part of the tests' names, --list, ...
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    rest: Vec<String>,
+}
+
+fn main() -> ExitCode {
+    // Wrong arguments end here, with 2.
+    let done = match Arguments::parse().command {
+        Task::Install(arguments) => install(&arguments),
+        Task::Uninstall(arguments) => uninstall(&arguments),
+        Task::TestC(arguments) => test_c(&arguments),
+    };
+    match done {
+        Ok(code) => code,
+        Err(failure) => {
+            eprintln!("xtask: {failure}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn install(arguments: &InstallArguments) -> Result<ExitCode, Failure> {
+    let place = arguments.place()?;
+    let kinds = Kinds {
+        shared: !arguments.no_shared,
+        archive: !arguments.no_static,
+    };
+    let library = build(kinds, false)?;
+    let files = install::install(&library, &place)?;
+    print!("laio {VERSION} is installed:\n{}", advice::summary(&files));
+    if place.destdir.is_none() {
+        print!("To use it:\n{}", advice::usage(&place, &library));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn uninstall(arguments: &InstallArguments) -> Result<ExitCode, Failure> {
+    let files = install::uninstall(&arguments.place()?)?;
+    print!("laio is removed:\n{}", advice::summary(&files));
+    Ok(ExitCode::SUCCESS)
+}
+
+fn test_c(arguments: &TestArguments) -> Result<ExitCode, Failure> {
+    let mut test = cargo();
+    test.args(["test", "--package", "laio-capi", "--test", "c", "--"]);
+    test.args(&arguments.rest);
+    if arguments.full {
+        test.env("LAIO_TEST_C", "full");
+    }
+    let status = test.status().map_err(|error| cannot_run(&test, &error))?;
+    Ok(if status.success() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+impl InstallArguments {
+    fn place(&self) -> Result<Place, Failure> {
+        let prefix = absolute(&self.prefix)?;
+        // An absolute path stays as it is.
+        let below = |directory: &String| prefix.join(directory);
+        Ok(Place {
+            destdir: self.destdir.as_deref().map(absolute).transpose()?,
+            includedir: below(&self.includedir),
+            libdir: below(&self.libdir),
+            mandir: below(&self.mandir),
+            docdir: below(&self.docdir),
+            prefix,
+        })
+    }
+}
+
+fn absolute(path: &str) -> Result<PathBuf, Failure> {
+    if path.starts_with('~') {
+        // As in --prefix=~/.local: shells replace it only at the beginning of a word.
+        return Err(
+            format!("`{path}`: the shell has not replaced ~; write \"$HOME\" instead").into(),
+        );
+    }
+    let cannot = |error| format!("`{path}` is not a directory to install to: {error}").into();
+    std::path::absolute(Path::new(path)).map_err(cannot)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_arguments_are_consistent() {
+        Arguments::command().debug_assert();
+    }
+}
