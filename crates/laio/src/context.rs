@@ -329,10 +329,13 @@ impl Context {
     ///
     /// # Errors
     /// `ENOENT` if the handle is not live: foreign, or its completion was delivered. `EALREADY` if it
-    /// has finished and its completion waits in `poll`.
+    /// has finished by itself and its completion waits in `poll`. To cancel twice is no error.
     pub fn cancel(&mut self, handle: Handle) -> Result<(), Errno> {
         self.notice_fork();
-        let slot = self.in_flight(handle)?;
+        let slot = match self.in_flight(handle) {
+            Err(Errno::ALREADY) if self.is_cancelled(handle) => return Ok(()),
+            slot => slot?,
+        };
         self.stats.cancelled += 1;
         self.cancel_slot(slot);
         self.settle();
@@ -340,6 +343,11 @@ impl Context {
             self.prepare_to_be_watched();
         }
         Ok(())
+    }
+
+    fn is_cancelled(&self, handle: Handle) -> bool {
+        let slot = self.operations.find(handle);
+        slot.is_some_and(|slot| self.operations[slot].cancelled)
     }
 
     /// Changes the word that the completion of an operation will carry.

@@ -114,6 +114,8 @@ impl Limits {
     pub const HELPER_IDLE_MS: u64 = 10_000;
     /// Bytes of stack of a helper thread: it only makes system calls.
     pub const HELPER_STACK: usize = 64 * 1024;
+    /// [`Limits::ring_entries`] at most; more are cut to it.
+    pub const RING_ENTRIES_MAX: u32 = 4096;
     /// Elements of an iovec array, the kernel's `UIO_MAXIOV`.
     pub const IOV_MAX: usize = 1024;
 }

@@ -71,7 +71,7 @@ impl Context {
         self.signal_again();
         if self.exposed {
             // Before looking: what comes later rings again.
-            self.doorbell.drain();
+            self.hear_doorbell()?;
         }
         let wait = timeout != Some(Duration::ZERO) && most > 0;
         let deadline = timeout
@@ -121,7 +121,7 @@ impl Context {
         self.signal_again();
         if self.in_flight(handle).is_ok() {
             if self.exposed {
-                self.doorbell.drain();
+                self.hear_doorbell()?;
             }
             self.gather(Some(Duration::ZERO))?;
         }
@@ -211,6 +211,18 @@ impl Context {
     fn after_poll(&mut self) {
         if self.exposed {
             self.prepare_to_be_watched();
+        }
+    }
+
+    /// Makes the pollable descriptor ready to tell of further news.
+    fn hear_doorbell(&mut self) -> Result<(), Errno> {
+        match &mut self.waiter {
+            Waiter::Ring(ring) if self.doorbell.drain() => ring.expose_again(&self.doorbell),
+            Waiter::Ring(_) => Ok(()),
+            Waiter::Reactor(_) => {
+                self.doorbell.drain();
+                Ok(())
+            }
         }
     }
 
@@ -346,7 +358,9 @@ impl Context {
         for event in events.drain(..) {
             match event {
                 Event::Ready(slot) => self.retry(slot),
-                Event::Doorbell => self.doorbell.drain(),
+                Event::Doorbell => {
+                    self.doorbell.drain();
+                }
                 Event::Mounts => self.mounts.refresh(),
                 Event::Timer => self.deadlines.silence_timer(),
             }

@@ -316,11 +316,15 @@ impl Context {
                     self.finish(slot, Err(errno));
                 }
             }
-            // The ring looks at the buffer before it looks at the descriptor. What was to be received may be
+            // The ring looks at the memory before it looks at the descriptor. What was to be received may be
             // gone: then it is only asked again where there can have been nothing.
-            Errno::FAULT
+            Errno::FAULT | Errno::MSGSIZE
                 if row.descriptors[0].is_some_and(|first| {
-                    first.usage != Use::Read || !sys::is_readable(call.descriptor(first.arg))
+                    let fd = call.descriptor(first.arg);
+                    let of_sockets = matches!(row.attempt, Attempt::Dontwait(_));
+                    let bad_memory = errno == Errno::FAULT
+                        && (first.usage != Use::Read || !sys::is_readable(fd));
+                    bad_memory || (of_sockets && !sys::is_socket(fd))
                 }) =>
             {
                 if let Err(errno) = self.dispatch_to_helper(slot) {

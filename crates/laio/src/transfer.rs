@@ -52,7 +52,7 @@ pub(crate) unsafe fn wanted(row: &Row, call: &Call) -> Option<usize> {
             };
             Some(total(vectors))
         }
-        Transfer::Messages { count, .. } => Some(call.args[count as usize].min(Limits::IOV_MAX)),
+        Transfer::Messages { count, .. } => Some(vector_count(call.args[count as usize])),
     }
 }
 
@@ -200,6 +200,11 @@ fn advance_offset(call: &mut Call, offset: Option<u8>, done: usize) {
     }
 }
 
+/// The number of elements of an array of vectors: an unsigned int for the kernel.
+pub(crate) fn vector_count(word: usize) -> usize {
+    (word as u32 as usize).min(Limits::IOV_MAX)
+}
+
 /// The elements of an array, which need not be aligned.
 ///
 /// # Safety
@@ -207,11 +212,11 @@ fn advance_offset(call: &mut Call, offset: Option<u8>, done: usize) {
 unsafe fn vectors(address: usize, count: usize) -> impl Iterator<Item = libc::iovec> {
     let first = address as *const libc::iovec;
     // SAFETY: by the caller.
-    (0..count.min(Limits::IOV_MAX)).map(move |index| unsafe { first.add(index).read_unaligned() })
+    (0..vector_count(count)).map(move |index| unsafe { first.add(index).read_unaligned() })
 }
 
 fn can_read_vectors(address: usize, count: usize) -> bool {
-    let length = count.min(Limits::IOV_MAX) * size_of::<libc::iovec>();
+    let length = vector_count(count) * size_of::<libc::iovec>();
     crate::sys::memory::can_read(address, length)
 }
 

@@ -119,6 +119,10 @@ impl Context {
         form: Timeout,
     ) -> Attempted {
         let arg = arg as usize;
+        if form != Timeout::Milliseconds && !may_be_time(call.args[arg], form) {
+            // The kernel looks at it first.
+            return Attempted::blocked(0, Why::NotTried);
+        }
         let zero = [0u64; 2];
         let mut attempt = *call;
         attempt.args[arg] = match form {
@@ -131,7 +135,6 @@ impl Context {
         let patient = form != Timeout::Milliseconds || call.args[arg] as i32 != 0;
         match result {
             Ok(0) | Err(Errno::AGAIN) if patient => Attempted::WOULD_BLOCK,
-            // The zero time-out was looked at; a bad one of the caller's must be too.
             Err(Errno::INTR) => Attempted::WOULD_BLOCK,
             result => Attempted::Done(result),
         }
@@ -230,6 +233,23 @@ impl Context {
         self.descriptors.forget_range(first, last);
         // SAFETY: by the caller.
         Attempted::Done(unsafe { sys::syscall(call) })
+    }
+}
+
+/// Whether a time can be read and is one; null is for ever.
+fn may_be_time(address: usize, form: Timeout) -> bool {
+    if address == 0 {
+        return true;
+    }
+    if !sys::memory::can_read(address, 16) {
+        return false;
+    }
+    // SAFETY: two words that can be read, aligned or not.
+    let [seconds, part] = unsafe { (address as *const [i64; 2]).read_unaligned() };
+    match form {
+        // Surplus microseconds are seconds for `select`.
+        Timeout::Timeval => seconds.saturating_add(part / 1_000_000) >= 0 && part % 1_000_000 >= 0,
+        _ => seconds >= 0 && (0..1_000_000_000).contains(&part),
     }
 }
 

@@ -211,7 +211,7 @@ impl Context {
         };
         // Opening the descriptor's own name opens the very file that was looked at; in non-blocking mode,
         // since somebody may hold a lease.
-        let own_name = format!("/proc/self/fd/{}\0", found.as_raw_fd());
+        let own_name = format!("/proc/thread-self/fd/{}\0", found.as_raw_fd());
         let flags = flags & !libc::O_NOFOLLOW;
         let args = [
             libc::AT_FDCWD as usize,
@@ -219,7 +219,7 @@ impl Context {
             (flags | libc::O_NONBLOCK) as usize,
         ];
         // SAFETY: the name lives through the call.
-        match unsafe { sys::raw(libc::SYS_openat, args) } {
+        match unsafe { sys::raw(libc::SYS_openat, args) }.map(|fd| lowest(fd, found, flags)) {
             Ok(fd) if flags & libc::O_NONBLOCK != 0 => Attempted::Done(Ok(fd)),
             Ok(fd) => self.back_to_blocking(fd as RawFd, flags),
             Err(Errno::AGAIN) => Attempted::WOULD_BLOCK,
@@ -411,6 +411,26 @@ fn known_how(call: &Call) -> Option<libc::open_how> {
 fn is_empty_name(path: usize) -> bool {
     // SAFETY: one byte that can be read.
     path == 0 || (sys::memory::can_read(path, 1) && unsafe { *(path as *const u8) } == 0)
+}
+
+/// Gives a file the number that it would have without the look-up, which had taken a lower one.
+fn lowest(fd: usize, lookup: OwnedFd, flags: i32) -> usize {
+    let taken = lookup.as_raw_fd() as usize;
+    drop(lookup);
+    if fd < taken {
+        return fd;
+    }
+    let command = if flags & libc::O_CLOEXEC != 0 {
+        libc::F_DUPFD_CLOEXEC
+    } else {
+        libc::F_DUPFD
+    };
+    // SAFETY: duplicating takes no pointers.
+    let Ok(low) = (unsafe { sys::raw(libc::SYS_fcntl, [fd, command as usize, 0]) }) else {
+        return fd;
+    };
+    let _ = sys::close(fd as RawFd);
+    low
 }
 
 /// Keeps what an attempt has opened. The program does not know of it, so no child of its may inherit it.

@@ -47,9 +47,9 @@ impl Doorbell {
         }
     }
 
-    /// Empties the descriptor, so that it is not readable any more.
-    pub(crate) fn drain(&self) {
-        let _ = rustix::io::read(&self.descriptor, &mut [0u8; 8]);
+    /// Empties the descriptor, so that it is not readable any more; whether it was.
+    pub(crate) fn drain(&self) -> bool {
+        rustix::io::read(&self.descriptor, &mut [0u8; 8]).is_ok()
     }
 
     /// The descriptor is shared with the parent: from now on notifiers use another bell.

@@ -74,6 +74,9 @@ pub(crate) fn entry(
             } else {
                 0
             };
+            if !may_be_length(args) {
+                return None;
+            }
             opcode::Accept::new(fd, args[1] as *mut _, args[2] as *mut _)
                 .flags(flags)
                 .build()
@@ -203,6 +206,12 @@ fn readable<'a, T>(address: usize, count: usize) -> Option<&'a [T]> {
     usable.then(|| unsafe { std::slice::from_raw_parts(address as *const T, count) })
 }
 
+/// Whether `accept` can tell the address. Else it fails after it has taken the connection, and what the ring
+/// answers then could not be told from a refusal to try, after which the call would be made once more.
+fn may_be_length(args: &[usize; 6]) -> bool {
+    args[1] == 0 || readable::<libc::c_int>(args[2], 1).is_some_and(|length| length[0] >= 0)
+}
+
 fn path(address: usize) -> *const libc::c_char {
     address as *const _
 }
@@ -240,7 +249,8 @@ fn vector(transfer: Transfer, call: &Call) -> Option<(*const libc::iovec, u32, u
         return None;
     };
     // Vectors of nothing move nothing, while the ring would send an empty datagram.
-    let elements = readable::<libc::iovec>(call.args[vector as usize], call.args[count as usize])?;
+    let count = call.args[count as usize] as u32 as usize;
+    let elements = readable::<libc::iovec>(call.args[vector as usize], count)?;
     if elements.iter().all(|element| element.iov_len == 0) {
         return None;
     }

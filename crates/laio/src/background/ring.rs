@@ -2,7 +2,7 @@
 
 use super::doorbell::Doorbell;
 use crate::operation::Slot;
-use crate::{Errno, Handle};
+use crate::{Errno, Handle, Limits};
 use io_uring::{IoUring, Probe, opcode, squeue, types};
 use std::mem::ManuallyDrop;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
@@ -76,7 +76,7 @@ impl Ring {
     /// `ENOSYS`, `EPERM` and `EACCES` where it is absent or forbidden, `ENOMEM` and `EMFILE` at limits,
     /// `EOPNOTSUPP` where it lacks what the engine needs (Linux before 5.11).
     pub(crate) fn new(entries: u32, mounts: Option<RawFd>) -> Result<Ring, Errno> {
-        let ring = Ring::set_up(entries.clamp(8, 4096))?;
+        let ring = Ring::set_up(entries.clamp(8, Limits::RING_ENTRIES_MAX))?;
         let parameters = ring.params();
         if !(parameters.is_feature_nodrop()
             && parameters.is_feature_ext_arg()
@@ -206,6 +206,17 @@ impl Ring {
             // Registered before.
             _ => Ok(()),
         }
+    }
+
+    /// Registers the bell anew after it has rung. What completes meanwhile does not ring it: the caller looks
+    /// for completions after this.
+    ///
+    /// Since Linux 6.11 (seen on 6.18) a registration rings once only for completions that come from within a
+    /// write to an eventfd, and then never again for any such: the mark that such a ring is on its way is
+    /// not taken back.
+    pub(crate) fn expose_again(&mut self, doorbell: &Doorbell) -> Result<(), Errno> {
+        self.ring.submitter().unregister_eventfd()?;
+        self.expose(doorbell)
     }
 
     /// Submits, and waits for a completion; `None` waits for ever. The time-out ends the wait without an

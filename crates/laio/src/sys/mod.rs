@@ -62,6 +62,14 @@ pub(crate) fn close(fd: RawFd) -> Result<usize, Errno> {
     unsafe { raw(libc::SYS_close, [fd as usize]) }
 }
 
+/// Whether the descriptor is a socket.
+pub(crate) fn is_socket(fd: RawFd) -> bool {
+    matches!(
+        borrow(fd).map(rustix::net::sockopt::socket_type),
+        Some(Ok(_))
+    )
+}
+
 /// Whether the descriptor is a socket that moves bytes rather than messages.
 pub(crate) fn is_stream_socket(fd: RawFd) -> bool {
     let kind = borrow(fd).map(rustix::net::sockopt::socket_type);
