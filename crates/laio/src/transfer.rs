@@ -64,6 +64,7 @@ pub(crate) const RW_COUNT_MAX: usize = 0x7fff_f000;
 /// `read` and `write` of nothing do more than their vectored forms: they tell errors, and send empty
 /// datagrams; and they judge a length before it is cut to what can be moved at once. A peek at all that
 /// was asked for cannot be put together from pieces. The time-out of `recvmmsg` counts from the call.
+/// The ring takes the flag of 32-bit programs for granted, and reads another struct.
 pub(crate) fn only_plain(row: &Row, call: &Call) -> bool {
     match row.attempt {
         Attempt::NowaitRead | Attempt::NowaitWrite => row
@@ -74,12 +75,16 @@ pub(crate) fn only_plain(row: &Row, call: &Call) -> bool {
             has_time(row, call)
         }
         Attempt::Dontwait(flags) => {
+            let flags = call.args[flags as usize] as i32;
             let all_at_a_look = libc::MSG_PEEK | libc::MSG_WAITALL;
-            reads(row) && call.args[flags as usize] as i32 & all_at_a_look == all_at_a_look
+            flags & MSG_CMSG_COMPAT != 0 || (reads(row) && flags & all_at_a_look == all_at_a_look)
         }
         _ => false,
     }
 }
+
+/// The caller is a 32-bit program; a 64-bit one is refused with `EINVAL`.
+const MSG_CMSG_COMPAT: i32 = i32::MIN;
 
 /// Whether it is a `recvmmsg` with a time-out.
 fn has_time(row: &Row, call: &Call) -> bool {

@@ -5,6 +5,7 @@
 #ifndef FUZZ_WAIT_H
 #define FUZZ_WAIT_H
 
+#include "fuzz_mask.h"
 #include "fuzz_wild.h"
 
 /* A pipe or socket that takes anything takes this much at once. */
@@ -166,6 +167,14 @@ static int is_long_timeval(uintptr_t time)
 	return time == 0 || (given && given->tv_sec + given->tv_usec / 1000000 > 0);
 }
 
+/* A lock on what has the inode of all eventfds and their kind is in the way of any program's. */
+static int is_everybodys(int fd)
+{
+	struct stat status;
+
+	return fstat(fd, &status) == 0 && status.st_dev == anonymous;
+}
+
 static int waits_to_lock(int fd, int command, uintptr_t given)
 {
 	struct flock lock;
@@ -188,6 +197,12 @@ static int waits_to_flock(int fd, int operation)
 		return errno == EWOULDBLOCK;
 	flock(fd, LOCK_UN);
 	return 0;
+}
+
+static int is_lock(int command)
+{
+	return command == F_SETLK || command == F_SETLKW || command == F_GETLK || command == F_OFD_SETLK ||
+	       command == F_OFD_SETLKW || command == F_OFD_GETLK;
 }
 
 static int waits_on_futex(const uintptr_t *words)
@@ -259,9 +274,9 @@ static int would_wait(const struct call *call)
 	case SYS_epoll_pwait2:
 		return is_long(w[3]) && !is_ready(fd, POLLIN);
 	case SYS_fcntl:
-		return waits_to_lock(fd, (int)w[1], w[2]);
+		return is_lock((int)w[1]) && (is_everybodys(fd) || waits_to_lock(fd, (int)w[1], w[2]));
 	case SYS_flock:
-		return waits_to_flock(fd, (int)w[1]);
+		return is_everybodys(fd) || waits_to_flock(fd, (int)w[1]);
 	case SYS_futex:
 		return waits_on_futex(w);
 	case SYS_rt_sigtimedwait:

@@ -268,3 +268,42 @@ fn a_limit_of_size_cuts_a_write() {
         });
     });
 }
+
+/// `accept` that cannot tell the address fails after it has taken the connection, and must not be made again.
+#[test]
+fn a_failed_accept_takes_one_connection() {
+    use std::os::unix::net::{UnixListener, UnixStream};
+    for_each_pending(|way| {
+        let mut context = way.context();
+        let directory = scratch();
+        let name = directory.path().join("socket");
+        let listener = OwnedFd::from(UnixListener::bind(&name).expect("a name"));
+        let (mut address, mut length) = ([0u8; 128], -1i32);
+        let accept = [listener.arg(), at_mut(&mut address), at_mut(&mut length)];
+        let handle = pending(&mut context, libc::SYS_accept, accept);
+        let first = UnixStream::connect(&name).expect("a listener");
+        let result = wait_for(&mut context, handle).result;
+        assert_eq!(result, Err(Errno::INVAL));
+        let second = UnixStream::connect(&name).expect("a listener");
+        let taken = call(&mut context, libc::SYS_accept, [listener.arg(), 0, 0]);
+        assert_eq!(call(&mut context, libc::SYS_close, [taken.unwrap()]), Ok(0));
+        drop((first, second));
+    });
+}
+
+/// The upper half of a count means nothing to the kernel.
+#[test]
+fn counts_are_half_a_word() {
+    for_each(|way| {
+        let mut context = way.context();
+        let (from, to) = pipe();
+        let bytes = pattern(30, 1);
+        let vectors = vectors(&bytes);
+        let count = vectors.len() | 7 << 32;
+        let writev = [to.arg(), at(vectors.as_slice()), count];
+        assert_eq!(call(&mut context, libc::SYS_writev, writev), Ok(30));
+        let mut read = [0u8; 30];
+        assert_eq!(rustix::io::read(&from, &mut read), Ok(30));
+        assert_eq!(read[..], bytes[..]);
+    });
+}

@@ -339,3 +339,29 @@ fn the_descriptor_loses_nothing_in_a_storm() {
         writer.join().expect("no panic");
     });
 }
+
+/// What a write to an eventfd completes is reported from within that write, where the kernel does not ring
+/// the bell of a ring at once.
+#[test]
+fn the_descriptor_tells_of_eventfds_too() {
+    use rustix::event::{EventfdFlags, eventfd};
+    for_each_pending_backend(|way| {
+        let mut context = way.context();
+        let outer = Outer::around(&mut context);
+        let counter = eventfd(0, EventfdFlags::CLOEXEC).expect("a descriptor");
+        let mut value = [0u8; 8];
+        for round in 0..20u64 {
+            let read = [counter.arg(), at_mut(&mut value), 8];
+            let handle = pending(&mut context, libc::SYS_read, read);
+            std::thread::scope(|scope| {
+                scope.spawn(|| rustix::io::write(&counter, &(round + 1).to_ne_bytes()));
+            });
+            let completions = outer.collect(&mut context, 1);
+            assert_eq!(
+                (completions[0].handle, completions[0].result),
+                (handle, Ok(8))
+            );
+            assert_eq!(u64::from_ne_bytes(value), round + 1);
+        }
+    });
+}
