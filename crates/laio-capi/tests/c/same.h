@@ -228,4 +228,22 @@ static inline void same_words(const char *name, enum same_kind kind, long number
 			  same_what);
 }
 
+/* Runs the tests in contexts with options that change no answer, only the way to it. */
+static inline void same_in_every_way(void (*tests)(void))
+{
+	static const uint32_t flags[] = {
+		0, LAIO_INJECT_BACKGROUND, LAIO_INJECT_INLINE, LAIO_INJECT_FALSE_EOF,
+		LAIO_INJECT_ATTEMPTS_FAIL, LAIO_WITHOUT_RING, LAIO_TRUST_NAMES,
+	};
+	struct laio_options options = LAIO_OPTIONS_INIT;
+	int i;
+
+	for (i = 0; i < TEST_LENGTH(flags); i++) {
+		options.flags = flags[i];
+		CHECK_IS(laio_init(&options), 0);
+		tests();
+		CHECK_IS(laio_finish(), 0);
+	}
+}
+
 #endif /* LAIO_SAME_H */

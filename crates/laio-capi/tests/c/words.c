@@ -297,31 +297,23 @@ static void waits_and_the_rest(void)
 #endif
 }
 
+static void all(void)
+{
+	bytes();
+	sockets();
+	names();
+	files();
+	waits_and_the_rest();
+}
+
 int main(void)
 {
-	/* None of these changes an answer; they change the way to it. */
-	static const uint32_t flags[] = {
-		0, LAIO_INJECT_BACKGROUND, LAIO_INJECT_INLINE, LAIO_INJECT_FALSE_EOF,
-		LAIO_INJECT_ATTEMPTS_FAIL, LAIO_WITHOUT_RING, LAIO_TRUST_NAMES,
-	};
-	struct laio_options options = LAIO_OPTIONS_INIT;
-	int i;
-
 	test_start();
 	if (test_under_valgrind())
 		test_skip("memcheck looks at words that mean nothing");
 	signal(SIGPIPE, SIG_IGN);
 	world_begin();
-	for (i = 0; i < TEST_LENGTH(flags); i++) {
-		options.flags = flags[i];
-		CHECK_IS(laio_init(&options), 0);
-		bytes();
-		sockets();
-		names();
-		files();
-		waits_and_the_rest();
-		CHECK_IS(laio_finish(), 0);
-	}
+	same_in_every_way(all);
 	world_remove();
 	return 0;
 }
