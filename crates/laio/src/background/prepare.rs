@@ -197,6 +197,9 @@ pub(crate) fn result(operation: &Operation, ring: i32) -> Result<usize, Errno> {
     }
 }
 
+/// No architecture's user space is larger (x86-64 with five levels of page tables).
+const USER_SPACE_MAX: usize = 1 << 56;
+
 /// What an argument points to, unless it cannot be read, which the plain call then says.
 fn readable<'a, T>(address: usize, count: usize) -> Option<&'a [T]> {
     let usable = address.is_multiple_of(align_of::<T>())
@@ -251,7 +254,11 @@ fn vector(transfer: Transfer, call: &Call) -> Option<(*const libc::iovec, u32, u
     // Vectors of nothing move nothing, while the ring would send an empty datagram.
     let count = call.args[count as usize] as u32 as usize;
     let elements = readable::<libc::iovec>(call.args[vector as usize], count)?;
-    if elements.iter().all(|element| element.iov_len == 0) {
+    // What reaches beyond all user space is found out in another order.
+    let reaches = |element: &libc::iovec| element.iov_base.addr().saturating_add(element.iov_len);
+    if elements.iter().all(|element| element.iov_len == 0)
+        || elements.iter().any(|element| reaches(element) > USER_SPACE_MAX)
+    {
         return None;
     }
     let count = elements.len() as u32;
