@@ -56,6 +56,8 @@ pub(crate) struct Operation {
     pub(crate) cancelled: bool,
     /// Cancellation was asked for by the operation's own time-out.
     pub(crate) timed_out: bool,
+    /// How often its descriptor was ready and nothing came of it, since something last did.
+    pub(crate) in_vain: u8,
     /// Nobody waits for the completion: it is not delivered.
     pub(crate) abandoned: bool,
     /// A short read may be the end of the file, rather than all that there is for now.
@@ -141,6 +143,7 @@ impl Operations {
         operation.state = State::Queued;
         operation.cancelled = false;
         operation.timed_out = false;
+        operation.in_vain = 0;
         operation.abandoned = false;
         operation.regular = false;
         operation.links = [Link::UNUSED; 2];
@@ -239,6 +242,7 @@ impl Operations {
                 state: State::Free,
                 cancelled: false,
                 timed_out: false,
+                in_vain: 0,
                 abandoned: false,
                 regular: false,
                 links: [Link::UNUSED; 2],

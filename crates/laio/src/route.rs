@@ -404,8 +404,17 @@ impl Context {
                 self.finish(slot, if before > 0 { Ok(before) } else { Err(errno) });
             }
             Attempted::Blocked(blocked) => {
-                self.operations[slot].done += blocked.done;
-                self.again(slot, blocked.why);
+                let operation = &mut self.operations[slot];
+                operation.done += blocked.done;
+                operation.in_vain = match blocked.done {
+                    0 if operation.state == State::Readiness => operation.in_vain + 1,
+                    _ => 0,
+                };
+                if operation.in_vain < IN_VAIN_MAX {
+                    self.again(slot, blocked.why);
+                } else if let Err(errno) = self.dispatch_to_helper(slot) {
+                    self.finish(slot, Err(errno));
+                }
             }
         }
     }
@@ -574,6 +583,11 @@ impl Context {
         self.descriptors.link(&mut self.operations, slot)
     }
 }
+
+/// How often a descriptor may be ready in vain before a helper makes the call. Others may have taken what was
+/// there; but a datagram socket that is shut down for reading is always ready, has only `EAGAIN` for a call
+/// that cannot wait, and 0 for one that can.
+const IN_VAIN_MAX: u8 = 3;
 
 /// Whether the call can be tried again whenever its descriptor is ready.
 fn waits_for_readiness(row: &Row, call: &Call) -> bool {

@@ -161,6 +161,10 @@ static void mask_memory(const struct call *call, long value)
 			count = sizeof(struct flock);
 		else if (masks[i].kind != M_BYTES)
 			count = value > 0 ? (size_t)value : 0;
+		/* An entry was begun, and did not fit. */
+		if ((masks[i].kind == M_NAMES || masks[i].kind == M_OLD_NAMES) && value < 0 &&
+		    is_writable(place, 1) && place + (uint32_t)call->words[2] > arena_end())
+			memset((void *)place, 0, arena_end() - place);
 		/* The call fails in the middle of it, at the end of the arena. */
 		if (is_writable(place, 1) && place + count > arena_end())
 			memset((void *)place, 0, arena_end() - place);

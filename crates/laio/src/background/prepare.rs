@@ -257,7 +257,9 @@ fn vector(transfer: Transfer, call: &Call) -> Option<(*const libc::iovec, u32, u
     // What reaches beyond all user space is found out in another order.
     let reaches = |element: &libc::iovec| element.iov_base.addr().saturating_add(element.iov_len);
     if elements.iter().all(|element| element.iov_len == 0)
-        || elements.iter().any(|element| reaches(element) > USER_SPACE_MAX)
+        || elements
+            .iter()
+            .any(|element| reaches(element) > USER_SPACE_MAX)
     {
         return None;
     }

@@ -307,3 +307,23 @@ fn counts_are_half_a_word() {
         assert_eq!(read[..], bytes[..]);
     });
 }
+
+/// Such a socket is always ready, and has nothing but `EAGAIN` for a call that cannot wait.
+#[test]
+fn a_datagram_socket_that_was_shut_down_is_at_its_end() {
+    use std::net::UdpSocket;
+    for_each(|way| {
+        let mut context = way.context();
+        let socket = UdpSocket::bind("127.0.0.1:0").expect("a port");
+        socket
+            .connect(socket.local_addr().unwrap())
+            .expect("itself");
+        let socket = OwnedFd::from(socket);
+        let shut = [socket.arg(), libc::SHUT_RD as usize];
+        assert_eq!(call(&mut context, libc::SYS_shutdown, shut), Ok(0));
+        let mut bytes = [0u8; 8];
+        let receive = [socket.arg(), at_mut(&mut bytes), 8, 0, 0, 0];
+        assert_eq!(plain(libc::SYS_recvfrom, receive), Ok(0));
+        assert_eq!(call(&mut context, libc::SYS_recvfrom, receive), Ok(0));
+    });
+}
