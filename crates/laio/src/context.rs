@@ -81,6 +81,8 @@ pub struct Context {
     pub(crate) held: Option<OwnedFd>,
     /// What the call now made tells of its result; see [`Context::call_watched`].
     pub(crate) watched: Option<Watched>,
+    /// The call now made is a typed operation's, which owns all it points to: nothing need be probed.
+    pub(crate) memory_is_good: bool,
     pub(crate) deadlines: Deadlines,
     pub(crate) signaller: Option<Signaller>,
     /// Descriptors on which an operation has ended while others wait.
@@ -138,6 +140,7 @@ impl Context {
             payloads: Vec::new(),
             held: None,
             watched: None,
+            memory_is_good: false,
             deadlines: Deadlines::default(),
             signaller: None,
             unblocked: Vec::new(),

@@ -66,7 +66,12 @@ impl Context {
         self.notice_fork();
         let call = operation.call();
         // SAFETY: the operation owns what the call points to and stays where it is during the attempt.
-        let attempted = unsafe { self.attempt_quickly(&call) };
+        let attempted = unsafe {
+            self.memory_is_good = true;
+            let attempted = self.attempt_quickly(&call);
+            self.memory_is_good = false;
+            attempted
+        };
         if let Attempted::Done(result) = attempted {
             return Submitted::Done(operation.finish(result));
         }

@@ -95,7 +95,7 @@ impl Context {
         }
         let name = row.file.expect("the table names the file");
         let mut lookup = Lookup::new(name, call);
-        let Some(flags) = open_flags(row, call, &mut lookup.how) else {
+        let Some(flags) = open_flags(row, call, &mut lookup.how, self.memory_is_good) else {
             return Attempted::blocked(0, Why::NotTried);
         };
         self.mounts.note_lookup();
@@ -170,7 +170,7 @@ impl Context {
         result: Result<usize, Errno>,
     ) -> Option<Option<OwnedFd>> {
         let how = if row.name == "openat2" {
-            known_how(call)
+            known_how(call, false)
         } else {
             None
         };
@@ -370,11 +370,16 @@ fn opened(result: Result<RawFd, Errno>) -> Attempted {
 }
 
 /// The flags of an attempt to open, or `None` if there can be none.
-fn open_flags(row: &Row, call: &Call, how: &mut libc::open_how) -> Option<i32> {
+fn open_flags(
+    row: &Row,
+    call: &Call,
+    how: &mut libc::open_how,
+    memory_is_good: bool,
+) -> Option<i32> {
     let flags = match row.name {
         "openat2" => {
             // A mode without O_CREAT stays in: it is an error.
-            *how = known_how(call)?;
+            *how = known_how(call, memory_is_good)?;
             let flags = i32::try_from(how.flags).ok()?;
             if flags & !OPEN_FLAGS != 0 {
                 return None;
@@ -399,11 +404,11 @@ fn open_flags(row: &Row, call: &Call, how: &mut libc::open_how) -> Option<i32> {
     (!makes).then_some(flags)
 }
 
-/// The caller's `struct open_how`, if it is of the known size and can be read.
-fn known_how(call: &Call) -> Option<libc::open_how> {
+/// The caller's `struct open_how`, if it is of the known size and can be read, which some callers vouch for.
+fn known_how(call: &Call, memory_is_good: bool) -> Option<libc::open_how> {
     let (address, size) = (call.args[2], size_of::<libc::open_how>());
     // SAFETY: plain data that can be read, aligned or not.
-    (call.args[3] == size && sys::memory::can_read(address, size))
+    (call.args[3] == size && (memory_is_good || sys::memory::can_read(address, size)))
         .then(|| unsafe { (address as *const libc::open_how).read_unaligned() })
 }
 
