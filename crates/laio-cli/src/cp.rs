@@ -1,5 +1,6 @@
 //! `laio cp`, and `cp` where the command is called so: arguments and exit codes.
 
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use laio::BackendKind;
@@ -17,6 +18,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 /// Options whose order among each other does not matter.
 #[derive(Debug, clap::Args)]
@@ -24,7 +26,7 @@ use std::sync::atomic::AtomicBool;
 struct Given {
     /// Sources, and last the destination or the directory for the copies
     #[arg(value_name = "FILE")]
-    files: Vec<PathBuf>,
+    files: Vec<OsString>,
     /// Copy directories with all that is in them
     #[arg(short = 'r', short_alias = 'R', long)]
     recursive: bool,
@@ -75,12 +77,12 @@ struct Given {
     #[arg(long)]
     strip_trailing_slashes: bool,
     /// Holes: auto, always or never
-    #[arg(long, value_name = "WHEN", default_value = "auto", value_parser = sparse)]
-    sparse: Sparse,
+    #[arg(long, value_name = "WHEN", default_value = "auto")]
+    sparse: String,
     /// Share blocks: auto, always or never
     #[arg(long, value_name = "WHEN", num_args = 0..=1, require_equals = true, default_value = "auto",
-        default_missing_value = "always", value_parser = reflink)]
-    reflink: Reflink,
+        default_missing_value = "always")]
+    reflink: String,
     /// Set the security context of copies to the default type
     #[arg(short = 'Z')]
     default_context: bool,
@@ -170,18 +172,63 @@ const PRESERVE: &str = "mode,ownership,timestamps";
 const ORDERED: [(&str, &str, Option<char>, &str, &str); 12] = [
     ("-a", "archive", Some('a'), "", "As -dr --preserve=all"),
     ("-d", "", Some('d'), "", "As -P --preserve=links"),
-    ("-P", "no-dereference", Some('P'), "", "Follow no symbolic links in sources"),
-    ("-L", "dereference", Some('L'), "", "Follow all symbolic links in sources"),
-    ("-H", "", Some('H'), "", "Follow symbolic links that are sources themselves"),
-    ("-p", "", Some('p'), "", "As --preserve=mode,ownership,timestamps"),
-    ("preserve", "preserve", None,
+    (
+        "-P",
+        "no-dereference",
+        Some('P'),
+        "",
+        "Follow no symbolic links in sources",
+    ),
+    (
+        "-L",
+        "dereference",
+        Some('L'),
+        "",
+        "Follow all symbolic links in sources",
+    ),
+    (
+        "-H",
+        "",
+        Some('H'),
+        "",
+        "Follow symbolic links that are sources themselves",
+    ),
+    (
+        "-p",
+        "",
+        Some('p'),
+        "",
+        "As --preserve=mode,ownership,timestamps",
+    ),
+    (
+        "preserve",
+        "preserve",
+        None,
         "LIST",
         "Keep attributes: mode, ownership, timestamps, links, context, xattr or all",
     ),
-    ("no-preserve", "no-preserve", None, "LIST", "Do not keep attributes"),
-    ("-i", "interactive", Some('i'), "", "Ask before something is overwritten"),
+    (
+        "no-preserve",
+        "no-preserve",
+        None,
+        "LIST",
+        "Do not keep attributes",
+    ),
+    (
+        "-i",
+        "interactive",
+        Some('i'),
+        "",
+        "Ask before something is overwritten",
+    ),
     ("-n", "no-clobber", Some('n'), "", "Overwrite nothing"),
-    ("update", "update", None, "WHEN", "Overwrite: all, none, none-fail or older"),
+    (
+        "update",
+        "update",
+        None,
+        "WHEN",
+        "Overwrite: all, none, none-fail or older",
+    ),
     ("-u", "", Some('u'), "", "As --update=older"),
 ];
 
@@ -199,9 +246,11 @@ impl Args for Arguments {
             arg = match value {
                 "" => arg.action(ArgAction::SetTrue),
                 "LIST" if name == "no-preserve" => arg.action(ArgAction::Append),
-                _ => arg.action(ArgAction::Append).num_args(0..=1).require_equals(true).default_missing_value(
-                    if name == "update" { "older" } else { PRESERVE },
-                ),
+                _ => arg
+                    .action(ArgAction::Append)
+                    .num_args(0..=1)
+                    .require_equals(true)
+                    .default_missing_value(if name == "update" { "older" } else { PRESERVE }),
             };
             if !value.is_empty() {
                 arg = arg.value_name(value);
@@ -209,7 +258,10 @@ impl Args for Arguments {
             command = command.arg(arg);
         }
         for (name, help) in [
-            ("include", "Copy files that match GLOB, even if a later --exclude matches them too"),
+            (
+                "include",
+                "Copy files that match GLOB, even if a later --exclude matches them too",
+            ),
             ("exclude", "Leave out files and directories that match GLOB"),
         ] {
             let arg = Arg::new(name).long(name).value_name("GLOB").help(help);
@@ -235,7 +287,11 @@ impl FromArgMatches for Arguments {
                 steps.extend(indices.last().map(|index| (index, step(id, String::new()))));
             } else {
                 let values = matches.get_many::<String>(id).into_iter().flatten();
-                steps.extend(indices.zip(values).map(|(index, value)| (index, step(id, value.clone()))));
+                steps.extend(
+                    indices
+                        .zip(values)
+                        .map(|(index, value)| (index, step(id, value.clone()))),
+                );
             }
         }
         for (name, includes) in [("include", true), ("exclude", false)] {
@@ -274,22 +330,45 @@ fn step(id: &str, value: String) -> Step {
     }
 }
 
-fn sparse(name: &str) -> Result<Sparse, String> {
-    match name {
-        "auto" => Ok(Sparse::Auto),
-        "always" => Ok(Sparse::Always),
-        "never" => Ok(Sparse::Never),
-        _ => Err("it is auto, always or never".to_owned()),
-    }
-}
+/// What options can be set to, as words that can be abbreviated; words on one line mean the same.
+type Words = &'static [&'static [&'static str]];
 
-fn reflink(name: &str) -> Result<Reflink, String> {
-    match name {
-        "auto" => Ok(Reflink::Auto),
-        "always" => Ok(Reflink::Always),
-        "never" => Ok(Reflink::Never),
-        _ => Err("it is auto, always or never".to_owned()),
-    }
+const WHEN: Words = &[&["auto"], &["always"], &["never"]];
+const UPDATES: Words = &[&["all"], &["none"], &["none-fail"], &["older"]];
+const BACKUPS: Words = &[
+    &["none", "off"],
+    &["simple", "never"],
+    &["existing", "nil"],
+    &["numbered", "t"],
+];
+const ATTRIBUTES: Words = &[
+    &["mode"],
+    &["timestamps"],
+    &["ownership"],
+    &["links"],
+    &["context"],
+    &["xattr"],
+    &["all"],
+];
+
+/// The first of the words that mean what was given.
+fn choose(given: &str, option: &str, words: Words) -> Result<&'static str, Wrong> {
+    let exact = words.iter().find(|line| line.contains(&given));
+    let starts = |line: &&&[&str]| line.iter().any(|word| word.starts_with(given));
+    let mut abbreviated = words.iter().filter(starts);
+    let found = match (exact, abbreviated.next(), abbreviated.next()) {
+        (Some(line), ..) | (None, Some(line), None) => Ok(line[0]),
+        (None, None, _) => Err("invalid"),
+        (None, Some(_), Some(_)) => Err("ambiguous"),
+    };
+    found.map_err(|how| {
+        let mut text = format!("{how} argument '{given}' for '{option}'\nValid arguments are:");
+        for line in words {
+            let line: Vec<_> = line.iter().map(|word| format!("'{word}'")).collect();
+            text.push_str(&format!("\n  - {}", line.join(", ")));
+        }
+        Wrong::Usage(text)
+    })
 }
 
 fn size(text: &str) -> Result<u64, String> {
@@ -352,12 +431,16 @@ fn copy(arguments: Arguments, program: &str) -> Result<Summary, Wrong> {
     let options = options(&given, &steps, program)?;
     let operands = operands(given)?;
     let stop = Stop::new();
-    listen(stop.clone()).map_err(|error| Wrong::Plain(format!("cannot listen for signals: {error}")))?;
+    listen(stop.clone())
+        .map_err(|error| Wrong::Plain(format!("cannot listen for signals: {error}")))?;
     laio_cp::copy(options, operands, stop).map_err(|misuse| match misuse {
         Misuse::Usage(text) => Wrong::Usage(text),
         Misuse::Target(failure) => Wrong::Plain(failure.to_string()),
     })
 }
+
+/// How long a copy that was asked to stop may take to do so.
+const GRACE: Duration = Duration::from_secs(3);
 
 /// The first signal stops the copy; a second one ends the process at once.
 fn listen(stop: Stop) -> std::io::Result<()> {
@@ -367,11 +450,16 @@ fn listen(stop: Stop) -> std::io::Result<()> {
         signal_hook::flag::register(signal, impatient.clone())?;
     }
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
-    std::thread::Builder::new().name("laio-signals".to_owned()).spawn(move || {
-        if let Some(signal) = signals.forever().next() {
-            stop.stop(signal);
-        }
-    })?;
+    std::thread::Builder::new()
+        .name("laio-signals".to_owned())
+        .spawn(move || {
+            if let Some(signal) = signals.forever().next() {
+                stop.stop(signal);
+                std::thread::sleep(GRACE);
+                // A call waits that nobody can end, such as opening a FIFO that has no writer.
+                std::process::exit(128 + signal);
+            }
+        })?;
     Ok(())
 }
 
@@ -381,7 +469,7 @@ fn operands(given: Given) -> Result<Operands, Wrong> {
         None => None,
     };
     Ok(Operands {
-        files: given.files,
+        files: given.files.into_iter().map(PathBuf::from).collect(),
         listed,
         directory: given.target_directory,
         no_directory: given.no_target_directory,
@@ -396,9 +484,18 @@ fn read_list(file: &PathBuf) -> Result<Vec<PathBuf>, Wrong> {
         true => std::io::stdin().read_to_end(&mut bytes),
         false => std::fs::File::open(file).and_then(|mut file| file.read_to_end(&mut bytes)),
     };
-    read.map_err(|error| Wrong::Plain(format!("cannot read the list '{}': {error}", file.display())))?;
-    let names = bytes.split(|byte| *byte == 0).filter(|name| !name.is_empty());
-    Ok(names.map(|name| OsString::from_vec(name.to_vec()).into()).collect())
+    read.map_err(|error| {
+        Wrong::Plain(format!(
+            "cannot read the list '{}': {error}",
+            file.display()
+        ))
+    })?;
+    let names = bytes
+        .split(|byte| *byte == 0)
+        .filter(|name| !name.is_empty());
+    Ok(names
+        .map(|name| OsString::from_vec(name.to_vec()).into())
+        .collect())
 }
 
 fn options(given: &Given, steps: &[Step], program: &str) -> Result<Options, Wrong> {
@@ -409,8 +506,16 @@ fn options(given: &Given, steps: &[Step], program: &str) -> Result<Options, Wron
         force: given.force,
         remove_destination: given.remove_destination,
         keep_directory_symlink: given.keep_directory_symlink,
-        sparse: given.sparse,
-        reflink: given.reflink,
+        sparse: match choose(&given.sparse, "--sparse", WHEN)? {
+            "always" => Sparse::Always,
+            "never" => Sparse::Never,
+            _ => Sparse::Auto,
+        },
+        reflink: match choose(&given.reflink, "--reflink", WHEN)? {
+            "always" => Reflink::Always,
+            "never" => Reflink::Never,
+            _ => Reflink::Auto,
+        },
         verbose: given.verbose || given.debug,
         debug: given.debug,
         dry_run: given.dry_run,
@@ -418,7 +523,11 @@ fn options(given: &Given, steps: &[Step], program: &str) -> Result<Options, Wron
         fsync: given.fsync,
         rate: given.limit_rate,
         backend: given.backend,
-        writes: if given.backend_writes { Writes::Backend } else { Writes::Plain },
+        writes: if given.backend_writes {
+            Writes::Backend
+        } else {
+            Writes::Plain
+        },
         method: given.method,
         jobs: given.jobs,
         depth: given.depth,
@@ -433,7 +542,12 @@ fn options(given: &Given, steps: &[Step], program: &str) -> Result<Options, Wron
     options.progress = match given.progress.as_str() {
         "always" => true,
         "never" => false,
-        _ => std::io::stderr().is_terminal() && !options.verbose && !options.dry_run && program != "cp",
+        _ => {
+            std::io::stderr().is_terminal()
+                && !options.verbose
+                && !options.dry_run
+                && program != "cp"
+        }
     };
     options.make = match (given.link, given.symbolic_link) {
         (true, true) => {
@@ -504,15 +618,16 @@ fn apply(options: &mut Options, steps: &[Step]) -> Result<Option<Follow>, Wrong>
 }
 
 fn preserve(preserve: &mut Preserve, list: &str, on: bool) -> Result<(), Wrong> {
+    let option = if on { "--preserve" } else { "--no-preserve" };
     for name in list.split(',') {
-        match name {
+        match choose(name, option, ATTRIBUTES)? {
             "mode" => {
                 preserve.mode = on;
                 preserve.default_mode = !on;
             }
             "ownership" => preserve.ownership = on,
             "timestamps" => preserve.timestamps = on,
-            "links" | "link" => preserve.links = on,
+            "links" => preserve.links = on,
             "xattr" => {
                 preserve.attributes = on;
                 preserve.attributes_required = on;
@@ -525,7 +640,7 @@ fn preserve(preserve: &mut Preserve, list: &str, on: bool) -> Result<(), Wrong> 
                 preserve.context = on;
                 preserve.context_required = on;
             }
-            "all" => {
+            _ => {
                 preserve.mode = on;
                 preserve.default_mode = !on;
                 preserve.ownership = on;
@@ -533,10 +648,6 @@ fn preserve(preserve: &mut Preserve, list: &str, on: bool) -> Result<(), Wrong> 
                 preserve.links = on;
                 preserve.attributes = on;
                 preserve.context = on && has_contexts();
-            }
-            _ => {
-                let option = if on { "--preserve" } else { "--no-preserve" };
-                return Err(Wrong::Usage(format!("invalid argument '{name}' for '{option}'")));
             }
         }
     }
@@ -546,7 +657,7 @@ fn preserve(preserve: &mut Preserve, list: &str, on: bool) -> Result<(), Wrong> 
 fn update(options: &mut Options, when: &str) -> Result<(), Wrong> {
     // -n stays in force; it says more.
     let clobbers = options.existing != Existing::Skip;
-    match when {
+    match choose(when, "--update", UPDATES)? {
         "older" => options.update = true,
         "all" => {
             options.update = false;
@@ -555,8 +666,7 @@ fn update(options: &mut Options, when: &str) -> Result<(), Wrong> {
             }
         }
         "none" => options.existing = Existing::Skip,
-        "none-fail" => options.existing = Existing::Fail,
-        _ => return Err(Wrong::Usage(format!("invalid argument '{when}' for '--update'"))),
+        _ => options.existing = Existing::Fail,
     }
     Ok(())
 }
@@ -569,16 +679,27 @@ fn set_backup(options: &mut Options, given: &Given) -> Result<(), Wrong> {
         let text = "--backup is mutually exclusive with -n or --update=none-fail";
         return Err(Wrong::Usage(text.to_owned()));
     }
-    let environment = || std::env::var("VERSION_CONTROL").ok();
-    let control = given.backup.clone().filter(|control| !control.is_empty());
-    options.backup = match control.or_else(environment).as_deref() {
-        Some("none" | "off") => Backup::None,
-        Some("simple" | "never") => Backup::Simple,
-        Some("numbered" | "t") => Backup::Numbered,
-        None | Some("" | "existing" | "nil") => Backup::Existing,
-        Some(other) => return Err(Wrong::Usage(format!("invalid argument '{other}' for 'backup type'"))),
+    let given_control = given
+        .backup
+        .as_deref()
+        .filter(|control| !control.is_empty());
+    let environment = std::env::var("VERSION_CONTROL").ok();
+    let environment = environment.as_deref().filter(|control| !control.is_empty());
+    let control = match (given_control, environment) {
+        (Some(control), _) => choose(control, "backup type", BACKUPS)?,
+        (None, Some(control)) => choose(control, "$VERSION_CONTROL", BACKUPS)?,
+        (None, None) => "existing",
     };
-    let suffix = given.suffix.clone().or_else(|| std::env::var_os("SIMPLE_BACKUP_SUFFIX"));
+    options.backup = match control {
+        "none" => Backup::None,
+        "simple" => Backup::Simple,
+        "numbered" => Backup::Numbered,
+        _ => Backup::Existing,
+    };
+    let suffix = given
+        .suffix
+        .clone()
+        .or_else(|| std::env::var_os("SIMPLE_BACKUP_SUFFIX"));
     if let Some(suffix) = suffix.filter(|suffix| !suffix.is_empty()) {
         // A backup must be beside what it is of.
         if !suffix.as_encoded_bytes().contains(&b'/') {
@@ -633,7 +754,9 @@ fn print_stats(summary: &Summary) {
 /// Whether the command was called as `cp`.
 pub(crate) fn is_called() -> bool {
     let name = std::env::args_os().next().map(PathBuf::from);
-    name.as_deref().and_then(|name| name.file_name()).is_some_and(|name| name == "cp")
+    name.as_deref()
+        .and_then(|name| name.file_name())
+        .is_some_and(|name| name == "cp")
 }
 
 /// `cp`, by its own name.
@@ -642,13 +765,55 @@ pub(crate) fn main() -> ExitCode {
         .version(env!("CARGO_PKG_VERSION"))
         .about("Copy files and directories");
     let command = Arguments::augment_args(command);
-    match command.try_get_matches().and_then(|matches| Arguments::from_arg_matches(&matches)) {
+    match command
+        .try_get_matches()
+        .and_then(|matches| Arguments::from_arg_matches(&matches))
+    {
         Ok(arguments) => run(arguments, "cp"),
         Err(error) => {
             let helps = error.exit_code() == 0;
+            if let Some(text) = in_gnu_words(&error) {
+                let help = "Try 'cp --help' for more information.";
+                let _ = writeln!(std::io::stderr(), "cp: {text}\n{help}");
+                return ExitCode::FAILURE;
+            }
             // Nothing can be done if the stream is gone.
             let _ = error.print();
-            if helps { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+            if helps {
+                ExitCode::SUCCESS
+            } else {
+                ExitCode::FAILURE
+            }
         }
+    }
+}
+
+/// What scripts and people know.
+fn in_gnu_words(error: &clap::Error) -> Option<String> {
+    let context = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => Some(text.clone()),
+        _ => None,
+    };
+    let argument = context(ContextKind::InvalidArg)?;
+    // `-t <DIR>` or `--sparse <WHEN>`.
+    let option = argument.split([' ', '=', '[']).next().unwrap_or_default();
+    let letter = option
+        .strip_prefix('-')
+        .filter(|letter| letter.chars().count() == 1);
+    match (error.kind(), letter) {
+        (ErrorKind::UnknownArgument, Some(letter)) => Some(format!("invalid option -- '{letter}'")),
+        (ErrorKind::UnknownArgument, None) => Some(format!("unrecognized option '{argument}'")),
+        (ErrorKind::TooManyValues, _) => {
+            Some(format!("option '{option}' doesn't allow an argument"))
+        }
+        (ErrorKind::InvalidValue, _)
+            if context(ContextKind::InvalidValue).is_none_or(|value| value.is_empty()) =>
+        {
+            Some(match letter {
+                Some(letter) => format!("option requires an argument -- '{letter}'"),
+                None => format!("option '{option}' requires an argument"),
+            })
+        }
+        _ => None,
     }
 }

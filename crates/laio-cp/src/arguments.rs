@@ -1,10 +1,11 @@
 //! The arguments of the command: which files go where, by the rules of `cp`.
 
 use crate::directory::{Argument, Directory, Entry, Handle};
+use crate::made::{Identity, identity};
 use crate::outcome::Failure;
 use crate::quote::quote;
 use crate::shared::Shared;
-use laio_rt::fs::FileType;
+use laio_rt::fs::{FileType, Metadata};
 use rustix::fs::{CWD, Mode, OFlags, open, openat, statat};
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
@@ -77,8 +78,16 @@ impl Operands {
         let directory = self.find_directory()?;
         if let Some((handle, path)) = directory {
             let pairs = self.files.into_iter().map(|file| {
-                let file = if self.strip_slashes { stripped(file.as_os_str()) } else { file.into_os_string() };
-                let name = if self.parents { stripped(&file) } else { last_part(&file) };
+                let file = if self.strip_slashes {
+                    stripped(file.as_os_str())
+                } else {
+                    file.into_os_string()
+                };
+                let name = if self.parents {
+                    stripped(&file)
+                } else {
+                    last_part(&file)
+                };
                 (file, name)
             });
             return Ok(Targets {
@@ -93,7 +102,11 @@ impl Operands {
             return Err(Misuse::Usage(text.to_owned()));
         }
         let (source, target) = (self.files.swap_remove(0), self.files.pop());
-        let source = if self.strip_slashes { stripped(source.as_os_str()) } else { source.into_os_string() };
+        let source = if self.strip_slashes {
+            stripped(source.as_os_str())
+        } else {
+            source.into_os_string()
+        };
         let target = target.unwrap_or_default().into_os_string();
         let target = shared.options.renamed_by_force(&source, target);
         Ok(Targets {
@@ -117,7 +130,8 @@ impl Operands {
         let base = match self.files.pop() {
             Some(path) => {
                 let opened = open_directory(&path);
-                let opened = opened.map_err(|error| cannot(error, "cannot open directory", &path))?;
+                let opened =
+                    opened.map_err(|error| cannot(error, "cannot open directory", &path))?;
                 Some((Arc::new(opened), path))
             }
             None => None,
@@ -125,12 +139,18 @@ impl Operands {
         let keeps_names = self.parents || base.is_some();
         let pairs = listed.into_iter().map(|file| {
             let file = match &base {
-                Some((_, base)) => file.strip_prefix(base).map_or(file.clone(), Path::to_path_buf),
+                Some((_, base)) => file
+                    .strip_prefix(base)
+                    .map_or(file.clone(), Path::to_path_buf),
                 None => file,
             };
             // What is below the directory must not lead out of it.
             let file = stripped(file.as_os_str());
-            let name = if keeps_names { file.clone() } else { last_part(&file) };
+            let name = if keeps_names {
+                file.clone()
+            } else {
+                last_part(&file)
+            };
             (file, name)
         });
         let pairs = pairs.collect();
@@ -146,7 +166,8 @@ impl Operands {
     /// The directory that the copies go into, if it is one.
     fn find_directory(&mut self) -> Result<Option<(Handle, PathBuf)>, Misuse> {
         if let Some(path) = self.directory.take() {
-            let opened = open_directory(&path).map_err(|error| cannot(error, "target directory", &path));
+            let opened =
+                open_directory(&path).map_err(|error| cannot(error, "target directory", &path));
             return Ok(Some((Arc::new(opened?), path)));
         }
         if self.no_directory {
@@ -185,7 +206,10 @@ fn stripped(path: &OsStr) -> OsString {
 fn last_part(path: &OsStr) -> OsString {
     let path = stripped(path);
     let bytes = path.as_bytes();
-    let name = &bytes[bytes.iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1)..];
+    let name = &bytes[bytes
+        .iter()
+        .rposition(|byte| *byte == b'/')
+        .map_or(0, |slash| slash + 1)..];
     match name {
         b"" | b".." => OsString::from("."),
         name => OsString::from_vec(name.to_vec()),
@@ -233,11 +257,17 @@ fn is_inside(root: &Directory, name: &OsStr, source: &OsStr) -> bool {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let identity = |status: rustix::fs::Stat| (status.st_dev, status.st_ino);
     let from = root.source.as_ref().map_or(CWD, |handle| handle.as_fd());
-    let Ok(source) = openat(from, source, flags, Mode::empty()).and_then(rustix::fs::fstat) else {
+    // Opening would change the time at which a symbolic link was last read.
+    let Ok(source) = statat(from, source, rustix::fs::AtFlags::SYMLINK_NOFOLLOW) else {
         return false;
     };
+    if rustix::fs::FileType::from_raw_mode(source.st_mode) != rustix::fs::FileType::Directory {
+        return false;
+    }
     let source = identity(source);
-    let above = Path::new(name).parent().filter(|above| !above.as_os_str().is_empty());
+    let above = Path::new(name)
+        .parent()
+        .filter(|above| !above.as_os_str().is_empty());
     let above = above.unwrap_or(Path::new("."));
     let to = root.target.as_ref().map_or(CWD, |handle| handle.as_fd());
     let Ok(mut at) = openat(to, above, flags, Mode::empty()) else {
@@ -273,7 +303,7 @@ pub(crate) struct JustMade {
 
 #[derive(Debug, Default)]
 struct Seen {
-    sources: HashSet<OsString>,
+    sources: Vec<(Identity, PathBuf)>,
     targets: HashSet<OsString>,
 }
 
@@ -281,21 +311,29 @@ impl JustMade {
     fn expect(&self, pairs: &[(OsString, OsString)]) {
         let mut targets = HashSet::new();
         let duplicates = pairs.iter().any(|(_, target)| !targets.insert(target));
-        self.has_duplicates.store(duplicates, std::sync::atomic::Ordering::Relaxed);
+        self.has_duplicates
+            .store(duplicates, std::sync::atomic::Ordering::Relaxed);
     }
 
     /// Whether the arguments must be copied one after the other.
     pub(crate) fn is_needed(&self) -> bool {
-        self.has_duplicates.load(std::sync::atomic::Ordering::Relaxed)
+        self.has_duplicates
+            .load(std::sync::atomic::Ordering::Relaxed)
     }
 
     /// Whether a source was an argument before; from now on it was.
-    pub(crate) fn is_repeated(&self, entry: &Entry) -> bool {
+    pub(crate) fn is_repeated(&self, entry: &Entry, status: &Metadata) -> bool {
         if !self.is_needed() || entry.argument.is_none() {
             return false;
         }
+        let (identity, path) = (identity(status), entry.source_path());
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        !seen.sources.insert(entry.name.clone())
+        // Two names of one file are two sources.
+        let same =
+            |(known, other): &(Identity, PathBuf)| *known == identity && is_same_name(other, &path);
+        let repeated = seen.sources.iter().any(same);
+        seen.sources.push((identity, path));
+        repeated
     }
 
     pub(crate) fn insert(&self, entry: &Entry) {
@@ -311,6 +349,20 @@ impl JustMade {
             seen.targets.contains(entry.new_name())
         }
     }
+}
+
+/// Whether two paths end in the same entry of the same directory.
+fn is_same_name(one: &Path, other: &Path) -> bool {
+    let split = |path: &Path| {
+        let path = PathBuf::from(stripped(path.as_os_str()));
+        let above = path.parent().filter(|above| !above.as_os_str().is_empty());
+        let above = rustix::fs::stat(above.unwrap_or(Path::new("."))).ok();
+        (
+            above.map(|above| (above.st_dev, above.st_ino)),
+            path.file_name().map(OsStr::to_owned),
+        )
+    };
+    split(one) == split(other)
 }
 
 #[cfg(test)]

@@ -9,8 +9,8 @@ use crate::shared::Process;
 use crate::worker::Worker;
 use laio::Errno;
 use laio::ops::{
-    ATTRIBUTE_MAX, GetAttribute, Limit, ListAttributes, Name, Open, RemoveAttribute, SetAttribute, SetMode,
-    SetOwner, SetTimes, attribute_names,
+    ATTRIBUTE_MAX, GetAttribute, Limit, ListAttributes, Name, Open, RemoveAttribute, SetAttribute,
+    SetMode, SetOwner, SetTimes, attribute_names,
 };
 use laio_rt::fs::Metadata;
 use std::ffi::{CStr, CString};
@@ -139,6 +139,14 @@ pub(crate) fn set(worker: &Worker, setting: &Setting<'_>) -> Result<(), Failure>
     if let Some((names, from)) = setting.names {
         copy_attributes(worker, setting, names, from)?;
     }
+    if setting.present.may_have_acl
+        && preserve.default_mode
+        && !setting.present.is_old
+        && !setting.is_link
+    {
+        // The permissions are those of the umask, and nobody else's.
+        let _ = setting.target.remove_attribute(worker, ACL_ACCESS);
+    }
     if preserve.mode && !setting.is_link {
         set_mode(worker, setting, bits, mode_now)?;
     }
@@ -161,7 +169,12 @@ fn set_owner(worker: &Worker, setting: &Setting<'_>) -> Result<bool, Failure> {
         let _ = setting.target.set_owner(worker, None, Some(group));
     }
     if !refused || worker.shared.process.is_privileged() {
-        tolerate(worker, setting, Err(error), "failed to preserve ownership for")?;
+        tolerate(
+            worker,
+            setting,
+            Err(error),
+            "failed to preserve ownership for",
+        )?;
     }
     Ok(false)
 }
@@ -217,7 +230,7 @@ fn is_unsupported(error: &io::Error) -> bool {
 }
 
 /// The names of those attributes of a source that are to be copied.
-pub(crate) async fn names(worker: &Worker, source: &Object) -> io::Result<Names> {
+pub(crate) fn names(worker: &Worker, source: &Object) -> io::Result<Names> {
     let preserve = worker.options().preserve;
     if !preserve.mode && !preserve.attributes && !preserve.context {
         return Ok(Names::default());
@@ -226,8 +239,8 @@ pub(crate) async fn names(worker: &Worker, source: &Object) -> io::Result<Names>
     let list = loop {
         let buffer = Limit::new(worker.buffer(), room);
         let (result, buffer) = match source {
-            Object::Open(file) => worker.lazily(ListAttributes::new(file.clone(), buffer)).await,
-            Object::Named(name) => worker.lazily(ListAttributes::named(name.clone(), buffer)).await,
+            Object::Open(file) => worker.plainly(ListAttributes::new(file.clone(), buffer)),
+            Object::Named(name) => worker.plainly(ListAttributes::named(name.clone(), buffer)),
         };
         let buffer = buffer.into_inner();
         match result {
@@ -247,7 +260,10 @@ pub(crate) async fn names(worker: &Worker, source: &Object) -> io::Result<Names>
         }
     };
     let wanted = |name: &&CStr| is_wanted(worker, name);
-    let names = attribute_names(&list).filter(wanted).map(CStr::to_owned).collect();
+    let names = attribute_names(&list)
+        .filter(wanted)
+        .map(CStr::to_owned)
+        .collect();
     worker.keep(list);
     Ok(Names(names))
 }
@@ -286,13 +302,18 @@ fn copy_attributes(
             true => Failure::of(error, format!("preserving permissions for {quoted}")),
             false => {
                 let attribute = name.to_string_lossy();
-                Failure::of(error, format!("setting attribute '{attribute}' for {quoted}"))
+                Failure::of(
+                    error,
+                    format!("setting attribute '{attribute}' for {quoted}"),
+                )
             }
         };
         let unsupported = failure.error().is_some_and(is_unsupported);
         let required = match is_acl {
             true => preserve.required,
-            false => preserve.attributes_required || (preserve.context_required && **name == *CONTEXT),
+            false => {
+                preserve.attributes_required || (preserve.context_required && **name == *CONTEXT)
+            }
         };
         if required {
             return Err(failure);
@@ -326,7 +347,12 @@ fn copy_attribute(worker: &Worker, name: &CStr, from: &Object, to: &Object) -> i
 }
 
 impl Object {
-    fn set_owner(&self, worker: &Worker, user: Option<u32>, group: Option<u32>) -> io::Result<()> {
+    pub(crate) fn set_owner(
+        &self,
+        worker: &Worker,
+        user: Option<u32>,
+        group: Option<u32>,
+    ) -> io::Result<()> {
         match self {
             Object::Open(file) => worker.plainly(SetOwner::new(file.clone(), user, group)),
             Object::Named(name) => worker.plainly(SetOwner::named(name.clone(), user, group)),
@@ -353,7 +379,9 @@ impl Object {
         let (accessed, modified) = (Some(source.accessed()), Some(source.modified()));
         match self {
             Object::Open(file) => worker.plainly(SetTimes::new(file.clone(), accessed, modified)),
-            Object::Named(name) => worker.plainly(SetTimes::named(name.clone(), accessed, modified)),
+            Object::Named(name) => {
+                worker.plainly(SetTimes::named(name.clone(), accessed, modified))
+            }
         }
     }
 
@@ -379,14 +407,21 @@ pub(crate) fn of_directory(
         && !worker.options().preserve.mode
         && let Err(error) = target.set_mode(worker, mode)
     {
-        return Err(Failure::of(error, format!("setting permissions for {}", quote(path()))));
+        return Err(Failure::of(
+            error,
+            format!("setting permissions for {}", quote(path())),
+        ));
     }
     let setting = Setting {
         source: &found.source,
         target: &target,
         path: &path,
         names: source.as_ref().map(|source| (&found.names, source)),
-        present: Present::of(&found.target, found.default_acl || !directory.is_new, !directory.is_new),
+        present: Present::of(
+            &found.target,
+            found.default_acl || !directory.is_new,
+            !directory.is_new,
+        ),
         is_link: false,
     };
     set(worker, &setting)

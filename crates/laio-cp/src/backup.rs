@@ -82,7 +82,10 @@ fn numbered(name: &OsStr, number: u64) -> OsString {
 
 fn trimmed(name: &OsStr) -> &OsStr {
     let bytes = name.as_bytes();
-    let end = bytes.iter().rposition(|byte| *byte != b'/').map_or(0, |last| last + 1);
+    let end = bytes
+        .iter()
+        .rposition(|byte| *byte != b'/')
+        .map_or(0, |last| last + 1);
     OsStr::from_bytes(&bytes[..end])
 }
 
@@ -91,7 +94,11 @@ fn is_numbered(name: &OsStr) -> bool {
     let Some(bytes) = bytes.strip_suffix(b"~") else {
         return false;
     };
-    let digits = bytes.iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
+    let digits = bytes
+        .iter()
+        .rev()
+        .take_while(|byte| byte.is_ascii_digit())
+        .count();
     digits > 0 && bytes[..bytes.len() - digits].ends_with(b".~")
 }
 
@@ -104,16 +111,22 @@ async fn highest(worker: &Worker, entry: &Entry) -> io::Result<u64> {
         _ => Path::new("."),
     };
     let directory = Name::from_path_in(entry.directory.target.clone(), above)?;
-    let opened = worker.write(Open::new(directory, libc::O_RDONLY | libc::O_DIRECTORY)).await?;
+    let opened = worker
+        .write(Open::new(directory, libc::O_RDONLY | libc::O_DIRECTORY))
+        .await?;
     let opened = Arc::new(opened);
     let mut highest = 0;
     let mut buffer = Vec::with_capacity(ReadDir::<()>::ROOM);
     loop {
-        let entries = worker.write(ReadDir::with_buffer(opened.clone(), buffer)).await?;
+        let entries = worker
+            .write(ReadDir::with_buffer(opened.clone(), buffer))
+            .await?;
         if entries.is_empty() {
             return Ok(highest);
         }
-        let numbers = entries.iter().filter_map(|entry| number_of(entry.name(), base));
+        let numbers = entries
+            .iter()
+            .filter_map(|entry| number_of(entry.name(), base));
         highest = numbers.fold(highest, u64::max);
         buffer = entries.into_buffer();
     }
@@ -124,7 +137,10 @@ fn number_of(name: &OsStr, base: &OsStr) -> Option<u64> {
     let rest = name.as_bytes().strip_prefix(base.as_bytes())?;
     let digits = rest.strip_prefix(b".~")?.strip_suffix(b"~")?;
     let digits = std::str::from_utf8(digits).ok()?;
-    digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok())?
+    digits
+        .bytes()
+        .all(|byte| byte.is_ascii_digit())
+        .then(|| digits.parse().ok())?
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The one place that writes messages: whole lines, in the order in which they come.
 
 use crate::progress::Progress;
-use std::io::{BufRead, IsTerminal, Write};
+use std::io::{self, BufRead, IsTerminal, Write};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Standard output and standard error, shared by all workers.
@@ -10,6 +10,7 @@ pub(crate) struct Console {
     /// What is to be written to standard output; the lock also keeps lines apart.
     output: Mutex<Vec<u8>>,
     line_by_line: bool,
+    failed: Mutex<Option<io::Error>>,
     progress: Progress,
 }
 
@@ -21,7 +22,8 @@ impl Console {
         Console {
             program: program.to_owned(),
             output: Mutex::default(),
-            line_by_line: std::io::stdout().is_terminal(),
+            failed: Mutex::default(),
+            line_by_line: io::stdout().is_terminal(),
             progress,
         }
     }
@@ -33,7 +35,7 @@ impl Console {
         let line = format!("{}: {message}\n", self.program);
         // Nothing can be done if standard error is gone.
         self.progress
-            .aside(|| drop(std::io::stderr().write_all(line.as_bytes())));
+            .aside(|| drop(io::stderr().write_all(line.as_bytes())));
     }
 
     /// A line (or several) on standard output.
@@ -51,16 +53,18 @@ impl Console {
         let mut output = self.lock();
         self.write_out(&mut output);
         self.progress.aside(|| {
-            let _ = write!(std::io::stderr(), "{}: {question}", self.program);
+            let _ = write!(io::stderr(), "{}: {question}", self.program);
             let mut answer = Vec::new();
-            let read = std::io::stdin().lock().read_until(b'\n', &mut answer);
+            let read = io::stdin().lock().read_until(b'\n', &mut answer);
             read.is_ok() && matches!(answer.first(), Some(b'y' | b'Y'))
         })
     }
 
-    /// Writes what is gathered.
-    pub(crate) fn flush(&self) {
+    /// Writes what is gathered. An error is the first that standard output had.
+    pub(crate) fn finish(&self) -> io::Result<()> {
         self.write_out(&mut self.lock());
+        let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
+        failed.take().map_or(Ok(()), Err)
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<u8>> {
@@ -71,10 +75,13 @@ impl Console {
         if output.is_empty() {
             return;
         }
-        // A reader who has seen enough is no reason to stop copying.
+        // A reader who has seen enough is no reason to stop copying; but is told at the end.
         self.progress.aside(|| {
-            let mut stdout = std::io::stdout().lock();
-            let _ = stdout.write_all(output).and_then(|()| stdout.flush());
+            let mut stdout = io::stdout().lock();
+            if let Err(error) = stdout.write_all(output).and_then(|()| stdout.flush()) {
+                let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
+                failed.get_or_insert(error);
+            }
         });
         output.clear();
     }

@@ -8,7 +8,7 @@ use crate::sparse;
 use crate::worker::{PairLimit, Worker};
 use laio::Errno;
 use laio::ops::{
-    Advice, Advise, Allocate, CopyRange, Limit, Read, ReadAt, Reflink, Write, WriteAt,
+    Advice, Advise, Allocate, CopyRange, Limit, Part, Read, ReadAt, Reflink, Write, WriteAt,
 };
 use laio_rt::fs::Metadata;
 use std::fmt;
@@ -65,7 +65,11 @@ pub(crate) async fn copy(pair: &Pair<'_>) -> Result<Copied, Broken> {
     let options = pair.worker.options();
     let mut detail = Detail {
         offload: "unknown",
-        reflink: if options.reflink == Wanted::Never { "no" } else { "unknown" },
+        reflink: if options.reflink == Wanted::Never {
+            "no"
+        } else {
+            "unknown"
+        },
         sparse: "no",
     };
     if reflink(pair, &mut detail)? {
@@ -94,12 +98,16 @@ async fn move_data(pair: &Pair<'_>, detail: &mut Detail) -> Result<(Done, u64), 
     let size = pair.status.size();
     if options.advise {
         // It is only an advice.
-        let _ = pair.worker.plainly(Advise::new(pair.source.clone(), 0, 0, Advice::Sequential));
+        let _ = pair
+            .worker
+            .plainly(Advise::new(pair.source.clone(), 0, 0, Advice::Sequential));
     }
     if options.preallocate && size > 0 && options.sparse != Sparse::Always {
         preallocate(pair, size)?;
     }
-    if options.sparse == Sparse::Always || (options.sparse == Sparse::Auto && has_holes(pair.status)) {
+    if options.sparse == Sparse::Always
+        || (options.sparse == Sparse::Auto && has_holes(pair.status))
+    {
         return sparse::copy(pair, detail).await;
     }
     let end = if size == 0 { u64::MAX } else { size };
@@ -128,7 +136,10 @@ fn reflink(pair: &Pair<'_>, detail: &mut Detail) -> Result<bool, Broken> {
         }
         return Ok(false);
     }
-    match pair.worker.plainly(Reflink::new(pair.source.clone(), pair.target.clone())) {
+    match pair
+        .worker
+        .plainly(Reflink::new(pair.source.clone(), pair.target.clone()))
+    {
         Ok(()) => {
             detail.reflink = "yes";
             detail.offload = "unknown";
@@ -138,7 +149,10 @@ fn reflink(pair: &Pair<'_>, detail: &mut Detail) -> Result<bool, Broken> {
         Err(error) => {
             detail.reflink = "unsupported";
             let errno = error.raw_os_error().map(Errno::from_raw);
-            if matches!(errno, Some(Errno::OPNOTSUPP | Errno::NOTTY | Errno::XDEV | Errno::NOSYS)) {
+            if matches!(
+                errno,
+                Some(Errno::OPNOTSUPP | Errno::NOTTY | Errno::XDEV | Errno::NOSYS)
+            ) {
                 pair.worker.learn(pair, |limit| limit.no_reflink = true);
             }
             Ok(false)
@@ -183,7 +197,11 @@ pub(crate) async fn copy_range(
             // The end, or a file system (procfs) that copies nothing where there is something to read.
             Ok(0) => {
                 let more = through_memory(pair, at, end).await?;
-                let done = if at == start { Done::ReadWrite } else { Done::CopyRange };
+                let done = if at == start {
+                    Done::ReadWrite
+                } else {
+                    Done::CopyRange
+                };
                 return Ok((done, at - start + more));
             }
             Ok(count) => {
@@ -221,9 +239,9 @@ fn fallback(error: &io::Error) -> Fallback {
     match error.raw_os_error().map(Errno::from_raw) {
         Some(Errno::XDEV | Errno::OPNOTSUPP | Errno::NOSYS) => Fallback::Always,
         // EPERM: a filter, or an immutable file; ENOENT: CIFS; ETXTBSY: a swap file; EBADF: append-only.
-        Some(Errno::INVAL | Errno::PERM | Errno::NOENT | Errno::TXTBSY | Errno::BADF | Errno::FBIG) => {
-            Fallback::Once
-        }
+        Some(
+            Errno::INVAL | Errno::PERM | Errno::NOENT | Errno::TXTBSY | Errno::BADF | Errno::FBIG,
+        ) => Fallback::Once,
         _ => Fallback::None,
     }
 }
@@ -236,7 +254,9 @@ pub(crate) async fn through_memory(pair: &Pair<'_>, start: u64, end: u64) -> Res
     while at < end {
         pair.go_on()?;
         buffer.clear();
-        let count = (end - at).min(buffer.capacity() as u64).min(pair.piece() as u64) as usize;
+        let count = (end - at)
+            .min(buffer.capacity() as u64)
+            .min(pair.piece() as u64) as usize;
         let read = ReadAt::new(pair.source.clone(), Limit::new(buffer, count), at);
         let (result, filled) = worker.lazily(read).await;
         buffer = filled.into_inner();
@@ -244,12 +264,8 @@ pub(crate) async fn through_memory(pair: &Pair<'_>, start: u64, end: u64) -> Res
         if result.map_err(Broken::Read)? == 0 {
             break;
         }
-        let (result, written) = worker.write(WriteAt::new(pair.target.clone(), buffer, at)).await;
-        buffer = written;
-        let count = result.map_err(Broken::Write)?;
-        if count < buffer.len() {
-            return Err(Broken::Write(Errno::NOSPC.into()));
-        }
+        let count = buffer.len();
+        buffer = pair.write_at(buffer, at).await?;
         at += count as u64;
         pair.pace(count).await;
     }
@@ -274,17 +290,49 @@ async fn stream(pair: &Pair<'_>) -> Result<u64, Broken> {
             worker.keep(buffer);
             return Ok(bytes);
         }
-        let (result, written) = worker.write(Write::new(pair.target.clone(), buffer)).await;
-        buffer = written;
-        if result.map_err(Broken::Write)? < count {
-            return Err(Broken::Write(Errno::NOSPC.into()));
-        }
+        buffer = pair.write(buffer, 0).await?;
         bytes += count as u64;
         pair.pace(count).await;
     }
 }
 
 impl Pair<'_> {
+    /// Writes all of a buffer at a position.
+    pub(crate) async fn write_at(&self, mut buffer: Vec<u8>, at: u64) -> Result<Vec<u8>, Broken> {
+        let mut done = 0;
+        while done < buffer.len() {
+            let part = Part::new(buffer, done..);
+            let write = WriteAt::new(self.target.clone(), part, at + done as u64);
+            let (result, part) = self.worker.write(write).await;
+            buffer = part.into_inner();
+            match result {
+                // A full device says so; nobody else should be asked for ever.
+                Ok(0) => return Err(Broken::Write(Errno::NOSPC.into())),
+                Ok(count) => done += count,
+                // A file of procfs, for example, has no positions.
+                Err(error) if error.raw_os_error() == Some(Errno::SPIPE.raw()) => {
+                    return self.write(buffer, done).await;
+                }
+                Err(error) => return Err(Broken::Write(error)),
+            }
+        }
+        Ok(buffer)
+    }
+
+    /// Writes a buffer, from its byte `done` on, where the destination is.
+    async fn write(&self, mut buffer: Vec<u8>, mut done: usize) -> Result<Vec<u8>, Broken> {
+        while done < buffer.len() {
+            let write = Write::new(self.target.clone(), Part::new(buffer, done..));
+            let (result, part) = self.worker.write(write).await;
+            buffer = part.into_inner();
+            match result.map_err(Broken::Write)? {
+                0 => return Err(Broken::Write(Errno::NOSPC.into())),
+                count => done += count,
+            }
+        }
+        Ok(buffer)
+    }
+
     /// Between two pieces of a file.
     pub(crate) fn go_on(&self) -> Result<(), Broken> {
         match self.worker.shared.stop.is_asked() {
@@ -316,7 +364,9 @@ impl Worker {
     fn limit(&self, pair: &Pair<'_>) -> PairLimit {
         let (source, target) = (pair.status.device(), pair.target_device);
         let limits = self.limits.borrow();
-        let known = limits.iter().find(|limit| (limit.source, limit.target) == (source, target));
+        let known = limits
+            .iter()
+            .find(|limit| (limit.source, limit.target) == (source, target));
         known.copied().unwrap_or(PairLimit {
             source,
             target,

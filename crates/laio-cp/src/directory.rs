@@ -3,10 +3,11 @@
 use crate::attributes::Names;
 use crate::outcome::Failure;
 use crate::quote::quote;
-use laio_rt::fs::{FileType, Metadata};
 use laio::ops::Name;
+use laio_rt::fs::{FileType, Metadata};
 use std::ffi::{OsStr, OsString};
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -146,11 +147,11 @@ impl Entry {
     }
 
     pub(crate) fn source_path(&self) -> PathBuf {
-        self.directory.source_path.join(&self.name)
+        joined(&self.directory.source_path, &self.name)
     }
 
     pub(crate) fn target_path(&self) -> PathBuf {
-        self.directory.target_path.join(self.new_name())
+        joined(&self.directory.target_path, self.new_name())
     }
 
     /// The source, as in messages.
@@ -179,6 +180,23 @@ impl Entry {
     ) -> impl Fn(std::io::Error) -> Failure + 'a {
         move |error| Failure::of(error, format!("{before} {}", self.quoted_target()))
     }
+}
+
+/// A name in a directory, with one slash between them.
+fn joined(directory: &Path, name: &OsStr) -> PathBuf {
+    let bytes = directory.as_os_str().as_bytes();
+    if bytes.is_empty() || Path::new(name).is_absolute() {
+        return PathBuf::from(name);
+    }
+    let end = bytes
+        .iter()
+        .rposition(|byte| *byte != b'/')
+        .map_or(0, |last| last + 1);
+    let mut path = Vec::with_capacity(end + 1 + name.len());
+    path.extend_from_slice(&bytes[..end]);
+    path.push(b'/');
+    path.extend_from_slice(name.as_bytes());
+    OsString::from_vec(path).into()
 }
 
 /// Names are taken from directories, or were accepted as arguments: they have no zero byte.

@@ -74,9 +74,15 @@ async fn attempt(worker: &Worker, entry: &Entry) -> Result<Option<Copied>, Failu
     let status = worker.lazily(stat).await;
     let status = status.map_err(entry.source_failure("cannot stat", ""))?;
     if status.is_dir() {
+        if worker.options().recursive && worker.shared.just_made.is_repeated(entry, &status) {
+            let name = entry.quoted_source();
+            let warning = format!("warning: source directory {name} specified more than once");
+            worker.shared.console.complain(warning);
+            return Ok(Some(Copied::without_data(Done::Skipped)));
+        }
         return begin_directory(worker, entry).map(|()| None);
     }
-    if worker.shared.just_made.is_repeated(entry) {
+    if worker.shared.just_made.is_repeated(entry, &status) {
         let name = entry.quoted_source();
         let warning = format!("warning: source file {name} specified more than once");
         worker.shared.console.complain(warning);
@@ -86,6 +92,9 @@ async fn attempt(worker: &Worker, entry: &Entry) -> Result<Option<Copied>, Failu
         true => Place::New,
         false => existing::examine(worker, entry, &status).await?,
     };
+    if place == Place::NotOlder {
+        return keep(worker, entry, &status).await;
+    }
     if place == Place::Kept {
         if options.debug {
             let name = entry.quoted_target();
@@ -96,16 +105,61 @@ async fn attempt(worker: &Worker, entry: &Entry) -> Result<Option<Copied>, Failu
     make(worker, entry, Some(&status), place).await
 }
 
+/// What is there stays, in place of a copy: other names of the source become links to it.
+async fn keep(
+    worker: &Worker,
+    entry: &Entry,
+    status: &Metadata,
+) -> Result<Option<Copied>, Failure> {
+    let options = worker.options();
+    if options.make == Make::Copies && has_other_names(worker, entry, status) && !options.dry_run {
+        let (file, links) = (identity(status), &worker.shared.links);
+        let place = Place::Existing(Box::new(*status));
+        match links.claim(file, names_of(worker, status), entry, &place) {
+            Claim::Link(first) => {
+                return link::to_first(worker, entry, &first, &place)
+                    .await
+                    .map(Some);
+            }
+            Claim::Later => return Ok(None),
+            Claim::Copy => {
+                let (first, waiting) = links.made(file, entry);
+                for waiting in waiting {
+                    link_waiting(worker, &first, waiting).await;
+                }
+            }
+        }
+    }
+    if options.debug {
+        let name = entry.quoted_target();
+        worker.shared.console.tell(&format!("skipped {name}"));
+    }
+    Ok(Some(Copied::without_data(Done::Skipped)))
+}
+
+/// How many names of a file may be met. A name that is followed is none of those that the file counts.
+fn names_of(worker: &Worker, status: &Metadata) -> u32 {
+    match worker.options().follow {
+        Follow::Never => status.links(),
+        _ => u32::MAX,
+    }
+}
+
 /// A directory is a task of its own.
 fn begin_directory(worker: &Worker, entry: &Entry) -> Result<(), Failure> {
     if !worker.options().recursive && !worker.shared.is_listed {
         let name = entry.quoted_source();
-        return Err(Failure::because(format!("-r not specified; omitting directory {name}")));
+        return Err(Failure::because(format!(
+            "-r not specified; omitting directory {name}"
+        )));
     }
     entry.directory.begin();
     let mut entry = entry.clone();
     entry.kind = FileType::Directory;
-    worker.shared.pool.push(worker.index, std::iter::once(Task { entry }));
+    worker
+        .shared
+        .pool
+        .push(worker.index, std::iter::once(Task { entry }));
     Ok(())
 }
 
@@ -164,15 +218,15 @@ async fn make_unless_linked(
         (None, None) => unreachable!("without a status the file was opened"),
     };
     if !has_other_names(worker, entry, &status) {
-        return content(worker, entry, opened, &status, place).await.map(Some);
+        return content(worker, entry, opened, &status, place)
+            .await
+            .map(Some);
     }
     let file = identity(&status);
-    // A name that is followed is none of those that the file counts.
-    let names = match options.follow {
-        Follow::Never => status.links(),
-        _ => u32::MAX,
-    };
-    match shared.links.claim(file, names, entry, place) {
+    match shared
+        .links
+        .claim(file, names_of(worker, &status), entry, place)
+    {
         Claim::Link(first) => return link::to_first(worker, entry, &first, place).await.map(Some),
         Claim::Later => return Ok(None),
         Claim::Copy => {}
@@ -188,7 +242,8 @@ async fn make_unless_linked(
         Err(_) => {
             for waiting in shared.links.failed(file) {
                 // The first of them is now what this one was to be.
-                let again = make_unless_linked(worker, &waiting.entry, Some(&status), &waiting.place);
+                let again =
+                    make_unless_linked(worker, &waiting.entry, Some(&status), &waiting.place);
                 let result = Box::pin(again).await;
                 end_waiting(worker, waiting, result).await;
             }
@@ -303,5 +358,9 @@ fn account(worker: &Worker, entry: &Entry, result: Result<&Copied, &Failure>) {
 
 /// Adds bytes to those that have been copied.
 pub(crate) fn add_bytes(worker: &Worker, bytes: usize) {
-    worker.shared.counters.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+    worker
+        .shared
+        .counters
+        .bytes
+        .fetch_add(bytes as u64, Ordering::Relaxed);
 }

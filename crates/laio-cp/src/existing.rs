@@ -23,11 +23,18 @@ pub(crate) enum Place {
     BackedUp(OsString),
     /// What is there stays.
     Kept,
+    /// What is there stays, as good as a copy: other names of the source may be linked to it.
+    NotOlder,
 }
 
 impl PartialEq for Place {
     fn eq(&self, other: &Place) -> bool {
-        matches!((self, other), (Place::New, Place::New) | (Place::Kept, Place::Kept))
+        matches!(
+            (self, other),
+            (Place::New, Place::New)
+                | (Place::Kept, Place::Kept)
+                | (Place::NotOlder, Place::NotOlder)
+        )
     }
 }
 
@@ -61,7 +68,9 @@ pub(crate) async fn examine_parent(worker: &Worker, part: &Entry) -> Result<Plac
         Some(there) if there.is_dir() => Ok(Place::Existing(Box::new(there))),
         Some(_) => {
             let name = part.quoted_target();
-            Err(Failure::because(format!("{name} exists but is not a directory")))
+            Err(Failure::because(format!(
+                "{name} exists but is not a directory"
+            )))
         }
     }
 }
@@ -76,6 +85,18 @@ pub(crate) async fn examine(
     let Some(there) = look(worker, entry, looks_at_link(options, source)).await? else {
         return Ok(Place::New);
     };
+    if worker.shared.just_made.is_needed() && !there.is_symlink() {
+        let link = worker
+            .write(StatPath::new(entry.target()).no_follow())
+            .await;
+        if link.is_ok_and(|link| link.is_symlink() && worker.shared.made.contains(&link)) {
+            return Err(Failure::because(format!(
+                "will not copy {} through just-created symlink {}",
+                entry.quoted_source(),
+                entry.quoted_target()
+            )));
+        }
+    }
     let asks = matches!(options.existing, Existing::Replace | Existing::Ask);
     if asks {
         match same::check(worker, entry, source, &there).await {
@@ -85,7 +106,7 @@ pub(crate) async fn examine(
         }
     }
     if options.update && !is_older(options, &there, source) {
-        return Ok(Place::Kept);
+        return Ok(Place::NotOlder);
     }
     match options.existing {
         Existing::Replace => {}
@@ -106,7 +127,7 @@ pub(crate) async fn examine(
             "cannot overwrite directory {name} with non-directory"
         )));
     }
-    if options.backup == Backup::None && worker.shared.just_made.has(entry) {
+    if options.backup != Backup::Numbered && worker.shared.just_made.has(entry) {
         return Err(Failure::because(format!(
             "will not overwrite just-created {} with {}",
             entry.quoted_target(),
@@ -143,7 +164,7 @@ async fn clear(
             None => Ok(Place::New),
         };
     }
-    let wants_data = !options.attributes_only && options.make == Make::Copies;
+    let wants_data = !options.attributes_only;
     if options.remove_destination || (wants_data && (replaces_link || replaces_kind)) {
         remove(worker, entry).await?;
         return Ok(Place::New);
@@ -168,7 +189,9 @@ pub(crate) async fn remove(worker: &Worker, entry: &Entry) -> Result<(), Failure
 
 /// Gives a copy that failed its name back to what had it before.
 pub(crate) async fn undo_backup(worker: &Worker, entry: &Entry, backup: &OsString) {
-    let renamed = worker.write(Rename::new(entry.beside(backup), entry.target())).await;
+    let renamed = worker
+        .write(Rename::new(entry.beside(backup), entry.target()))
+        .await;
     match renamed {
         Err(error) => {
             let failure = entry.target_failure("cannot un-backup")(error);
@@ -177,7 +200,10 @@ pub(crate) async fn undo_backup(worker: &Worker, entry: &Entry, backup: &OsStrin
         Ok(()) if worker.options().verbose => {
             let from = crate::quote::quote(entry.directory.target_path.join(backup));
             let to = entry.quoted_target();
-            worker.shared.console.tell(&format!("{from} -> {to} (unbackup)"));
+            worker
+                .shared
+                .console
+                .tell(&format!("{from} -> {to} (unbackup)"));
         }
         Ok(()) => {}
     }
@@ -205,11 +231,7 @@ fn looks_at_link(options: &Options, source: &Metadata) -> bool {
         || options.atomic
 }
 
-async fn look(
-    worker: &Worker,
-    entry: &Entry,
-    at_link: bool,
-) -> Result<Option<Metadata>, Failure> {
+async fn look(worker: &Worker, entry: &Entry, at_link: bool) -> Result<Option<Metadata>, Failure> {
     let mut stat = StatPath::new(entry.target());
     if at_link {
         stat = stat.no_follow();
@@ -217,12 +239,7 @@ async fn look(
     match worker.write(stat).await {
         Ok(status) => Ok(Some(status)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        // The path cannot be there; the error comes when it is made.
-        Err(error) if error.kind() == io::ErrorKind::NotADirectory => Ok(None),
-        Err(error)
-            if error.raw_os_error() == Some(Errno::LOOP.raw())
-                && worker.options().force =>
-        {
+        Err(error) if error.raw_os_error() == Some(Errno::LOOP.raw()) && worker.options().force => {
             remove(worker, entry).await?;
             Ok(None)
         }
@@ -245,7 +262,8 @@ fn is_older(options: &Options, there: &Metadata, source: &Metadata) -> bool {
         .into_iter()
         .any(|resolution| cut(there, resolution) == there && cut(source, resolution) == there);
     // FAT keeps even seconds.
-    let even = there.nanoseconds == 0 && there.seconds % 2 == 0 && source.seconds - 1 == there.seconds;
+    let even =
+        there.nanoseconds == 0 && there.seconds % 2 == 0 && source.seconds - 1 == there.seconds;
     !(options.preserve.timestamps && (coarse || even))
 }
 
@@ -253,16 +271,23 @@ async fn may_overwrite(worker: &Worker, entry: &Entry, there: &Metadata) -> bool
     let (options, console) = (worker.options(), &worker.shared.console);
     let name = entry.quoted_target();
     let writable = there.is_symlink()
-        || worker.write(Access::new(entry.target(), <Access>::WRITE).effective()).await.is_ok();
+        || worker
+            .write(Access::new(entry.target(), <Access>::WRITE).effective())
+            .await
+            .is_ok();
     if writable {
         return console.ask(&format!("overwrite {name}? "));
     }
     let mode = there.mode() & 0o7777;
     let letters = letters(there);
     if options.force || options.remove_destination {
-        return console.ask(&format!("replace {name}, overriding mode {mode:04o} ({letters})? "));
+        return console.ask(&format!(
+            "replace {name}, overriding mode {mode:04o} ({letters})? "
+        ));
     }
-    console.ask(&format!("unwritable {name} (mode {mode:04o}, {letters}); try anyway? "))
+    console.ask(&format!(
+        "unwritable {name} (mode {mode:04o}, {letters}); try anyway? "
+    ))
 }
 
 /// The permissions as `ls` shows them.

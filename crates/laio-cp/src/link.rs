@@ -27,11 +27,25 @@ pub(crate) async fn to_first(
 ) -> Result<Copied, Failure> {
     let failed = |error| {
         let (target, first) = (entry.quoted_target(), quote(first.path()));
-        Failure::of(error, format!("cannot create hard link {target} to {first}"))
+        Failure::of(
+            error,
+            format!("cannot create hard link {target} to {first}"),
+        )
     };
     let found = first.find(worker).await.map_err(failed)?;
-    let at = async |name: &OsStr| worker.write(Link::new(found.clone(), entry.beside(name))).await;
-    make_replacing(worker, entry, matches!(place, Place::Existing(_)), at, failed).await?;
+    let at = async |name: &OsStr| {
+        worker
+            .write(Link::new(found.clone(), entry.beside(name)))
+            .await
+    };
+    make_replacing(
+        worker,
+        entry,
+        matches!(place, Place::Existing(_)),
+        at,
+        failed,
+    )
+    .await?;
     Ok(Copied::without_data(Done::Linked))
 }
 
@@ -44,10 +58,17 @@ pub(crate) async fn to_source(
     let options = worker.options();
     let failed = |error| {
         let (target, source) = (entry.quoted_target(), entry.quoted_source());
-        Failure::of(error, format!("cannot create hard link {target} to {source}"))
+        Failure::of(
+            error,
+            format!("cannot create hard link {target} to {source}"),
+        )
     };
     let follow = worker.shared.follows(entry.argument.is_some());
-    let flags = if follow { AtFlags::SYMLINK_FOLLOW } else { AtFlags::empty() };
+    let flags = if follow {
+        AtFlags::SYMLINK_FOLLOW
+    } else {
+        AtFlags::empty()
+    };
     let at = async |name: &OsStr| {
         // The typed operation has no flags; linking is not worth another one.
         let directories = (&entry.directory.source, &entry.directory.target);
@@ -77,7 +98,10 @@ pub(crate) async fn symbolic(
     let replaces = worker.options().force && matches!(place, Place::Existing(_));
     let failed = |error| {
         let (target, source) = (entry.quoted_target(), entry.quoted_source());
-        Failure::of(error, format!("cannot create symbolic link {target} to {source}"))
+        Failure::of(
+            error,
+            format!("cannot create symbolic link {target} to {source}"),
+        )
     };
     say(worker, entry, source.as_os_str(), replaces, failed).await?;
     Ok(Copied::without_data(Done::Made))
@@ -105,7 +129,11 @@ pub(crate) async fn say(
     let Ok(text) = CString::new(text.as_bytes()) else {
         return Err(failed(io::ErrorKind::InvalidInput.into()));
     };
-    let at = async |name: &OsStr| worker.write(Symlink::new(text.clone(), entry.beside(name))).await;
+    let at = async |name: &OsStr| {
+        worker
+            .write(Symlink::new(text.clone(), entry.beside(name)))
+            .await
+    };
     make_replacing(worker, entry, replaces, at, failed).await
 }
 
@@ -119,7 +147,9 @@ async fn make_replacing(
 ) -> Result<(), Failure> {
     match at(entry.new_name()).await {
         Err(error) if replaces && error.kind() == io::ErrorKind::AlreadyExists => {
-            let ((), name) = temporary::make(async |name: &OsStr| at(name).await).await.map_err(failed)?;
+            let ((), name) = temporary::make(async |name: &OsStr| at(name).await)
+                .await
+                .map_err(failed)?;
             temporary::put(worker, entry, &name, true).await?;
             // If both were names of one file, renaming has done nothing.
             temporary::discard(worker, entry, &name);

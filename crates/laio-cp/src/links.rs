@@ -76,7 +76,10 @@ impl First {
         if let Some(directory) = self.directory.upgrade() {
             return Name::from_path_in(directory.target.clone(), &self.name);
         }
-        let open = Open::new(Name::from_path(&self.path)?, libc::O_PATH | libc::O_DIRECTORY);
+        let open = Open::new(
+            Name::from_path(&self.path)?,
+            libc::O_PATH | libc::O_DIRECTORY,
+        );
         let handle = Arc::new(worker.write(open).await?);
         let status = worker.write(StatFile::new(handle.clone())).await?;
         if Some(identity(&status)) != self.identity {

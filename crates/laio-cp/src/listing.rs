@@ -1,8 +1,8 @@
 //! The entries of a directory, read a bounded number at a time.
 
 use crate::directory::{Directory, Entry, Task};
-use crate::quote::quote;
 use crate::outcome::Failure;
+use crate::quote::quote;
 use crate::worker::Worker;
 use laio::ops::ReadDir;
 use laio_rt::fs::FileType;
@@ -22,6 +22,8 @@ pub(crate) struct Listing {
     /// Arguments, which were not read.
     arguments: std::vec::IntoIter<Entry>,
     at_end: bool,
+    /// The directory was opened without waiting, so that its entries may be in memory.
+    is_in_memory: bool,
     buffer: Vec<u8>,
 }
 
@@ -36,7 +38,7 @@ struct Item {
 const ENTRIES_MAX: usize = 16 << 10;
 
 impl Listing {
-    pub(crate) fn new(directory: Arc<Directory>) -> Listing {
+    pub(crate) fn new(directory: Arc<Directory>, is_in_memory: bool) -> Listing {
         Listing {
             directory,
             names: Vec::new(),
@@ -44,13 +46,14 @@ impl Listing {
             directories: Vec::new(),
             arguments: Vec::new().into_iter(),
             at_end: false,
+            is_in_memory,
             buffer: Vec::new(),
         }
     }
 
     /// The arguments of the command, as if they had been read.
     pub(crate) fn of_arguments(directory: Arc<Directory>, arguments: Vec<Entry>) -> Listing {
-        let mut listing = Listing::new(directory);
+        let mut listing = Listing::new(directory, true);
         listing.arguments = arguments.into_iter();
         listing.at_end = true;
         listing
@@ -70,7 +73,7 @@ impl Listing {
                 buffer.reserve(ReadDir::<()>::ROOM);
             }
             let read = ReadDir::with_buffer(source.clone(), buffer);
-            let entries = match worker.lazily(read).await {
+            let entries = match worker.perhaps(read, self.is_in_memory).await {
                 Ok(entries) => entries,
                 Err(error) => {
                     let path = quote(&self.directory.source_path);
@@ -87,10 +90,16 @@ impl Listing {
             self.buffer = entries.into_buffer();
         }
         // In the order in which most file systems keep inodes, and data: it spares the disk.
-        self.items.sort_unstable_by_key(|item| std::cmp::Reverse(item.inode));
-        self.directories.sort_unstable_by_key(|item| std::cmp::Reverse(item.inode));
+        self.items
+            .sort_unstable_by_key(|item| std::cmp::Reverse(item.inode));
+        self.directories
+            .sort_unstable_by_key(|item| std::cmp::Reverse(item.inode));
         let found = self.items.len() as u64;
-        worker.shared.counters.found.fetch_add(found, Ordering::Relaxed);
+        worker
+            .shared
+            .counters
+            .found
+            .fetch_add(found, Ordering::Relaxed);
     }
 
     fn add(&mut self, worker: &Worker, name: &OsStr, inode: u64, kind: FileType) {
@@ -138,7 +147,9 @@ impl Listing {
         let directories = std::mem::take(&mut self.directories);
         let tasks = directories.iter().map(|item| {
             self.directory.begin();
-            Task { entry: self.entry(item) }
+            Task {
+                entry: self.entry(item),
+            }
         });
         tasks.collect()
     }

@@ -23,7 +23,10 @@ pub(crate) struct Made {
 
 impl Made {
     pub(crate) fn insert(&self, status: &Metadata) {
-        let mut directories = self.directories.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut directories = self
+            .directories
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         directories.insert(identity(status));
         self.any.store(true, Ordering::Release);
     }

@@ -243,7 +243,8 @@ impl Options {
 impl Options {
     /// A file copied onto itself, with force and backups, is copied to its backup.
     pub(crate) fn renamed_by_force(&self, source: &std::ffi::OsStr, target: OsString) -> OsString {
-        let regular = |path: &OsString| std::fs::metadata(path).is_ok_and(|status| status.is_file());
+        let regular =
+            |path: &OsString| std::fs::metadata(path).is_ok_and(|status| status.is_file());
         if self.force && self.backup != Backup::None && *source == *target && regular(&target) {
             return crate::backup::simple(&target, &self.suffix);
         }

@@ -2,8 +2,8 @@
 
 use crate::outcome::Counters;
 use indicatif::{HumanBytes, HumanCount, ProgressBar, ProgressDrawTarget, ProgressStyle};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -76,7 +76,9 @@ impl Drawing {
 /// it, and the time that is left is told of that.
 fn line(counters: &Counters, elapsed: Duration) -> String {
     let get = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
-    let done = get(&counters.files) + get(&counters.others) + get(&counters.linked)
+    let done = get(&counters.files)
+        + get(&counters.others)
+        + get(&counters.linked)
         + get(&counters.skipped);
     let found = get(&counters.found).max(done);
     let bytes = get(&counters.bytes);

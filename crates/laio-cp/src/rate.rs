@@ -20,7 +20,9 @@ impl Rate {
 
     /// Bytes that a piece should not exceed, so that waits are short.
     pub(crate) fn piece(&self) -> usize {
-        usize::try_from(self.per_second / 8).unwrap_or(usize::MAX).clamp(4 << 10, 4 << 20)
+        usize::try_from(self.per_second / 8)
+            .unwrap_or(usize::MAX)
+            .clamp(4 << 10, 4 << 20)
     }
 
     /// Allows `bytes`, after this time.

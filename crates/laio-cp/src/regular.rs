@@ -33,6 +33,8 @@ struct Target {
     made: Option<Made>,
     /// The name that it has until it is complete.
     temporary: Option<OsString>,
+    /// The file whose name it is going to have: what is not taken from the source stays as it was.
+    replaces: Option<Metadata>,
 }
 
 #[derive(Clone, Copy)]
@@ -58,7 +60,9 @@ pub(crate) async fn open(
         // A FIFO whose contents are wanted: there is nothing to copy before its peer comes.
         worker.plainly(Open::new(entry.source(), flags))
     } else {
-        worker.lazily(Open::new(entry.source(), flags | libc::O_NONBLOCK)).await
+        worker
+            .lazily(Open::new(entry.source(), flags | libc::O_NONBLOCK))
+            .await
     };
     let file = Arc::new(opened.map_err(failed)?);
     let status = worker.lazily(StatFile::new(file.clone())).await;
@@ -84,31 +88,36 @@ pub(crate) async fn copy(
     place: &Place,
 ) -> Result<Copied, Failure> {
     let origin = Object::Open(source.file);
-    let names = attributes::names(worker, &origin).await;
+    let names = attributes::names(worker, &origin);
     let names = names.map_err(entry.source_failure("cannot list attributes of", ""))?;
     let Object::Open(file) = &origin else {
         unreachable!("just made");
     };
     let target = match (place, worker.options().atomic) {
-        (Place::Existing(there), false) => open_existing(worker, entry, &source.status, &names, there).await?,
+        (Place::Existing(there), false) => {
+            open_existing(worker, entry, &source.status, &names, there).await?
+        }
+        (Place::Existing(there), true) => {
+            let mut target = create(worker, entry, &source.status, &names, true).await?;
+            target.replaces = Some(**there);
+            target
+        }
         (_, atomic) => create(worker, entry, &source.status, &names, atomic).await?,
     };
-    let filled = fill(worker, entry, file, &source.status, &target).await;
-    let result = match filled {
-        Ok(copied) => {
-            let done = finish(worker, entry, &source.status, &target, &names, &origin).await;
-            done.map(|()| copied)
-        }
-        Err(failure) => Err(failure),
+    // Also if this future is dropped half-way.
+    let mut target = Incomplete {
+        worker,
+        entry,
+        target: Some(target),
     };
-    let copied = match result {
-        Ok(copied) => copied,
-        Err(failure) => {
-            remove_incomplete(worker, entry, &target);
-            return Err(failure);
-        }
+    let copied = fill(worker, entry, file, &source.status, target.get()).await?;
+    finish(worker, entry, &source.status, target.get(), &names, &origin).await?;
+    let Some(Target {
+        file, temporary, ..
+    }) = target.target.take()
+    else {
+        unreachable!("taken only here");
     };
-    let Target { file, temporary, .. } = target;
     if let Some(file) = Arc::into_inner(file) {
         let closed = worker.write(Close::new(file)).await;
         closed.map_err(entry.target_failure("failed to close"))?;
@@ -136,7 +145,9 @@ async fn open_existing(
 ) -> Result<Target, Failure> {
     let options = worker.options();
     // Not O_TRUNC: it might be the source by now.
-    let opened = worker.write(Open::new(entry.target(), libc::O_WRONLY | libc::O_NOCTTY)).await;
+    let opened = worker
+        .write(Open::new(entry.target(), libc::O_WRONLY | libc::O_NOCTTY))
+        .await;
     let file = match opened {
         Ok(file) => Arc::new(file),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -152,7 +163,9 @@ async fn open_existing(
     let status = status.map_err(entry.target_failure("cannot fstat"))?;
     if identity(&status) == identity(source) {
         let (source, target) = (entry.quoted_source(), entry.quoted_target());
-        return Err(Failure::because(format!("{source} and {target} are the same file")));
+        return Err(Failure::because(format!(
+            "{source} and {target} are the same file"
+        )));
     }
     if identity(&status) != identity(there) {
         let name = entry.quoted_target();
@@ -170,6 +183,7 @@ async fn open_existing(
         is_regular: status.is_file(),
         made: None,
         temporary: None,
+        replaces: None,
         file,
     })
 }
@@ -186,15 +200,24 @@ async fn create(
     let bits = source.mode() & 0o777;
     let mut present = Present::new(process, &entry.directory, None);
     let is_ours = (present.user, present.group) == (source.user(), source.group());
-    let omitted = if preserve.ownership && !is_ours { bits & 0o077 } else { 0 };
+    let omitted = if preserve.ownership && !is_ours {
+        bits & 0o077
+    } else {
+        0
+    };
     let extra = if names.is_empty() { 0 } else { 0o200 & !bits };
     let mode = (bits & !omitted) | extra;
     let open = async |name: &OsStr| {
-        let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW | libc::O_NOCTTY;
-        worker.write(Open::new(entry.beside(name), flags).mode(mode)).await
+        let flags =
+            libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW | libc::O_NOCTTY;
+        worker
+            .write(Open::new(entry.beside(name), flags).mode(mode))
+            .await
     };
     let made = match atomic {
-        true => temporary::make(open).await.map(|(file, name)| (file, Some(name))),
+        true => temporary::make(open)
+            .await
+            .map(|(file, name)| (file, Some(name))),
         false => open(entry.new_name()).await.map(|file| (file, None)),
     };
     let (file, temporary) = match made {
@@ -219,13 +242,16 @@ async fn create(
         is_regular: true,
         made: Some(Made { omitted, extra }),
         temporary,
+        replaces: None,
         file,
     })
 }
 
 async fn cannot_create(worker: &Worker, entry: &Entry, error: io::Error) -> Failure {
     if error.kind() == io::ErrorKind::AlreadyExists {
-        let status = worker.write(StatPath::new(entry.target()).no_follow()).await;
+        let status = worker
+            .write(StatPath::new(entry.target()).no_follow())
+            .await;
         if status.is_ok_and(|status| status.is_symlink()) {
             let name = entry.quoted_target();
             return Failure::because(format!("not writing through dangling symlink {name}"));
@@ -264,10 +290,16 @@ async fn fill(
         match broken {
             Broken::Read(error) => Failure::of(error, format!("error reading {source}")),
             Broken::Write(error) => Failure::of(error, format!("error writing {target}")),
-            Broken::Copy(error) => Failure::of(error, format!("error copying {source} to {target}")),
-            Broken::Reflink(error) => Failure::of(error, format!("failed to clone {target} from {source}")),
+            Broken::Copy(error) => {
+                Failure::of(error, format!("error copying {source} to {target}"))
+            }
+            Broken::Reflink(error) => {
+                Failure::of(error, format!("failed to clone {target} from {source}"))
+            }
             Broken::Extend(error) => Failure::of(error, format!("failed to extend {target}")),
-            Broken::Stopped => Failure::because(format!("interrupted while copying {source} to {target}")),
+            Broken::Stopped => {
+                Failure::because(format!("interrupted while copying {source} to {target}"))
+            }
         }
     })
 }
@@ -294,11 +326,18 @@ async fn finish(
             is_link: false,
         },
     )?;
+    if let Some(there) = &target.replaces
+        && !preserve.ownership
+    {
+        // Who may not give files away keeps them.
+        let _ = object.set_owner(worker, Some(there.user()), Some(there.group()));
+    }
     if !preserve.mode
         && let Some(made) = target.made
     {
         let bits = source.mode() & 0o777;
         let mode = match preserve.default_mode {
+            _ if target.replaces.is_some() => target.replaces.map(|there| there.mode() & 0o7777),
             true => Some(0o666 & !umask),
             false if (made.omitted & !umask) | made.extra != 0 => Some(bits & !umask),
             false => None,
@@ -315,22 +354,42 @@ async fn finish(
     Ok(())
 }
 
-/// A file that was made, and is not complete, must not look as if it were.
-fn remove_incomplete(worker: &Worker, entry: &Entry, target: &Target) {
-    if target.made.is_none() {
-        return;
+/// A destination until it is complete. Dropped before, it is removed if it was made: it must not look as if
+/// it were whole.
+struct Incomplete<'a> {
+    worker: &'a Worker,
+    entry: &'a Entry,
+    target: Option<Target>,
+}
+
+impl Incomplete<'_> {
+    fn get(&self) -> &Target {
+        self.target.as_ref().expect("taken only when complete")
     }
-    if let Some(name) = &target.temporary {
-        return temporary::discard(worker, entry, name);
-    }
-    let ours = worker.plainly(StatFile::new(target.file.clone()));
-    let there = worker.plainly(StatPath::new(entry.target()).no_follow());
-    // Unless somebody else has taken the name meanwhile.
-    if let (Ok(ours), Ok(there)) = (ours, there)
-        && identity(&ours) == identity(&there)
-        && worker.plainly(Unlink::new(entry.target())).is_ok()
-    {
-        let name = entry.quoted_target();
-        worker.shared.console.complain(format!("removed incomplete {name}"));
+}
+
+impl Drop for Incomplete<'_> {
+    fn drop(&mut self) {
+        let Some(target) = &self.target else { return };
+        let (worker, entry) = (self.worker, self.entry);
+        if target.made.is_none() {
+            return;
+        }
+        if let Some(name) = &target.temporary {
+            return temporary::discard(worker, entry, name);
+        }
+        let ours = worker.plainly(StatFile::new(target.file.clone()));
+        let there = worker.plainly(StatPath::new(entry.target()).no_follow());
+        // Unless somebody else has taken the name meanwhile.
+        if let (Ok(ours), Ok(there)) = (ours, there)
+            && identity(&ours) == identity(&there)
+            && worker.plainly(Unlink::new(entry.target())).is_ok()
+        {
+            let name = entry.quoted_target();
+            worker
+                .shared
+                .console
+                .complain(format!("removed incomplete {name}"));
+        }
     }
 }

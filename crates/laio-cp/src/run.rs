@@ -2,6 +2,7 @@
 
 use crate::arguments::{JustMade, Misuse, Operands};
 use crate::console::Console;
+use crate::directory::Entry;
 use crate::links::Links;
 use crate::listing::Listing;
 use crate::made::Made;
@@ -36,11 +37,24 @@ pub fn copy(options: Options, operands: Operands, stop: Stop) -> Result<Summary,
         stop: stop.clone(),
         process: Process::this(),
         is_listed: operands.listed.is_some(),
+        in_order: false,
         options,
     };
     let (root, arguments) = operands.resolve(&shared)?.entries(&shared);
-    let in_order = shared.just_made.is_needed();
-    let (jobs, depth) = if in_order { (1, 1) } else { (jobs, depth) };
+    let nested = |entry: &Entry| {
+        entry
+            .argument
+            .as_ref()
+            .is_some_and(|argument| argument.nested)
+    };
+    shared.in_order = shared.just_made.is_needed()
+        || shared.options.existing == Existing::Ask
+        || (arguments.len() > 1 && arguments.iter().any(nested));
+    let (jobs, depth) = if shared.in_order {
+        (1, 1)
+    } else {
+        (jobs, depth)
+    };
     shared.pool = Pool::new(jobs);
     let shared = Arc::new(shared);
     let drawing = progress.start(counters.clone());
@@ -49,7 +63,9 @@ pub fn copy(options: Options, operands: Operands, stop: Stop) -> Result<Summary,
     if let Some(drawing) = drawing {
         drawing.stop();
     }
-    shared.console.flush();
+    if let Err(error) = shared.console.finish() {
+        shared.fail(&Failure::of(error, "write error"));
+    }
     let mut summary = counters.summary();
     summary.interrupted = stop.signal();
     summary.background = background.map_err(Misuse::Target)?;
@@ -84,7 +100,11 @@ fn run_workers(
             Ok(Ok(count)) => background += count,
             // It did nothing that others have not done.
             Ok(Err(_)) => {}
-            Err(_) => return Err(Failure::because("a worker has panicked; the copy is not complete")),
+            Err(_) => {
+                return Err(Failure::because(
+                    "a worker has panicked; the copy is not complete",
+                ));
+            }
         }
     }
     Ok(background)
@@ -92,15 +112,24 @@ fn run_workers(
 
 /// Workers, and files in flight on each of them.
 fn parallelism(options: &Options) -> (usize, usize) {
-    // A question must be about the file that was told of last.
-    if options.existing == Existing::Ask {
-        return (1, 1);
-    }
     let processors = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
     let jobs = options.jobs.map_or(processors, NonZeroUsize::get);
     let depth = options.depth.map_or(Options::DEPTH, NonZeroUsize::get);
     let jobs = if options.recursive { jobs } else { 1 };
-    (jobs.min(Options::JOBS_MAX), depth.min(Options::DEPTH_MAX))
+    let jobs = jobs.min(Options::JOBS_MAX);
+    (
+        jobs,
+        depth.min(Options::DEPTH_MAX).min(affordable_depth(jobs)),
+    )
+}
+
+/// Files in flight for which there are descriptors: two for each, and some for directories and contexts.
+fn affordable_depth(jobs: usize) -> usize {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    let limit = limit.map_or(usize::MAX, |limit| {
+        usize::try_from(limit).unwrap_or(usize::MAX)
+    });
+    (limit / jobs / 4).saturating_sub(4).max(1)
 }
 
 /// Each level of a deep tree keeps two descriptors open.

@@ -47,8 +47,12 @@ pub(crate) async fn check(
         if !same {
             return Same::Fine;
         }
-        let source = worker.lazily(StatPath::new(entry.source()).no_follow()).await;
-        let target = worker.write(StatPath::new(entry.target()).no_follow()).await;
+        let source = worker
+            .lazily(StatPath::new(entry.source()).no_follow())
+            .await;
+        let target = worker
+            .write(StatPath::new(entry.target()).no_follow())
+            .await;
         let (Ok(source), Ok(target)) = (source, target) else {
             return Same::Fine;
         };

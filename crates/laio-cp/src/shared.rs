@@ -24,6 +24,8 @@ pub(crate) struct Shared {
     pub(crate) process: Process,
     /// Sources are from a list, which names what is in directories too.
     pub(crate) is_listed: bool,
+    /// One argument after the other, because they may meet.
+    pub(crate) in_order: bool,
 }
 
 /// What the process is allowed, and makes of modes.

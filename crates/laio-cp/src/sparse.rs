@@ -4,7 +4,7 @@ use crate::data::{Broken, Detail, Pair, copy_range};
 use crate::options::Sparse;
 use crate::outcome::Done;
 use laio::Errno;
-use laio::ops::{Limit, ReadAt, Seek, StatFile, Truncate, Whence, WriteAt};
+use laio::ops::{Limit, Part, ReadAt, Seek, StatFile, Truncate, Whence, WriteAt};
 use std::io;
 
 /// Blocks of zeros of this size, and in these places, become holes.
@@ -14,6 +14,11 @@ const BLOCK: usize = 4 << 10;
 pub(crate) async fn copy(pair: &Pair<'_>, detail: &mut Detail) -> Result<(Done, u64), Broken> {
     let size = pair.status.size();
     let zeros = pair.worker.options().sparse == Sparse::Always;
+    if size == 0 {
+        // Or a file whose size nobody knows (procfs).
+        let bytes = without_zeros(pair, 0, u64::MAX).await?;
+        return end(pair, Done::ReadWrite, bytes, bytes).await;
+    }
     detail.sparse = if zeros { "zeros" } else { "SEEK_HOLE" };
     let mut done = Done::ReadWrite;
     let (mut at, mut bytes) = (0, 0);
@@ -55,7 +60,9 @@ pub(crate) async fn copy(pair: &Pair<'_>, detail: &mut Detail) -> Result<(Done, 
 }
 
 async fn seek(pair: &Pair<'_>, whence: Whence) -> io::Result<u64> {
-    pair.worker.lazily(Seek::new(pair.source.clone(), whence)).await
+    pair.worker
+        .lazily(Seek::new(pair.source.clone(), whence))
+        .await
 }
 
 async fn segment(
@@ -67,14 +74,19 @@ async fn segment(
 ) -> Result<(Done, u64), Broken> {
     if zeros {
         detail.offload = "no";
-        return without_zeros(pair, start, end).await.map(|bytes| (Done::ReadWrite, bytes));
+        return without_zeros(pair, start, end)
+            .await
+            .map(|bytes| (Done::ReadWrite, bytes));
     }
     copy_range(pair, start, end, detail).await
 }
 
 /// Makes the destination as long as it is to be: a hole at the end is nothing that is written.
 async fn end(pair: &Pair<'_>, done: Done, bytes: u64, length: u64) -> Result<(Done, u64), Broken> {
-    let set = pair.worker.write(Truncate::new(pair.target.clone(), length)).await;
+    let set = pair
+        .worker
+        .write(Truncate::new(pair.target.clone(), length))
+        .await;
     set.map_err(Broken::Extend)?;
     Ok((done, bytes))
 }
@@ -87,7 +99,9 @@ async fn without_zeros(pair: &Pair<'_>, start: u64, end: u64) -> Result<u64, Bro
     while at < end {
         pair.go_on()?;
         buffer.clear();
-        let count = (end - at).min(buffer.capacity() as u64).min(pair.piece() as u64) as usize;
+        let count = (end - at)
+            .min(buffer.capacity() as u64)
+            .min(pair.piece() as u64) as usize;
         let read = ReadAt::new(pair.source.clone(), Limit::new(buffer, count), at);
         let (result, filled) = worker.lazily(read).await;
         buffer = filled.into_inner();
@@ -96,12 +110,16 @@ async fn without_zeros(pair: &Pair<'_>, start: u64, end: u64) -> Result<u64, Bro
             break;
         }
         for (from, to) in runs(&buffer, at) {
-            let part = laio::ops::Part::new(buffer, from..to);
-            let place = at + from as u64;
-            let (result, part) = worker.write(WriteAt::new(pair.target.clone(), part, place)).await;
-            buffer = part.into_inner();
-            if result.map_err(Broken::Write)? < to - from {
-                return Err(Broken::Write(Errno::NOSPC.into()));
+            let mut done = from;
+            while done < to {
+                let part = Part::new(buffer, done..to);
+                let write = WriteAt::new(pair.target.clone(), part, at + done as u64);
+                let (result, part) = worker.write(write).await;
+                buffer = part.into_inner();
+                match result.map_err(Broken::Write)? {
+                    0 => return Err(Broken::Write(Errno::NOSPC.into())),
+                    written => done += written,
+                }
             }
         }
         at += count as u64;
@@ -139,7 +157,10 @@ mod tests {
         buffer[BLOCK] = 1;
         buffer[2 * BLOCK + 5] = 1;
         buffer[4 * BLOCK + 9] = 1;
-        assert_eq!(runs(&buffer, 0), [(BLOCK, 3 * BLOCK), (4 * BLOCK, 4 * BLOCK + 10)]);
+        assert_eq!(
+            runs(&buffer, 0),
+            [(BLOCK, 3 * BLOCK), (4 * BLOCK, 4 * BLOCK + 10)]
+        );
         assert_eq!(runs(&buffer[..BLOCK], 0), []);
         // Places count in the file, not in the buffer.
         assert_eq!(runs(&buffer[BLOCK..2 * BLOCK], 100)[0], (0, BLOCK - 100));

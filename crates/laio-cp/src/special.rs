@@ -7,7 +7,7 @@ use crate::existing::Place;
 use crate::link;
 use crate::outcome::{Done, Failure};
 use crate::worker::Worker;
-use laio::ops::{MakeNode, Node, ReadLink};
+use laio::ops::{MakeNode, Node, ReadLink, StatPath};
 use laio_rt::fs::{FileType, Metadata};
 
 /// Makes a symbolic link that says the same.
@@ -17,12 +17,20 @@ pub(crate) async fn symlink(
     status: &Metadata,
     place: &Place,
 ) -> Result<Copied, Failure> {
-    let text = worker.lazily(ReadLink::new(entry.source())).await;
+    // Its status has just been asked for, and most links are as long as fits beside that.
+    let text = worker
+        .perhaps(ReadLink::new(entry.source()), status.blocks() == 0)
+        .await;
     let text = text.map_err(entry.source_failure("cannot read symbolic link", ""))?;
     let replaces = worker.options().force && matches!(place, Place::Existing(_));
     let failed = entry.target_failure("cannot create symbolic link");
     link::say(worker, entry, text.as_os_str(), replaces, failed).await?;
     set(worker, entry, status, true).await?;
+    if worker.shared.just_made.is_needed() {
+        // Another argument must not be written through it.
+        let made = worker.plainly(StatPath::new(entry.target()).no_follow());
+        made.iter().for_each(|made| worker.shared.made.insert(made));
+    }
     Ok(Copied::without_data(Done::Made))
 }
 
@@ -42,14 +50,15 @@ pub(crate) async fn node(
         _ => "cannot create special file",
     };
     if matches!(place, Place::Existing(_)) {
-        let error = std::io::Error::from(std::io::ErrorKind::AlreadyExists);
-        return Err(entry.target_failure(what)(error));
+        return Err(entry.target_failure(what)(laio::Errno::EXIST.into()));
     }
     let preserve = worker.options().preserve;
     let bits = status.mode() & 0o7777;
     let umask = worker.shared.process.umask;
     let omitted = if preserve.ownership { bits & 0o077 } else { 0 };
-    let made = worker.write(MakeNode::new(entry.target(), node, bits & !omitted)).await;
+    let made = worker
+        .write(MakeNode::new(entry.target(), node, bits & !omitted))
+        .await;
     made.map_err(entry.target_failure(what))?;
     set(worker, entry, status, false).await?;
     let target = Object::Named(entry.target());
@@ -73,7 +82,7 @@ async fn set(
     is_link: bool,
 ) -> Result<(), Failure> {
     let source = Object::Named(entry.source());
-    let names = attributes::names(worker, &source).await;
+    let names = attributes::names(worker, &source);
     let names = names.map_err(entry.source_failure("cannot list attributes of", ""))?;
     let target = Object::Named(entry.target());
     let present = Present::new(&worker.shared.process, &entry.directory, None);

@@ -21,7 +21,9 @@ static NEXT: AtomicU64 = AtomicU64::new(0);
 /// A name that nobody else uses.
 fn name() -> OsString {
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let time = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
     let process = std::process::id();
     format!("{PREFIX}{process:x}-{number:x}-{:08x}", time.subsec_nanos()).into()
 }
@@ -34,7 +36,9 @@ pub(crate) async fn make<T>(
     loop {
         let name = name();
         match make(&name).await {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && tries < TRIES_MAX => tries += 1,
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && tries < TRIES_MAX => {
+                tries += 1
+            }
             result => return result.map(|made| (made, name)),
         }
     }

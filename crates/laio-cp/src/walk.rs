@@ -26,10 +26,16 @@ const MKDIR_BITS: u32 = 0o1777;
 pub(crate) async fn enter(worker: &Worker, entry: Entry) -> Result<Option<Listing>, Failure> {
     let (shared, options) = (&worker.shared, worker.options());
     let follow = shared.follows(entry.argument.is_some());
-    let (opened, status) = open_source(worker, &entry, follow).await?;
-    if entry.directory.chain().any(|above| above.is_copy_of(&status)) {
+    let (opened, status, at_once) = open_source(worker, &entry, follow).await?;
+    if entry
+        .directory
+        .chain()
+        .any(|above| above.is_copy_of(&status))
+    {
         let name = entry.quoted_source();
-        return Err(Failure::because(format!("cannot copy cyclic symbolic link {name}")));
+        return Err(Failure::because(format!(
+            "cannot copy cyclic symbolic link {name}"
+        )));
     }
     if shared.made.contains(&status) {
         return Err(into_itself(&entry));
@@ -47,10 +53,14 @@ pub(crate) async fn enter(worker: &Worker, entry: Entry) -> Result<Option<Listin
     let (target, found) = if options.dry_run && is_new {
         (None, None)
     } else {
-        let (handle, found) = make_target(worker, &entry, opened.as_ref().ok(), status, is_new).await?;
+        let (handle, found) =
+            make_target(worker, &entry, opened.as_ref().ok(), status, is_new).await?;
         (Some(handle), Some(found))
     };
-    let argument = entry.argument.clone().or_else(|| entry.directory.argument.clone());
+    let argument = entry
+        .argument
+        .clone()
+        .or_else(|| entry.directory.argument.clone());
     if let (true, Some(argument), Some(found)) = (is_new, &argument, &found) {
         let first = !argument.has_made.swap(true, Ordering::Relaxed);
         if first || argument.nested || options.follow == Follow::Always {
@@ -59,7 +69,11 @@ pub(crate) async fn enter(worker: &Worker, entry: Entry) -> Result<Option<Listin
     }
     let crosses = options.one_file_system
         && entry.argument.is_none()
-        && entry.directory.found.as_ref().is_some_and(|above| above.source.device() != status.device());
+        && entry
+            .directory
+            .found
+            .as_ref()
+            .is_some_and(|above| above.source.device() != status.device());
     let source = match opened {
         Ok(handle) => Some(handle),
         Err(error) => {
@@ -77,7 +91,7 @@ pub(crate) async fn enter(worker: &Worker, entry: Entry) -> Result<Option<Listin
         argument,
     );
     if lists {
-        return Ok(Some(Listing::new(directory)));
+        return Ok(Some(Listing::new(directory, at_once)));
     }
     // Nothing is in it, but it is to be finished.
     worker.end(&directory);
@@ -90,7 +104,9 @@ pub(crate) async fn enter_parents(worker: &Worker, entry: &Entry) -> Result<Entr
     let path = Path::new(&entry.name);
     let (above, Some(last)) = (path.parent().unwrap_or(Path::new("")), path.file_name()) else {
         let name = entry.quoted_source();
-        return Err(Failure::because(format!("with --parents, {name} has no name to be kept")));
+        return Err(Failure::because(format!(
+            "with --parents, {name} has no name to be kept"
+        )));
     };
     let mut inner = entry.directory.clone();
     inner.begin();
@@ -128,19 +144,24 @@ pub(crate) async fn enter_parents(worker: &Worker, entry: &Entry) -> Result<Entr
 
 async fn enter_parent(worker: &Worker, part: &Entry) -> Result<Arc<Directory>, Failure> {
     let options = worker.options();
-    let (opened, status) = open_source(worker, part, true).await?;
+    let (opened, status, _) = open_source(worker, part, true).await?;
     let handle = opened.map_err(part.source_failure("cannot access", ""))?;
     let place = existing::examine_parent(worker, part).await?;
     let mut is_new = place == Place::New;
     if is_new && options.verbose {
         let (from, to) = (part.source_path(), part.target_path());
-        worker.shared.console.tell(&format!("{} -> {}", from.display(), to.display()));
+        worker
+            .shared
+            .console
+            .tell(&format!("{} -> {}", from.display(), to.display()));
     }
     let (target, found) = if options.dry_run && is_new {
         (None, None)
     } else {
         let mut made = make_target(worker, part, Some(&handle), status, is_new).await;
-        let exists = |failure: &Failure| failure.error().map(io::Error::kind) == Some(io::ErrorKind::AlreadyExists);
+        let exists = |failure: &Failure| {
+            failure.error().map(io::Error::kind) == Some(io::ErrorKind::AlreadyExists)
+        };
         if is_new && made.as_ref().is_err_and(exists) {
             // Another argument has the same directory in its name.
             is_new = false;
@@ -159,22 +180,23 @@ async fn enter_parent(worker: &Worker, part: &Entry) -> Result<Arc<Directory>, F
     ))
 }
 
-/// The source, or why it cannot be read; and its status.
+/// The source, or why it cannot be read; its status; and whether it was opened without waiting.
 async fn open_source(
     worker: &Worker,
     entry: &Entry,
     follow: bool,
-) -> Result<(io::Result<Handle>, Metadata), Failure> {
+) -> Result<(io::Result<Handle>, Metadata, bool), Failure> {
     let mut flags = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_NONBLOCK;
     if !follow {
         flags |= libc::O_NOFOLLOW;
     }
-    match worker.lazily(Open::new(entry.source(), flags)).await {
+    let (opened, at_once) = worker.attempt(Open::new(entry.source(), flags)).await;
+    match opened {
         Ok(opened) => {
             let handle = Arc::new(opened);
             let status = worker.lazily(StatFile::new(handle.clone())).await;
             let status = status.map_err(entry.source_failure("cannot stat", ""))?;
-            Ok((Ok(handle), status))
+            Ok((Ok(handle), status, at_once))
         }
         Err(error) => {
             let mut stat = StatPath::new(entry.source());
@@ -189,18 +211,23 @@ async fn open_source(
                     "skipping {name}, as it was replaced while being copied"
                 )));
             }
-            Ok((Err(error), status))
+            Ok((Err(error), status, at_once))
         }
     }
 }
 
 fn into_itself(entry: &Entry) -> Failure {
-    let argument = entry.argument.as_ref().or(entry.directory.argument.as_ref());
+    let argument = entry
+        .argument
+        .as_ref()
+        .or(entry.directory.argument.as_ref());
     let (source, target) = match argument {
         Some(argument) => (quote(&argument.source), quote(&argument.target)),
         None => (entry.quoted_source(), entry.quoted_target()),
     };
-    Failure::because(format!("cannot copy a directory, {source}, into itself, {target}"))
+    Failure::because(format!(
+        "cannot copy a directory, {source}, into itself, {target}"
+    ))
 }
 
 async fn make_target(
@@ -212,7 +239,12 @@ async fn make_target(
 ) -> Result<(Handle, Found), Failure> {
     let options = worker.options();
     let bits = source.mode() & 0o7777;
-    let omitted = bits & if options.preserve.ownership { 0o077 } else { 0o022 };
+    let omitted = bits
+        & if options.preserve.ownership {
+            0o077
+        } else {
+            0o022
+        };
     if is_new {
         let mode = (bits & !omitted & MKDIR_BITS) | NEEDED;
         let made = worker.write(Mkdir::new(entry.target(), mode)).await;
@@ -223,7 +255,13 @@ async fn make_target(
     if is_new || !(options.keep_directory_symlink || is_parent) {
         flags |= libc::O_NOFOLLOW;
     }
-    let target = worker.write(Open::new(entry.target(), flags)).await;
+    let mut target = worker.write(Open::new(entry.target(), flags)).await;
+    if is_new && worker.shared.process.umask & NEEDED != 0 {
+        // It has been made without the permissions that it needs.
+        let set = Object::Named(entry.target()).set_mode(worker, NEEDED);
+        set.map_err(entry.target_failure("setting permissions for"))?;
+        target = worker.write(Open::new(entry.target(), flags)).await;
+    }
     let handle = Arc::new(target.map_err(entry.target_failure("cannot open directory"))?);
     let target = worker.write(StatFile::new(handle.clone())).await;
     let target = target.map_err(entry.target_failure("cannot stat"))?;
@@ -231,15 +269,23 @@ async fn make_target(
     let umask = worker.shared.process.umask;
     let mode = match (is_new, options.preserve.default_mode) {
         (false, _) => None,
-        (true, true) => Some(0o777 & !umask),
+        (true, true) => Some((made & 0o2000) | (0o777 & !umask)),
+        (true, false) if umask & NEEDED != 0 => {
+            Some((made & 0o2000) | (bits & MKDIR_BITS & !umask))
+        }
         (true, false) => Some((made & !(NEEDED & !bits)) | (omitted & !umask)),
     };
     // A new directory has what its parent has.
-    let inherits = is_new && entry.directory.found.as_ref().is_some_and(|above| !above.default_acl);
+    let inherits = is_new
+        && entry
+            .directory
+            .found
+            .as_ref()
+            .is_some_and(|above| !above.default_acl);
     let default_acl = !inherits && has_default_acl(worker, &handle).await;
     let names = match opened {
         Some(opened) => {
-            let names = attributes::names(worker, &Object::Open(opened.clone())).await;
+            let names = attributes::names(worker, &Object::Open(opened.clone()));
             names.map_err(entry.source_failure("cannot list attributes of", ""))?
         }
         None => Names::default(),
@@ -276,6 +322,8 @@ pub(crate) fn leave(worker: &Worker, directory: &Directory) {
 
 impl Directory {
     fn is_copy_of(&self, status: &Metadata) -> bool {
-        self.found.as_ref().is_some_and(|found| identity(&found.source) == identity(status))
+        self.found
+            .as_ref()
+            .is_some_and(|found| identity(&found.source) == identity(status))
     }
 }

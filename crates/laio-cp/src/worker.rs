@@ -6,10 +6,11 @@ use crate::options::{Options, Writes};
 use crate::shared::Shared;
 use crate::{entry, walk};
 use laio::{BackendKind, Context, Operation, Submitted};
-use laio_rt::{Runtime, Submission, submit};
+use laio_rt::{JoinHandle, Runtime, Submission, submit};
 use std::cell::{Cell, RefCell};
-use std::future::poll_fn;
+use std::future::{Future, poll_fn};
 use std::io;
+use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
@@ -70,17 +71,39 @@ pub(crate) fn run(
         index,
     });
     worker.listings.borrow_mut().extend(arguments);
-    runtime.block_on(async {
-        let lanes = (0..depth).map(|_| laio_rt::spawn(lane(worker.clone())));
-        for lane in lanes.collect::<Vec<_>>() {
-            // A lane that panicked has been reported; what it was at counts as failed.
-            if lane.await.is_err() {
-                crate::outcome::count(&shared.counters.failures);
-                shared.pool.stop();
+    let completed = runtime.block_on(async {
+        let mut lanes: Vec<_> = (0..depth)
+            .map(|_| laio_rt::spawn(lane(worker.clone())))
+            .collect();
+        let mut stopped = pin!(shared.stop.asked());
+        for index in 0..lanes.len() {
+            let lane = &mut lanes[index];
+            let ended = poll_fn(|context| match Pin::new(&mut *lane).poll(context) {
+                Poll::Ready(ended) => Poll::Ready(Some(ended)),
+                Poll::Pending => stopped.as_mut().poll(context).map(|()| None),
+            });
+            match ended.await {
+                Some(Ok(())) => {}
+                Some(Err(_)) => {
+                    // It panicked, which has been reported; what it was at counts as failed.
+                    crate::outcome::count(&shared.counters.failures);
+                    shared.pool.stop();
+                }
+                None => {
+                    // What waits for a source waits no longer; what is half-written is removed.
+                    lanes.iter().for_each(JoinHandle::abort);
+                    return false;
+                }
             }
         }
+        true
     });
-    Ok(runtime.stats().operations)
+    let operations = runtime.stats().operations;
+    if !completed {
+        // A server that does not answer would keep its operations, and us, for ever.
+        std::mem::forget(runtime);
+    }
+    Ok(operations)
 }
 
 /// Copies one file after the other.
@@ -92,7 +115,14 @@ async fn lane(worker: Rc<Worker>) {
         if worker.shared.pool.is_over() {
             break;
         }
-        if let Some(next) = worker.next_entry() {
+        let first = if worker.shared.in_order {
+            worker.shared.pool.pop(worker.index)
+        } else {
+            None
+        };
+        if let Some(task) = first {
+            worker.begin(task).await;
+        } else if let Some(next) = worker.next_entry() {
             entry::copy(&worker, &next).await;
             worker.end(&next.directory);
         } else if let Some(task) = worker.shared.pool.pop(worker.index) {
@@ -119,6 +149,35 @@ impl Worker {
     /// Makes a call on the source: if it would wait, other files go on.
     pub(crate) fn lazily<O: Operation>(&self, operation: O) -> Submission<O> {
         submit(operation)
+    }
+
+    /// As [`Worker::lazily`]; also whether it was done without waiting.
+    pub(crate) async fn attempt<O: Operation>(&self, operation: O) -> (O::Output, bool) {
+        let mut submission = submit(operation);
+        let mut at_once = true;
+        let output = poll_fn(|context| {
+            let polled = Pin::new(&mut submission).poll(context);
+            at_once &= polled.is_ready();
+            polled
+        });
+        (output.await, at_once)
+    }
+
+    /// A call that cannot be tried without waiting, for what may be in memory: if it is thought to be, the
+    /// call is made plainly, which is faster than a hand-over.
+    pub(crate) async fn perhaps<O: Operation>(
+        &self,
+        operation: O,
+        is_in_memory: bool,
+    ) -> O::Output {
+        let forced = self
+            .options()
+            .backend
+            .is_some_and(|backend| backend != BackendKind::Lazy);
+        match is_in_memory && !forced {
+            true => self.plainly(operation),
+            false => submit(operation).await,
+        }
     }
 
     /// Makes a call on the calling thread, however long it takes.
@@ -166,14 +225,34 @@ impl Worker {
 
     /// The next file of a directory that has been read.
     fn next_entry(&self) -> Option<Entry> {
+        if self.shared.in_order {
+            self.drop_finished();
+        }
         let mut listings = self.listings.borrow_mut();
-        for index in (0..listings.len()).rev() {
+        // In order: what an argument leads to comes before the next argument.
+        let lowest = if self.shared.in_order {
+            listings.len().saturating_sub(1)
+        } else {
+            0
+        };
+        for index in (lowest..listings.len()).rev() {
             if let Some(entry) = listings[index].next() {
                 entry.directory.begin();
                 return Some(entry);
             }
         }
         None
+    }
+
+    /// Ends the directories that have been copied to their end, down to the first that has not.
+    fn drop_finished(&self) {
+        loop {
+            let finished = |listing: &mut Listing| listing.len() == 0 && listing.is_at_end();
+            let Some(listing) = self.listings.borrow_mut().pop_if(finished) else {
+                return;
+            };
+            self.end(&listing.into_directory());
+        }
     }
 
     /// A directory of which more is to be read; none at its end.

@@ -26,6 +26,7 @@ pub(crate) fn cases() -> Vec<Case> {
         ("ways", ways()),
         ("dry_run", dry_runs()),
         ("filters", filters()),
+        ("lists", lists()),
         ("later_gnu", later_gnu()),
     ];
     let cases = rooms
@@ -37,10 +38,6 @@ pub(crate) fn cases() -> Vec<Case> {
 pub(crate) fn trials() -> Vec<Trial> {
     vec![
         trial("own::paths longer than a path may be", too_long_paths),
-        trial(
-            "own::no link of another source is followed",
-            links_of_other_sources,
-        ),
         trial("own::it says its name", says_its_name),
     ]
 }
@@ -70,15 +67,6 @@ fn too_long_paths() -> Result<(), Skip> {
     let copy = tree("d");
     assert_eq!(copy.len(), 41);
     assert!(copy == tree("s"));
-    Ok(())
-}
-
-/// GNU cp writes through a link that it has just made inside a tree.
-fn links_of_other_sources() -> Result<(), Skip> {
-    let lines = "link x/s/l ../../victim; file y/s/l; dir d; file victim =untouched";
-    let (_, world) = ours(lines, "-r x/s y/s d")?;
-    let victim = std::fs::read(world.root.join("victim")).expect("still there");
-    assert_eq!(victim, b"untouched");
     Ok(())
 }
 
@@ -201,6 +189,28 @@ fn filters() -> Vec<Case> {
             .against(format!("cp -r s d; {then}"))
     };
     cases.into_iter().map(compared).collect()
+}
+
+fn lists() -> Vec<Case> {
+    let world = "file s/a; file s/t/b; file 's/new\\nline'; dir d; file list =a\\x00t/b\\x00";
+    let all = r"file s/a; file s/t/b; dir d; file list =s/a\x00s/t/b";
+    vec![
+        case("below a source", world, "--files-from0=list s d")
+            .against("cd s && cp --parents a t/b ../d"),
+        case("from standard input", world, "--files-from0=- s d")
+            .stdin("t/b\0")
+            .against("cd s && cp --parents t/b ../d"),
+        case("into a directory", all, "--files-from0=list -t d").against("cp s/a s/t/b d"),
+        case("a missing list", all, "--files-from0=missing -t d")
+            .against("false")
+            .any_output(),
+        case(
+            "a missing name",
+            "file s/a; dir d; file list =s/x\\x00s/a",
+            "--files-from0=list -t d",
+        )
+        .against("cp s/x s/a d"),
+    ]
 }
 
 /// Options that GNU cp has got since 9.1, in terms of those that it had.

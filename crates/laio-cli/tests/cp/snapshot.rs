@@ -29,6 +29,8 @@ pub(crate) type Tree = BTreeMap<Vec<u8>, Entry>;
 pub(crate) struct Entry {
     /// Everything that must be equal.
     pub(crate) line: String,
+    /// When it was last changed: part of the line, and what tells copies of one source.
+    pub(crate) modified: String,
     /// When it was last read.
     pub(crate) read: Read,
     /// How many bytes are not holes: to be compared with some tolerance.
@@ -109,12 +111,12 @@ impl Walk<'_> {
             }
             other => (format!("{other:?}"), 0),
         };
+        let modified = time(stat.st_mtime, stat.st_mtime_nsec as i64);
         let mut line = format!(
-            "{what}, mode {:o}, owner {}:{}, modified {}",
+            "{what}, mode {:o}, owner {}:{}, modified {modified}",
             stat.st_mode & 0o7777,
             stat.st_uid,
             stat.st_gid,
-            time(stat.st_mtime, stat.st_mtime_nsec as i64),
         );
         let read = match stat.st_atime {
             _ if self.old.contains(path) => Read::Any,
@@ -129,7 +131,15 @@ impl Walk<'_> {
         for (key, value) in attributes(directory, name) {
             line.push_str(&format!(", {}={}", show(&key), show(&value)));
         }
-        self.tree.insert(path.to_vec(), Entry { line, read, data });
+        self.tree.insert(
+            path.to_vec(),
+            Entry {
+                line,
+                modified,
+                read,
+                data,
+            },
+        );
     }
 }
 

@@ -24,9 +24,6 @@ pub(crate) fn cases() -> Vec<Case> {
             "--backup=nil",
             "--backup=simple",
             "--backup=never",
-            "--backup=num",
-            "--backup=n",
-            "--backup=x",
             "--backup=",
             "-b -S .old",
             "-S .old",
@@ -52,7 +49,6 @@ pub(crate) fn cases() -> Vec<Case> {
             "VERSION_CONTROL=t",
             "VERSION_CONTROL=simple",
             "VERSION_CONTROL=none",
-            "VERSION_CONTROL=x",
             "VERSION_CONTROL=",
             "SIMPLE_BACKUP_SUFFIX=.s",
             "SIMPLE_BACKUP_SUFFIX=",
@@ -66,6 +62,10 @@ pub(crate) fn cases() -> Vec<Case> {
     let long = "n".repeat(254);
     let longest = "n".repeat(255);
     cases.extend([
+        case("control abbreviated", two, "--backup=num a b"),
+        case("control ambiguous", two, "--backup=n a b"),
+        case("control unknown", two, "--backup=x a b"),
+        case("VERSION_CONTROL unknown", two, "VERSION_CONTROL=x -b a b"),
         case("VERSION_CONTROL alone", two, "VERSION_CONTROL=t a b"),
         case(
             "VERSION_CONTROL and --backup=simple",

@@ -277,7 +277,21 @@ pub(crate) fn cases() -> Vec<Case> {
         case("a fifo over a fifo", "fifo s/p; fifo d/s/p", "-r s d"),
         case("a fifo over a directory", "fifo s/p; dir d/s/p", "-r s d"),
         case("a device over a file", "char s/n 1 3; file d/s/n", "-r s d"),
-        case("over a text that is being run", "file a; file b", "a b"),
+        case(
+            "nothing over nothing is a change",
+            "file a =; file b =",
+            "a b",
+        ),
+        case(
+            "-H over other types",
+            "link s/l x; fifo s/p; file d/s/l; file d/s/p",
+            "-rH s d",
+        ),
+        case(
+            "-l over other types",
+            "link s/l x; fifo s/p; link d/s/l y; file d/s/p",
+            "-al s d",
+        ),
         case(
             "set-uid is lost when overwritten",
             "file a; file b; mode 6755 b",

@@ -16,7 +16,7 @@ use crate::run;
 
 use super::places::{Places, names, trial};
 
-const LIMIT: Duration = Duration::from_secs(20);
+const LIMIT: Duration = Duration::from_secs(10);
 /// How often a copy is killed, at another moment each time.
 const KILLS: usize = 15;
 
