@@ -3,7 +3,7 @@
 //! `tests/contract.rs` runs the suite once more with this crate in the place of `laio`: what is promised of
 //! the engine is then held against `laio.h` too, in every back end and mode. Words that stand for nothing but
 //! themselves (a call, an error, a back end's name) are those of `laio`; everything that acts goes through
-//! the functions of [`c`], used as a C program uses them.
+//! the functions of `c`, used as a C program uses them.
 //!
 //! It is not a binding for others to use: it checks on the way what the header promises, and panics if it is
 //! not so.
