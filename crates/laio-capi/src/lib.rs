@@ -1,7 +1,7 @@
 //! The C API of laio: every function that `include/laio.h` declares, and nothing else.
 //!
-//! Each function converts its arguments, makes sure that it may act ([`thread`]), calls the engine, and
-//! converts the result ([`ret`]). What the functions do, and their errors, is said in `laio.h` and
+//! Each function converts its arguments, makes sure that it may act (`thread`), calls the engine, and
+//! converts the result (`ret`). What the functions do, and their errors, is said in `laio.h` and
 //! in the manual pages; here are only the reasons.
 //!
 //! The functions are `extern "C"` and exported by name. `cargo xtask install` links them into `liblaio.so.0`
