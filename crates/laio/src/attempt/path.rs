@@ -354,9 +354,11 @@ fn opened(result: Result<RawFd, Errno>) -> Attempted {
         // Not in the caches; or a file lease must be broken first.
         Err(Errno::AGAIN) => Attempted::WOULD_BLOCK,
         // True answers, or those of a filter that forbids the attempt but not the call: the plain call
-        // knows. ENXIO and ENODEV are what some devices say to a non-blocking open.
+        // knows. ENXIO and ENODEV are what some devices say to a non-blocking open; a name that cannot be
+        // read is EFAULT only if nothing is wrong with the flags, of which some are left out here.
         Err(
-            Errno::PERM
+            Errno::FAULT
+            | Errno::PERM
             | Errno::ACCES
             | Errno::NOSYS
             | Errno::INVAL
