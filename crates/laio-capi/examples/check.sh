@@ -300,8 +300,11 @@ check_rmw() {
 }
 
 # io_uring may be forbidden here; every other back end works everywhere.
-if [ "$backend" = uring ] && [ -x "$programs/walk" ] &&
-	"$programs/walk" "$root" 2>&1 >/dev/null | grep -qE 'not permitted|Permission denied|not implemented'; then
+forbids_ring() { # COMMAND...
+	timeout 1 "$@" 2>&1 >/dev/null | grep -qE 'not permitted|Permission denied|not implemented'
+}
+
+if [ "$backend" = uring ] && [ -x "$programs/walk" ] && forbids_ring "$programs/walk" "$root"; then
 	echo "check.sh: io_uring is not to be had here" >&2
 	exit 77
 fi
@@ -314,6 +317,10 @@ fi
 for example; do
 	if [ ! -x "$programs/$example" ]; then
 		echo "check.sh: $example is not there, and is left out"
+		continue
+	fi
+	if [ "$example" = liburing ] && forbids_ring "$programs/liburing" 0 "$root"; then
+		echo "check.sh: io_uring is not to be had here, and liburing is left out"
 		continue
 	fi
 	case $example in
