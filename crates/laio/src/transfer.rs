@@ -92,7 +92,9 @@ fn has_time(row: &Row, call: &Call) -> bool {
 }
 
 fn reads(row: &Row) -> bool {
-    row.descriptors[0].is_some_and(|descriptor| descriptor.usage == Use::Read)
+    // Positioned reads claim no direction of their descriptor.
+    row.attempt == Attempt::NowaitRead
+        || row.descriptors[0].is_some_and(|descriptor| descriptor.usage == Use::Read)
 }
 
 /// Whether the plain, blocking call would go on after a transfer that moved less than it was asked to.
