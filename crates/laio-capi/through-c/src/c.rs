@@ -151,7 +151,7 @@ mod tests {
     /// A wrong bit of an injected fault would change no result, and so be noticed by nothing else.
     #[test]
     fn the_flags_are_those_of_the_header() {
-        let header = include_str!("../../laio-capi/include/laio.h");
+        let header = include_str!("../../include/laio.h");
         for (name, value) in [
             ("WAIT_AT_LIMIT", LAIO_WAIT_AT_LIMIT),
             ("WITHOUT_RING", LAIO_WITHOUT_RING),

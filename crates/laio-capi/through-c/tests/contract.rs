@@ -1,0 +1,41 @@
+//! The contract suite of `laio`, through the C API.
+//!
+//! The files are those of `crates/laio/tests/contract`. One is left out, `rust_only.rs`: it is about what C does
+//! not have, and says why.
+
+extern crate laio_through_c as laio;
+
+#[macro_use]
+#[path = "../../../laio/tests/contract/harness.rs"]
+mod harness;
+
+#[path = "../../../laio/tests/contract/closing.rs"]
+mod closing;
+#[path = "../../../laio/tests/contract/complete.rs"]
+mod complete;
+#[path = "../../../laio/tests/contract/completions.rs"]
+mod completions;
+#[path = "../../../laio/tests/contract/environments.rs"]
+mod environments;
+#[path = "../../../laio/tests/contract/forks.rs"]
+mod forks;
+#[path = "../../../laio/tests/contract/interruptions.rs"]
+mod interruptions;
+#[path = "../../../laio/tests/contract/limits.rs"]
+mod limits;
+#[path = "../../../laio/tests/contract/ordering.rs"]
+mod ordering;
+#[path = "../../../laio/tests/contract/results_arguments.rs"]
+mod results_arguments;
+#[path = "../../../laio/tests/contract/results_files.rs"]
+mod results_files;
+#[path = "../../../laio/tests/contract/results_names.rs"]
+mod results_names;
+#[path = "../../../laio/tests/contract/results_streams.rs"]
+mod results_streams;
+#[path = "../../../laio/tests/contract/results_waiting.rs"]
+mod results_waiting;
+#[path = "../../../laio/tests/contract/statistics.rs"]
+mod statistics;
+#[path = "../../../laio/tests/contract/threads.rs"]
+mod threads;
