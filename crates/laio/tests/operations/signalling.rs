@@ -55,28 +55,31 @@ fn it_comes_once_between_two_polls() {
             let mut context = way.context();
             assert_eq!(context.set_signal(Some((number(), 0xABCD))), Ok(()));
             let (from, to) = pipe();
+            let (mut signals, mut polls) = (0, 0);
             for round in 0..20 {
                 let mut buffer = [FRESH; 8];
                 let read = [from.arg(), at_mut(&mut buffer), 8];
                 let handle = pending(&mut context, libc::SYS_read, read);
-                assert_eq!(received(Duration::ZERO), None, "round {round}");
                 rustix::io::write(&to, b"abc").expect("room");
-                // Readiness may be news before the completion is: then the poll asks for another signal.
+                // Readiness may be news before the completion is, and news of the last round may come late:
+                // then the poll asks for another signal.
                 loop {
                     assert_eq!(received(LIMIT), Some(0xABCD), "round {round}");
-                    assert_eq!(received(Duration::ZERO), None);
+                    signals += 1;
                     let mut found = Vec::new();
-                    let none = Some(Duration::ZERO);
-                    if context.poll(&mut found, none) == Ok(1) {
+                    polls += 1;
+                    if context.poll(&mut found, Some(Duration::ZERO)) == Ok(1) {
                         assert_eq!((found[0].handle, found[0].result), (handle, Ok(3)));
                         break;
                     }
                 }
-                // What a poll finds by itself may have been news for a signal too.
-                while received(Duration::from_millis(1)).is_some() {
-                    assert_eq!(context.poll(&mut Vec::new(), Some(Duration::ZERO)), Ok(0));
-                }
             }
+            // None is asked for without a poll: what is left after this belongs to one of them.
+            while received(Duration::from_millis(20)).is_some() {
+                signals += 1;
+            }
+            // The first was asked for by `set_signal`.
+            assert!(signals <= polls + 1, "{signals} for {polls} polls");
         });
     });
 }
