@@ -5,6 +5,7 @@
 //! | [`fault_fs`] | a file system that delays, fails, hangs and shortens on command, and counts |
 //! | [`forbid`] | system calls that are not there, by seccomp, for a test or a program |
 //! | [`child`] | one test in a process of its own |
+//! | [`bombardment`] | a thread that is sent signals all the time |
 //! | [`oracle`] | random programs of system calls, run plainly and in another way, and compared |
 //! | [`temp`] | cold files, full pipes, connected sockets |
 //! | [`process`] | how many descriptors, threads and bytes this process has |
@@ -68,8 +69,9 @@
 //! | `LAIO_TEST_NO_SKIP` | a skip is a failure |
 //!
 //! This crate must not know the others: they use it in their tests. It has unsafe code where it makes
-//! raw system calls: `oracle` (arena, world), `fault_fs::watchdog`, `forbid`, `temp`.
+//! raw system calls: `bombardment`, `oracle` (arena, world), `fault_fs::watchdog`, `forbid`, `temp`.
 
+pub mod bombardment;
 pub mod child;
 pub mod fault_fs;
 pub mod forbid;
@@ -80,6 +82,7 @@ pub mod random;
 mod skip;
 pub mod temp;
 
+pub use bombardment::Bombardment;
 pub use fault_fs::FaultFs;
 pub use random::Random;
 pub use skip::{NO_SKIP, Skip, or_skip};

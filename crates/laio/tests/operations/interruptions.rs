@@ -2,73 +2,18 @@
 
 use crate::harness::*;
 use laio::{Context, Errno};
+use laio_testing::Bombardment;
 use laio_testing::temp::{fill, pattern, pipe, stream_pair};
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-
-static HANDLED: AtomicUsize = AtomicUsize::new(0);
-
-extern "C" fn on_signal(_: i32) {
-    HANDLED.fetch_add(1, SeqCst);
-}
-
-/// Sends signals to the calling thread while it lives.
-struct Bombardment {
-    over: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Bombardment {
-    fn begin() -> Bombardment {
-        // SAFETY: the handler only adds to an atomic; no SA_RESTART, so calls are interrupted.
-        unsafe {
-            let mut action: libc::sigaction = zeroed();
-            action.sa_sigaction = on_signal as extern "C" fn(i32) as usize;
-            assert_eq!(
-                libc::sigaction(libc::SIGUSR2, &action, std::ptr::null_mut()),
-                0
-            );
-        }
-        let over = Arc::new(AtomicBool::new(false));
-        let process = std::process::id() as usize;
-        let target = plain(libc::SYS_gettid, []).expect("a thread");
-        let until = over.clone();
-        let thread = std::thread::spawn(move || {
-            while !until.load(SeqCst) {
-                let signal = libc::SIGUSR2 as usize;
-                plain(libc::SYS_tgkill, [process, target, signal]).expect("it lives");
-                std::thread::sleep(Duration::from_micros(150));
-            }
-        });
-        Bombardment {
-            over,
-            thread: Some(thread),
-        }
-    }
-}
-
-impl Drop for Bombardment {
-    fn drop(&mut self) {
-        self.over.store(true, SeqCst);
-        let _ = self.thread.take().map(JoinHandle::join);
-    }
-}
 
 /// Runs in all ways, under signals.
 fn under_signals(body: impl Fn(&mut Context, &Way)) {
     for_each(|way| {
         let mut context = way.context();
-        let before = HANDLED.load(SeqCst);
-        let bombardment = Bombardment::begin();
+        let _fire = Bombardment::begin(libc::SIGUSR2);
         body(&mut context, way);
-        // At least one came: else this would test nothing.
-        while HANDLED.load(SeqCst) == before {
-            std::thread::yield_now();
-        }
-        drop(bombardment);
     });
 }
 
