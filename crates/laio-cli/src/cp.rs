@@ -4,6 +4,7 @@
 //! operands are in `operands`.
 
 mod arguments;
+mod machines;
 mod operands;
 mod options;
 mod report;
@@ -48,16 +49,28 @@ pub(crate) fn run(arguments: Arguments, program: &str) -> ExitCode {
 }
 
 fn copy(arguments: Arguments, program: &str) -> Result<Summary, Wrong> {
-    let Arguments { given, steps } = arguments;
+    let Arguments {
+        mut given,
+        steps,
+        explicit,
+    } = arguments;
     let options = options::options(&given, &steps, program)?;
+    let machines = std::mem::take(&mut given.machines);
     let operands = operands::operands(given)?;
     let stop = Stop::new();
     signals::listen(stop.clone())
         .map_err(|error| Wrong::Plain(format!("cannot listen for signals: {error}")))?;
-    laio_cp::copy(options, operands, stop).map_err(|misuse| match misuse {
+    if !machines.is_none() {
+        return machines.run(options, operands, &explicit, stop);
+    }
+    laio_cp::copy(options, operands, stop).map_err(in_words)
+}
+
+fn in_words(misuse: Misuse) -> Wrong {
+    match misuse {
         Misuse::Usage(text) => Wrong::Usage(text),
         Misuse::Target(failure) => Wrong::Plain(failure.to_string()),
-    })
+    }
 }
 
 /// Why nothing was copied.

@@ -1,5 +1,6 @@
 //! The arguments of `laio cp`: what can be given. What it means is in `options`.
 
+use super::machines::Machines;
 use super::words::size;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
@@ -132,6 +133,8 @@ pub(super) struct Given {
     /// Tell the kernel that sources are read in order
     #[arg(long)]
     pub(super) fadvise: bool,
+    #[command(flatten)]
+    pub(super) machines: Machines,
 }
 
 /// Options of which a later one changes what an earlier one meant.
@@ -153,6 +156,8 @@ pub(super) enum Step {
 pub(crate) struct Arguments {
     pub(super) given: Given,
     pub(super) steps: Vec<Step>,
+    /// Names of all options that were given.
+    pub(super) explicit: Vec<String>,
 }
 
 const PRESERVE: &str = "mode,ownership,timestamps";
@@ -291,6 +296,7 @@ impl FromArgMatches for Arguments {
         }
         steps.sort_by_key(|(index, _)| *index);
         Ok(Arguments {
+            explicit: explicit(matches),
             given: Given::from_arg_matches(matches)?,
             steps: steps.into_iter().map(|(_, step)| step).collect(),
         })
@@ -300,6 +306,16 @@ impl FromArgMatches for Arguments {
         *self = Self::from_arg_matches(matches)?;
         Ok(())
     }
+}
+
+/// The names of all that was given.
+fn explicit(matches: &ArgMatches) -> Vec<String> {
+    let given =
+        |id: &&clap::Id| matches.value_source(id.as_str()) == Some(ValueSource::CommandLine);
+    // The group has the name of the struct.
+    let named = |id: &&clap::Id| id.as_str() != "Given";
+    let ids = matches.ids().filter(given).filter(named);
+    ids.map(|id| id.as_str().to_owned()).collect()
 }
 
 fn step(id: &str, value: String) -> Step {

@@ -10,6 +10,12 @@ pub(super) fn say(program: &str, text: &str) {
     let _ = writeln!(std::io::stderr(), "{program}: {text}");
 }
 
+/// A result, on standard output.
+pub(super) fn tell(text: &str) {
+    // A reader who has gone does not want it.
+    let _ = writeln!(std::io::stdout(), "{text}");
+}
+
 /// Where more is to be learnt.
 pub(super) fn point_to_help(program: &str) {
     let help = format!("Try '{program} --help' for more information.");
