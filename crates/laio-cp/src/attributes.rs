@@ -2,54 +2,20 @@
 //! capabilities (which are extended attributes) and the set-user-ID bit; a mode without write permission
 //! forbids to set extended attributes.
 
+mod extended;
+mod object;
+
+pub(crate) use extended::{ACL_ACCESS, ACL_DEFAULT, Names, names};
+pub(crate) use object::Object;
+
 use crate::directory::{Directory, Found, Handle};
 use crate::outcome::Failure;
 use crate::quote::quote;
 use crate::shared::Process;
 use crate::worker::Worker;
 use laio::Errno;
-use laio::ops::{
-    ATTRIBUTE_MAX, GetAttribute, Limit, ListAttributes, Name, Open, RemoveAttribute, SetAttribute,
-    SetMode, SetOwner, SetTimes, attribute_names,
-};
 use laio_rt::fs::Metadata;
-use std::ffi::{CStr, CString};
 use std::io;
-use std::sync::Arc;
-
-/// The ACL that decides about access, as an extended attribute.
-pub(crate) const ACL_ACCESS: &CStr = c"system.posix_acl_access";
-/// The ACL that new files in a directory get.
-pub(crate) const ACL_DEFAULT: &CStr = c"system.posix_acl_default";
-/// Not among those that the engine itself knows.
-const NODATA: Errno = Errno::from_raw(libc::ENODATA);
-const RANGE: Errno = Errno::from_raw(libc::ERANGE);
-const CONTEXT: &CStr = c"security.selinux";
-/// Room for names of attributes that is enough for most files: the kernel allocates as much as is offered.
-const NAMES_ROOM: usize = 1 << 10;
-
-/// What has attributes.
-#[derive(Clone, Debug)]
-pub(crate) enum Object {
-    /// An open file.
-    Open(Handle),
-    /// A name, which is not followed if it is a symbolic link.
-    Named(Name<Handle>),
-}
-
-/// The names of the extended attributes that are to be copied.
-#[derive(Debug, Default)]
-pub(crate) struct Names(Vec<CString>);
-
-impl Names {
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    fn has(&self, name: &CStr) -> bool {
-        self.0.iter().any(|known| known.as_c_str() == name)
-    }
-}
 
 /// Whose attributes are set, and to what.
 pub(crate) struct Setting<'a> {
@@ -137,7 +103,7 @@ pub(crate) fn set(worker: &Worker, setting: &Setting<'_>) -> Result<(), Failure>
         }
     }
     if let Some((names, from)) = setting.names {
-        copy_attributes(worker, setting, names, from)?;
+        extended::copy_attributes(worker, setting, names, from)?;
     }
     if setting.present.may_have_acl
         && preserve.default_mode
@@ -220,179 +186,6 @@ fn tolerate(
     Ok(())
 }
 
-fn errno(error: &io::Error) -> Option<Errno> {
-    error.raw_os_error().map(Errno::from_raw)
-}
-
-/// Whether it says that there are no such attributes here.
-fn is_unsupported(error: &io::Error) -> bool {
-    matches!(errno(error), Some(Errno::OPNOTSUPP | NODATA | Errno::NOSYS))
-}
-
-/// The names of those attributes of a source that are to be copied.
-pub(crate) fn names(worker: &Worker, source: &Object) -> io::Result<Names> {
-    let preserve = worker.options().preserve;
-    if !preserve.mode && !preserve.attributes && !preserve.context {
-        return Ok(Names::default());
-    }
-    let mut room = NAMES_ROOM;
-    let list = loop {
-        let buffer = Limit::new(worker.buffer(), room);
-        let (result, buffer) = match source {
-            Object::Open(file) => worker.plainly(ListAttributes::new(file.clone(), buffer)),
-            Object::Named(name) => worker.plainly(ListAttributes::named(name.clone(), buffer)),
-        };
-        let buffer = buffer.into_inner();
-        match result {
-            Ok(0) => {
-                worker.keep(buffer);
-                return Ok(Names::default());
-            }
-            Ok(_) => break buffer,
-            Err(error) => {
-                worker.keep(buffer);
-                match errno(&error) {
-                    Some(RANGE) if room < ATTRIBUTE_MAX => room = ATTRIBUTE_MAX,
-                    _ if is_unsupported(&error) => return Ok(Names::default()),
-                    _ => return Err(error),
-                }
-            }
-        }
-    };
-    let wanted = |name: &&CStr| is_wanted(worker, name);
-    let names = attribute_names(&list)
-        .filter(wanted)
-        .map(CStr::to_owned)
-        .collect();
-    worker.keep(list);
-    Ok(Names(names))
-}
-
-/// ACLs are permissions. Some others are about the file itself, and would be wrong for a copy.
-fn is_wanted(worker: &Worker, name: &CStr) -> bool {
-    let preserve = worker.options().preserve;
-    if name == ACL_ACCESS || name == ACL_DEFAULT {
-        return preserve.mode;
-    }
-    if name == CONTEXT {
-        return preserve.context || preserve.attributes;
-    }
-    let bytes = name.to_bytes();
-    preserve.attributes
-        && !bytes.starts_with(b"system.nfs4")
-        && !bytes.starts_with(b"trusted.SGI_")
-        && !bytes.starts_with(b"trusted.overlay.")
-        && name != c"security.evm"
-}
-
-fn copy_attributes(
-    worker: &Worker,
-    setting: &Setting<'_>,
-    names: &Names,
-    from: &Object,
-) -> Result<(), Failure> {
-    let preserve = worker.options().preserve;
-    for name in &names.0 {
-        let Err(error) = copy_attribute(worker, name, from, setting.target) else {
-            continue;
-        };
-        let is_acl = *name == *ACL_ACCESS || *name == *ACL_DEFAULT;
-        let quoted = quote((setting.path)());
-        let failure = match is_acl {
-            true => Failure::of(error, format!("preserving permissions for {quoted}")),
-            false => {
-                let attribute = name.to_string_lossy();
-                Failure::of(
-                    error,
-                    format!("setting attribute '{attribute}' for {quoted}"),
-                )
-            }
-        };
-        let unsupported = failure.error().is_some_and(is_unsupported);
-        let required = match is_acl {
-            true => preserve.required,
-            false => {
-                preserve.attributes_required || (preserve.context_required && **name == *CONTEXT)
-            }
-        };
-        if required {
-            return Err(failure);
-        }
-        if !unsupported && !preserve.attributes_quiet {
-            worker.shared.console.complain(&failure);
-        }
-    }
-    Ok(())
-}
-
-fn copy_attribute(worker: &Worker, name: &CStr, from: &Object, to: &Object) -> io::Result<()> {
-    let buffer = Limit::new(worker.buffer(), ATTRIBUTE_MAX);
-    let (result, buffer) = match from {
-        Object::Open(file) => worker.plainly(GetAttribute::new(file.clone(), name, buffer)),
-        Object::Named(file) => worker.plainly(GetAttribute::named(file.clone(), name, buffer)),
-    };
-    let value = buffer.into_inner();
-    match result {
-        Ok(_) => {}
-        // It was removed meanwhile.
-        Err(error) if errno(&error) == Some(NODATA) => return Ok(()),
-        Err(error) => return Err(error),
-    }
-    let (result, value) = match to {
-        Object::Open(file) => worker.plainly(SetAttribute::new(file.clone(), name, value)),
-        Object::Named(file) => worker.plainly(SetAttribute::named(file.clone(), name, value)),
-    };
-    worker.keep(value);
-    result
-}
-
-impl Object {
-    pub(crate) fn set_owner(
-        &self,
-        worker: &Worker,
-        user: Option<u32>,
-        group: Option<u32>,
-    ) -> io::Result<()> {
-        match self {
-            Object::Open(file) => worker.plainly(SetOwner::new(file.clone(), user, group)),
-            Object::Named(name) => worker.plainly(SetOwner::named(name.clone(), user, group)),
-        }
-    }
-
-    pub(crate) fn set_mode(&self, worker: &Worker, mode: u32) -> io::Result<()> {
-        let name = match self {
-            Object::Open(file) => return worker.plainly(SetMode::new(file.clone(), mode)),
-            Object::Named(name) => name,
-        };
-        match worker.plainly(SetMode::named(name.clone(), mode)) {
-            // Before Linux 6.6.
-            Err(error) if errno(&error) == Some(Errno::NOSYS) => {
-                let open = Open::new(name.clone(), libc::O_PATH | libc::O_NOFOLLOW);
-                let file = Arc::new(worker.plainly(open)?);
-                worker.plainly(SetMode::named(Name::of_open(file), mode).follow())
-            }
-            result => result,
-        }
-    }
-
-    fn set_times(&self, worker: &Worker, source: &Metadata) -> io::Result<()> {
-        let (accessed, modified) = (Some(source.accessed()), Some(source.modified()));
-        match self {
-            Object::Open(file) => worker.plainly(SetTimes::new(file.clone(), accessed, modified)),
-            Object::Named(name) => {
-                worker.plainly(SetTimes::named(name.clone(), accessed, modified))
-            }
-        }
-    }
-
-    fn remove_attribute(&self, worker: &Worker, attribute: &CStr) -> io::Result<()> {
-        match self {
-            Object::Open(file) => worker.plainly(RemoveAttribute::new(file.clone(), attribute)),
-            Object::Named(name) => worker.plainly(RemoveAttribute::named(name.clone(), attribute)),
-        }
-    }
-}
-
 /// Those of a directory, when all in it is done.
 pub(crate) fn of_directory(
     worker: &Worker,
@@ -425,4 +218,8 @@ pub(crate) fn of_directory(
         is_link: false,
     };
     set(worker, &setting)
+}
+
+fn errno(error: &io::Error) -> Option<Errno> {
+    error.raw_os_error().map(Errno::from_raw)
 }

@@ -105,17 +105,36 @@ async fn move_data(pair: &Pair<'_>, detail: &mut Detail) -> Result<(Done, u64), 
     if options.preallocate && size > 0 && options.sparse != Sparse::Always {
         preallocate(pair, size)?;
     }
-    if options.sparse == Sparse::Always
-        || (options.sparse == Sparse::Auto && has_holes(pair.status))
-    {
+    if looks_for_holes(pair) {
         return sparse::copy(pair, detail).await;
     }
     let end = if size == 0 { u64::MAX } else { size };
     copy_range(pair, 0, end, detail).await
 }
 
+/// Copies a region of a file whose other regions others copy.
+pub(crate) async fn copy_region(pair: &Pair<'_>, start: u64, end: u64) -> Result<(), Broken> {
+    let mut detail = Detail {
+        offload: "unknown",
+        reflink: "no",
+        sparse: "no",
+    };
+    match looks_for_holes(pair) {
+        true => sparse::copy_region(pair, start, end, &mut detail).await,
+        false => copy_range(pair, start, end, &mut detail).await.map(drop),
+    }
+}
+
+fn looks_for_holes(pair: &Pair<'_>) -> bool {
+    match pair.worker.options().sparse {
+        Sparse::Always => true,
+        Sparse::Auto => has_holes(pair.status),
+        Sparse::Never => false,
+    }
+}
+
 /// Fewer blocks than the size needs: holes, or data that is compressed.
-fn has_holes(status: &Metadata) -> bool {
+pub(crate) fn has_holes(status: &Metadata) -> bool {
     status.blocks() < status.size() / 512
 }
 

@@ -2,6 +2,7 @@
 
 use crate::attributes::Names;
 use crate::outcome::Failure;
+use crate::plan::{Noted, Step};
 use crate::quote::quote;
 use laio::ops::Name;
 use laio_rt::fs::{FileType, Metadata};
@@ -9,8 +10,8 @@ use std::ffi::{OsStr, OsString};
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// An open directory, which any number of operations, on any thread, may hold.
 pub(crate) type Handle = Arc<OwnedFd>;
@@ -41,6 +42,8 @@ pub(crate) struct Directory {
     /// Made by this copy: nothing is in it that this copy has not put there.
     pub(crate) is_new: bool,
     pub(crate) argument: Option<Arc<Argument>>,
+    /// What a plan has of it.
+    pub(crate) noted: OnceLock<Box<Noted>>,
     /// Entries that are not done, and one until the last of them has been read.
     left: AtomicUsize,
 }
@@ -76,6 +79,7 @@ impl Directory {
             found,
             is_new,
             argument,
+            noted: OnceLock::new(),
             left: AtomicUsize::new(1),
         })
     }
@@ -143,7 +147,11 @@ impl Entry {
 
     /// Another name beside the destination.
     pub(crate) fn beside(&self, name: &OsStr) -> Name<Handle> {
-        name_in(&self.directory.target, name)
+        let above = Path::new(self.new_name()).parent();
+        match above.filter(|_| !name.as_bytes().contains(&b'/')) {
+            Some(above) => name_in(&self.directory.target, above.join(name).as_os_str()),
+            None => name_in(&self.directory.target, name),
+        }
     }
 
     pub(crate) fn source_path(&self) -> PathBuf {
@@ -204,8 +212,11 @@ fn name_in(directory: &Option<Handle>, name: &OsStr) -> Name<Handle> {
     Name::from_path_in(directory.clone(), name).expect("names have no zero byte")
 }
 
-/// A directory that waits to be copied.
+/// What waits for a worker.
 #[derive(Debug)]
-pub(crate) struct Task {
-    pub(crate) entry: Entry,
+pub(crate) enum Task {
+    /// A directory to be copied.
+    Directory(Entry),
+    /// A task of a plan.
+    Planned(Step),
 }

@@ -34,7 +34,7 @@ impl Copied {
 
 /// Copies a file, and accounts for it.
 pub(crate) async fn copy(worker: &Worker, entry: &Entry) {
-    if !entry.has_parents() {
+    if !entry.has_parents() || worker.shared.stage.is_planned() {
         return copy_here(worker, entry).await;
     }
     match walk::enter_parents(worker, entry).await {
@@ -62,7 +62,8 @@ async fn attempt(worker: &Worker, entry: &Entry) -> Result<Option<Copied>, Failu
         && entry.directory.is_new
         && entry.argument.is_none()
         && options.make == Make::Copies
-        && !options.dry_run;
+        && !options.dry_run
+        && worker.shared.stage.planner().is_none();
     if is_simple {
         return make(worker, entry, None, Place::New).await;
     }
@@ -87,6 +88,9 @@ async fn attempt(worker: &Worker, entry: &Entry) -> Result<Option<Copied>, Failu
         let warning = format!("warning: source file {name} specified more than once");
         worker.shared.console.complain(warning);
         return Ok(Some(Copied::without_data(Done::Skipped)));
+    }
+    if let Some(planner) = worker.shared.stage.planner() {
+        return planner.note(worker, entry, &status).await.map(|()| None);
     }
     let place = match entry.directory.is_new && entry.argument.is_none() {
         true => Place::New,
@@ -138,7 +142,7 @@ async fn keep(
 }
 
 /// How many names of a file may be met. A name that is followed is none of those that the file counts.
-fn names_of(worker: &Worker, status: &Metadata) -> u32 {
+pub(crate) fn names_of(worker: &Worker, status: &Metadata) -> u32 {
     match worker.options().follow {
         Follow::Never => status.links(),
         _ => u32::MAX,
@@ -159,7 +163,7 @@ fn begin_directory(worker: &Worker, entry: &Entry) -> Result<(), Failure> {
     worker
         .shared
         .pool
-        .push(worker.index, std::iter::once(Task { entry }));
+        .push(worker.index, std::iter::once(Task::Directory(entry)));
     Ok(())
 }
 
@@ -276,8 +280,12 @@ fn reads_data(worker: &Worker, status: &Metadata) -> bool {
     status.is_file() || (worker.options().contents_of_special && !status.is_symlink())
 }
 
-fn has_other_names(worker: &Worker, entry: &Entry, status: &Metadata) -> bool {
+pub(crate) fn has_other_names(worker: &Worker, entry: &Entry, status: &Metadata) -> bool {
     let options = worker.options();
+    if worker.shared.stage.is_planned() {
+        // The planner has seen all of them: what is not the first is made in the end.
+        return false;
+    }
     let followed = match options.follow {
         Follow::Never => false,
         Follow::Arguments => entry.argument.is_some(),

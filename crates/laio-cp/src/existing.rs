@@ -134,7 +134,7 @@ pub(crate) async fn examine(
             entry.quoted_source()
         )));
     }
-    if options.dry_run {
+    if options.dry_run || worker.shared.stage.planner().is_some() {
         return Ok(Place::Existing(Box::new(there)));
     }
     clear(worker, entry, source, there).await
@@ -149,7 +149,9 @@ async fn clear(
 ) -> Result<Place, Failure> {
     let options = worker.options();
     let replaces_link = options.preserve.links && there.links() > 1;
-    let replaces_kind = options.follow == Follow::Never && !source.is_file();
+    // In a plan, it may be from an attempt before.
+    let replaces_kind =
+        (options.follow == Follow::Never || worker.shared.stage.is_planned()) && !source.is_file();
     if options.backup != Backup::None && !is_dot(entry) {
         if options.backup != Backup::Numbered && backup::is_backup_of(worker, entry, source).await {
             return Err(Failure::because(format!(

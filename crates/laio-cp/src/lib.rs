@@ -37,6 +37,7 @@ mod listing;
 mod made;
 mod options;
 mod outcome;
+pub mod plan;
 mod pool;
 mod progress;
 mod quote;

@@ -57,7 +57,7 @@ pub(crate) struct First {
 }
 
 impl First {
-    fn of(entry: &Entry) -> First {
+    pub(crate) fn of(entry: &Entry) -> First {
         let found = entry.directory.found.as_ref();
         First {
             directory: Arc::downgrade(&entry.directory),

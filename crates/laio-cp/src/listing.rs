@@ -147,9 +147,7 @@ impl Listing {
         let directories = std::mem::take(&mut self.directories);
         let tasks = directories.iter().map(|item| {
             self.directory.begin();
-            Task {
-                entry: self.entry(item),
-            }
+            Task::Directory(self.entry(item))
         });
         tasks.collect()
     }

@@ -3,6 +3,7 @@
 use crate::filter::Filter;
 use crate::outcome::Observer;
 use laio::BackendKind;
+use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
 use std::fmt;
 use std::num::NonZeroUsize;
@@ -10,7 +11,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 /// Which symbolic links in the source are followed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Follow {
     /// None (`-P`).
     Never,
@@ -32,7 +33,7 @@ pub enum Make {
 }
 
 /// What happens to a destination file that is there already.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Existing {
     /// It is overwritten.
     Replace,
@@ -58,7 +59,7 @@ pub enum Backup {
 }
 
 /// How holes are treated.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Sparse {
     /// Holes of files that seem to have some stay holes.
     Auto,
@@ -69,7 +70,7 @@ pub enum Sparse {
 }
 
 /// Whether blocks are shared instead of copied.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Reflink {
     /// Where the file system can.
     Auto,
@@ -80,7 +81,7 @@ pub enum Reflink {
 }
 
 /// How data is moved.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Method {
     /// Chosen by size, file system and experience.
     #[default]
@@ -127,7 +128,8 @@ pub enum Writes {
 }
 
 /// Which attributes a copy gets from its source.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Preserve {
     /// Permissions and POSIX ACLs.
     pub mode: bool,

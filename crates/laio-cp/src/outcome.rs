@@ -149,6 +149,25 @@ pub struct Summary {
     pub interrupted: Option<i32>,
 }
 
+impl std::ops::AddAssign<&Summary> for Summary {
+    /// Adds what was counted; what interrupted it stays.
+    fn add_assign(&mut self, other: &Summary) {
+        self.files += other.files;
+        self.directories += other.directories;
+        self.others += other.others;
+        self.linked += other.linked;
+        self.skipped += other.skipped;
+        self.bytes += other.bytes;
+        self.failures += other.failures;
+        self.by_memory += other.by_memory;
+        self.by_range += other.by_range;
+        self.by_reflink += other.by_reflink;
+        self.stolen += other.stolen;
+        self.background += other.background;
+        self.interrupted = self.interrupted.or(other.interrupted);
+    }
+}
+
 impl Counters {
     pub(crate) fn summary(&self) -> Summary {
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);

@@ -19,7 +19,7 @@ use std::sync::Arc;
 /// A source that has been opened.
 #[derive(Debug)]
 pub(crate) struct Opened {
-    file: Handle,
+    pub(crate) file: Handle,
     pub(crate) status: Metadata,
 }
 
@@ -133,6 +133,46 @@ pub(crate) async fn copy(
         let _ = worker.lazily(Close::new(file)).await;
     }
     Ok(copied)
+}
+
+/// Gives a file whose data is there, under a temporary name, its attributes and its name.
+pub(crate) async fn complete(
+    worker: &Worker,
+    entry: &Entry,
+    source: Opened,
+    temporary: &OsStr,
+) -> Result<(), Failure> {
+    let origin = Object::Open(source.file);
+    let names = attributes::names(worker, &origin);
+    let names = names.map_err(entry.source_failure("cannot list attributes of", ""))?;
+    let flags = libc::O_WRONLY | libc::O_NOFOLLOW | libc::O_NOCTTY;
+    let opened = worker
+        .write(Open::new(entry.beside(temporary), flags))
+        .await;
+    let file = Arc::new(opened.map_err(entry.target_failure("cannot open what was copied for"))?);
+    let status = worker.write(StatFile::new(file.clone())).await;
+    let status = status.map_err(entry.target_failure("cannot fstat"))?;
+    let there = worker.write(StatPath::new(entry.target()).no_follow());
+    let bits = source.status.mode() & 0o777;
+    let target = Target {
+        present: Present::of(&status, true, false),
+        device: status.device(),
+        is_regular: true,
+        // It was made for nobody but its owner.
+        made: Some(Made {
+            omitted: bits & !0o600,
+            extra: 0o600 & !bits,
+        }),
+        temporary: None,
+        replaces: there.await.ok(),
+        file,
+    };
+    finish(worker, entry, &source.status, &target, &names, &origin).await?;
+    if let Some(file) = Arc::into_inner(target.file) {
+        let closed = worker.write(Close::new(file)).await;
+        closed.map_err(entry.target_failure("failed to close"))?;
+    }
+    temporary::put(worker, entry, temporary, target.replaces.is_some()).await
 }
 
 /// Opens what is there, to be overwritten.
@@ -285,23 +325,24 @@ async fn fill(
         target_device: target.device,
         is_regular: target.is_regular && status.is_file(),
     };
-    data::copy(&pair).await.map_err(|broken| {
-        let (source, target) = (entry.quoted_source(), entry.quoted_target());
-        match broken {
-            Broken::Read(error) => Failure::of(error, format!("error reading {source}")),
-            Broken::Write(error) => Failure::of(error, format!("error writing {target}")),
-            Broken::Copy(error) => {
-                Failure::of(error, format!("error copying {source} to {target}"))
-            }
-            Broken::Reflink(error) => {
-                Failure::of(error, format!("failed to clone {target} from {source}"))
-            }
-            Broken::Extend(error) => Failure::of(error, format!("failed to extend {target}")),
-            Broken::Stopped => {
-                Failure::because(format!("interrupted while copying {source} to {target}"))
-            }
+    let copied = data::copy(&pair).await;
+    copied.map_err(|error| broken(entry, error))
+}
+
+pub(crate) fn broken(entry: &Entry, broken: Broken) -> Failure {
+    let (source, target) = (entry.quoted_source(), entry.quoted_target());
+    match broken {
+        Broken::Read(error) => Failure::of(error, format!("error reading {source}")),
+        Broken::Write(error) => Failure::of(error, format!("error writing {target}")),
+        Broken::Copy(error) => Failure::of(error, format!("error copying {source} to {target}")),
+        Broken::Reflink(error) => {
+            Failure::of(error, format!("failed to clone {target} from {source}"))
         }
-    })
+        Broken::Extend(error) => Failure::of(error, format!("failed to extend {target}")),
+        Broken::Stopped => {
+            Failure::because(format!("interrupted while copying {source} to {target}"))
+        }
+    }
 }
 
 /// Sets the attributes; then the data is made to reach the device, if that is wanted.

@@ -2,12 +2,13 @@
 
 use crate::arguments::{JustMade, Misuse, Operands};
 use crate::console::Console;
-use crate::directory::Entry;
+use crate::directory::{Entry, Task};
 use crate::links::Links;
 use crate::listing::Listing;
 use crate::made::Made;
 use crate::options::{Existing, Options};
 use crate::outcome::{Counters, Failure, Summary};
+use crate::plan::Stage;
 use crate::pool::Pool;
 use crate::progress::Progress;
 use crate::rate::Rate;
@@ -22,25 +23,27 @@ use std::sync::Arc;
 /// # Errors
 /// If the arguments make no sense, or nothing can be begun at all.
 pub fn copy(options: Options, operands: Operands, stop: Stop) -> Result<Summary, Misuse> {
-    raise_descriptor_limit();
-    let progress = Progress::new(options.progress);
-    let counters = Arc::new(Counters::default());
-    let (jobs, depth) = parallelism(&options);
-    let mut shared = Shared {
-        console: Console::new(&options.program, progress.clone()),
-        counters: counters.clone(),
-        pool: Pool::new(jobs),
-        links: Links::default(),
-        made: Made::default(),
-        just_made: JustMade::default(),
-        rate: options.rate.map(Rate::new),
-        stop: stop.clone(),
-        process: Process::this(),
-        is_listed: operands.listed.is_some(),
-        in_order: false,
-        options,
-    };
-    let (root, arguments) = operands.resolve(&shared)?.entries(&shared);
+    walk(options, operands, stop, Arc::default())
+}
+
+/// Walks through the sources, and copies what is found, or does what the stage does instead.
+pub(crate) fn walk(
+    options: Options,
+    operands: Operands,
+    stop: Stop,
+    stage: Arc<Stage>,
+) -> Result<Summary, Misuse> {
+    let mut engine = Engine::new(options, stop, stage, operands.listed.is_some());
+    let shared = &mut engine.shared;
+    let (root, arguments) = operands.resolve(shared)?.entries(shared);
+    if let Some(planner) = shared.stage.planner() {
+        if shared.just_made.is_needed() {
+            let text = "sources with the same destination cannot be in one plan; copy them one after the other";
+            return Err(Misuse::Target(Failure::because(text)));
+        }
+        let begun = planner.begin(&root);
+        begun.map_err(|error| Misuse::Target(Failure::of(error, "cannot begin the plan")))?;
+    }
     let nested = |entry: &Entry| {
         entry
             .argument
@@ -50,26 +53,78 @@ pub fn copy(options: Options, operands: Operands, stop: Stop) -> Result<Summary,
     shared.in_order = shared.just_made.is_needed()
         || shared.options.existing == Existing::Ask
         || (arguments.len() > 1 && arguments.iter().any(nested));
-    let (jobs, depth) = if shared.in_order {
-        (1, 1)
-    } else {
-        (jobs, depth)
+    if shared.in_order {
+        (engine.jobs, engine.depth) = (1, 1);
+        shared.pool = Pool::new(1);
+    }
+    engine.run(Listing::of_arguments(root, arguments))
+}
+
+/// Does the tasks of a plan.
+pub(crate) fn steps(options: Options, stop: Stop, stage: Arc<Stage>) -> Result<Summary, Misuse> {
+    let engine = Engine::new(options, stop, stage.clone(), false);
+    let Some((root, steps)) = stage.steps() else {
+        return Err(Misuse::Target(Failure::because("this stage has no tasks")));
     };
-    shared.pool = Pool::new(jobs);
-    let shared = Arc::new(shared);
-    let drawing = progress.start(counters.clone());
-    let listing = Listing::of_arguments(root, arguments);
-    let background = run_workers(&shared, jobs, depth, listing);
-    if let Some(drawing) = drawing {
-        drawing.stop();
+    let tasks = steps.into_iter().map(|step| {
+        root.begin();
+        Task::Planned(step)
+    });
+    engine.shared.pool.push(0, tasks);
+    engine.run(Listing::of_arguments(root, Vec::new()))
+}
+
+/// What a copy is done with.
+struct Engine {
+    shared: Shared,
+    progress: Progress,
+    jobs: usize,
+    depth: usize,
+}
+
+impl Engine {
+    fn new(options: Options, stop: Stop, stage: Arc<Stage>, is_listed: bool) -> Engine {
+        raise_descriptor_limit();
+        let progress = Progress::new(options.progress);
+        let (jobs, depth) = parallelism(&options);
+        let shared = Shared {
+            console: Console::new(&options.program, progress.clone()),
+            counters: Arc::new(Counters::default()),
+            pool: Pool::new(jobs),
+            links: Links::default(),
+            made: Made::default(),
+            just_made: JustMade::default(),
+            rate: options.rate.map(Rate::new),
+            stop,
+            process: Process::this(),
+            stage,
+            is_listed,
+            in_order: false,
+            options,
+        };
+        Engine {
+            shared,
+            progress,
+            jobs,
+            depth,
+        }
     }
-    if let Err(error) = shared.console.finish() {
-        shared.fail(&Failure::of(error, "write error"));
+
+    fn run(self, listing: Listing) -> Result<Summary, Misuse> {
+        let shared = Arc::new(self.shared);
+        let drawing = self.progress.start(shared.counters.clone());
+        let background = run_workers(&shared, self.jobs, self.depth, listing);
+        if let Some(drawing) = drawing {
+            drawing.stop();
+        }
+        if let Err(error) = shared.console.finish() {
+            shared.fail(&Failure::of(error, "write error"));
+        }
+        let mut summary = shared.counters.summary();
+        summary.interrupted = shared.stop.signal();
+        summary.background = background.map_err(Misuse::Target)?;
+        Ok(summary)
     }
-    let mut summary = counters.summary();
-    summary.interrupted = stop.signal();
-    summary.background = background.map_err(Misuse::Target)?;
-    Ok(summary)
 }
 
 fn run_workers(

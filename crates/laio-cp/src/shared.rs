@@ -6,6 +6,7 @@ use crate::links::Links;
 use crate::made::Made;
 use crate::options::{Follow, Options};
 use crate::outcome::{Counters, Failure, count};
+use crate::plan::Stage;
 use crate::pool::Pool;
 use crate::rate::Rate;
 use crate::stop::Stop;
@@ -22,6 +23,7 @@ pub(crate) struct Shared {
     pub(crate) rate: Option<Rate>,
     pub(crate) stop: Stop,
     pub(crate) process: Process,
+    pub(crate) stage: Arc<Stage>,
     /// Sources are from a list, which names what is in directories too.
     pub(crate) is_listed: bool,
     /// One argument after the other, because they may meet.
@@ -67,6 +69,7 @@ impl Shared {
     /// Reports and counts what failed.
     pub(crate) fn fail(&self, failure: &Failure) {
         self.console.complain(failure);
+        self.stage.keep(failure);
         count(&self.counters.failures);
     }
 

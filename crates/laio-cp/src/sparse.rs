@@ -20,8 +20,43 @@ pub(crate) async fn copy(pair: &Pair<'_>, detail: &mut Detail) -> Result<(Done, 
         return end(pair, Done::ReadWrite, bytes, bytes).await;
     }
     detail.sparse = if zeros { "zeros" } else { "SEEK_HOLE" };
+    let moved = between(pair, 0, size, detail).await?;
+    if moved.is_short {
+        return end(pair, moved.done, moved.bytes, moved.at).await;
+    }
+    let now = pair.worker.lazily(StatFile::new(pair.source.clone())).await;
+    let now = now.map_err(Broken::Read)?.size();
+    end(pair, moved.done, moved.bytes, moved.at.max(size.min(now))).await
+}
+
+/// Copies the data of a region. The destination has its length already.
+pub(crate) async fn copy_region(
+    pair: &Pair<'_>,
+    start: u64,
+    end: u64,
+    detail: &mut Detail,
+) -> Result<(), Broken> {
+    between(pair, start, end, detail).await.map(drop)
+}
+
+struct Moved {
+    done: Done,
+    bytes: u64,
+    /// Up to where.
+    at: u64,
+    /// Nothing is known of what is behind it: it may be the end.
+    is_short: bool,
+}
+
+async fn between(
+    pair: &Pair<'_>,
+    start: u64,
+    size: u64,
+    detail: &mut Detail,
+) -> Result<Moved, Broken> {
+    let zeros = pair.worker.options().sparse == Sparse::Always;
     let mut done = Done::ReadWrite;
-    let (mut at, mut bytes) = (0, 0);
+    let (mut at, mut bytes) = (start, 0);
     while at < size {
         pair.go_on()?;
         let data = match seek(pair, Whence::Data(at)).await {
@@ -31,7 +66,12 @@ pub(crate) async fn copy(pair: &Pair<'_>, detail: &mut Detail) -> Result<(Done, 
             // The file system does not tell, or tells nonsense.
             _ => {
                 let moved = segment(pair, at, size, zeros, detail).await?;
-                return end(pair, done, bytes + moved.1, at + moved.1).await;
+                return Ok(Moved {
+                    done,
+                    bytes: bytes + moved.1,
+                    at: at + moved.1,
+                    is_short: true,
+                });
             }
         };
         if data == size {
@@ -51,12 +91,20 @@ pub(crate) async fn copy(pair: &Pair<'_>, detail: &mut Detail) -> Result<(Done, 
         at = data + moved;
         if at < hole {
             // It has become shorter.
-            return end(pair, done, bytes, at).await;
+            return Ok(Moved {
+                done,
+                bytes,
+                at,
+                is_short: true,
+            });
         }
     }
-    let now = pair.worker.lazily(StatFile::new(pair.source.clone())).await;
-    let now = now.map_err(Broken::Read)?.size();
-    end(pair, done, bytes, at.max(size.min(now))).await
+    Ok(Moved {
+        done,
+        bytes,
+        at,
+        is_short: false,
+    })
 }
 
 async fn seek(pair: &Pair<'_>, whence: Whence) -> io::Result<u64> {

@@ -40,6 +40,13 @@ pub(crate) async fn enter(worker: &Worker, entry: Entry) -> Result<Option<Listin
     if shared.made.contains(&status) {
         return Err(into_itself(&entry));
     }
+    let planner = shared.stage.planner();
+    if planner.is_some_and(|planner| planner.is_own(&status)) {
+        let name = entry.quoted_source();
+        return Err(Failure::because(format!(
+            "skipping {name}, as it is the plan itself"
+        )));
+    }
     let place = match entry.directory.is_new {
         true => Place::New,
         false => existing::examine_directory(worker, &entry, &status).await?,
@@ -90,6 +97,13 @@ pub(crate) async fn enter(worker: &Worker, entry: Entry) -> Result<Option<Listin
         is_new,
         argument,
     );
+    if let Some(planner) = planner {
+        planner.enter(
+            &directory,
+            &entry,
+            (follow, follows_target(worker, &entry, is_new)),
+        );
+    }
     if lists {
         return Ok(Some(Listing::new(directory, at_once)));
     }
@@ -170,18 +184,32 @@ async fn enter_parent(worker: &Worker, part: &Entry) -> Result<Arc<Directory>, F
         let (target, found) = made?;
         (Some(target), Some(found))
     };
-    Ok(Directory::new(
+    let directory = Directory::new(
         Some(part.directory.clone()),
         (Some(handle), target),
         (part.source_path(), part.target_path()),
         found,
         is_new,
         None,
-    ))
+    );
+    if let Some(planner) = worker.shared.stage.planner() {
+        planner.enter(
+            &directory,
+            part,
+            (true, follows_target(worker, part, is_new)),
+        );
+    }
+    Ok(directory)
+}
+
+/// Whether the destination of a directory may be a symbolic link to one.
+fn follows_target(worker: &Worker, entry: &Entry, is_new: bool) -> bool {
+    let is_parent = entry.argument.is_none() && entry.directory.found.is_none();
+    !is_new && (worker.options().keep_directory_symlink || is_parent)
 }
 
 /// The source, or why it cannot be read; its status; and whether it was opened without waiting.
-async fn open_source(
+pub(crate) async fn open_source(
     worker: &Worker,
     entry: &Entry,
     follow: bool,
@@ -251,8 +279,7 @@ async fn make_target(
         made.map_err(entry.target_failure("cannot create directory"))?;
     }
     let mut flags = libc::O_RDONLY | libc::O_DIRECTORY;
-    let is_parent = entry.argument.is_none() && entry.directory.found.is_none();
-    if is_new || !(options.keep_directory_symlink || is_parent) {
+    if !follows_target(worker, entry, is_new) {
         flags |= libc::O_NOFOLLOW;
     }
     let mut target = worker.write(Open::new(entry.target(), flags)).await;
@@ -300,7 +327,7 @@ async fn make_target(
     Ok((handle, found))
 }
 
-async fn has_default_acl(worker: &Worker, handle: &Handle) -> bool {
+pub(crate) async fn has_default_acl(worker: &Worker, handle: &Handle) -> bool {
     let ask = GetAttribute::new(handle.clone(), attributes::ACL_DEFAULT, Vec::new());
     worker.write(ask).await.0.is_ok()
 }
@@ -310,7 +337,7 @@ pub(crate) fn leave(worker: &Worker, directory: &Directory) {
     let (Some(found), Some(target)) = (&directory.found, &directory.target) else {
         return;
     };
-    if worker.options().dry_run {
+    if worker.options().dry_run || !worker.shared.stage.leaves_directories() {
         return;
     }
     let source = directory.source.clone().map(Object::Open);

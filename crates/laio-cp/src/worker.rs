@@ -4,7 +4,7 @@ use crate::directory::{Directory, Entry, Task};
 use crate::listing::Listing;
 use crate::options::{Options, Writes};
 use crate::shared::Shared;
-use crate::{entry, walk};
+use crate::{entry, plan, walk};
 use laio::{BackendKind, Context, Operation, Submitted};
 use laio_rt::{JoinHandle, Runtime, Submission, submit};
 use std::cell::{Cell, RefCell};
@@ -287,8 +287,12 @@ impl Worker {
 
     /// Begins a directory. What it owes its parent, it has then taken over.
     async fn begin(&self, task: Task) {
-        let parent = task.entry.directory.clone();
-        match walk::enter(self, task.entry).await {
+        let entry = match task {
+            Task::Directory(entry) => entry,
+            Task::Planned(step) => return plan::begin(self, &step).await,
+        };
+        let parent = entry.directory.clone();
+        match walk::enter(self, entry).await {
             Ok(Some(mut listing)) => {
                 listing.read(self).await;
                 self.list(listing);

@@ -170,6 +170,17 @@ impl Status {
         Timestamp::of(&self.statx.stx_atime)
     }
 
+    /// The same, but last read and changed at these times: those that were noted of it earlier.
+    pub fn with_times(mut self, accessed: Timestamp, modified: Timestamp) -> Status {
+        let set = |kept: &mut libc::statx_timestamp, time: Timestamp| {
+            kept.tv_sec = time.seconds;
+            kept.tv_nsec = time.nanoseconds;
+        };
+        set(&mut self.statx.stx_atime, accessed);
+        set(&mut self.statx.stx_mtime, modified);
+        self
+    }
+
     /// When the file was made, if the file system keeps that.
     pub fn created(&self) -> Option<Timestamp> {
         let known = self.statx.stx_mask & libc::STATX_BTIME != 0;

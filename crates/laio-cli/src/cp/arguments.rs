@@ -1,0 +1,336 @@
+//! The arguments of `laio cp`: what can be given. What it means is in `options`.
+
+use super::machines::Machines;
+use super::words::size;
+use clap::parser::ValueSource;
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
+use laio::BackendKind;
+use laio_cp::{Follow, Method};
+use std::ffi::OsString;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+/// Options whose order among each other does not matter.
+#[derive(Debug, clap::Args)]
+#[command(args_override_self = true)]
+pub(super) struct Given {
+    /// Sources, and last the destination or the directory for the copies
+    #[arg(value_name = "FILE")]
+    pub(super) files: Vec<OsString>,
+    /// Copy directories with all that is in them
+    #[arg(short = 'r', short_alias = 'R', long)]
+    pub(super) recursive: bool,
+    /// Copy the contents of FIFOs and devices, with -r too
+    #[arg(long)]
+    pub(super) copy_contents: bool,
+    /// Stay on the file system of each argument
+    #[arg(short = 'x', long)]
+    pub(super) one_file_system: bool,
+    /// Copy attributes only, no data
+    #[arg(long)]
+    pub(super) attributes_only: bool,
+    /// Make hard links instead of copies
+    #[arg(short = 'l', long)]
+    pub(super) link: bool,
+    /// Make symbolic links instead of copies
+    #[arg(short = 's', long)]
+    pub(super) symbolic_link: bool,
+    /// Remove a destination that cannot be opened, and try again
+    #[arg(short = 'f', long)]
+    pub(super) force: bool,
+    /// Remove each destination before it is made
+    #[arg(long)]
+    pub(super) remove_destination: bool,
+    /// Follow symbolic links to directories in the destination
+    #[arg(long)]
+    pub(super) keep_directory_symlink: bool,
+    /// Keep what is overwritten: none, numbered, existing or simple [default: VERSION_CONTROL, else
+    /// existing]
+    #[arg(long, value_name = "CONTROL", num_args = 0..=1, require_equals = true, default_missing_value = "")]
+    pub(super) backup: Option<String>,
+    /// As --backup, without a value
+    #[arg(short = 'b')]
+    pub(super) backup_default: bool,
+    /// What simple backups end with [default: SIMPLE_BACKUP_SUFFIX, else ~]
+    #[arg(short = 'S', long, value_name = "SUFFIX")]
+    pub(super) suffix: Option<OsString>,
+    /// Copy all sources into DIR
+    #[arg(short = 't', long, value_name = "DIR")]
+    pub(super) target_directory: Option<PathBuf>,
+    /// Treat the destination as a file
+    #[arg(short = 'T', long)]
+    pub(super) no_target_directory: bool,
+    /// Keep the whole names of sources below the destination
+    #[arg(long)]
+    pub(super) parents: bool,
+    /// Leave out slashes at the end of sources
+    #[arg(long)]
+    pub(super) strip_trailing_slashes: bool,
+    /// Holes: auto, always or never
+    #[arg(long, value_name = "WHEN", default_value = "auto")]
+    pub(super) sparse: String,
+    /// Share blocks: auto, always or never
+    #[arg(long, value_name = "WHEN", num_args = 0..=1, require_equals = true, default_value = "auto",
+        default_missing_value = "always")]
+    pub(super) reflink: String,
+    /// Set the security context of copies to the default type
+    #[arg(short = 'Z')]
+    pub(super) default_context: bool,
+    /// As -Z, or to CTX
+    #[arg(long, value_name = "CTX", num_args = 0..=1, require_equals = true, default_missing_value = "")]
+    pub(super) context: Option<String>,
+    /// Tell each file
+    #[arg(short = 'v', long)]
+    pub(super) verbose: bool,
+    /// Tell how each file was copied
+    #[arg(long)]
+    pub(super) debug: bool,
+    /// Tell what would be done, and do nothing
+    #[arg(long)]
+    pub(super) dry_run: bool,
+    /// Give files their names when they are complete
+    #[arg(long)]
+    pub(super) atomic: bool,
+    /// Bring each file to the device before it gets its name
+    #[arg(long)]
+    pub(super) fsync: bool,
+    /// Take the sources from FILE (- for standard input), each ended by a zero byte; with two operands
+    /// they are below the first
+    #[arg(long, value_name = "FILE")]
+    pub(super) files_from0: Option<PathBuf>,
+    /// Bytes per second, at most; with K, M or G for 1024, 1024², 1024³
+    #[arg(long, value_name = "RATE", value_parser = size)]
+    pub(super) limit_rate: Option<u64>,
+    /// Show progress, though standard error is no terminal; or do not (--progress=never)
+    #[arg(long, value_name = "WHEN", num_args = 0..=1, require_equals = true, default_value = "auto",
+        default_missing_value = "always", value_parser = ["auto", "always", "never"])]
+    pub(super) progress: String,
+    /// Tell at the end what was done
+    #[arg(long)]
+    pub(super) stats: bool,
+    /// How calls that would block go to the background: sync, threads, hybrid, uring or lazy [default:
+    /// LAIO_BACKEND, else lazy]
+    #[arg(long, value_name = "NAME")]
+    pub(super) backend: Option<BackendKind>,
+    /// Make calls on the destination through the back end too
+    #[arg(long)]
+    pub(super) backend_writes: bool,
+    /// How data is moved: auto, reflink, copy-file-range or read-write
+    #[arg(long, value_name = "NAME", default_value = "auto")]
+    pub(super) method: Method,
+    /// Worker threads [default: one for each processor]
+    #[arg(long, value_name = "N")]
+    pub(super) jobs: Option<NonZeroUsize>,
+    /// Files in flight on each worker
+    #[arg(long, value_name = "N")]
+    pub(super) depth: Option<NonZeroUsize>,
+    /// Bytes to read and write at a time
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub(super) buffer: Option<u64>,
+    /// Reserve room before data is written
+    #[arg(long)]
+    pub(super) fallocate: bool,
+    /// Tell the kernel that sources are read in order
+    #[arg(long)]
+    pub(super) fadvise: bool,
+    #[command(flatten)]
+    pub(super) machines: Machines,
+}
+
+/// Options of which a later one changes what an earlier one meant.
+#[derive(Clone, Debug)]
+pub(super) enum Step {
+    Archive,
+    Links,
+    Follow(Follow),
+    Preserve(String),
+    NoPreserve(String),
+    Ask,
+    NoClobber,
+    Update(String),
+    Glob(bool, String),
+}
+
+/// The arguments.
+#[derive(Debug)]
+pub(crate) struct Arguments {
+    pub(super) given: Given,
+    pub(super) steps: Vec<Step>,
+    /// Names of all options that were given.
+    pub(super) explicit: Vec<String>,
+}
+
+const PRESERVE: &str = "mode,ownership,timestamps";
+
+/// The options of which order matters: id, name, letter, value, help.
+const ORDERED: [(&str, &str, Option<char>, &str, &str); 12] = [
+    ("-a", "archive", Some('a'), "", "As -dr --preserve=all"),
+    ("-d", "", Some('d'), "", "As -P --preserve=links"),
+    (
+        "-P",
+        "no-dereference",
+        Some('P'),
+        "",
+        "Follow no symbolic links in sources",
+    ),
+    (
+        "-L",
+        "dereference",
+        Some('L'),
+        "",
+        "Follow all symbolic links in sources",
+    ),
+    (
+        "-H",
+        "",
+        Some('H'),
+        "",
+        "Follow symbolic links that are sources themselves",
+    ),
+    (
+        "-p",
+        "",
+        Some('p'),
+        "",
+        "As --preserve=mode,ownership,timestamps",
+    ),
+    (
+        "preserve",
+        "preserve",
+        None,
+        "LIST",
+        "Keep attributes: mode, ownership, timestamps, links, context, xattr or all",
+    ),
+    (
+        "no-preserve",
+        "no-preserve",
+        None,
+        "LIST",
+        "Do not keep attributes",
+    ),
+    (
+        "-i",
+        "interactive",
+        Some('i'),
+        "",
+        "Ask before something is overwritten",
+    ),
+    ("-n", "no-clobber", Some('n'), "", "Overwrite nothing"),
+    (
+        "update",
+        "update",
+        None,
+        "WHEN",
+        "Overwrite: all, none, none-fail or older",
+    ),
+    ("-u", "", Some('u'), "", "As --update=older"),
+];
+
+impl Args for Arguments {
+    fn augment_args(command: Command) -> Command {
+        let mut command = Given::augment_args(command).infer_long_args(true);
+        for (id, name, letter, value, help) in ORDERED {
+            let mut arg = Arg::new(id).help(help);
+            if !name.is_empty() {
+                arg = arg.long(name);
+            }
+            if let Some(letter) = letter {
+                arg = arg.short(letter);
+            }
+            arg = match value {
+                "" => arg.action(ArgAction::SetTrue),
+                "LIST" if name == "no-preserve" => arg.action(ArgAction::Append),
+                _ => arg
+                    .action(ArgAction::Append)
+                    .num_args(0..=1)
+                    .require_equals(true)
+                    .default_missing_value(if name == "update" { "older" } else { PRESERVE }),
+            };
+            if !value.is_empty() {
+                arg = arg.value_name(value);
+            }
+            command = command.arg(arg);
+        }
+        for (name, help) in [
+            (
+                "include",
+                "Copy files that match GLOB, even if a later --exclude matches them too",
+            ),
+            ("exclude", "Leave out files and directories that match GLOB"),
+        ] {
+            let arg = Arg::new(name).long(name).value_name("GLOB").help(help);
+            command = command.arg(arg.action(ArgAction::Append));
+        }
+        command
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for Arguments {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let mut steps = Vec::new();
+        for (id, _, _, value, _) in ORDERED {
+            if matches.value_source(id) != Some(ValueSource::CommandLine) {
+                continue;
+            }
+            let indices = matches.indices_of(id).into_iter().flatten();
+            if value.is_empty() {
+                steps.extend(indices.last().map(|index| (index, step(id, String::new()))));
+            } else {
+                let values = matches.get_many::<String>(id).into_iter().flatten();
+                steps.extend(
+                    indices
+                        .zip(values)
+                        .map(|(index, value)| (index, step(id, value.clone()))),
+                );
+            }
+        }
+        for (name, includes) in [("include", true), ("exclude", false)] {
+            let values = matches.get_many::<String>(name).into_iter().flatten();
+            let indices = matches.indices_of(name).into_iter().flatten();
+            let globs = indices.zip(values);
+            steps.extend(globs.map(|(index, glob)| (index, Step::Glob(includes, glob.clone()))));
+        }
+        steps.sort_by_key(|(index, _)| *index);
+        Ok(Arguments {
+            explicit: explicit(matches),
+            given: Given::from_arg_matches(matches)?,
+            steps: steps.into_iter().map(|(_, step)| step).collect(),
+        })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+/// The names of all that was given.
+fn explicit(matches: &ArgMatches) -> Vec<String> {
+    let given =
+        |id: &&clap::Id| matches.value_source(id.as_str()) == Some(ValueSource::CommandLine);
+    // The group has the name of the struct.
+    let named = |id: &&clap::Id| id.as_str() != "Given";
+    let ids = matches.ids().filter(given).filter(named);
+    ids.map(|id| id.as_str().to_owned()).collect()
+}
+
+fn step(id: &str, value: String) -> Step {
+    match id {
+        "-a" => Step::Archive,
+        "-d" => Step::Links,
+        "-P" => Step::Follow(Follow::Never),
+        "-L" => Step::Follow(Follow::Always),
+        "-H" => Step::Follow(Follow::Arguments),
+        "-p" => Step::Preserve(PRESERVE.to_owned()),
+        "preserve" => Step::Preserve(value),
+        "no-preserve" => Step::NoPreserve(value),
+        "-i" => Step::Ask,
+        "-n" => Step::NoClobber,
+        "-u" => Step::Update("older".to_owned()),
+        _ => Step::Update(value),
+    }
+}

@@ -1,0 +1,44 @@
+//! The operands: which files go where.
+
+use super::Wrong;
+use super::arguments::Given;
+use laio_cp::Operands;
+use std::ffi::OsString;
+use std::io::Read;
+use std::os::unix::ffi::OsStringExt;
+use std::path::PathBuf;
+
+pub(super) fn operands(given: Given) -> Result<Operands, Wrong> {
+    let listed = match &given.files_from0 {
+        Some(file) => Some(read_list(file)?),
+        None => None,
+    };
+    Ok(Operands {
+        files: given.files.into_iter().map(PathBuf::from).collect(),
+        listed,
+        directory: given.target_directory,
+        no_directory: given.no_target_directory,
+        parents: given.parents,
+        strip_slashes: given.strip_trailing_slashes,
+    })
+}
+
+fn read_list(file: &PathBuf) -> Result<Vec<PathBuf>, Wrong> {
+    let mut bytes = Vec::new();
+    let read = match file.as_os_str() == "-" {
+        true => std::io::stdin().read_to_end(&mut bytes),
+        false => std::fs::File::open(file).and_then(|mut file| file.read_to_end(&mut bytes)),
+    };
+    read.map_err(|error| {
+        Wrong::Plain(format!(
+            "cannot read the list '{}': {error}",
+            file.display()
+        ))
+    })?;
+    let names = bytes
+        .split(|byte| *byte == 0)
+        .filter(|name| !name.is_empty());
+    Ok(names
+        .map(|name| OsString::from_vec(name.to_vec()).into())
+        .collect())
+}

@@ -1,0 +1,32 @@
+//! Signals that end a copy before its time.
+
+use laio_cp::Stop;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+/// How long a copy that was asked to stop may take to do so.
+const GRACE: Duration = Duration::from_secs(3);
+
+/// The first signal stops the copy; a second one ends the process at once.
+pub(super) fn listen(stop: Stop) -> std::io::Result<()> {
+    let impatient = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        signal_hook::flag::register_conditional_default(signal, impatient.clone())?;
+        signal_hook::flag::register(signal, impatient.clone())?;
+    }
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
+    std::thread::Builder::new()
+        .name("laio-signals".to_owned())
+        .spawn(move || {
+            if let Some(signal) = signals.forever().next() {
+                stop.stop(signal);
+                std::thread::sleep(GRACE);
+                // A call waits that nobody can end, such as opening a FIFO that has no writer.
+                std::process::exit(128 + signal);
+            }
+        })?;
+    Ok(())
+}

@@ -1,0 +1,57 @@
+//! What options can be set to, as words that can be abbreviated, and sizes.
+
+use super::Wrong;
+
+/// Words on one line mean the same.
+pub(super) type Words = &'static [&'static [&'static str]];
+
+pub(super) const WHEN: Words = &[&["auto"], &["always"], &["never"]];
+pub(super) const UPDATES: Words = &[&["all"], &["none"], &["none-fail"], &["older"]];
+pub(super) const BACKUPS: Words = &[
+    &["none", "off"],
+    &["simple", "never"],
+    &["existing", "nil"],
+    &["numbered", "t"],
+];
+pub(super) const ATTRIBUTES: Words = &[
+    &["mode"],
+    &["timestamps"],
+    &["ownership"],
+    &["links"],
+    &["context"],
+    &["xattr"],
+    &["all"],
+];
+
+/// The first of the words that mean what was given.
+pub(super) fn choose(given: &str, option: &str, words: Words) -> Result<&'static str, Wrong> {
+    let exact = words.iter().find(|line| line.contains(&given));
+    let starts = |line: &&&[&str]| line.iter().any(|word| word.starts_with(given));
+    let mut abbreviated = words.iter().filter(starts);
+    let found = match (exact, abbreviated.next(), abbreviated.next()) {
+        (Some(line), ..) | (None, Some(line), None) => Ok(line[0]),
+        (None, None, _) => Err("invalid"),
+        (None, Some(_), Some(_)) => Err("ambiguous"),
+    };
+    found.map_err(|how| {
+        let mut text = format!("{how} argument '{given}' for '{option}'\nValid arguments are:");
+        for line in words {
+            let line: Vec<_> = line.iter().map(|word| format!("'{word}'")).collect();
+            text.push_str(&format!("\n  - {}", line.join(", ")));
+        }
+        Wrong::Usage(text)
+    })
+}
+
+pub(super) fn size(text: &str) -> Result<u64, String> {
+    let (digits, unit) = match text.char_indices().last() {
+        Some((at, 'k' | 'K')) => (&text[..at], 1 << 10),
+        Some((at, 'm' | 'M')) => (&text[..at], 1 << 20),
+        Some((at, 'g' | 'G')) => (&text[..at], 1 << 30),
+        _ => (text, 1),
+    };
+    let number: Option<u64> = digits.parse().ok().filter(|number| *number > 0);
+    number
+        .and_then(|number| number.checked_mul(unit))
+        .ok_or_else(|| "a positive number, with K, M or G behind it or not".to_owned())
+}

@@ -1,0 +1,245 @@
+//! The end of a plan: large files get their names, hard links are made, and directories get their attributes,
+//! those below before those above.
+
+use super::folder::{Done, Folder, number};
+use super::opener::Opener;
+use super::records::{Named, Place, Record, Records};
+use super::region;
+use crate::attributes::{self, Object};
+use crate::directory::{Directory, Found, Handle};
+use crate::existing::{self, Place as There};
+use crate::link;
+use crate::links::First;
+use crate::outcome::{Failure, count};
+use crate::quote::quote;
+use crate::temporary;
+use crate::worker::Worker;
+use laio::ops::{Open, ReadDir, StatPath, Unlink};
+use std::collections::HashSet;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::sync::Arc;
+
+pub(crate) struct Finish {
+    pub(crate) opener: Opener,
+    pub(crate) folder: Folder,
+    pub(crate) id: String,
+    pub(crate) done: Vec<Done>,
+}
+
+/// Does all of it. The steps are in this order because links are to files that have their names, and because
+/// whatever is made in a directory changes its times.
+pub(crate) async fn run(worker: &Worker, finish: &Finish) {
+    for part in finish.redone(worker) {
+        finish.tidy(worker, part).await;
+    }
+    finish.complete_large(worker).await;
+    finish.make_links(worker).await;
+    let directories = finish.opener.records.directories();
+    for index in (0..directories).rev() {
+        if worker.shared.stop.is_asked() {
+            break;
+        }
+        if let Err(failure) = finish.leave(worker, index).await {
+            worker.shared.fail(&failure);
+        }
+    }
+    worker.end(&finish.opener.root);
+}
+
+impl Finish {
+    async fn complete_large(&self, worker: &Worker) {
+        let missing: HashSet<&str> = self
+            .done
+            .iter()
+            .flat_map(|done| done.incomplete.iter().map(String::as_str))
+            .collect();
+        for (_, record) in self.opener.records.iter() {
+            let Record::Big(named, big) = record else {
+                continue;
+            };
+            if worker.shared.stop.is_asked() {
+                return;
+            }
+            if missing.contains(&*big.temporary.to_string_lossy()) {
+                let text = "not all regions were copied; it has not been given its name";
+                let name = quote(named.target);
+                worker
+                    .shared
+                    .fail(&Failure::because(format!("{name}: {text}")));
+                continue;
+            }
+            match region::complete(worker, &self.opener, &named, &big).await {
+                Ok(_) => count(&worker.shared.counters.files),
+                Err(failure) => worker.shared.fail(&failure),
+            }
+        }
+    }
+
+    async fn make_links(&self, worker: &Worker) {
+        for (_, record) in self.opener.records.iter() {
+            let Record::Link(named, directory, first) = record else {
+                continue;
+            };
+            if worker.shared.stop.is_asked() {
+                return;
+            }
+            match self.link(worker, &named, directory, first).await {
+                Ok(true) => count(&worker.shared.counters.linked),
+                Ok(false) => count(&worker.shared.counters.skipped),
+                Err(failure) => worker.shared.fail(&failure),
+            }
+        }
+    }
+
+    /// Makes a link, unless it is there, or what is there is to stay.
+    async fn link(
+        &self,
+        worker: &Worker,
+        named: &Named<'_>,
+        index: Option<u32>,
+        first: &OsStr,
+    ) -> Result<bool, Failure> {
+        let directory = self.opener.open(worker, named.directory).await?;
+        let names = (named.source, named.target);
+        let entry = self
+            .opener
+            .entry(&directory, names, named.kind, named.is_argument);
+        let first_directory = self.opener.open(worker, index).await?;
+        let of = self
+            .opener
+            .entry(&first_directory, (first, first), named.kind, false);
+        let status = |name| worker.plainly(StatPath::new(name).no_follow());
+        if let (Ok(one), Ok(other)) = (status(entry.target()), status(of.target()))
+            && crate::made::identity(&one) == crate::made::identity(&other)
+        {
+            return Ok(true);
+        }
+        let source = worker.lazily(StatPath::new(entry.source()).no_follow());
+        let source = source
+            .await
+            .map_err(entry.source_failure("cannot stat", ""))?;
+        let place = existing::examine(worker, &entry, &source).await?;
+        if place == There::Kept {
+            return Ok(false);
+        }
+        link::to_first(worker, &entry, &First::of(&of), &place)
+            .await
+            .map(|_| true)
+    }
+
+    /// Gives a directory its attributes.
+    async fn leave(&self, worker: &Worker, index: u32) -> Result<(), Failure> {
+        let opened = self.opener.open(worker, Some(index)).await?;
+        let (Some(found), Some(target)) = (&opened.found, &opened.target) else {
+            return Ok(());
+        };
+        let Place { is_new, .. } = self.opener.records.directory(index);
+        let source = opened.source.clone().map(Object::Open);
+        let names = match &source {
+            Some(source) => attributes::names(worker, source).map_err(|error| {
+                let name = quote(&opened.source_path);
+                Failure::of(error, format!("cannot list attributes of {name}"))
+            })?,
+            None => Default::default(),
+        };
+        let found = Found { names, ..*found };
+        let directory = Directory::new(
+            None,
+            (None, None),
+            (opened.source_path.clone(), opened.target_path.clone()),
+            None,
+            is_new,
+            None,
+        );
+        attributes::of_directory(worker, &directory, &found, source, target.clone())
+    }
+
+    /// Parts that were begun more than once, and the processes that began them.
+    fn redone(&self, worker: &Worker) -> Vec<Redone> {
+        let names = match std::fs::read_dir(self.folder.attempts()) {
+            Ok(names) => names,
+            Err(error) => {
+                let text = "cannot see which parts were begun more than once";
+                worker.shared.fail(&Failure::of(error, text));
+                return Vec::new();
+            }
+        };
+        let names: Vec<_> = names
+            .filter_map(|name| name.ok()?.file_name().into_string().ok())
+            .collect();
+        let redone = self.done.iter().filter_map(|done| {
+            let prefix = format!("{}.", number(done.part));
+            let tokens = names.iter().filter_map(|name| name.strip_prefix(&prefix));
+            // The host may have points in its name, but no dashes: host, process, time.
+            let processes = tokens.filter_map(|token| token.split('-').nth(1));
+            let processes: Vec<_> = processes.map(str::to_owned).collect();
+            (processes.len() > 1).then_some(Redone {
+                part: done.part,
+                processes,
+            })
+        });
+        redone.collect()
+    }
+
+    /// Removes what processes that were killed have left in the directories of a part.
+    async fn tidy(&self, worker: &Worker, redone: Redone) {
+        let records = Records::read(&self.folder.part(redone.part), &self.id);
+        let opener = records
+            .map_err(Failure::because)
+            .and_then(|records| Opener::new(records, self.opener.patience));
+        let opener = match opener {
+            Ok(opener) => opener,
+            Err(failure) => return worker.shared.fail(&failure),
+        };
+        for index in 0..opener.records.directories() {
+            match opener.open(worker, Some(index)).await {
+                Ok(directory) => {
+                    if let Some(target) = &directory.target {
+                        redone.tidy(worker, target).await;
+                    }
+                }
+                Err(failure) => worker.shared.fail(&failure),
+            }
+        }
+    }
+}
+
+struct Redone {
+    part: u32,
+    processes: Vec<String>,
+}
+
+impl Redone {
+    async fn tidy(&self, worker: &Worker, target: &Handle) {
+        let prefixes: Vec<_> = self
+            .processes
+            .iter()
+            .map(|process| format!("{}{process}-", temporary::PREFIX))
+            .collect();
+        let here = laio::ops::Name::from_path_at(target.clone(), ".");
+        let flags = libc::O_RDONLY | libc::O_DIRECTORY;
+        // Not the one that is kept: it may have been read before.
+        let Ok(Ok(listed)) = here.map(|here| worker.plainly(Open::new(here, flags))) else {
+            return;
+        };
+        let listed = Arc::new(listed);
+        while let Ok(entries) = worker.plainly(ReadDir::new(listed.clone())) {
+            if entries.is_empty() {
+                return;
+            }
+            let left = entries.iter().filter(|entry| {
+                let name = entry.name().as_bytes();
+                prefixes
+                    .iter()
+                    .any(|prefix| name.starts_with(prefix.as_bytes()))
+            });
+            for entry in left {
+                if let Ok(name) = laio::ops::Name::from_path_at(target.clone(), entry.name()) {
+                    // If it cannot be removed, its name says what it is.
+                    let _ = worker.plainly(Unlink::new(name));
+                }
+            }
+        }
+    }
+}

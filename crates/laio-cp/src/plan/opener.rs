@@ -1,0 +1,190 @@
+//! Opening directories of a plan: name by name from the root, without following symbolic links other than
+//! those that the planner has followed.
+
+use super::records::{Records, Root};
+use crate::directory::{Argument, Directory, Entry, Handle};
+use crate::outcome::Failure;
+use crate::quote::quote;
+use crate::walk;
+use crate::worker::Worker;
+use laio::ops::{Open, StatFile};
+use laio_rt::fs::FileType;
+use rustix::fs::{Mode, OFlags};
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::io;
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Directories that are kept open, for others below them.
+const KEPT_MAX: usize = 64;
+/// The first pause before a name is looked for again; each is twice as long as the one before.
+const PAUSE: Duration = Duration::from_millis(20);
+const PAUSE_MAX: Duration = Duration::from_secs(1);
+
+pub(crate) struct Opener {
+    pub(crate) records: Records,
+    pub(crate) root: Arc<Directory>,
+    /// How long a directory that another machine has made may remain unseen.
+    pub(crate) patience: Duration,
+    kept: Mutex<HashMap<u32, Arc<Directory>>>,
+}
+
+impl Opener {
+    pub(crate) fn new(records: Records, patience: Duration) -> Result<Opener, Failure> {
+        let open = |path: &Path| -> Result<Handle, Failure> {
+            let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+            let opened = rustix::fs::open(path, flags, Mode::empty());
+            opened.map(Arc::new).map_err(|error| {
+                let text = format!("cannot open directory {} of the plan", quote(path));
+                Failure::of(error.into(), text)
+            })
+        };
+        let Root {
+            source,
+            target,
+            source_shown,
+            target_shown,
+        } = records.root.clone();
+        let handles = (Some(open(&source)?), Some(open(&target)?));
+        let root = Directory::new(
+            None,
+            handles,
+            (source_shown, target_shown),
+            None,
+            false,
+            None,
+        );
+        Ok(Opener {
+            records,
+            root,
+            patience,
+            kept: Mutex::default(),
+        })
+    }
+
+    /// The directory with this number, open; the root if there is none.
+    pub(crate) async fn open(
+        &self,
+        worker: &Worker,
+        index: Option<u32>,
+    ) -> Result<Arc<Directory>, Failure> {
+        let Some(index) = index else {
+            return Ok(self.root.clone());
+        };
+        let (mut missing, mut above) = (Vec::new(), Some(index));
+        let mut directory = loop {
+            let Some(number) = above else {
+                break self.root.clone();
+            };
+            if let Some(kept) = self.kept().get(&number) {
+                break kept.clone();
+            }
+            missing.push(number);
+            above = self.records.directory(number).parent;
+        };
+        for number in missing.into_iter().rev() {
+            directory = self.step(worker, &directory, number).await?;
+            let mut kept = self.kept();
+            if kept.len() >= KEPT_MAX {
+                kept.clear();
+            }
+            kept.insert(number, directory.clone());
+        }
+        Ok(directory)
+    }
+
+    fn kept(&self) -> std::sync::MutexGuard<'_, HashMap<u32, Arc<Directory>>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn step(
+        &self,
+        worker: &Worker,
+        above: &Arc<Directory>,
+        number: u32,
+    ) -> Result<Arc<Directory>, Failure> {
+        let place = self.records.directory(number);
+        let entry = self.entry(
+            above,
+            (place.source, place.target),
+            FileType::Directory,
+            false,
+        );
+        let (source, status, _) = walk::open_source(worker, &entry, place.follows_source).await?;
+        let mut flags = libc::O_RDONLY | libc::O_DIRECTORY;
+        if !place.follows_target {
+            flags |= libc::O_NOFOLLOW;
+        }
+        let open = || Open::new(entry.target(), flags);
+        let target = self
+            .patiently(async || worker.write(open()).await.map(Arc::new))
+            .await;
+        let target = target.map_err(entry.target_failure("cannot open directory"))?;
+        let there = worker.write(StatFile::new(target.clone())).await;
+        let there = there.map_err(entry.target_failure("cannot stat"))?;
+        let found = crate::directory::Found {
+            source: status.with_times(place.accessed, place.modified),
+            target: there,
+            mode: place.mode,
+            default_acl: walk::has_default_acl(worker, &target).await,
+            names: Default::default(),
+        };
+        // Nothing is known for certain of what is in it: others have been at work.
+        Ok(Directory::new(
+            None,
+            (source.ok(), Some(target)),
+            (entry.source_path(), entry.target_path()),
+            Some(found),
+            false,
+            None,
+        ))
+    }
+
+    /// Tries again while something is not there that another machine has made: this one may not see it yet.
+    pub(crate) async fn patiently<T>(
+        &self,
+        mut attempt: impl AsyncFnMut() -> io::Result<T>,
+    ) -> io::Result<T> {
+        let until = Instant::now() + self.patience;
+        let mut pause = PAUSE;
+        loop {
+            let unseen = |error: &io::Error| {
+                matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ESTALE))
+            };
+            match attempt().await {
+                Err(error) if unseen(&error) && Instant::now() < until => {
+                    laio_rt::time::sleep(pause).await;
+                    pause = (pause * 2).min(PAUSE_MAX);
+                }
+                result => return result,
+            }
+        }
+    }
+
+    /// A file in a directory, by its names in source and destination.
+    pub(crate) fn entry(
+        &self,
+        directory: &Arc<Directory>,
+        names: (&OsStr, &OsStr),
+        kind: FileType,
+        is_argument: bool,
+    ) -> Entry {
+        let (source, target) = names;
+        let argument = || Argument {
+            source: directory.source_path.join(source),
+            target: directory.target_path.join(target),
+            nested: false,
+            has_made: AtomicBool::new(false),
+        };
+        Entry {
+            directory: directory.clone(),
+            name: source.to_owned(),
+            new_name: (source != target).then(|| target.to_owned()),
+            kind,
+            argument: is_argument.then(|| Arc::new(argument())),
+        }
+    }
+}

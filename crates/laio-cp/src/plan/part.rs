@@ -1,0 +1,136 @@
+//! Working on a part: each directory in it is a task for the engine's workers, and so is each region of a
+//! large file.
+
+use super::Step;
+use super::opener::Opener;
+use super::records::{Named, Record};
+use super::region;
+use crate::directory::{Directory, Found};
+use crate::listing::Listing;
+use crate::outcome::Failure;
+use crate::worker::Worker;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// A part that is being worked on.
+pub(crate) struct Part {
+    pub(crate) opener: Opener,
+    /// Temporary names of files of which a region is missing.
+    incomplete: Mutex<Vec<String>>,
+}
+
+/// Files that are a task together: a directory with very many is shared by several workers.
+const TOGETHER: usize = 1024;
+
+impl Part {
+    pub(crate) fn new(opener: Opener) -> Part {
+        Part {
+            opener,
+            incomplete: Mutex::default(),
+        }
+    }
+
+    /// What is to be done.
+    pub(crate) fn steps(&self) -> Vec<Step> {
+        let mut steps = Vec::new();
+        let mut open: HashMap<Option<u32>, Vec<usize>> = HashMap::new();
+        for (index, record) in self.opener.records.iter() {
+            match record {
+                Record::File(named) => {
+                    let together = open.entry(named.directory).or_default();
+                    together.push(index);
+                    if together.len() >= TOGETHER {
+                        steps.push(Step::Files(named.directory, std::mem::take(together)));
+                    }
+                }
+                Record::Region(..) => steps.push(Step::Region(index)),
+                _ => {}
+            }
+        }
+        let rest = open
+            .into_iter()
+            .filter(|(_, together)| !together.is_empty());
+        steps.extend(rest.map(|(directory, together)| Step::Files(directory, together)));
+        steps
+    }
+
+    pub(crate) fn incomplete(&self) -> Vec<String> {
+        let incomplete = self.incomplete.lock();
+        incomplete.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// Begins a task: files of a directory, or a region. What it owes the root, it has then taken over.
+pub(crate) async fn begin(worker: &Worker, part: &Part, step: &Step) {
+    let root = &part.opener.root;
+    match step {
+        Step::Files(directory, records) => match listing(worker, part, *directory, records).await {
+            // Its directory tells the root when it is done.
+            Ok(listing) => return worker.list(listing),
+            Err(failure) => {
+                // All of them are not copied.
+                worker.shared.fail(&failure);
+            }
+        },
+        Step::Region(record) => {
+            if let Record::Region(named, big, start, end) = part.opener.records.at(*record) {
+                let copied = region::copy(worker, &part.opener, (&named, &big), (start, end)).await;
+                if let Err(failure) = copied {
+                    worker.shared.fail(&failure);
+                    let incomplete = part.incomplete.lock();
+                    let mut incomplete = incomplete.unwrap_or_else(PoisonError::into_inner);
+                    incomplete.push(big.temporary.to_string_lossy().into_owned());
+                }
+            }
+        }
+        Step::Finish => {}
+    }
+    worker.end(root);
+}
+
+async fn listing(
+    worker: &Worker,
+    part: &Part,
+    index: Option<u32>,
+    records: &[usize],
+) -> Result<Listing, Failure> {
+    let opener = &part.opener;
+    let opened = opener.open(worker, index).await?;
+    let directory = match index {
+        Some(_) => below_root(&opener.root, &opened),
+        None => opened,
+    };
+    let entries = records
+        .iter()
+        .filter_map(|at| match opener.records.at(*at) {
+            Record::File(named) => {
+                let Named {
+                    source,
+                    target,
+                    kind,
+                    is_argument,
+                    ..
+                } = named;
+                Some(opener.entry(&directory, (source, target), kind, is_argument))
+            }
+            _ => None,
+        });
+    let entries = entries.collect();
+    Ok(Listing::of_arguments(directory, entries))
+}
+
+/// The same directory, as one that the root waits for.
+fn below_root(root: &Arc<Directory>, opened: &Directory) -> Arc<Directory> {
+    let found = opened.found.as_ref().map(|found| Found {
+        names: Default::default(),
+        ..*found
+    });
+    Directory::new(
+        Some(root.clone()),
+        (opened.source.clone(), opened.target.clone()),
+        (opened.source_path.clone(), opened.target_path.clone()),
+        found,
+        false,
+        None,
+    )
+}

@@ -1,0 +1,392 @@
+//! Making a plan: the engine walks through the sources and makes directories, as for a copy; what it finds in
+//! them is not copied but written down here.
+
+use super::folder::Folder;
+use super::records::{Big, Named, Place, Record, Root, Writer};
+use super::region;
+use super::{Limits, REGION_STEP};
+use crate::data::has_holes;
+use crate::directory::{Directory, Entry};
+use crate::entry::{has_other_names, names_of};
+use crate::existing::{self, Place as Found};
+use crate::made::{Identity, identity};
+use crate::options::{Reflink, Sparse};
+use crate::outcome::{Failure, count};
+use crate::worker::Worker;
+use laio_rt::fs::{Metadata, Timestamp};
+use std::collections::HashMap;
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+/// What is noted of a directory of the copy, to be written into each file that has names in it.
+#[derive(Debug)]
+pub(crate) struct Noted {
+    number: u32,
+    source: OsString,
+    target: OsString,
+    is_new: bool,
+    follows_source: bool,
+    follows_target: bool,
+    mode: Option<u32>,
+    accessed: Timestamp,
+    modified: Timestamp,
+}
+
+impl Noted {
+    fn place(&self, parent: Option<u32>) -> Place<'_> {
+        Place {
+            parent,
+            source: &self.source,
+            target: &self.target,
+            is_new: self.is_new,
+            follows_source: self.follows_source,
+            follows_target: self.follows_target,
+            mode: self.mode,
+            accessed: self.accessed,
+            modified: self.modified,
+        }
+    }
+}
+
+pub(crate) struct Planner {
+    folder: Folder,
+    /// Of its directory, which must not be copied.
+    own: Identity,
+    pub(crate) id: String,
+    limits: Limits,
+    root: OnceLock<Root>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    last: Option<Writer>,
+    directories: u32,
+    part: Option<Part>,
+    totals: Totals,
+    /// Files with several names, until all are found.
+    links: HashMap<Identity, First>,
+    large: u64,
+    /// The first error in writing the plan: there will be none.
+    broken: Option<io::Error>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Totals {
+    pub(crate) parts: u32,
+    pub(crate) files: u64,
+    pub(crate) bytes: u64,
+}
+
+/// A part that more can be put into.
+struct Part {
+    writer: Writer,
+    /// Numbers of directories in this part, by those in the plan.
+    numbers: HashMap<u32, u32>,
+    files: u64,
+    bytes: u64,
+}
+
+struct First {
+    left: u32,
+    directory: Option<u32>,
+    name: OsString,
+}
+
+impl Planner {
+    pub(crate) fn new(folder: &Folder, id: String, limits: Limits) -> io::Result<Planner> {
+        let status = std::fs::metadata(folder.path())?;
+        Ok(Planner {
+            folder: folder.clone(),
+            own: (status.dev(), status.ino()),
+            id,
+            limits,
+            root: OnceLock::new(),
+            state: Mutex::default(),
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Begins, where the engine begins.
+    pub(crate) fn begin(&self, directory: &Directory) -> io::Result<()> {
+        let here = std::env::current_dir()?;
+        let root = Root {
+            source: here.join(&directory.source_path),
+            target: here.join(&directory.target_path),
+            source_shown: directory.source_path.clone(),
+            target_shown: directory.target_path.clone(),
+        };
+        let writer = Writer::create(&self.folder.last(), &self.id, &root)?;
+        self.lock().last = Some(writer);
+        let _ = self.root.set(root);
+        Ok(())
+    }
+
+    /// Notes a directory that has been made or found.
+    pub(crate) fn enter(
+        &self,
+        directory: &Directory,
+        entry: &Entry,
+        (follows_source, follows_target): (bool, bool),
+    ) {
+        let mut state = self.lock();
+        let found = directory.found.as_ref();
+        let time = |of: fn(&Metadata) -> Timestamp| found.map(|found| of(&found.source));
+        let noted = Noted {
+            number: state.directories,
+            source: entry.name.clone(),
+            target: entry.new_name().to_owned(),
+            is_new: directory.is_new,
+            follows_source,
+            follows_target,
+            mode: found.and_then(|found| found.mode),
+            accessed: time(Metadata::accessed).unwrap_or_default(),
+            modified: time(Metadata::modified).unwrap_or_default(),
+        };
+        let record = Record::Directory(noted.place(number(&entry.directory)));
+        state.attempt(|state| state.last()?.write(&record));
+        state.directories += 1;
+        let _ = directory.noted.set(Box::new(noted));
+    }
+
+    /// Whether it is the plan itself.
+    pub(crate) fn is_own(&self, status: &Metadata) -> bool {
+        identity(status) == self.own
+    }
+
+    /// Writes down a file that is to be copied.
+    pub(crate) async fn note(
+        &self,
+        worker: &Worker,
+        entry: &Entry,
+        status: &Metadata,
+    ) -> Result<(), Failure> {
+        if has_other_names(worker, entry, status)
+            && self.note_link(entry, status, names_of(worker, status))
+        {
+            return Ok(());
+        }
+        let room = self.room(worker, status);
+        let splits = status.is_file()
+            && room > self.limits.bytes
+            && worker.options().reflink != Reflink::Always;
+        if splits {
+            return self.note_large(worker, entry, status).await;
+        }
+        let named = named(entry, status, None);
+        let file = |directory| Record::File(Named { directory, ..named });
+        self.lock()
+            .attempt(|state| state.add(self, entry, room, &file));
+        self.count_file(if status.is_file() { status.size() } else { 0 });
+        Ok(())
+    }
+
+    /// Bytes that are to be moved for a file, as far as they are known.
+    fn room(&self, worker: &Worker, status: &Metadata) -> u64 {
+        if !status.is_file() {
+            return 0;
+        }
+        match worker.options().sparse != Sparse::Never && has_holes(status) {
+            true => status.size().min(status.blocks() * 512),
+            false => status.size(),
+        }
+    }
+
+    fn count_file(&self, bytes: u64) {
+        let mut state = self.lock();
+        state.totals.files += 1;
+        state.totals.bytes += bytes;
+    }
+
+    /// Whether it is another name of a file that has been noted: then it is made in the end.
+    fn note_link(&self, entry: &Entry, status: &Metadata, names: u32) -> bool {
+        let mut state = self.lock();
+        let file = identity(status);
+        let Some(first) = state.links.get_mut(&file) else {
+            let first = First {
+                left: names.saturating_sub(1),
+                directory: number(&entry.directory),
+                name: entry.new_name().to_owned(),
+            };
+            state.links.insert(file, first);
+            return false;
+        };
+        first.left = first.left.saturating_sub(1);
+        let (directory, name, left) = (first.directory, first.name.clone(), first.left);
+        if left == 0 {
+            state.links.remove(&file);
+        }
+        let named = named(entry, status, number(&entry.directory));
+        state.attempt(|state| state.last()?.write(&Record::Link(named, directory, &name)));
+        true
+    }
+
+    /// A file that several share.
+    async fn note_large(
+        &self,
+        worker: &Worker,
+        entry: &Entry,
+        status: &Metadata,
+    ) -> Result<(), Failure> {
+        if let Found::Kept | Found::NotOlder = existing::examine(worker, entry, status).await? {
+            count(&worker.shared.counters.skipped);
+            return Ok(());
+        }
+        let large = {
+            let mut state = self.lock();
+            state.large += 1;
+            state.large
+        };
+        let temporary = region::temporary_name(&self.id, large);
+        let size = status.size();
+        region::make(worker, entry, &temporary, size).await?;
+        let big = Big {
+            temporary: &temporary,
+            size,
+            modified: status.modified(),
+        };
+        let mut state = self.lock();
+        let whole = named(entry, status, number(&entry.directory));
+        state.attempt(|state| {
+            state.last()?.write(&Record::Big(whole, big))?;
+            let step = self.limits.region();
+            let mut start = 0;
+            while start < size {
+                let end = size.min(start.saturating_add(step));
+                let region =
+                    |directory| Record::Region(Named { directory, ..whole }, big, start, end);
+                state.add(self, entry, end - start, &region)?;
+                start = end;
+            }
+            Ok(())
+        });
+        drop(state);
+        self.count_file(size);
+        Ok(())
+    }
+
+    /// Ends the plan, except for its header.
+    pub(crate) fn end(&self) -> io::Result<(Totals, u64)> {
+        let mut state = self.lock();
+        state.attempt(State::close_part);
+        let last = state.last.take();
+        state.attempt(|_| last.map_or(Ok(()), Writer::finish));
+        match state.broken.take() {
+            Some(error) => Err(error),
+            None => Ok((state.totals, state.directories.into())),
+        }
+    }
+}
+
+impl Limits {
+    /// Bytes of a region: so that two writers never share a block, or a stripe.
+    fn region(&self) -> u64 {
+        let steps = REGION_STEP.into_iter().find(|step| *step <= self.bytes);
+        let step = steps.unwrap_or(REGION_STEP[REGION_STEP.len() - 1]);
+        (self.bytes / step * step).max(step)
+    }
+}
+
+impl State {
+    fn attempt(&mut self, action: impl FnOnce(&mut State) -> io::Result<()>) {
+        if self.broken.is_none() {
+            self.broken = action(self).err();
+        }
+    }
+
+    fn last(&mut self) -> io::Result<&mut Writer> {
+        self.last
+            .as_mut()
+            .ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    /// Puts a record into the part that is being made, or into the next one if that is full.
+    fn add<'a>(
+        &mut self,
+        planner: &Planner,
+        entry: &Entry,
+        bytes: u64,
+        record: &dyn Fn(Option<u32>) -> Record<'a>,
+    ) -> io::Result<()> {
+        let limits = &planner.limits;
+        let is_full = |part: &Part| {
+            part.files >= limits.files
+                || (part.files > 0 && part.bytes.saturating_add(bytes) > limits.bytes)
+        };
+        if self.part.as_ref().is_some_and(is_full) {
+            self.close_part()?;
+        }
+        if self.part.is_none() {
+            let Some(root) = planner.root.get() else {
+                return Err(io::ErrorKind::NotFound.into());
+            };
+            let path = planner.folder.part(self.totals.parts);
+            self.part = Some(Part {
+                writer: Writer::create(&path, &planner.id, root)?,
+                numbers: HashMap::new(),
+                files: 0,
+                bytes: 0,
+            });
+        }
+        let Some(part) = &mut self.part else {
+            return Ok(());
+        };
+        let directory = part.number(&entry.directory)?;
+        part.files += 1;
+        part.bytes = part.bytes.saturating_add(bytes);
+        part.writer.write(&record(directory))
+    }
+
+    fn close_part(&mut self) -> io::Result<()> {
+        let Some(part) = self.part.take() else {
+            return Ok(());
+        };
+        self.totals.parts += 1;
+        part.writer.finish()
+    }
+}
+
+impl Part {
+    /// The number of a directory in this part; it is written into it, with those above it, if it has none.
+    fn number(&mut self, directory: &Directory) -> io::Result<Option<u32>> {
+        let mut missing = Vec::new();
+        let mut above = None;
+        for directory in directory.chain() {
+            let Some(noted) = directory.noted.get() else {
+                break;
+            };
+            if let Some(known) = self.numbers.get(&noted.number) {
+                above = Some(*known);
+                break;
+            }
+            missing.push(noted);
+        }
+        for noted in missing.into_iter().rev() {
+            self.writer.write(&Record::Directory(noted.place(above)))?;
+            let number = self.numbers.len() as u32;
+            self.numbers.insert(noted.number, number);
+            above = Some(number);
+        }
+        Ok(above)
+    }
+}
+
+fn number(directory: &Directory) -> Option<u32> {
+    directory.noted.get().map(|noted| noted.number)
+}
+
+fn named<'a>(entry: &'a Entry, status: &Metadata, directory: Option<u32>) -> Named<'a> {
+    let (source, target): (&OsStr, &OsStr) = (&entry.name, entry.new_name());
+    Named {
+        directory,
+        source,
+        target,
+        kind: status.file_type(),
+        is_argument: entry.argument.is_some(),
+    }
+}

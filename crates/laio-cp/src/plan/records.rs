@@ -1,0 +1,499 @@
+//! The files of a plan that have names in them: records of fields, each ended by a zero byte, because that is
+//! the one byte that names do not have. The last record tells how many there are, and their hash.
+
+use laio_rt::fs::{FileType, Timestamp};
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+/// Where all names begin.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Root {
+    pub(crate) source: PathBuf,
+    pub(crate) target: PathBuf,
+    /// As in messages.
+    pub(crate) source_shown: PathBuf,
+    pub(crate) target_shown: PathBuf,
+}
+
+/// A directory; those above it come before it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Place<'a> {
+    /// Its number among the directories of the file; none for the root.
+    pub(crate) parent: Option<u32>,
+    pub(crate) source: &'a OsStr,
+    pub(crate) target: &'a OsStr,
+    pub(crate) is_new: bool,
+    pub(crate) follows_source: bool,
+    pub(crate) follows_target: bool,
+    /// That it gets in the end, if attributes are not preserved.
+    pub(crate) mode: Option<u32>,
+    pub(crate) accessed: Timestamp,
+    pub(crate) modified: Timestamp,
+}
+
+/// A file in a directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Named<'a> {
+    pub(crate) directory: Option<u32>,
+    pub(crate) source: &'a OsStr,
+    pub(crate) target: &'a OsStr,
+    pub(crate) kind: FileType,
+    pub(crate) is_argument: bool,
+}
+
+/// A file that is copied in regions, under another name until it is complete.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Big<'a> {
+    pub(crate) temporary: &'a OsStr,
+    pub(crate) size: u64,
+    pub(crate) modified: Timestamp,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Record<'a> {
+    Directory(Place<'a>),
+    /// To be copied.
+    File(Named<'a>),
+    /// A region of it, from here to there.
+    Region(Named<'a>, Big<'a>, u64, u64),
+    /// To get its attributes and its name, when all regions are there.
+    Big(Named<'a>, Big<'a>),
+    /// Another name of what has this name in this directory of the destination.
+    Link(Named<'a>, Option<u32>, &'a OsStr),
+}
+
+const KIND: &str = "laio-cp-plan";
+/// Of this format. A plan of another version is refused.
+pub(crate) const VERSION: u32 = 1;
+
+/// FNV-1a: to notice what was cut off or damaged, not what was forged.
+#[derive(Clone, Copy)]
+struct Hash(u64);
+
+impl Hash {
+    fn new() -> Hash {
+        Hash(0xcbf2_9ce4_8422_2325)
+    }
+
+    fn add(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+}
+
+/// A file of records that is being written. It has its name when it is complete.
+pub(crate) struct Writer {
+    file: BufWriter<File>,
+    path: PathBuf,
+    hash: Hash,
+    records: u64,
+    record: Vec<u8>,
+}
+
+impl Writer {
+    pub(crate) fn create(path: &Path, plan: &str, root: &Root) -> io::Result<Writer> {
+        let mut writer = Writer {
+            file: BufWriter::new(File::create(unfinished(path))?),
+            path: path.to_owned(),
+            hash: Hash::new(),
+            records: 0,
+            record: Vec::new(),
+        };
+        writer.put(KIND.as_bytes());
+        writer.put_number(VERSION);
+        writer.put(plan.as_bytes());
+        for path in [
+            &root.source,
+            &root.target,
+            &root.source_shown,
+            &root.target_shown,
+        ] {
+            writer.put(path.as_os_str().as_bytes());
+        }
+        writer.end_record()?;
+        Ok(writer)
+    }
+
+    pub(crate) fn write(&mut self, record: &Record<'_>) -> io::Result<()> {
+        match record {
+            Record::Directory(place) => self.put_place(place),
+            Record::File(named) => {
+                self.put(b"f");
+                self.put_named(named);
+            }
+            Record::Region(named, big, start, end) => {
+                self.put(b"r");
+                self.put_named(named);
+                self.put_big(big);
+                self.put_number(start);
+                self.put_number(end);
+            }
+            Record::Big(named, big) => {
+                self.put(b"b");
+                self.put_named(named);
+                self.put_big(big);
+            }
+            Record::Link(named, directory, first) => {
+                self.put(b"l");
+                self.put_named(named);
+                self.put_index(*directory);
+                self.put(first.as_bytes());
+            }
+        }
+        self.end_record()
+    }
+
+    /// Ends the file, and gives it its name.
+    pub(crate) fn finish(mut self) -> io::Result<()> {
+        let (records, hash) = (self.records, self.hash.0);
+        self.put(b"end");
+        self.put_number(records);
+        self.put(format!("{hash:016x}").as_bytes());
+        self.end_record()?;
+        self.file.flush()?;
+        std::fs::rename(unfinished(&self.path), &self.path)
+    }
+
+    fn put(&mut self, field: &[u8]) {
+        self.record.extend_from_slice(field);
+        self.record.push(0);
+    }
+
+    fn put_number(&mut self, number: impl ToString) {
+        self.put(number.to_string().as_bytes());
+    }
+
+    fn put_index(&mut self, index: Option<u32>) {
+        match index {
+            Some(index) => self.put_number(index),
+            None => self.put(b"-"),
+        }
+    }
+
+    fn put_time(&mut self, time: Timestamp) {
+        self.put(format!("{}.{:09}", time.seconds, time.nanoseconds).as_bytes());
+    }
+
+    fn put_place(&mut self, place: &Place<'_>) {
+        self.put(b"d");
+        self.put_index(place.parent);
+        self.put(place.source.as_bytes());
+        self.put_other(place.target, place.source);
+        let flags = [
+            (place.is_new, 'n'),
+            (place.follows_source, 's'),
+            (place.follows_target, 't'),
+        ];
+        let flags: String = flags
+            .iter()
+            .filter(|(set, _)| *set)
+            .map(|(_, flag)| flag)
+            .collect();
+        self.put(flags.as_bytes());
+        self.put_index(place.mode);
+        self.put_time(place.accessed);
+        self.put_time(place.modified);
+    }
+
+    fn put_named(&mut self, named: &Named<'_>) {
+        self.put_index(named.directory);
+        self.put(named.source.as_bytes());
+        self.put_other(named.target, named.source);
+        let mut kind = vec![letter(named.kind)];
+        if named.is_argument {
+            kind.push(b'a');
+        }
+        self.put(&kind);
+    }
+
+    /// A name that is most often the same as the one before.
+    fn put_other(&mut self, name: &OsStr, usual: &OsStr) {
+        self.put(if name == usual { b"" } else { name.as_bytes() });
+    }
+
+    fn put_big(&mut self, big: &Big<'_>) {
+        self.put(big.temporary.as_bytes());
+        self.put_number(big.size);
+        self.put_time(big.modified);
+    }
+
+    fn end_record(&mut self) -> io::Result<()> {
+        self.hash.add(&self.record);
+        self.records += 1;
+        self.file.write_all(&self.record)?;
+        self.record.clear();
+        Ok(())
+    }
+}
+
+fn unfinished(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".tmp");
+    name.into()
+}
+
+const LETTERS: [(FileType, u8); 8] = [
+    (FileType::Regular, b'-'),
+    (FileType::Directory, b'd'),
+    (FileType::Symlink, b'l'),
+    (FileType::Fifo, b'p'),
+    (FileType::Socket, b's'),
+    (FileType::CharDevice, b'c'),
+    (FileType::BlockDevice, b'b'),
+    (FileType::Unknown, b'?'),
+];
+
+fn letter(kind: FileType) -> u8 {
+    let found = LETTERS.iter().find(|(known, _)| *known == kind);
+    found.map_or(b'?', |(_, letter)| *letter)
+}
+
+/// A file of records that has been read, and found to be sound.
+pub(crate) struct Records {
+    bytes: Vec<u8>,
+    pub(crate) root: Root,
+    /// Where the record of each directory begins.
+    directories: Vec<usize>,
+    body: std::ops::Range<usize>,
+}
+
+impl Records {
+    /// What is wrong with the file is told by the error, for people.
+    pub(crate) fn read(path: &Path, plan: &str) -> Result<Records, String> {
+        let read = || {
+            let bytes = std::fs::read(path).map_err(|error| super::describe(&error))?;
+            Records::parse(bytes, plan)
+        };
+        read().map_err(|wrong: String| format!("the plan's file '{}': {wrong}", path.display()))
+    }
+
+    fn parse(bytes: Vec<u8>, plan: &str) -> Result<Records, String> {
+        let mut fields = Fields {
+            bytes: &bytes,
+            at: 0,
+        };
+        if fields.next()? != KIND.as_bytes() {
+            return Err("it is no part of a plan of laio cp".to_owned());
+        }
+        let version: u32 = fields.number()?;
+        if version != VERSION {
+            return Err(super::wrong_version(version.into()));
+        }
+        if fields.next()? != plan.as_bytes() {
+            return Err("it belongs to another plan".to_owned());
+        }
+        let root = Root {
+            source: fields.name()?.into(),
+            target: fields.name()?.into(),
+            source_shown: fields.name()?.into(),
+            target_shown: fields.name()?.into(),
+        };
+        let (start, mut records, mut directories) = (fields.at, 1, Vec::new());
+        let end = loop {
+            let at = fields.at;
+            if fields.next()? == b"end" {
+                break at;
+            }
+            fields.at = at;
+            let record = fields.record()?;
+            record.check(directories.len())?;
+            records += 1;
+            if matches!(record, Record::Directory(_)) {
+                directories.push(at);
+            }
+        };
+        let mut hash = Hash::new();
+        hash.add(&bytes[..end]);
+        let told: u64 = fields.number()?;
+        if told != records || fields.next()? != format!("{:016x}", hash.0).as_bytes() {
+            return Err(DAMAGED.to_owned());
+        }
+        if fields.at != bytes.len() {
+            return Err(DAMAGED.to_owned());
+        }
+        Ok(Records {
+            root,
+            directories,
+            body: start..end,
+            bytes,
+        })
+    }
+
+    /// Each record, and where it is.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (usize, Record<'_>)> {
+        let mut at = self.body.start;
+        std::iter::from_fn(move || {
+            let mut fields = self.fields(at, self.body.end);
+            let record = (std::mem::replace(&mut at, 0), fields.record().ok()?);
+            at = fields.at;
+            Some(record)
+        })
+    }
+
+    /// The record that is there.
+    pub(crate) fn at(&self, at: usize) -> Record<'_> {
+        let record = self.fields(at, self.body.end).record();
+        record.unwrap_or_else(|_| unreachable!("it was one when the file was read"))
+    }
+
+    fn fields(&self, at: usize, end: usize) -> Fields<'_> {
+        Fields {
+            bytes: &self.bytes[..end],
+            at,
+        }
+    }
+
+    pub(crate) fn directories(&self) -> u32 {
+        self.directories.len() as u32
+    }
+
+    /// The directory with this number; numbers in records have been checked.
+    pub(crate) fn directory(&self, index: u32) -> Place<'_> {
+        match self.at(self.directories[index as usize]) {
+            Record::Directory(place) => place,
+            _ => unreachable!("it was one when the file was read"),
+        }
+    }
+}
+
+const DAMAGED: &str = "it is damaged or incomplete; the plan must be made again";
+
+impl Record<'_> {
+    /// With this many directories before it.
+    fn check(&self, directories: usize) -> Result<(), String> {
+        let known = |index: Option<u32>| index.is_none_or(|index| (index as usize) < directories);
+        let within = |directory: Option<u32>, name: &OsStr| {
+            let bytes = name.as_bytes();
+            !bytes.is_empty() && (directory.is_none() || !bytes.contains(&b'/'))
+        };
+        let named = |named: &Named<'_>| {
+            known(named.directory)
+                && within(named.directory, named.source)
+                && within(named.directory, named.target)
+        };
+        let sound = match self {
+            Record::Directory(place) => {
+                known(place.parent)
+                    && within(place.parent, place.source)
+                    && within(place.parent, place.target)
+            }
+            Record::File(file) => named(file),
+            Record::Region(file, big, start, end) => {
+                named(file) && within(Some(0), big.temporary) && start < end && *end <= big.size
+            }
+            Record::Big(file, big) => named(file) && within(Some(0), big.temporary),
+            Record::Link(link, directory, first) => {
+                named(link) && known(*directory) && within(*directory, first)
+            }
+        };
+        sound.then_some(()).ok_or_else(|| DAMAGED.to_owned())
+    }
+}
+
+struct Fields<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Fields<'a> {
+    fn next(&mut self) -> Result<&'a [u8], String> {
+        let rest = &self.bytes[self.at..];
+        let end = rest.iter().position(|byte| *byte == 0).ok_or(DAMAGED)?;
+        self.at += end + 1;
+        Ok(&rest[..end])
+    }
+
+    fn name(&mut self) -> Result<&'a OsStr, String> {
+        self.next().map(OsStr::from_bytes)
+    }
+
+    fn other(&mut self, usual: &'a OsStr) -> Result<&'a OsStr, String> {
+        let name = self.name()?;
+        Ok(if name.is_empty() { usual } else { name })
+    }
+
+    fn number<T: std::str::FromStr>(&mut self) -> Result<T, String> {
+        parse(self.next()?)
+    }
+
+    fn index(&mut self) -> Result<Option<u32>, String> {
+        match self.next()? {
+            b"-" => Ok(None),
+            digits => parse(digits).map(Some),
+        }
+    }
+
+    fn time(&mut self) -> Result<Timestamp, String> {
+        let text = self.next()?;
+        let point = text.iter().position(|byte| *byte == b'.').ok_or(DAMAGED)?;
+        Ok(Timestamp {
+            seconds: parse(&text[..point])?,
+            nanoseconds: parse(&text[point + 1..])?,
+        })
+    }
+
+    fn place(&mut self) -> Result<Place<'a>, String> {
+        let (parent, source) = (self.index()?, self.name()?);
+        let (target, flags) = (self.other(source)?, self.next()?);
+        Ok(Place {
+            parent,
+            source,
+            target,
+            is_new: flags.contains(&b'n'),
+            follows_source: flags.contains(&b's'),
+            follows_target: flags.contains(&b't'),
+            mode: self.index()?,
+            accessed: self.time()?,
+            modified: self.time()?,
+        })
+    }
+
+    fn named(&mut self) -> Result<Named<'a>, String> {
+        let (directory, source) = (self.index()?, self.name()?);
+        let (target, kind) = (self.other(source)?, self.next()?);
+        let found = LETTERS
+            .iter()
+            .find(|(_, letter)| kind.first() == Some(letter));
+        Ok(Named {
+            directory,
+            source,
+            target,
+            kind: found.ok_or(DAMAGED)?.0,
+            is_argument: kind.contains(&b'a'),
+        })
+    }
+
+    fn big(&mut self) -> Result<Big<'a>, String> {
+        Ok(Big {
+            temporary: self.name()?,
+            size: self.number()?,
+            modified: self.time()?,
+        })
+    }
+
+    fn record(&mut self) -> Result<Record<'a>, String> {
+        match self.next()? {
+            b"d" => self.place().map(Record::Directory),
+            b"f" => self.named().map(Record::File),
+            b"r" => Ok(Record::Region(
+                self.named()?,
+                self.big()?,
+                self.number()?,
+                self.number()?,
+            )),
+            b"b" => Ok(Record::Big(self.named()?, self.big()?)),
+            b"l" => Ok(Record::Link(self.named()?, self.index()?, self.name()?)),
+            _ => Err(DAMAGED.to_owned()),
+        }
+    }
+}
+
+fn parse<T: std::str::FromStr>(digits: &[u8]) -> Result<T, String> {
+    let text = std::str::from_utf8(digits).ok();
+    text.and_then(|text| text.parse().ok())
+        .ok_or_else(|| DAMAGED.to_owned())
+}

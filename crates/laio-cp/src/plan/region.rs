@@ -1,0 +1,143 @@
+//! Large files: made by the planner under a temporary name, filled in regions by whoever works, given their
+//! attributes and their name at the end. Each region has one writer; written twice, it has the same bytes.
+
+use super::opener::Opener;
+use super::records::{Big, Named};
+use crate::data::{self, Pair};
+use crate::directory::Entry;
+use crate::outcome::Failure;
+use crate::regular;
+use crate::worker::Worker;
+use laio::ops::{Fsync, Open, StatFile, StatPath, Truncate};
+use laio_rt::fs::Metadata;
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::sync::Arc;
+
+/// Makes the temporary file, as long as it is going to be: all of it a hole.
+pub(crate) async fn make(
+    worker: &Worker,
+    entry: &Entry,
+    name: &OsStr,
+    size: u64,
+) -> Result<(), Failure> {
+    let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW;
+    let opened = worker
+        .write(Open::new(entry.beside(name), flags).mode(0o600))
+        .await;
+    let file = Arc::new(opened.map_err(entry.target_failure("cannot create regular file"))?);
+    let set = worker.write(Truncate::new(file, size)).await;
+    set.map_err(entry.target_failure("failed to extend"))
+}
+
+/// Copies a region.
+pub(crate) async fn copy(
+    worker: &Worker,
+    opener: &Opener,
+    (named, big): (&Named<'_>, &Big<'_>),
+    (start, end): (u64, u64),
+) -> Result<(), Failure> {
+    let directory = opener.open(worker, named.directory).await?;
+    let names = (named.source, named.target);
+    let entry = opener.entry(&directory, names, named.kind, named.is_argument);
+    let source = regular::open(worker, &entry, None).await?;
+    require_unchanged(&entry, &source.status, big)?;
+    let flags = libc::O_WRONLY | libc::O_NOFOLLOW | libc::O_NOCTTY;
+    let open = || Open::new(entry.beside(big.temporary), flags);
+    let target = opener
+        .patiently(async || worker.write(open()).await.map(Arc::new))
+        .await;
+    let failed = |error: io::Error| {
+        let (name, size) = (entry.quoted_target(), big.size);
+        let text = format!("cannot open what the planner has made for the {size} bytes of {name}");
+        Failure::of(error, text)
+    };
+    let target = target.map_err(failed)?;
+    let status = worker.write(StatFile::new(target.clone())).await;
+    let status = status.map_err(failed)?;
+    if !status.is_file() || status.size() != big.size {
+        return Err(replaced(&entry));
+    }
+    let pair = Pair {
+        worker,
+        source: &source.file,
+        status: &source.status,
+        target: &target,
+        target_device: status.device(),
+        is_regular: true,
+    };
+    let moved = data::copy_region(&pair, start, end).await;
+    moved.map_err(|broken| regular::broken(&entry, broken))?;
+    let now = worker.lazily(StatFile::new(source.file.clone())).await;
+    require_unchanged(
+        &entry,
+        &now.map_err(entry.source_failure("cannot fstat", ""))?,
+        big,
+    )?;
+    if worker.options().fsync {
+        let synced = worker.lazily(Fsync::new(target)).await;
+        synced.map_err(entry.target_failure("cannot bring to the device"))?;
+    }
+    Ok(())
+}
+
+/// Regions of different states of a file would make a file that never was.
+fn require_unchanged(entry: &Entry, status: &Metadata, big: &Big<'_>) -> Result<(), Failure> {
+    if status.size() == big.size && status.modified() == big.modified {
+        return Ok(());
+    }
+    let name = entry.quoted_source();
+    Err(Failure::because(format!(
+        "{name} has changed since the plan was made; it must be copied by another"
+    )))
+}
+
+fn replaced(entry: &Entry) -> Failure {
+    let name = entry.quoted_target();
+    Failure::because(format!(
+        "not writing {name}: what the planner has made for it was replaced"
+    ))
+}
+
+/// Gives a file that has all its regions its attributes, and its name. None if it has had it before.
+pub(crate) async fn complete(
+    worker: &Worker,
+    opener: &Opener,
+    named: &Named<'_>,
+    big: &Big<'_>,
+) -> Result<Option<()>, Failure> {
+    let directory = opener.open(worker, named.directory).await?;
+    let names = (named.source, named.target);
+    let entry = opener.entry(&directory, names, named.kind, named.is_argument);
+    let temporary = StatPath::new(entry.beside(big.temporary)).no_follow();
+    match worker.write(temporary).await {
+        Ok(status) if status.is_file() && status.size() == big.size => {}
+        Ok(_) => return Err(replaced(&entry)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let there = worker
+                .write(StatPath::new(entry.target()).no_follow())
+                .await;
+            let is_whole = |there: &Metadata| there.is_file() && there.size() == big.size;
+            if there.as_ref().is_ok_and(is_whole) {
+                return Ok(None);
+            }
+            return Err(entry.target_failure("cannot find what was copied for")(
+                error,
+            ));
+        }
+        Err(error) => {
+            return Err(entry.target_failure("cannot stat what was copied for")(
+                error,
+            ));
+        }
+    }
+    let source = regular::open(worker, &entry, None).await?;
+    require_unchanged(&entry, &source.status, big)?;
+    regular::complete(worker, &entry, source, big.temporary).await?;
+    Ok(Some(()))
+}
+
+/// The temporary name of the file with this number in a plan.
+pub(crate) fn temporary_name(plan: &str, number: u64) -> OsString {
+    format!("{}plan-{plan}-{number:x}", crate::temporary::PREFIX).into()
+}

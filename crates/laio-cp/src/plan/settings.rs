@@ -1,0 +1,123 @@
+//! The options of the copy, as far as those who work and finish need them, in a form that can be kept.
+
+use crate::options::{
+    Backup, Existing, Follow, Make, Method, Options, Preserve, Reflink, Sparse, Writes,
+};
+use laio::BackendKind;
+use serde::{Deserialize, Serialize};
+use std::num::NonZeroUsize;
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Settings {
+    recursive: bool,
+    follow: Follow,
+    contents_of_special: bool,
+    preserve: Preserve,
+    existing: Existing,
+    update: bool,
+    force: bool,
+    remove_destination: bool,
+    keep_directory_symlink: bool,
+    sparse: Sparse,
+    reflink: Reflink,
+    verbose: bool,
+    debug: bool,
+    fsync: bool,
+    rate: Option<u64>,
+    backend: Option<String>,
+    backend_writes: bool,
+    method: Method,
+    jobs: Option<NonZeroUsize>,
+    depth: Option<NonZeroUsize>,
+    buffer: usize,
+    preallocate: bool,
+    advise: bool,
+}
+
+impl Settings {
+    /// Each option is either kept here, or needed by the planner only, or refused by it.
+    pub(crate) fn of(options: &Options) -> Settings {
+        Settings {
+            recursive: options.recursive,
+            follow: options.follow,
+            contents_of_special: options.contents_of_special,
+            preserve: options.preserve,
+            existing: options.existing,
+            update: options.update,
+            force: options.force,
+            remove_destination: options.remove_destination,
+            keep_directory_symlink: options.keep_directory_symlink,
+            sparse: options.sparse,
+            reflink: options.reflink,
+            verbose: options.verbose,
+            debug: options.debug,
+            fsync: options.fsync,
+            rate: options.rate,
+            backend: options.backend.map(|backend| backend.to_string()),
+            backend_writes: options.writes == Writes::Backend,
+            method: options.method,
+            jobs: options.jobs,
+            depth: options.depth,
+            buffer: options.buffer,
+            preallocate: options.preallocate,
+            advise: options.advise,
+        }
+    }
+
+    /// The options; what is of the process, not of the copy, is as in `given`.
+    pub(crate) fn options(&self, given: Options) -> Result<Options, String> {
+        let kept: Option<BackendKind> = match &self.backend {
+            Some(name) => Some(name.parse()?),
+            None => None,
+        };
+        Ok(Options {
+            recursive: self.recursive,
+            follow: self.follow,
+            contents_of_special: self.contents_of_special,
+            preserve: self.preserve,
+            existing: self.existing,
+            update: self.update,
+            force: self.force,
+            remove_destination: self.remove_destination,
+            keep_directory_symlink: self.keep_directory_symlink,
+            sparse: self.sparse,
+            reflink: self.reflink,
+            verbose: self.verbose || given.verbose,
+            debug: self.debug || given.debug,
+            // What a process that was killed has left must never look whole.
+            atomic: true,
+            fsync: self.fsync || given.fsync,
+            rate: given.rate.or(self.rate),
+            backend: given.backend.or(kept),
+            writes: match self.backend_writes {
+                true => Writes::Backend,
+                false => given.writes,
+            },
+            method: self.method,
+            jobs: given.jobs.or(self.jobs),
+            depth: given.depth.or(self.depth),
+            buffer: self.buffer.min(Options::BUFFER_MAX),
+            preallocate: self.preallocate,
+            advise: self.advise,
+            progress: given.progress,
+            program: given.program,
+            observer: given.observer,
+            ..Options::default()
+        })
+    }
+}
+
+/// What cannot be done twice with the same result, or has nothing that could be shared out.
+pub(crate) fn refuse(options: &Options) -> Result<(), &'static str> {
+    let refused = [
+        (options.make != Make::Copies, "--link and --symbolic-link"),
+        (options.backup != Backup::None, "--backup"),
+        (options.existing == Existing::Ask, "--interactive"),
+        (options.existing == Existing::Fail, "--update=none-fail"),
+        (options.attributes_only, "--attributes-only"),
+        (options.dry_run, "--dry-run"),
+    ];
+    let found = refused.iter().find(|(set, _)| *set);
+    found.map_or(Ok(()), |(_, name)| Err(*name))
+}
