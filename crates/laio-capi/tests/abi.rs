@@ -225,6 +225,7 @@ fn layouts() -> Vec<Layout> {
             over_budget,
             sleeps,
             submissions,
+            aio,
         }),
         layout!(laio_info {
             size,
