@@ -148,7 +148,7 @@ impl Aio {
             BackendKind::PosixAio => Library::Posix(Posix::new(
                 requests.min(Limits::POSIX_AIO_REQUESTS),
                 doorbell.clone(),
-            )),
+            )?),
             BackendKind::LinuxAio => Library::Linux(Linux::new(requests, blocking)?),
             _ => return Ok(None),
         };

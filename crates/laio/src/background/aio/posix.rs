@@ -7,12 +7,12 @@
 //! program has blocked, and is lost where it cannot be started. So [`super::watcher`] waits for
 //! completions.
 
-use super::watcher::{Block, Watcher};
+use super::watcher::{Block, Plug, Watcher};
 use super::{Completed, Started, Step, Verb};
-use crate::Handle;
 use crate::background::doorbell::Doorbell;
 use crate::mounts::{FileKind, peek};
 use crate::sys::fork::Life;
+use crate::{Errno, Handle};
 use std::sync::{Arc, OnceLock};
 
 /// The requests of one context.
@@ -27,6 +27,7 @@ pub(crate) struct Posix {
     /// Started with the first request.
     watcher: Option<Watcher>,
     doorbell: Arc<Doorbell>,
+    plug: Arc<Plug>,
     /// The process is a child of one that has used the library: its threads are gone and its queue is not.
     broken: bool,
 }
@@ -41,16 +42,17 @@ struct Request {
 static USER: OnceLock<Life> = OnceLock::new();
 
 impl Posix {
-    pub(crate) fn new(requests: u32, doorbell: Arc<Doorbell>) -> Posix {
-        Posix {
+    pub(crate) fn new(requests: u32, doorbell: Arc<Doorbell>) -> Result<Posix, Errno> {
+        Ok(Posix {
             blocks: Vec::new(),
             requests_max: requests as usize,
             free: Vec::new(),
             in_flight: Vec::new(),
             watcher: None,
             doorbell,
+            plug: Plug::get()?,
             broken: USER.get().is_some_and(|life| !life.goes_on()),
-        }
+        })
     }
 
     pub(super) fn in_flight(&self) -> usize {
@@ -75,7 +77,7 @@ impl Posix {
             return Started::Full;
         }
         if self.watcher.is_none() {
-            match Watcher::start(self.doorbell.clone()) {
+            match Watcher::start(self.doorbell.clone(), self.plug.clone()) {
                 Ok(watcher) => self.watcher = Some(watcher),
                 Err(_) => return Started::Declined,
             }

@@ -99,14 +99,15 @@ impl Block {
 }
 
 /// A read of a private event that nobody sends: what stands behind it on its descriptor does not begin. It
-/// takes one of the library's threads, while any context of the process has a watcher.
+/// takes one of the library's threads, while any context of the process has used the library.
 #[derive(Debug)]
-struct Plug {
+pub(super) struct Plug {
     event: OwnedFd,
     read: Block,
     /// What it reads.
     room: NonNull<u64>,
     life: Life,
+    begun: Mutex<bool>,
 }
 
 // SAFETY: as for `Block`; the room is the library's until the read is over.
@@ -115,11 +116,14 @@ unsafe impl Send for Plug {}
 unsafe impl Sync for Plug {}
 
 impl Plug {
-    /// That of the process.
-    fn get() -> Result<Arc<Plug>, Errno> {
+    /// That of the process. Its descriptor is there from the start, as all that contexts have: programs see them.
+    pub(super) fn get() -> Result<Arc<Plug>, Errno> {
         static PLUG: Mutex<Weak<Plug>> = Mutex::new(Weak::new());
-        let mut known = PLUG.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        match known.upgrade() {
+        // Held for ever in a child of a thread that was not in here alone.
+        let Ok(mut known) = PLUG.try_lock() else {
+            return Ok(Arc::new(Plug::new()?));
+        };
+        match known.upgrade().filter(|plug| plug.life.goes_on()) {
             Some(plug) => Ok(plug),
             None => {
                 let plug = Arc::new(Plug::new()?);
@@ -130,22 +134,35 @@ impl Plug {
     }
 
     fn new() -> Result<Plug, Errno> {
-        let plug = Plug {
+        Ok(Plug {
             event: eventfd(0, EventfdFlags::CLOEXEC)?,
             read: Block::new(),
             room: NonNull::from(Box::leak(Box::new(0u64))),
             life: Life::current(),
-        };
+            begun: Mutex::new(false),
+        })
+    }
+
+    /// Begins the read, with the first watcher.
+    fn begin(&self) -> Result<(), Errno> {
+        let mut begun = self
+            .begun
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner());
+        if *begun {
+            return Ok(());
+        }
         let step = Step {
             verb: Verb::Read,
-            fd: plug.event.as_raw_fd(),
-            address: plug.room.as_ptr() as usize,
+            fd: self.event.as_raw_fd(),
+            address: self.room.as_ptr() as usize,
             count: size_of::<u64>(),
             offset: 0,
         };
         // SAFETY: the room stays until the read is over.
-        unsafe { plug.read.start(&step)? };
-        Ok(plug)
+        unsafe { self.read.start(&step)? };
+        *begun = true;
+        Ok(())
     }
 }
 
@@ -202,7 +219,8 @@ enum Stage {
 }
 
 impl Watcher {
-    pub(super) fn start(doorbell: Arc<Doorbell>) -> Result<Watcher, Errno> {
+    pub(super) fn start(doorbell: Arc<Doorbell>, plug: Arc<Plug>) -> Result<Watcher, Errno> {
+        plug.begin()?;
         let shared = Arc::new(Shared {
             watch: Mutex::new(Watch {
                 stage: Stage::Idle,
@@ -212,7 +230,7 @@ impl Watcher {
             }),
             handed: Condvar::new(),
             doorbell,
-            plug: Plug::get()?,
+            plug,
         });
         let builder = std::thread::Builder::new()
             .name("laio-watcher".to_owned())
