@@ -7,7 +7,7 @@
 mod cache;
 mod catalogue;
 mod contender;
-mod ground;
+pub(crate) mod ground;
 mod report;
 mod rounds;
 
@@ -282,7 +282,14 @@ mod tests {
                 continue;
             }
             assert_eq!(backends[0], "plain");
-            for backend in ["sync", "threads", "hybrid", "lazy", "lazy-epoll"] {
+            for backend in [
+                "sync",
+                "threads",
+                "hybrid",
+                "posix-aio",
+                "lazy",
+                "lazy-epoll",
+            ] {
                 assert!(backends.contains(&backend), "{backend} in {}", row.name);
             }
         }

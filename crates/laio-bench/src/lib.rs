@@ -7,6 +7,7 @@ pub mod calls;
 mod error;
 pub mod info;
 mod machine;
+pub mod order;
 mod pin;
 pub mod statistics;
 mod text;

@@ -138,6 +138,9 @@ struct laio_options {
 /* Names that are opened never lead to a FIFO or a device that waits in open(2): an open then costs one
    system call instead of three. If that is not so, it blocks the caller. */
 #define LAIO_TRUST_NAMES 0x4u
+/* "linux-aio" hands to io_submit also what that waits for (buffered I/O, writes that make a file longer), and
+   so blocks the caller: to compare with programs that do. By default helpers do it. */
+#define LAIO_AIO_BLOCKING 0x20u
 /* For tests of event loops. None changes a result; they change the way to it: all inline, blocking; all
    in the background; attempts meet a false end of file; attempts always fail. */
 #define LAIO_INJECT_INLINE 0x100u
@@ -334,6 +337,17 @@ struct laio_counts {
 	uint64_t latched;      /* of those, not tried because the file system had refused before */
 };
 
+/* Of the back ends "posix-aio" and "linux-aio": their requests for files. */
+struct laio_aio_counts {
+	uint64_t requests;     /* made; an operation may take several */
+	uint64_t declined;     /* left to helpers, because Linux AIO would have had the caller wait */
+	uint64_t refused;      /* or came back undone: done by helpers */
+	uint64_t bounced;      /* direct I/O through aligned memory of the library */
+	uint64_t submissions;  /* calls of io_submit, of one or more requests each */
+	uint64_t blocked;      /* requests that io_submit waited for (LAIO_AIO_BLOCKING) */
+	uint64_t blocked_ns;   /* nanoseconds in calls of io_submit with such requests */
+};
+
 /* What a context has counted since it was made. */
 struct laio_stats {
 	uint32_t size;            /* sizeof(struct laio_stats), set by the caller */
@@ -347,9 +361,11 @@ struct laio_stats {
 	uint64_t over_budget;     /* done at once, but delivered by laio_poll() (inline_budget) */
 	uint64_t sleeps;          /* waits in laio_poll() */
 	uint64_t submissions;     /* to io_uring, of one or more operations each */
+	struct laio_aio_counts aio;
 };
 
-#define LAIO_STATS_INIT { (uint32_t)sizeof(struct laio_stats), 0, { 0, 0, 0, 0 }, 0, 0, 0, 0, 0, 0, 0, 0 }
+#define LAIO_STATS_INIT { (uint32_t)sizeof(struct laio_stats), 0, { 0, 0, 0, 0 }, 0, 0, 0, 0, 0, 0, 0, 0, \
+	{ 0, 0, 0, 0, 0, 0, 0 } }
 
 /*
  * Fills in what has been counted, of the fields that `size` covers and the library knows. Returns 0.

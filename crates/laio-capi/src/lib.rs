@@ -26,8 +26,8 @@ pub use contexts::{
     laio_init,
 };
 pub use look::{
-    laio_call_stats, laio_counts, laio_info, laio_pending, laio_report, laio_stats,
-    laio_strbackend, laio_version,
+    laio_aio_counts, laio_call_stats, laio_counts, laio_info, laio_pending, laio_report,
+    laio_stats, laio_strbackend, laio_version,
 };
 pub use notify::{laio_fd, laio_flush, laio_set_signal, laio_wake};
 pub use operations::{

@@ -5,7 +5,7 @@ use crate::report::report;
 use crate::ret::{IntoC, failed};
 use crate::sized::{self, Sized32};
 use crate::thread::{laio_context, with};
-use laio::{BackendKind, Counts, Errno};
+use laio::{AioCounts, BackendKind, Counts, Errno};
 use libc::{c_char, c_int, c_long};
 use std::ffi::CStr;
 
@@ -22,6 +22,27 @@ pub struct laio_counts {
     pub fallback: u64,
     /// Of those, not tried because the file system had refused before.
     pub latched: u64,
+}
+
+/// `struct laio_aio_counts`.
+#[allow(non_camel_case_types)]
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct laio_aio_counts {
+    /// Requests made.
+    pub requests: u64,
+    /// Steps left to helpers, because the caller would have waited.
+    pub declined: u64,
+    /// Requests refused or undone, which helpers did.
+    pub refused: u64,
+    /// Requests through aligned memory of the library.
+    pub bounced: u64,
+    /// Calls of `io_submit`.
+    pub submissions: u64,
+    /// Requests that `io_submit` waited for.
+    pub blocked: u64,
+    /// Nanoseconds in calls of `io_submit` with such requests.
+    pub blocked_ns: u64,
 }
 
 /// What a context has counted.
@@ -51,6 +72,8 @@ pub struct laio_stats {
     pub sleeps: u64,
     /// Submissions to io_uring.
     pub submissions: u64,
+    /// Of the back ends `posix-aio` and `linux-aio`.
+    pub aio: laio_aio_counts,
 }
 
 /// What a context is made of.
@@ -81,7 +104,7 @@ pub struct laio_info {
 }
 
 const _: () = assert!(size_of::<laio_counts>() == 32);
-const _: () = assert!(size_of::<laio_stats>() == 104 && align_of::<laio_stats>() == 8);
+const _: () = assert!(size_of::<laio_stats>() == 160 && align_of::<laio_stats>() == 8);
 const _: () = assert!(size_of::<laio_info>() == 48 && align_of::<laio_info>() == 8);
 
 // SAFETY: begins with its size; numbers only.
@@ -97,6 +120,20 @@ unsafe impl Sized32 for laio_info {
 const INFO_RING: u32 = 0x1;
 const INFO_NOWAIT: u32 = 0x2;
 const INFO_RESOLVE_CACHED: u32 = 0x4;
+
+impl From<AioCounts> for laio_aio_counts {
+    fn from(counts: AioCounts) -> laio_aio_counts {
+        laio_aio_counts {
+            requests: counts.requests,
+            declined: counts.declined,
+            refused: counts.refused,
+            bounced: counts.bounced,
+            submissions: counts.submissions,
+            blocked: counts.blocked,
+            blocked_ns: counts.blocked_ns,
+        }
+    }
+}
 
 impl From<Counts> for laio_counts {
     fn from(counts: Counts) -> laio_counts {
@@ -135,6 +172,7 @@ pub unsafe extern "C" fn laio_stats(context: *mut laio_context, stats: *mut laio
             over_budget: counted.over_budget,
             sleeps: counted.sleeps,
             submissions: counted.submissions,
+            aio: counted.aio.into(),
         };
         // SAFETY: by the caller.
         unsafe { sized::write(stats, &filled) }

@@ -40,6 +40,7 @@ unsafe impl Sized32 for laio_options {
 const WAIT_AT_LIMIT: u32 = 0x1;
 const WITHOUT_RING: u32 = 0x2;
 const TRUST_NAMES: u32 = 0x4;
+const AIO_BLOCKING: u32 = 0x20;
 const INJECT_INLINE: u32 = 0x100;
 const INJECT_BACKGROUND: u32 = 0x200;
 const INJECT_FALSE_EOF: u32 = 0x400;
@@ -47,6 +48,7 @@ const INJECT_ATTEMPTS_FAIL: u32 = 0x800;
 const FLAGS: u32 = WAIT_AT_LIMIT
     | WITHOUT_RING
     | TRUST_NAMES
+    | AIO_BLOCKING
     | INJECT_INLINE
     | INJECT_BACKGROUND
     | INJECT_FALSE_EOF
@@ -89,6 +91,7 @@ pub(crate) unsafe fn read(options: *const laio_options) -> Result<Options, Errno
         })
         .without_ring(has(WITHOUT_RING))
         .trust_names(has(TRUST_NAMES))
+        .aio_blocking(has(AIO_BLOCKING))
         .inject(Inject {
             force_inline: has(INJECT_INLINE),
             force_block: has(INJECT_BACKGROUND),
@@ -120,6 +123,8 @@ pub(crate) fn backend_name(kind: BackendKind) -> &'static CStr {
         BackendKind::Sync => c"sync",
         BackendKind::Threads => c"threads",
         BackendKind::Hybrid => c"hybrid",
+        BackendKind::PosixAio => c"posix-aio",
+        BackendKind::LinuxAio => c"linux-aio",
         BackendKind::Uring => c"uring",
         BackendKind::Lazy => c"lazy",
         _ => unreachable!("a back end without a name in C"),

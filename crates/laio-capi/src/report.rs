@@ -1,6 +1,6 @@
 //! The page of `laio_report`, for people who ask why something is not inline.
 
-use laio::{Context, Counts};
+use laio::{AioCounts, Context, Counts};
 use std::fmt::Write;
 
 /// Back end, limits, and how each system call and file system went.
@@ -47,6 +47,20 @@ fn write_report(page: &mut String, context: &Context) -> std::fmt::Result {
         "waited        {} sleeps, {} submissions to the ring",
         stats.sleeps, stats.submissions
     )?;
+    if stats.aio != AioCounts::default() {
+        let aio = stats.aio;
+        writeln!(
+            page,
+            "aio           {} requests in {} submissions, {} bounced, {} declined, {} refused, {} blocked for {} us",
+            aio.requests,
+            aio.submissions,
+            aio.bounced,
+            aio.declined,
+            aio.refused,
+            aio.blocked,
+            aio.blocked_ns / 1000
+        )?;
+    }
     heading(page, "system call")?;
     for (name, counts) in stats.calls() {
         row(page, name, counts)?;

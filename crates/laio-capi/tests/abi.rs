@@ -5,7 +5,9 @@ mod header;
 mod tree;
 
 use header::{Function, declared, exported, header, sources};
-use laio_capi::{laio_call, laio_completion, laio_counts, laio_info, laio_options, laio_stats};
+use laio_capi::{
+    laio_aio_counts, laio_call, laio_completion, laio_counts, laio_info, laio_options, laio_stats,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem::offset_of;
 use std::path::{Path, PathBuf};
@@ -213,6 +215,15 @@ fn layouts() -> Vec<Layout> {
             fallback,
             latched,
         }),
+        layout!(laio_aio_counts {
+            requests,
+            declined,
+            refused,
+            bounced,
+            submissions,
+            blocked,
+            blocked_ns,
+        }),
         layout!(laio_stats {
             size,
             operations_max,
@@ -225,6 +236,7 @@ fn layouts() -> Vec<Layout> {
             over_budget,
             sleeps,
             submissions,
+            aio,
         }),
         layout!(laio_info {
             size,

@@ -3,6 +3,7 @@
 use crate::{Failure, print};
 use clap::{Args, Subcommand};
 use laio_bench::calls::{self, Contender, Row, Settings};
+use laio_bench::order;
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -11,6 +12,8 @@ use std::time::Duration;
 pub(crate) enum Command {
     /// Measure single calls: nanoseconds, and the ratio to the plain call, through every back end
     Calls(Calls),
+    /// What each back end does to the order of operations, and at the limit of its slots
+    Order(Order),
 }
 
 /// Each back end takes turns with the plain call in blocks of about a millisecond; the ratio is the
@@ -45,6 +48,27 @@ pub(crate) struct Calls {
     json: bool,
 }
 
+/// Operations are started at once, with and without the ordered mode of their descriptor: direct reads, of which
+/// the order of completion is told, and appending writes, whose order in the file is that of issue.
+#[derive(Debug, Args)]
+pub(crate) struct Order {
+    /// Only these back ends
+    #[arg(long = "backend", value_name = "NAME", num_args = 1.., value_delimiter = ',')]
+    backends: Vec<Contender>,
+    /// Operations started at once
+    #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    operations: u32,
+    /// Times that each is repeated
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    repetitions: u32,
+    /// Where files are made [default: the temporary directory, unless it is in memory]
+    #[arg(long, value_name = "DIR")]
+    directory: Option<PathBuf>,
+    /// Print one JSON array, an object for each back end
+    #[arg(long)]
+    json: bool,
+}
+
 fn calls_help() -> String {
     let mut help = "Calls:\n".to_owned();
     for row in Row::all() {
@@ -53,7 +77,10 @@ fn calls_help() -> String {
     let names: Vec<_> = Contender::all().map(Contender::name).collect();
     help.push_str(&format!("\nBack ends:\n  {}\n", names.join(" ")));
     help.push_str("  (lazy-epoll is lazy without io_uring; bare-ring is io_uring without laio;\n");
-    help.push_str("  direct, only if named, is laio's system-call instruction alone)\n\n");
+    help.push_str(
+        "  only if named: linux-aio-blocking lets io_submit do buffered I/O, and so block;\n",
+    );
+    help.push_str("  direct, is laio's system-call instruction alone)\n\n");
     help + crate::EXIT_CODES
 }
 
@@ -63,7 +90,35 @@ fn seconds(text: &str) -> Result<Duration, String> {
 }
 
 pub(crate) fn run(command: Command) -> Result<(), Failure> {
-    let Command::Calls(arguments) = command;
+    match command {
+        Command::Calls(arguments) => run_calls(arguments),
+        Command::Order(arguments) => run_order(arguments),
+    }
+}
+
+fn run_order(arguments: Order) -> Result<(), Failure> {
+    let usual = order::Settings::default();
+    let settings = order::Settings {
+        contenders: match arguments.backends.as_slice() {
+            [] => usual.contenders,
+            named => Contender::all().filter(|one| named.contains(one)).collect(),
+        },
+        operations: arguments.operations as usize,
+        repetitions: arguments.repetitions as usize,
+        directory: arguments.directory,
+    };
+    let mut line = StatusLine::new();
+    let report = order::run(&settings, &mut |text| line.show(text));
+    line.clear();
+    let report = report?;
+    print(&if arguments.json {
+        report.json()
+    } else {
+        report.table()
+    })
+}
+
+fn run_calls(arguments: Calls) -> Result<(), Failure> {
     let json = arguments.json;
     let mut line = StatusLine::new();
     let report = calls::run(&settings(arguments), &mut |text| line.show(text));

@@ -24,7 +24,7 @@ pub(crate) struct Arguments {
     /// Worker threads [default: one for each processor]
     #[arg(long, value_name = "N")]
     workers: Option<NonZeroUsize>,
-    /// How calls that would block go to the background: sync, threads, hybrid, uring or lazy [default:
+    /// How calls that would block go to the background: sync, threads, hybrid, posix-aio, linux-aio, uring or lazy [default:
     /// LAIO_BACKEND, else lazy]
     #[arg(long, value_name = "NAME")]
     backend: Option<BackendKind>,

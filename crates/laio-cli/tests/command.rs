@@ -74,6 +74,27 @@ fn bench_calls_prints_a_table() {
 }
 
 #[test]
+fn bench_order_tells_what_was_overtaken() {
+    let arguments =
+        "bench order --operations 32 --repetitions 1 --json --backend threads posix-aio";
+    let output = laio(&arguments.split(' ').collect::<Vec<_>>());
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let rows: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let names: Vec<_> = rows
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| row["backend"].as_str())
+        .collect();
+    assert_eq!(names, [Some("threads"), Some("posix-aio")]);
+    for row in rows.as_array().unwrap() {
+        assert_eq!(row["issue_ordered"]["count"], 0, "{row}");
+        assert_eq!(row["at_limit"]["started"], 16, "{row}");
+        assert_eq!(row["at_limit"]["refused"], 48, "{row}");
+    }
+}
+
+#[test]
 fn info_tells_programs() {
     let output = laio(&["info", "--json"]);
     assert!(output.status.success(), "{}", text(&output.stderr));

@@ -1,6 +1,7 @@
 //! The context: what a thread makes its calls through.
 
 use crate::attempt::{Attempted, Blocked};
+use crate::background::aio::Aio;
 use crate::background::doorbell::Doorbell;
 use crate::background::helpers::Helpers;
 use crate::background::reactor::{Event, Reactor};
@@ -71,6 +72,7 @@ pub struct Context {
     pub(crate) descriptors: Descriptors,
     pub(crate) mounts: Mounts,
     pub(crate) waiter: Waiter,
+    pub(crate) aio: Option<Aio>,
     pub(crate) helpers: Helpers,
     pub(crate) doorbell: Arc<Doorbell>,
     /// Finished operations whose completions have not been delivered, oldest first.
@@ -108,7 +110,7 @@ impl Context {
     /// # Errors
     /// `EINVAL` if the environment names no back end; the errno of io_uring's set-up if `uring` was
     /// asked for and is not to be had (`ENOSYS`, `EPERM`, `EACCES`, `ENOMEM`, `EOPNOTSUPP` on Linux
-    /// before 5.11); `EMFILE` or `ENFILE` if there are no descriptors left. `lazy` needs no ring.
+    /// before 5.11); of `io_setup` if `linux-aio` was (`ENOSYS`, `EPERM`); `EMFILE` or `ENFILE` if there are no descriptors left. `lazy` needs no ring.
     pub fn new(options: Options) -> Result<Context, Errno> {
         let kind = match options.backend {
             Some(kind) => kind,
@@ -117,7 +119,13 @@ impl Context {
         let limits = options.limits;
         let doorbell = Arc::new(Doorbell::new()?);
         let mounts = Mounts::new();
-        let waiter = Waiter::new(kind, &options, &doorbell, &mounts)?;
+        let mut waiter = Waiter::new(kind, &options, &doorbell, &mounts)?;
+        let aio = Aio::new(kind, &limits, options.aio_blocking, &doorbell)?;
+        if let (Some(told), Waiter::Reactor(reactor)) =
+            (aio.as_ref().and_then(Aio::descriptor), &mut waiter)
+        {
+            reactor.set_aio(told)?;
+        }
         let ways = ways(kind, options.inject);
         Ok(Context {
             kind,
@@ -134,6 +142,7 @@ impl Context {
             descriptors: Descriptors::default(),
             mounts,
             waiter,
+            aio,
             helpers: Helpers::new(doorbell.clone(), &limits, options.cancel_signal),
             doorbell,
             ready: VecDeque::new(),
@@ -452,6 +461,7 @@ impl Context {
         };
         size_of::<Context>()
             + self.operations.memory()
+            + self.aio.as_ref().map_or(0, Aio::memory)
             + self.descriptors.memory()
             + waiter
             + self.ready.capacity() * size_of::<Slot>()
@@ -571,6 +581,9 @@ impl Context {
         if let Waiter::Ring(ring) = &mut self.waiter {
             ring.forget_in_child();
         }
+        if let Some(aio) = &mut self.aio {
+            aio.forget_in_child();
+        }
     }
 }
 
@@ -632,8 +645,9 @@ fn ways(kind: BackendKind, inject: Inject) -> [Way; Class::COUNT] {
             (_, Class::Thread | Class::Refused) | (BackendKind::Sync, _) => Way::Plain,
             (BackendKind::Threads, _) => Way::Background,
             (_, Class::Instant) => Way::Plain,
-            (BackendKind::Hybrid, Class::Stream) => Way::Try,
+            (kind, Class::Stream) if kind.is_hybrid() => Way::Try,
             (BackendKind::Hybrid | BackendKind::Uring, _) => Way::Background,
+            (BackendKind::PosixAio | BackendKind::LinuxAio, _) => Way::Background,
             (BackendKind::Lazy, _) => Way::Try,
         };
         ways[class as usize] = match way {

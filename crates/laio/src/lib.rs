@@ -62,6 +62,7 @@
 //!
 //! What differs from the plain call all the same is listed in `ARCHITECTURE.md`.
 
+mod aio;
 mod attempt;
 mod background;
 mod blocking;
@@ -95,6 +96,6 @@ pub use context::Context;
 pub use errno::Errno;
 pub use mounts::{Mount, Place};
 pub use options::{BackPressure, BackendKind, Inject, Limits, Options};
-pub use stats::{Counts, Stats};
+pub use stats::{AioCounts, Counts, Stats};
 pub use typed::{Operation, Submitted, Ticket};
 pub use watched::Status;

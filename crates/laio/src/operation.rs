@@ -27,6 +27,8 @@ pub(crate) enum State {
     Readiness,
     /// With a helper.
     Helper,
+    /// With POSIX AIO or Linux AIO, or waiting for a request of theirs.
+    Aio,
     /// Finished; its completion is not delivered yet.
     Finished,
     /// Delivered; a typed operation's value waits to be taken.

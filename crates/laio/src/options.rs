@@ -14,6 +14,10 @@ pub enum BackendKind {
     Threads,
     /// Non-blocking streams with epoll; helper threads for the rest.
     Hybrid,
+    /// The C library's `aio_read` and its kind for data of files; streams and the rest as `hybrid`.
+    PosixAio,
+    /// The kernel's `io_submit` for direct I/O on files and `fsync`; streams and the rest as `hybrid`.
+    LinuxAio,
     /// io_uring for every call that has an opcode; helper threads for the rest.
     Uring,
     /// Try without blocking; only what would block goes to the background. The default.
@@ -22,10 +26,12 @@ pub enum BackendKind {
 
 impl BackendKind {
     /// All back ends, in the order in which tables list them.
-    pub const ALL: [BackendKind; 5] = [
+    pub const ALL: [BackendKind; 7] = [
         BackendKind::Sync,
         BackendKind::Threads,
         BackendKind::Hybrid,
+        BackendKind::PosixAio,
+        BackendKind::LinuxAio,
         BackendKind::Uring,
         BackendKind::Lazy,
     ];
@@ -36,6 +42,8 @@ impl BackendKind {
             BackendKind::Sync => "sync",
             BackendKind::Threads => "threads",
             BackendKind::Hybrid => "hybrid",
+            BackendKind::PosixAio => "posix-aio",
+            BackendKind::LinuxAio => "linux-aio",
             BackendKind::Uring => "uring",
             BackendKind::Lazy => "lazy",
         }
@@ -43,6 +51,14 @@ impl BackendKind {
 }
 
 impl BackendKind {
+    /// Whether streams are tried, and waited for by epoll, while everything else goes to the background.
+    pub(crate) const fn is_hybrid(self) -> bool {
+        matches!(
+            self,
+            BackendKind::Hybrid | BackendKind::PosixAio | BackendKind::LinuxAio
+        )
+    }
+
     /// The back end that the environment asks for ([`Options::ENV_BACKEND`]). A program that runs with rights
     /// of others than its caller (set-user-ID) takes no such advice.
     ///
@@ -116,6 +132,16 @@ impl Limits {
     pub const HELPER_STACK: usize = 64 * 1024;
     /// [`Limits::ring_entries`] at most; more are cut to it.
     pub const RING_ENTRIES_MAX: u32 = 4096;
+    /// Requests that a context has with Linux AIO at once; more operations wait until one is free. As many are
+    /// reserved when the first is needed (`fs.aio-max-nr`), or fewer if no more are left.
+    pub const AIO_REQUESTS: u32 = 256;
+    /// As [`Limits::AIO_REQUESTS`], with POSIX AIO: of which the C library works on 20 in the whole process, and
+    /// which cannot be cancelled.
+    pub const POSIX_AIO_REQUESTS: u32 = 64;
+    /// Bytes of aligned memory for one request of direct I/O whose own memory or place is not aligned.
+    pub const AIO_BOUNCE_STEP: usize = 256 * 1024;
+    /// Bytes of such memory at once.
+    pub const AIO_BOUNCE_BYTES: usize = 16 * 1024 * 1024;
     /// Elements of an iovec array, the kernel's `UIO_MAXIOV`.
     pub const IOV_MAX: usize = 1024;
 }
@@ -164,6 +190,7 @@ pub struct Options {
     pub(crate) back_pressure: BackPressure,
     pub(crate) inject: Inject,
     pub(crate) without_ring: bool,
+    pub(crate) aio_blocking: bool,
     pub(crate) trust_names: bool,
     pub(crate) cancel_signal: Option<i32>,
 }
@@ -216,6 +243,15 @@ impl Options {
     /// Makes the `lazy` back end do without io_uring even where the machine has it.
     pub fn without_ring(mut self, without: bool) -> Options {
         self.without_ring = without;
+        self
+    }
+
+    /// Lets the `linux-aio` back end hand to `io_submit` also what that waits for: buffered I/O, and writes
+    /// that make a file longer. By default these go to helpers. With this, such calls **block the
+    /// caller**, as they do in programs that use Linux AIO without knowing; [`crate::AioCounts`] tells how
+    /// often and how long. It is there to compare with them.
+    pub fn aio_blocking(mut self, blocking: bool) -> Options {
+        self.aio_blocking = blocking;
         self
     }
 

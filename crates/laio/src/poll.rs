@@ -1,5 +1,6 @@
 //! Completions: collecting them, delivering them, and the one place where a context sleeps.
 
+use crate::background::aio::Aio;
 use crate::background::doorbell::Notifier;
 use crate::background::reactor::Event;
 use crate::context::{Context, Waiter};
@@ -86,6 +87,9 @@ impl Context {
             } else if self.helpers.any_finished() {
                 self.gather_from_helpers();
                 self.settle();
+            } else if self.any_finished_in_aio() {
+                self.gather_from_aio(false)?;
+                self.settle();
             }
             let count = self.deliver(most, &mut deliver);
             let notified = self.doorbell.take_notification();
@@ -145,6 +149,7 @@ impl Context {
     /// As for [`Context::poll`].
     pub fn flush(&mut self) -> Result<(), Errno> {
         self.notice_fork();
+        self.submit_to_aio();
         match &mut self.waiter {
             Waiter::Ring(ring) if ring.has_unsubmitted() => ring.submit(),
             _ => Ok(()),
@@ -239,7 +244,11 @@ impl Context {
                 self.doorbell.ring();
             }
         }
-        if self.helpers.any_finished() || !self.ready.is_empty() {
+        self.submit_to_aio();
+        if let Some(aio) = &mut self.aio {
+            aio.watch();
+        }
+        if self.helpers.any_finished() || !self.ready.is_empty() || self.any_finished_in_aio() {
             self.doorbell.ring();
         }
     }
@@ -279,17 +288,26 @@ impl Context {
         // First, so that what is cancelled can be collected in the same go.
         let before = self.ready.len();
         self.expire();
+        self.submit_to_aio();
         let mut timeout = self.until_next_deadline(timeout);
         if self.ready.len() > before {
             timeout = Some(Duration::ZERO);
         }
         let sleep = timeout != Some(Duration::ZERO);
-        let listens = self.exposed || self.notifiable || self.helpers.outstanding() > 0;
+        let told_by_bell = self.aio.as_ref().is_some_and(Aio::needs_doorbell);
+        let listens =
+            self.exposed || self.notifiable || self.helpers.outstanding() > 0 || told_by_bell;
         if sleep {
             if listens {
                 self.doorbell.arm();
+                if let Some(aio) = &mut self.aio {
+                    aio.watch();
+                }
                 // News that came before the bell was armed did not ring it.
-                if self.helpers.any_finished() || self.doorbell.is_notified() {
+                if self.helpers.any_finished()
+                    || self.doorbell.is_notified()
+                    || self.any_finished_in_aio()
+                {
                     timeout = Some(Duration::ZERO);
                 }
             }
@@ -355,6 +373,7 @@ impl Context {
         };
         let mut events = std::mem::take(&mut self.events);
         let result = reactor.wait(timeout, &mut events);
+        let mut aio = false;
         for event in events.drain(..) {
             match event {
                 Event::Ready(slot) => self.retry(slot),
@@ -363,11 +382,14 @@ impl Context {
                 }
                 Event::Mounts => self.mounts.refresh(),
                 Event::Timer => self.deadlines.silence_timer(),
+                Event::Aio => aio = true,
             }
         }
         self.events = events;
         self.mounts.watched();
-        result
+        let interrupted = result?;
+        self.gather_from_aio(aio)?;
+        Ok(interrupted)
     }
 
     fn gather_from_helpers(&mut self) {

@@ -12,6 +12,7 @@ pub use directory::{Answer, Directory};
 pub use perf::PerfEvents;
 pub use ring::IoUring;
 
+use crate::background::aio;
 use crate::{BackendKind, Context, Errno, Options, facts};
 use rustix::process::{Resource, getrlimit};
 use std::fmt;
@@ -61,6 +62,8 @@ pub struct SystemLimits {
     pub threads_max: Option<u64>,
     /// Requests of Linux AIO in the system.
     pub aio_max: Option<u64>,
+    /// As many of these are reserved now.
+    pub aio_used: Option<u64>,
     /// Descriptors that one user's epoll sets may watch.
     pub epoll_watches: Option<u64>,
 }
@@ -80,6 +83,8 @@ pub struct Machine {
     pub nowait: Result<(), Refusal>,
     /// `openat2` with `RESOLVE_CACHED` reaches the kernel.
     pub cached_open: Result<(), Refusal>,
+    /// Linux AIO (`io_setup`) can be had.
+    pub linux_aio: Result<(), Refusal>,
     /// The limits.
     pub limits: SystemLimits,
 }
@@ -106,6 +111,7 @@ impl Machine {
             perf: PerfEvents::probe(),
             nowait: reaches_kernel(facts::nowait_probe(), "Linux 4.14"),
             cached_open: reaches_kernel(facts::cached_open_probe(), "Linux 5.12"),
+            linux_aio: aio::linux::probe().map_err(aio_refusal),
             limits: SystemLimits::read(),
         }
     }
@@ -129,6 +135,14 @@ impl Machine {
                 (Some(BackendKind::Uring), Err(refusal)) => {
                     format!("{variable}=uring, but io_uring is not to be had here: {refusal}")
                 }
+                (Some(BackendKind::LinuxAio), _) => match &self.linux_aio {
+                    Err(refusal) => {
+                        format!(
+                            "{variable}=linux-aio, but Linux AIO is not to be had here: {refusal}"
+                        )
+                    }
+                    Ok(()) => format!("no context can be made: {errno}"),
+                },
                 _ => format!("no context can be made: {errno}"),
             })?;
         let backend = context.backend();
@@ -138,6 +152,10 @@ impl Machine {
             (BackendKind::Sync, _) => "sync: plain calls, which block",
             (BackendKind::Threads, _) => "threads: helper threads for every call",
             (BackendKind::Hybrid, _) => "hybrid: epoll for streams, helper threads for the rest",
+            (BackendKind::PosixAio, _) => {
+                "posix-aio: the C library's AIO for files, the rest as hybrid"
+            }
+            (BackendKind::LinuxAio, _) => "linux-aio: Linux AIO for direct I/O, the rest as hybrid",
             (BackendKind::Uring, _) => "uring: io_uring for every call that has an operation",
         };
         let ring = match self.ring() {
@@ -178,6 +196,15 @@ fn reaches_kernel(probe: Errno, since: &str) -> Result<(), Refusal> {
     Err(Refusal::new(probe, meaning))
 }
 
+fn aio_refusal(errno: Errno) -> Refusal {
+    let meaning = match errno {
+        Errno::NOSYS => "not in this kernel, or hidden by a filter",
+        Errno::PERM | Errno::ACCES => "forbidden by a filter, as in some containers",
+        errno => return Refusal::new(errno, errno.to_string()),
+    };
+    Refusal::new(errno, meaning)
+}
+
 impl SystemLimits {
     fn read() -> SystemLimits {
         let ceiling = |resource| {
@@ -193,6 +220,7 @@ impl SystemLimits {
             locked_memory: ceiling(Resource::Memlock),
             threads_max: setting("/proc/sys/kernel/threads-max"),
             aio_max: setting("/proc/sys/fs/aio-max-nr"),
+            aio_used: setting("/proc/sys/fs/aio-nr"),
             epoll_watches: setting("/proc/sys/fs/epoll/max_user_watches"),
         }
     }

@@ -143,7 +143,7 @@ impl Context {
                 }
             }
             Waiter::Reactor(reactor) => {
-                let uses_it = matches!(self.kind, BackendKind::Hybrid | BackendKind::Lazy);
+                let uses_it = self.kind.is_hybrid() || self.kind == BackendKind::Lazy;
                 if uses_it && try_first {
                     self.retry(slot);
                     return Ok(());
@@ -155,6 +155,10 @@ impl Context {
                     return Ok(());
                 }
             }
+        }
+        let call = *call;
+        if self.take_to_aio(slot, &call) {
+            return Ok(());
         }
         self.dispatch_to_helper(slot)
     }
@@ -193,7 +197,7 @@ impl Context {
             && (self.kind(fd) != FileKind::Regular || !sys::has_position(fd))
     }
 
-    fn dispatch_to_helper(&mut self, slot: Slot) -> Result<(), Errno> {
+    pub(crate) fn dispatch_to_helper(&mut self, slot: Slot) -> Result<(), Errno> {
         let handle = self.operations.handle(slot);
         // An injected bound is the helper's own affair.
         let call = self.rest(slot);
@@ -263,7 +267,7 @@ impl Context {
     }
 
     /// A step came to a result: the operation is finished, or goes on.
-    fn stepped(&mut self, slot: Slot, result: Result<usize, Errno>) {
+    pub(crate) fn stepped(&mut self, slot: Slot, result: Result<usize, Errno>) {
         let operation = &self.operations[slot];
         let (row, call, done) = (operation.row, operation.call, operation.done);
         let errno = match result {
@@ -373,7 +377,7 @@ impl Context {
         self.again(slot, Why::WouldBlock);
     }
 
-    fn again(&mut self, slot: Slot, why: Why) {
+    pub(crate) fn again(&mut self, slot: Slot, why: Why) {
         if let Err(errno) = self.dispatch(slot, why) {
             let done = self.operations[slot].done;
             self.finish(slot, if done > 0 { Ok(done) } else { Err(errno) });
@@ -432,7 +436,7 @@ impl Context {
         );
     }
 
-    fn finish_cancelled(&mut self, slot: Slot) {
+    pub(crate) fn finish_cancelled(&mut self, slot: Slot) {
         let done = self.operations[slot].done;
         self.finish(
             slot,
@@ -532,6 +536,7 @@ impl Context {
                     self.finish_cancelled(slot);
                 }
             }
+            State::Aio => self.cancel_in_aio(slot, handle),
             State::Readiness | State::Ring | State::Aside => match &mut self.waiter {
                 // If the ring has no room for the request now, the operation ends by itself or is
                 // cancelled again at the next request.

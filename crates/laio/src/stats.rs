@@ -23,6 +23,28 @@ impl Counts {
     }
 }
 
+/// How requests of POSIX AIO and Linux AIO went, in the back ends that are named for them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AioCounts {
+    /// Requests made. An operation may take several.
+    pub requests: u64,
+    /// Steps of operations that Linux AIO has a request for, but that helpers did: it would have had the
+    /// caller wait (buffered I/O, writes that make a file longer), or the place of a direct write is not
+    /// aligned.
+    pub declined: u64,
+    /// Requests that were refused (also because the system has no more, `fs.aio-max-nr`) or came back undone,
+    /// and that helpers did then.
+    pub refused: u64,
+    /// Requests through aligned memory of the engine's own.
+    pub bounced: u64,
+    /// Calls of `io_submit`, each carrying one or more requests.
+    pub submissions: u64,
+    /// Requests that `io_submit` waited for ([`crate::Options::aio_blocking`]).
+    pub blocked: u64,
+    /// Nanoseconds spent in calls of `io_submit` that carried such requests.
+    pub blocked_ns: u64,
+}
+
 /// What a context has counted since it was made.
 #[derive(Clone, Debug)]
 pub struct Stats {
@@ -45,6 +67,8 @@ pub struct Stats {
     pub submissions: u64,
     /// Operations in flight or not yet delivered at most.
     pub operations_max: u32,
+    /// Requests of POSIX AIO or Linux AIO.
+    pub aio: AioCounts,
 }
 
 impl Stats {
@@ -60,6 +84,7 @@ impl Stats {
             sleeps: 0,
             submissions: 0,
             operations_max: 0,
+            aio: AioCounts::default(),
         }
     }
 

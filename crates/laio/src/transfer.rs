@@ -227,6 +227,12 @@ fn can_read_vectors(address: usize, count: usize) -> bool {
     crate::sys::memory::can_read(address, length)
 }
 
+/// A copy of an array of vectors; none if it cannot be read.
+pub(crate) fn copied_vectors(address: usize, count: usize) -> Option<Vec<libc::iovec>> {
+    // SAFETY: just looked at.
+    can_read_vectors(address, count).then(|| unsafe { vectors(address, count) }.collect())
+}
+
 fn total(vectors: impl IntoIterator<Item = libc::iovec>) -> usize {
     vectors
         .into_iter()

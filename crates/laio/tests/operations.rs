@@ -10,6 +10,8 @@ mod harness;
 #[path = "operations/parked.rs"]
 mod parked;
 
+#[path = "operations/aio.rs"]
+mod aio;
 #[path = "operations/attributes.rs"]
 mod attributes;
 #[path = "operations/cancelling.rs"]

@@ -11,6 +11,8 @@ pub enum Contender {
     Backend(BackendKind),
     /// `lazy` without io_uring, as in a container that forbids it.
     LazyEpoll,
+    /// `linux-aio` that lets `io_submit` block, as programs do that use it for buffered I/O.
+    LinuxAioBlocking,
     /// io_uring with nothing around it, in the rows where calls block.
     BareRing,
     /// The library's own system-call instruction with nothing around it, against that of the C library.
@@ -23,6 +25,8 @@ impl Contender {
         Contender::Backend(BackendKind::Sync),
         Contender::Backend(BackendKind::Threads),
         Contender::Backend(BackendKind::Hybrid),
+        Contender::Backend(BackendKind::PosixAio),
+        Contender::Backend(BackendKind::LinuxAio),
         Contender::Backend(BackendKind::Uring),
         Contender::Backend(BackendKind::Lazy),
         Contender::LazyEpoll,
@@ -31,7 +35,10 @@ impl Contender {
 
     /// All that can be named.
     pub fn all() -> impl Iterator<Item = Contender> {
-        Contender::USUAL.iter().copied().chain([Contender::Direct])
+        Contender::USUAL
+            .iter()
+            .copied()
+            .chain([Contender::LinuxAioBlocking, Contender::Direct])
     }
 
     /// The name in tables and arguments.
@@ -39,16 +46,20 @@ impl Contender {
         match self {
             Contender::Backend(kind) => kind.name(),
             Contender::LazyEpoll => "lazy-epoll",
+            Contender::LinuxAioBlocking => "linux-aio-blocking",
             Contender::BareRing => "bare-ring",
             Contender::Direct => "direct",
         }
     }
 
     /// How its context is made; none if it has no context.
-    pub(super) fn options(self, trust_names: bool) -> Option<Options> {
+    pub(crate) fn options(self, trust_names: bool) -> Option<Options> {
         let options = match self {
             Contender::Backend(kind) => Options::new().backend(kind),
             Contender::LazyEpoll => Options::new().backend(BackendKind::Lazy).without_ring(true),
+            Contender::LinuxAioBlocking => Options::new()
+                .backend(BackendKind::LinuxAio)
+                .aio_blocking(true),
             Contender::BareRing | Contender::Direct => return None,
         };
         Some(options.trust_names(trust_names))
@@ -56,7 +67,12 @@ impl Contender {
 
     /// Whether it has threads make calls that another way would make itself.
     pub(super) fn delegates(self) -> bool {
-        let delegating = [BackendKind::Threads, BackendKind::Hybrid];
+        let delegating = [
+            BackendKind::Threads,
+            BackendKind::Hybrid,
+            BackendKind::PosixAio,
+            BackendKind::LinuxAio,
+        ];
         delegating.map(Contender::Backend).contains(&self)
     }
 }

@@ -35,7 +35,7 @@ const PIECE: usize = 1 << 20;
 
 impl Ground {
     pub(super) fn prepare(settings: &Settings) -> Result<Ground, Error> {
-        let directory = choose_directory(settings)?;
+        let directory = choose_directory(settings.directory.as_deref())?;
         let shown = directory.path.display();
         let own = tempfile::Builder::new()
             .prefix("laio-bench-")
@@ -153,8 +153,8 @@ impl Ground {
 }
 
 /// The one that was named, or the first usual one on a disk.
-fn choose_directory(settings: &Settings) -> Result<Directory, Error> {
-    if let Some(path) = &settings.directory {
+pub(crate) fn choose_directory(named: Option<&Path>) -> Result<Directory, Error> {
+    if let Some(path) = named {
         return Directory::probe(path).doing(format_args!("cannot use {}", path.display()));
     }
     let usual = [std::env::temp_dir(), "/var/tmp".into(), ".".into()];

@@ -64,6 +64,7 @@ fn machine(info: &Info) -> Vec<Vec<String>> {
     );
     tell("RWF_NOWAIT", allowed(&machine.nowait));
     tell("RESOLVE_CACHED", allowed(&machine.cached_open));
+    tell("Linux AIO", allowed(&machine.linux_aio));
     lines
 }
 
@@ -87,7 +88,14 @@ fn limits(info: &Info) -> Vec<Vec<String>> {
         ("Locked memory", ceiling(limits.locked_memory, " bytes")),
         ("Threads of the system", number(limits.threads_max)),
         ("Descriptors in epoll sets", number(limits.epoll_watches)),
-        ("Requests of Linux AIO", number(limits.aio_max)),
+        (
+            "Requests of Linux AIO",
+            format!(
+                "{}, of which {} reserved",
+                number(limits.aio_max),
+                number(limits.aio_used)
+            ),
+        ),
     ]
     .map(|(what, text)| vec![what.to_owned(), text])
     .to_vec()

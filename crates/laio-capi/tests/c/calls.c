@@ -361,9 +361,10 @@ static void names(void)
 		CHECK(laio_strbackend(i) == name);
 		known += strcmp(name, "sync") == 0 || strcmp(name, "threads") == 0 ||
 			 strcmp(name, "hybrid") == 0 || strcmp(name, "uring") == 0 ||
+			 strcmp(name, "posix-aio") == 0 || strcmp(name, "linux-aio") == 0 ||
 			 strcmp(name, "lazy") == 0;
 	}
-	CHECK_IS(known, 5);
+	CHECK_IS(known, 7);
 	errno = 0;
 	CHECK(laio_strbackend(i) == NULL);
 	CHECK(laio_strbackend(-1) == NULL);

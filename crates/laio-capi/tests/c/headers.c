@@ -59,7 +59,7 @@ ASSERT(offsetof(struct laio_counts, background) == 8);
 ASSERT(offsetof(struct laio_counts, fallback) == 16);
 ASSERT(offsetof(struct laio_counts, latched) == 24);
 
-ASSERT(sizeof(struct laio_stats) == 104);
+ASSERT(sizeof(struct laio_stats) == 160);
 ASSERT(offsetof(struct laio_stats, size) == 0);
 ASSERT(offsetof(struct laio_stats, operations_max) == 4);
 ASSERT(offsetof(struct laio_stats, calls) == 8);
@@ -71,6 +71,8 @@ ASSERT(offsetof(struct laio_stats, limited) == 72);
 ASSERT(offsetof(struct laio_stats, over_budget) == 80);
 ASSERT(offsetof(struct laio_stats, sleeps) == 88);
 ASSERT(offsetof(struct laio_stats, submissions) == 96);
+ASSERT(offsetof(struct laio_stats, aio) == 104);
+ASSERT(sizeof(struct laio_aio_counts) == 56);
 
 ASSERT_OFFSET(laio_info, size, 0, 0);
 ASSERT_OFFSET(laio_info, flags, 4, 4);

@@ -210,7 +210,8 @@ static void inline_budget(uint32_t budget)
 		CHECK_IS(byte, 'x');
 	}
 	CHECK_IS(laio_stats(context, &stats), 0);
-	if (test_backend_is("lazy") || test_backend_is("hybrid")) {
+	if (test_backend_is("lazy") || test_backend_is("hybrid") ||
+	    test_backend_is("posix-aio") || test_backend_is("linux-aio")) {
 		CHECK_IS(stats.over_budget, over);
 		CHECK((over > 0) == (budget != UINT32_MAX));
 	}

@@ -69,6 +69,18 @@ pub(crate) struct laio_counts {
 }
 
 #[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct laio_aio_counts {
+    pub(crate) requests: u64,
+    pub(crate) declined: u64,
+    pub(crate) refused: u64,
+    pub(crate) bounced: u64,
+    pub(crate) submissions: u64,
+    pub(crate) blocked: u64,
+    pub(crate) blocked_ns: u64,
+}
+
+#[repr(C)]
 #[derive(Debug, Default)]
 pub(crate) struct laio_stats {
     pub(crate) size: u32,
@@ -82,6 +94,7 @@ pub(crate) struct laio_stats {
     pub(crate) over_budget: u64,
     pub(crate) sleeps: u64,
     pub(crate) submissions: u64,
+    pub(crate) aio: laio_aio_counts,
 }
 
 #[repr(C)]

@@ -108,7 +108,7 @@ pub(super) struct Given {
     /// Tell at the end what was done
     #[arg(long)]
     pub(super) stats: bool,
-    /// How calls that would block go to the background: sync, threads, hybrid, uring or lazy [default:
+    /// How calls that would block go to the background: sync, threads, hybrid, posix-aio, linux-aio, uring or lazy [default:
     /// LAIO_BACKEND, else lazy]
     #[arg(long, value_name = "NAME")]
     pub(super) backend: Option<BackendKind>,

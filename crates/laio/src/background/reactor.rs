@@ -25,6 +25,8 @@ pub(crate) enum Event {
     Mounts,
     /// The timer of operations' deadlines has gone off.
     Timer,
+    /// Linux AIO has completions.
+    Aio,
 }
 
 /// One epoll set. Interest is one-shot: a descriptor closed behind the context's back leaves nothing
@@ -40,6 +42,7 @@ pub(crate) struct Reactor {
 const DOORBELL: u64 = u64::MAX;
 const MOUNTS: u64 = u64::MAX - 1;
 const TIMER: u64 = u64::MAX - 2;
+const AIO: u64 = u64::MAX - 3;
 
 impl Reactor {
     /// Events taken by one wait.
@@ -89,6 +92,14 @@ impl Reactor {
     pub(crate) fn set_timer(&mut self, timer: BorrowedFd<'_>) -> Result<(), Errno> {
         let data = epoll::EventData::new_u64(TIMER);
         Ok(epoll::add(&self.epoll, timer, data, epoll::EventFlags::IN)?)
+    }
+
+    /// From now on completions of Linux AIO end a wait too. Each tells of itself once, so that the descriptor
+    /// need not be read.
+    pub(crate) fn set_aio(&mut self, aio: BorrowedFd<'_>) -> Result<(), Errno> {
+        let data = epoll::EventData::new_u64(AIO);
+        let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
+        Ok(epoll::add(&self.epoll, aio, data, flags)?)
     }
 
     /// Stops waiting.
@@ -145,6 +156,7 @@ impl Reactor {
                 DOORBELL => found.push(Event::Doorbell),
                 MOUNTS => found.push(Event::Mounts),
                 TIMER => found.push(Event::Timer),
+                AIO => found.push(Event::Aio),
                 fd => self.ready(fd as RawFd, flags, found),
             }
         }

@@ -96,6 +96,14 @@ impl Way {
         self.mode == Mode::ShortTransfer
     }
 
+    /// Whether an attempt is made for calls on streams, at least.
+    pub(crate) fn tries_streams(&self) -> bool {
+        matches!(
+            self.backend,
+            BackendKind::Lazy | BackendKind::Hybrid | BackendKind::PosixAio | BackendKind::LinuxAio
+        )
+    }
+
     /// Whether an attempt is made for calls that may block.
     pub(crate) fn is_lazy(&self) -> bool {
         self.backend == BackendKind::Lazy && self.mode == Mode::Natural
@@ -113,20 +121,23 @@ impl fmt::Display for Way {
     }
 }
 
-/// All back ends in one mode, but those in which the mode changes nothing. `uring` is left out where it
-/// cannot be had.
+/// All back ends in one mode, but those in which the mode changes nothing. Those that cannot be had are left
+/// out.
 fn backends(mode: Mode) -> Vec<Way> {
-    static RING: OnceLock<bool> = OnceLock::new();
-    let has_ring = *RING.get_or_init(|| {
-        let context = Context::new(Options::new().backend(BackendKind::Uring));
-        if let Err(errno) = &context {
-            println!("skipped: the back end uring: {errno}");
-        }
-        context.is_ok()
+    static THERE: OnceLock<Vec<BackendKind>> = OnceLock::new();
+    let there = THERE.get_or_init(|| {
+        let is_there = |&backend: &BackendKind| {
+            let context = Context::new(Options::new().backend(backend));
+            if let Err(errno) = &context {
+                println!("skipped: the back end {backend}: {errno}");
+            }
+            context.is_ok()
+        };
+        BackendKind::ALL.into_iter().filter(is_there).collect()
     });
-    let mut ways: Vec<Way> = BackendKind::ALL
-        .into_iter()
-        .filter(|&backend| has_ring || backend != BackendKind::Uring)
+    let mut ways: Vec<Way> = there
+        .iter()
+        .copied()
         .map(|backend| Way {
             backend,
             without_ring: false,
@@ -143,9 +154,7 @@ fn backends(mode: Mode) -> Vec<Way> {
         // Nothing goes to the background there.
         Mode::ForceInline | Mode::ShortTransfer => way.backend != BackendKind::Sync,
         // Without attempts there are none to fail or to leave out.
-        Mode::ForceBlock | Mode::FalseEof | Mode::AttemptsFail => {
-            matches!(way.backend, BackendKind::Hybrid | BackendKind::Lazy)
-        }
+        Mode::ForceBlock | Mode::FalseEof | Mode::AttemptsFail => way.tries_streams(),
     });
     ways
 }

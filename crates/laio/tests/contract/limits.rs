@@ -90,7 +90,7 @@ fn calls_that_do_not_block_need_no_room() {
         );
         let id = start(&mut context, libc::SYS_gettid, []);
         assert_eq!(id, Outcome::Done(plain(libc::SYS_gettid, [])));
-        if way.backend == BackendKind::Lazy || way.backend == BackendKind::Hybrid {
+        if way.tries_streams() {
             let (other, other_writer) = pipe();
             let sent = start(
                 &mut context,
@@ -219,7 +219,7 @@ fn back_pressure_gives_up_when_waiting_cannot_help() {
             "{pending} in flight or undelivered, with a limit of 2"
         );
         assert_eq!(context.pending(), 0);
-        let lazy = matches!(way.backend, BackendKind::Lazy | BackendKind::Hybrid);
+        let lazy = way.tries_streams();
         assert!(lazy || refused >= 8, "{refused} were refused");
     });
 }

@@ -134,6 +134,16 @@ fn hybrid_does_the_same() {
 }
 
 #[test]
+fn posix_aio_does_the_same() {
+    programs(BackendKind::PosixAio, false);
+}
+
+#[test]
+fn linux_aio_does_the_same() {
+    programs(BackendKind::LinuxAio, false);
+}
+
+#[test]
 fn uring_does_the_same() {
     programs(BackendKind::Uring, false);
 }

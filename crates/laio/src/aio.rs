@@ -1,0 +1,105 @@
+//! Calls on files by way of POSIX AIO and Linux AIO: what goes there, and what comes back.
+
+use crate::background::aio::{Aio, Completed, Started, Step};
+use crate::background::helpers::Cancelled;
+use crate::context::Context;
+use crate::operation::{Slot, State};
+use crate::transfer::{goes_on, wanted};
+use crate::{Call, Errno, Handle};
+
+impl Context {
+    /// Makes a request of an operation's next step. False if the back end has no such library, or the library
+    /// nothing for this call: then a helper makes it.
+    pub(crate) fn take_to_aio(&mut self, slot: Slot, call: &Call) -> bool {
+        let Some(aio) = &mut self.aio else {
+            return false;
+        };
+        let Some(step) = Step::of(self.operations[slot].row, call) else {
+            return false;
+        };
+        let handle = self.operations.handle(slot);
+        // SAFETY: the call's memory is the caller's promise until the completion is delivered; scratch memory
+        // lives as long as the operation.
+        match unsafe { aio.start(slot, handle, &step, &mut self.stats.aio) } {
+            Started::Taken | Started::Full => {
+                self.operations[slot].state = State::Aio;
+                true
+            }
+            Started::Declined => false,
+        }
+    }
+
+    /// Makes sure that the library has all requests that it has room for.
+    pub(crate) fn submit_to_aio(&mut self) {
+        let Some(aio) = &mut self.aio else { return };
+        let mut refused = Vec::new();
+        aio.submit(&mut self.stats.aio, &mut refused);
+        for handle in refused {
+            self.stats.aio.refused += 1;
+            let slot = self.operations.find(handle).expect("a request's operation");
+            if let Err(errno) = self.dispatch_to_helper(slot) {
+                self.stepped(slot, Err(errno));
+            }
+        }
+    }
+
+    /// Whether completions wait that only a look tells of.
+    pub(crate) fn any_finished_in_aio(&self) -> bool {
+        self.aio.as_ref().is_some_and(Aio::any_finished)
+    }
+
+    /// Takes completions, and starts what waited for room. `told` says that the library's descriptor was
+    /// readable.
+    pub(crate) fn gather_from_aio(&mut self, told: bool) -> Result<(), Errno> {
+        let Some(aio) = &mut self.aio else {
+            return Ok(());
+        };
+        let mut completed = Vec::new();
+        let result = aio.collect(told, &mut completed);
+        for one in completed {
+            self.aio_completed(one);
+        }
+        while let Some(slot) = self.aio.as_mut().and_then(Aio::next_waiting) {
+            self.again(slot, crate::attempt::Why::NotTried);
+        }
+        self.submit_to_aio();
+        result
+    }
+
+    fn aio_completed(&mut self, completed: Completed) {
+        let handle = completed.handle;
+        let slot = self.operations.find(handle).expect("a request's operation");
+        let moved = match completed.result {
+            Ok(moved) => moved,
+            Err(errno) => {
+                self.stepped(slot, Err(errno));
+                // A helper makes the plain call, which has the last word.
+                self.stats.aio.refused += u64::from(self.operations[slot].state == State::Helper);
+                return;
+            }
+        };
+        let operation = &mut self.operations[slot];
+        let (row, call, regular) = (operation.row, operation.call, operation.regular);
+        operation.done += moved;
+        let (done, cancelled) = (operation.done, operation.cancelled);
+        // The request is the plain call's own work: where it stops short, so does that. Only a step of ours
+        // goes on.
+        let bound = self.inject.short_transfer;
+        let stepped = moved > 0 && (completed.cut == Some(moved) || moved == bound);
+        if stepped && !cancelled && goes_on(row, &call, regular) {
+            // SAFETY: the kernel has just accepted the pointers.
+            if unsafe { wanted(row, &call) }.is_some_and(|wanted| done < wanted) {
+                return self.again(slot, crate::attempt::Why::WouldBlock);
+            }
+        }
+        self.finish(slot, Ok(done));
+    }
+
+    /// Asks for the end of an operation that is with the library, or waits for it.
+    pub(crate) fn cancel_in_aio(&mut self, slot: Slot, handle: Handle) {
+        let aio = self.aio.as_mut().expect("an operation is in it");
+        if aio.cancel(slot, handle) == Cancelled::Removed {
+            self.finish_cancelled(slot);
+        }
+    }
+}

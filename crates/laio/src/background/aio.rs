@@ -1,0 +1,272 @@
+//! Asynchronous I/O on files as two libraries have it: that of the C library (POSIX AIO) and that of the
+//! kernel (Linux AIO). Both take a bounded number of requests at once; what finds no room waits here, in
+//! order.
+
+mod bounce;
+pub(crate) mod linux;
+pub(crate) mod posix;
+mod watcher;
+
+use super::doorbell::Doorbell;
+use super::helpers::Cancelled;
+use crate::operation::Slot;
+use crate::stats::AioCounts;
+use crate::table::{Attempt, Class, Opcode, Row, Transfer};
+use crate::{BackendKind, Call, Errno, Handle, Limits};
+use linux::Linux;
+use posix::Posix;
+use std::collections::VecDeque;
+use std::os::fd::{BorrowedFd, RawFd};
+use std::sync::Arc;
+
+/// What a request does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verb {
+    Read,
+    Write,
+    ReadV,
+    WriteV,
+    Fsync,
+    Fdatasync,
+}
+
+/// One step of a call on a file: what one request is to do.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Step {
+    pub(crate) verb: Verb,
+    pub(crate) fd: RawFd,
+    /// Of the buffer, or of the array of vectors.
+    pub(crate) address: usize,
+    /// Bytes of the buffer, or elements of the array.
+    pub(crate) count: usize,
+    pub(crate) offset: i64,
+}
+
+impl Step {
+    /// The step of a call that has a place in a file, or of an `fsync`; none for all others, which neither
+    /// library has: those that move a file's position, and flags for a single call.
+    pub(crate) fn of(row: &Row, call: &Call) -> Option<Step> {
+        let fd = call.descriptor(0);
+        let plain = |verb, address: u8, count: u8, offset: u8| Step {
+            verb,
+            fd,
+            address: call.args[address as usize],
+            count: call.args[count as usize],
+            offset: call.args[offset as usize] as i64,
+        };
+        let step = match (row.class, row.attempt, row.transfer) {
+            (Class::FileWrite, _, _) if row.opcode == Some(Opcode::Fsync) => {
+                let verb = match row.implied {
+                    0 => Verb::Fsync,
+                    _ => Verb::Fdatasync,
+                };
+                return Some(Step {
+                    verb,
+                    fd,
+                    address: 0,
+                    count: 0,
+                    offset: 0,
+                });
+            }
+            (
+                Class::FileRead | Class::FileWrite,
+                Attempt::NowaitRead | Attempt::NowaitWrite,
+                Transfer::Buffer {
+                    pointer,
+                    length,
+                    offset: Some(offset),
+                },
+            ) => {
+                let reads = row.attempt == Attempt::NowaitRead;
+                let verb = if reads { Verb::Read } else { Verb::Write };
+                plain(verb, pointer, length, offset)
+            }
+            (
+                Class::FileRead | Class::FileWrite,
+                Attempt::NowaitRead | Attempt::NowaitWrite,
+                Transfer::Vector {
+                    vector,
+                    count,
+                    offset: Some(offset),
+                    flags,
+                },
+            ) if flags.is_none_or(|flags| call.args[flags as usize] == 0) => {
+                let reads = row.attempt == Attempt::NowaitRead;
+                let verb = if reads { Verb::ReadV } else { Verb::WriteV };
+                plain(verb, vector, count, offset)
+            }
+            _ => return None,
+        };
+        (step.offset >= 0 && step.count > 0).then_some(step)
+    }
+}
+
+/// A request that is over.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Completed {
+    pub(crate) handle: Handle,
+    pub(crate) result: Result<usize, Errno>,
+    /// The request was for so many bytes only, of a step that is longer.
+    pub(crate) cut: Option<usize>,
+}
+
+/// What became of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Started {
+    /// It is in flight, or will be with the next submission.
+    Taken,
+    /// There is no room now.
+    Full,
+    /// A helper must make the call: this library has no request for it, or would have the caller wait.
+    Declined,
+}
+
+/// The library of one context.
+#[derive(Debug)]
+pub(crate) struct Aio {
+    library: Library,
+    /// Operations that wait until a request is free, in order.
+    waiting: VecDeque<Slot>,
+}
+
+#[derive(Debug)]
+enum Library {
+    Posix(Posix),
+    Linux(Linux),
+}
+
+impl Aio {
+    /// The library that a back end stands for, if it stands for one.
+    pub(crate) fn new(
+        kind: BackendKind,
+        limits: &Limits,
+        blocking: bool,
+        doorbell: &Arc<Doorbell>,
+    ) -> Result<Option<Aio>, Errno> {
+        let requests = limits.operations.clamp(1, Limits::AIO_REQUESTS);
+        let library = match kind {
+            BackendKind::PosixAio => Library::Posix(Posix::new(
+                requests.min(Limits::POSIX_AIO_REQUESTS),
+                doorbell.clone(),
+            )?),
+            BackendKind::LinuxAio => Library::Linux(Linux::new(requests, blocking)?),
+            _ => return Ok(None),
+        };
+        Ok(Some(Aio {
+            library,
+            waiting: VecDeque::new(),
+        }))
+    }
+
+    /// What tells of completions by being readable, where the library has such a thing.
+    pub(crate) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        match &self.library {
+            Library::Posix(_) => None,
+            Library::Linux(linux) => Some(linux.descriptor()),
+        }
+    }
+
+    /// Starts a request for a step of an operation.
+    ///
+    /// # Safety
+    /// What the step points to stays valid until its completion has been collected.
+    pub(crate) unsafe fn start(
+        &mut self,
+        slot: Slot,
+        handle: Handle,
+        step: &Step,
+        counts: &mut AioCounts,
+    ) -> Started {
+        // SAFETY: by the caller.
+        let started = unsafe {
+            match &mut self.library {
+                Library::Posix(posix) => posix.start(handle, step),
+                Library::Linux(linux) => linux.start(handle, step, counts),
+            }
+        };
+        match started {
+            Started::Taken => counts.requests += 1,
+            Started::Full => self.waiting.push_back(slot),
+            Started::Declined => {}
+        }
+        started
+    }
+
+    /// Hands prepared requests over, if the library takes several at a time. What the kernel refuses is
+    /// told in `refused`: a helper has to make those calls.
+    pub(crate) fn submit(&mut self, counts: &mut AioCounts, refused: &mut Vec<Handle>) {
+        if let Library::Linux(linux) = &mut self.library {
+            linux.submit(counts, refused);
+        }
+    }
+
+    /// The context is about to sleep on its doorbell: completions must ring it.
+    pub(crate) fn watch(&mut self) {
+        if let Library::Posix(posix) = &mut self.library {
+            posix.watch();
+        }
+    }
+
+    /// Whether completions are told by the doorbell only.
+    pub(crate) fn needs_doorbell(&self) -> bool {
+        matches!(&self.library, Library::Posix(posix) if posix.in_flight() > 0)
+    }
+
+    /// Whether the library has completions that no descriptor tells of.
+    pub(crate) fn any_finished(&self) -> bool {
+        matches!(&self.library, Library::Posix(posix) if posix.any_finished())
+    }
+
+    /// Takes what has finished. `told` says that the descriptor was readable.
+    pub(crate) fn collect(
+        &mut self,
+        told: bool,
+        completed: &mut Vec<Completed>,
+    ) -> Result<(), Errno> {
+        match &mut self.library {
+            Library::Posix(posix) => posix.collect(completed),
+            Library::Linux(linux) if told => return linux.collect(completed),
+            Library::Linux(_) => {}
+        }
+        Ok(())
+    }
+
+    /// The next operation that waits, if there is room for it.
+    pub(crate) fn next_waiting(&mut self) -> Option<Slot> {
+        let room = match &self.library {
+            Library::Posix(posix) => posix.has_room(),
+            Library::Linux(linux) => linux.has_room(),
+        };
+        if room { self.waiting.pop_front() } else { None }
+    }
+
+    /// Stops an operation: one that waits is removed; of a request the kernel is asked.
+    pub(crate) fn cancel(&mut self, slot: Slot, handle: Handle) -> Cancelled {
+        if let Some(at) = self.waiting.iter().position(|&waiting| waiting == slot) {
+            self.waiting.remove(at);
+            return Cancelled::Removed;
+        }
+        match &mut self.library {
+            // See `watcher`: it would forget others.
+            Library::Posix(_) => Cancelled::Running,
+            Library::Linux(linux) => linux.cancel(handle),
+        }
+    }
+
+    /// In a forked child: everything is the parent's.
+    pub(crate) fn forget_in_child(&mut self) {
+        match &mut self.library {
+            Library::Posix(posix) => posix.forget_in_child(),
+            Library::Linux(linux) => linux.forget_in_child(),
+        }
+    }
+
+    /// Bytes of memory held.
+    pub(crate) fn memory(&self) -> usize {
+        self.waiting.capacity() * size_of::<Slot>()
+            + match &self.library {
+                Library::Posix(posix) => posix.memory(),
+                Library::Linux(linux) => linux.memory(),
+            }
+    }
+}

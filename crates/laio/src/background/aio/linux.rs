@@ -1,0 +1,545 @@
+//! Linux AIO: `io_setup`, `io_submit`, `io_getevents`, `io_cancel`, and an eventfd that tells of completions.
+//!
+//! The kernel does direct I/O and `fsync` in the background, and nothing else: buffered I/O is done inside
+//! `io_submit`, which the caller then waits for. So only descriptors opened with `O_DIRECT` are served,
+//! unless the program asks for the other thing too ([`crate::Options::aio_blocking`]).
+
+use super::bounce::{Alignment, Bounce};
+use super::{Cancelled, Completed, Started, Step, Verb};
+use crate::stats::AioCounts;
+use crate::sys::raw;
+use crate::transfer::{RW_COUNT_MAX, copied_vectors};
+use crate::{Errno, Handle, Limits, facts};
+use rustix::event::{EventfdFlags, eventfd};
+use std::collections::VecDeque;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::time::Instant;
+
+/// The requests of one context.
+pub(crate) struct Linux {
+    context: Option<usize>,
+    requests_max: u32,
+    bell: OwnedFd,
+    /// Never moved: the kernel knows a request by the address of its control block.
+    requests: Box<[Request]>,
+    free: Vec<u16>,
+    /// Prepared and not yet given to the kernel, in order.
+    prepared: VecDeque<u16>,
+    submitted: usize,
+    bounced_bytes: usize,
+    /// What `io_submit` waits for goes there too.
+    blocking: bool,
+    /// This is a child's copy: see [`Linux::forget_in_child`].
+    inherited: bool,
+}
+
+struct Request {
+    block: libc::iocb,
+    handle: Option<Handle>,
+    bounce: Option<Bounce>,
+    /// Where a bounced read is to go.
+    vectors: Vec<libc::iovec>,
+    /// What is missing of a step that was cut.
+    cut: Option<usize>,
+    /// `io_submit` waits for it.
+    waits: bool,
+}
+
+/// How a step is to be done on the file that it is about.
+enum Terms {
+    /// `io_submit` waits until it is done, as it does with buffered I/O.
+    Waiting,
+    /// Direct I/O in the background; or waiting all the same, where that is said.
+    Direct { alignment: Alignment, waits: bool },
+    /// `fsync`, in the background.
+    Sync,
+    /// Not by this library, or not without waiting.
+    Declined,
+}
+
+/// `IOCB_CMD_*` and `IOCB_FLAG_RESFD` of the kernel, for which the C library has no names.
+const PREAD: u16 = 0;
+const PWRITE: u16 = 1;
+const FSYNC: u16 = 2;
+const FDSYNC: u16 = 3;
+const PREADV: u16 = 7;
+const PWRITEV: u16 = 8;
+const FLAG_RESFD: u32 = 1;
+
+/// The kernel's `struct io_event`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Event {
+    data: u64,
+    block: u64,
+    result: i64,
+    result2: i64,
+}
+
+/// Events taken by one call.
+const EVENTS: usize = 64;
+
+impl Linux {
+    /// Nothing is reserved before it is needed. `ENOSYS` where the kernel has no AIO, `EPERM` and the like where
+    /// it is forbidden.
+    pub(crate) fn new(requests: u32, blocking: bool) -> Result<Linux, Errno> {
+        probe()?;
+        Ok(Linux {
+            context: None,
+            requests_max: requests,
+            bell: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
+            requests: Box::default(),
+            free: Vec::new(),
+            prepared: VecDeque::new(),
+            submitted: 0,
+            bounced_bytes: 0,
+            blocking,
+            inherited: false,
+        })
+    }
+
+    /// Makes the kernel's context with the first request, because each takes its part of what the system has
+    /// (`fs.aio-max-nr`), and to give it back takes milliseconds. For fewer requests where no more are left;
+    /// `EAGAIN` where none is.
+    fn set_up(&mut self) -> Result<usize, Errno> {
+        if let Some(context) = self.context {
+            return Ok(context);
+        }
+        let mut count = self.requests_max;
+        let context = loop {
+            match io_setup(count) {
+                Err(Errno::AGAIN) if count > 1 => count = (count / 4).max(1),
+                result => break result?,
+            }
+        };
+        self.requests = (0..count).map(|_| Request::empty()).collect();
+        self.free = (0..count as u16).rev().collect();
+        self.context = Some(context);
+        Ok(context)
+    }
+
+    pub(super) fn descriptor(&self) -> BorrowedFd<'_> {
+        self.bell.as_fd()
+    }
+
+    pub(super) fn has_room(&self) -> bool {
+        if self.context.is_none() {
+            return true;
+        }
+        let room = self.bounced_bytes + Limits::AIO_BOUNCE_STEP <= Limits::AIO_BOUNCE_BYTES;
+        !self.free.is_empty() && (room || self.bounced_bytes == 0)
+    }
+
+    /// Prepares a request; it is submitted with others at the next [`Linux::submit`].
+    ///
+    /// # Safety
+    /// What the step points to stays valid until its completion has been collected.
+    pub(super) unsafe fn start(
+        &mut self,
+        handle: Handle,
+        step: &Step,
+        counts: &mut AioCounts,
+    ) -> Started {
+        let terms = self.terms(step);
+        if matches!(terms, Terms::Declined) {
+            counts.declined += 1;
+            return Started::Declined;
+        }
+        if self.set_up().is_err() {
+            counts.refused += 1;
+            return Started::Declined;
+        }
+        if !self.has_room() {
+            return Started::Full;
+        }
+        let index = *self.free.last().expect("there is room");
+        let request = &mut self.requests[index as usize];
+        request.block = block(step, index, &self.bell);
+        request.cut = None;
+        request.waits = matches!(terms, Terms::Waiting | Terms::Direct { waits: true, .. });
+        if let Terms::Direct { alignment, .. } = terms {
+            if !request.align(step, alignment) {
+                counts.declined += 1;
+                return Started::Declined;
+            }
+            if let Some(bounce) = &request.bounce {
+                counts.bounced += 1;
+                self.bounced_bytes += bounce.bytes();
+            }
+            // What is not to be had without waiting (dirty pages in the cache, no room in the device's
+            // queue) is told, and left to a helper. Of writes kernels say so much too often.
+            if facts::Facts::get().nowait && matches!(step.verb, Verb::Read | Verb::ReadV) {
+                request.block.aio_rw_flags = libc::RWF_NOWAIT;
+            }
+        }
+        request.handle = Some(handle);
+        self.free.pop();
+        self.prepared.push_back(index);
+        Started::Taken
+    }
+
+    fn terms(&self, step: &Step) -> Terms {
+        let Some(file) = File::look_at(step.fd) else {
+            return Terms::Declined;
+        };
+        if matches!(step.verb, Verb::Fsync | Verb::Fdatasync) {
+            return Terms::Sync;
+        }
+        let Some(alignment) = file.alignment else {
+            return if self.blocking {
+                Terms::Waiting
+            } else {
+                Terms::Declined
+            };
+        };
+        // To make a file longer takes space from its file system, which `io_submit` waits for.
+        let writes = matches!(step.verb, Verb::Write | Verb::WriteV);
+        let waits = writes && (file.appends || !file.holds(step));
+        match waits && !self.blocking {
+            true => Terms::Declined,
+            false => Terms::Direct { alignment, waits },
+        }
+    }
+
+    /// Gives the kernel what is prepared. What it refuses is told in `refused`.
+    pub(super) fn submit(&mut self, counts: &mut AioCounts, refused: &mut Vec<Handle>) {
+        while let (Some(context), false) = (self.context, self.prepared.is_empty()) {
+            let blocks: Vec<*const libc::iocb> = self
+                .prepared
+                .iter()
+                .map(|&index| &raw const self.requests[index as usize].block)
+                .collect();
+            let blocking = self
+                .prepared
+                .iter()
+                .filter(|&&index| self.requests[index as usize].waits)
+                .count() as u64;
+            let before = (blocking > 0).then(Instant::now);
+            // SAFETY: the blocks are complete, and what they point to is valid by the promise to `start`.
+            let taken = unsafe {
+                let array = blocks.as_ptr() as usize;
+                raw(libc::SYS_io_submit, [context, blocks.len(), array])
+            };
+            counts.submissions += 1;
+            if let Some(before) = before {
+                counts.blocked += blocking;
+                counts.blocked_ns += before.elapsed().as_nanos() as u64;
+            }
+            match taken {
+                Ok(taken) if taken > 0 => {
+                    self.prepared.drain(..taken);
+                    self.submitted += taken;
+                }
+                // The kernel is short of something that its own completions will give back: again after
+                // the next of them.
+                Ok(_) | Err(Errno::AGAIN) if self.submitted > 0 => return,
+                // The first is not to its taste, or it can do nothing at all: the plain call tells.
+                _ => {
+                    let index = self.prepared.pop_front().expect("just submitted");
+                    refused.push(self.release(index).0);
+                }
+            }
+        }
+    }
+
+    /// Takes all that has finished.
+    pub(super) fn collect(&mut self, completed: &mut Vec<Completed>) -> Result<(), Errno> {
+        let Some(context) = self.context else {
+            return Ok(());
+        };
+        loop {
+            let mut events = [MaybeUninit::<Event>::uninit(); EVENTS];
+            // SAFETY: the kernel writes at most so many events; a null time-out with a minimum of none
+            // does not wait.
+            let count = unsafe {
+                let array = events.as_mut_ptr() as usize;
+                raw(libc::SYS_io_getevents, [context, 0, EVENTS, array, 0])?
+            };
+            for event in &events[..count] {
+                // SAFETY: written by the kernel.
+                let event = unsafe { event.assume_init() };
+                self.submitted -= 1;
+                if !self.goes_again(event.data as u16, event.result) {
+                    completed.push(self.complete(event.data as u16, event.result));
+                }
+            }
+            if count < EVENTS {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Prepares a request once more that was refused for the sake of `RWF_NOWAIT`, which not all files know.
+    fn goes_again(&mut self, index: u16, result: i64) -> bool {
+        let block = &mut self.requests[index as usize].block;
+        let again = block.aio_rw_flags != 0 && result == -i64::from(libc::EOPNOTSUPP);
+        if again {
+            block.aio_rw_flags = 0;
+            self.prepared.push_back(index);
+        }
+        again
+    }
+
+    fn complete(&mut self, index: u16, result: i64) -> Completed {
+        let (handle, bounce, vectors, cut) = self.release(index);
+        let mut result = Errno::from_register(result as usize);
+        if let (Ok(moved), Some(bounce)) = (result, &bounce)
+            && !vectors.is_empty()
+        {
+            // SAFETY: the vectors are our own copy.
+            result = unsafe { bounce.copy_out(bounce.useful(moved), &vectors) };
+        }
+        Completed {
+            handle,
+            result,
+            cut,
+        }
+    }
+
+    /// Asks the kernel to stop a request, which of all that are made here none can be; one that it was not yet
+    /// given is taken back.
+    pub(super) fn cancel(&mut self, handle: Handle) -> Cancelled {
+        let found = (0..self.requests.len())
+            .find(|&index| self.requests[index].handle == Some(handle))
+            .expect("an operation in AIO has a request") as u16;
+        if let Some(at) = self.prepared.iter().position(|&index| index == found) {
+            self.prepared.remove(at);
+            self.release(found);
+            return Cancelled::Removed;
+        }
+        let mut event = MaybeUninit::<Event>::uninit();
+        let context = self.context.expect("a request was submitted");
+        let block = (&raw const self.requests[found as usize].block) as usize;
+        // SAFETY: the kernel knows the block by its address, and writes to the event if at all.
+        let _ = unsafe {
+            let event = event.as_mut_ptr() as usize;
+            raw(libc::SYS_io_cancel, [context, block, event])
+        };
+        Cancelled::Running
+    }
+
+    fn release(&mut self, index: u16) -> (Handle, Option<Bounce>, Vec<libc::iovec>, Option<usize>) {
+        let request = &mut self.requests[index as usize];
+        let handle = request.handle.take().expect("a request in use");
+        let bounce = request.bounce.take();
+        self.bounced_bytes -= bounce.as_ref().map_or(0, Bounce::bytes);
+        self.free.push(index);
+        let vectors = std::mem::take(&mut request.vectors);
+        (handle, bounce, vectors, request.cut.take())
+    }
+
+    pub(super) fn memory(&self) -> usize {
+        self.requests.len() * size_of::<Request>() + self.bounced_bytes
+    }
+
+    /// In a forked child: the requests are the parent's.
+    pub(super) fn forget_in_child(&mut self) {
+        self.inherited = true;
+        for request in &mut self.requests {
+            std::mem::forget(request.bounce.take());
+        }
+    }
+}
+
+impl std::fmt::Debug for Linux {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Linux")
+            .field("requests", &self.requests.len())
+            .field("prepared", &self.prepared.len())
+            .field("submitted", &self.submitted)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Drop for Linux {
+    fn drop(&mut self) {
+        if let (Some(context), false) = (self.context, self.inherited) {
+            // Waits for what is in flight, so that the memory it uses can go.
+            io_destroy(context);
+        }
+    }
+}
+
+impl Request {
+    fn empty() -> Request {
+        Request {
+            // SAFETY: plain data, for which all zeros is a valid value.
+            block: unsafe { std::mem::zeroed() },
+            handle: None,
+            bounce: None,
+            vectors: Vec::new(),
+            cut: None,
+            waits: false,
+        }
+    }
+
+    /// Gives the request memory of ours where its own does not suit direct I/O; false if that cannot be done.
+    ///
+    /// A write whose place does not suit is not done by reading and writing what is around it: two of
+    /// them at once, in one block, would lose one. The plain call refuses it.
+    ///
+    fn align(&mut self, step: &Step, alignment: Alignment) -> bool {
+        let vectors = match step.verb {
+            Verb::Read | Verb::Write => vec![libc::iovec {
+                iov_base: step.address as *mut _,
+                iov_len: step.count,
+            }],
+            _ => match copied_vectors(step.address, step.count) {
+                Some(vectors) => vectors,
+                None => return false,
+            },
+        };
+        let length = vectors
+            .iter()
+            .fold(0, |sum: usize, one| sum.saturating_add(one.iov_len));
+        if length == 0 || length > RW_COUNT_MAX {
+            return false;
+        }
+        let suits_place = alignment.suits_place(step.offset, length);
+        let suits_memory = vectors
+            .iter()
+            .all(|one| alignment.suits_memory(one.iov_base as usize, one.iov_len));
+        if suits_place && suits_memory {
+            return true;
+        }
+        let reads = matches!(step.verb, Verb::Read | Verb::ReadV);
+        if !reads && !suits_place {
+            return false;
+        }
+        let (start, whole, covered) = alignment.around(step.offset, length);
+        let before = (step.offset - start) as usize;
+        let Some(mut bounce) = Bounce::new(alignment, whole, before, covered) else {
+            return false;
+        };
+        // SAFETY: the vectors are our own copy.
+        if !reads && unsafe { bounce.copy_in(&vectors) }.is_err() {
+            return false;
+        }
+        self.block.aio_lio_opcode = if reads { PREAD } else { PWRITE };
+        self.block.aio_buf = bounce.address() as u64;
+        self.block.aio_nbytes = whole as u64;
+        self.block.aio_offset = start;
+        self.cut = (covered < length).then_some(covered);
+        self.vectors = if reads { vectors } else { Vec::new() };
+        self.bounce = Some(bounce);
+        true
+    }
+}
+
+fn block(step: &Step, index: u16, bell: &OwnedFd) -> libc::iocb {
+    let mut block = Request::empty().block;
+    block.aio_lio_opcode = match step.verb {
+        Verb::Read => PREAD,
+        Verb::Write => PWRITE,
+        Verb::ReadV => PREADV,
+        Verb::WriteV => PWRITEV,
+        Verb::Fsync => FSYNC,
+        Verb::Fdatasync => FDSYNC,
+    };
+    block.aio_data = index.into();
+    block.aio_fildes = step.fd as u32;
+    block.aio_buf = step.address as u64;
+    block.aio_nbytes = step.count as u64;
+    block.aio_offset = step.offset;
+    block.aio_flags = FLAG_RESFD;
+    block.aio_resfd = bell.as_raw_fd() as u32;
+    block
+}
+
+/// What has to be known of a file.
+struct File {
+    /// What direct I/O needs; none for a descriptor that is not open for it.
+    alignment: Option<Alignment>,
+    appends: bool,
+    /// Bytes of it; none for a device.
+    size: Option<u64>,
+}
+
+impl File {
+    /// None for what is no file, and no device of blocks.
+    fn look_at(fd: i32) -> Option<File> {
+        let mask = libc::STATX_TYPE | libc::STATX_SIZE | libc::STATX_DIOALIGN;
+        let how = (libc::AT_EMPTY_PATH | libc::AT_STATX_DONT_SYNC) as usize;
+        let mut status = MaybeUninit::<libc::statx>::zeroed();
+        // SAFETY: the name is a static string, the kernel writes the status; F_GETFL takes no pointers.
+        let (status, flags) = unsafe {
+            let (name, to) = (c"".as_ptr() as usize, status.as_mut_ptr() as usize);
+            raw(libc::SYS_statx, [fd as usize, name, how, mask as usize, to]).ok()?;
+            let flags = raw(libc::SYS_fcntl, [fd as usize, libc::F_GETFL as usize]).ok()?;
+            (status.assume_init(), flags as i32)
+        };
+        let kind = u32::from(status.stx_mode) & libc::S_IFMT;
+        if kind != libc::S_IFREG && kind != libc::S_IFBLK {
+            return None;
+        }
+        let told = status.stx_mask & libc::STATX_DIOALIGN != 0;
+        let direct = flags & libc::O_DIRECT != 0 && (!told || status.stx_dio_offset_align != 0);
+        Some(File {
+            alignment: direct.then(|| match told {
+                true => Alignment::new(status.stx_dio_mem_align, status.stx_dio_offset_align),
+                // Before Linux 6.1, and where the file system does not say: no device has larger blocks.
+                false => Alignment::new(status.stx_blksize.max(4096), status.stx_blksize.max(4096)),
+            }),
+            appends: flags & libc::O_APPEND != 0,
+            size: (kind == libc::S_IFREG).then_some(status.stx_size),
+        })
+    }
+
+    /// Whether a write stays within the file.
+    fn holds(&self, step: &Step) -> bool {
+        let length = match step.verb {
+            Verb::Write => step.count as u64,
+            _ => match copied_vectors(step.address, step.count) {
+                Some(all) => all
+                    .iter()
+                    .map(|one| one.iov_len as u64)
+                    .fold(0, u64::saturating_add),
+                None => return false,
+            },
+        };
+        self.size.is_none_or(|size| {
+            (step.offset as u64)
+                .checked_add(length)
+                .is_some_and(|end| end <= size)
+        })
+    }
+}
+
+fn io_setup(requests: u32) -> Result<usize, Errno> {
+    let mut context = 0usize;
+    let to = (&raw mut context) as usize;
+    // SAFETY: the kernel writes the context's name to the local word, which is 0 as it must be.
+    unsafe { raw(libc::SYS_io_setup, [requests as usize, to])? };
+    Ok(context)
+}
+
+fn io_destroy(context: usize) {
+    // SAFETY: only the context's maker knows its name, and has done with it.
+    let _ = unsafe { raw(libc::SYS_io_destroy, [context]) };
+}
+
+/// Whether the kernel has AIO and lets this process have it: asked for a context without requests, it says
+/// `EINVAL`.
+pub(crate) fn probe() -> Result<(), Errno> {
+    match io_setup(0) {
+        Err(Errno::INVAL) => Ok(()),
+        Ok(context) => {
+            io_destroy(context);
+            Ok(())
+        }
+        Err(errno) => Err(errno),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_file_is_not_served() {
+        let (reader, _writer) = rustix::pipe::pipe().unwrap();
+        assert!(File::look_at(reader.as_raw_fd()).is_none());
+        assert!(File::look_at(-1).is_none());
+    }
+}

@@ -1,0 +1,165 @@
+//! POSIX AIO of the C library: its threads, its queue, its order.
+//!
+//! The GNU C library makes requests on one descriptor one after the other, on at most 20 threads of the
+//! process. It can cancel what has not begun, but then may forget what stands behind that (see
+//! [`super::watcher`]); so what it has been given is left to come by itself. Of its notifications none suits a library: a signal
+//! comes to whichever thread of the program, and a notification thread lets through all signals that the
+//! program has blocked, and is lost where it cannot be started. So [`super::watcher`] waits for
+//! completions.
+
+use super::watcher::{Block, Plug, Watcher};
+use super::{Completed, Started, Step, Verb};
+use crate::background::doorbell::Doorbell;
+use crate::mounts::{FileKind, peek};
+use crate::sys::fork::Life;
+use crate::{Errno, Handle};
+use std::sync::{Arc, OnceLock};
+
+/// The requests of one context.
+#[derive(Debug)]
+pub(crate) struct Posix {
+    /// Control blocks. They do not move, and stay until the watcher has ended.
+    blocks: Vec<Block>,
+    requests_max: usize,
+    free: Vec<Block>,
+    /// In the order in which they were made.
+    in_flight: Vec<Request>,
+    /// Started with the first request.
+    watcher: Option<Watcher>,
+    doorbell: Arc<Doorbell>,
+    plug: Arc<Plug>,
+    /// The process is a child of one that has used the library: its threads are gone and its queue is not.
+    broken: bool,
+}
+
+#[derive(Debug)]
+struct Request {
+    handle: Handle,
+    block: Block,
+}
+
+/// The process that first used the library here. It has no notion of `fork`.
+static USER: OnceLock<Life> = OnceLock::new();
+
+impl Posix {
+    pub(crate) fn new(requests: u32, doorbell: Arc<Doorbell>) -> Result<Posix, Errno> {
+        Ok(Posix {
+            blocks: Vec::new(),
+            requests_max: requests as usize,
+            free: Vec::new(),
+            in_flight: Vec::new(),
+            watcher: None,
+            doorbell,
+            plug: Plug::get()?,
+            broken: USER.get().is_some_and(|life| !life.goes_on()),
+        })
+    }
+
+    pub(super) fn in_flight(&self) -> usize {
+        self.in_flight.len()
+    }
+
+    pub(super) fn has_room(&self) -> bool {
+        self.in_flight.len() < self.requests_max
+    }
+
+    /// Hands a request to the library.
+    ///
+    /// # Safety
+    /// What the step points to stays valid until its completion has been collected.
+    pub(super) unsafe fn start(&mut self, handle: Handle, step: &Step) -> Started {
+        // It has no requests for vectors. Bytes of a pipe may never come: they would hold one of its few
+        // threads, and could not be cancelled.
+        if self.broken || matches!(step.verb, Verb::ReadV | Verb::WriteV) || !is_file(step.fd) {
+            return Started::Declined;
+        }
+        if !self.has_room() {
+            return Started::Full;
+        }
+        if self.watcher.is_none() {
+            match Watcher::start(self.doorbell.clone(), self.plug.clone()) {
+                Ok(watcher) => self.watcher = Some(watcher),
+                Err(_) => return Started::Declined,
+            }
+        }
+        USER.get_or_init(Life::current);
+        let block = self.free.pop().unwrap_or_else(|| {
+            let block = Block::new();
+            self.blocks.push(block);
+            block
+        });
+        // SAFETY: the block is free; by the caller.
+        match unsafe { block.start(step) } {
+            Ok(()) => {
+                self.in_flight.push(Request { handle, block });
+                Started::Taken
+            }
+            // It is out of memory or threads, or does not like the request: the plain call tells.
+            Err(_) => {
+                self.free.push(block);
+                Started::Declined
+            }
+        }
+    }
+
+    pub(super) fn any_finished(&self) -> bool {
+        self.in_flight
+            .iter()
+            .any(|request| request.block.is_finished())
+    }
+
+    /// Takes all that has finished.
+    pub(super) fn collect(&mut self, completed: &mut Vec<Completed>) {
+        let free = &mut self.free;
+        self.in_flight.retain(|&Request { handle, block }| {
+            if !block.is_finished() {
+                return true;
+            }
+            free.push(block);
+            completed.push(Completed {
+                handle,
+                result: block.take_result(),
+                cut: None,
+            });
+            false
+        });
+    }
+
+    /// Makes completions ring the doorbell from now on.
+    pub(super) fn watch(&mut self) {
+        if !self.in_flight.is_empty()
+            && let Some(watcher) = &self.watcher
+        {
+            let list = self.in_flight.iter().map(|request| request.block);
+            watcher.watch(list.collect());
+        }
+    }
+
+    pub(super) fn memory(&self) -> usize {
+        self.blocks.len() * (size_of::<libc::aiocb>() + 4 * size_of::<Block>())
+    }
+
+    /// In a forked child: the requests and the watcher are the parent's.
+    pub(super) fn forget_in_child(&mut self) {
+        std::mem::forget(self.watcher.take());
+        self.blocks.clear();
+    }
+}
+
+impl Drop for Posix {
+    fn drop(&mut self) {
+        // It looks at the blocks.
+        drop(self.watcher.take());
+        // With requests in flight (the context could not wait for them) the library still writes to them.
+        if self.in_flight.is_empty() {
+            for block in self.blocks.drain(..) {
+                // SAFETY: no request uses it, and the watcher has ended.
+                unsafe { block.free() };
+            }
+        }
+    }
+}
+
+fn is_file(fd: i32) -> bool {
+    peek(fd).is_ok_and(|status| FileKind::of(&status) == FileKind::Regular)
+}

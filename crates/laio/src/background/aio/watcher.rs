@@ -1,0 +1,362 @@
+//! Waiting for completions of POSIX AIO, without signals and without polling: a thread in `aio_suspend`.
+//!
+//! `aio_suspend` waits for a list that cannot grow meanwhile, and nothing ends its wait but a completion
+//! or a signal. So there is one request on each list that has no purpose but to be cancelled: its mark. The
+//! library makes requests on one descriptor one after the other, and cancels those that have not begun; so
+//! all marks of the process stand behind one read that does not end ([`Plug`]). Cancelling a mark wakes
+//! its watcher, however near to its sleep that is.
+//!
+//! The list is handed over when the context is about to sleep, and not before: while the context runs, it
+//! looks itself.
+
+use super::{Step, Verb};
+use crate::background::doorbell::Doorbell;
+use crate::sys::fork::Life;
+use crate::sys::mask::SignalsBlocked;
+use crate::{Errno, Limits};
+use rustix::event::{EventfdFlags, eventfd};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::ptr::NonNull;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, Weak};
+use std::thread::JoinHandle;
+
+/// A control block, which the C library writes to while its request is in flight.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Block(NonNull<libc::aiocb>);
+
+// SAFETY: what a block points to is only ever handed to the C library, which locks.
+unsafe impl Send for Block {}
+
+impl Block {
+    pub(super) fn new() -> Block {
+        // SAFETY: plain data, for which all zeros is a valid value.
+        let block: Box<libc::aiocb> = Box::new(unsafe { std::mem::zeroed() });
+        Block(NonNull::from(Box::leak(block)))
+    }
+
+    /// # Safety
+    /// No request uses it, and nobody watches it any more.
+    pub(super) unsafe fn free(self) {
+        // SAFETY: made by `new`, by the caller freed once.
+        drop(unsafe { Box::from_raw(self.0.as_ptr()) });
+    }
+
+    /// Makes a request.
+    ///
+    /// # Safety
+    /// The block has no request in flight. What the step points to stays valid until it is finished.
+    pub(super) unsafe fn start(self, step: &Step) -> Result<(), Errno> {
+        // SAFETY: the block is ours until the library has the request. It may be in a list that is being
+        // watched from before, where only the library reads its state.
+        let failed = unsafe {
+            let block = self.0.as_ptr();
+            (*block).aio_fildes = step.fd;
+            (*block).aio_reqprio = 0;
+            (*block).aio_buf = step.address as *mut _;
+            (*block).aio_nbytes = step.count;
+            (*block).aio_offset = step.offset;
+            (*block).aio_sigevent.sigev_notify = libc::SIGEV_NONE;
+            match step.verb {
+                Verb::Read => libc::aio_read(block),
+                Verb::Write => libc::aio_write(block),
+                Verb::Fsync => libc::aio_fsync(libc::O_SYNC, block),
+                Verb::Fdatasync => libc::aio_fsync(libc::O_DSYNC, block),
+                Verb::ReadV | Verb::WriteV => return Err(Errno::NOSYS),
+            }
+        };
+        match failed {
+            0 => Ok(()),
+            _ => Err(std::io::Error::last_os_error().into()),
+        }
+    }
+
+    pub(super) fn is_finished(self) -> bool {
+        // SAFETY: the block is there until it is freed, which its owner does last.
+        unsafe { libc::aio_error(self.0.as_ptr()) != libc::EINPROGRESS }
+    }
+
+    /// The result of a request that is finished, once.
+    pub(super) fn take_result(self) -> Result<usize, Errno> {
+        // SAFETY: as above.
+        let (errno, moved) = unsafe {
+            let errno = libc::aio_error(self.0.as_ptr());
+            (errno, libc::aio_return(self.0.as_ptr()))
+        };
+        match errno {
+            0 => Ok(moved as usize),
+            errno => Err(Errno::from_raw(errno)),
+        }
+    }
+
+    /// Takes the request back if it has not begun.
+    ///
+    /// Only for marks. The GNU C library (seen in 2.36) forgets the later requests on a descriptor when the
+    /// first of them is cancelled before a thread has taken it.
+    fn cancel(self) {
+        // SAFETY: as above; the descriptor is the one that the request was made with.
+        unsafe { libc::aio_cancel((*self.0.as_ptr()).aio_fildes, self.0.as_ptr()) };
+    }
+}
+
+/// A read of a private event that nobody sends: what stands behind it on its descriptor does not begin. It
+/// takes one of the library's threads, while any context of the process has used the library.
+#[derive(Debug)]
+pub(super) struct Plug {
+    event: OwnedFd,
+    read: Block,
+    /// What it reads.
+    room: NonNull<u64>,
+    life: Life,
+    begun: Mutex<bool>,
+}
+
+// SAFETY: as for `Block`; the room is the library's until the read is over.
+unsafe impl Send for Plug {}
+// SAFETY: nothing of it changes while it is shared.
+unsafe impl Sync for Plug {}
+
+impl Plug {
+    /// That of the process. Its descriptor is there from the start, as all that contexts have: programs see them.
+    pub(super) fn get() -> Result<Arc<Plug>, Errno> {
+        static PLUG: Mutex<Weak<Plug>> = Mutex::new(Weak::new());
+        // Held for ever in a child of a thread that was not in here alone.
+        let Ok(mut known) = PLUG.try_lock() else {
+            return Ok(Arc::new(Plug::new()?));
+        };
+        match known.upgrade().filter(|plug| plug.life.goes_on()) {
+            Some(plug) => Ok(plug),
+            None => {
+                let plug = Arc::new(Plug::new()?);
+                *known = Arc::downgrade(&plug);
+                Ok(plug)
+            }
+        }
+    }
+
+    fn new() -> Result<Plug, Errno> {
+        Ok(Plug {
+            event: eventfd(0, EventfdFlags::CLOEXEC)?,
+            read: Block::new(),
+            room: NonNull::from(Box::leak(Box::new(0u64))),
+            life: Life::current(),
+            begun: Mutex::new(false),
+        })
+    }
+
+    /// Begins the read, with the first watcher.
+    fn begin(&self) -> Result<(), Errno> {
+        let mut begun = self
+            .begun
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner());
+        if *begun {
+            return Ok(());
+        }
+        let step = Step {
+            verb: Verb::Read,
+            fd: self.event.as_raw_fd(),
+            address: self.room.as_ptr() as usize,
+            count: size_of::<u64>(),
+            offset: 0,
+        };
+        // SAFETY: the room stays until the read is over.
+        unsafe { self.read.start(&step)? };
+        *begun = true;
+        Ok(())
+    }
+}
+
+impl Drop for Plug {
+    fn drop(&mut self) {
+        if !self.life.goes_on() {
+            return;
+        }
+        let _ = rustix::io::write(&self.event, &1u64.to_ne_bytes());
+        while !self.read.is_finished() {
+            suspend(Some(self.read), &[]);
+        }
+        let _ = self.read.take_result();
+        // SAFETY: the read is over, and there are no more marks behind it.
+        unsafe {
+            self.read.free();
+            drop(Box::from_raw(self.room.as_ptr()));
+        }
+    }
+}
+
+/// The thread of one context.
+#[derive(Debug)]
+pub(super) struct Watcher {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    watch: Mutex<Watch>,
+    handed: Condvar,
+    doorbell: Arc<Doorbell>,
+    plug: Arc<Plug>,
+}
+
+#[derive(Debug)]
+struct Watch {
+    stage: Stage,
+    list: Vec<Block>,
+    /// The request that is there to be cancelled.
+    mark: Block,
+    closing: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// Nothing is watched.
+    Idle,
+    /// A list waits to be watched.
+    Handed,
+    /// The last list is being watched; the mark is in flight.
+    Watching,
+}
+
+impl Watcher {
+    pub(super) fn start(doorbell: Arc<Doorbell>, plug: Arc<Plug>) -> Result<Watcher, Errno> {
+        plug.begin()?;
+        let shared = Arc::new(Shared {
+            watch: Mutex::new(Watch {
+                stage: Stage::Idle,
+                list: Vec::new(),
+                mark: Block::new(),
+                closing: false,
+            }),
+            handed: Condvar::new(),
+            doorbell,
+            plug,
+        });
+        let builder = std::thread::Builder::new()
+            .name("laio-watcher".to_owned())
+            .stack_size(Limits::HELPER_STACK);
+        let theirs = shared.clone();
+        // The thread inherits this mask: no signal of the application may ever be handled there.
+        let _blocked = SignalsBlocked::new();
+        let thread = builder.spawn(move || theirs.serve())?;
+        Ok(Watcher {
+            shared,
+            thread: Some(thread),
+        })
+    }
+
+    /// Makes the completion of any of these requests ring the doorbell.
+    pub(super) fn watch(&self, list: Vec<Block>) {
+        let mut watch = self.shared.lock();
+        if watch.stage == Stage::Watching && watch.list == list {
+            return;
+        }
+        watch.list = list;
+        match std::mem::replace(&mut watch.stage, Stage::Handed) {
+            Stage::Idle => self.shared.handed.notify_one(),
+            Stage::Handed => {}
+            Stage::Watching => {
+                watch.mark.cancel();
+            }
+        }
+    }
+}
+
+impl Drop for Watcher {
+    fn drop(&mut self) {
+        let mut watch = self.shared.lock();
+        watch.closing = true;
+        if watch.stage == Stage::Watching {
+            watch.mark.cancel();
+        }
+        drop(watch);
+        self.shared.handed.notify_one();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+        let mark = self.shared.lock().mark;
+        // SAFETY: the thread has taken its result, and has ended.
+        unsafe { mark.free() };
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Watch> {
+        // No code that can panic runs under the lock; a poisoned lock still guards consistent data.
+        self.watch
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// The life of a watcher.
+    fn serve(&self) {
+        let mut watch = self.lock();
+        loop {
+            if watch.closing {
+                return;
+            }
+            if watch.stage != Stage::Handed {
+                let waited = self.handed.wait(watch);
+                watch = waited.unwrap_or_else(|poisoned| poisoned.into_inner());
+                continue;
+            }
+            watch.stage = Stage::Watching;
+            let mark = watch.mark;
+            let marked = place_mark(mark, self.plug.event.as_raw_fd());
+            let list = watch.list.clone();
+            drop(watch);
+            suspend(marked.then_some(mark), &list);
+            watch = self.lock();
+            if marked {
+                take_mark_back(mark);
+            }
+            // Else there is a new list; what has finished meanwhile is on it, or was seen by the context.
+            if watch.stage == Stage::Watching {
+                watch.stage = Stage::Idle;
+                self.doorbell.ring();
+            }
+        }
+    }
+}
+
+/// Puts a mark behind the plug. False if the library has no memory for it.
+fn place_mark(mark: Block, fd: RawFd) -> bool {
+    let step = Step {
+        verb: Verb::Read,
+        fd,
+        address: 0,
+        count: 0,
+        offset: 0,
+    };
+    // SAFETY: the mark is not in flight; asked for no bytes, the library touches none.
+    unsafe { mark.start(&step).is_ok() }
+}
+
+/// Waits until the mark or one of the list is finished. Without a mark nobody can end the wait: then it ends by
+/// itself soon.
+fn suspend(mark: Option<Block>, list: &[Block]) {
+    let all: Vec<*const libc::aiocb> = mark
+        .iter()
+        .chain(list)
+        .map(|block| block.0.as_ptr().cast_const())
+        .collect();
+    let soon = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 10_000_000,
+    };
+    let timeout = match mark {
+        Some(_) => std::ptr::null(),
+        None => &raw const soon,
+    };
+    // SAFETY: the blocks are there until the watcher has ended.
+    unsafe { libc::aio_suspend(all.as_ptr(), all.len() as i32, timeout) };
+}
+
+fn take_mark_back(mark: Block) {
+    mark.cancel();
+    while !mark.is_finished() {
+        // It has just begun, which takes no time.
+        suspend(Some(mark), &[]);
+    }
+    let _ = mark.take_result();
+}
