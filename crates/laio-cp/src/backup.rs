@@ -110,7 +110,7 @@ async fn highest(worker: &Worker, entry: &Entry) -> io::Result<u64> {
         Some(above) if !above.as_os_str().is_empty() => above,
         _ => Path::new("."),
     };
-    let directory = Name::from_path_in(entry.directory.target.clone(), above)?;
+    let directory = Name::from_path_in(entry.at().target.clone(), above)?;
     let opened = worker
         .write(Open::new(directory, libc::O_RDONLY | libc::O_DIRECTORY))
         .await?;

@@ -63,6 +63,9 @@ pub(crate) async fn examine_directory(
 
 /// Looks for a directory that an argument's name leads through.
 pub(crate) async fn examine_parent(worker: &Worker, part: &Entry) -> Result<Place, Failure> {
+    if part.is_nowhere() {
+        return Ok(Place::New);
+    }
     match look(worker, part, false).await? {
         None => Ok(Place::New),
         Some(there) if there.is_dir() => Ok(Place::Existing(Box::new(there))),
@@ -198,7 +201,7 @@ pub(crate) async fn undo_backup(worker: &Worker, entry: &Entry, backup: &OsStrin
             worker.shared.console.complain(failure);
         }
         Ok(()) if worker.options().verbose => {
-            let from = crate::quote::quote(entry.directory.target_path.join(backup));
+            let from = crate::quote::quote(entry.directory.target_path().join(backup));
             let to = entry.quoted_target();
             worker
                 .shared

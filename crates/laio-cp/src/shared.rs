@@ -2,6 +2,7 @@
 
 use crate::arguments::JustMade;
 use crate::console::Console;
+use crate::descriptors::Descriptors;
 use crate::links::Links;
 use crate::made::Made;
 use crate::options::{Follow, Options};
@@ -16,6 +17,7 @@ pub(crate) struct Shared {
     pub(crate) console: Console,
     pub(crate) counters: Arc<Counters>,
     pub(crate) pool: Pool,
+    pub(crate) descriptors: Descriptors,
     pub(crate) links: Links,
     pub(crate) made: Made,
     pub(crate) just_made: JustMade,
