@@ -226,7 +226,7 @@ impl Targets {
         };
         let paths = (base_path.unwrap_or_default(), self.path.clone());
         let root = Directory::root(handles.clone(), paths);
-        shared.just_made.expect(&self.pairs);
+        shared.just_made.expect(&self.pairs, shared.is_listed);
         let entries = self.pairs.into_iter().map(|(source, name)| {
             let argument = Arc::new(Argument {
                 nested: shared.options.recursive && is_inside(&handles, &name, &source),
@@ -307,9 +307,12 @@ struct Seen {
 }
 
 impl JustMade {
-    fn expect(&self, pairs: &[(OsString, OsString)]) {
-        let mut targets = HashSet::new();
-        let duplicates = pairs.iter().any(|(_, target)| !targets.insert(target));
+    fn expect(&self, pairs: &[(OsString, OsString)], are_listed: bool) {
+        // One may also be in another. A list names what is in its directories by the nature of it.
+        let mut targets: Vec<_> = pairs.iter().map(|(_, target)| Path::new(target)).collect();
+        targets.sort_unstable();
+        let meet = |two: &[&Path]| two[0] == two[1] || (!are_listed && two[1].starts_with(two[0]));
+        let duplicates = targets.windows(2).any(meet);
         self.has_duplicates
             .store(duplicates, std::sync::atomic::Ordering::Relaxed);
     }

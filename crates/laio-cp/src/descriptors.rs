@@ -210,7 +210,14 @@ impl Worker {
             flags |= libc::O_NOFOLLOW;
         }
         let name = Name::from_path_in(from.clone(), &side.name)?;
-        let handle = Arc::new(self.plainly(Open::new(name, flags))?);
+        let opened = match self.plainly(Open::new(name.clone(), flags)) {
+            // It may be one that is only passed through.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                self.plainly(Open::new(name, flags | libc::O_PATH))
+            }
+            opened => opened,
+        };
+        let handle = Arc::new(opened?);
         let status = self.plainly(StatFile::new(handle.clone()))?;
         let found: Identity = identity(&status);
         match found == expected {

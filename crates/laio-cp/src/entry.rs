@@ -294,13 +294,8 @@ fn reads_data(worker: &Worker, status: &Metadata) -> bool {
 }
 
 fn has_other_names(worker: &Worker, entry: &Entry, status: &Metadata) -> bool {
-    let options = worker.options();
-    let followed = match options.follow {
-        Follow::Never => false,
-        Follow::Arguments => entry.argument.is_some(),
-        Follow::Always => true,
-    };
-    options.preserve.links && (status.links() > 1 || followed)
+    let followed = worker.shared.follows(entry.argument.is_some());
+    worker.options().preserve.links && (status.links() > 1 || followed)
 }
 
 async fn content(

@@ -152,7 +152,8 @@ async fn clear(
 ) -> Result<Place, Failure> {
     let options = worker.options();
     let replaces_link = options.preserve.links && there.links() > 1;
-    let replaces_kind = options.follow == Follow::Never && !source.is_file();
+    let rule = worker.shared.rule(entry.argument.is_some());
+    let replaces_kind = rule == Follow::Never && !source.is_file();
     if options.backup != Backup::None && !is_dot(entry) {
         if options.backup != Backup::Numbered && backup::is_backup_of(worker, entry, source).await {
             return Err(Failure::because(format!(

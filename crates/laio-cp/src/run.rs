@@ -65,8 +65,8 @@ pub fn copy(options: Options, operands: Operands, stop: Stop) -> Result<Summary,
     if let Some(drawing) = drawing {
         drawing.stop();
     }
-    if let Err(error) = shared.console.finish() {
-        shared.fail(&Failure::of(error, "write error"));
+    if let Err(failure) = shared.console.finish() {
+        shared.fail(&failure);
     }
     let mut summary = counters.summary();
     summary.interrupted = stop.signal();

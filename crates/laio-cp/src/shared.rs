@@ -72,12 +72,16 @@ impl Shared {
         count(&self.counters.failures);
     }
 
+    /// The rule for symbolic links: those found in directories are not followed if it is for arguments.
+    pub(crate) fn rule(&self, is_argument: bool) -> Follow {
+        match self.options.follow {
+            Follow::Arguments if !is_argument => Follow::Never,
+            follow => follow,
+        }
+    }
+
     /// Whether a symbolic link is followed.
     pub(crate) fn follows(&self, is_argument: bool) -> bool {
-        match self.options.follow {
-            Follow::Never => false,
-            Follow::Arguments => is_argument,
-            Follow::Always => true,
-        }
+        self.rule(is_argument) != Follow::Never
     }
 }

@@ -47,7 +47,7 @@ pub(crate) async fn enter(worker: &Worker, mut entry: Entry) -> Result<Option<Li
         false => existing::examine_directory(worker, &entry, &status).await?,
     };
     let is_new = place == Place::New;
-    if is_new && options.verbose {
+    if is_new && (options.verbose || options.dry_run) {
         let (from, to) = (entry.quoted_source(), entry.quoted_target());
         shared.console.tell(&format!("{from} -> {to}"));
     }
@@ -146,7 +146,15 @@ pub(crate) async fn enter_parents(worker: &Worker, entry: &Entry) -> Result<Entr
 async fn enter_parent(worker: &Worker, part: &Entry) -> Result<(Arc<Directory>, Handles), Failure> {
     let options = worker.options();
     let (opened, status, _) = open_source(worker, part, true).await?;
-    let handle = opened.map_err(part.source_failure("cannot access", ""))?;
+    // It need not be read, or be searched before something in it is looked for.
+    let handle = match &opened {
+        Ok(handle) => handle.clone(),
+        Err(_) => {
+            let open = Open::new(part.source(), libc::O_PATH | libc::O_DIRECTORY);
+            let opened = worker.lazily(open).await;
+            Arc::new(opened.map_err(part.source_failure("cannot access", ""))?)
+        }
+    };
     let place = existing::examine_parent(worker, part).await?;
     let mut is_new = place == Place::New;
     if is_new && options.verbose {
@@ -159,14 +167,14 @@ async fn enter_parent(worker: &Worker, part: &Entry) -> Result<(Arc<Directory>, 
     let (target, found) = if options.dry_run && is_new {
         (None, None)
     } else {
-        let mut made = make_target(worker, part, Some(&handle), status, is_new).await;
+        let mut made = make_target(worker, part, opened.as_ref().ok(), status, is_new).await;
         let exists = |failure: &Failure| {
             failure.error().map(io::Error::kind) == Some(io::ErrorKind::AlreadyExists)
         };
         if is_new && made.as_ref().is_err_and(exists) {
             // Another argument has the same directory in its name.
             is_new = false;
-            made = make_target(worker, part, Some(&handle), status, is_new).await;
+            made = make_target(worker, part, opened.as_ref().ok(), status, is_new).await;
         }
         let (target, found) = made?;
         (Some(target), Some(found))
