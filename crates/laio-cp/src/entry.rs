@@ -33,7 +33,11 @@ impl Copied {
 }
 
 /// Copies a file, and accounts for it.
-pub(crate) async fn copy(worker: &Worker, entry: &Entry) {
+pub(crate) async fn copy(worker: &Worker, entry: &mut Entry) {
+    if let Err(error) = worker.hold(entry) {
+        let failure = Failure::of(error, walk::lost(entry));
+        return account(worker, entry, Err(&failure));
+    }
     if !entry.has_parents() || worker.shared.stage.is_planned() {
         return copy_here(worker, entry).await;
     }
@@ -92,7 +96,8 @@ async fn attempt(worker: &Worker, entry: &Entry) -> Result<Option<Copied>, Failu
     if let Some(planner) = worker.shared.stage.planner() {
         return planner.note(worker, entry, &status).await.map(|()| None);
     }
-    let place = match entry.directory.is_new && entry.argument.is_none() {
+    let nothing_there = entry.directory.is_new && entry.argument.is_none();
+    let place = match nothing_there || entry.is_nowhere() {
         true => Place::New,
         false => existing::examine(worker, entry, &status).await?,
     };
@@ -158,7 +163,7 @@ fn begin_directory(worker: &Worker, entry: &Entry) -> Result<(), Failure> {
         )));
     }
     entry.directory.begin();
-    let mut entry = entry.clone();
+    let mut entry = entry.for_later();
     entry.kind = FileType::Directory;
     worker
         .shared
@@ -244,7 +249,11 @@ async fn make_unless_linked(
             }
         }
         Err(_) => {
-            for waiting in shared.links.failed(file) {
+            for mut waiting in shared.links.failed(file) {
+                if let Err(failure) = hold_waiting(worker, &mut waiting) {
+                    end_waiting(worker, waiting, Err(failure)).await;
+                    continue;
+                }
                 // The first of them is now what this one was to be.
                 let again =
                     make_unless_linked(worker, &waiting.entry, Some(&status), &waiting.place);
@@ -256,9 +265,17 @@ async fn make_unless_linked(
     result.map(Some)
 }
 
-async fn link_waiting(worker: &Worker, first: &Arc<First>, waiting: Waiting) {
+async fn link_waiting(worker: &Worker, first: &Arc<First>, mut waiting: Waiting) {
+    if let Err(failure) = hold_waiting(worker, &mut waiting) {
+        return end_waiting(worker, waiting, Err(failure)).await;
+    }
     let linked = link::to_first(worker, &waiting.entry, first, &waiting.place).await;
     end_waiting(worker, waiting, linked.map(Some)).await;
+}
+
+fn hold_waiting(worker: &Worker, waiting: &mut Waiting) -> Result<(), Failure> {
+    let held = worker.hold(&mut waiting.entry);
+    held.map_err(|error| Failure::of(error, walk::lost(&waiting.entry)))
 }
 
 async fn end_waiting(worker: &Worker, waiting: Waiting, result: Result<Option<Copied>, Failure>) {
@@ -266,7 +283,7 @@ async fn end_waiting(worker: &Worker, waiting: Waiting, result: Result<Option<Co
         Ok(Some(copied)) => account(worker, &waiting.entry, Ok(&copied)),
         Ok(None) => {}
         Err(failure) => {
-            if let Place::BackedUp(backup) = &waiting.place {
+            if let (Place::BackedUp(backup), Some(_)) = (&waiting.place, &waiting.entry.held) {
                 existing::undo_backup(worker, &waiting.entry, backup).await;
             }
             account(worker, &waiting.entry, Err(&failure));
@@ -281,17 +298,12 @@ fn reads_data(worker: &Worker, status: &Metadata) -> bool {
 }
 
 pub(crate) fn has_other_names(worker: &Worker, entry: &Entry, status: &Metadata) -> bool {
-    let options = worker.options();
     if worker.shared.stage.is_planned() {
         // The planner has seen all of them: what is not the first is made in the end.
         return false;
     }
-    let followed = match options.follow {
-        Follow::Never => false,
-        Follow::Arguments => entry.argument.is_some(),
-        Follow::Always => true,
-    };
-    options.preserve.links && (status.links() > 1 || followed)
+    let followed = worker.shared.follows(entry.argument.is_some());
+    worker.options().preserve.links && (status.links() > 1 || followed)
 }
 
 async fn content(
@@ -316,7 +328,7 @@ fn announcement(worker: &Worker, entry: &Entry, place: &Place) -> Option<String>
     }
     let mut line = format!("{} -> {}", entry.quoted_source(), entry.quoted_target());
     if let Place::BackedUp(backup) = place {
-        let backup = crate::quote::quote(entry.directory.target_path.join(backup));
+        let backup = crate::quote::quote(entry.directory.target_path().join(backup));
         line.push_str(&format!(" (backup: {backup})"));
     }
     Some(line)

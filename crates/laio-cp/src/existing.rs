@@ -63,6 +63,9 @@ pub(crate) async fn examine_directory(
 
 /// Looks for a directory that an argument's name leads through.
 pub(crate) async fn examine_parent(worker: &Worker, part: &Entry) -> Result<Place, Failure> {
+    if part.is_nowhere() {
+        return Ok(Place::New);
+    }
     match look(worker, part, false).await? {
         None => Ok(Place::New),
         Some(there) if there.is_dir() => Ok(Place::Existing(Box::new(there))),
@@ -149,9 +152,10 @@ async fn clear(
 ) -> Result<Place, Failure> {
     let options = worker.options();
     let replaces_link = options.preserve.links && there.links() > 1;
+    let rule = worker.shared.rule(entry.argument.is_some());
     // In a plan, it may be from an attempt before.
     let replaces_kind =
-        (options.follow == Follow::Never || worker.shared.stage.is_planned()) && !source.is_file();
+        (rule == Follow::Never || worker.shared.stage.is_planned()) && !source.is_file();
     if options.backup != Backup::None && !is_dot(entry) {
         if options.backup != Backup::Numbered && backup::is_backup_of(worker, entry, source).await {
             return Err(Failure::because(format!(
@@ -200,7 +204,7 @@ pub(crate) async fn undo_backup(worker: &Worker, entry: &Entry, backup: &OsStrin
             worker.shared.console.complain(failure);
         }
         Ok(()) if worker.options().verbose => {
-            let from = crate::quote::quote(entry.directory.target_path.join(backup));
+            let from = crate::quote::quote(entry.directory.target_path().join(backup));
             let to = entry.quoted_target();
             worker
                 .shared

@@ -27,6 +27,7 @@ mod attributes;
 mod backup;
 mod console;
 mod data;
+mod descriptors;
 mod directory;
 mod entry;
 mod existing;

@@ -32,7 +32,7 @@ pub(crate) async fn to_first(
             format!("cannot create hard link {target} to {first}"),
         )
     };
-    let found = first.find(worker).await.map_err(failed)?;
+    let found = first.find(worker).map_err(failed)?;
     let at = async |name: &OsStr| {
         worker
             .write(Link::new(found.clone(), entry.beside(name)))
@@ -71,7 +71,7 @@ pub(crate) async fn to_source(
     };
     let at = async |name: &OsStr| {
         // The typed operation has no flags; linking is not worth another one.
-        let directories = (&entry.directory.source, &entry.directory.target);
+        let directories = (&entry.at().source, &entry.at().target);
         let from = directories.0.as_ref().map_or(CWD, |handle| handle.as_fd());
         let to = directories.1.as_ref().map_or(CWD, |handle| handle.as_fd());
         Ok(linkat(from, &entry.name, to, name, flags)?)

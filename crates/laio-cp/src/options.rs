@@ -183,6 +183,8 @@ pub struct Options {
     pub remove_destination: bool,
     /// A symbolic link to a directory is as good as a directory, in the destination.
     pub keep_directory_symlink: bool,
+    /// A symbolic link that leads nowhere is written through, as POSIX wants it; else it is an error.
+    pub through_dangling: bool,
     /// Whether what is overwritten is kept.
     pub backup: Backup,
     /// What simple backups end with.
@@ -248,7 +250,7 @@ impl Options {
         let regular =
             |path: &OsString| std::fs::metadata(path).is_ok_and(|status| status.is_file());
         if self.force && self.backup != Backup::None && *source == *target && regular(&target) {
-            return crate::backup::simple(&target, &self.suffix);
+            return crate::backup::of_path(&target, self);
         }
         target
     }
@@ -269,6 +271,7 @@ impl Default for Options {
             force: false,
             remove_destination: false,
             keep_directory_symlink: false,
+            through_dangling: false,
             backup: Backup::None,
             suffix: "~".into(),
             sparse: Sparse::Auto,

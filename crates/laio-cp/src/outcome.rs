@@ -53,7 +53,7 @@ pub struct Failure {
 
 impl Failure {
     /// That of a call.
-    pub(crate) fn of(error: io::Error, message: impl Into<String>) -> Failure {
+    pub fn of(error: io::Error, message: impl Into<String>) -> Failure {
         Failure {
             message: message.into(),
             error: Some(error),

@@ -213,7 +213,8 @@ async fn open_existing(
             "not overwriting {name}, as it was replaced while being copied"
         )));
     }
-    if status.is_file() && status.size() > 0 && !options.attributes_only {
+    // Also if it is empty: it is changed now.
+    if status.is_file() && !options.attributes_only {
         let cut = worker.write(Truncate::new(file.clone(), 0)).await;
         cut.map_err(entry.target_failure("cannot truncate"))?;
     }
@@ -262,6 +263,19 @@ async fn create(
     };
     let (file, temporary) = match made {
         Ok((file, temporary)) => (Arc::new(file), temporary),
+        Err(error)
+            if worker.options().through_dangling
+                && !atomic
+                && error.kind() == io::ErrorKind::AlreadyExists =>
+        {
+            let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_NOCTTY;
+            let opened = worker.write(Open::new(entry.target(), flags).mode(mode));
+            let opened = opened.await;
+            (
+                Arc::new(opened.map_err(entry.target_failure("cannot create regular file"))?),
+                None,
+            )
+        }
         Err(error) => return Err(cannot_create(worker, entry, error).await),
     };
     if !present.may_have_acl {

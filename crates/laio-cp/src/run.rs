@@ -2,6 +2,7 @@
 
 use crate::arguments::{JustMade, Misuse, Operands};
 use crate::console::Console;
+use crate::descriptors::Descriptors;
 use crate::directory::{Entry, Task};
 use crate::links::Links;
 use crate::listing::Listing;
@@ -86,11 +87,12 @@ impl Engine {
     fn new(options: Options, stop: Stop, stage: Arc<Stage>, is_listed: bool) -> Engine {
         raise_descriptor_limit();
         let progress = Progress::new(options.progress);
-        let (jobs, depth) = parallelism(&options);
+        let room = Room::of(&options);
         let shared = Shared {
             console: Console::new(&options.program, progress.clone()),
             counters: Arc::new(Counters::default()),
-            pool: Pool::new(jobs),
+            pool: Pool::new(room.jobs),
+            descriptors: Descriptors::new(room.directories),
             links: Links::default(),
             made: Made::default(),
             just_made: JustMade::default(),
@@ -105,8 +107,8 @@ impl Engine {
         Engine {
             shared,
             progress,
-            jobs,
-            depth,
+            jobs: room.jobs,
+            depth: room.depth,
         }
     }
 
@@ -117,8 +119,8 @@ impl Engine {
         if let Some(drawing) = drawing {
             drawing.stop();
         }
-        if let Err(error) = shared.console.finish() {
-            shared.fail(&Failure::of(error, "write error"));
+        if let Err(failure) = shared.console.finish() {
+            shared.fail(&failure);
         }
         let mut summary = shared.counters.summary();
         summary.interrupted = shared.stop.signal();
@@ -165,33 +167,58 @@ fn run_workers(
     Ok(background)
 }
 
-/// Workers, and files in flight on each of them.
-fn parallelism(options: &Options) -> (usize, usize) {
-    let processors = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
-    let jobs = options.jobs.map_or(processors, NonZeroUsize::get);
-    let depth = options.depth.map_or(Options::DEPTH, NonZeroUsize::get);
-    let jobs = if options.recursive { jobs } else { 1 };
-    let jobs = jobs.min(Options::JOBS_MAX);
-    (
-        jobs,
-        depth.min(Options::DEPTH_MAX).min(affordable_depth(jobs)),
-    )
+/// What there are descriptors for.
+struct Room {
+    /// Workers.
+    jobs: usize,
+    /// Files in flight on each of them.
+    depth: usize,
+    /// Directories that are open.
+    directories: usize,
 }
 
-/// Files in flight for which there are descriptors: two for each, and some for directories and contexts.
-fn affordable_depth(jobs: usize) -> usize {
-    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
-    let limit = limit.map_or(usize::MAX, |limit| {
-        usize::try_from(limit).unwrap_or(usize::MAX)
-    });
-    (limit / jobs / 4).saturating_sub(4).max(1)
+/// Descriptors of the process: standard streams, signals, the directory for the copies.
+const OF_PROCESS: usize = 10;
+/// Descriptors of a worker: its back end, and those that it opens for a moment.
+const OF_WORKER: usize = 8;
+/// Descriptors of a file in flight: its source, its copy, and their directories.
+const OF_FILE: usize = 4;
+/// Descriptors of an open directory and its copy.
+const OF_DIRECTORY: usize = 2;
+/// More open directories do not make a copy faster.
+const DIRECTORIES_MAX: usize = 512;
+
+impl Room {
+    fn of(options: &Options) -> Room {
+        let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+        let limit = limit.and_then(|limit| usize::try_from(limit).ok());
+        let left = limit.unwrap_or(usize::MAX).saturating_sub(OF_PROCESS);
+
+        let processors = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+        let jobs = options.jobs.map_or(processors, NonZeroUsize::get);
+        let jobs = if options.recursive { jobs } else { 1 };
+        // Twice what a worker needs at the least.
+        let affordable = left / (2 * (OF_WORKER + OF_FILE + OF_DIRECTORY));
+        let jobs = jobs.min(Options::JOBS_MAX).min(affordable).max(1);
+
+        let left = left.saturating_sub(jobs * OF_WORKER);
+        let depth = options.depth.map_or(Options::DEPTH, NonZeroUsize::get);
+        let depth = depth.min(left / 2 / jobs / OF_FILE);
+        let depth = depth.clamp(1, Options::DEPTH_MAX);
+        let left = left.saturating_sub(jobs * depth * OF_FILE);
+        Room {
+            jobs,
+            depth,
+            directories: (left / OF_DIRECTORY).clamp(1, DIRECTORIES_MAX),
+        }
+    }
 }
 
-/// Each level of a deep tree keeps two descriptors open.
+/// The more descriptors, the more is in flight.
 fn raise_descriptor_limit() {
     use rustix::process::{Resource, getrlimit, setrlimit};
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
-    // If not, trees can be less deep.
+    // If not, it is done with fewer.
     let _ = setrlimit(Resource::Nofile, limit);
 }

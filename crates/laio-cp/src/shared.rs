@@ -2,6 +2,7 @@
 
 use crate::arguments::JustMade;
 use crate::console::Console;
+use crate::descriptors::Descriptors;
 use crate::links::Links;
 use crate::made::Made;
 use crate::options::{Follow, Options};
@@ -17,6 +18,7 @@ pub(crate) struct Shared {
     pub(crate) console: Console,
     pub(crate) counters: Arc<Counters>,
     pub(crate) pool: Pool,
+    pub(crate) descriptors: Descriptors,
     pub(crate) links: Links,
     pub(crate) made: Made,
     pub(crate) just_made: JustMade,
@@ -73,12 +75,16 @@ impl Shared {
         count(&self.counters.failures);
     }
 
+    /// The rule for symbolic links: those found in directories are not followed if it is for arguments.
+    pub(crate) fn rule(&self, is_argument: bool) -> Follow {
+        match self.options.follow {
+            Follow::Arguments if !is_argument => Follow::Never,
+            follow => follow,
+        }
+    }
+
     /// Whether a symbolic link is followed.
     pub(crate) fn follows(&self, is_argument: bool) -> bool {
-        match self.options.follow {
-            Follow::Never => false,
-            Follow::Arguments => is_argument,
-            Follow::Always => true,
-        }
+        self.rule(is_argument) != Follow::Never
     }
 }

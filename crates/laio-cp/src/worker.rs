@@ -1,5 +1,6 @@
 //! A worker: a thread with a runtime, on which several files are in flight.
 
+use crate::descriptors::Opened;
 use crate::directory::{Directory, Entry, Task};
 use crate::listing::Listing;
 use crate::options::{Options, Writes};
@@ -27,6 +28,7 @@ pub(crate) struct Worker {
     scouting: Cell<bool>,
     /// Lanes that wait for this worker to have something to do.
     sleeping: RefCell<Vec<Waker>>,
+    pub(crate) opened: RefCell<Opened>,
     /// What cannot be done with these devices: source, destination.
     pub(crate) limits: RefCell<Vec<PairLimit>>,
 }
@@ -67,6 +69,7 @@ pub(crate) fn run(
         scouting: Cell::new(false),
         sleeping: RefCell::default(),
         limits: RefCell::default(),
+        opened: RefCell::default(),
         shared: shared.clone(),
         index,
     });
@@ -122,8 +125,8 @@ async fn lane(worker: Rc<Worker>) {
         };
         if let Some(task) = first {
             worker.begin(task).await;
-        } else if let Some(next) = worker.next_entry() {
-            entry::copy(&worker, &next).await;
+        } else if let Some(mut next) = worker.next_entry() {
+            entry::copy(&worker, &mut next).await;
             worker.end(&next.directory);
         } else if let Some(task) = worker.shared.pool.pop(worker.index) {
             worker.begin(task).await;

@@ -55,8 +55,8 @@ pub(super) struct Given {
     #[arg(short = 'S', long, value_name = "SUFFIX")]
     pub(super) suffix: Option<OsString>,
     /// Copy all sources into DIR
-    #[arg(short = 't', long, value_name = "DIR")]
-    pub(super) target_directory: Option<PathBuf>,
+    #[arg(short = 't', long, value_name = "DIR", action = ArgAction::Append)]
+    pub(super) target_directory: Vec<PathBuf>,
     /// Treat the destination as a file
     #[arg(short = 'T', long)]
     pub(super) no_target_directory: bool,

@@ -14,6 +14,7 @@ pub(super) fn options(given: &Given, steps: &[Step], program: &str) -> Result<Op
         force: given.force,
         remove_destination: given.remove_destination,
         keep_directory_symlink: given.keep_directory_symlink,
+        through_dangling: std::env::var_os("POSIXLY_CORRECT").is_some(),
         sparse: match choose(&given.sparse, "--sparse", WHEN)? {
             "always" => Sparse::Always,
             "never" => Sparse::Never,

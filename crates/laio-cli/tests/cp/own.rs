@@ -140,7 +140,7 @@ fn dry_runs() -> Vec<Case> {
         "-a s d",
         "-rb s d",
         "-r s new",
-        "-rl s new",
+        "-rlP s new",
         "-rs /dev/null new",
         "-a --remove-destination s d",
         "-rf s d",
@@ -162,6 +162,16 @@ fn dry_runs() -> Vec<Case> {
         case("what cannot be done is told", "file a", "x d")
             .added("--dry-run")
             .against("cp x d"),
+    );
+    cases.push(
+        case(
+            "-rl of a dangling link",
+            "file s/f; link s/no nowhere",
+            "-rl s new",
+        )
+        .added("--dry-run")
+        .against("echo \"cp: cannot stat 's/no': No such file or directory\" >&2; exit 1")
+        .any_output(),
     );
     cases
 }

@@ -6,13 +6,14 @@ use super::opener::Opener;
 use super::records::{Named, Place, Record, Records};
 use super::region;
 use crate::attributes::{self, Object};
-use crate::directory::{Directory, Found, Handle};
+use crate::directory::{Directory, Found, Handle, Handles};
 use crate::existing::{self, Place as There};
 use crate::link;
 use crate::links::First;
 use crate::outcome::{Failure, count};
 use crate::quote::quote;
 use crate::temporary;
+use crate::walk;
 use crate::worker::Worker;
 use laio::ops::{Open, ReadDir, StatPath, Unlink};
 use std::collections::HashSet;
@@ -100,15 +101,15 @@ impl Finish {
         index: Option<u32>,
         first: &OsStr,
     ) -> Result<bool, Failure> {
-        let directory = self.opener.open(worker, named.directory).await?;
-        let names = (named.source, named.target);
-        let entry = self
-            .opener
-            .entry(&directory, names, named.kind, named.is_argument);
-        let first_directory = self.opener.open(worker, index).await?;
-        let of = self
-            .opener
-            .entry(&first_directory, (first, first), named.kind, false);
+        let entry = self.opener.find(worker, named).await?;
+        let first = Named {
+            directory: index,
+            source: first,
+            target: first,
+            is_argument: false,
+            ..*named
+        };
+        let of = self.opener.find(worker, &first).await?;
         let status = |name| worker.plainly(StatPath::new(name).no_follow());
         if let (Ok(one), Ok(other)) = (status(entry.target()), status(of.target()))
             && crate::made::identity(&one) == crate::made::identity(&other)
@@ -131,28 +132,26 @@ impl Finish {
     /// Gives a directory its attributes.
     async fn leave(&self, worker: &Worker, index: u32) -> Result<(), Failure> {
         let opened = self.opener.open(worker, Some(index)).await?;
-        let (Some(found), Some(target)) = (&opened.found, &opened.target) else {
+        let handles = worker.open(&opened);
+        let handles = handles.map_err(|error| walk::gone(&opened, error))?;
+        let (Some(found), Some(target), Some(above)) =
+            (&opened.found, handles.target, &opened.parent)
+        else {
             return Ok(());
         };
         let Place { is_new, .. } = self.opener.records.directory(index);
-        let source = opened.source.clone().map(Object::Open);
+        let source = handles.source.map(Object::Open);
         let names = match &source {
             Some(source) => attributes::names(worker, source).map_err(|error| {
-                let name = quote(&opened.source_path);
+                let name = quote(opened.source_path());
                 Failure::of(error, format!("cannot list attributes of {name}"))
             })?,
             None => Default::default(),
         };
         let found = Found { names, ..*found };
-        let directory = Directory::new(
-            None,
-            (None, None),
-            (opened.source_path.clone(), opened.target_path.clone()),
-            None,
-            is_new,
-            None,
-        );
-        attributes::of_directory(worker, &directory, &found, source, target.clone())
+        let sides = (opened.source.clone(), opened.target.clone());
+        let directory = Directory::below(above.clone(), sides, None, is_new, None);
+        attributes::of_directory(worker, &directory, &found, source, target)
     }
 
     /// Parts that were begun more than once, and the processes that began them.
@@ -194,11 +193,14 @@ impl Finish {
         };
         for index in 0..opener.records.directories() {
             match opener.open(worker, Some(index)).await {
-                Ok(directory) => {
-                    if let Some(target) = &directory.target {
-                        redone.tidy(worker, target).await;
-                    }
-                }
+                Ok(directory) => match worker.open(&directory) {
+                    Ok(Handles {
+                        target: Some(target),
+                        ..
+                    }) => redone.tidy(worker, &target).await,
+                    Ok(_) => {}
+                    Err(error) => worker.shared.fail(&walk::gone(&directory, error)),
+                },
                 Err(failure) => worker.shared.fail(&failure),
             }
         }

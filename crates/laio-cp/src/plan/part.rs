@@ -8,8 +8,10 @@ use super::region;
 use crate::directory::{Directory, Found};
 use crate::listing::Listing;
 use crate::outcome::Failure;
+use crate::walk;
 use crate::worker::Worker;
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// A part that is being worked on.
@@ -97,7 +99,7 @@ async fn listing(
     let opener = &part.opener;
     let opened = opener.open(worker, index).await?;
     let directory = match index {
-        Some(_) => below_root(&opener.root, &opened),
+        Some(_) => below_root(worker, &opener.root, &opened)?,
         None => opened,
     };
     let entries = records
@@ -120,17 +122,24 @@ async fn listing(
 }
 
 /// The same directory, as one that the root waits for.
-fn below_root(root: &Arc<Directory>, opened: &Directory) -> Arc<Directory> {
+fn below_root(
+    worker: &Worker,
+    root: &Arc<Directory>,
+    opened: &Arc<Directory>,
+) -> Result<Arc<Directory>, Failure> {
     let found = opened.found.as_ref().map(|found| Found {
         names: Default::default(),
         ..*found
     });
-    Directory::new(
-        Some(root.clone()),
-        (opened.source.clone(), opened.target.clone()),
-        (opened.source_path.clone(), opened.target_path.clone()),
-        found,
-        false,
-        None,
-    )
+    let handles = worker.open(opened);
+    let handles = handles.map_err(|error| walk::gone(opened, error))?;
+    let within = |path: PathBuf, root: PathBuf| match path.strip_prefix(root) {
+        Ok(within) => within.to_owned(),
+        Err(_) => path,
+    };
+    let paths = (
+        within(opened.source_path(), root.source_path()),
+        within(opened.target_path(), root.target_path()),
+    );
+    Ok(Directory::pinned(Some(root.clone()), handles, paths, found))
 }

@@ -115,11 +115,12 @@ impl Planner {
     /// Begins, where the engine begins.
     pub(crate) fn begin(&self, directory: &Directory) -> io::Result<()> {
         let here = std::env::current_dir()?;
+        let (source, target) = (directory.source_path(), directory.target_path());
         let root = Root {
-            source: here.join(&directory.source_path),
-            target: here.join(&directory.target_path),
-            source_shown: directory.source_path.clone(),
-            target_shown: directory.target_path.clone(),
+            source: here.join(&source),
+            target: here.join(&target),
+            source_shown: source,
+            target_shown: target,
         };
         let writer = Writer::create(&self.folder.last(), &self.id, &root)?;
         self.lock().last = Some(writer);
@@ -128,12 +129,7 @@ impl Planner {
     }
 
     /// Notes a directory that has been made or found.
-    pub(crate) fn enter(
-        &self,
-        directory: &Directory,
-        entry: &Entry,
-        (follows_source, follows_target): (bool, bool),
-    ) {
+    pub(crate) fn enter(&self, directory: &Directory, entry: &Entry) {
         let mut state = self.lock();
         let found = directory.found.as_ref();
         let time = |of: fn(&Metadata) -> Timestamp| found.map(|found| of(&found.source));
@@ -142,8 +138,8 @@ impl Planner {
             source: entry.name.clone(),
             target: entry.new_name().to_owned(),
             is_new: directory.is_new,
-            follows_source,
-            follows_target,
+            follows_source: directory.source.follows,
+            follows_target: directory.target.follows && !directory.is_new,
             mode: found.and_then(|found| found.mode),
             accessed: time(Metadata::accessed).unwrap_or_default(),
             modified: time(Metadata::modified).unwrap_or_default(),

@@ -37,9 +37,7 @@ pub(crate) async fn copy(
     (named, big): (&Named<'_>, &Big<'_>),
     (start, end): (u64, u64),
 ) -> Result<(), Failure> {
-    let directory = opener.open(worker, named.directory).await?;
-    let names = (named.source, named.target);
-    let entry = opener.entry(&directory, names, named.kind, named.is_argument);
+    let entry = opener.find(worker, named).await?;
     let source = regular::open(worker, &entry, None).await?;
     require_unchanged(&entry, &source.status, big)?;
     let flags = libc::O_WRONLY | libc::O_NOFOLLOW | libc::O_NOCTTY;
@@ -106,9 +104,7 @@ pub(crate) async fn complete(
     named: &Named<'_>,
     big: &Big<'_>,
 ) -> Result<Option<()>, Failure> {
-    let directory = opener.open(worker, named.directory).await?;
-    let names = (named.source, named.target);
-    let entry = opener.entry(&directory, names, named.kind, named.is_argument);
+    let entry = opener.find(worker, named).await?;
     let temporary = StatPath::new(entry.beside(big.temporary)).no_follow();
     match worker.write(temporary).await {
         Ok(status) if status.is_file() && status.size() == big.size => {}
