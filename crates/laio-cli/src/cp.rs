@@ -104,6 +104,15 @@ struct Given {
     /// Bring each file to the device before it gets its name
     #[arg(long)]
     fsync: bool,
+    /// Hash files while they are copied, read the copies back, and compare
+    #[arg(long)]
+    verify: bool,
+    /// List the SHA-256 of each copy in FILE (- for standard output), for `sha256sum -c`
+    #[arg(long, value_name = "FILE")]
+    manifest: Option<PathBuf>,
+    /// Go on with a copy that was interrupted; implies --atomic and --preserve=timestamps
+    #[arg(long)]
+    resume: bool,
     /// Take the sources from FILE (- for standard input), each ended by a zero byte; with two operands
     /// they are below the first
     #[arg(long, value_name = "FILE")]
@@ -521,6 +530,9 @@ fn options(given: &Given, steps: &[Step], program: &str) -> Result<Options, Wron
         dry_run: given.dry_run,
         atomic: given.atomic,
         fsync: given.fsync,
+        verify: given.verify,
+        manifest: given.manifest.clone(),
+        resume: given.resume,
         rate: given.limit_rate,
         backend: given.backend,
         writes: if given.backend_writes {
@@ -734,7 +746,7 @@ fn has_contexts() -> bool {
 fn print_stats(summary: &Summary) {
     let text = format!(
         "files         {}\n  by memory     {}\n  in the kernel {}\n  shared        {}\ndirectories   {}\nothers        {}\n\
-         links         {}\nskipped       {}\nbytes         {}\nfailures      {}\nbackground    {}\ntaken over    {}",
+         links         {}\nskipped       {}\n  whole       {}\ncontinued     {}\nverified      {}\nunverified    {}\nbytes         {}\nfailures      {}\nbackground    {}\ntaken over    {}",
         summary.files,
         summary.by_memory,
         summary.by_range,
@@ -743,6 +755,10 @@ fn print_stats(summary: &Summary) {
         summary.others,
         summary.linked,
         summary.skipped,
+        summary.whole,
+        summary.continued,
+        summary.verified,
+        summary.unverified,
         summary.bytes,
         summary.failures,
         summary.background,

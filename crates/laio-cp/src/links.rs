@@ -3,6 +3,7 @@
 use crate::directory::{Directory, Entry, Handle};
 use crate::existing::Place;
 use crate::made::{Identity, identity};
+use crate::verify::Digest;
 use crate::worker::Worker;
 use laio::ops::{Name, Open, StatFile};
 use std::collections::HashMap;
@@ -54,16 +55,18 @@ pub(crate) struct First {
     path: PathBuf,
     identity: Option<Identity>,
     name: OsString,
+    pub(crate) digest: Option<Digest>,
 }
 
 impl First {
-    fn of(entry: &Entry) -> First {
+    fn of(entry: &Entry, digest: Option<Digest>) -> First {
         let found = entry.directory.found.as_ref();
         First {
             directory: Arc::downgrade(&entry.directory),
             path: entry.directory.target_path.clone(),
             identity: found.map(|found| identity(&found.target)),
             name: entry.new_name().to_owned(),
+            digest,
         }
     }
 
@@ -128,8 +131,13 @@ impl Links {
     }
 
     /// The first name has been copied. Returns those that wait, to be made links to it.
-    pub(crate) fn made(&self, file: Identity, entry: &Entry) -> (Arc<First>, Vec<Waiting>) {
-        let first = Arc::new(First::of(entry));
+    pub(crate) fn made(
+        &self,
+        file: Identity,
+        entry: &Entry,
+        digest: Option<Digest>,
+    ) -> (Arc<First>, Vec<Waiting>) {
+        let first = Arc::new(First::of(entry, digest));
         let mut table = self.lock();
         let Some(known) = table.get_mut(&file) else {
             return (first, Vec::new());

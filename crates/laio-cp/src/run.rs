@@ -13,7 +13,8 @@ use crate::progress::Progress;
 use crate::rate::Rate;
 use crate::shared::{Process, Shared};
 use crate::stop::Stop;
-use crate::worker;
+use crate::verify::Manifest;
+use crate::{resume, worker};
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
@@ -21,8 +22,9 @@ use std::sync::Arc;
 ///
 /// # Errors
 /// If the arguments make no sense, or nothing can be begun at all.
-pub fn copy(options: Options, operands: Operands, stop: Stop) -> Result<Summary, Misuse> {
+pub fn copy(mut options: Options, operands: Operands, stop: Stop) -> Result<Summary, Misuse> {
     raise_descriptor_limit();
+    resume::imply(&mut options);
     let progress = Progress::new(options.progress);
     let counters = Arc::new(Counters::default());
     let (jobs, depth) = parallelism(&options);
@@ -34,6 +36,7 @@ pub fn copy(options: Options, operands: Operands, stop: Stop) -> Result<Summary,
         made: Made::default(),
         just_made: JustMade::default(),
         rate: options.rate.map(Rate::new),
+        manifest: None,
         stop: stop.clone(),
         process: Process::this(),
         is_listed: operands.listed.is_some(),
@@ -41,6 +44,11 @@ pub fn copy(options: Options, operands: Operands, stop: Stop) -> Result<Summary,
         options,
     };
     let (root, arguments) = operands.resolve(&shared)?.entries(&shared);
+    if let Some(path) = shared.options.manifest.as_deref()
+        && !shared.options.dry_run
+    {
+        shared.manifest = Some(Manifest::create(path).map_err(Misuse::Target)?);
+    }
     let nested = |entry: &Entry| {
         entry
             .argument
@@ -62,6 +70,11 @@ pub fn copy(options: Options, operands: Operands, stop: Stop) -> Result<Summary,
     let background = run_workers(&shared, jobs, depth, listing);
     if let Some(drawing) = drawing {
         drawing.stop();
+    }
+    match &shared.manifest {
+        Some(manifest) if stop.is_asked() => manifest.discard(),
+        Some(manifest) => drop(manifest.finish().map_err(|failure| shared.fail(&failure))),
+        None => {}
     }
     if let Err(error) = shared.console.finish() {
         shared.fail(&Failure::of(error, "write error"));

@@ -9,6 +9,7 @@ use crate::outcome::{Counters, Failure, count};
 use crate::pool::Pool;
 use crate::rate::Rate;
 use crate::stop::Stop;
+use crate::verify::Manifest;
 use std::sync::Arc;
 
 pub(crate) struct Shared {
@@ -20,6 +21,7 @@ pub(crate) struct Shared {
     pub(crate) made: Made,
     pub(crate) just_made: JustMade,
     pub(crate) rate: Option<Rate>,
+    pub(crate) manifest: Option<Manifest>,
     pub(crate) stop: Stop,
     pub(crate) process: Process,
     /// Sources are from a list, which names what is in directories too.

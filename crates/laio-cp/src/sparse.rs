@@ -21,7 +21,7 @@ pub(crate) async fn copy(pair: &Pair<'_>, detail: &mut Detail) -> Result<(Done, 
     }
     detail.sparse = if zeros { "zeros" } else { "SEEK_HOLE" };
     let mut done = Done::ReadWrite;
-    let (mut at, mut bytes) = (0, 0);
+    let (mut at, mut bytes) = (pair.start, 0);
     while at < size {
         pair.go_on()?;
         let data = match seek(pair, Whence::Data(at)).await {
@@ -88,6 +88,7 @@ async fn end(pair: &Pair<'_>, done: Done, bytes: u64, length: u64) -> Result<(Do
         .write(Truncate::new(pair.target.clone(), length))
         .await;
     set.map_err(Broken::Extend)?;
+    pair.see(length, &[])?;
     Ok((done, bytes))
 }
 
@@ -109,6 +110,7 @@ async fn without_zeros(pair: &Pair<'_>, start: u64, end: u64) -> Result<u64, Bro
         if count == 0 {
             break;
         }
+        pair.see(at, &buffer)?;
         for (from, to) in runs(&buffer, at) {
             let mut done = from;
             while done < to {
