@@ -142,7 +142,7 @@ pub struct Summary {
     pub bytes: u64,
     /// What could not be copied, or not completely. Each was reported.
     pub failures: u64,
-    /// Of those skipped, the ones that an earlier run has copied.
+    /// What an earlier run has copied: not copied again.
     pub whole: u64,
     /// Files that an earlier run had begun.
     pub continued: u64,
