@@ -412,6 +412,12 @@ pub(crate) fn run(arguments: Arguments, program: &str) -> ExitCode {
             if stats {
                 print_stats(&summary);
             }
+            if summary.unverified > 0 {
+                let count = summary.unverified;
+                say(&format!(
+                    "{count} copies, or their attributes, are not what was read of their sources"
+                ));
+            }
             match summary.interrupted {
                 Some(signal) => {
                     say("interrupted; what was copied until then stays");

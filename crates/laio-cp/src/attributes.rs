@@ -392,7 +392,7 @@ impl Object {
         }
     }
 
-    fn set_times(&self, worker: &Worker, source: &Metadata) -> io::Result<()> {
+    pub(crate) fn set_times(&self, worker: &Worker, source: &Metadata) -> io::Result<()> {
         let (accessed, modified) = (Some(source.accessed()), Some(source.modified()));
         match self {
             Object::Open(file) => worker.plainly(SetTimes::new(file.clone(), accessed, modified)),

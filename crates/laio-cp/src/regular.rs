@@ -14,7 +14,7 @@ use crate::{resume, temporary, verify};
 use laio::Errno;
 use laio::ops::{Close, Fsync, Open, StatFile, StatPath, Truncate, Unlink};
 use laio_rt::fs::Metadata;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::sync::Arc;
@@ -40,6 +40,8 @@ struct Target {
     start: u64,
     /// Keeps other runs off it.
     lock: Option<resume::Lock>,
+    /// Something went wrong with it: nobody should go on with it.
+    spoilt: Cell<bool>,
     /// The file whose name it is going to have: what is not taken from the source stays as it was.
     replaces: Option<Metadata>,
 }
@@ -119,7 +121,8 @@ pub(crate) async fn copy(
     };
     let copied = fill(worker, entry, file, &source.status, target.get()).await?;
     verify::tell_if_changed(worker, entry, file, &source.status).await;
-    finish(worker, entry, &source.status, target.get(), &names, &origin).await?;
+    let finished = finish(worker, entry, &source.status, target.get(), &names, &origin).await;
+    finished.inspect_err(|_| target.get().spoilt.set(true))?;
     let Some(Target {
         file,
         temporary,
@@ -206,6 +209,7 @@ async fn open_existing(
         temporary: None,
         start: 0,
         lock: None,
+        spoilt: Cell::default(),
         replaces: None,
         file,
     })
@@ -284,6 +288,7 @@ async fn create(
         temporary,
         start,
         lock,
+        spoilt: Cell::default(),
         replaces: None,
         file,
     })
@@ -334,7 +339,10 @@ async fn fill(
         Ok(()) => data::copy(&pair).await,
         Err(broken) => Err(broken),
     };
-    let mut copied = result.map_err(|broken| describe(entry, broken))?;
+    let mut copied = result.map_err(|broken| {
+        target.spoilt.set(!matches!(broken, Broken::Stopped));
+        describe(entry, broken)
+    })?;
     let filled = Filled {
         worker,
         entry,
@@ -345,7 +353,8 @@ async fn fill(
         done: copied.done,
         seen: pair.seen.map(RefCell::into_inner),
     };
-    copied.digest = verify::filled(filled).await?;
+    let digest = verify::filled(filled).await;
+    copied.digest = digest.inspect_err(|_| target.spoilt.set(true))?;
     Ok(copied)
 }
 
@@ -448,7 +457,8 @@ impl Drop for Incomplete<'_> {
             return;
         }
         if let Some(name) = &target.temporary {
-            if target.lock.is_some() && worker.shared.stop.is_asked() {
+            let kept = target.lock.is_some() && !target.spoilt.get();
+            if kept && worker.shared.stop.is_asked() {
                 // The next run goes on with it.
                 return;
             }

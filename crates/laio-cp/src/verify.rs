@@ -12,7 +12,9 @@ mod reading;
 pub use digest::Digest;
 pub(crate) use digest::Hashing;
 pub(crate) use manifest::Manifest;
-pub(crate) use of_attributes::{directory_attributes, file_attributes, is_coarser, named};
+pub(crate) use of_attributes::{
+    directory_attributes, file_attributes, is_coarser, named, say_the_same,
+};
 pub(crate) use reading::{digest_of, read_back};
 
 use crate::directory::{Entry, Handle};

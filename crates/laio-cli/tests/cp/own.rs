@@ -118,8 +118,6 @@ fn ways() -> Vec<Case> {
         "--verify",
         "--verify --manifest=/dev/null --atomic --method=copy-file-range",
         "--manifest=/dev/null --sparse=always",
-        "--resume",
-        "--resume --verify --jobs=3",
     ];
     ways.extend(more.map(str::to_owned));
     let mut cases = Vec::new();
@@ -133,6 +131,21 @@ fn ways() -> Vec<Case> {
                 .any_output(),
             case(format!("one file {way}"), "file a 300000", "a b")
                 .added(&way)
+                .any_output(),
+        ]);
+    }
+    for way in [
+        "--resume",
+        "--resume --verify --jobs=3",
+        "--resume --method=copy-file-range",
+    ] {
+        let with_times = "cp -r --preserve=timestamps s d";
+        cases.extend([
+            case(format!("-a {way}"), WORLD, "-a s d")
+                .added(way)
+                .any_output(),
+            case(format!("-r {way}"), WORLD, format!("-r {way} s d"))
+                .against(with_times)
                 .any_output(),
         ]);
     }

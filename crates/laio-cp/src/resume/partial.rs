@@ -59,7 +59,8 @@ pub(crate) async fn begin(
         };
         let file = match &made {
             Some(file) => file.clone(),
-            None => match open(0, &name).await {
+            // Nobody else's FIFO makes it wait.
+            None => match open(libc::O_NONBLOCK, &name).await {
                 Ok(file) => Arc::new(file),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 // It cannot be written to: an earlier run has given it its mode already, or it is not ours.

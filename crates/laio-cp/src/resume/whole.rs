@@ -7,9 +7,9 @@ use crate::made::identity;
 use crate::options::Make;
 use crate::outcome::{Failure, count};
 use crate::regular;
-use crate::verify::{self, Digest, digest_of, is_coarser};
+use crate::verify::{self, Digest, digest_of, is_coarser, say_the_same};
 use crate::worker::Worker;
-use laio::ops::{Open, ReadLink, StatFile};
+use laio::ops::{Open, StatFile};
 use laio_rt::fs::Metadata;
 use std::sync::Arc;
 
@@ -143,12 +143,8 @@ async fn set_attributes(
 
 /// A symbolic link that says the same, or the same device: their times are set last, too.
 fn other(worker: &Worker, entry: &Entry, source: &Metadata, there: &Metadata) -> Option<Whole> {
-    let text = |name| worker.plainly(ReadLink::new(name));
     let is_same = match source.is_symlink() {
-        true => match (text(entry.source()), text(entry.target())) {
-            (Ok(text), Ok(there)) => text == there,
-            _ => false,
-        },
+        true => say_the_same(worker, entry, source),
         false => source.represented_device() == there.represented_device(),
     };
     let has_attributes = source.is_symlink() || has_owner_and_mode(worker, source, there);

@@ -62,11 +62,10 @@ pub(crate) async fn named(worker: &Worker, entry: &Entry, source: &Metadata) {
         return;
     }
     let target = Object::Named(entry.target());
-    let text = |name| worker.plainly(ReadLink::new(name)).map_err(drop);
     let same = match status(worker, &target) {
         Err(_) => false,
         Ok(there) if source.is_symlink() => {
-            there.is_symlink() && text(entry.source()) == text(entry.target())
+            there.is_symlink() && say_the_same(worker, entry, source)
         }
         Ok(there) => {
             there.file_type() == source.file_type()
@@ -91,6 +90,18 @@ pub(crate) async fn named(worker: &Worker, entry: &Entry, source: &Metadata) {
         target: &target,
     };
     compare(&pair, &|| entry.target_path());
+}
+
+/// Whether two symbolic links lead to the same.
+pub(crate) fn say_the_same(worker: &Worker, entry: &Entry, source: &Metadata) -> bool {
+    let text = |name| worker.plainly(ReadLink::new(name)).ok();
+    let texts = (text(entry.source()), text(entry.target()));
+    let options = worker.options();
+    if options.preserve.timestamps && !options.dry_run {
+        // That it has been read is not to be seen. If it cannot be set, that has been told already.
+        let _ = Object::Named(entry.target()).set_times(worker, source);
+    }
+    matches!(texts, (Some(text), Some(there)) if text == there)
 }
 
 fn compare(pair: &Pair<'_>, path: &dyn Fn() -> PathBuf) {
@@ -145,7 +156,7 @@ fn is_same_time(wanted: Timestamp, there: Timestamp) -> bool {
 pub(crate) fn is_coarser(wanted: Timestamp, there: Timestamp) -> bool {
     let round = [1_000_000_000, 1_000_000, 1_000, 100];
     let rounded = |by: &u32| there.nanoseconds == wanted.nanoseconds / by * by;
-    let same_second = there.seconds == wanted.seconds && round.iter().any(|by| rounded(by));
+    let same_second = there.seconds == wanted.seconds && round.iter().any(rounded);
     // FAT keeps even seconds, and some round up.
     let even = there.nanoseconds == 0 && there.seconds.abs_diff(wanted.seconds) <= 1;
     same_second || even
