@@ -116,6 +116,7 @@ fn ways() -> Vec<Case> {
         "--atomic --fsync --jobs=3",
         "--fallocate --method=read-write",
         "--verify",
+        "--verify --backend-writes --backend=uring --depth=4",
         "--verify --manifest=/dev/null --atomic --method=copy-file-range",
         "--manifest=/dev/null --sparse=always",
     ];

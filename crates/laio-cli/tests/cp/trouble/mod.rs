@@ -8,7 +8,7 @@ mod resuming;
 mod stopping;
 mod verifying;
 
-pub(crate) use places::trial;
+pub(crate) use places::{Places, names, trial};
 
 use libtest_mimic::Trial;
 
