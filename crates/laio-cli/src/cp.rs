@@ -27,6 +27,15 @@ pub(crate) fn run(arguments: Arguments, program: &str) -> ExitCode {
             if stats {
                 report::print_stats(&summary);
             }
+            if summary.unverified > 0 {
+                let count = summary.unverified;
+                report::say(
+                    program,
+                    &format!(
+                        "{count} copies, or their attributes, are not what was read of their sources"
+                    ),
+                );
+            }
             match summary.interrupted {
                 Some(signal) => {
                     report::say(program, "interrupted; what was copied until then stays");

@@ -1,16 +1,21 @@
 //! Moving the data of a file: shared, copied inside the kernel, or through memory.
+//!
+//! A file grows from its beginning to its end, and nothing is written beyond what is complete: `--resume` takes
+//! the size of what was begun for how far it got.
 
 use crate::directory::Handle;
 use crate::entry::{Copied, add_bytes};
 use crate::options::{Method, Reflink as Wanted, Sparse};
 use crate::outcome::Done;
 use crate::sparse;
+use crate::verify::Hashing;
 use crate::worker::{PairLimit, Worker};
 use laio::Errno;
 use laio::ops::{
     Advice, Advise, Allocate, CopyRange, Limit, Part, Read, ReadAt, Reflink, Write, WriteAt,
 };
 use laio_rt::fs::Metadata;
+use std::cell::RefCell;
 use std::fmt;
 use std::io;
 
@@ -23,6 +28,10 @@ pub(crate) struct Pair<'a> {
     pub(crate) target_device: u64,
     /// Both are regular files.
     pub(crate) is_regular: bool,
+    /// What comes before is there already.
+    pub(crate) start: u64,
+    /// The hash of what is read, if one is taken.
+    pub(crate) seen: Option<RefCell<Hashing>>,
 }
 
 /// Where it failed.
@@ -79,6 +88,7 @@ pub(crate) async fn copy(pair: &Pair<'_>) -> Result<Copied, Broken> {
             done: Done::Reflink,
             bytes,
             detail: Some(detail),
+            digest: None,
         });
     }
     let (done, bytes) = move_data(pair, &mut detail).await?;
@@ -86,7 +96,31 @@ pub(crate) async fn copy(pair: &Pair<'_>) -> Result<Copied, Broken> {
         done,
         bytes,
         detail: Some(detail),
+        digest: None,
     })
+}
+
+/// Hashes what an earlier run has copied of the source.
+pub(crate) async fn see_start(pair: &Pair<'_>) -> Result<(), Broken> {
+    let Some(seen) = pair.seen.as_ref().filter(|_| pair.start > 0) else {
+        return Ok(());
+    };
+    let mut buffer = pair.worker.buffer();
+    loop {
+        pair.go_on()?;
+        let at = seen.borrow().at();
+        buffer.clear();
+        let count = (pair.start - at).min(buffer.capacity() as u64) as usize;
+        let read = ReadAt::new(pair.source.clone(), Limit::new(buffer, count), at);
+        let (result, filled) = pair.worker.lazily(read).await;
+        buffer = filled.into_inner();
+        if result.map_err(Broken::Read)? == 0 {
+            break;
+        }
+        pair.see(at, &buffer)?;
+    }
+    pair.worker.keep(buffer);
+    Ok(())
 }
 
 async fn move_data(pair: &Pair<'_>, detail: &mut Detail) -> Result<(Done, u64), Broken> {
@@ -109,7 +143,7 @@ async fn move_data(pair: &Pair<'_>, detail: &mut Detail) -> Result<(Done, u64), 
         return sparse::copy(pair, detail).await;
     }
     let end = if size == 0 { u64::MAX } else { size };
-    copy_range(pair, 0, end, detail).await
+    copy_range(pair, pair.start, end, detail).await
 }
 
 /// Copies a region of a file whose other regions others copy.
@@ -149,7 +183,7 @@ fn reflink(pair: &Pair<'_>, detail: &mut Detail) -> Result<bool, Broken> {
     };
     let must = options.reflink == Wanted::Always;
     let learnt = pair.worker.limit(pair).no_reflink;
-    if !wanted || !pair.is_regular || (learnt && !must) {
+    if !wanted || !pair.is_regular || pair.start > 0 || (learnt && !must) {
         if learnt {
             detail.reflink = "unsupported";
         }
@@ -199,6 +233,8 @@ pub(crate) async fn copy_range(
     let by_range = match options.method {
         Method::ReadWrite => false,
         Method::CopyRange => true,
+        // What is hashed must come by.
+        _ if pair.seen.is_some() => false,
         Method::Auto | Method::Reflink => end - start > SMALL && end != u64::MAX,
     };
     let allowed = options.reflink != Wanted::Never && options.sparse != Sparse::Never;
@@ -284,6 +320,7 @@ pub(crate) async fn through_memory(pair: &Pair<'_>, start: u64, end: u64) -> Res
             break;
         }
         let count = buffer.len();
+        pair.see(at, &buffer)?;
         buffer = pair.write_at(buffer, at).await?;
         at += count as u64;
         pair.pace(count).await;
@@ -309,6 +346,7 @@ async fn stream(pair: &Pair<'_>) -> Result<u64, Broken> {
             worker.keep(buffer);
             return Ok(bytes);
         }
+        pair.see(bytes, &buffer)?;
         buffer = pair.write(buffer, 0).await?;
         bytes += count as u64;
         pair.pace(count).await;
@@ -350,6 +388,19 @@ impl Pair<'_> {
             }
         }
         Ok(buffer)
+    }
+
+    /// Hashes what has been read at a position, after the hole before it.
+    pub(crate) fn see(&self, at: u64, bytes: &[u8]) -> Result<(), Broken> {
+        let Some(seen) = &self.seen else {
+            return Ok(());
+        };
+        while seen.borrow().at() < at {
+            self.go_on()?;
+            seen.borrow_mut().take_zeros(at);
+        }
+        seen.borrow_mut().take(bytes);
+        Ok(())
     }
 
     /// Between two pieces of a file.

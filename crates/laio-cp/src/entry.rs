@@ -7,8 +7,9 @@ use crate::made::identity;
 use crate::options::{Follow, Make};
 use crate::outcome::{Done, Failure, Outcome, count};
 use crate::regular::{self, Opened};
+use crate::verify::Digest;
 use crate::worker::Worker;
-use crate::{data, link, special, walk};
+use crate::{data, link, special, verify, walk};
 use laio::ops::StatPath;
 use laio_rt::fs::{FileType, Metadata};
 use std::sync::Arc;
@@ -20,6 +21,7 @@ pub(crate) struct Copied {
     pub(crate) done: Done,
     pub(crate) bytes: u64,
     pub(crate) detail: Option<data::Detail>,
+    pub(crate) digest: Option<Digest>,
 }
 
 impl Copied {
@@ -28,6 +30,7 @@ impl Copied {
             done,
             bytes: 0,
             detail: None,
+            digest: None,
         }
     }
 }
@@ -101,8 +104,8 @@ async fn attempt(worker: &Worker, entry: &Entry) -> Result<Option<Copied>, Failu
         true => Place::New,
         false => existing::examine(worker, entry, &status).await?,
     };
-    if place == Place::NotOlder {
-        return keep(worker, entry, &status).await;
+    if let Place::NotOlder(digest) = place {
+        return keep(worker, entry, &status, digest).await;
     }
     if place == Place::Kept {
         if options.debug {
@@ -119,6 +122,7 @@ async fn keep(
     worker: &Worker,
     entry: &Entry,
     status: &Metadata,
+    digest: Option<Digest>,
 ) -> Result<Option<Copied>, Failure> {
     let options = worker.options();
     if options.make == Make::Copies && has_other_names(worker, entry, status) && !options.dry_run {
@@ -132,7 +136,7 @@ async fn keep(
             }
             Claim::Later => return Ok(None),
             Claim::Copy => {
-                let (first, waiting) = links.made(file, entry);
+                let (first, waiting) = links.made(file, entry, digest);
                 for waiting in waiting {
                     link_waiting(worker, &first, waiting).await;
                 }
@@ -143,7 +147,10 @@ async fn keep(
         let name = entry.quoted_target();
         worker.shared.console.tell(&format!("skipped {name}"));
     }
-    Ok(Some(Copied::without_data(Done::Skipped)))
+    Ok(Some(Copied {
+        digest,
+        ..Copied::without_data(Done::Skipped)
+    }))
 }
 
 /// How many names of a file may be met. A name that is followed is none of those that the file counts.
@@ -242,8 +249,8 @@ async fn make_unless_linked(
     }
     let result = content(worker, entry, opened, &status, place).await;
     match &result {
-        Ok(_) => {
-            let (first, waiting) = shared.links.made(file, entry);
+        Ok(copied) => {
+            let (first, waiting) = shared.links.made(file, entry, copied.digest);
             for waiting in waiting {
                 link_waiting(worker, &first, waiting).await;
             }
@@ -313,11 +320,13 @@ async fn content(
     status: &Metadata,
     place: &Place,
 ) -> Result<Copied, Failure> {
-    match opened {
-        Some(opened) => regular::copy(worker, entry, opened, place).await,
-        None if status.is_symlink() => special::symlink(worker, entry, status, place).await,
-        None => special::node(worker, entry, status, place).await,
-    }
+    let copied = match opened {
+        Some(opened) => return regular::copy(worker, entry, opened, place).await,
+        None if status.is_symlink() => special::symlink(worker, entry, status, place).await?,
+        None => special::node(worker, entry, status, place).await?,
+    };
+    verify::named(worker, entry, status).await;
+    Ok(copied)
 }
 
 /// `'a' -> 'b'`, if it is wanted.
@@ -360,6 +369,9 @@ fn account(worker: &Worker, entry: &Entry, result: Result<&Copied, &Failure>) {
                 }
                 _ => count(&counters.files),
             }
+            if let (Some(manifest), Some(digest)) = (&shared.manifest, &copied.digest) {
+                manifest.add(digest, &entry.target_path());
+            }
             shared.just_made.insert(entry);
         }
         Err(failure) => shared.fail(failure),
@@ -371,6 +383,7 @@ fn account(worker: &Worker, entry: &Entry, result: Result<&Copied, &Failure>) {
             destination: &destination,
             kind: entry.kind,
             bytes: result.map_or(0, |copied| copied.bytes),
+            digest: result.ok().and_then(|copied| copied.digest),
             result: result.map(|copied| copied.done),
         });
     }

@@ -4,7 +4,9 @@ use crate::backup;
 use crate::directory::Entry;
 use crate::options::{Backup, Existing, Follow, Make, Options};
 use crate::outcome::Failure;
+use crate::resume;
 use crate::same::{self, Same};
+use crate::verify::Digest;
 use crate::worker::Worker;
 use laio::Errno;
 use laio::ops::{Access, Rename, StatPath, Unlink};
@@ -23,8 +25,9 @@ pub(crate) enum Place {
     BackedUp(OsString),
     /// What is there stays.
     Kept,
-    /// What is there stays, as good as a copy: other names of the source may be linked to it.
-    NotOlder,
+    /// What is there stays, as good as a copy (of these contents, if that is known): other names of the
+    /// source may be linked to it.
+    NotOlder(Option<Digest>),
 }
 
 impl PartialEq for Place {
@@ -33,7 +36,7 @@ impl PartialEq for Place {
             (self, other),
             (Place::New, Place::New)
                 | (Place::Kept, Place::Kept)
-                | (Place::NotOlder, Place::NotOlder)
+                | (Place::NotOlder(_), Place::NotOlder(_))
         )
     }
 }
@@ -109,7 +112,12 @@ pub(crate) async fn examine(
         }
     }
     if options.update && !is_older(options, &there, source) {
-        return Ok(Place::NotOlder);
+        return Ok(Place::NotOlder(None));
+    }
+    if options.resume
+        && let Some(whole) = resume::check(worker, entry, source, &there).await?
+    {
+        return Ok(Place::NotOlder(whole.digest));
     }
     match options.existing {
         Existing::Replace => {}

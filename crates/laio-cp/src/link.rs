@@ -1,16 +1,17 @@
 //! Hard links: to the copy of another name of the same file, or to the source; and symbolic links to the
 //! source.
 
-use crate::directory::Entry;
+use crate::directory::{Entry, Handle};
 use crate::entry::Copied;
 use crate::existing::Place;
 use crate::links::First;
+use crate::made::identity;
 use crate::options::Existing;
 use crate::outcome::{Done, Failure};
 use crate::quote::{bare, quote};
 use crate::temporary;
 use crate::worker::Worker;
-use laio::ops::{Link, Symlink};
+use laio::ops::{Link, Name, StatPath, Symlink};
 use rustix::fs::{AtFlags, CWD, linkat};
 use std::ffi::{CString, OsStr};
 use std::io;
@@ -33,6 +34,9 @@ pub(crate) async fn to_first(
         )
     };
     let found = first.find(worker).map_err(failed)?;
+    if matches!(place, Place::Existing(_)) && is_one(worker, &found, entry).await {
+        return Ok(linked(first));
+    }
     let at = async |name: &OsStr| {
         worker
             .write(Link::new(found.clone(), entry.beside(name)))
@@ -46,7 +50,23 @@ pub(crate) async fn to_first(
         failed,
     )
     .await?;
-    Ok(Copied::without_data(Done::Linked))
+    Ok(linked(first))
+}
+
+fn linked(first: &First) -> Copied {
+    Copied {
+        digest: first.digest,
+        ..Copied::without_data(Done::Linked)
+    }
+}
+
+/// Whether the destination is a name of that file already.
+async fn is_one(worker: &Worker, first: &Name<Handle>, entry: &Entry) -> bool {
+    let status = async |name: Name<Handle>| worker.write(StatPath::new(name).no_follow()).await;
+    match (status(first.clone()).await, status(entry.target()).await) {
+        (Ok(first), Ok(there)) => identity(&first) == identity(&there),
+        _ => false,
+    }
 }
 
 /// Makes the destination another name of the source (`-l`).

@@ -3,6 +3,7 @@
 use crate::directory::{Directory, Entry, Handle};
 use crate::existing::Place;
 use crate::made::Identity;
+use crate::verify::Digest;
 use crate::worker::Worker;
 use laio::ops::Name;
 use std::collections::HashMap;
@@ -52,13 +53,15 @@ pub(crate) enum Claim {
 pub(crate) struct First {
     directory: Arc<Directory>,
     name: OsString,
+    pub(crate) digest: Option<Digest>,
 }
 
 impl First {
-    pub(crate) fn of(entry: &Entry) -> First {
+    pub(crate) fn of(entry: &Entry, digest: Option<Digest>) -> First {
         First {
             directory: entry.directory.clone(),
             name: entry.new_name().to_owned(),
+            digest,
         }
     }
 
@@ -110,8 +113,13 @@ impl Links {
     }
 
     /// The first name has been copied. Returns those that wait, to be made links to it.
-    pub(crate) fn made(&self, file: Identity, entry: &Entry) -> (Arc<First>, Vec<Waiting>) {
-        let first = Arc::new(First::of(entry));
+    pub(crate) fn made(
+        &self,
+        file: Identity,
+        entry: &Entry,
+        digest: Option<Digest>,
+    ) -> (Arc<First>, Vec<Waiting>) {
+        let first = Arc::new(First::of(entry, digest));
         let mut table = self.lock();
         let Some(known) = table.get_mut(&file) else {
             return (first, Vec::new());

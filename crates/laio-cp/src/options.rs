@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
 use std::fmt;
 use std::num::NonZeroUsize;
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -203,6 +204,13 @@ pub struct Options {
     pub atomic: bool,
     /// A file has reached the device before it gets its name, and before the next one.
     pub fsync: bool,
+    /// Each copy is read back, and compared with what was read of its source.
+    pub verify: bool,
+    /// Where hashes of the copies are listed, for `sha256sum -c`; `-` is standard output.
+    pub manifest: Option<PathBuf>,
+    /// Goes on with a copy that was interrupted: what is whole is kept, what was begun is gone on with. Files
+    /// are copied as with `atomic`, and get the times of their sources, by which they are known again.
+    pub resume: bool,
     /// What is left out.
     pub filter: Filter,
     /// Bytes per second, at most.
@@ -281,6 +289,9 @@ impl Default for Options {
             dry_run: false,
             atomic: false,
             fsync: false,
+            verify: false,
+            manifest: None,
+            resume: false,
             filter: Filter::default(),
             rate: None,
             progress: false,

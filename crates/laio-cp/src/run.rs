@@ -15,7 +15,8 @@ use crate::progress::Progress;
 use crate::rate::Rate;
 use crate::shared::{Process, Shared};
 use crate::stop::Stop;
-use crate::worker;
+use crate::verify::Manifest;
+use crate::{resume, worker};
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
@@ -29,11 +30,12 @@ pub fn copy(options: Options, operands: Operands, stop: Stop) -> Result<Summary,
 
 /// Walks through the sources, and copies what is found, or does what the stage does instead.
 pub(crate) fn walk(
-    options: Options,
+    mut options: Options,
     operands: Operands,
     stop: Stop,
     stage: Arc<Stage>,
 ) -> Result<Summary, Misuse> {
+    resume::imply(&mut options);
     let mut engine = Engine::new(options, stop, stage, operands.listed.is_some());
     let shared = &mut engine.shared;
     let (root, arguments) = operands.resolve(shared)?.entries(shared);
@@ -44,6 +46,11 @@ pub(crate) fn walk(
         }
         let begun = planner.begin(&root);
         begun.map_err(|error| Misuse::Target(Failure::of(error, "cannot begin the plan")))?;
+    }
+    if let Some(path) = shared.options.manifest.as_deref()
+        && !shared.options.dry_run
+    {
+        shared.manifest = Some(Manifest::create(path).map_err(Misuse::Target)?);
     }
     let nested = |entry: &Entry| {
         entry
@@ -97,6 +104,7 @@ impl Engine {
             made: Made::default(),
             just_made: JustMade::default(),
             rate: options.rate.map(Rate::new),
+            manifest: None,
             stop,
             process: Process::this(),
             stage,
@@ -118,6 +126,11 @@ impl Engine {
         let background = run_workers(&shared, self.jobs, self.depth, listing);
         if let Some(drawing) = drawing {
             drawing.stop();
+        }
+        match &shared.manifest {
+            Some(manifest) if shared.stop.is_asked() => manifest.discard(),
+            Some(manifest) => drop(manifest.finish().map_err(|failure| shared.fail(&failure))),
+            None => {}
         }
         if let Err(failure) = shared.console.finish() {
             shared.fail(&failure);

@@ -11,6 +11,7 @@ use crate::plan::Stage;
 use crate::pool::Pool;
 use crate::rate::Rate;
 use crate::stop::Stop;
+use crate::verify::Manifest;
 use std::sync::Arc;
 
 pub(crate) struct Shared {
@@ -23,6 +24,7 @@ pub(crate) struct Shared {
     pub(crate) made: Made,
     pub(crate) just_made: JustMade,
     pub(crate) rate: Option<Rate>,
+    pub(crate) manifest: Option<Manifest>,
     pub(crate) stop: Stop,
     pub(crate) process: Process,
     pub(crate) stage: Arc<Stage>,

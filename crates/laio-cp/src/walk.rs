@@ -9,6 +9,7 @@ use crate::options::Follow;
 use crate::outcome::{Failure, count};
 use crate::quote::quote;
 use crate::worker::Worker;
+use crate::{resume, verify};
 use laio::ops::{GetAttribute, Mkdir, Open, StatFile, StatPath};
 use laio_rt::fs::{FileType, Metadata};
 use std::io;
@@ -299,10 +300,11 @@ async fn make_target(
     let options = worker.options();
     let bits = source.mode() & 0o7777;
     let omitted = bits
-        & if options.preserve.ownership {
-            0o077
-        } else {
-            0o022
+        & match (options.preserve.ownership, options.resume) {
+            (true, _) => 0o077,
+            // A run that goes on cannot tell directories that were begun from others.
+            (false, true) => 0,
+            (false, false) => 0o022,
         };
     if is_new {
         let mode = (bits & !omitted & MKDIR_BITS) | NEEDED;
@@ -395,10 +397,15 @@ fn finish(worker: &Worker, directory: &Directory, handles: Handles) {
     if worker.options().dry_run || !worker.shared.stage.leaves_directories() {
         return;
     }
+    if worker.options().resume && !directory.is_new {
+        resume::remove_leftovers(worker, directory, &target);
+    }
     let source = handles.source.map(Object::Open);
-    let set = attributes::of_directory(worker, directory, found, source, target);
-    if let Err(failure) = set {
-        worker.shared.fail(&failure);
+    let set = attributes::of_directory(worker, directory, found, source.clone(), target.clone());
+    let target = Object::Open(target);
+    match set {
+        Ok(()) => verify::directory_attributes(worker, directory, found, source.as_ref(), &target),
+        Err(failure) => worker.shared.fail(&failure),
     }
 }
 

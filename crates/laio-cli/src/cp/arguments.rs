@@ -94,6 +94,15 @@ pub(super) struct Given {
     /// Bring each file to the device before it gets its name
     #[arg(long)]
     pub(super) fsync: bool,
+    /// Hash files while they are copied, read the copies back, and compare
+    #[arg(long)]
+    pub(super) verify: bool,
+    /// List the SHA-256 of each copy in FILE (- for standard output), for `sha256sum -c`
+    #[arg(long, value_name = "FILE")]
+    pub(super) manifest: Option<PathBuf>,
+    /// Go on with a copy that was interrupted; implies --atomic and --preserve=timestamps
+    #[arg(long)]
+    pub(super) resume: bool,
     /// Take the sources from FILE (- for standard input), each ended by a zero byte; with two operands
     /// they are below the first
     #[arg(long, value_name = "FILE")]

@@ -30,6 +30,9 @@ pub(super) fn options(given: &Given, steps: &[Step], program: &str) -> Result<Op
         dry_run: given.dry_run,
         atomic: given.atomic,
         fsync: given.fsync,
+        verify: given.verify,
+        manifest: given.manifest.clone(),
+        resume: given.resume,
         rate: given.limit_rate,
         backend: given.backend,
         writes: if given.backend_writes {

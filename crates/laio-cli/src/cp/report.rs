@@ -25,7 +25,7 @@ pub(super) fn point_to_help(program: &str) {
 pub(super) fn print_stats(summary: &Summary) {
     let text = format!(
         "files         {}\n  by memory     {}\n  in the kernel {}\n  shared        {}\ndirectories   {}\nothers        {}\n\
-         links         {}\nskipped       {}\nbytes         {}\nfailures      {}\nbackground    {}\ntaken over    {}",
+         links         {}\nskipped       {}\n  whole       {}\ncontinued     {}\nverified      {}\nunverified    {}\nbytes         {}\nfailures      {}\nbackground    {}\ntaken over    {}",
         summary.files,
         summary.by_memory,
         summary.by_range,
@@ -34,6 +34,10 @@ pub(super) fn print_stats(summary: &Summary) {
         summary.others,
         summary.linked,
         summary.skipped,
+        summary.whole,
+        summary.continued,
+        summary.verified,
+        summary.unverified,
         summary.bytes,
         summary.failures,
         summary.background,

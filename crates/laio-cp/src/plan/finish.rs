@@ -124,7 +124,7 @@ impl Finish {
         if place == There::Kept {
             return Ok(false);
         }
-        link::to_first(worker, &entry, &First::of(&of), &place)
+        link::to_first(worker, &entry, &First::of(&of, None), &place)
             .await
             .map(|_| true)
     }

@@ -229,7 +229,7 @@ impl Planner {
         entry: &Entry,
         status: &Metadata,
     ) -> Result<(), Failure> {
-        if let Found::Kept | Found::NotOlder = existing::examine(worker, entry, status).await? {
+        if let Found::Kept | Found::NotOlder(_) = existing::examine(worker, entry, status).await? {
             count(&worker.shared.counters.skipped);
             return Ok(());
         }

@@ -63,9 +63,11 @@ pub(crate) async fn copy(
         target: &target,
         target_device: status.device(),
         is_regular: true,
+        start: 0,
+        seen: None,
     };
     let moved = data::copy_region(&pair, start, end).await;
-    moved.map_err(|broken| regular::broken(&entry, broken))?;
+    moved.map_err(|broken| regular::describe(&entry, broken))?;
     let now = worker.lazily(StatFile::new(source.file.clone())).await;
     require_unchanged(
         &entry,

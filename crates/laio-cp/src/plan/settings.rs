@@ -117,6 +117,9 @@ pub(crate) fn refuse(options: &Options) -> Result<(), &'static str> {
         (options.existing == Existing::Fail, "--update=none-fail"),
         (options.attributes_only, "--attributes-only"),
         (options.dry_run, "--dry-run"),
+        (options.verify, "--verify"),
+        (options.manifest.is_some(), "--manifest"),
+        (options.resume, "--resume"),
     ];
     let found = refused.iter().find(|(set, _)| *set);
     found.map_or(Ok(()), |(_, name)| Err(*name))

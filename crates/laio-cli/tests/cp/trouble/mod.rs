@@ -4,9 +4,11 @@ mod changing;
 mod faults;
 mod limits;
 mod places;
+mod resuming;
 mod stopping;
+mod verifying;
 
-pub(crate) use places::trial;
+pub(crate) use places::{Places, names, trial};
 
 use libtest_mimic::Trial;
 
@@ -18,6 +20,12 @@ pub(crate) fn cases() -> Vec<Case> {
 }
 
 pub(crate) fn trials() -> Vec<Trial> {
-    let rooms = [faults::trials(), changing::trials(), stopping::trials()];
+    let rooms = [
+        faults::trials(),
+        changing::trials(),
+        stopping::trials(),
+        verifying::trials(),
+        resuming::trials(),
+    ];
     rooms.into_iter().flatten().collect()
 }
