@@ -12,6 +12,8 @@
 mod case;
 #[path = "cp/compare.rs"]
 mod compare;
+#[path = "cp/machines/mod.rs"]
+mod machines;
 #[path = "cp/not_yet.rs"]
 mod not_yet;
 #[path = "cp/own.rs"]
@@ -50,6 +52,7 @@ fn main() -> ExitCode {
     trials.extend(own::cases().into_iter().map(trial));
     trials.extend(own::trials());
     trials.extend(trouble::trials());
+    trials.extend(machines::trials());
     let trials = trials.into_iter().map(not_yet::ignored).collect();
     let conclusion = libtest_mimic::run(&Arguments::from_args(), trials);
     programs.tidy();

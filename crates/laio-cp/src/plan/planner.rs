@@ -10,7 +10,7 @@ use crate::directory::{Directory, Entry};
 use crate::entry::{has_other_names, names_of};
 use crate::existing::{self, Place as Found};
 use crate::made::{Identity, identity};
-use crate::options::{Reflink, Sparse};
+use crate::options::{Existing, Reflink, Sparse};
 use crate::outcome::{Failure, count};
 use crate::worker::Worker;
 use laio_rt::fs::{Metadata, Timestamp};
@@ -93,6 +93,8 @@ struct First {
     left: u32,
     directory: Option<u32>,
     name: OsString,
+    /// Where it is copied; none if several do so.
+    part: Option<u32>,
 }
 
 impl Planner {
@@ -166,9 +168,15 @@ impl Planner {
         entry: &Entry,
         status: &Metadata,
     ) -> Result<(), Failure> {
-        if has_other_names(worker, entry, status)
-            && self.note_link(entry, status, names_of(worker, status))
-        {
+        // What stays is no copy that other names could be links to.
+        let may_stay = worker.options().existing == Existing::Skip
+            && (!entry.directory.is_new || entry.argument.is_some());
+        if may_stay && existing::examine(worker, entry, status).await? == Found::Kept {
+            count(&worker.shared.counters.skipped);
+            return Ok(());
+        }
+        let has_names = has_other_names(worker, entry, status);
+        if has_names && self.note_link(entry, status, names_of(worker, status)) {
             return Ok(());
         }
         let room = self.room(worker, status);
@@ -180,8 +188,13 @@ impl Planner {
         }
         let named = named(entry, status, None);
         let file = |directory| Record::File(Named { directory, ..named });
-        self.lock()
-            .attempt(|state| state.add(self, entry, room, &file));
+        let mut state = self.lock();
+        state.attempt(|state| state.add(self, entry, room, &file));
+        let part = state.totals.parts;
+        if let Some(first) = state.links.get_mut(&identity(status)).filter(|_| has_names) {
+            first.part = Some(part);
+        }
+        drop(state);
         self.count_file(if status.is_file() { status.size() } else { 0 });
         Ok(())
     }
@@ -212,17 +225,23 @@ impl Planner {
                 left: names.saturating_sub(1),
                 directory: number(&entry.directory),
                 name: entry.new_name().to_owned(),
+                part: None,
             };
             state.links.insert(file, first);
             return false;
         };
         first.left = first.left.saturating_sub(1);
         let (directory, name, left) = (first.directory, first.name.clone(), first.left);
+        let part = first.part;
         if left == 0 {
             state.links.remove(&file);
         }
         let named = named(entry, status, number(&entry.directory));
-        state.attempt(|state| state.last()?.write(&Record::Link(named, directory, &name)));
+        state.attempt(|state| {
+            state
+                .last()?
+                .write(&Record::Link(named, directory, &name, part))
+        });
         true
     }
 

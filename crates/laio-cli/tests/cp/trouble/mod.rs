@@ -6,7 +6,7 @@ mod limits;
 mod places;
 mod stopping;
 
-pub(crate) use places::trial;
+pub(crate) use places::{Places, names, trial};
 
 use libtest_mimic::Trial;
 
