@@ -82,6 +82,7 @@ pub(crate) struct Totals {
 
 /// A part that more can be put into.
 struct Part {
+    number: u32,
     writer: Writer,
     /// Numbers of directories in this part, by those in the plan.
     numbers: HashMap<u32, u32>,
@@ -190,9 +191,9 @@ impl Planner {
         let file = |directory| Record::File(Named { directory, ..named });
         let mut state = self.lock();
         state.attempt(|state| state.add(self, entry, room, &file));
-        let part = state.totals.parts;
+        let part = state.part.as_ref().map(|part| part.number);
         if let Some(first) = state.links.get_mut(&identity(status)).filter(|_| has_names) {
-            first.part = Some(part);
+            first.part = part;
         }
         drop(state);
         self.count_file(if status.is_file() { status.size() } else { 0 });
@@ -279,7 +280,7 @@ impl Planner {
                 let end = size.min(start.saturating_add(step));
                 let region =
                     |directory| Record::Region(Named { directory, ..whole }, big, start, end);
-                state.add(self, entry, end - start, &region)?;
+                state.add_alone(self, entry, &region)?;
                 start = end;
             }
             Ok(())
@@ -340,37 +341,58 @@ impl State {
         if self.part.as_ref().is_some_and(is_full) {
             self.close_part()?;
         }
-        if self.part.is_none() {
-            let Some(root) = planner.root.get() else {
-                return Err(io::ErrorKind::NotFound.into());
-            };
-            let path = planner.folder.part(self.totals.parts);
-            self.part = Some(Part {
-                writer: Writer::create(&path, &planner.id, root)?,
-                numbers: HashMap::new(),
-                files: 0,
-                bytes: 0,
-            });
-        }
-        let Some(part) = &mut self.part else {
-            return Ok(());
+        let part = match self.part.take() {
+            Some(part) => part,
+            None => self.open_part(planner)?,
         };
-        let directory = part.number(&entry.directory)?;
-        part.files += 1;
+        let part = self.part.insert(part);
         part.bytes = part.bytes.saturating_add(bytes);
-        part.writer.write(&record(directory))
+        part.add(entry, record)
+    }
+
+    /// Puts a record into a part of its own: a region must not be copied again because something else in its
+    /// part has failed, since the file may have its name by then.
+    fn add_alone<'a>(
+        &mut self,
+        planner: &Planner,
+        entry: &Entry,
+        record: &dyn Fn(Option<u32>) -> Record<'a>,
+    ) -> io::Result<()> {
+        let mut part = self.open_part(planner)?;
+        part.add(entry, record)?;
+        part.writer.finish()
+    }
+
+    fn open_part(&mut self, planner: &Planner) -> io::Result<Part> {
+        let Some(root) = planner.root.get() else {
+            return Err(io::ErrorKind::NotFound.into());
+        };
+        let number = self.totals.parts;
+        self.totals.parts += 1;
+        Ok(Part {
+            number,
+            writer: Writer::create(&planner.folder.part(number), &planner.id, root)?,
+            numbers: HashMap::new(),
+            files: 0,
+            bytes: 0,
+        })
     }
 
     fn close_part(&mut self) -> io::Result<()> {
-        let Some(part) = self.part.take() else {
-            return Ok(());
-        };
-        self.totals.parts += 1;
-        part.writer.finish()
+        self.part.take().map_or(Ok(()), |part| part.writer.finish())
     }
 }
 
 impl Part {
+    fn add<'a>(
+        &mut self,
+        entry: &Entry,
+        record: &dyn Fn(Option<u32>) -> Record<'a>,
+    ) -> io::Result<()> {
+        let directory = self.number(&entry.directory)?;
+        self.files += 1;
+        self.writer.write(&record(directory))
+    }
     /// The number of a directory in this part; it is written into it, with those above it, if it has none.
     fn number(&mut self, directory: &Directory) -> io::Result<Option<u32>> {
         let mut missing = Vec::new();
