@@ -15,6 +15,8 @@ mod case;
 mod compare;
 #[path = "cp/hashes.rs"]
 mod hashes;
+#[path = "cp/machines/mod.rs"]
+mod machines;
 #[path = "cp/own.rs"]
 mod own;
 #[path = "cp/programs.rs"]
@@ -52,6 +54,7 @@ fn main() -> ExitCode {
     trials.extend(own::trials());
     trials.extend(hashes::trials());
     trials.extend(trouble::trials());
+    trials.extend(machines::trials());
     let conclusion = libtest_mimic::run(&Arguments::from_args(), trials);
     programs.tidy();
     conclusion.exit_code()

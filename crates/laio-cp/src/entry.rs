@@ -374,7 +374,10 @@ fn account(worker: &Worker, entry: &Entry, result: Result<&Copied, &Failure>) {
             }
             shared.just_made.insert(entry);
         }
-        Err(failure) => shared.fail(failure),
+        Err(failure) => {
+            shared.fail(failure);
+            shared.stage.lose(entry);
+        }
     }
     if let Some(observer) = &worker.options().observer {
         let (source, destination) = (entry.source_path(), entry.target_path());

@@ -3,7 +3,7 @@
 
 use super::Step;
 use super::opener::Opener;
-use super::records::{Named, Record};
+use super::records::{Named, Record, hash_of};
 use super::region;
 use crate::directory::{Directory, Found};
 use crate::listing::Listing;
@@ -11,7 +11,7 @@ use crate::outcome::Failure;
 use crate::walk;
 use crate::worker::Worker;
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// A part that is being worked on.
@@ -19,6 +19,16 @@ pub(crate) struct Part {
     pub(crate) opener: Opener,
     /// Temporary names of files of which a region is missing.
     incomplete: Mutex<Vec<String>>,
+    lost: Mutex<Lost>,
+}
+
+/// Files that could not be copied.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Lost {
+    /// By the hashes of their paths.
+    pub(crate) hashes: Vec<String>,
+    /// And files of a directory that could not be opened.
+    pub(crate) all: bool,
 }
 
 /// Files that are a task together: a directory with very many is shared by several workers.
@@ -29,6 +39,7 @@ impl Part {
         Part {
             opener,
             incomplete: Mutex::default(),
+            lost: Mutex::default(),
         }
     }
 
@@ -56,6 +67,17 @@ impl Part {
         steps
     }
 
+    /// Notes that a file could not be copied.
+    pub(crate) fn lose(&self, path: &Path) {
+        let mut lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
+        lost.hashes.push(hash_of(path));
+    }
+
+    pub(crate) fn lost(&self) -> Lost {
+        let lost = self.lost.lock();
+        lost.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     pub(crate) fn incomplete(&self) -> Vec<String> {
         let incomplete = self.incomplete.lock();
         incomplete.unwrap_or_else(PoisonError::into_inner).clone()
@@ -70,8 +92,9 @@ pub(crate) async fn begin(worker: &Worker, part: &Part, step: &Step) {
             // Its directory tells the root when it is done.
             Ok(listing) => return worker.list(listing),
             Err(failure) => {
-                // All of them are not copied.
                 worker.shared.fail(&failure);
+                let mut lost = part.lost.lock().unwrap_or_else(PoisonError::into_inner);
+                lost.all = true;
             }
         },
         Step::Region(record) => {
