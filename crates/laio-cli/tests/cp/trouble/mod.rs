@@ -1,9 +1,11 @@
 //! What goes wrong while a copy is running.
 
 mod changing;
+mod deep;
 mod faults;
 mod limits;
 mod places;
+mod races;
 mod stopping;
 
 pub(crate) use places::trial;
@@ -18,6 +20,12 @@ pub(crate) fn cases() -> Vec<Case> {
 }
 
 pub(crate) fn trials() -> Vec<Trial> {
-    let rooms = [faults::trials(), changing::trials(), stopping::trials()];
+    let rooms = [
+        faults::trials(),
+        changing::trials(),
+        stopping::trials(),
+        races::trials(),
+        deep::trials(),
+    ];
     rooms.into_iter().flatten().collect()
 }
