@@ -3,7 +3,7 @@
 use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ pub(super) fn trials() -> Vec<Trial> {
 }
 
 fn deep(levels: u32, descriptors: &[u32], options: &str) -> Result<(), Skip> {
-    let world = World::make(&fresh(Side::Ours), "", false)?;
+    let world = World::make(&in_memory(), "", false)?;
     let tried = make(&world.root, "s", levels).and_then(|()| {
         for (index, descriptors) in descriptors.iter().enumerate() {
             let copy = format!("d{index}");
@@ -51,6 +51,21 @@ fn deep(levels: u32, descriptors: &[u32], options: &str) -> Result<(), Skip> {
     assert!(removed.expect("rm is there").success());
     tried.expect("a deep tree can be made and read");
     Ok(())
+}
+
+/// A path where a world of many thousand directories is no burden for a disk, if there is one.
+fn in_memory() -> PathBuf {
+    let usual = fresh(Side::Ours);
+    let name = format!(
+        "laio-test-{}-{}",
+        std::process::id(),
+        usual.file_name().unwrap_or_default().display()
+    );
+    let memory = Path::new("/dev/shm").join(name);
+    match fs::create_dir(&memory).and_then(|()| fs::remove_dir(&memory)) {
+        Ok(()) => memory,
+        Err(_) => usual,
+    }
 }
 
 fn ours(world: &World, before: &str, command: &str) -> Ran {
@@ -110,7 +125,7 @@ fn look(root: &Path, name: &str, expected: u32) -> io::Result<u32> {
 }
 
 fn many() -> Result<(), Skip> {
-    let world = World::make(&fresh(Side::Ours), "dir s", false)?;
+    let world = World::make(&in_memory(), "dir s", false)?;
     for index in 0..MANY {
         fs::create_dir(world.root.join(format!("s/{index}"))).expect("made");
     }
