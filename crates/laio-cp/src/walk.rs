@@ -30,6 +30,10 @@ pub(crate) async fn enter(worker: &Worker, mut entry: Entry) -> Result<Option<Li
     let (shared, options) = (&worker.shared, worker.options());
     let follow = shared.follows(entry.argument.is_some());
     let (opened, status, at_once) = open_source(worker, &entry, follow).await?;
+    let place = match entry.directory.is_new {
+        true => Place::New,
+        false => existing::examine_directory(worker, &entry, &status).await?,
+    };
     if entry
         .directory
         .chain()
@@ -50,10 +54,6 @@ pub(crate) async fn enter(worker: &Worker, mut entry: Entry) -> Result<Option<Li
             "skipping {name}, as it is the plan itself"
         )));
     }
-    let place = match entry.directory.is_new {
-        true => Place::New,
-        false => existing::examine_directory(worker, &entry, &status).await?,
-    };
     let is_new = place == Place::New;
     if is_new && (options.verbose || options.dry_run) {
         let (from, to) = (entry.quoted_source(), entry.quoted_target());

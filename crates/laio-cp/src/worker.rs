@@ -228,9 +228,7 @@ impl Worker {
 
     /// The next file of a directory that has been read.
     fn next_entry(&self) -> Option<Entry> {
-        if self.shared.in_order {
-            self.drop_finished();
-        }
+        self.drop_finished();
         let mut listings = self.listings.borrow_mut();
         // In order: what an argument leads to comes before the next argument.
         let lowest = if self.shared.in_order {
@@ -247,29 +245,27 @@ impl Worker {
         None
     }
 
-    /// Ends the directories that have been copied to their end, down to the first that has not.
+    /// Ends the directories of which everything has been taken: before more of them are begun, or all those that
+    /// a large one has would be there at the same time.
     fn drop_finished(&self) {
         loop {
-            let finished = |listing: &mut Listing| listing.len() == 0 && listing.is_at_end();
-            let Some(listing) = self.listings.borrow_mut().pop_if(finished) else {
+            let mut listings = self.listings.borrow_mut();
+            let finished = |listing: &Listing| listing.len() == 0 && listing.is_at_end();
+            let Some(index) = listings.iter().rposition(finished) else {
                 return;
             };
+            let listing = listings.remove(index);
+            drop(listings);
             self.end(&listing.into_directory());
         }
     }
 
-    /// A directory of which more is to be read; none at its end.
+    /// A directory of which more is to be read.
     fn next_unread(&self) -> Option<Listing> {
-        loop {
-            let mut listings = self.listings.borrow_mut();
-            let index = listings.iter().rposition(|listing| listing.len() == 0)?;
-            let listing = listings.remove(index);
-            if !listing.is_at_end() {
-                return Some(listing);
-            }
-            drop(listings);
-            self.end(&listing.into_directory());
-        }
+        let mut listings = self.listings.borrow_mut();
+        let unread = |listing: &Listing| listing.len() == 0 && !listing.is_at_end();
+        let index = listings.iter().rposition(unread)?;
+        Some(listings.remove(index))
     }
 
     /// What has been read of a directory is copied from now on.

@@ -1,9 +1,11 @@
 //! What goes wrong while a copy is running.
 
 mod changing;
+mod deep;
 mod faults;
 mod limits;
 mod places;
+mod races;
 mod resuming;
 mod stopping;
 mod verifying;
@@ -26,6 +28,8 @@ pub(crate) fn trials() -> Vec<Trial> {
         stopping::trials(),
         verifying::trials(),
         resuming::trials(),
+        races::trials(),
+        deep::trials(),
     ];
     rooms.into_iter().flatten().collect()
 }
