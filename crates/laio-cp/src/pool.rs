@@ -134,15 +134,15 @@ mod tests {
             })
             .collect();
         let directory = Directory::root(Handles::default(), (PathBuf::new(), PathBuf::new()));
-        let task = || Task {
-            entry: Entry {
+        let task = || {
+            Task::Directory(Entry {
                 directory: directory.clone(),
                 name: "name".into(),
                 new_name: None,
                 kind: FileType::Directory,
                 argument: None,
                 held: None,
-            },
+            })
         };
         let begun = Instant::now();
         let mut pushed = 0;
