@@ -40,6 +40,7 @@ mod options;
 mod outcome;
 mod pool;
 mod progress;
+mod queued;
 mod quote;
 mod rate;
 mod regular;

@@ -1,6 +1,7 @@
 //! What options can be set to, as words that can be abbreviated, and sizes.
 
 use super::Wrong;
+use laio::ops::Advice;
 
 /// Words on one line mean the same.
 pub(super) type Words = &'static [&'static [&'static str]];
@@ -41,6 +42,17 @@ pub(super) fn choose(given: &str, option: &str, words: Words) -> Result<&'static
         }
         Wrong::Usage(text)
     })
+}
+
+/// What `--fadvise` may tell.
+pub(super) fn advice(text: &str) -> Result<Advice, String> {
+    match text {
+        "sequential" => Ok(Advice::Sequential),
+        "willneed" => Ok(Advice::WillNeed),
+        "noreuse" => Ok(Advice::NoReuse),
+        "dontneed" => Ok(Advice::DontNeed),
+        _ => Err("it is sequential, willneed, noreuse or dontneed".to_owned()),
+    }
 }
 
 pub(super) fn size(text: &str) -> Result<u64, String> {
