@@ -4,7 +4,7 @@ use crate::attributes::Names;
 use crate::descriptors::Slot;
 use crate::made::Identity;
 use crate::outcome::Failure;
-use crate::plan::{Noted, Step};
+use crate::plan::Noted;
 use crate::quote::quote;
 use laio::ops::Name;
 use laio_rt::fs::{FileType, Metadata};
@@ -77,6 +77,8 @@ pub(crate) struct Found {
     pub(crate) default_acl: bool,
     /// Extended attributes of the source.
     pub(crate) names: Names,
+    /// The source's file system keeps everything in memory: nothing in it waits.
+    pub(crate) is_in_memory: bool,
 }
 
 impl Directory {
@@ -220,6 +222,12 @@ impl Entry {
         name_in(&self.at().target, self.new_name())
     }
 
+    /// No call on the source waits.
+    pub(crate) fn is_in_memory(&self) -> bool {
+        let found = self.directory.found.as_ref();
+        found.is_some_and(|found| found.is_in_memory)
+    }
+
     /// Nothing is done, so there is not even the directory that the destination would be in.
     pub(crate) fn is_nowhere(&self) -> bool {
         self.directory.is_new && self.directory.target.identity.is_none()
@@ -300,15 +308,6 @@ fn append(path: &mut Vec<u8>, name: &OsStr) {
 /// Names are taken from directories, or were accepted as arguments: they have no zero byte.
 fn name_in(directory: &Option<Handle>, name: &OsStr) -> Name<Handle> {
     Name::from_path_in(directory.clone(), name).expect("names have no zero byte")
-}
-
-/// What waits for a worker.
-#[derive(Debug)]
-pub(crate) enum Task {
-    /// A directory to be copied.
-    Directory(Entry),
-    /// A task of a plan.
-    Planned(Step),
 }
 
 /// A deep tree must not end in a deep recursion.

@@ -1,11 +1,12 @@
 //! A file in a directory, or an argument: what it is, where it goes, and what becomes of it.
 
-use crate::directory::{Entry, Task};
+use crate::directory::Entry;
 use crate::existing::{self, Place};
 use crate::links::{Claim, First, Waiting};
 use crate::made::identity;
 use crate::options::{Follow, Make};
 use crate::outcome::{Done, Failure, Outcome, count};
+use crate::pool::Task;
 use crate::regular::{self, Opened};
 use crate::verify::Digest;
 use crate::worker::Worker;

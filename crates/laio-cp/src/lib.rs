@@ -41,6 +41,7 @@ mod outcome;
 pub mod plan;
 mod pool;
 mod progress;
+mod queued;
 mod quote;
 mod rate;
 mod regular;

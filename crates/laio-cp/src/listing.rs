@@ -1,7 +1,8 @@
 //! The entries of a directory, read a bounded number at a time.
 
-use crate::directory::{Directory, Entry, Handle, Task};
+use crate::directory::{Directory, Entry, Handle};
 use crate::outcome::Failure;
+use crate::pool::Task;
 use crate::quote::quote;
 use crate::worker::Worker;
 use laio::ops::ReadDir;
@@ -42,6 +43,11 @@ struct Item {
 
 /// Entries that are read, and sorted, before the first of them is copied.
 const ENTRIES_MAX: usize = 16 << 10;
+
+/// Files that are worth the way to another worker.
+const SHARE_LEAST: usize = 512;
+/// Names are made in a directory one after the other: more workers would only wait for each other.
+const SHARES_MAX: usize = 8;
 
 impl Listing {
     pub(crate) fn new(directory: Arc<Directory>, is_in_memory: bool) -> Listing {
@@ -188,6 +194,29 @@ impl Listing {
             Task::Directory(self.entry(item))
         });
         tasks.collect()
+    }
+
+    /// Takes away what other workers may copy of a large directory; it is counted as one of its entries.
+    pub(crate) fn share(&mut self) -> Vec<Task> {
+        let share = (self.items.len() / SHARES_MAX).max(SHARE_LEAST);
+        let mut shares = Vec::new();
+        while self.items.len() >= 2 * share {
+            // The last are the next: they stay.
+            let rest = self.items.split_off(share);
+            let items = std::mem::replace(&mut self.items, rest);
+            self.directory.begin();
+            let mut listing = Listing::new(self.directory.clone(), self.is_in_memory);
+            listing.at_end = true;
+            for item in items {
+                let start = item.start as usize;
+                let name = &self.names[start..start + usize::from(item.length)];
+                let start = listing.names.len() as u32;
+                listing.names.extend_from_slice(name);
+                listing.items.push(Item { start, ..item });
+            }
+            shares.push(Task::Files(listing));
+        }
+        shares
     }
 
     /// Files that have been read and not yet been taken.

@@ -3,6 +3,7 @@
 use crate::filter::Filter;
 use crate::outcome::Observer;
 use laio::BackendKind;
+use laio::ops::Advice;
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
 use std::fmt;
@@ -231,8 +232,13 @@ pub struct Options {
     pub buffer: usize,
     /// Room is reserved before data is written.
     pub preallocate: bool,
-    /// The kernel is told that the source is read in order.
-    pub advise: bool,
+    /// What the kernel is told of how sources are going to be read; `DontNeed`, when they have been.
+    pub advise: Option<Advice>,
+    /// Pieces of a large file that are in flight at a time; several, if a back end is named that has something
+    /// to overlap then.
+    pub queue: Option<NonZeroUsize>,
+    /// Data goes past the page cache, where the file systems can.
+    pub direct: bool,
     /// What messages begin with.
     pub program: String,
     /// Who is told what became of each file.
@@ -242,10 +248,21 @@ pub struct Options {
 impl Options {
     /// Files that a worker has in flight, if nothing else is wanted.
     pub const DEPTH: usize = 16;
+    /// What the kernel can be told of sources, and the words for it.
+    pub const ADVICE: [(&'static str, Advice); 4] = [
+        ("sequential", Advice::Sequential),
+        ("willneed", Advice::WillNeed),
+        ("noreuse", Advice::NoReuse),
+        ("dontneed", Advice::DontNeed),
+    ];
     /// Bytes of a buffer, if nothing else is wanted.
     pub const BUFFER: usize = 256 << 10;
     /// The largest buffer, in bytes.
     pub const BUFFER_MAX: usize = 64 << 20;
+    /// Pieces of a file that are in flight with a named back end, if nothing else is wanted.
+    pub const QUEUE: usize = 8;
+    /// The most pieces of a file in flight.
+    pub const QUEUE_MAX: usize = 256;
     /// The most workers.
     pub const JOBS_MAX: usize = 256;
     /// The most files that a worker has in flight.
@@ -253,6 +270,28 @@ impl Options {
 }
 
 impl Options {
+    /// Data is to go through the back end that was named, rather than the way that is thought to be best.
+    pub(crate) fn names_backend(&self) -> bool {
+        let best = |backend| matches!(backend, BackendKind::Lazy | BackendKind::Sync);
+        self.backend.is_some_and(|backend| !best(backend))
+    }
+
+    /// Pieces of a file in flight.
+    pub(crate) fn queue(&self) -> usize {
+        let usual = if self.names_backend() {
+            Options::QUEUE
+        } else {
+            1
+        };
+        let queue = self.queue.map_or(usual, NonZeroUsize::get);
+        queue.min(Options::QUEUE_MAX)
+    }
+
+    /// Data is to go through memory, however it would go else.
+    pub(crate) fn through_memory(&self) -> bool {
+        self.direct || self.queue.is_some() || self.names_backend()
+    }
+
     /// A file copied onto itself, with force and backups, is copied to its backup.
     pub(crate) fn renamed_by_force(&self, source: &std::ffi::OsStr, target: OsString) -> OsString {
         let regular =
@@ -302,7 +341,9 @@ impl Default for Options {
             depth: None,
             buffer: Options::BUFFER,
             preallocate: false,
-            advise: false,
+            advise: None,
+            queue: None,
+            direct: false,
             program: "cp".into(),
             observer: None,
         }

@@ -1,11 +1,23 @@
 //! Directories that wait for a worker. Each worker has a stack of its own, and takes from the others what
 //! they have had longest: the directories nearest to the root, with the most below them.
 
-use crate::directory::Task;
+use crate::directory::Entry;
+use crate::listing::Listing;
+use crate::plan::Step;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
+
+/// What waits.
+pub(crate) enum Task {
+    /// A directory, of which nothing has been read.
+    Directory(Entry),
+    /// Files of a large one.
+    Files(Listing),
+    /// A task of a plan.
+    Planned(Step),
+}
 
 pub(crate) struct Pool {
     stacks: Vec<Mutex<VecDeque<Task>>>,
@@ -28,6 +40,11 @@ impl Pool {
             waiting_count: AtomicUsize::new(0),
             stopped: AtomicBool::new(false),
         }
+    }
+
+    /// Whether there are several workers.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.stacks.len() > 1
     }
 
     /// Nothing more is to be done.

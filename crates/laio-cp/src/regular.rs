@@ -69,12 +69,12 @@ pub(crate) async fn open(
         // A FIFO whose contents are wanted: there is nothing to copy before its peer comes.
         worker.plainly(Open::new(entry.source(), flags))
     } else {
-        worker
-            .lazily(Open::new(entry.source(), flags | libc::O_NONBLOCK))
-            .await
+        let open = Open::new(entry.source(), flags | libc::O_NONBLOCK);
+        worker.perhaps(open, entry.is_in_memory()).await
     };
     let file = Arc::new(opened.map_err(failed)?);
-    let status = worker.lazily(StatFile::new(file.clone())).await;
+    let status = StatFile::new(file.clone());
+    let status = worker.perhaps(status, entry.is_in_memory()).await;
     let status = status.map_err(entry.source_failure("cannot fstat", ""))?;
     let is_it = match expected {
         Some(expected) => identity(expected) == identity(&status),
@@ -389,6 +389,7 @@ async fn fill(
         is_regular: target.is_regular && status.is_file(),
         start: target.start,
         seen: seen.then(RefCell::default),
+        is_in_memory: entry.is_in_memory(),
     };
     let result = match data::see_start(&pair).await {
         Ok(()) => data::copy(&pair).await,

@@ -3,7 +3,7 @@
 use crate::arguments::{JustMade, Misuse, Operands};
 use crate::console::Console;
 use crate::descriptors::Descriptors;
-use crate::directory::{Entry, Task};
+use crate::directory::Entry;
 use crate::links::Links;
 use crate::listing::Listing;
 use crate::made::Made;
@@ -11,6 +11,7 @@ use crate::options::{Existing, Options};
 use crate::outcome::{Counters, Failure, Summary};
 use crate::plan::Stage;
 use crate::pool::Pool;
+use crate::pool::Task;
 use crate::progress::Progress;
 use crate::rate::Rate;
 use crate::shared::{Process, Shared};

@@ -357,8 +357,16 @@ async fn make_target(
         mode: mode.filter(|mode| *mode != made),
         default_acl,
         names,
+        is_in_memory: opened.is_some_and(is_in_memory),
     };
     Ok((handle, found))
+}
+
+/// File systems without a device or a server behind them. (Swapped out is what nobody is in need of.)
+pub(crate) fn is_in_memory(directory: &Handle) -> bool {
+    const RAMFS_MAGIC: libc::__fsword_t = 0x8584_58f6;
+    let status = rustix::fs::fstatfs(directory);
+    status.is_ok_and(|status| matches!(status.f_type, libc::TMPFS_MAGIC | RAMFS_MAGIC))
 }
 
 pub(crate) async fn has_default_acl(worker: &Worker, handle: &Handle) -> bool {

@@ -1,9 +1,10 @@
 //! A worker: a thread with a runtime, on which several files are in flight.
 
 use crate::descriptors::Opened;
-use crate::directory::{Directory, Entry, Task};
+use crate::directory::{Directory, Entry};
 use crate::listing::Listing;
 use crate::options::{Options, Writes};
+use crate::pool::Task;
 use crate::shared::Shared;
 use crate::{entry, plan, walk};
 use laio::{BackendKind, Context, Operation, Submitted};
@@ -211,6 +212,14 @@ impl Worker {
         }
     }
 
+    /// Writes data: through the back end too, if one is named.
+    pub(crate) async fn write_data<O: Operation>(&self, operation: O) -> O::Output {
+        match self.options().names_backend() {
+            true => submit(operation).await,
+            false => self.write(operation).await,
+        }
+    }
+
     /// An empty buffer.
     pub(crate) fn buffer(&self) -> Vec<u8> {
         let kept = self.buffers.borrow_mut().pop();
@@ -273,6 +282,10 @@ impl Worker {
         let directories = listing.take_directories();
         let count = directories.len();
         self.shared.pool.push(self.index, directories.into_iter());
+        if self.shared.pool.is_shared() {
+            let shares = listing.share();
+            self.shared.pool.push(self.index, shares.into_iter());
+        }
         let files = listing.len();
         self.listings.borrow_mut().push(listing);
         // The calling lane goes on by itself.
@@ -289,6 +302,7 @@ impl Worker {
         let entry = match task {
             Task::Directory(entry) => entry,
             Task::Planned(step) => return plan::begin(self, &step).await,
+            Task::Files(listing) => return self.list(listing),
         };
         let parent = entry.directory.clone();
         match walk::enter(self, entry).await {

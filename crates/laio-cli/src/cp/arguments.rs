@@ -1,10 +1,11 @@
 //! The arguments of `laio cp`: what can be given. What it means is in `options`.
 
 use super::machines::Machines;
-use super::words::size;
+use super::words::{advice, size};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use laio::BackendKind;
+use laio::ops::Advice;
 use laio_cp::{Follow, Method};
 use std::ffi::OsString;
 use std::num::NonZeroUsize;
@@ -139,9 +140,15 @@ pub(super) struct Given {
     /// Reserve room before data is written
     #[arg(long)]
     pub(super) fallocate: bool,
-    /// Tell the kernel that sources are read in order
+    /// Tell the kernel how sources are going to be read: sequential, willneed or noreuse; or, when they have been, dontneed
+    #[arg(long, value_name = "HOW", num_args = 0..=1, require_equals = true, default_missing_value = "sequential", value_parser = advice)]
+    pub(super) fadvise: Option<Advice>,
+    /// Pieces of a large file in flight at a time [default: 8 with a --backend other than sync and lazy, else 1]
+    #[arg(long, value_name = "N")]
+    pub(super) queue: Option<NonZeroUsize>,
+    /// Move data past the page cache (O_DIRECT), where the file systems can
     #[arg(long)]
-    pub(super) fadvise: bool,
+    pub(super) direct: bool,
     #[command(flatten)]
     pub(super) machines: Machines,
 }

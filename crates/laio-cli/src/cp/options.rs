@@ -45,6 +45,8 @@ pub(super) fn options(given: &Given, steps: &[Step], program: &str) -> Result<Op
         depth: given.depth,
         preallocate: given.fallocate,
         advise: given.fadvise,
+        queue: given.queue,
+        direct: given.direct,
         program: program.to_owned(),
         ..Options::default()
     };

@@ -125,6 +125,7 @@ impl Opener {
             mode: place.mode,
             default_acl: walk::has_default_acl(worker, &target).await,
             names: Default::default(),
+            is_in_memory: source.as_ref().is_ok_and(walk::is_in_memory),
         };
         let sides = (
             Side {
