@@ -73,7 +73,12 @@ pub fn copy(mut options: Options, operands: Operands, stop: Stop) -> Result<Summ
     }
     match &shared.manifest {
         Some(manifest) if stop.is_asked() => manifest.discard(),
-        Some(manifest) => drop(manifest.finish().map_err(|failure| shared.fail(&failure))),
+        Some(manifest) => {
+            let durable = shared.options.fsync || shared.options.verify;
+            if let Err(failure) = manifest.finish(durable) {
+                shared.fail(&failure);
+            }
+        }
         None => {}
     }
     if let Err(error) = shared.console.finish() {
