@@ -130,7 +130,12 @@ impl Engine {
         }
         match &shared.manifest {
             Some(manifest) if shared.stop.is_asked() => manifest.discard(),
-            Some(manifest) => drop(manifest.finish().map_err(|failure| shared.fail(&failure))),
+            Some(manifest) => {
+                let durable = shared.options.fsync || shared.options.verify;
+                if let Err(failure) = manifest.finish(durable) {
+                    shared.fail(&failure);
+                }
+            }
             None => {}
         }
         if let Err(failure) = shared.console.finish() {

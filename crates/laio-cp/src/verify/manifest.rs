@@ -55,12 +55,16 @@ impl Manifest {
         }
     }
 
-    /// Ends the list, and gives it its name.
-    pub(crate) fn finish(&self) -> Result<(), Failure> {
+    /// Ends the list, and gives it its name; after it has reached the device, if it is to be as durable as the
+    /// copies are.
+    pub(crate) fn finish(&self, durable: bool) -> Result<(), Failure> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let result = match state.failed.take() {
             Some(error) => Err(error),
-            None => state.output.flush().and_then(|()| self.put(&state)),
+            None => state
+                .output
+                .flush()
+                .and_then(|()| self.put(&state, durable)),
         };
         result.map_err(|error| {
             let path = quote(&self.path);
@@ -68,11 +72,13 @@ impl Manifest {
         })
     }
 
-    fn put(&self, state: &State) -> io::Result<()> {
+    fn put(&self, state: &State, durable: bool) -> io::Result<()> {
         match &self.temporary {
             None => Ok(()),
             Some(temporary) => {
-                state.output.get_ref().sync_all()?;
+                if durable {
+                    state.output.get_ref().sync_all()?;
+                }
                 std::fs::rename(temporary, &self.path)
             }
         }
