@@ -4,6 +4,7 @@
 //! operands are in `operands`.
 
 mod arguments;
+mod getopt;
 mod machines;
 mod operands;
 mod options;
@@ -25,6 +26,15 @@ pub(crate) fn run(arguments: Arguments, program: &str) -> ExitCode {
         Ok(summary) => {
             if stats {
                 report::print_stats(&summary);
+            }
+            if summary.unverified > 0 {
+                let count = summary.unverified;
+                report::say(
+                    program,
+                    &format!(
+                        "{count} copies, or their attributes, are not what was read of their sources"
+                    ),
+                );
             }
             match summary.interrupted {
                 Some(signal) => {
@@ -94,25 +104,24 @@ pub(crate) fn main() -> ExitCode {
         .version(env!("CARGO_PKG_VERSION"))
         .about("Copy files and directories");
     let command = Arguments::augment_args(command);
+    let given = match getopt::resolve(&command, std::env::args_os()) {
+        Ok(given) => given,
+        Err(text) => {
+            report::say("cp", &text);
+            report::point_to_help("cp");
+            return ExitCode::FAILURE;
+        }
+    };
     match command
-        .try_get_matches()
+        .try_get_matches_from(given)
         .and_then(|matches| Arguments::from_arg_matches(&matches))
     {
         Ok(arguments) => run(arguments, "cp"),
-        Err(error) => {
-            let helps = error.exit_code() == 0;
-            if let Some(text) = report::in_gnu_words(&error) {
-                report::say("cp", &text);
-                report::point_to_help("cp");
-                return ExitCode::FAILURE;
-            }
+        Err(error) if error.use_stderr() => {
             // Nothing can be done if the stream is gone.
             let _ = error.print();
-            if helps {
-                ExitCode::SUCCESS
-            } else {
-                ExitCode::FAILURE
-            }
+            ExitCode::FAILURE
         }
+        Err(help) => report::print("cp", &help.render().to_string()),
     }
 }

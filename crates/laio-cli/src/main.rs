@@ -30,7 +30,7 @@ enum Command {
     /// Serve the files of a directory over HTTP
     Serve(serve::Arguments),
     /// Copy files and directories
-    Cp(cp::Arguments),
+    Cp(Box<cp::Arguments>),
     /// Show what this machine allows, and which back end would be chosen
     Info(info::Arguments),
     /// Measure
@@ -49,7 +49,7 @@ fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let result = match arguments.command {
         Command::Serve(arguments) => serve::run(arguments),
-        Command::Cp(arguments) => return cp::run(arguments, "laio cp"),
+        Command::Cp(arguments) => return cp::run(*arguments, "laio cp"),
         Command::Info(arguments) => info::run(arguments),
         Command::Bench(command) => bench::run(command),
     };

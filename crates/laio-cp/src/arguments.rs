@@ -1,6 +1,6 @@
 //! The arguments of the command: which files go where, by the rules of `cp`.
 
-use crate::directory::{Argument, Directory, Entry, Handle};
+use crate::directory::{Argument, Directory, Entry, Handle, Handles};
 use crate::made::{Identity, identity};
 use crate::outcome::Failure;
 use crate::quote::quote;
@@ -220,19 +220,17 @@ impl Targets {
     /// The root of all directories, and the arguments as entries of it, or of directories between.
     pub(crate) fn entries(self, shared: &Shared) -> (Arc<Directory>, Vec<Entry>) {
         let (base, base_path) = self.base.unzip();
-        let root = Directory::new(
-            None,
-            (base, self.handle.clone()),
-            (base_path.unwrap_or_default(), self.path.clone()),
-            None,
-            false,
-            None,
-        );
-        shared.just_made.expect(&self.pairs);
+        let handles = Handles {
+            source: base,
+            target: self.handle.clone(),
+        };
+        let paths = (base_path.unwrap_or_default(), self.path.clone());
+        let root = Directory::root(handles.clone(), paths);
+        shared.just_made.expect(&self.pairs, shared.is_listed);
         let entries = self.pairs.into_iter().map(|(source, name)| {
             let argument = Arc::new(Argument {
-                nested: shared.options.recursive && is_inside(&root, &name, &source),
-                source: root.source_path.join(&source),
+                nested: shared.options.recursive && is_inside(&handles, &name, &source),
+                source: root.source_path().join(&source),
                 target: self.path.join(&name),
                 has_made: AtomicBool::new(false),
             });
@@ -242,6 +240,7 @@ impl Targets {
                 new_name: Some(name),
                 kind: FileType::Unknown,
                 argument: Some(argument),
+                held: None,
             }
         });
         let entries = entries.collect();
@@ -253,7 +252,7 @@ impl Targets {
 const LEVELS_MAX: u32 = 4096;
 
 /// Whether the destination is below the source, if that is a directory.
-fn is_inside(root: &Directory, name: &OsStr, source: &OsStr) -> bool {
+fn is_inside(root: &Handles, name: &OsStr, source: &OsStr) -> bool {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let identity = |status: rustix::fs::Stat| (status.st_dev, status.st_ino);
     let from = root.source.as_ref().map_or(CWD, |handle| handle.as_fd());
@@ -308,9 +307,12 @@ struct Seen {
 }
 
 impl JustMade {
-    fn expect(&self, pairs: &[(OsString, OsString)]) {
-        let mut targets = HashSet::new();
-        let duplicates = pairs.iter().any(|(_, target)| !targets.insert(target));
+    fn expect(&self, pairs: &[(OsString, OsString)], are_listed: bool) {
+        // One may also be in another. A list names what is in its directories by the nature of it.
+        let mut targets: Vec<_> = pairs.iter().map(|(_, target)| Path::new(target)).collect();
+        targets.sort_unstable();
+        let meet = |two: &[&Path]| two[0] == two[1] || (!are_listed && two[1].starts_with(two[0]));
+        let duplicates = targets.windows(2).any(meet);
         self.has_duplicates
             .store(duplicates, std::sync::atomic::Ordering::Relaxed);
     }

@@ -195,7 +195,7 @@ pub(crate) fn of_directory(
     target: Handle,
 ) -> Result<(), Failure> {
     let target = Object::Open(target);
-    let path = || directory.target_path.clone();
+    let path = || directory.target_path();
     if let Some(mode) = found.mode
         && !worker.options().preserve.mode
         && let Err(error) = target.set_mode(worker, mode)

@@ -2,14 +2,14 @@
 
 use crate::directory::Entry;
 use crate::made::identity;
-use crate::options::Backup;
+use crate::options::{Backup, Options};
 use crate::worker::Worker;
 use laio::Errno;
 use laio::ops::{Name, Open, ReadDir, Rename, StatPath};
 use laio_rt::fs::Metadata;
 use std::ffi::{OsStr, OsString};
 use std::io;
-use std::os::unix::ffi::OsStrExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ const RACES_MAX: u32 = 64;
 pub(crate) async fn make(worker: &Worker, entry: &Entry) -> io::Result<Option<OsString>> {
     for _ in 0..RACES_MAX {
         let name = name(worker, entry).await?;
-        let numbered = name.as_bytes().ends_with(b".~") || is_numbered(&name);
+        let numbered = worker.options().backup == Backup::Numbered || is_numbered(&name);
         let mut rename = Rename::new(entry.target(), entry.beside(&name));
         if numbered {
             rename = rename.flags(libc::RENAME_NOREPLACE);
@@ -61,23 +61,54 @@ pub(crate) async fn name(worker: &Worker, entry: &Entry) -> io::Result<OsString>
         Backup::None | Backup::Simple => None,
         Backup::Existing | Backup::Numbered => Some(highest(worker, entry).await?),
     };
+    Ok(chosen(name, options, number))
+}
+
+/// Of a file that is copied onto itself: what it is copied to.
+pub(crate) fn of_path(path: &OsStr, options: &Options) -> OsString {
+    let whole = Path::new(path);
+    let base = whole.file_name().unwrap_or(path);
+    let above = whole.parent().filter(|above| !above.as_os_str().is_empty());
+    let names = std::fs::read_dir(above.unwrap_or(Path::new(".")));
+    let names = names.into_iter().flatten().flatten();
+    let number = names.filter_map(|entry| number_of(&entry.file_name(), base));
+    chosen(path, options, Some(number.max().unwrap_or(0)))
+}
+
+/// A name by the highest number that there is.
+fn chosen(name: &OsStr, options: &Options, number: Option<u64>) -> OsString {
     match (number, options.backup) {
-        (Some(number), Backup::Numbered) => Ok(numbered(name, number + 1)),
-        (Some(number), _) if number > 0 => Ok(numbered(name, number + 1)),
-        _ => Ok(simple(name, &options.suffix)),
+        (Some(number), Backup::Numbered) => numbered(name, number + 1),
+        (Some(number), Backup::Existing) if number > 0 => numbered(name, number + 1),
+        _ => simple(name, &options.suffix),
     }
 }
 
+/// Longer names get no more than a tilde, in place of their end if need be.
+const LONGEST: usize = 254;
+
+fn fitted(mut name: Vec<u8>, end: usize) -> OsString {
+    let base = name
+        .iter()
+        .rposition(|byte| *byte == b'/')
+        .map_or(0, |slash| slash + 1);
+    if name.len() - base > LONGEST {
+        name.truncate(end.min(base + LONGEST - 1));
+        name.push(b'~');
+    }
+    OsString::from_vec(name)
+}
+
 pub(crate) fn simple(name: &OsStr, suffix: &OsStr) -> OsString {
-    let mut name = trimmed(name).to_owned();
-    name.push(suffix);
-    name
+    let name = trimmed(name);
+    let whole = [name.as_bytes(), suffix.as_bytes()].concat();
+    fitted(whole, name.len())
 }
 
 fn numbered(name: &OsStr, number: u64) -> OsString {
-    let mut name = trimmed(name).to_owned();
-    name.push(format!(".~{number}~"));
-    name
+    let name = trimmed(name);
+    let whole = [name.as_bytes(), format!(".~{number}~").as_bytes()].concat();
+    fitted(whole, name.len())
 }
 
 fn trimmed(name: &OsStr) -> &OsStr {
@@ -110,7 +141,7 @@ async fn highest(worker: &Worker, entry: &Entry) -> io::Result<u64> {
         Some(above) if !above.as_os_str().is_empty() => above,
         _ => Path::new("."),
     };
-    let directory = Name::from_path_in(entry.directory.target.clone(), above)?;
+    let directory = Name::from_path_in(entry.at().target.clone(), above)?;
     let opened = worker
         .write(Open::new(directory, libc::O_RDONLY | libc::O_DIRECTORY))
         .await?;

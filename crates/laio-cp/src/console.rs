@@ -1,6 +1,8 @@
 //! The one place that writes messages: whole lines, in the order in which they come.
 
+use crate::outcome::Failure;
 use crate::progress::Progress;
+use laio::Errno;
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -10,7 +12,8 @@ pub(crate) struct Console {
     /// What is to be written to standard output; the lock also keeps lines apart.
     output: Mutex<Vec<u8>>,
     line_by_line: bool,
-    failed: Mutex<Option<io::Error>>,
+    /// What the standard streams failed at first.
+    failed: Mutex<Option<Failure>>,
     progress: Progress,
 }
 
@@ -53,15 +56,25 @@ impl Console {
         let mut output = self.lock();
         self.write_out(&mut output);
         self.progress.aside(|| {
-            let _ = write!(io::stderr(), "{}: {question}", self.program);
+            let asked = match laio::was_closed(&io::stderr()) {
+                true => Err(Errno::BADF.into()),
+                false => write!(io::stderr(), "{}: {question}", self.program),
+            };
+            if let Err(error) = asked {
+                self.note(Failure::of(error, "write error"));
+            }
+            if laio::was_closed(&io::stdin()) {
+                self.note(Failure::of(Errno::BADF.into(), "error closing file"));
+                return false;
+            }
             let mut answer = Vec::new();
             let read = io::stdin().lock().read_until(b'\n', &mut answer);
             read.is_ok() && matches!(answer.first(), Some(b'y' | b'Y'))
         })
     }
 
-    /// Writes what is gathered. An error is the first that standard output had.
-    pub(crate) fn finish(&self) -> io::Result<()> {
+    /// Writes what is gathered. What failed is the first that did.
+    pub(crate) fn finish(&self) -> Result<(), Failure> {
         self.write_out(&mut self.lock());
         let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
         failed.take().map_or(Ok(()), Err)
@@ -78,11 +91,19 @@ impl Console {
         // A reader who has seen enough is no reason to stop copying; but is told at the end.
         self.progress.aside(|| {
             let mut stdout = io::stdout().lock();
-            if let Err(error) = stdout.write_all(output).and_then(|()| stdout.flush()) {
-                let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
-                failed.get_or_insert(error);
+            let written = match laio::was_closed(&stdout) {
+                true => Err(Errno::BADF.into()),
+                false => stdout.write_all(output).and_then(|()| stdout.flush()),
+            };
+            if let Err(error) = written {
+                self.note(Failure::of(error, "write error"));
             }
         });
         output.clear();
+    }
+
+    fn note(&self, failure: Failure) {
+        let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
+        failed.get_or_insert(failure);
     }
 }

@@ -1,16 +1,22 @@
 //! Moving the data of a file: shared, copied inside the kernel, or through memory.
+//!
+//! A file grows from its beginning to its end, and nothing is written beyond what is complete: `--resume` takes
+//! the size of what was begun for how far it got.
 
 use crate::directory::Handle;
 use crate::entry::{Copied, add_bytes};
 use crate::options::{Method, Reflink as Wanted, Sparse};
 use crate::outcome::Done;
+use crate::queued;
 use crate::sparse;
+use crate::verify::Hashing;
 use crate::worker::{PairLimit, Worker};
 use laio::Errno;
 use laio::ops::{
     Advice, Advise, Allocate, CopyRange, Limit, Part, Read, ReadAt, Reflink, Write, WriteAt,
 };
 use laio_rt::fs::Metadata;
+use std::cell::RefCell;
 use std::fmt;
 use std::io;
 
@@ -23,6 +29,12 @@ pub(crate) struct Pair<'a> {
     pub(crate) target_device: u64,
     /// Both are regular files.
     pub(crate) is_regular: bool,
+    /// What comes before is there already.
+    pub(crate) start: u64,
+    /// The hash of what is read, if one is taken.
+    pub(crate) seen: Option<RefCell<Hashing>>,
+    /// Reading the source does not wait.
+    pub(crate) is_in_memory: bool,
 }
 
 /// Where it failed.
@@ -79,6 +91,7 @@ pub(crate) async fn copy(pair: &Pair<'_>) -> Result<Copied, Broken> {
             done: Done::Reflink,
             bytes,
             detail: Some(detail),
+            digest: None,
         });
     }
     let (done, bytes) = move_data(pair, &mut detail).await?;
@@ -86,7 +99,31 @@ pub(crate) async fn copy(pair: &Pair<'_>) -> Result<Copied, Broken> {
         done,
         bytes,
         detail: Some(detail),
+        digest: None,
     })
+}
+
+/// Hashes what an earlier run has copied of the source.
+pub(crate) async fn see_start(pair: &Pair<'_>) -> Result<(), Broken> {
+    let Some(seen) = pair.seen.as_ref().filter(|_| pair.start > 0) else {
+        return Ok(());
+    };
+    let mut buffer = pair.worker.buffer();
+    loop {
+        pair.go_on()?;
+        let at = seen.borrow().at();
+        buffer.clear();
+        let count = (pair.start - at).min(buffer.capacity() as u64) as usize;
+        let read = ReadAt::new(pair.source.clone(), Limit::new(buffer, count), at);
+        let (result, filled) = pair.worker.lazily(read).await;
+        buffer = filled.into_inner();
+        if result.map_err(Broken::Read)? == 0 {
+            break;
+        }
+        pair.see(at, &buffer)?;
+    }
+    pair.worker.keep(buffer);
+    Ok(())
 }
 
 async fn move_data(pair: &Pair<'_>, detail: &mut Detail) -> Result<(Done, u64), Broken> {
@@ -96,11 +133,8 @@ async fn move_data(pair: &Pair<'_>, detail: &mut Detail) -> Result<(Done, u64), 
         return stream(pair).await.map(|bytes| (Done::ReadWrite, bytes));
     }
     let size = pair.status.size();
-    if options.advise {
-        // It is only an advice.
-        let _ = pair
-            .worker
-            .plainly(Advise::new(pair.source.clone(), 0, 0, Advice::Sequential));
+    if options.advise != Some(Advice::DontNeed) {
+        advise(pair);
     }
     if options.preallocate && size > 0 && options.sparse != Sparse::Always {
         preallocate(pair, size)?;
@@ -109,7 +143,19 @@ async fn move_data(pair: &Pair<'_>, detail: &mut Detail) -> Result<(Done, u64), 
         return sparse::copy(pair, detail).await;
     }
     let end = if size == 0 { u64::MAX } else { size };
-    copy_range(pair, 0, end, detail).await
+    let copied = copy_range(pair, pair.start, end, detail).await;
+    if options.advise == Some(Advice::DontNeed) {
+        advise(pair);
+    }
+    copied
+}
+
+fn advise(pair: &Pair<'_>) {
+    if let Some(advice) = pair.worker.options().advise {
+        let advise = Advise::new(pair.source.clone(), 0, 0, advice);
+        // It is only an advice.
+        let _ = pair.worker.plainly(advise);
+    }
 }
 
 /// Copies a region of a file whose other regions others copy.
@@ -144,12 +190,13 @@ fn reflink(pair: &Pair<'_>, detail: &mut Detail) -> Result<bool, Broken> {
     let wanted = match (options.reflink, options.method) {
         (Wanted::Always, _) => true,
         (Wanted::Never, _) => false,
+        (Wanted::Auto, Method::Auto) if options.through_memory() => false,
         (Wanted::Auto, Method::Auto | Method::Reflink) => options.sparse == Sparse::Auto,
         (Wanted::Auto, _) => false,
     };
     let must = options.reflink == Wanted::Always;
     let learnt = pair.worker.limit(pair).no_reflink;
-    if !wanted || !pair.is_regular || (learnt && !must) {
+    if !wanted || !pair.is_regular || pair.start > 0 || (learnt && !must) {
         if learnt {
             detail.reflink = "unsupported";
         }
@@ -199,6 +246,9 @@ pub(crate) async fn copy_range(
     let by_range = match options.method {
         Method::ReadWrite => false,
         Method::CopyRange => true,
+        // What is hashed must come by.
+        _ if pair.seen.is_some() => false,
+        Method::Auto if options.through_memory() => false,
         Method::Auto | Method::Reflink => end - start > SMALL && end != u64::MAX,
     };
     let allowed = options.reflink != Wanted::Never && options.sparse != Sparse::Never;
@@ -268,6 +318,13 @@ fn fallback(error: &io::Error) -> Fallback {
 /// Copies through a buffer.
 pub(crate) async fn through_memory(pair: &Pair<'_>, start: u64, end: u64) -> Result<u64, Broken> {
     let worker = pair.worker;
+    let options = worker.options();
+    let is_queued = options.direct || (options.queue() > 1 && end - start > options.buffer as u64);
+    // What is hashed comes in order, and what is to be gone on with grows in order.
+    let in_order = options.resume || pair.seen.is_some();
+    if pair.is_regular && end != u64::MAX && is_queued && !in_order {
+        return queued::copy(pair, start, end).await;
+    }
     let mut buffer = worker.buffer();
     let mut at = start;
     while at < end {
@@ -277,13 +334,14 @@ pub(crate) async fn through_memory(pair: &Pair<'_>, start: u64, end: u64) -> Res
             .min(buffer.capacity() as u64)
             .min(pair.piece() as u64) as usize;
         let read = ReadAt::new(pair.source.clone(), Limit::new(buffer, count), at);
-        let (result, filled) = worker.lazily(read).await;
+        let (result, filled) = worker.perhaps(read, pair.is_in_memory).await;
         buffer = filled.into_inner();
         // The end, though the file was longer when it was opened.
         if result.map_err(Broken::Read)? == 0 {
             break;
         }
         let count = buffer.len();
+        pair.see(at, &buffer)?;
         buffer = pair.write_at(buffer, at).await?;
         at += count as u64;
         pair.pace(count).await;
@@ -309,6 +367,7 @@ async fn stream(pair: &Pair<'_>) -> Result<u64, Broken> {
             worker.keep(buffer);
             return Ok(bytes);
         }
+        pair.see(bytes, &buffer)?;
         buffer = pair.write(buffer, 0).await?;
         bytes += count as u64;
         pair.pace(count).await;
@@ -322,7 +381,7 @@ impl Pair<'_> {
         while done < buffer.len() {
             let part = Part::new(buffer, done..);
             let write = WriteAt::new(self.target.clone(), part, at + done as u64);
-            let (result, part) = self.worker.write(write).await;
+            let (result, part) = self.worker.write_data(write).await;
             buffer = part.into_inner();
             match result {
                 // A full device says so; nobody else should be asked for ever.
@@ -342,7 +401,7 @@ impl Pair<'_> {
     async fn write(&self, mut buffer: Vec<u8>, mut done: usize) -> Result<Vec<u8>, Broken> {
         while done < buffer.len() {
             let write = Write::new(self.target.clone(), Part::new(buffer, done..));
-            let (result, part) = self.worker.write(write).await;
+            let (result, part) = self.worker.write_data(write).await;
             buffer = part.into_inner();
             match result.map_err(Broken::Write)? {
                 0 => return Err(Broken::Write(Errno::NOSPC.into())),
@@ -350,6 +409,19 @@ impl Pair<'_> {
             }
         }
         Ok(buffer)
+    }
+
+    /// Hashes what has been read at a position, after the hole before it.
+    pub(crate) fn see(&self, at: u64, bytes: &[u8]) -> Result<(), Broken> {
+        let Some(seen) = &self.seen else {
+            return Ok(());
+        };
+        while seen.borrow().at() < at {
+            self.go_on()?;
+            seen.borrow_mut().take_zeros(at);
+        }
+        seen.borrow_mut().take(bytes);
+        Ok(())
     }
 
     /// Between two pieces of a file.

@@ -1,8 +1,10 @@
 //! A directory that is being copied: where names in it begin, and when it is done.
 
 use crate::attributes::Names;
+use crate::descriptors::Slot;
+use crate::made::Identity;
 use crate::outcome::Failure;
-use crate::plan::{Noted, Step};
+use crate::plan::Noted;
 use crate::quote::quote;
 use laio::ops::Name;
 use laio_rt::fs::{FileType, Metadata};
@@ -27,16 +29,32 @@ pub(crate) struct Argument {
     pub(crate) has_made: AtomicBool,
 }
 
+/// A source directory and its destination, open. None: names begin in the working directory.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Handles {
+    pub(crate) source: Option<Handle>,
+    pub(crate) target: Option<Handle>,
+}
+
+/// One side of a directory: how it is found again when it is not open.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Side {
+    /// Its name in the directory above, or where names begin.
+    pub(crate) name: OsString,
+    /// What it must be; none if it is not there.
+    pub(crate) identity: Option<Identity>,
+    /// The name may be that of a symbolic link.
+    pub(crate) follows: bool,
+}
+
 /// A source directory and its destination.
 #[derive(Debug)]
 pub(crate) struct Directory {
     pub(crate) parent: Option<Arc<Directory>>,
-    /// None: names begin in the working directory.
-    pub(crate) source: Option<Handle>,
-    pub(crate) target: Option<Handle>,
-    /// As in messages.
-    pub(crate) source_path: PathBuf,
-    pub(crate) target_path: PathBuf,
+    pub(crate) source: Side,
+    pub(crate) target: Side,
+    /// Its descriptors, unless they were given up for others.
+    pub(crate) open: Slot,
     /// What was found when the directory was begun; none for where arguments begin.
     pub(crate) found: Option<Found>,
     /// Made by this copy: nothing is in it that this copy has not put there.
@@ -59,29 +77,79 @@ pub(crate) struct Found {
     pub(crate) default_acl: bool,
     /// Extended attributes of the source.
     pub(crate) names: Names,
+    /// The source's file system keeps everything in memory: nothing in it waits.
+    pub(crate) is_in_memory: bool,
 }
 
 impl Directory {
-    pub(crate) fn new(
-        parent: Option<Arc<Directory>>,
-        handles: (Option<Handle>, Option<Handle>),
-        paths: (PathBuf, PathBuf),
+    /// One in another, not yet open.
+    pub(crate) fn below(
+        parent: Arc<Directory>,
+        sides: (Side, Side),
         found: Option<Found>,
         is_new: bool,
         argument: Option<Arc<Argument>>,
     ) -> Arc<Directory> {
         Arc::new(Directory {
-            parent,
-            source: handles.0,
-            target: handles.1,
-            source_path: paths.0,
-            target_path: paths.1,
+            parent: Some(parent),
+            source: sides.0,
+            target: sides.1,
+            open: Slot::default(),
             found,
             is_new,
             argument,
             noted: OnceLock::new(),
             left: AtomicUsize::new(1),
         })
+    }
+
+    /// Where the arguments begin. It stays open.
+    pub(crate) fn root(handles: Handles, paths: (PathBuf, PathBuf)) -> Arc<Directory> {
+        Directory::pinned(None, handles, paths, None)
+    }
+
+    /// One that stays open until it is done with. The paths are those from the parent.
+    pub(crate) fn pinned(
+        parent: Option<Arc<Directory>>,
+        handles: Handles,
+        paths: (PathBuf, PathBuf),
+        found: Option<Found>,
+    ) -> Arc<Directory> {
+        let side = |path: PathBuf| Side {
+            name: path.into_os_string(),
+            ..Side::default()
+        };
+        Arc::new(Directory {
+            parent,
+            source: side(paths.0),
+            target: side(paths.1),
+            open: Slot::always(handles),
+            found,
+            is_new: false,
+            argument: None,
+            noted: OnceLock::new(),
+            left: AtomicUsize::new(1),
+        })
+    }
+
+    /// The source, as in messages.
+    pub(crate) fn source_path(&self) -> PathBuf {
+        self.path(|directory| &directory.source.name)
+    }
+
+    /// The destination, as in messages.
+    pub(crate) fn target_path(&self) -> PathBuf {
+        self.path(|directory| &directory.target.name)
+    }
+
+    /// Paths are made when they are needed: kept, those of a deep tree would be the square of its depth.
+    fn path(&self, name: impl Fn(&Directory) -> &OsString) -> PathBuf {
+        let names: Vec<_> = self.chain().map(name).collect();
+        let mut path = Vec::new();
+        for name in names.into_iter().rev() {
+            append(&mut path, name);
+        }
+        OsString::from_vec(path).into()
     }
 
     /// One more entry is being copied.
@@ -103,7 +171,7 @@ impl Directory {
     pub(crate) fn path_below(&self, name: &OsStr) -> PathBuf {
         match &self.argument {
             Some(argument) => {
-                let path = self.source_path.join(name);
+                let path = self.source_path().join(name);
                 path.strip_prefix(&argument.source)
                     .map_or(path.clone(), Path::to_path_buf)
             }
@@ -122,6 +190,8 @@ pub(crate) struct Entry {
     pub(crate) kind: FileType,
     /// It is an argument of the command, and this is which.
     pub(crate) argument: Option<Arc<Argument>>,
+    /// The directory's descriptors, while the entry is being copied.
+    pub(crate) held: Option<Handles>,
 }
 
 impl Entry {
@@ -129,19 +199,44 @@ impl Entry {
         self.new_name.as_ref().unwrap_or(&self.name)
     }
 
+    /// The directories, which must be held: without them a name would begin somewhere else.
+    pub(crate) fn at(&self) -> &Handles {
+        self.held.as_ref().expect("held while it is being copied")
+    }
+
+    /// The same, not held: for later.
+    pub(crate) fn for_later(&self) -> Entry {
+        Entry {
+            held: None,
+            ..self.clone()
+        }
+    }
+
     /// The source, for an operation.
     pub(crate) fn source(&self) -> Name<Handle> {
-        name_in(&self.directory.source, &self.name)
+        name_in(&self.at().source, &self.name)
     }
 
     /// The destination, for an operation.
     pub(crate) fn target(&self) -> Name<Handle> {
-        name_in(&self.directory.target, self.new_name())
+        name_in(&self.at().target, self.new_name())
+    }
+
+    /// No call on the source waits.
+    pub(crate) fn is_in_memory(&self) -> bool {
+        let found = self.directory.found.as_ref();
+        found.is_some_and(|found| found.is_in_memory)
+    }
+
+    /// Nothing is done, so there is not even the directory that the destination would be in.
+    pub(crate) fn is_nowhere(&self) -> bool {
+        self.directory.is_new && self.directory.target.identity.is_none()
     }
 
     /// Whether directories are to be made for it, in the directory that it goes into.
     pub(crate) fn has_parents(&self) -> bool {
-        let within = self.directory.target.is_some() && self.argument.is_some();
+        let root = &self.directory.open;
+        let within = self.argument.is_some() && root.get().is_some_and(|at| at.target.is_some());
         within && self.new_name().as_encoded_bytes().contains(&b'/')
     }
 
@@ -149,17 +244,17 @@ impl Entry {
     pub(crate) fn beside(&self, name: &OsStr) -> Name<Handle> {
         let above = Path::new(self.new_name()).parent();
         match above.filter(|_| !name.as_bytes().contains(&b'/')) {
-            Some(above) => name_in(&self.directory.target, above.join(name).as_os_str()),
-            None => name_in(&self.directory.target, name),
+            Some(above) => name_in(&self.at().target, above.join(name).as_os_str()),
+            None => name_in(&self.at().target, name),
         }
     }
 
     pub(crate) fn source_path(&self) -> PathBuf {
-        joined(&self.directory.source_path, &self.name)
+        joined(self.directory.source_path(), &self.name)
     }
 
     pub(crate) fn target_path(&self) -> PathBuf {
-        joined(&self.directory.target_path, self.new_name())
+        joined(self.directory.target_path(), self.new_name())
     }
 
     /// The source, as in messages.
@@ -190,21 +285,24 @@ impl Entry {
     }
 }
 
-/// A name in a directory, with one slash between them.
-fn joined(directory: &Path, name: &OsStr) -> PathBuf {
-    let bytes = directory.as_os_str().as_bytes();
-    if bytes.is_empty() || Path::new(name).is_absolute() {
-        return PathBuf::from(name);
-    }
-    let end = bytes
-        .iter()
-        .rposition(|byte| *byte != b'/')
-        .map_or(0, |last| last + 1);
-    let mut path = Vec::with_capacity(end + 1 + name.len());
-    path.extend_from_slice(&bytes[..end]);
-    path.push(b'/');
-    path.extend_from_slice(name.as_bytes());
+/// A name in a directory.
+fn joined(directory: PathBuf, name: &OsStr) -> PathBuf {
+    let mut path = directory.into_os_string().into_vec();
+    append(&mut path, name);
     OsString::from_vec(path).into()
+}
+
+/// Appends a name, with one slash between.
+fn append(path: &mut Vec<u8>, name: &OsStr) {
+    if Path::new(name).is_absolute() {
+        path.clear();
+    }
+    if !path.is_empty() {
+        let last = path.iter().rposition(|byte| *byte != b'/');
+        path.truncate(last.map_or(0, |last| last + 1));
+        path.push(b'/');
+    }
+    path.extend_from_slice(name.as_bytes());
 }
 
 /// Names are taken from directories, or were accepted as arguments: they have no zero byte.
@@ -212,11 +310,12 @@ fn name_in(directory: &Option<Handle>, name: &OsStr) -> Name<Handle> {
     Name::from_path_in(directory.clone(), name).expect("names have no zero byte")
 }
 
-/// What waits for a worker.
-#[derive(Debug)]
-pub(crate) enum Task {
-    /// A directory to be copied.
-    Directory(Entry),
-    /// A task of a plan.
-    Planned(Step),
+/// A deep tree must not end in a deep recursion.
+impl Drop for Directory {
+    fn drop(&mut self) {
+        let mut above = self.parent.take();
+        while let Some(mut directory) = above.and_then(Arc::into_inner) {
+            above = directory.parent.take();
+        }
+    }
 }

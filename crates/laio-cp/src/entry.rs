@@ -1,14 +1,16 @@
 //! A file in a directory, or an argument: what it is, where it goes, and what becomes of it.
 
-use crate::directory::{Entry, Task};
+use crate::directory::Entry;
 use crate::existing::{self, Place};
 use crate::links::{Claim, First, Waiting};
 use crate::made::identity;
 use crate::options::{Follow, Make};
 use crate::outcome::{Done, Failure, Outcome, count};
+use crate::pool::Task;
 use crate::regular::{self, Opened};
+use crate::verify::Digest;
 use crate::worker::Worker;
-use crate::{data, link, special, walk};
+use crate::{data, link, special, verify, walk};
 use laio::ops::StatPath;
 use laio_rt::fs::{FileType, Metadata};
 use std::sync::Arc;
@@ -20,6 +22,7 @@ pub(crate) struct Copied {
     pub(crate) done: Done,
     pub(crate) bytes: u64,
     pub(crate) detail: Option<data::Detail>,
+    pub(crate) digest: Option<Digest>,
 }
 
 impl Copied {
@@ -28,12 +31,17 @@ impl Copied {
             done,
             bytes: 0,
             detail: None,
+            digest: None,
         }
     }
 }
 
 /// Copies a file, and accounts for it.
-pub(crate) async fn copy(worker: &Worker, entry: &Entry) {
+pub(crate) async fn copy(worker: &Worker, entry: &mut Entry) {
+    if let Err(error) = worker.hold(entry) {
+        let failure = Failure::of(error, walk::lost(entry));
+        return account(worker, entry, Err(&failure));
+    }
     if !entry.has_parents() || worker.shared.stage.is_planned() {
         return copy_here(worker, entry).await;
     }
@@ -92,12 +100,13 @@ async fn attempt(worker: &Worker, entry: &Entry) -> Result<Option<Copied>, Failu
     if let Some(planner) = worker.shared.stage.planner() {
         return planner.note(worker, entry, &status).await.map(|()| None);
     }
-    let place = match entry.directory.is_new && entry.argument.is_none() {
+    let nothing_there = entry.directory.is_new && entry.argument.is_none();
+    let place = match nothing_there || entry.is_nowhere() {
         true => Place::New,
         false => existing::examine(worker, entry, &status).await?,
     };
-    if place == Place::NotOlder {
-        return keep(worker, entry, &status).await;
+    if let Place::NotOlder(digest) = place {
+        return keep(worker, entry, &status, digest).await;
     }
     if place == Place::Kept {
         if options.debug {
@@ -114,6 +123,7 @@ async fn keep(
     worker: &Worker,
     entry: &Entry,
     status: &Metadata,
+    digest: Option<Digest>,
 ) -> Result<Option<Copied>, Failure> {
     let options = worker.options();
     if options.make == Make::Copies && has_other_names(worker, entry, status) && !options.dry_run {
@@ -127,7 +137,7 @@ async fn keep(
             }
             Claim::Later => return Ok(None),
             Claim::Copy => {
-                let (first, waiting) = links.made(file, entry);
+                let (first, waiting) = links.made(file, entry, digest);
                 for waiting in waiting {
                     link_waiting(worker, &first, waiting).await;
                 }
@@ -138,7 +148,10 @@ async fn keep(
         let name = entry.quoted_target();
         worker.shared.console.tell(&format!("skipped {name}"));
     }
-    Ok(Some(Copied::without_data(Done::Skipped)))
+    Ok(Some(Copied {
+        digest,
+        ..Copied::without_data(Done::Skipped)
+    }))
 }
 
 /// How many names of a file may be met. A name that is followed is none of those that the file counts.
@@ -158,7 +171,7 @@ fn begin_directory(worker: &Worker, entry: &Entry) -> Result<(), Failure> {
         )));
     }
     entry.directory.begin();
-    let mut entry = entry.clone();
+    let mut entry = entry.for_later();
     entry.kind = FileType::Directory;
     worker
         .shared
@@ -237,14 +250,18 @@ async fn make_unless_linked(
     }
     let result = content(worker, entry, opened, &status, place).await;
     match &result {
-        Ok(_) => {
-            let (first, waiting) = shared.links.made(file, entry);
+        Ok(copied) => {
+            let (first, waiting) = shared.links.made(file, entry, copied.digest);
             for waiting in waiting {
                 link_waiting(worker, &first, waiting).await;
             }
         }
         Err(_) => {
-            for waiting in shared.links.failed(file) {
+            for mut waiting in shared.links.failed(file) {
+                if let Err(failure) = hold_waiting(worker, &mut waiting) {
+                    end_waiting(worker, waiting, Err(failure)).await;
+                    continue;
+                }
                 // The first of them is now what this one was to be.
                 let again =
                     make_unless_linked(worker, &waiting.entry, Some(&status), &waiting.place);
@@ -256,9 +273,17 @@ async fn make_unless_linked(
     result.map(Some)
 }
 
-async fn link_waiting(worker: &Worker, first: &Arc<First>, waiting: Waiting) {
+async fn link_waiting(worker: &Worker, first: &Arc<First>, mut waiting: Waiting) {
+    if let Err(failure) = hold_waiting(worker, &mut waiting) {
+        return end_waiting(worker, waiting, Err(failure)).await;
+    }
     let linked = link::to_first(worker, &waiting.entry, first, &waiting.place).await;
     end_waiting(worker, waiting, linked.map(Some)).await;
+}
+
+fn hold_waiting(worker: &Worker, waiting: &mut Waiting) -> Result<(), Failure> {
+    let held = worker.hold(&mut waiting.entry);
+    held.map_err(|error| Failure::of(error, walk::lost(&waiting.entry)))
 }
 
 async fn end_waiting(worker: &Worker, waiting: Waiting, result: Result<Option<Copied>, Failure>) {
@@ -266,7 +291,7 @@ async fn end_waiting(worker: &Worker, waiting: Waiting, result: Result<Option<Co
         Ok(Some(copied)) => account(worker, &waiting.entry, Ok(&copied)),
         Ok(None) => {}
         Err(failure) => {
-            if let Place::BackedUp(backup) = &waiting.place {
+            if let (Place::BackedUp(backup), Some(_)) = (&waiting.place, &waiting.entry.held) {
                 existing::undo_backup(worker, &waiting.entry, backup).await;
             }
             account(worker, &waiting.entry, Err(&failure));
@@ -281,17 +306,12 @@ fn reads_data(worker: &Worker, status: &Metadata) -> bool {
 }
 
 pub(crate) fn has_other_names(worker: &Worker, entry: &Entry, status: &Metadata) -> bool {
-    let options = worker.options();
     if worker.shared.stage.is_planned() {
         // The planner has seen all of them: what is not the first is made in the end.
         return false;
     }
-    let followed = match options.follow {
-        Follow::Never => false,
-        Follow::Arguments => entry.argument.is_some(),
-        Follow::Always => true,
-    };
-    options.preserve.links && (status.links() > 1 || followed)
+    let followed = worker.shared.follows(entry.argument.is_some());
+    worker.options().preserve.links && (status.links() > 1 || followed)
 }
 
 async fn content(
@@ -301,11 +321,13 @@ async fn content(
     status: &Metadata,
     place: &Place,
 ) -> Result<Copied, Failure> {
-    match opened {
-        Some(opened) => regular::copy(worker, entry, opened, place).await,
-        None if status.is_symlink() => special::symlink(worker, entry, status, place).await,
-        None => special::node(worker, entry, status, place).await,
-    }
+    let copied = match opened {
+        Some(opened) => return regular::copy(worker, entry, opened, place).await,
+        None if status.is_symlink() => special::symlink(worker, entry, status, place).await?,
+        None => special::node(worker, entry, status, place).await?,
+    };
+    verify::named(worker, entry, status).await;
+    Ok(copied)
 }
 
 /// `'a' -> 'b'`, if it is wanted.
@@ -316,7 +338,7 @@ fn announcement(worker: &Worker, entry: &Entry, place: &Place) -> Option<String>
     }
     let mut line = format!("{} -> {}", entry.quoted_source(), entry.quoted_target());
     if let Place::BackedUp(backup) = place {
-        let backup = crate::quote::quote(entry.directory.target_path.join(backup));
+        let backup = crate::quote::quote(entry.directory.target_path().join(backup));
         line.push_str(&format!(" (backup: {backup})"));
     }
     Some(line)
@@ -348,9 +370,15 @@ fn account(worker: &Worker, entry: &Entry, result: Result<&Copied, &Failure>) {
                 }
                 _ => count(&counters.files),
             }
+            if let (Some(manifest), Some(digest)) = (&shared.manifest, &copied.digest) {
+                manifest.add(digest, &entry.target_path());
+            }
             shared.just_made.insert(entry);
         }
-        Err(failure) => shared.fail(failure),
+        Err(failure) => {
+            shared.fail(failure);
+            shared.stage.lose(entry);
+        }
     }
     if let Some(observer) = &worker.options().observer {
         let (source, destination) = (entry.source_path(), entry.target_path());
@@ -359,6 +387,7 @@ fn account(worker: &Worker, entry: &Entry, result: Result<&Copied, &Failure>) {
             destination: &destination,
             kind: entry.kind,
             bytes: result.map_or(0, |copied| copied.bytes),
+            digest: result.ok().and_then(|copied| copied.digest),
             result: result.map(|copied| copied.done),
         });
     }

@@ -4,7 +4,9 @@ use crate::backup;
 use crate::directory::Entry;
 use crate::options::{Backup, Existing, Follow, Make, Options};
 use crate::outcome::Failure;
+use crate::resume;
 use crate::same::{self, Same};
+use crate::verify::Digest;
 use crate::worker::Worker;
 use laio::Errno;
 use laio::ops::{Access, Rename, StatPath, Unlink};
@@ -23,8 +25,9 @@ pub(crate) enum Place {
     BackedUp(OsString),
     /// What is there stays.
     Kept,
-    /// What is there stays, as good as a copy: other names of the source may be linked to it.
-    NotOlder,
+    /// What is there stays, as good as a copy (of these contents, if that is known): other names of the
+    /// source may be linked to it.
+    NotOlder(Option<Digest>),
 }
 
 impl PartialEq for Place {
@@ -33,7 +36,7 @@ impl PartialEq for Place {
             (self, other),
             (Place::New, Place::New)
                 | (Place::Kept, Place::Kept)
-                | (Place::NotOlder, Place::NotOlder)
+                | (Place::NotOlder(_), Place::NotOlder(_))
         )
     }
 }
@@ -63,6 +66,9 @@ pub(crate) async fn examine_directory(
 
 /// Looks for a directory that an argument's name leads through.
 pub(crate) async fn examine_parent(worker: &Worker, part: &Entry) -> Result<Place, Failure> {
+    if part.is_nowhere() {
+        return Ok(Place::New);
+    }
     match look(worker, part, false).await? {
         None => Ok(Place::New),
         Some(there) if there.is_dir() => Ok(Place::Existing(Box::new(there))),
@@ -106,7 +112,12 @@ pub(crate) async fn examine(
         }
     }
     if options.update && !is_older(options, &there, source) {
-        return Ok(Place::NotOlder);
+        return Ok(Place::NotOlder(None));
+    }
+    if options.resume
+        && let Some(whole) = resume::check(worker, entry, source, &there).await?
+    {
+        return Ok(Place::NotOlder(whole.digest));
     }
     match options.existing {
         Existing::Replace => {}
@@ -149,9 +160,10 @@ async fn clear(
 ) -> Result<Place, Failure> {
     let options = worker.options();
     let replaces_link = options.preserve.links && there.links() > 1;
+    let rule = worker.shared.rule(entry.argument.is_some());
     // In a plan, it may be from an attempt before.
     let replaces_kind =
-        (options.follow == Follow::Never || worker.shared.stage.is_planned()) && !source.is_file();
+        (rule == Follow::Never || worker.shared.stage.is_planned()) && !source.is_file();
     if options.backup != Backup::None && !is_dot(entry) {
         if options.backup != Backup::Numbered && backup::is_backup_of(worker, entry, source).await {
             return Err(Failure::because(format!(
@@ -200,7 +212,7 @@ pub(crate) async fn undo_backup(worker: &Worker, entry: &Entry, backup: &OsStrin
             worker.shared.console.complain(failure);
         }
         Ok(()) if worker.options().verbose => {
-            let from = crate::quote::quote(entry.directory.target_path.join(backup));
+            let from = crate::quote::quote(entry.directory.target_path().join(backup));
             let to = entry.quoted_target();
             worker
                 .shared

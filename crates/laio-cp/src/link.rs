@@ -1,16 +1,17 @@
 //! Hard links: to the copy of another name of the same file, or to the source; and symbolic links to the
 //! source.
 
-use crate::directory::Entry;
+use crate::directory::{Entry, Handle};
 use crate::entry::Copied;
 use crate::existing::Place;
 use crate::links::First;
+use crate::made::identity;
 use crate::options::Existing;
 use crate::outcome::{Done, Failure};
 use crate::quote::{bare, quote};
 use crate::temporary;
 use crate::worker::Worker;
-use laio::ops::{Link, Symlink};
+use laio::ops::{Link, Name, StatPath, Symlink};
 use rustix::fs::{AtFlags, CWD, linkat};
 use std::ffi::{CString, OsStr};
 use std::io;
@@ -32,7 +33,10 @@ pub(crate) async fn to_first(
             format!("cannot create hard link {target} to {first}"),
         )
     };
-    let found = first.find(worker).await.map_err(failed)?;
+    let found = first.find(worker).map_err(failed)?;
+    if matches!(place, Place::Existing(_)) && is_one(worker, &found, entry).await {
+        return Ok(linked(first));
+    }
     let at = async |name: &OsStr| {
         worker
             .write(Link::new(found.clone(), entry.beside(name)))
@@ -46,7 +50,23 @@ pub(crate) async fn to_first(
         failed,
     )
     .await?;
-    Ok(Copied::without_data(Done::Linked))
+    Ok(linked(first))
+}
+
+fn linked(first: &First) -> Copied {
+    Copied {
+        digest: first.digest,
+        ..Copied::without_data(Done::Linked)
+    }
+}
+
+/// Whether the destination is a name of that file already.
+async fn is_one(worker: &Worker, first: &Name<Handle>, entry: &Entry) -> bool {
+    let status = async |name: Name<Handle>| worker.write(StatPath::new(name).no_follow()).await;
+    match (status(first.clone()).await, status(entry.target()).await) {
+        (Ok(first), Ok(there)) => identity(&first) == identity(&there),
+        _ => false,
+    }
 }
 
 /// Makes the destination another name of the source (`-l`).
@@ -71,7 +91,7 @@ pub(crate) async fn to_source(
     };
     let at = async |name: &OsStr| {
         // The typed operation has no flags; linking is not worth another one.
-        let directories = (&entry.directory.source, &entry.directory.target);
+        let directories = (&entry.at().source, &entry.at().target);
         let from = directories.0.as_ref().map_or(CWD, |handle| handle.as_fd());
         let to = directories.1.as_ref().map_or(CWD, |handle| handle.as_fd());
         Ok(linkat(from, &entry.name, to, name, flags)?)

@@ -2,14 +2,15 @@
 
 use crate::directory::{Directory, Entry, Handle};
 use crate::existing::Place;
-use crate::made::{Identity, identity};
+use crate::made::Identity;
+use crate::verify::Digest;
 use crate::worker::Worker;
-use laio::ops::{Name, Open, StatFile};
+use laio::ops::Name;
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::io;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Forgotten as soon as all names of a file have been met, so that it stays small.
 #[derive(Debug, Default)]
@@ -46,47 +47,31 @@ pub(crate) enum Claim {
     Later,
 }
 
-/// The copy that others become links to.
+/// The copy that others become links to. Its directory may be done with and closed: descriptors of all
+/// directories with linked files would be too many.
 #[derive(Debug)]
 pub(crate) struct First {
-    /// While it lives. Descriptors of all directories with linked files would be too many.
-    directory: Weak<Directory>,
-    path: PathBuf,
-    identity: Option<Identity>,
+    directory: Arc<Directory>,
     name: OsString,
+    pub(crate) digest: Option<Digest>,
 }
 
 impl First {
-    pub(crate) fn of(entry: &Entry) -> First {
-        let found = entry.directory.found.as_ref();
+    pub(crate) fn of(entry: &Entry, digest: Option<Digest>) -> First {
         First {
-            directory: Arc::downgrade(&entry.directory),
-            path: entry.directory.target_path.clone(),
-            identity: found.map(|found| identity(&found.target)),
+            directory: entry.directory.clone(),
             name: entry.new_name().to_owned(),
+            digest,
         }
     }
 
     pub(crate) fn path(&self) -> PathBuf {
-        self.path.join(&self.name)
+        self.directory.target_path().join(&self.name)
     }
 
-    /// Its name, in an open directory which is the one that it was made in.
-    pub(crate) async fn find(&self, worker: &Worker) -> io::Result<Name<Handle>> {
-        if let Some(directory) = self.directory.upgrade() {
-            return Name::from_path_in(directory.target.clone(), &self.name);
-        }
-        let open = Open::new(
-            Name::from_path(&self.path)?,
-            libc::O_PATH | libc::O_DIRECTORY,
-        );
-        let handle = Arc::new(worker.write(open).await?);
-        let status = worker.write(StatFile::new(handle.clone())).await?;
-        if Some(identity(&status)) != self.identity {
-            // Somebody has put another directory in its place.
-            return Err(io::ErrorKind::NotFound.into());
-        }
-        Name::from_path_at(handle, &self.name)
+    /// Its name, in the directory that it was made in.
+    pub(crate) fn find(&self, worker: &Worker) -> io::Result<Name<Handle>> {
+        Name::from_path_in(worker.open_target(&self.directory)?, &self.name)
     }
 }
 
@@ -112,7 +97,7 @@ impl Links {
                 // The directory of the one that waits is not done before it is.
                 entry.directory.begin();
                 waiting.push(Waiting {
-                    entry: entry.clone(),
+                    entry: entry.for_later(),
                     place: place.clone(),
                 });
                 Claim::Later
@@ -128,8 +113,13 @@ impl Links {
     }
 
     /// The first name has been copied. Returns those that wait, to be made links to it.
-    pub(crate) fn made(&self, file: Identity, entry: &Entry) -> (Arc<First>, Vec<Waiting>) {
-        let first = Arc::new(First::of(entry));
+    pub(crate) fn made(
+        &self,
+        file: Identity,
+        entry: &Entry,
+        digest: Option<Digest>,
+    ) -> (Arc<First>, Vec<Waiting>) {
+        let first = Arc::new(First::of(entry, digest));
         let mut table = self.lock();
         let Some(known) = table.get_mut(&file) else {
             return (first, Vec::new());

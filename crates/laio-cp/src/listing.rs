@@ -1,15 +1,19 @@
 //! The entries of a directory, read a bounded number at a time.
 
-use crate::directory::{Directory, Entry, Task};
+use crate::directory::{Directory, Entry, Handle};
 use crate::outcome::Failure;
+use crate::pool::Task;
 use crate::quote::quote;
 use crate::worker::Worker;
 use laio::ops::ReadDir;
 use laio_rt::fs::FileType;
+use rustix::fs::SeekFrom;
 use std::ffi::OsStr;
+use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
 
 pub(crate) struct Listing {
     directory: Arc<Directory>,
@@ -22,6 +26,9 @@ pub(crate) struct Listing {
     /// Arguments, which were not read.
     arguments: std::vec::IntoIter<Entry>,
     at_end: bool,
+    /// Through which descriptor it was read, and up to where.
+    read: Weak<OwnedFd>,
+    position: Option<u64>,
     /// The directory was opened without waiting, so that its entries may be in memory.
     is_in_memory: bool,
     buffer: Vec<u8>,
@@ -37,6 +44,11 @@ struct Item {
 /// Entries that are read, and sorted, before the first of them is copied.
 const ENTRIES_MAX: usize = 16 << 10;
 
+/// Files that are worth the way to another worker.
+const SHARE_LEAST: usize = 512;
+/// Names are made in a directory one after the other: more workers would only wait for each other.
+const SHARES_MAX: usize = 8;
+
 impl Listing {
     pub(crate) fn new(directory: Arc<Directory>, is_in_memory: bool) -> Listing {
         Listing {
@@ -46,6 +58,8 @@ impl Listing {
             directories: Vec::new(),
             arguments: Vec::new().into_iter(),
             at_end: false,
+            read: Weak::new(),
+            position: None,
             is_in_memory,
             buffer: Vec::new(),
         }
@@ -63,9 +77,15 @@ impl Listing {
     pub(crate) async fn read(&mut self, worker: &Worker) {
         self.names.clear();
         self.items.clear();
-        let Some(source) = self.directory.source.clone() else {
-            self.at_end = true;
-            return;
+        let source = match self.open(worker) {
+            Ok(source) => source,
+            Err(error) => {
+                let path = quote(self.directory.source_path());
+                let failure = Failure::of(error, format!("reading directory {path}"));
+                worker.shared.fail(&failure);
+                self.at_end = true;
+                return;
+            }
         };
         while !self.at_end && self.items.len() + self.directories.len() < ENTRIES_MAX {
             let mut buffer = std::mem::take(&mut self.buffer);
@@ -76,7 +96,7 @@ impl Listing {
             let entries = match worker.perhaps(read, self.is_in_memory).await {
                 Ok(entries) => entries,
                 Err(error) => {
-                    let path = quote(&self.directory.source_path);
+                    let path = quote(self.directory.source_path());
                     let failure = Failure::of(error, format!("reading directory {path}"));
                     worker.shared.fail(&failure);
                     self.at_end = true;
@@ -89,6 +109,7 @@ impl Listing {
             }
             self.buffer = entries.into_buffer();
         }
+        self.rest(&source);
         // In the order in which most file systems keep inodes, and data: it spares the disk.
         self.items
             .sort_unstable_by_key(|item| std::cmp::Reverse(item.inode));
@@ -131,6 +152,29 @@ impl Listing {
             new_name: None,
             kind: item.kind,
             argument: None,
+            held: None,
+        }
+    }
+
+    /// The source, where reading it was left off.
+    fn open(&self, worker: &Worker) -> io::Result<Handle> {
+        let source = worker.open(&self.directory)?.source;
+        let source = source.ok_or(io::ErrorKind::NotFound)?;
+        let same = self
+            .read
+            .upgrade()
+            .is_some_and(|read| Arc::ptr_eq(&read, &source));
+        if let (false, Some(position)) = (same, self.position) {
+            rustix::fs::seek(&source, SeekFrom::Start(position))?;
+        }
+        Ok(source)
+    }
+
+    /// Reading goes on later, when the directory may have been closed.
+    fn rest(&mut self, source: &Handle) {
+        if !self.at_end {
+            self.read = Arc::downgrade(source);
+            self.position = rustix::fs::tell(source).ok();
         }
     }
 
@@ -150,6 +194,29 @@ impl Listing {
             Task::Directory(self.entry(item))
         });
         tasks.collect()
+    }
+
+    /// Takes away what other workers may copy of a large directory; it is counted as one of its entries.
+    pub(crate) fn share(&mut self) -> Vec<Task> {
+        let share = (self.items.len() / SHARES_MAX).max(SHARE_LEAST);
+        let mut shares = Vec::new();
+        while self.items.len() >= 2 * share {
+            // The last are the next: they stay.
+            let rest = self.items.split_off(share);
+            let items = std::mem::replace(&mut self.items, rest);
+            self.directory.begin();
+            let mut listing = Listing::new(self.directory.clone(), self.is_in_memory);
+            listing.at_end = true;
+            for item in items {
+                let start = item.start as usize;
+                let name = &self.names[start..start + usize::from(item.length)];
+                let start = listing.names.len() as u32;
+                listing.names.extend_from_slice(name);
+                listing.items.push(Item { start, ..item });
+            }
+            shares.push(Task::Files(listing));
+        }
+        shares
     }
 
     /// Files that have been read and not yet been taken.

@@ -3,10 +3,12 @@
 use crate::filter::Filter;
 use crate::outcome::Observer;
 use laio::BackendKind;
+use laio::ops::Advice;
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
 use std::fmt;
 use std::num::NonZeroUsize;
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -183,6 +185,8 @@ pub struct Options {
     pub remove_destination: bool,
     /// A symbolic link to a directory is as good as a directory, in the destination.
     pub keep_directory_symlink: bool,
+    /// A symbolic link that leads nowhere is written through, as POSIX wants it; else it is an error.
+    pub through_dangling: bool,
     /// Whether what is overwritten is kept.
     pub backup: Backup,
     /// What simple backups end with.
@@ -201,6 +205,13 @@ pub struct Options {
     pub atomic: bool,
     /// A file has reached the device before it gets its name, and before the next one.
     pub fsync: bool,
+    /// Each copy is read back, and compared with what was read of its source.
+    pub verify: bool,
+    /// Where hashes of the copies are listed, for `sha256sum -c`; `-` is standard output.
+    pub manifest: Option<PathBuf>,
+    /// Goes on with a copy that was interrupted: what is whole is kept, what was begun is gone on with. Files
+    /// are copied as with `atomic`, and get the times of their sources, by which they are known again.
+    pub resume: bool,
     /// What is left out.
     pub filter: Filter,
     /// Bytes per second, at most.
@@ -221,8 +232,13 @@ pub struct Options {
     pub buffer: usize,
     /// Room is reserved before data is written.
     pub preallocate: bool,
-    /// The kernel is told that the source is read in order.
-    pub advise: bool,
+    /// What the kernel is told of how sources are going to be read; `DontNeed`, when they have been.
+    pub advise: Option<Advice>,
+    /// Pieces of a large file that are in flight at a time; several, if a back end is named that has something
+    /// to overlap then.
+    pub queue: Option<NonZeroUsize>,
+    /// Data goes past the page cache, where the file systems can.
+    pub direct: bool,
     /// What messages begin with.
     pub program: String,
     /// Who is told what became of each file.
@@ -232,10 +248,21 @@ pub struct Options {
 impl Options {
     /// Files that a worker has in flight, if nothing else is wanted.
     pub const DEPTH: usize = 16;
+    /// What the kernel can be told of sources, and the words for it.
+    pub const ADVICE: [(&'static str, Advice); 4] = [
+        ("sequential", Advice::Sequential),
+        ("willneed", Advice::WillNeed),
+        ("noreuse", Advice::NoReuse),
+        ("dontneed", Advice::DontNeed),
+    ];
     /// Bytes of a buffer, if nothing else is wanted.
     pub const BUFFER: usize = 256 << 10;
     /// The largest buffer, in bytes.
     pub const BUFFER_MAX: usize = 64 << 20;
+    /// Pieces of a file that are in flight with a named back end, if nothing else is wanted.
+    pub const QUEUE: usize = 8;
+    /// The most pieces of a file in flight.
+    pub const QUEUE_MAX: usize = 256;
     /// The most workers.
     pub const JOBS_MAX: usize = 256;
     /// The most files that a worker has in flight.
@@ -243,12 +270,34 @@ impl Options {
 }
 
 impl Options {
+    /// Data is to go through the back end that was named, rather than the way that is thought to be best.
+    pub(crate) fn names_backend(&self) -> bool {
+        let best = |backend| matches!(backend, BackendKind::Lazy | BackendKind::Sync);
+        self.backend.is_some_and(|backend| !best(backend))
+    }
+
+    /// Pieces of a file in flight.
+    pub(crate) fn queue(&self) -> usize {
+        let usual = if self.names_backend() {
+            Options::QUEUE
+        } else {
+            1
+        };
+        let queue = self.queue.map_or(usual, NonZeroUsize::get);
+        queue.min(Options::QUEUE_MAX)
+    }
+
+    /// Data is to go through memory, however it would go else.
+    pub(crate) fn through_memory(&self) -> bool {
+        self.direct || self.queue.is_some() || self.names_backend()
+    }
+
     /// A file copied onto itself, with force and backups, is copied to its backup.
     pub(crate) fn renamed_by_force(&self, source: &std::ffi::OsStr, target: OsString) -> OsString {
         let regular =
             |path: &OsString| std::fs::metadata(path).is_ok_and(|status| status.is_file());
         if self.force && self.backup != Backup::None && *source == *target && regular(&target) {
-            return crate::backup::simple(&target, &self.suffix);
+            return crate::backup::of_path(&target, self);
         }
         target
     }
@@ -269,6 +318,7 @@ impl Default for Options {
             force: false,
             remove_destination: false,
             keep_directory_symlink: false,
+            through_dangling: false,
             backup: Backup::None,
             suffix: "~".into(),
             sparse: Sparse::Auto,
@@ -278,6 +328,9 @@ impl Default for Options {
             dry_run: false,
             atomic: false,
             fsync: false,
+            verify: false,
+            manifest: None,
+            resume: false,
             filter: Filter::default(),
             rate: None,
             progress: false,
@@ -288,7 +341,9 @@ impl Default for Options {
             depth: None,
             buffer: Options::BUFFER,
             preallocate: false,
-            advise: false,
+            advise: None,
+            queue: None,
+            direct: false,
             program: "cp".into(),
             observer: None,
         }

@@ -1,5 +1,6 @@
 //! What became of a file, and of all of them.
 
+use crate::verify::Digest;
 use laio_rt::fs::FileType;
 use std::fmt;
 use std::io;
@@ -34,6 +35,8 @@ pub struct Outcome<'a> {
     pub kind: FileType,
     /// Bytes of data that were copied.
     pub bytes: u64,
+    /// The hash of its contents, if hashes are taken.
+    pub digest: Option<Digest>,
     /// What was done, or why it failed.
     pub result: Result<Done, &'a Failure>,
 }
@@ -53,7 +56,7 @@ pub struct Failure {
 
 impl Failure {
     /// That of a call.
-    pub(crate) fn of(error: io::Error, message: impl Into<String>) -> Failure {
+    pub fn of(error: io::Error, message: impl Into<String>) -> Failure {
         Failure {
             message: message.into(),
             error: Some(error),
@@ -105,6 +108,10 @@ pub(crate) struct Counters {
     pub(crate) skipped: AtomicU64,
     pub(crate) bytes: AtomicU64,
     pub(crate) failures: AtomicU64,
+    pub(crate) whole: AtomicU64,
+    pub(crate) continued: AtomicU64,
+    pub(crate) verified: AtomicU64,
+    pub(crate) unverified: AtomicU64,
     pub(crate) by_memory: AtomicU64,
     pub(crate) by_range: AtomicU64,
     pub(crate) by_reflink: AtomicU64,
@@ -135,6 +142,14 @@ pub struct Summary {
     pub bytes: u64,
     /// What could not be copied, or not completely. Each was reported.
     pub failures: u64,
+    /// What an earlier run has copied: not copied again.
+    pub whole: u64,
+    /// Files that an earlier run had begun.
+    pub continued: u64,
+    /// Copies that were found to be what their sources are.
+    pub verified: u64,
+    /// Copies that were not, or not their attributes. They count as failures, too.
+    pub unverified: u64,
     /// Files copied through memory.
     pub by_memory: u64,
     /// Files copied inside the kernel.
@@ -179,6 +194,10 @@ impl Counters {
             skipped: get(&self.skipped),
             bytes: get(&self.bytes),
             failures: get(&self.failures),
+            whole: get(&self.whole),
+            continued: get(&self.continued),
+            verified: get(&self.verified),
+            unverified: get(&self.unverified),
             by_memory: get(&self.by_memory),
             by_range: get(&self.by_range),
             by_reflink: get(&self.by_reflink),

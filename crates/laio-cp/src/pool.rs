@@ -1,11 +1,23 @@
 //! Directories that wait for a worker. Each worker has a stack of its own, and takes from the others what
 //! they have had longest: the directories nearest to the root, with the most below them.
 
-use crate::directory::Task;
+use crate::directory::Entry;
+use crate::listing::Listing;
+use crate::plan::Step;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
+
+/// What waits.
+pub(crate) enum Task {
+    /// A directory, of which nothing has been read.
+    Directory(Entry),
+    /// Files of a large one.
+    Files(Listing),
+    /// A task of a plan.
+    Planned(Step),
+}
 
 pub(crate) struct Pool {
     stacks: Vec<Mutex<VecDeque<Task>>>,
@@ -28,6 +40,11 @@ impl Pool {
             waiting_count: AtomicUsize::new(0),
             stopped: AtomicBool::new(false),
         }
+    }
+
+    /// Whether there are several workers.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.stacks.len() > 1
     }
 
     /// Nothing more is to be done.
@@ -84,5 +101,79 @@ impl Pool {
         }
         waiting.push(waker.clone());
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::directory::{Directory, Entry, Handles};
+    use laio_rt::fs::FileType;
+    use std::path::PathBuf;
+    use std::sync::Arc;
+    use std::task::Wake;
+    use std::thread::{self, Thread};
+    use std::time::{Duration, Instant};
+
+    struct Unpark(Thread);
+
+    impl Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+
+    /// Far above what it takes.
+    const LIMIT: Duration = Duration::from_secs(120);
+    const ROUNDS: usize = 20_000;
+
+    /// A worker that takes from others until there is nothing more.
+    fn take(pool: &Pool, worker: usize, taken: &AtomicUsize) {
+        let waker = Waker::from(Arc::new(Unpark(thread::current())));
+        while !pool.is_over() {
+            if pool.steal(worker).is_some() {
+                taken.fetch_add(1, Ordering::SeqCst);
+            } else if pool.wait(worker, &waker) {
+                thread::park();
+            }
+        }
+    }
+
+    #[test]
+    fn nobody_sleeps_while_there_is_something_to_take() {
+        const TAKERS: usize = 3;
+        let pool = Arc::new(Pool::new(1 + TAKERS));
+        let taken = Arc::new(AtomicUsize::new(0));
+        let takers: Vec<_> = (1..=TAKERS)
+            .map(|worker| {
+                let (pool, taken) = (pool.clone(), taken.clone());
+                thread::spawn(move || take(&pool, worker, &taken))
+            })
+            .collect();
+        let directory = Directory::root(Handles::default(), (PathBuf::new(), PathBuf::new()));
+        let task = || {
+            Task::Directory(Entry {
+                directory: directory.clone(),
+                name: "name".into(),
+                new_name: None,
+                kind: FileType::Directory,
+                argument: None,
+                held: None,
+            })
+        };
+        let begun = Instant::now();
+        let mut pushed = 0;
+        for round in 0..ROUNDS {
+            let tasks: Vec<_> = (0..=round % 3).map(|_| task()).collect();
+            pushed += tasks.len();
+            // The one that pushes takes nothing itself: a wake-up that is lost stays lost.
+            pool.push(0, tasks.into_iter());
+            while taken.load(Ordering::SeqCst) < pushed {
+                assert!(begun.elapsed() < LIMIT, "in round {round} nobody woke up");
+                thread::yield_now();
+            }
+        }
+        pool.stop();
+        takers.into_iter().for_each(|taker| taker.join().unwrap());
     }
 }

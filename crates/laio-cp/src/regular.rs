@@ -6,12 +6,15 @@ use crate::directory::{Entry, Handle};
 use crate::entry::Copied;
 use crate::existing::{self, Place};
 use crate::made::identity;
+use crate::options::Options;
 use crate::outcome::{Done, Failure};
-use crate::temporary;
+use crate::verify::Filled;
 use crate::worker::Worker;
+use crate::{resume, temporary, verify};
 use laio::Errno;
 use laio::ops::{Close, Fsync, Open, StatFile, StatPath, Truncate, Unlink};
 use laio_rt::fs::Metadata;
+use std::cell::{Cell, RefCell};
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::sync::Arc;
@@ -33,6 +36,12 @@ struct Target {
     made: Option<Made>,
     /// The name that it has until it is complete.
     temporary: Option<OsString>,
+    /// How much of it an earlier run has made.
+    start: u64,
+    /// Keeps other runs off it.
+    lock: Option<resume::Lock>,
+    /// Something went wrong with it: nobody should go on with it.
+    spoilt: Cell<bool>,
     /// The file whose name it is going to have: what is not taken from the source stays as it was.
     replaces: Option<Metadata>,
 }
@@ -60,12 +69,12 @@ pub(crate) async fn open(
         // A FIFO whose contents are wanted: there is nothing to copy before its peer comes.
         worker.plainly(Open::new(entry.source(), flags))
     } else {
-        worker
-            .lazily(Open::new(entry.source(), flags | libc::O_NONBLOCK))
-            .await
+        let open = Open::new(entry.source(), flags | libc::O_NONBLOCK);
+        worker.perhaps(open, entry.is_in_memory()).await
     };
     let file = Arc::new(opened.map_err(failed)?);
-    let status = worker.lazily(StatFile::new(file.clone())).await;
+    let status = StatFile::new(file.clone());
+    let status = worker.perhaps(status, entry.is_in_memory()).await;
     let status = status.map_err(entry.source_failure("cannot fstat", ""))?;
     let is_it = match expected {
         Some(expected) => identity(expected) == identity(&status),
@@ -111,9 +120,14 @@ pub(crate) async fn copy(
         target: Some(target),
     };
     let copied = fill(worker, entry, file, &source.status, target.get()).await?;
-    finish(worker, entry, &source.status, target.get(), &names, &origin).await?;
+    verify::tell_if_changed(worker, entry, file, &source.status).await;
+    let finished = finish(worker, entry, &source.status, target.get(), &names, &origin).await;
+    finished.inspect_err(|_| target.get().spoilt.set(true))?;
     let Some(Target {
-        file, temporary, ..
+        file,
+        temporary,
+        lock,
+        ..
     }) = target.target.take()
     else {
         unreachable!("taken only here");
@@ -126,6 +140,8 @@ pub(crate) async fn copy(
         let replaces = matches!(place, Place::Existing(_));
         temporary::put(worker, entry, &name, replaces).await?;
     }
+    // Not before it has its name: another run would take it for left over.
+    drop(lock);
     if let Object::Open(file) = origin
         && let Some(file) = Arc::into_inner(file)
     {
@@ -133,6 +149,14 @@ pub(crate) async fn copy(
         let _ = worker.lazily(Close::new(file)).await;
     }
     Ok(copied)
+}
+
+/// What is to be verified is read, too.
+fn access(options: &Options) -> i32 {
+    match options.verify {
+        true => libc::O_RDWR,
+        false => libc::O_WRONLY,
+    }
 }
 
 /// Gives a file whose data is there, under a temporary name, its attributes and its name.
@@ -164,6 +188,9 @@ pub(crate) async fn complete(
             extra: 0o600 & !bits,
         }),
         temporary: None,
+        start: 0,
+        lock: None,
+        spoilt: Cell::default(),
         replaces: there.await.ok(),
         file,
     };
@@ -186,7 +213,7 @@ async fn open_existing(
     let options = worker.options();
     // Not O_TRUNC: it might be the source by now.
     let opened = worker
-        .write(Open::new(entry.target(), libc::O_WRONLY | libc::O_NOCTTY))
+        .write(Open::new(entry.target(), access(options) | libc::O_NOCTTY))
         .await;
     let file = match opened {
         Ok(file) => Arc::new(file),
@@ -213,7 +240,8 @@ async fn open_existing(
             "not overwriting {name}, as it was replaced while being copied"
         )));
     }
-    if status.is_file() && status.size() > 0 && !options.attributes_only {
+    // Also if it is empty: it is changed now.
+    if status.is_file() && !options.attributes_only {
         let cut = worker.write(Truncate::new(file.clone(), 0)).await;
         cut.map_err(entry.target_failure("cannot truncate"))?;
     }
@@ -223,6 +251,9 @@ async fn open_existing(
         is_regular: status.is_file(),
         made: None,
         temporary: None,
+        start: 0,
+        lock: None,
+        spoilt: Cell::default(),
         replaces: None,
         file,
     })
@@ -247,21 +278,45 @@ async fn create(
     };
     let extra = if names.is_empty() { 0 } else { 0o200 & !bits };
     let mode = (bits & !omitted) | extra;
-    let open = async |name: &OsStr| {
-        let flags =
-            libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW | libc::O_NOCTTY;
+    let open_with = async |flags: i32, name: &OsStr| {
+        let flags = flags | access(worker.options()) | libc::O_NOFOLLOW | libc::O_NOCTTY;
         worker
             .write(Open::new(entry.beside(name), flags).mode(mode))
             .await
     };
+    let open = async |name: &OsStr| open_with(libc::O_CREAT | libc::O_EXCL, name).await;
+    let (mut start, mut lock, mut found) = (0, None, None);
     let made = match atomic {
+        true if worker.options().resume && !worker.options().attributes_only => {
+            match resume::begin(worker, entry, source, open_with).await {
+                Ok(begun) => {
+                    let begun = begun?;
+                    (start, lock, found) = (begun.start, begun.lock, begun.found);
+                    Ok((begun.file, Some(begun.name)))
+                }
+                Err(error) => Err(error),
+            }
+        }
         true => temporary::make(open)
             .await
-            .map(|(file, name)| (file, Some(name))),
-        false => open(entry.new_name()).await.map(|file| (file, None)),
+            .map(|(file, name)| (Arc::new(file), Some(name))),
+        false => open(entry.new_name())
+            .await
+            .map(|file| (Arc::new(file), None)),
     };
     let (file, temporary) = match made {
-        Ok((file, temporary)) => (Arc::new(file), temporary),
+        Ok(made) => made,
+        Err(error)
+            if worker.options().through_dangling
+                && !atomic
+                && error.kind() == io::ErrorKind::AlreadyExists =>
+        {
+            let flags = access(worker.options()) | libc::O_CREAT | libc::O_NOCTTY;
+            let opened = worker.write(Open::new(entry.target(), flags).mode(mode));
+            let opened = opened.await;
+            let opened = opened.map_err(entry.target_failure("cannot create regular file"))?;
+            (Arc::new(opened), None)
+        }
         Err(error) => return Err(cannot_create(worker, entry, error).await),
     };
     if !present.may_have_acl {
@@ -276,12 +331,19 @@ async fn create(
             status.device()
         }
     };
+    if let Some(found) = found {
+        // An earlier run may have given it some of its attributes.
+        present = Present::of(&found, true, true);
+    }
     Ok(Target {
         present,
         device,
         is_regular: true,
         made: Some(Made { omitted, extra }),
         temporary,
+        start,
+        lock,
+        spoilt: Cell::default(),
         replaces: None,
         file,
     })
@@ -317,6 +379,7 @@ async fn fill(
     if worker.options().attributes_only {
         return Ok(Copied::without_data(Done::Made));
     }
+    let seen = worker.options().hashes_on_the_way();
     let pair = Pair {
         worker,
         source,
@@ -324,12 +387,34 @@ async fn fill(
         target: &target.file,
         target_device: target.device,
         is_regular: target.is_regular && status.is_file(),
+        start: target.start,
+        seen: seen.then(RefCell::default),
+        is_in_memory: entry.is_in_memory(),
     };
-    let copied = data::copy(&pair).await;
-    copied.map_err(|error| broken(entry, error))
+    let result = match data::see_start(&pair).await {
+        Ok(()) => data::copy(&pair).await,
+        Err(broken) => Err(broken),
+    };
+    let mut copied = result.map_err(|broken| {
+        target.spoilt.set(!matches!(broken, Broken::Stopped));
+        describe(entry, broken)
+    })?;
+    let filled = Filled {
+        worker,
+        entry,
+        source,
+        status,
+        target: &target.file,
+        is_regular: pair.is_regular,
+        done: copied.done,
+        seen: pair.seen.map(RefCell::into_inner),
+    };
+    let digest = verify::filled(filled).await;
+    copied.digest = digest.inspect_err(|_| target.spoilt.set(true))?;
+    Ok(copied)
 }
 
-pub(crate) fn broken(entry: &Entry, broken: Broken) -> Failure {
+pub(crate) fn describe(entry: &Entry, broken: Broken) -> Failure {
     let (source, target) = (entry.quoted_source(), entry.quoted_target());
     match broken {
         Broken::Read(error) => Failure::of(error, format!("error reading {source}")),
@@ -388,6 +473,7 @@ async fn finish(
             set.map_err(entry.target_failure("preserving permissions for"))?;
         }
     }
+    verify::file_attributes(worker, entry, source, (names, origin), &object).await;
     if worker.options().fsync {
         let synced = worker.lazily(Fsync::new(target.file.clone())).await;
         synced.map_err(entry.target_failure("cannot bring to the device"))?;
@@ -401,6 +487,16 @@ struct Incomplete<'a> {
     worker: &'a Worker,
     entry: &'a Entry,
     target: Option<Target>,
+}
+
+impl Opened {
+    pub(crate) fn handle(&self) -> &Handle {
+        &self.file
+    }
+
+    pub(crate) fn into_handle(self) -> Handle {
+        self.file
+    }
 }
 
 impl Incomplete<'_> {
@@ -417,6 +513,11 @@ impl Drop for Incomplete<'_> {
             return;
         }
         if let Some(name) = &target.temporary {
+            let kept = target.lock.is_some() && !target.spoilt.get();
+            if kept && worker.shared.stop.is_asked() {
+                // The next run goes on with it.
+                return;
+            }
             return temporary::discard(worker, entry, name);
         }
         let ours = worker.plainly(StatFile::new(target.file.clone()));

@@ -2,7 +2,8 @@
 
 use crate::arguments::{JustMade, Misuse, Operands};
 use crate::console::Console;
-use crate::directory::{Entry, Task};
+use crate::descriptors::Descriptors;
+use crate::directory::Entry;
 use crate::links::Links;
 use crate::listing::Listing;
 use crate::made::Made;
@@ -10,11 +11,13 @@ use crate::options::{Existing, Options};
 use crate::outcome::{Counters, Failure, Summary};
 use crate::plan::Stage;
 use crate::pool::Pool;
+use crate::pool::Task;
 use crate::progress::Progress;
 use crate::rate::Rate;
 use crate::shared::{Process, Shared};
 use crate::stop::Stop;
-use crate::worker;
+use crate::verify::Manifest;
+use crate::{resume, worker};
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
@@ -28,11 +31,12 @@ pub fn copy(options: Options, operands: Operands, stop: Stop) -> Result<Summary,
 
 /// Walks through the sources, and copies what is found, or does what the stage does instead.
 pub(crate) fn walk(
-    options: Options,
+    mut options: Options,
     operands: Operands,
     stop: Stop,
     stage: Arc<Stage>,
 ) -> Result<Summary, Misuse> {
+    resume::imply(&mut options);
     let mut engine = Engine::new(options, stop, stage, operands.listed.is_some());
     let shared = &mut engine.shared;
     let (root, arguments) = operands.resolve(shared)?.entries(shared);
@@ -43,6 +47,11 @@ pub(crate) fn walk(
         }
         let begun = planner.begin(&root);
         begun.map_err(|error| Misuse::Target(Failure::of(error, "cannot begin the plan")))?;
+    }
+    if let Some(path) = shared.options.manifest.as_deref()
+        && !shared.options.dry_run
+    {
+        shared.manifest = Some(Manifest::create(path).map_err(Misuse::Target)?);
     }
     let nested = |entry: &Entry| {
         entry
@@ -86,15 +95,17 @@ impl Engine {
     fn new(options: Options, stop: Stop, stage: Arc<Stage>, is_listed: bool) -> Engine {
         raise_descriptor_limit();
         let progress = Progress::new(options.progress);
-        let (jobs, depth) = parallelism(&options);
+        let room = Room::of(&options);
         let shared = Shared {
             console: Console::new(&options.program, progress.clone()),
             counters: Arc::new(Counters::default()),
-            pool: Pool::new(jobs),
+            pool: Pool::new(room.jobs),
+            descriptors: Descriptors::new(room.directories),
             links: Links::default(),
             made: Made::default(),
             just_made: JustMade::default(),
             rate: options.rate.map(Rate::new),
+            manifest: None,
             stop,
             process: Process::this(),
             stage,
@@ -105,8 +116,8 @@ impl Engine {
         Engine {
             shared,
             progress,
-            jobs,
-            depth,
+            jobs: room.jobs,
+            depth: room.depth,
         }
     }
 
@@ -117,8 +128,18 @@ impl Engine {
         if let Some(drawing) = drawing {
             drawing.stop();
         }
-        if let Err(error) = shared.console.finish() {
-            shared.fail(&Failure::of(error, "write error"));
+        match &shared.manifest {
+            Some(manifest) if shared.stop.is_asked() => manifest.discard(),
+            Some(manifest) => {
+                let durable = shared.options.fsync || shared.options.verify;
+                if let Err(failure) = manifest.finish(durable) {
+                    shared.fail(&failure);
+                }
+            }
+            None => {}
+        }
+        if let Err(failure) = shared.console.finish() {
+            shared.fail(&failure);
         }
         let mut summary = shared.counters.summary();
         summary.interrupted = shared.stop.signal();
@@ -165,33 +186,58 @@ fn run_workers(
     Ok(background)
 }
 
-/// Workers, and files in flight on each of them.
-fn parallelism(options: &Options) -> (usize, usize) {
-    let processors = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
-    let jobs = options.jobs.map_or(processors, NonZeroUsize::get);
-    let depth = options.depth.map_or(Options::DEPTH, NonZeroUsize::get);
-    let jobs = if options.recursive { jobs } else { 1 };
-    let jobs = jobs.min(Options::JOBS_MAX);
-    (
-        jobs,
-        depth.min(Options::DEPTH_MAX).min(affordable_depth(jobs)),
-    )
+/// What there are descriptors for.
+struct Room {
+    /// Workers.
+    jobs: usize,
+    /// Files in flight on each of them.
+    depth: usize,
+    /// Directories that are open.
+    directories: usize,
 }
 
-/// Files in flight for which there are descriptors: two for each, and some for directories and contexts.
-fn affordable_depth(jobs: usize) -> usize {
-    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
-    let limit = limit.map_or(usize::MAX, |limit| {
-        usize::try_from(limit).unwrap_or(usize::MAX)
-    });
-    (limit / jobs / 4).saturating_sub(4).max(1)
+/// Descriptors of the process: standard streams, signals, the directory for the copies.
+const OF_PROCESS: usize = 10;
+/// Descriptors of a worker: its back end, and those that it opens for a moment.
+const OF_WORKER: usize = 8;
+/// Descriptors of a file in flight: its source, its copy, and their directories.
+const OF_FILE: usize = 4;
+/// Descriptors of an open directory and its copy.
+const OF_DIRECTORY: usize = 2;
+/// More open directories do not make a copy faster.
+const DIRECTORIES_MAX: usize = 512;
+
+impl Room {
+    fn of(options: &Options) -> Room {
+        let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+        let limit = limit.and_then(|limit| usize::try_from(limit).ok());
+        let left = limit.unwrap_or(usize::MAX).saturating_sub(OF_PROCESS);
+
+        let processors = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+        let jobs = options.jobs.map_or(processors, NonZeroUsize::get);
+        let jobs = if options.recursive { jobs } else { 1 };
+        // Twice what a worker needs at the least.
+        let affordable = left / (2 * (OF_WORKER + OF_FILE + OF_DIRECTORY));
+        let jobs = jobs.min(Options::JOBS_MAX).min(affordable).max(1);
+
+        let left = left.saturating_sub(jobs * OF_WORKER);
+        let depth = options.depth.map_or(Options::DEPTH, NonZeroUsize::get);
+        let depth = depth.min(left / 2 / jobs / OF_FILE);
+        let depth = depth.clamp(1, Options::DEPTH_MAX);
+        let left = left.saturating_sub(jobs * depth * OF_FILE);
+        Room {
+            jobs,
+            depth,
+            directories: (left / OF_DIRECTORY).clamp(1, DIRECTORIES_MAX),
+        }
+    }
 }
 
-/// Each level of a deep tree keeps two descriptors open.
+/// The more descriptors, the more is in flight.
 fn raise_descriptor_limit() {
     use rustix::process::{Resource, getrlimit, setrlimit};
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
-    // If not, trees can be less deep.
+    // If not, it is done with fewer.
     let _ = setrlimit(Resource::Nofile, limit);
 }

@@ -2,7 +2,7 @@
 
 use crate::directory::Entry;
 use crate::made::identity;
-use crate::options::{Backup, Follow, Make};
+use crate::options::{Backup, Make};
 use crate::worker::Worker;
 use laio::ops::{Name, StatPath};
 use laio_rt::fs::Metadata;
@@ -31,7 +31,7 @@ pub(crate) async fn check(
     if same && options.make == Make::HardLinks {
         return Same::Done;
     }
-    let never = options.follow == Follow::Never;
+    let never = !worker.shared.follows(entry.argument.is_some());
     let (source_link, target_link) = if never {
         if source.is_symlink() && there.is_symlink() {
             if same_name(worker, entry).await {

@@ -2,6 +2,7 @@
 
 use crate::arguments::JustMade;
 use crate::console::Console;
+use crate::descriptors::Descriptors;
 use crate::links::Links;
 use crate::made::Made;
 use crate::options::{Follow, Options};
@@ -10,6 +11,7 @@ use crate::plan::Stage;
 use crate::pool::Pool;
 use crate::rate::Rate;
 use crate::stop::Stop;
+use crate::verify::Manifest;
 use std::sync::Arc;
 
 pub(crate) struct Shared {
@@ -17,10 +19,12 @@ pub(crate) struct Shared {
     pub(crate) console: Console,
     pub(crate) counters: Arc<Counters>,
     pub(crate) pool: Pool,
+    pub(crate) descriptors: Descriptors,
     pub(crate) links: Links,
     pub(crate) made: Made,
     pub(crate) just_made: JustMade,
     pub(crate) rate: Option<Rate>,
+    pub(crate) manifest: Option<Manifest>,
     pub(crate) stop: Stop,
     pub(crate) process: Process,
     pub(crate) stage: Arc<Stage>,
@@ -73,12 +77,16 @@ impl Shared {
         count(&self.counters.failures);
     }
 
+    /// The rule for symbolic links: those found in directories are not followed if it is for arguments.
+    pub(crate) fn rule(&self, is_argument: bool) -> Follow {
+        match self.options.follow {
+            Follow::Arguments if !is_argument => Follow::Never,
+            follow => follow,
+        }
+    }
+
     /// Whether a symbolic link is followed.
     pub(crate) fn follows(&self, is_argument: bool) -> bool {
-        match self.options.follow {
-            Follow::Never => false,
-            Follow::Arguments => is_argument,
-            Follow::Always => true,
-        }
+        self.rule(is_argument) != Follow::Never
     }
 }

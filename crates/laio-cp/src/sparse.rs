@@ -20,7 +20,7 @@ pub(crate) async fn copy(pair: &Pair<'_>, detail: &mut Detail) -> Result<(Done, 
         return end(pair, Done::ReadWrite, bytes, bytes).await;
     }
     detail.sparse = if zeros { "zeros" } else { "SEEK_HOLE" };
-    let moved = between(pair, 0, size, detail).await?;
+    let moved = between(pair, pair.start, size, detail).await?;
     if moved.is_short {
         return end(pair, moved.done, moved.bytes, moved.at).await;
     }
@@ -136,6 +136,7 @@ async fn end(pair: &Pair<'_>, done: Done, bytes: u64, length: u64) -> Result<(Do
         .write(Truncate::new(pair.target.clone(), length))
         .await;
     set.map_err(Broken::Extend)?;
+    pair.see(length, &[])?;
     Ok((done, bytes))
 }
 
@@ -157,6 +158,7 @@ async fn without_zeros(pair: &Pair<'_>, start: u64, end: u64) -> Result<u64, Bro
         if count == 0 {
             break;
         }
+        pair.see(at, &buffer)?;
         for (from, to) in runs(&buffer, at) {
             let mut done = from;
             while done < to {

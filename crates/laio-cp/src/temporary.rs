@@ -19,7 +19,7 @@ const TRIES_MAX: u32 = 16;
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
 /// A name that nobody else uses.
-fn name() -> OsString {
+pub(crate) fn name() -> OsString {
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     let time = SystemTime::now()
         .duration_since(UNIX_EPOCH)

@@ -1,7 +1,7 @@
 //! Directories: begun before what is in them, finished after it.
 
 use crate::attributes::{self, Names, Object};
-use crate::directory::{Directory, Entry, Found, Handle};
+use crate::directory::{Directory, Entry, Found, Handle, Handles, Side};
 use crate::existing::{self, Place};
 use crate::listing::Listing;
 use crate::made::identity;
@@ -9,6 +9,7 @@ use crate::options::Follow;
 use crate::outcome::{Failure, count};
 use crate::quote::quote;
 use crate::worker::Worker;
+use crate::{resume, verify};
 use laio::ops::{GetAttribute, Mkdir, Open, StatFile, StatPath};
 use laio_rt::fs::{FileType, Metadata};
 use std::io;
@@ -23,10 +24,16 @@ const MKDIR_BITS: u32 = 0o1777;
 
 /// Makes the destination of a directory, and opens both. None if there is nothing to be listed; it has then
 /// been left already, as is its parent's count of it.
-pub(crate) async fn enter(worker: &Worker, entry: Entry) -> Result<Option<Listing>, Failure> {
+pub(crate) async fn enter(worker: &Worker, mut entry: Entry) -> Result<Option<Listing>, Failure> {
+    let held = worker.hold(&mut entry);
+    held.map_err(|error| Failure::of(error, lost(&entry)))?;
     let (shared, options) = (&worker.shared, worker.options());
     let follow = shared.follows(entry.argument.is_some());
     let (opened, status, at_once) = open_source(worker, &entry, follow).await?;
+    let place = match entry.directory.is_new {
+        true => Place::New,
+        false => existing::examine_directory(worker, &entry, &status).await?,
+    };
     if entry
         .directory
         .chain()
@@ -47,12 +54,8 @@ pub(crate) async fn enter(worker: &Worker, entry: Entry) -> Result<Option<Listin
             "skipping {name}, as it is the plan itself"
         )));
     }
-    let place = match entry.directory.is_new {
-        true => Place::New,
-        false => existing::examine_directory(worker, &entry, &status).await?,
-    };
     let is_new = place == Place::New;
-    if is_new && options.verbose {
+    if is_new && (options.verbose || options.dry_run) {
         let (from, to) = (entry.quoted_source(), entry.quoted_target());
         shared.console.tell(&format!("{from} -> {to}"));
     }
@@ -89,20 +92,12 @@ pub(crate) async fn enter(worker: &Worker, entry: Entry) -> Result<Option<Listin
         }
     };
     let lists = source.is_some() && !crosses && options.recursive;
-    let directory = Directory::new(
-        Some(entry.directory.clone()),
-        (source, target),
-        (entry.source_path(), entry.target_path()),
-        found,
-        is_new,
-        argument,
-    );
+    let handles = Handles { source, target };
+    let sides = sides(worker, &entry, &status, &handles, found.as_ref());
+    let directory = Directory::below(entry.directory.clone(), sides, found, is_new, argument);
+    worker.keep_open(&directory, handles);
     if let Some(planner) = planner {
-        planner.enter(
-            &directory,
-            &entry,
-            (follow, follows_target(worker, &entry, is_new)),
-        );
+        planner.enter(&directory, &entry);
     }
     if lists {
         return Ok(Some(Listing::new(directory, at_once)));
@@ -123,6 +118,7 @@ pub(crate) async fn enter_parents(worker: &Worker, entry: &Entry) -> Result<Entr
         )));
     };
     let mut inner = entry.directory.clone();
+    let mut handles = entry.at().clone();
     inner.begin();
     let mut prefix = PathBuf::new();
     for component in above.components() {
@@ -136,9 +132,10 @@ pub(crate) async fn enter_parents(worker: &Worker, entry: &Entry) -> Result<Entr
             new_name: Some(component.as_os_str().to_owned()),
             kind: FileType::Directory,
             argument: None,
+            held: Some(handles.clone()),
         };
         match enter_parent(worker, &part).await {
-            Ok(directory) => inner = directory,
+            Ok(entered) => (inner, handles) = entered,
             Err(failure) => {
                 worker.end(&inner);
                 return Err(failure);
@@ -153,13 +150,22 @@ pub(crate) async fn enter_parents(worker: &Worker, entry: &Entry) -> Result<Entr
         new_name: Some(last.to_owned()),
         kind: entry.kind,
         argument: entry.argument.clone(),
+        held: Some(handles),
     })
 }
 
-async fn enter_parent(worker: &Worker, part: &Entry) -> Result<Arc<Directory>, Failure> {
+async fn enter_parent(worker: &Worker, part: &Entry) -> Result<(Arc<Directory>, Handles), Failure> {
     let options = worker.options();
     let (opened, status, _) = open_source(worker, part, true).await?;
-    let handle = opened.map_err(part.source_failure("cannot access", ""))?;
+    // It need not be read, or be searched before something in it is looked for.
+    let handle = match &opened {
+        Ok(handle) => handle.clone(),
+        Err(_) => {
+            let open = Open::new(part.source(), libc::O_PATH | libc::O_DIRECTORY);
+            let opened = worker.lazily(open).await;
+            Arc::new(opened.map_err(part.source_failure("cannot access", ""))?)
+        }
+    };
     let place = existing::examine_parent(worker, part).await?;
     let mut is_new = place == Place::New;
     if is_new && options.verbose {
@@ -172,40 +178,66 @@ async fn enter_parent(worker: &Worker, part: &Entry) -> Result<Arc<Directory>, F
     let (target, found) = if options.dry_run && is_new {
         (None, None)
     } else {
-        let mut made = make_target(worker, part, Some(&handle), status, is_new).await;
+        let mut made = make_target(worker, part, opened.as_ref().ok(), status, is_new).await;
         let exists = |failure: &Failure| {
             failure.error().map(io::Error::kind) == Some(io::ErrorKind::AlreadyExists)
         };
         if is_new && made.as_ref().is_err_and(exists) {
             // Another argument has the same directory in its name.
             is_new = false;
-            made = make_target(worker, part, Some(&handle), status, is_new).await;
+            made = make_target(worker, part, opened.as_ref().ok(), status, is_new).await;
         }
         let (target, found) = made?;
         (Some(target), Some(found))
     };
-    let directory = Directory::new(
-        Some(part.directory.clone()),
-        (Some(handle), target),
-        (part.source_path(), part.target_path()),
-        found,
-        is_new,
-        None,
+    let handles = Handles {
+        source: Some(handle),
+        target,
+    };
+    let sides = sides(worker, part, &status, &handles, found.as_ref());
+    let sides = (
+        Side {
+            follows: true,
+            ..sides.0
+        },
+        Side {
+            follows: !is_new,
+            ..sides.1
+        },
     );
+    let directory = Directory::below(part.directory.clone(), sides, found, is_new, None);
+    worker.keep_open(&directory, handles.clone());
     if let Some(planner) = worker.shared.stage.planner() {
-        planner.enter(
-            &directory,
-            part,
-            (true, follows_target(worker, part, is_new)),
-        );
+        planner.enter(&directory, part);
     }
-    Ok(directory)
+    Ok((directory, handles))
 }
 
-/// Whether the destination of a directory may be a symbolic link to one.
-fn follows_target(worker: &Worker, entry: &Entry, is_new: bool) -> bool {
-    let is_parent = entry.argument.is_none() && entry.directory.found.is_none();
-    !is_new && (worker.options().keep_directory_symlink || is_parent)
+/// How a directory is found again.
+fn sides(
+    worker: &Worker,
+    entry: &Entry,
+    status: &Metadata,
+    handles: &Handles,
+    found: Option<&Found>,
+) -> (Side, Side) {
+    let source = Side {
+        name: entry.name.clone(),
+        identity: handles.source.as_ref().map(|_| identity(status)),
+        follows: worker.shared.follows(entry.argument.is_some()),
+    };
+    let target = Side {
+        name: entry.new_name().to_owned(),
+        identity: found.map(|found| identity(&found.target)),
+        follows: worker.options().keep_directory_symlink,
+    };
+    (source, target)
+}
+
+/// What is said when the directory of an entry cannot be opened again.
+pub(crate) fn lost(entry: &Entry) -> String {
+    let (source, target) = (entry.quoted_source(), entry.quoted_target());
+    format!("cannot copy {source} to {target}, of which a directory cannot be found again")
 }
 
 /// The source, or why it cannot be read; its status; and whether it was opened without waiting.
@@ -268,10 +300,11 @@ async fn make_target(
     let options = worker.options();
     let bits = source.mode() & 0o7777;
     let omitted = bits
-        & if options.preserve.ownership {
-            0o077
-        } else {
-            0o022
+        & match (options.preserve.ownership, options.resume) {
+            (true, _) => 0o077,
+            // A run that goes on cannot tell directories that were begun from others.
+            (false, true) => 0,
+            (false, false) => 0o022,
         };
     if is_new {
         let mode = (bits & !omitted & MKDIR_BITS) | NEEDED;
@@ -279,7 +312,8 @@ async fn make_target(
         made.map_err(entry.target_failure("cannot create directory"))?;
     }
     let mut flags = libc::O_RDONLY | libc::O_DIRECTORY;
-    if !follows_target(worker, entry, is_new) {
+    let is_parent = entry.argument.is_none() && entry.directory.found.is_none();
+    if is_new || !(options.keep_directory_symlink || is_parent) {
         flags |= libc::O_NOFOLLOW;
     }
     let mut target = worker.write(Open::new(entry.target(), flags)).await;
@@ -323,8 +357,16 @@ async fn make_target(
         mode: mode.filter(|mode| *mode != made),
         default_acl,
         names,
+        is_in_memory: opened.is_some_and(is_in_memory),
     };
     Ok((handle, found))
+}
+
+/// File systems without a device or a server behind them. (Swapped out is what nobody is in need of.)
+pub(crate) fn is_in_memory(directory: &Handle) -> bool {
+    const RAMFS_MAGIC: libc::__fsword_t = 0x8584_58f6;
+    let status = rustix::fs::fstatfs(directory);
+    status.is_ok_and(|status| matches!(status.f_type, libc::TMPFS_MAGIC | RAMFS_MAGIC))
 }
 
 pub(crate) async fn has_default_acl(worker: &Worker, handle: &Handle) -> bool {
@@ -332,18 +374,46 @@ pub(crate) async fn has_default_acl(worker: &Worker, handle: &Handle) -> bool {
     worker.write(ask).await.0.is_ok()
 }
 
-/// Sets the attributes of a directory that is complete.
-pub(crate) fn leave(worker: &Worker, directory: &Directory) {
-    let (Some(found), Some(target)) = (&directory.found, &directory.target) else {
+/// Sets the attributes of a directory that is complete, and closes it.
+pub(crate) fn leave(worker: &Worker, directory: &Arc<Directory>) {
+    if directory.parent.is_none() {
+        return;
+    }
+    match worker.open(directory) {
+        Ok(handles) => {
+            // First: without permissions nothing leads from it to the one above.
+            worker.open_above(directory, &handles);
+            finish(worker, directory, handles);
+        }
+        Err(error) => {
+            worker.shared.fail(&gone(directory, error));
+        }
+    }
+    directory.open.close();
+}
+
+/// A directory that was given up cannot be opened again.
+pub(crate) fn gone(directory: &Directory, error: io::Error) -> Failure {
+    let name = quote(directory.target_path());
+    Failure::of(error, format!("cannot open directory {name} again"))
+}
+
+fn finish(worker: &Worker, directory: &Directory, handles: Handles) {
+    let (Some(found), Some(target)) = (&directory.found, handles.target) else {
         return;
     };
     if worker.options().dry_run || !worker.shared.stage.leaves_directories() {
         return;
     }
-    let source = directory.source.clone().map(Object::Open);
-    let set = attributes::of_directory(worker, directory, found, source, target.clone());
-    if let Err(failure) = set {
-        worker.shared.fail(&failure);
+    if worker.options().resume && !directory.is_new {
+        resume::remove_leftovers(worker, directory, &target);
+    }
+    let source = handles.source.map(Object::Open);
+    let set = attributes::of_directory(worker, directory, found, source.clone(), target.clone());
+    let target = Object::Open(target);
+    match set {
+        Ok(()) => verify::directory_attributes(worker, directory, found, source.as_ref(), &target),
+        Err(failure) => worker.shared.fail(&failure),
     }
 }
 

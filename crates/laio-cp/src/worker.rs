@@ -1,8 +1,10 @@
 //! A worker: a thread with a runtime, on which several files are in flight.
 
-use crate::directory::{Directory, Entry, Task};
+use crate::descriptors::Opened;
+use crate::directory::{Directory, Entry};
 use crate::listing::Listing;
 use crate::options::{Options, Writes};
+use crate::pool::Task;
 use crate::shared::Shared;
 use crate::{entry, plan, walk};
 use laio::{BackendKind, Context, Operation, Submitted};
@@ -27,6 +29,7 @@ pub(crate) struct Worker {
     scouting: Cell<bool>,
     /// Lanes that wait for this worker to have something to do.
     sleeping: RefCell<Vec<Waker>>,
+    pub(crate) opened: RefCell<Opened>,
     /// What cannot be done with these devices: source, destination.
     pub(crate) limits: RefCell<Vec<PairLimit>>,
 }
@@ -67,6 +70,7 @@ pub(crate) fn run(
         scouting: Cell::new(false),
         sleeping: RefCell::default(),
         limits: RefCell::default(),
+        opened: RefCell::default(),
         shared: shared.clone(),
         index,
     });
@@ -122,8 +126,8 @@ async fn lane(worker: Rc<Worker>) {
         };
         if let Some(task) = first {
             worker.begin(task).await;
-        } else if let Some(next) = worker.next_entry() {
-            entry::copy(&worker, &next).await;
+        } else if let Some(mut next) = worker.next_entry() {
+            entry::copy(&worker, &mut next).await;
             worker.end(&next.directory);
         } else if let Some(task) = worker.shared.pool.pop(worker.index) {
             worker.begin(task).await;
@@ -208,6 +212,14 @@ impl Worker {
         }
     }
 
+    /// Writes data: through the back end too, if one is named.
+    pub(crate) async fn write_data<O: Operation>(&self, operation: O) -> O::Output {
+        match self.options().names_backend() {
+            true => submit(operation).await,
+            false => self.write(operation).await,
+        }
+    }
+
     /// An empty buffer.
     pub(crate) fn buffer(&self) -> Vec<u8> {
         let kept = self.buffers.borrow_mut().pop();
@@ -225,9 +237,7 @@ impl Worker {
 
     /// The next file of a directory that has been read.
     fn next_entry(&self) -> Option<Entry> {
-        if self.shared.in_order {
-            self.drop_finished();
-        }
+        self.drop_finished();
         let mut listings = self.listings.borrow_mut();
         // In order: what an argument leads to comes before the next argument.
         let lowest = if self.shared.in_order {
@@ -244,29 +254,27 @@ impl Worker {
         None
     }
 
-    /// Ends the directories that have been copied to their end, down to the first that has not.
+    /// Ends the directories of which everything has been taken: before more of them are begun, or all those that
+    /// a large one has would be there at the same time.
     fn drop_finished(&self) {
         loop {
-            let finished = |listing: &mut Listing| listing.len() == 0 && listing.is_at_end();
-            let Some(listing) = self.listings.borrow_mut().pop_if(finished) else {
+            let mut listings = self.listings.borrow_mut();
+            let finished = |listing: &Listing| listing.len() == 0 && listing.is_at_end();
+            let Some(index) = listings.iter().rposition(finished) else {
                 return;
             };
+            let listing = listings.remove(index);
+            drop(listings);
             self.end(&listing.into_directory());
         }
     }
 
-    /// A directory of which more is to be read; none at its end.
+    /// A directory of which more is to be read.
     fn next_unread(&self) -> Option<Listing> {
-        loop {
-            let mut listings = self.listings.borrow_mut();
-            let index = listings.iter().rposition(|listing| listing.len() == 0)?;
-            let listing = listings.remove(index);
-            if !listing.is_at_end() {
-                return Some(listing);
-            }
-            drop(listings);
-            self.end(&listing.into_directory());
-        }
+        let mut listings = self.listings.borrow_mut();
+        let unread = |listing: &Listing| listing.len() == 0 && !listing.is_at_end();
+        let index = listings.iter().rposition(unread)?;
+        Some(listings.remove(index))
     }
 
     /// What has been read of a directory is copied from now on.
@@ -274,6 +282,10 @@ impl Worker {
         let directories = listing.take_directories();
         let count = directories.len();
         self.shared.pool.push(self.index, directories.into_iter());
+        if self.shared.pool.is_shared() {
+            let shares = listing.share();
+            self.shared.pool.push(self.index, shares.into_iter());
+        }
         let files = listing.len();
         self.listings.borrow_mut().push(listing);
         // The calling lane goes on by itself.
@@ -290,6 +302,7 @@ impl Worker {
         let entry = match task {
             Task::Directory(entry) => entry,
             Task::Planned(step) => return plan::begin(self, &step).await,
+            Task::Files(listing) => return self.list(listing),
         };
         let parent = entry.directory.clone();
         match walk::enter(self, entry).await {

@@ -164,7 +164,7 @@ impl Kind {
 
 /// What goes wrong with a request.
 ///
-/// `Delay` and `Hang` say when it is answered, `Fail` and `Short` say how. One of each sort may hold for
+/// `Delay` and `Hang` say when it is answered, `Fail`, `Short` and `Flip` say how. One of each sort may hold for
 /// the same request: hang, and then fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
@@ -178,6 +178,8 @@ pub enum Fault {
     /// so many entries. Only without [`Options::cached`]: a caching kernel takes a short read for the
     /// end of the file.
     Short(usize),
+    /// The first byte that a read returns, or that a write stores, is another than it should be.
+    Flip,
 }
 
 impl Fault {
@@ -385,6 +387,17 @@ impl FaultFs {
         if let Err(errno) = done {
             panic!("{name}: {}", std::io::Error::from_raw_os_error(errno));
         }
+    }
+
+    /// Makes a file seem to have been as it is for so much longer: all its times are earlier.
+    ///
+    /// # Panics
+    ///
+    /// When there is no such file.
+    pub fn age(&self, name: &str, by: Duration) {
+        let mut tree = self.shared.tree();
+        let aged = tree.find(name).and_then(|inode| tree.age(inode, by));
+        aged.unwrap_or_else(|errno| panic!("{name}: {}", std::io::Error::from_raw_os_error(errno)));
     }
 
     /// The contents of a file as the server has them, without a request; `None` when there is none.

@@ -97,5 +97,6 @@ pub use errno::Errno;
 pub use mounts::{Mount, Place};
 pub use options::{BackPressure, BackendKind, Inject, Limits, Options};
 pub use stats::{AioCounts, Counts, Stats};
+pub use sys::streams::was_closed;
 pub use typed::{Operation, Submitted, Ticket};
 pub use watched::Status;

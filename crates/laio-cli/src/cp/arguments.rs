@@ -1,10 +1,11 @@
 //! The arguments of `laio cp`: what can be given. What it means is in `options`.
 
 use super::machines::Machines;
-use super::words::size;
+use super::words::{advice, size};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use laio::BackendKind;
+use laio::ops::Advice;
 use laio_cp::{Follow, Method};
 use std::ffi::OsString;
 use std::num::NonZeroUsize;
@@ -55,8 +56,8 @@ pub(super) struct Given {
     #[arg(short = 'S', long, value_name = "SUFFIX")]
     pub(super) suffix: Option<OsString>,
     /// Copy all sources into DIR
-    #[arg(short = 't', long, value_name = "DIR")]
-    pub(super) target_directory: Option<PathBuf>,
+    #[arg(short = 't', long, value_name = "DIR", action = ArgAction::Append)]
+    pub(super) target_directory: Vec<PathBuf>,
     /// Treat the destination as a file
     #[arg(short = 'T', long)]
     pub(super) no_target_directory: bool,
@@ -94,6 +95,15 @@ pub(super) struct Given {
     /// Bring each file to the device before it gets its name
     #[arg(long)]
     pub(super) fsync: bool,
+    /// Hash files while they are copied, read the copies back, and compare
+    #[arg(long)]
+    pub(super) verify: bool,
+    /// List the SHA-256 of each copy in FILE (- for standard output), for `sha256sum -c`
+    #[arg(long, value_name = "FILE")]
+    pub(super) manifest: Option<PathBuf>,
+    /// Go on with a copy that was interrupted; implies --atomic and --preserve=timestamps
+    #[arg(long)]
+    pub(super) resume: bool,
     /// Take the sources from FILE (- for standard input), each ended by a zero byte; with two operands
     /// they are below the first
     #[arg(long, value_name = "FILE")]
@@ -130,9 +140,15 @@ pub(super) struct Given {
     /// Reserve room before data is written
     #[arg(long)]
     pub(super) fallocate: bool,
-    /// Tell the kernel that sources are read in order
+    /// Tell the kernel how sources are going to be read: sequential, willneed or noreuse; or, when they have been, dontneed
+    #[arg(long, value_name = "HOW", num_args = 0..=1, require_equals = true, default_missing_value = "sequential", value_parser = advice)]
+    pub(super) fadvise: Option<Advice>,
+    /// Pieces of a large file in flight at a time [default: 8 with a --backend other than sync and lazy, else 1]
+    #[arg(long, value_name = "N")]
+    pub(super) queue: Option<NonZeroUsize>,
+    /// Move data past the page cache (O_DIRECT), where the file systems can
     #[arg(long)]
-    pub(super) fadvise: bool,
+    pub(super) direct: bool,
     #[command(flatten)]
     pub(super) machines: Machines,
 }

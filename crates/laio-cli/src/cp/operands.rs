@@ -13,10 +13,16 @@ pub(super) fn operands(given: Given) -> Result<Operands, Wrong> {
         Some(file) => Some(read_list(file)?),
         None => None,
     };
+    let mut directories = given.target_directory.into_iter();
+    let directory = directories.next();
+    if directories.next().is_some() {
+        let text = "multiple target directories specified";
+        return Err(Wrong::Plain(text.to_owned()));
+    }
     Ok(Operands {
         files: given.files.into_iter().map(PathBuf::from).collect(),
         listed,
-        directory: given.target_directory,
+        directory,
         no_directory: given.no_target_directory,
         parents: given.parents,
         strip_slashes: given.strip_trailing_slashes,

@@ -14,6 +14,7 @@ pub(super) fn options(given: &Given, steps: &[Step], program: &str) -> Result<Op
         force: given.force,
         remove_destination: given.remove_destination,
         keep_directory_symlink: given.keep_directory_symlink,
+        through_dangling: std::env::var_os("POSIXLY_CORRECT").is_some(),
         sparse: match choose(&given.sparse, "--sparse", WHEN)? {
             "always" => Sparse::Always,
             "never" => Sparse::Never,
@@ -29,6 +30,9 @@ pub(super) fn options(given: &Given, steps: &[Step], program: &str) -> Result<Op
         dry_run: given.dry_run,
         atomic: given.atomic,
         fsync: given.fsync,
+        verify: given.verify,
+        manifest: given.manifest.clone(),
+        resume: given.resume,
         rate: given.limit_rate,
         backend: given.backend,
         writes: if given.backend_writes {
@@ -41,6 +45,8 @@ pub(super) fn options(given: &Given, steps: &[Step], program: &str) -> Result<Op
         depth: given.depth,
         preallocate: given.fallocate,
         advise: given.fadvise,
+        queue: given.queue,
+        direct: given.direct,
         program: program.to_owned(),
         ..Options::default()
     };

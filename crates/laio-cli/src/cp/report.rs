@@ -1,8 +1,8 @@
-//! What is told: messages, statistics, errors in the words that people know.
+//! What is told: messages, statistics, help.
 
-use clap::error::{ContextKind, ContextValue, ErrorKind};
 use laio_cp::Summary;
 use std::io::Write;
+use std::process::ExitCode;
 
 /// A message on standard error.
 pub(super) fn say(program: &str, text: &str) {
@@ -25,7 +25,7 @@ pub(super) fn point_to_help(program: &str) {
 pub(super) fn print_stats(summary: &Summary) {
     let text = format!(
         "files         {}\n  by memory     {}\n  in the kernel {}\n  shared        {}\ndirectories   {}\nothers        {}\n\
-         links         {}\nskipped       {}\nbytes         {}\nfailures      {}\nbackground    {}\ntaken over    {}",
+         links         {}\nskipped       {}\n  whole       {}\ncontinued     {}\nverified      {}\nunverified    {}\nbytes         {}\nfailures      {}\nbackground    {}\ntaken over    {}",
         summary.files,
         summary.by_memory,
         summary.by_range,
@@ -34,6 +34,10 @@ pub(super) fn print_stats(summary: &Summary) {
         summary.others,
         summary.linked,
         summary.skipped,
+        summary.whole,
+        summary.continued,
+        summary.verified,
+        summary.unverified,
         summary.bytes,
         summary.failures,
         summary.background,
@@ -42,32 +46,23 @@ pub(super) fn print_stats(summary: &Summary) {
     let _ = writeln!(std::io::stderr(), "{text}");
 }
 
-/// What scripts and people know.
-pub(super) fn in_gnu_words(error: &clap::Error) -> Option<String> {
-    let context = |kind| match error.get(kind) {
-        Some(ContextValue::String(text)) => Some(text.clone()),
-        _ => None,
+/// Writes what was asked for to standard output. Unlike messages, it must arrive.
+pub(super) fn print(program: &str, text: &str) -> ExitCode {
+    let mut output = std::io::stdout();
+    let written = match laio::was_closed(&output) {
+        true => Err(laio::Errno::BADF.into()),
+        false => output
+            .write_all(text.as_bytes())
+            .and_then(|()| output.flush()),
     };
-    let argument = context(ContextKind::InvalidArg)?;
-    // `-t <DIR>` or `--sparse <WHEN>`.
-    let option = argument.split([' ', '=', '[']).next().unwrap_or_default();
-    let letter = option
-        .strip_prefix('-')
-        .filter(|letter| letter.chars().count() == 1);
-    match (error.kind(), letter) {
-        (ErrorKind::UnknownArgument, Some(letter)) => Some(format!("invalid option -- '{letter}'")),
-        (ErrorKind::UnknownArgument, None) => Some(format!("unrecognized option '{argument}'")),
-        (ErrorKind::TooManyValues, _) => {
-            Some(format!("option '{option}' doesn't allow an argument"))
+    match written {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            say(
+                program,
+                &laio_cp::Failure::of(error, "write error").to_string(),
+            );
+            ExitCode::FAILURE
         }
-        (ErrorKind::InvalidValue, _)
-            if context(ContextKind::InvalidValue).is_none_or(|value| value.is_empty()) =>
-        {
-            Some(match letter {
-                Some(letter) => format!("option requires an argument -- '{letter}'"),
-                None => format!("option '{option}' requires an argument"),
-            })
-        }
-        _ => None,
     }
 }

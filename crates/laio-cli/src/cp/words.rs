@@ -1,6 +1,8 @@
 //! What options can be set to, as words that can be abbreviated, and sizes.
 
 use super::Wrong;
+use laio::ops::Advice;
+use laio_cp::Options;
 
 /// Words on one line mean the same.
 pub(super) type Words = &'static [&'static [&'static str]];
@@ -41,6 +43,14 @@ pub(super) fn choose(given: &str, option: &str, words: Words) -> Result<&'static
         }
         Wrong::Usage(text)
     })
+}
+
+/// What `--fadvise` may tell.
+pub(super) fn advice(text: &str) -> Result<Advice, String> {
+    let mut words = Options::ADVICE.into_iter();
+    let found = words.find(|(word, _)| *word == text);
+    let found = found.map(|(_, advice)| advice);
+    found.ok_or_else(|| "it is sequential, willneed, noreuse or dontneed".to_owned())
 }
 
 pub(super) fn size(text: &str) -> Result<u64, String> {

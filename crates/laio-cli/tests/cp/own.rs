@@ -15,7 +15,7 @@ use crate::trouble::trial;
 use crate::world::World;
 
 /// Everything that a tree can have, and a destination where some of it is already.
-const WORLD: &str = "file s/f 300000; file s/g; file s/none =; dir s/t/u/v; many s/many 20; \
+pub(crate) const WORLD: &str = "file s/f 300000; file s/g; file s/none =; dir s/t/u/v; many s/many 20; \
     holes s/holes 3M 1M+64K; zeros s/zeros 200000; link s/l f; link s/no nowhere; hard s/t/h s/f; fifo s/p; \
     socket s/k; char s/n 1 3; mode 4751 s/g; mode 2750 s/t; mode 555 s/t/u; own 3:4 s/g s/l; xattr s/g user.one 1; \
     acl s/none u::rw,u:1000:rw,g::r,m::rw,o::; xattr s/t user.two 2; file d/s/g =old; file d/s/t/h =older; \
@@ -107,6 +107,13 @@ fn ways() -> Vec<Case> {
         "--jobs=7",
         "--fallocate",
         "--fadvise",
+        "--fadvise=willneed",
+        "--fadvise=dontneed",
+        "--direct",
+        "--direct --buffer=4096 --queue=3",
+        "--queue=4 --buffer=4096",
+        "--backend=threads --queue=4 --buffer=4K",
+        "--backend=uring --direct --buffer=8K",
         "--fsync",
         "--atomic",
         "--stats",
@@ -115,6 +122,10 @@ fn ways() -> Vec<Case> {
         "--backend-writes --backend=uring --method=read-write",
         "--atomic --fsync --jobs=3",
         "--fallocate --method=read-write",
+        "--verify",
+        "--verify --backend-writes --backend=uring --depth=4",
+        "--verify --manifest=/dev/null --atomic --method=copy-file-range",
+        "--manifest=/dev/null --sparse=always",
     ];
     ways.extend(more.map(str::to_owned));
     let mut cases = Vec::new();
@@ -131,6 +142,21 @@ fn ways() -> Vec<Case> {
                 .any_output(),
         ]);
     }
+    for way in [
+        "--resume",
+        "--resume --verify --jobs=3",
+        "--resume --method=copy-file-range",
+    ] {
+        let with_times = "cp -r --preserve=timestamps s d";
+        cases.extend([
+            case(format!("-a {way}"), WORLD, "-a s d")
+                .added(way)
+                .any_output(),
+            case(format!("-r {way}"), WORLD, format!("-r {way} s d"))
+                .against(with_times)
+                .any_output(),
+        ]);
+    }
     cases
 }
 
@@ -140,7 +166,7 @@ fn dry_runs() -> Vec<Case> {
         "-a s d",
         "-rb s d",
         "-r s new",
-        "-rl s new",
+        "-rlP s new",
         "-rs /dev/null new",
         "-a --remove-destination s d",
         "-rf s d",
@@ -162,6 +188,16 @@ fn dry_runs() -> Vec<Case> {
         case("what cannot be done is told", "file a", "x d")
             .added("--dry-run")
             .against("cp x d"),
+    );
+    cases.push(
+        case(
+            "-rl of a dangling link",
+            "file s/f; link s/no nowhere",
+            "-rl s new",
+        )
+        .added("--dry-run")
+        .against("echo \"cp: cannot stat 's/no': No such file or directory\" >&2; exit 1")
+        .any_output(),
     );
     cases
 }

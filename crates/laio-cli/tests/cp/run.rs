@@ -14,7 +14,7 @@ use crate::programs::{Side, USER};
 use crate::words;
 
 /// Far beyond what any scenario takes: it is there for a program that hangs.
-const LIMIT: Duration = Duration::from_secs(20);
+const LIMIT: Duration = Duration::from_secs(120);
 
 /// What is left of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -35,6 +35,20 @@ impl Names {
     pub(super) fn has(&self, name: &CStr) -> bool {
         self.0.iter().any(|known| known.as_c_str() == name)
     }
+
+    /// The first attribute whose value is another in the destination, for people; or that is not there,
+    /// though it must be.
+    pub(crate) fn differing(&self, worker: &Worker, from: &Object, to: &Object) -> Option<String> {
+        let required = worker.options().preserve.attributes_required;
+        let differs = |name: &&CString| match (read(worker, name, from), read(worker, name, to)) {
+            (Ok(value), Ok(there)) => value != there,
+            (Ok(_), Err(_)) => required,
+            // It was removed meanwhile.
+            (Err(_), _) => false,
+        };
+        let name = self.0.iter().find(differs)?;
+        Some(format!("attribute '{}'", name.to_string_lossy()))
+    }
 }
 
 /// Whether it says that there are no such attributes here.
@@ -138,19 +152,22 @@ pub(super) fn copy_attributes(
     Ok(())
 }
 
-fn copy_attribute(worker: &Worker, name: &CStr, from: &Object, to: &Object) -> io::Result<()> {
+fn read(worker: &Worker, name: &CStr, from: &Object) -> io::Result<Vec<u8>> {
     let buffer = Limit::new(worker.buffer(), ATTRIBUTE_MAX);
     let (result, buffer) = match from {
         Object::Open(file) => worker.plainly(GetAttribute::new(file.clone(), name, buffer)),
         Object::Named(file) => worker.plainly(GetAttribute::named(file.clone(), name, buffer)),
     };
-    let value = buffer.into_inner();
-    match result {
-        Ok(_) => {}
+    result.map(|_| buffer.into_inner())
+}
+
+fn copy_attribute(worker: &Worker, name: &CStr, from: &Object, to: &Object) -> io::Result<()> {
+    let value = match read(worker, name, from) {
+        Ok(value) => value,
         // It was removed meanwhile.
         Err(error) if errno(&error) == Some(NODATA) => return Ok(()),
         Err(error) => return Err(error),
-    }
+    };
     let (result, value) = match to {
         Object::Open(file) => worker.plainly(SetAttribute::new(file.clone(), name, value)),
         Object::Named(file) => worker.plainly(SetAttribute::named(file.clone(), name, value)),

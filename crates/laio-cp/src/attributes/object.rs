@@ -48,7 +48,7 @@ impl Object {
         }
     }
 
-    pub(super) fn set_times(&self, worker: &Worker, source: &Metadata) -> io::Result<()> {
+    pub(crate) fn set_times(&self, worker: &Worker, source: &Metadata) -> io::Result<()> {
         let (accessed, modified) = (Some(source.accessed()), Some(source.modified()));
         match self {
             Object::Open(file) => worker.plainly(SetTimes::new(file.clone(), accessed, modified)),

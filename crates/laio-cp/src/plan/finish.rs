@@ -3,28 +3,31 @@
 
 use super::folder::{Done, Folder, number};
 use super::opener::Opener;
-use super::records::{Named, Place, Record, Records};
+use super::records::{Named, Place, Record, Records, hash_of};
 use super::region;
 use crate::attributes::{self, Object};
-use crate::directory::{Directory, Found, Handle};
+use crate::directory::{Directory, Found, Handle, Handles};
 use crate::existing::{self, Place as There};
 use crate::link;
 use crate::links::First;
 use crate::outcome::{Failure, count};
 use crate::quote::quote;
 use crate::temporary;
+use crate::walk;
 use crate::worker::Worker;
 use laio::ops::{Open, ReadDir, StatPath, Unlink};
 use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 pub(crate) struct Finish {
     pub(crate) opener: Opener,
-    pub(crate) folder: Folder,
-    pub(crate) id: String,
-    pub(crate) done: Vec<Done>,
+    folder: Folder,
+    id: String,
+    done: Vec<Done>,
+    /// Files that are not there, by the hashes of their paths.
+    lost: Mutex<HashSet<String>>,
 }
 
 /// Does all of it. The steps are in this order because links are to files that have their names, and because
@@ -48,6 +51,30 @@ pub(crate) async fn run(worker: &Worker, finish: &Finish) {
 }
 
 impl Finish {
+    pub(crate) fn new(opener: Opener, folder: Folder, id: String, done: Vec<Done>) -> Finish {
+        let lost = done.iter().flat_map(|done| done.lost.iter().cloned());
+        Finish {
+            lost: Mutex::new(lost.collect()),
+            opener,
+            folder,
+            id,
+            done,
+        }
+    }
+
+    fn lost(&self) -> MutexGuard<'_, HashSet<String>> {
+        self.lost.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes that a large file does not have its name: what has it now is not its copy.
+    async fn lose(&self, worker: &Worker, named: &Named<'_>) {
+        // A link to it fails as this does.
+        if let Ok(directory) = self.opener.open(worker, named.directory).await {
+            let names = (named.target, named.target);
+            let entry = self.opener.entry(&directory, names, named.kind, false);
+            self.lost().insert(hash_of(&entry.target_path()));
+        }
+    }
     async fn complete_large(&self, worker: &Worker) {
         let missing: HashSet<&str> = self
             .done
@@ -67,24 +94,28 @@ impl Finish {
                 worker
                     .shared
                     .fail(&Failure::because(format!("{name}: {text}")));
+                self.lose(worker, &named).await;
                 continue;
             }
             match region::complete(worker, &self.opener, &named, &big).await {
                 Ok(_) => count(&worker.shared.counters.files),
-                Err(failure) => worker.shared.fail(&failure),
+                Err(failure) => {
+                    worker.shared.fail(&failure);
+                    self.lose(worker, &named).await;
+                }
             }
         }
     }
 
     async fn make_links(&self, worker: &Worker) {
         for (_, record) in self.opener.records.iter() {
-            let Record::Link(named, directory, first) = record else {
+            let Record::Link(named, directory, first, part) = record else {
                 continue;
             };
             if worker.shared.stop.is_asked() {
                 return;
             }
-            match self.link(worker, &named, directory, first).await {
+            match self.link(worker, &named, (directory, first), part).await {
                 Ok(true) => count(&worker.shared.counters.linked),
                 Ok(false) => count(&worker.shared.counters.skipped),
                 Err(failure) => worker.shared.fail(&failure),
@@ -97,18 +128,26 @@ impl Finish {
         &self,
         worker: &Worker,
         named: &Named<'_>,
-        index: Option<u32>,
-        first: &OsStr,
+        (index, first): (Option<u32>, &OsStr),
+        part: Option<u32>,
     ) -> Result<bool, Failure> {
-        let directory = self.opener.open(worker, named.directory).await?;
-        let names = (named.source, named.target);
-        let entry = self
-            .opener
-            .entry(&directory, names, named.kind, named.is_argument);
-        let first_directory = self.opener.open(worker, index).await?;
-        let of = self
-            .opener
-            .entry(&first_directory, (first, first), named.kind, false);
+        let entry = self.opener.find(worker, named).await?;
+        let first = Named {
+            directory: index,
+            source: first,
+            target: first,
+            is_argument: false,
+            ..*named
+        };
+        let of = self.opener.find(worker, &first).await?;
+        let done = part.and_then(|part| self.done.get(part as usize));
+        let is_lost = self.lost().contains(&hash_of(&of.target_path()));
+        if is_lost || done.is_some_and(|done| done.lost_all) {
+            let (name, first) = (entry.quoted_target(), of.quoted_target());
+            return Err(Failure::because(format!(
+                "not making {name} a link to {first}, which was not copied"
+            )));
+        }
         let status = |name| worker.plainly(StatPath::new(name).no_follow());
         if let (Ok(one), Ok(other)) = (status(entry.target()), status(of.target()))
             && crate::made::identity(&one) == crate::made::identity(&other)
@@ -123,7 +162,7 @@ impl Finish {
         if place == There::Kept {
             return Ok(false);
         }
-        link::to_first(worker, &entry, &First::of(&of), &place)
+        link::to_first(worker, &entry, &First::of(&of, None), &place)
             .await
             .map(|_| true)
     }
@@ -131,28 +170,26 @@ impl Finish {
     /// Gives a directory its attributes.
     async fn leave(&self, worker: &Worker, index: u32) -> Result<(), Failure> {
         let opened = self.opener.open(worker, Some(index)).await?;
-        let (Some(found), Some(target)) = (&opened.found, &opened.target) else {
+        let handles = worker.open(&opened);
+        let handles = handles.map_err(|error| walk::gone(&opened, error))?;
+        let (Some(found), Some(target), Some(above)) =
+            (&opened.found, handles.target, &opened.parent)
+        else {
             return Ok(());
         };
         let Place { is_new, .. } = self.opener.records.directory(index);
-        let source = opened.source.clone().map(Object::Open);
+        let source = handles.source.map(Object::Open);
         let names = match &source {
             Some(source) => attributes::names(worker, source).map_err(|error| {
-                let name = quote(&opened.source_path);
+                let name = quote(opened.source_path());
                 Failure::of(error, format!("cannot list attributes of {name}"))
             })?,
             None => Default::default(),
         };
         let found = Found { names, ..*found };
-        let directory = Directory::new(
-            None,
-            (None, None),
-            (opened.source_path.clone(), opened.target_path.clone()),
-            None,
-            is_new,
-            None,
-        );
-        attributes::of_directory(worker, &directory, &found, source, target.clone())
+        let sides = (opened.source.clone(), opened.target.clone());
+        let directory = Directory::below(above.clone(), sides, None, is_new, None);
+        attributes::of_directory(worker, &directory, &found, source, target)
     }
 
     /// Parts that were begun more than once, and the processes that began them.
@@ -194,11 +231,14 @@ impl Finish {
         };
         for index in 0..opener.records.directories() {
             match opener.open(worker, Some(index)).await {
-                Ok(directory) => {
-                    if let Some(target) = &directory.target {
-                        redone.tidy(worker, target).await;
-                    }
-                }
+                Ok(directory) => match worker.open(&directory) {
+                    Ok(Handles {
+                        target: Some(target),
+                        ..
+                    }) => redone.tidy(worker, &target).await,
+                    Ok(_) => {}
+                    Err(error) => worker.shared.fail(&walk::gone(&directory, error)),
+                },
                 Err(failure) => worker.shared.fail(&failure),
             }
         }

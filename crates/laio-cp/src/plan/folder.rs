@@ -45,6 +45,10 @@ pub(crate) struct Done {
     pub(crate) errors: Vec<String>,
     /// Files, by their temporary names, of which a region could not be copied.
     pub(crate) incomplete: Vec<String>,
+    /// Files that were not copied, by the hashes of their paths: no other name must become a link to them.
+    pub(crate) lost: Vec<String>,
+    /// Nothing is known of some files.
+    pub(crate) lost_all: bool,
 }
 
 #[derive(Clone, Debug)]

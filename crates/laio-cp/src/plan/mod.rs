@@ -287,6 +287,7 @@ impl Work {
         let stage = Arc::new(Stage::work(part::Part::new(opener)));
         let summary = run::steps(self.options.clone(), self.stop.clone(), stage.clone())?;
         if summary.interrupted.is_none() {
+            let lost = stage.lost();
             let done = Done {
                 part,
                 by: self.claims.me.name(),
@@ -301,6 +302,8 @@ impl Work {
                 failures: summary.failures,
                 errors: stage.errors(),
                 incomplete: stage.incomplete(),
+                lost: lost.hashes,
+                lost_all: lost.all,
             };
             let token = &self.claims.me.token;
             write_json(&self.folder.done(part), token, &done).map_err(cannot)?;
@@ -329,12 +332,9 @@ pub fn finish(
     let done = all_done(&folder, &header)?;
     let records = Records::read(&folder.last(), &header.id).map_err(wrong)?;
     let opener = Opener::new(records, patience.names).map_err(Misuse::Target)?;
-    let stage = Arc::new(Stage::finish(finish::Finish {
-        opener,
-        folder: folder.clone(),
-        id: header.id.clone(),
-        done: done.clone(),
-    }));
+    let id = header.id.clone();
+    let ending = finish::Finish::new(opener, folder.clone(), id, done.clone());
+    let stage = Arc::new(Stage::finish(ending));
     let say = |who: &str, errors: &[String], failures: u64| {
         for error in errors {
             eprintln!("{}: {who}: {error}", options.program);

@@ -1,8 +1,9 @@
 //! Opening directories of a plan: name by name from the root, without following symbolic links other than
 //! those that the planner has followed.
 
-use super::records::{Records, Root};
-use crate::directory::{Argument, Directory, Entry, Handle};
+use super::records::{Named, Records, Root};
+use crate::directory::{Argument, Directory, Entry, Handle, Handles, Side};
+use crate::made::identity;
 use crate::outcome::Failure;
 use crate::quote::quote;
 use crate::walk;
@@ -18,7 +19,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Directories that are kept open, for others below them.
+/// Directories that are remembered, for others below them; how many of them stay open is another matter.
 const KEPT_MAX: usize = 64;
 /// The first pause before a name is looked for again; each is twice as long as the one before.
 const PAUSE: Duration = Duration::from_millis(20);
@@ -48,15 +49,11 @@ impl Opener {
             source_shown,
             target_shown,
         } = records.root.clone();
-        let handles = (Some(open(&source)?), Some(open(&target)?));
-        let root = Directory::new(
-            None,
-            handles,
-            (source_shown, target_shown),
-            None,
-            false,
-            None,
-        );
+        let handles = Handles {
+            source: Some(open(&source)?),
+            target: Some(open(&target)?),
+        };
+        let root = Directory::root(handles, (source_shown, target_shown));
         Ok(Opener {
             records,
             root,
@@ -65,7 +62,7 @@ impl Opener {
         })
     }
 
-    /// The directory with this number, open; the root if there is none.
+    /// The directory with this number; the root if there is none.
     pub(crate) async fn open(
         &self,
         worker: &Worker,
@@ -107,12 +104,9 @@ impl Opener {
         number: u32,
     ) -> Result<Arc<Directory>, Failure> {
         let place = self.records.directory(number);
-        let entry = self.entry(
-            above,
-            (place.source, place.target),
-            FileType::Directory,
-            false,
-        );
+        let names = (place.source, place.target);
+        let mut entry = self.entry(above, names, FileType::Directory, false);
+        self.hold(worker, &mut entry)?;
         let (source, status, _) = walk::open_source(worker, &entry, place.follows_source).await?;
         let mut flags = libc::O_RDONLY | libc::O_DIRECTORY;
         if !place.follows_target {
@@ -131,16 +125,43 @@ impl Opener {
             mode: place.mode,
             default_acl: walk::has_default_acl(worker, &target).await,
             names: Default::default(),
+            is_in_memory: source.as_ref().is_ok_and(walk::is_in_memory),
+        };
+        let sides = (
+            Side {
+                name: place.source.to_owned(),
+                identity: source.is_ok().then(|| identity(&status)),
+                follows: place.follows_source,
+            },
+            Side {
+                name: place.target.to_owned(),
+                identity: Some(identity(&found.target)),
+                follows: place.follows_target,
+            },
+        );
+        let handles = Handles {
+            source: source.ok(),
+            target: Some(target),
         };
         // Nothing is known for certain of what is in it: others have been at work.
-        Ok(Directory::new(
-            None,
-            (source.ok(), Some(target)),
-            (entry.source_path(), entry.target_path()),
-            Some(found),
-            false,
-            None,
-        ))
+        let directory = Directory::below(above.clone(), sides, Some(found), false, None);
+        worker.keep_open(&directory, handles);
+        Ok(directory)
+    }
+
+    /// Opens the directories of an entry, if they are not.
+    fn hold(&self, worker: &Worker, entry: &mut Entry) -> Result<(), Failure> {
+        let held = worker.hold(entry);
+        held.map_err(|error| Failure::of(error, walk::lost(entry)))
+    }
+
+    /// A file of the plan, its directories open.
+    pub(crate) async fn find(&self, worker: &Worker, named: &Named<'_>) -> Result<Entry, Failure> {
+        let directory = self.open(worker, named.directory).await?;
+        let names = (named.source, named.target);
+        let mut entry = self.entry(&directory, names, named.kind, named.is_argument);
+        self.hold(worker, &mut entry)?;
+        Ok(entry)
     }
 
     /// Tries again while something is not there that another machine has made: this one may not see it yet.
@@ -174,8 +195,8 @@ impl Opener {
     ) -> Entry {
         let (source, target) = names;
         let argument = || Argument {
-            source: directory.source_path.join(source),
-            target: directory.target_path.join(target),
+            source: directory.source_path().join(source),
+            target: directory.target_path().join(target),
             nested: false,
             has_made: AtomicBool::new(false),
         };
@@ -185,6 +206,7 @@ impl Opener {
             new_name: (source != target).then(|| target.to_owned()),
             kind,
             argument: is_argument.then(|| Arc::new(argument())),
+            held: None,
         }
     }
 }

@@ -3,13 +3,15 @@
 
 use super::Step;
 use super::opener::Opener;
-use super::records::{Named, Record};
+use super::records::{Named, Record, hash_of};
 use super::region;
 use crate::directory::{Directory, Found};
 use crate::listing::Listing;
 use crate::outcome::Failure;
+use crate::walk;
 use crate::worker::Worker;
 use std::collections::HashMap;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// A part that is being worked on.
@@ -17,6 +19,16 @@ pub(crate) struct Part {
     pub(crate) opener: Opener,
     /// Temporary names of files of which a region is missing.
     incomplete: Mutex<Vec<String>>,
+    lost: Mutex<Lost>,
+}
+
+/// Files that could not be copied.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Lost {
+    /// By the hashes of their paths.
+    pub(crate) hashes: Vec<String>,
+    /// And files of a directory that could not be opened.
+    pub(crate) all: bool,
 }
 
 /// Files that are a task together: a directory with very many is shared by several workers.
@@ -27,6 +39,7 @@ impl Part {
         Part {
             opener,
             incomplete: Mutex::default(),
+            lost: Mutex::default(),
         }
     }
 
@@ -54,6 +67,17 @@ impl Part {
         steps
     }
 
+    /// Notes that a file could not be copied.
+    pub(crate) fn lose(&self, path: &Path) {
+        let mut lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
+        lost.hashes.push(hash_of(path));
+    }
+
+    pub(crate) fn lost(&self) -> Lost {
+        let lost = self.lost.lock();
+        lost.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     pub(crate) fn incomplete(&self) -> Vec<String> {
         let incomplete = self.incomplete.lock();
         incomplete.unwrap_or_else(PoisonError::into_inner).clone()
@@ -68,8 +92,9 @@ pub(crate) async fn begin(worker: &Worker, part: &Part, step: &Step) {
             // Its directory tells the root when it is done.
             Ok(listing) => return worker.list(listing),
             Err(failure) => {
-                // All of them are not copied.
                 worker.shared.fail(&failure);
+                let mut lost = part.lost.lock().unwrap_or_else(PoisonError::into_inner);
+                lost.all = true;
             }
         },
         Step::Region(record) => {
@@ -97,7 +122,7 @@ async fn listing(
     let opener = &part.opener;
     let opened = opener.open(worker, index).await?;
     let directory = match index {
-        Some(_) => below_root(&opener.root, &opened),
+        Some(_) => below_root(worker, &opener.root, &opened)?,
         None => opened,
     };
     let entries = records
@@ -120,17 +145,24 @@ async fn listing(
 }
 
 /// The same directory, as one that the root waits for.
-fn below_root(root: &Arc<Directory>, opened: &Directory) -> Arc<Directory> {
+fn below_root(
+    worker: &Worker,
+    root: &Arc<Directory>,
+    opened: &Arc<Directory>,
+) -> Result<Arc<Directory>, Failure> {
     let found = opened.found.as_ref().map(|found| Found {
         names: Default::default(),
         ..*found
     });
-    Directory::new(
-        Some(root.clone()),
-        (opened.source.clone(), opened.target.clone()),
-        (opened.source_path.clone(), opened.target_path.clone()),
-        found,
-        false,
-        None,
-    )
+    let handles = worker.open(opened);
+    let handles = handles.map_err(|error| walk::gone(opened, error))?;
+    let within = |path: PathBuf, root: PathBuf| match path.strip_prefix(root) {
+        Ok(within) => within.to_owned(),
+        Err(_) => path,
+    };
+    let paths = (
+        within(opened.source_path(), root.source_path()),
+        within(opened.target_path(), root.target_path()),
+    );
+    Ok(Directory::pinned(Some(root.clone()), handles, paths, found))
 }

@@ -10,7 +10,7 @@ use crate::directory::{Directory, Entry};
 use crate::entry::{has_other_names, names_of};
 use crate::existing::{self, Place as Found};
 use crate::made::{Identity, identity};
-use crate::options::{Reflink, Sparse};
+use crate::options::{Existing, Reflink, Sparse};
 use crate::outcome::{Failure, count};
 use crate::worker::Worker;
 use laio_rt::fs::{Metadata, Timestamp};
@@ -82,6 +82,7 @@ pub(crate) struct Totals {
 
 /// A part that more can be put into.
 struct Part {
+    number: u32,
     writer: Writer,
     /// Numbers of directories in this part, by those in the plan.
     numbers: HashMap<u32, u32>,
@@ -93,6 +94,8 @@ struct First {
     left: u32,
     directory: Option<u32>,
     name: OsString,
+    /// Where it is copied; none if several do so.
+    part: Option<u32>,
 }
 
 impl Planner {
@@ -115,11 +118,12 @@ impl Planner {
     /// Begins, where the engine begins.
     pub(crate) fn begin(&self, directory: &Directory) -> io::Result<()> {
         let here = std::env::current_dir()?;
+        let (source, target) = (directory.source_path(), directory.target_path());
         let root = Root {
-            source: here.join(&directory.source_path),
-            target: here.join(&directory.target_path),
-            source_shown: directory.source_path.clone(),
-            target_shown: directory.target_path.clone(),
+            source: here.join(&source),
+            target: here.join(&target),
+            source_shown: source,
+            target_shown: target,
         };
         let writer = Writer::create(&self.folder.last(), &self.id, &root)?;
         self.lock().last = Some(writer);
@@ -128,12 +132,7 @@ impl Planner {
     }
 
     /// Notes a directory that has been made or found.
-    pub(crate) fn enter(
-        &self,
-        directory: &Directory,
-        entry: &Entry,
-        (follows_source, follows_target): (bool, bool),
-    ) {
+    pub(crate) fn enter(&self, directory: &Directory, entry: &Entry) {
         let mut state = self.lock();
         let found = directory.found.as_ref();
         let time = |of: fn(&Metadata) -> Timestamp| found.map(|found| of(&found.source));
@@ -142,8 +141,8 @@ impl Planner {
             source: entry.name.clone(),
             target: entry.new_name().to_owned(),
             is_new: directory.is_new,
-            follows_source,
-            follows_target,
+            follows_source: directory.source.follows,
+            follows_target: directory.target.follows && !directory.is_new,
             mode: found.and_then(|found| found.mode),
             accessed: time(Metadata::accessed).unwrap_or_default(),
             modified: time(Metadata::modified).unwrap_or_default(),
@@ -166,9 +165,15 @@ impl Planner {
         entry: &Entry,
         status: &Metadata,
     ) -> Result<(), Failure> {
-        if has_other_names(worker, entry, status)
-            && self.note_link(entry, status, names_of(worker, status))
-        {
+        // What stays is no copy that other names could be links to.
+        let may_stay = worker.options().existing == Existing::Skip
+            && (!entry.directory.is_new || entry.argument.is_some());
+        if may_stay && existing::examine(worker, entry, status).await? == Found::Kept {
+            count(&worker.shared.counters.skipped);
+            return Ok(());
+        }
+        let has_names = has_other_names(worker, entry, status);
+        if has_names && self.note_link(entry, status, names_of(worker, status)) {
             return Ok(());
         }
         let room = self.room(worker, status);
@@ -180,8 +185,13 @@ impl Planner {
         }
         let named = named(entry, status, None);
         let file = |directory| Record::File(Named { directory, ..named });
-        self.lock()
-            .attempt(|state| state.add(self, entry, room, &file));
+        let mut state = self.lock();
+        state.attempt(|state| state.add(self, entry, room, &file));
+        let part = state.part.as_ref().map(|part| part.number);
+        if let Some(first) = state.links.get_mut(&identity(status)).filter(|_| has_names) {
+            first.part = part;
+        }
+        drop(state);
         self.count_file(if status.is_file() { status.size() } else { 0 });
         Ok(())
     }
@@ -212,17 +222,23 @@ impl Planner {
                 left: names.saturating_sub(1),
                 directory: number(&entry.directory),
                 name: entry.new_name().to_owned(),
+                part: None,
             };
             state.links.insert(file, first);
             return false;
         };
         first.left = first.left.saturating_sub(1);
         let (directory, name, left) = (first.directory, first.name.clone(), first.left);
+        let part = first.part;
         if left == 0 {
             state.links.remove(&file);
         }
         let named = named(entry, status, number(&entry.directory));
-        state.attempt(|state| state.last()?.write(&Record::Link(named, directory, &name)));
+        state.attempt(|state| {
+            state
+                .last()?
+                .write(&Record::Link(named, directory, &name, part))
+        });
         true
     }
 
@@ -233,7 +249,7 @@ impl Planner {
         entry: &Entry,
         status: &Metadata,
     ) -> Result<(), Failure> {
-        if let Found::Kept | Found::NotOlder = existing::examine(worker, entry, status).await? {
+        if let Found::Kept | Found::NotOlder(_) = existing::examine(worker, entry, status).await? {
             count(&worker.shared.counters.skipped);
             return Ok(());
         }
@@ -260,7 +276,7 @@ impl Planner {
                 let end = size.min(start.saturating_add(step));
                 let region =
                     |directory| Record::Region(Named { directory, ..whole }, big, start, end);
-                state.add(self, entry, end - start, &region)?;
+                state.add_alone(self, entry, &region)?;
                 start = end;
             }
             Ok(())
@@ -321,37 +337,58 @@ impl State {
         if self.part.as_ref().is_some_and(is_full) {
             self.close_part()?;
         }
-        if self.part.is_none() {
-            let Some(root) = planner.root.get() else {
-                return Err(io::ErrorKind::NotFound.into());
-            };
-            let path = planner.folder.part(self.totals.parts);
-            self.part = Some(Part {
-                writer: Writer::create(&path, &planner.id, root)?,
-                numbers: HashMap::new(),
-                files: 0,
-                bytes: 0,
-            });
-        }
-        let Some(part) = &mut self.part else {
-            return Ok(());
+        let part = match self.part.take() {
+            Some(part) => part,
+            None => self.open_part(planner)?,
         };
-        let directory = part.number(&entry.directory)?;
-        part.files += 1;
+        let part = self.part.insert(part);
         part.bytes = part.bytes.saturating_add(bytes);
-        part.writer.write(&record(directory))
+        part.add(entry, record)
+    }
+
+    /// Puts a record into a part of its own: a region must not be copied again because something else in its
+    /// part has failed, since the file may have its name by then.
+    fn add_alone<'a>(
+        &mut self,
+        planner: &Planner,
+        entry: &Entry,
+        record: &dyn Fn(Option<u32>) -> Record<'a>,
+    ) -> io::Result<()> {
+        let mut part = self.open_part(planner)?;
+        part.add(entry, record)?;
+        part.writer.finish()
+    }
+
+    fn open_part(&mut self, planner: &Planner) -> io::Result<Part> {
+        let Some(root) = planner.root.get() else {
+            return Err(io::ErrorKind::NotFound.into());
+        };
+        let number = self.totals.parts;
+        self.totals.parts += 1;
+        Ok(Part {
+            number,
+            writer: Writer::create(&planner.folder.part(number), &planner.id, root)?,
+            numbers: HashMap::new(),
+            files: 0,
+            bytes: 0,
+        })
     }
 
     fn close_part(&mut self) -> io::Result<()> {
-        let Some(part) = self.part.take() else {
-            return Ok(());
-        };
-        self.totals.parts += 1;
-        part.writer.finish()
+        self.part.take().map_or(Ok(()), |part| part.writer.finish())
     }
 }
 
 impl Part {
+    fn add<'a>(
+        &mut self,
+        entry: &Entry,
+        record: &dyn Fn(Option<u32>) -> Record<'a>,
+    ) -> io::Result<()> {
+        let directory = self.number(&entry.directory)?;
+        self.files += 1;
+        self.writer.write(&record(directory))
+    }
     /// The number of a directory in this part; it is written into it, with those above it, if it has none.
     fn number(&mut self, directory: &Directory) -> io::Result<Option<u32>> {
         let mut missing = Vec::new();

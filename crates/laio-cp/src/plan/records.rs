@@ -61,8 +61,8 @@ pub(crate) enum Record<'a> {
     Region(Named<'a>, Big<'a>, u64, u64),
     /// To get its attributes and its name, when all regions are there.
     Big(Named<'a>, Big<'a>),
-    /// Another name of what has this name in this directory of the destination.
-    Link(Named<'a>, Option<u32>, &'a OsStr),
+    /// Another name of what has this name in this directory of the destination, and the part that copies it.
+    Link(Named<'a>, Option<u32>, &'a OsStr, Option<u32>),
 }
 
 const KIND: &str = "laio-cp-plan";
@@ -83,6 +83,13 @@ impl Hash {
             self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
         }
     }
+}
+
+/// What a path is known by where its bytes cannot be written.
+pub(crate) fn hash_of(path: &Path) -> String {
+    let mut hash = Hash::new();
+    hash.add(path.as_os_str().as_bytes());
+    format!("{:016x}", hash.0)
 }
 
 /// A file of records that is being written. It has its name when it is complete.
@@ -137,11 +144,12 @@ impl Writer {
                 self.put_named(named);
                 self.put_big(big);
             }
-            Record::Link(named, directory, first) => {
+            Record::Link(named, directory, first, part) => {
                 self.put(b"l");
                 self.put_named(named);
                 self.put_index(*directory);
                 self.put(first.as_bytes());
+                self.put_index(*part);
             }
         }
         self.end_record()
@@ -386,7 +394,7 @@ impl Record<'_> {
                 named(file) && within(Some(0), big.temporary) && start < end && *end <= big.size
             }
             Record::Big(file, big) => named(file) && within(Some(0), big.temporary),
-            Record::Link(link, directory, first) => {
+            Record::Link(link, directory, first, _) => {
                 named(link) && known(*directory) && within(*directory, first)
             }
         };
@@ -486,7 +494,12 @@ impl<'a> Fields<'a> {
                 self.number()?,
             )),
             b"b" => Ok(Record::Big(self.named()?, self.big()?)),
-            b"l" => Ok(Record::Link(self.named()?, self.index()?, self.name()?)),
+            b"l" => Ok(Record::Link(
+                self.named()?,
+                self.index()?,
+                self.name()?,
+                self.index()?,
+            )),
             _ => Err(DAMAGED.to_owned()),
         }
     }

@@ -37,9 +37,7 @@ pub(crate) async fn copy(
     (named, big): (&Named<'_>, &Big<'_>),
     (start, end): (u64, u64),
 ) -> Result<(), Failure> {
-    let directory = opener.open(worker, named.directory).await?;
-    let names = (named.source, named.target);
-    let entry = opener.entry(&directory, names, named.kind, named.is_argument);
+    let entry = opener.find(worker, named).await?;
     let source = regular::open(worker, &entry, None).await?;
     require_unchanged(&entry, &source.status, big)?;
     let flags = libc::O_WRONLY | libc::O_NOFOLLOW | libc::O_NOCTTY;
@@ -65,9 +63,12 @@ pub(crate) async fn copy(
         target: &target,
         target_device: status.device(),
         is_regular: true,
+        start: 0,
+        seen: None,
+        is_in_memory: entry.is_in_memory(),
     };
     let moved = data::copy_region(&pair, start, end).await;
-    moved.map_err(|broken| regular::broken(&entry, broken))?;
+    moved.map_err(|broken| regular::describe(&entry, broken))?;
     let now = worker.lazily(StatFile::new(source.file.clone())).await;
     require_unchanged(
         &entry,
@@ -106,9 +107,7 @@ pub(crate) async fn complete(
     named: &Named<'_>,
     big: &Big<'_>,
 ) -> Result<Option<()>, Failure> {
-    let directory = opener.open(worker, named.directory).await?;
-    let names = (named.source, named.target);
-    let entry = opener.entry(&directory, names, named.kind, named.is_argument);
+    let entry = opener.find(worker, named).await?;
     let temporary = StatPath::new(entry.beside(big.temporary)).no_follow();
     match worker.write(temporary).await {
         Ok(status) if status.is_file() && status.size() == big.size => {}

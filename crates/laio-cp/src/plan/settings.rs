@@ -4,6 +4,7 @@ use crate::options::{
     Backup, Existing, Follow, Make, Method, Options, Preserve, Reflink, Sparse, Writes,
 };
 use laio::BackendKind;
+use laio::ops::Advice;
 use serde::{Deserialize, Serialize};
 use std::num::NonZeroUsize;
 
@@ -32,7 +33,9 @@ pub(crate) struct Settings {
     depth: Option<NonZeroUsize>,
     buffer: usize,
     preallocate: bool,
-    advise: bool,
+    advise: Option<String>,
+    queue: Option<NonZeroUsize>,
+    direct: bool,
 }
 
 impl Settings {
@@ -61,7 +64,9 @@ impl Settings {
             depth: options.depth,
             buffer: options.buffer,
             preallocate: options.preallocate,
-            advise: options.advise,
+            advise: options.advise.map(word_of),
+            queue: options.queue,
+            direct: options.direct,
         }
     }
 
@@ -69,6 +74,10 @@ impl Settings {
     pub(crate) fn options(&self, given: Options) -> Result<Options, String> {
         let kept: Option<BackendKind> = match &self.backend {
             Some(name) => Some(name.parse()?),
+            None => None,
+        };
+        let advise = match &self.advise {
+            Some(word) => Some(advice_of(word)?),
             None => None,
         };
         Ok(Options {
@@ -99,13 +108,29 @@ impl Settings {
             depth: given.depth.or(self.depth),
             buffer: self.buffer.min(Options::BUFFER_MAX),
             preallocate: self.preallocate,
-            advise: self.advise,
+            advise,
+            queue: self.queue,
+            direct: self.direct,
             progress: given.progress,
             program: given.program,
             observer: given.observer,
             ..Options::default()
         })
     }
+}
+
+fn word_of(advice: Advice) -> String {
+    let mut words = Options::ADVICE.into_iter();
+    let found = words.find(|(_, known)| *known == advice);
+    found.map_or("", |(word, _)| word).to_owned()
+}
+
+fn advice_of(word: &str) -> Result<Advice, String> {
+    let mut words = Options::ADVICE.into_iter();
+    let found = words.find(|(known, _)| *known == word);
+    found
+        .map(|(_, advice)| advice)
+        .ok_or_else(|| format!("it has an advice '{word}', which is not known"))
 }
 
 /// What cannot be done twice with the same result, or has nothing that could be shared out.
@@ -117,6 +142,9 @@ pub(crate) fn refuse(options: &Options) -> Result<(), &'static str> {
         (options.existing == Existing::Fail, "--update=none-fail"),
         (options.attributes_only, "--attributes-only"),
         (options.dry_run, "--dry-run"),
+        (options.verify, "--verify"),
+        (options.manifest.is_some(), "--manifest"),
+        (options.resume, "--resume"),
     ];
     let found = refused.iter().find(|(set, _)| *set);
     found.map_or(Ok(()), |(_, name)| Err(*name))

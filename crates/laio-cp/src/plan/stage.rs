@@ -2,9 +2,9 @@
 
 use super::ERRORS_KEPT;
 use super::finish::{self, Finish};
-use super::part::{self, Part};
+use super::part::{self, Lost, Part};
 use super::planner::Planner;
-use crate::directory::Directory;
+use crate::directory::{Directory, Entry};
 use crate::outcome::Failure;
 use crate::worker::Worker;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -97,6 +97,20 @@ impl Stage {
     pub(crate) fn errors(&self) -> Vec<String> {
         let errors = self.errors.lock();
         errors.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Notes that a file could not be copied.
+    pub(crate) fn lose(&self, entry: &Entry) {
+        if let Kind::Work(part) = &self.kind {
+            part.lose(&entry.target_path());
+        }
+    }
+
+    pub(crate) fn lost(&self) -> Lost {
+        match &self.kind {
+            Kind::Work(part) => part.lost(),
+            _ => Lost::default(),
+        }
     }
 
     pub(crate) fn incomplete(&self) -> Vec<String> {

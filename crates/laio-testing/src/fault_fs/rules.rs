@@ -45,11 +45,43 @@ struct Waiting {
     verdict: Option<Verdict>,
 }
 
+/// How the file system does its work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Manner {
+    /// So many bytes or entries at most.
+    pub(super) limit: usize,
+    /// The first byte is another.
+    pub(super) flips: bool,
+}
+
+impl Manner {
+    pub(super) const PLAIN: Manner = Manner {
+        limit: usize::MAX,
+        flips: false,
+    };
+
+    fn at_most(limit: usize) -> Manner {
+        Manner {
+            limit,
+            ..Manner::PLAIN
+        }
+    }
+
+    /// The data that is moved.
+    pub(super) fn of(self, data: &[u8]) -> Vec<u8> {
+        let mut data = data[..data.len().min(self.limit)].to_vec();
+        if let (true, Some(first)) = (self.flips, data.first_mut()) {
+            *first = !*first;
+        }
+        data
+    }
+}
+
 /// How a request goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// The file system does its work, with at most so many bytes.
-    Serve(Option<usize>),
+    /// The file system does its work.
+    Serve(Manner),
     /// It answers this errno.
     Fail(i32),
 }
@@ -125,8 +157,12 @@ impl Rules {
         let result = state.take(name, kind, false);
         let then = match result {
             Some(Fault::Fail(errno)) => Verdict::Fail(errno),
-            Some(Fault::Short(bytes)) => Verdict::Serve(Some(bytes)),
-            _ => Verdict::Serve(None),
+            Some(Fault::Short(bytes)) => Verdict::Serve(Manner::at_most(bytes)),
+            Some(Fault::Flip) => Verdict::Serve(Manner {
+                flips: true,
+                ..Manner::PLAIN
+            }),
+            _ => Verdict::Serve(Manner::PLAIN),
         };
         let until = match time {
             Some(Fault::Hang) => None,
@@ -207,7 +243,7 @@ impl Rules {
             state.rules.retain(|rule| rule.fault != Fault::Hang);
         }
         let verdict = match released {
-            Released::Served => Verdict::Serve(None),
+            Released::Served => Verdict::Serve(Manner::PLAIN),
             Released::Fail(errno) => Verdict::Fail(errno),
         };
         let most = if only_oldest { 1 } else { usize::MAX };
@@ -303,7 +339,7 @@ mod tests {
     use std::sync::Arc;
     use std::thread;
 
-    const SERVE: Admission = Admission::Now(Verdict::Serve(None));
+    const SERVE: Admission = Admission::Now(Verdict::Serve(Manner::PLAIN));
     const LONG: Duration = Duration::from_secs(20);
 
     fn fails(errno: i32) -> Admission {
@@ -326,7 +362,7 @@ mod tests {
         rules.set(None, Kind::Read, Fault::Short(7), false);
         assert_eq!(
             rules.admit("b", Kind::Read, 1),
-            Admission::Now(Verdict::Serve(Some(7))),
+            Admission::Now(Verdict::Serve(Manner::at_most(7))),
             "a new lasting rule replaces the old"
         );
         rules.clear(Some(Kind::Read));
@@ -366,7 +402,10 @@ mod tests {
             false,
         );
         rules.set(None, Kind::Read, Fault::Short(3), false);
-        assert_eq!(waiting(&rules, 1).join().unwrap(), Verdict::Serve(Some(3)));
+        assert_eq!(
+            waiting(&rules, 1).join().unwrap(),
+            Verdict::Serve(Manner::at_most(3))
+        );
         rules.set(None, Kind::Read, Fault::Fail(9), false);
         assert_eq!(waiting(&rules, 2).join().unwrap(), Verdict::Fail(9));
     }
@@ -381,7 +420,7 @@ mod tests {
         assert_eq!(rules.hung(), 2);
         assert_eq!(rules.release(Released::Served, false), 2);
         let verdicts: Vec<Verdict> = threads.into_iter().map(|t| t.join().unwrap()).collect();
-        let served = Verdict::Serve(None);
+        let served = Verdict::Serve(Manner::PLAIN);
         assert_eq!(verdicts, [Verdict::Fail(5), served, served]);
         assert_eq!(
             rules.admit("a", Kind::Read, 4),

@@ -15,7 +15,7 @@ use fuser::{
 use std::os::unix::ffi::OsStrExt;
 
 use super::relay::DATA_MAX;
-use super::rules::{Admission, Verdict};
+use super::rules::{Admission, Manner, Verdict};
 use super::tree::{Changes, NewNode, Tree};
 use super::{Kind, Shared};
 
@@ -97,19 +97,19 @@ impl Server {
     }
 
     /// Takes one request about `name` through the rules and then does `work`, at once or on a thread
-    /// of its own when it has to wait. `work` gets the limit of a short transfer.
+    /// of its own when it has to wait.
     fn serve<R: Refuse>(
         &self,
         name: &str,
         kind: Kind,
         request: &Request,
         reply: R,
-        work: impl FnOnce(&mut Tree, Option<usize>, R) + Send + 'static,
+        work: impl FnOnce(&mut Tree, Manner, R) + Send + 'static,
     ) {
         let shared = Arc::clone(&self.shared);
         let number = request.unique().0;
         let go_on = |shared: &Shared, verdict, reply: R| match verdict {
-            Verdict::Serve(limit) => work(&mut shared.tree(), limit, reply),
+            Verdict::Serve(manner) => work(&mut shared.tree(), manner, reply),
             Verdict::Fail(errno) => reply.refuse(errno),
         };
         match shared.rules.admit(name, kind, number) {
@@ -405,12 +405,13 @@ impl Filesystem for Server {
         _: Option<LockOwner>,
         reply: ReplyData,
     ) {
-        let work = move |tree: &mut Tree, limit: Option<usize>, reply: ReplyData| {
-            let length = limit.unwrap_or(usize::MAX).min(size as usize);
-            match tree.read(ino.0, offset, length) {
-                Ok(data) => reply.data(data),
-                Err(errno) => reply.refuse(errno),
-            }
+        let work = move |tree: &mut Tree, manner: Manner, reply: ReplyData| match tree.read(
+            ino.0,
+            offset,
+            size as usize,
+        ) {
+            Ok(data) => reply.data(&manner.of(data)),
+            Err(errno) => reply.refuse(errno),
         };
         self.serve(&self.name(ino), Kind::Read, request, reply, work);
     }
@@ -428,10 +429,10 @@ impl Filesystem for Server {
         reply: ReplyWrite,
     ) {
         let data = data.to_vec();
-        let work = move |tree: &mut Tree, limit: Option<usize>, reply: ReplyWrite| {
-            let length = limit.unwrap_or(usize::MAX).min(data.len());
-            match tree.write(ino.0, offset, &data[..length]) {
-                Ok(()) => reply.written(length as u32),
+        let work = move |tree: &mut Tree, manner: Manner, reply: ReplyWrite| {
+            let data = manner.of(&data);
+            match tree.write(ino.0, offset, &data) {
+                Ok(()) => reply.written(data.len() as u32),
                 Err(errno) => reply.refuse(errno),
             }
         };
@@ -494,12 +495,12 @@ impl Filesystem for Server {
         offset: u64,
         reply: ReplyDirectory,
     ) {
-        let work = move |tree: &mut Tree, limit: Option<usize>, mut reply: ReplyDirectory| {
+        let work = move |tree: &mut Tree, manner: Manner, mut reply: ReplyDirectory| {
             let entries = match tree.list(ino.0, offset) {
                 Ok(entries) => entries,
                 Err(errno) => return reply.refuse(errno),
             };
-            for entry in entries.iter().take(limit.unwrap_or(usize::MAX)) {
+            for entry in entries.iter().take(manner.limit) {
                 if reply.add(INodeNo(entry.inode), entry.next, entry.kind, &entry.name) {
                     break;
                 }

@@ -183,6 +183,30 @@ fn a_delay_takes_its_time() {
 }
 
 #[test]
+fn bytes_flip_on_command() {
+    on_fs(|fs| {
+        fs.add_file("file", b"abc");
+        fs.next_at("file", Kind::Read, Fault::Flip);
+        assert_eq!(fs::read(fs.join("file")).unwrap(), b"\x9ebc");
+        assert_eq!(fs::read(fs.join("file")).unwrap(), b"abc");
+        fs.next_at("file", Kind::Write, Fault::Flip);
+        fs::write(fs.join("file"), "xyz").unwrap();
+        assert_eq!(fs.contents("file").unwrap(), b"\x87yz");
+    });
+}
+
+#[test]
+fn a_file_is_as_old_as_it_is_told_to_be() {
+    on_fs(|fs| {
+        fs.add_file("file", b"abc");
+        let modified = || fs::metadata(fs.join("file")).unwrap().modified().unwrap();
+        let before = modified();
+        fs.age("file", LIMIT);
+        assert_eq!(before - LIMIT, modified());
+    });
+}
+
+#[test]
 fn transfers_are_short_on_command() {
     on_fs(|fs| {
         fs.add_file("file", b"0123456789");

@@ -275,7 +275,7 @@ impl Context {
         }
         if flags & libc::AT_EMPTY_PATH != 0 {
             // Usually about the descriptor itself; a name that is not empty is left to the background.
-            return match is_empty_name(call.args[name.path as usize]) {
+            return match is_empty_name(call.args[name.path as usize], self.memory_is_good) {
                 // SAFETY: by the caller.
                 true => unsafe { self.if_local(row, call) },
                 false => Attempted::blocked(0, Why::NotTried),
@@ -414,10 +414,11 @@ fn known_how(call: &Call, memory_is_good: bool) -> Option<libc::open_how> {
         .then(|| unsafe { (address as *const libc::open_how).read_unaligned() })
 }
 
-/// Whether the path is `""`, or null, which AT_EMPTY_PATH takes for it since Linux 6.11.
-fn is_empty_name(path: usize) -> bool {
+/// Whether the path is `""`, or null, which AT_EMPTY_PATH takes for it since Linux 6.11. Some callers vouch for it.
+fn is_empty_name(path: usize, memory_is_good: bool) -> bool {
+    let can_read = || memory_is_good || sys::memory::can_read(path, 1);
     // SAFETY: one byte that can be read.
-    path == 0 || (sys::memory::can_read(path, 1) && unsafe { *(path as *const u8) } == 0)
+    path == 0 || (can_read() && unsafe { *(path as *const u8) } == 0)
 }
 
 /// Gives a file the number that it would have without the look-up, which had taken a lower one.

@@ -8,6 +8,7 @@ pub(crate) mod fork;
 pub(crate) mod interrupt;
 pub(crate) mod mask;
 pub(crate) mod memory;
+pub(crate) mod streams;
 
 use crate::{Call, Errno};
 use std::os::fd::{BorrowedFd, RawFd};

@@ -1,12 +1,16 @@
 //! What goes wrong while a copy is running.
 
 mod changing;
+mod deep;
 mod faults;
 mod limits;
 mod places;
+mod races;
+mod resuming;
 mod stopping;
+mod verifying;
 
-pub(crate) use places::trial;
+pub(crate) use places::{Places, names, trial};
 
 use libtest_mimic::Trial;
 
@@ -18,6 +22,14 @@ pub(crate) fn cases() -> Vec<Case> {
 }
 
 pub(crate) fn trials() -> Vec<Trial> {
-    let rooms = [faults::trials(), changing::trials(), stopping::trials()];
+    let rooms = [
+        faults::trials(),
+        changing::trials(),
+        stopping::trials(),
+        verifying::trials(),
+        resuming::trials(),
+        races::trials(),
+        deep::trials(),
+    ];
     rooms.into_iter().flatten().collect()
 }

@@ -17,8 +17,9 @@ use crate::run;
 use super::places::{Places, names, trial};
 
 const LIMIT: Duration = Duration::from_secs(10);
-/// How often a copy is killed, at another moment each time.
+/// How often a copy is killed, at another moment each time; the variable says how often else.
 const KILLS: usize = 15;
+const KILLS_VARIABLE: &str = "LAIO_TEST_KILLS";
 
 pub(super) fn trials() -> Vec<Trial> {
     vec![
@@ -124,7 +125,7 @@ fn random_moments() -> Result<(), Skip> {
     let child = places.start("--atomic -a s whole");
     assert_eq!(run::finish(child, LIMIT).status, "exit status 0");
     let usual = started.elapsed().as_micros() as usize;
-    for _ in 0..KILLS {
+    for _ in 0..kills() {
         let moment = random.below(usual) as u64;
         let child = places.start("--atomic -a s d");
         thread::sleep(Duration::from_micros(moment));
@@ -148,8 +149,13 @@ fn random_moments() -> Result<(), Skip> {
     Ok(())
 }
 
+pub(super) fn kills() -> usize {
+    let kills = std::env::var(KILLS_VARIABLE).ok();
+    kills.and_then(|kills| kills.parse().ok()).unwrap_or(KILLS)
+}
+
 /// Every file that has its name has its contents.
-fn all_whole(source: &Path, copy: &Path) {
+pub(super) fn all_whole(source: &Path, copy: &Path) {
     for name in names(source) {
         let (source, copy) = (source.join(&name), copy.join(&name));
         if source.is_dir() {
@@ -166,7 +172,7 @@ fn all_whole(source: &Path, copy: &Path) {
     }
 }
 
-fn all_there(source: &Path, copy: &Path) {
+pub(super) fn all_there(source: &Path, copy: &Path) {
     for name in names(source) {
         let (source, copy) = (source.join(&name), copy.join(&name));
         assert!(copy.exists(), "{} is missing", copy.display());

@@ -1,0 +1,159 @@
+//! Somebody renames directories while they are copied: nothing is written, removed or changed outside of the
+//! destination.
+
+use std::ffi::CString;
+use std::fs;
+use std::io;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use laio_testing::Skip;
+use libtest_mimic::Trial;
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+
+use crate::case::case;
+use crate::compare::fresh;
+use crate::programs::Side;
+use crate::run;
+use crate::world::World;
+
+use super::places::{names, trial};
+
+const LIMIT: Duration = Duration::from_secs(120);
+/// Copies, each with directories that change places all the time.
+const ROUNDS: usize = 4;
+
+pub(super) fn trials() -> Vec<Trial> {
+    vec![
+        trial("races::a destination directory and a link", || race("")),
+        trial("races::the same with few descriptors", || {
+            race("ulimit -n 24")
+        }),
+        trial("races::a source directory and a link", source_race),
+    ]
+}
+
+/// While it is alive, two names are exchanged over and over.
+struct Exchange {
+    stop: std::sync::Arc<AtomicBool>,
+    thread: Option<thread::JoinHandle<u64>>,
+}
+
+impl Exchange {
+    fn start(one: &Path, other: &Path) -> Exchange {
+        let stop = std::sync::Arc::new(AtomicBool::new(false));
+        let told = stop.clone();
+        let names = [one, other].map(|name| CString::new(name.as_os_str().as_encoded_bytes()));
+        let [one, other] = names.map(|name| name.expect("no zero byte"));
+        let thread = thread::spawn(move || {
+            let mut count = 0;
+            while !told.load(Ordering::Relaxed) {
+                // It is not there yet, or it is.
+                let exchanged = renameat_with(CWD, &one, CWD, &other, RenameFlags::EXCHANGE);
+                count += u64::from(exchanged.is_ok());
+                // Or nobody else gets at the directory.
+                thread::sleep(Duration::from_micros(50));
+            }
+            count
+        });
+        Exchange {
+            stop,
+            thread: Some(thread),
+        }
+    }
+
+    fn stop(mut self) -> u64 {
+        self.stop.store(true, Ordering::Relaxed);
+        let thread = self.thread.take().expect("stopped once");
+        thread.join().expect("it does not panic")
+    }
+}
+
+/// A tree that is wide and deep, and what must not be touched.
+const LINES: &str = "many s/t/many 300; deep s/t/deep 40 10; many s/t/u/more 100; file s/t/u/f 70000; \
+    dir d/s/t/u; dir d/s/t/deep; dir outside/u; dir outside/many; dir outside/deep; file outside/secret =secret; \
+    mode 711 outside; mode 711 outside/u; time 1000 outside/secret";
+
+fn race(before: &str) -> Result<(), Skip> {
+    let mut exchanged = 0;
+    for round in 0..ROUNDS {
+        let world = World::make(&fresh(Side::Ours), LINES, false)?;
+        let outside = world.root.join("outside");
+        // What the link leads to, and so what would be written to.
+        let untouched = state(&outside);
+        let place = world
+            .root
+            .join(["d/s/t", "d/s/t/u", "d/s/t/deep", "d/s"][round % 4]);
+        let link = world.root.join("link");
+        symlink(&outside, &link).expect("a link");
+        let exchange = Exchange::start(&place, &link);
+        let case = case("", "", "-a --jobs=4 s d");
+        let case = if before.is_empty() {
+            case
+        } else {
+            case.after(before)
+        };
+        let child = run::start(&mut run::command(&case, Side::Ours, &world.root), b"");
+        let ran = run::finish(child, LIMIT);
+        exchanged += exchange.stop();
+        assert_eq!(state(&outside), untouched, "{ran:?}");
+        assert!(ran.status.starts_with("exit status"), "{ran:?}");
+        assert_eq!(
+            ran.status == "exit status 1",
+            !ran.stderr.is_empty(),
+            "{ran:?}"
+        );
+    }
+    assert!(exchanged > 0, "something happened meanwhile");
+    Ok(())
+}
+
+/// A link in the place of a source directory is not followed: what it leads to is not copied.
+fn source_race() -> Result<(), Skip> {
+    for _ in 0..ROUNDS {
+        let world = World::make(&fresh(Side::Ours), LINES, false)?;
+        let link = world.root.join("link");
+        symlink(world.root.join("outside"), &link).expect("a link");
+        let exchange = Exchange::start(&world.root.join("s/t/u"), &link);
+        let command = run::command(&case("", "", "-a --jobs=4 s new"), Side::Ours, &world.root);
+        let ran = run::finish(run::start(&mut { command }, b""), LIMIT);
+        exchange.stop();
+        assert!(ran.status.starts_with("exit status"), "{ran:?}");
+        let copy = world.root.join("new/t/u");
+        // It is the directory, or the link, or was refused.
+        if fs::symlink_metadata(&copy).is_ok_and(|copy| copy.is_dir()) {
+            assert!(!copy.join("secret").exists(), "{ran:?}");
+        }
+    }
+    Ok(())
+}
+
+/// Names, modes, times and contents below a directory that nobody should have changed.
+fn state(directory: &Path) -> Vec<String> {
+    use std::os::unix::fs::MetadataExt;
+    let mut lines = vec![];
+    let mut tell = |path: &Path| -> io::Result<()> {
+        let status = fs::symlink_metadata(path)?;
+        let contents = fs::read(path).unwrap_or_default();
+        lines.push(format!(
+            "{} {:o} {} {} {} {contents:?}",
+            path.display(),
+            status.mode(),
+            status.mtime(),
+            status.mtime_nsec(),
+            status.ctime_nsec()
+        ));
+        Ok(())
+    };
+    tell(directory).expect("it is there");
+    for name in names(directory) {
+        tell(&directory.join(&name)).expect("it is there");
+        for inner in names(&directory.join(&name)) {
+            tell(&directory.join(&name).join(inner)).expect("it is there");
+        }
+    }
+    lines
+}

@@ -1,0 +1,75 @@
+//! Temporary files that nobody will go on with: their sources have changed, or are gone.
+
+use super::partial::{DIGITS, PREFIX, lock};
+use crate::directory::{Directory, Handle};
+use crate::made::identity;
+use crate::quote::quote;
+use crate::worker::Worker;
+use laio::ops::{Name, Open, ReadDir, StatFile, StatPath, Unlink};
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::sync::Arc;
+
+/// Removes them from a directory in which all is done. What is not exactly what an earlier run leaves behind,
+/// or is in use, stays.
+pub(crate) fn remove(worker: &Worker, directory: &Directory, target: &Handle) {
+    for name in list(worker, target) {
+        if remove_one(worker, target, &name) == Some(()) && worker.options().verbose {
+            let path = quote(directory.target_path().join(name));
+            worker.shared.console.tell(&format!("removed {path}"));
+        }
+    }
+}
+
+fn list(worker: &Worker, target: &Handle) -> Vec<OsString> {
+    let mut names = Vec::new();
+    // Nobody else reads this descriptor: its position is the beginning.
+    while let Ok(entries) = worker.plainly(ReadDir::new(target.clone())) {
+        if entries.is_empty() {
+            break;
+        }
+        let left = entries.iter().map(|entry| entry.name());
+        names.extend(left.filter(|name| is_temporary(name)).map(OsStr::to_owned));
+    }
+    names
+}
+
+fn is_temporary(name: &OsStr) -> bool {
+    let digits = name.as_bytes().strip_prefix(PREFIX.as_bytes());
+    digits.is_some_and(|digits| {
+        let is_digit = |byte: &u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+        digits.len() == DIGITS && digits.iter().all(is_digit)
+    })
+}
+
+fn remove_one(worker: &Worker, target: &Handle, name: &OsStr) -> Option<()> {
+    let at = || Name::from_path_at(target.clone(), name).ok();
+    let flags = libc::O_RDONLY | libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY;
+    let file = Arc::new(worker.plainly(Open::new(at()?, flags)).ok()?);
+    let _lock = lock(&file).ok()?;
+    let status = worker.plainly(StatFile::new(file)).ok()?;
+    let there = worker.plainly(StatPath::new(at()?).no_follow()).ok()?;
+    let process = &worker.shared.process;
+    let is_ours = status.user() == process.user || process.is_privileged();
+    if identity(&there) != identity(&status) || !status.is_file() || status.links() != 1 || !is_ours
+    {
+        return None;
+    }
+    worker.plainly(Unlink::new(at()?)).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_such_names_are_temporary() {
+        let name = |text: &str| is_temporary(OsStr::new(text));
+        assert!(name(".laio-cp-r-0123456789abcdef0123456789abcdef"));
+        assert!(!name(".laio-cp-r-0123456789abcdef0123456789abcde"));
+        assert!(!name(".laio-cp-r-0123456789abcdef0123456789abcdeF"));
+        assert!(!name(".laio-cp-r-0123456789abcdef0123456789abcdef0"));
+        assert!(!name(".laio-cp-123-0-0badcafe"));
+        assert!(!name("r-0123456789abcdef0123456789abcdef"));
+    }
+}

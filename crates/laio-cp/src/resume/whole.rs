@@ -1,0 +1,152 @@
+//! Whether a file needs no copy, because an earlier run has made it.
+
+use super::was_settled;
+use crate::attributes::{self, Object, Present, Setting};
+use crate::directory::{Entry, Handle};
+use crate::made::identity;
+use crate::options::Make;
+use crate::outcome::{Failure, count};
+use crate::regular;
+use crate::verify::{self, Digest, digest_of, is_coarser, say_the_same};
+use crate::worker::Worker;
+use laio::ops::{Open, StatFile};
+use laio_rt::fs::Metadata;
+use std::sync::Arc;
+
+/// A file that needs no copy.
+pub(crate) struct Whole {
+    pub(crate) digest: Option<Digest>,
+}
+
+/// Finds out whether what is there is the whole copy of the source. Its size and time are the source's, and
+/// the source has not been touched since it was made; where that does not prove it, or where hashes are
+/// wanted, the contents are compared.
+pub(crate) async fn check(
+    worker: &Worker,
+    entry: &Entry,
+    source: &Metadata,
+    there: &Metadata,
+) -> Result<Option<Whole>, Failure> {
+    let options = worker.options();
+    if options.make != Make::Copies
+        || options.attributes_only
+        || source.file_type() != there.file_type()
+    {
+        return Ok(None);
+    }
+    let (wanted, time) = (source.modified(), there.modified());
+    if wanted != time && !(source.is_file() && is_coarser(wanted, time)) {
+        return Ok(None);
+    }
+    let whole = match source.is_file() {
+        true => file(worker, entry, source, there).await?,
+        false => other(worker, entry, source, there),
+    };
+    if whole.is_some() {
+        count(&worker.shared.counters.whole);
+    }
+    Ok(whole)
+}
+
+async fn file(
+    worker: &Worker,
+    entry: &Entry,
+    source: &Metadata,
+    there: &Metadata,
+) -> Result<Option<Whole>, Failure> {
+    if source.size() != there.size() {
+        return Ok(None);
+    }
+    // A file of procfs has size 0, and contents.
+    let is_proven = source.size() > 0
+        && source.modified() == there.modified()
+        && was_settled(source, there.changed().seconds);
+    if is_proven && !worker.options().hashes() && has_owner_and_mode(worker, source, there) {
+        return Ok(Some(Whole { digest: None }));
+    }
+    let opened = regular::open(worker, entry, Some(source)).await?;
+    let flags = libc::O_RDONLY | libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY;
+    let Ok(target) = worker.write(Open::new(entry.target(), flags)).await else {
+        return Ok(None);
+    };
+    let target = Arc::new(target);
+    let status = worker.write(StatFile::new(target.clone())).await;
+    let is_it = |status: &Metadata| identity(status) == identity(there);
+    if !status.as_ref().is_ok_and(is_it) {
+        return Ok(None);
+    }
+    let mut digest = None;
+    if !is_proven || worker.options().hashes() {
+        let failed = format!("error reading {}", entry.quoted_source());
+        let wanted = digest_of(worker, opened.handle(), failed).await?.0;
+        if (!is_proven || worker.options().verify) && !is_same(worker, entry, &target, wanted).await
+        {
+            return Ok(None);
+        }
+        digest = Some(wanted);
+    }
+    if !worker.options().dry_run {
+        set_attributes(worker, entry, source, there, (opened.into_handle(), target)).await?;
+    }
+    Ok(Some(Whole { digest }))
+}
+
+/// What cannot be read back is copied anew.
+async fn is_same(worker: &Worker, entry: &Entry, target: &Handle, wanted: Digest) -> bool {
+    let name = entry.quoted_target();
+    let there = match worker.options().verify {
+        true => verify::read_back(worker, target, name).await,
+        false => digest_of(worker, target, name).await,
+    };
+    let is_same = there.is_ok_and(|(there, _)| there == wanted);
+    if is_same && worker.options().verify {
+        count(&worker.shared.counters.verified);
+    }
+    is_same
+}
+
+fn has_owner_and_mode(worker: &Worker, source: &Metadata, there: &Metadata) -> bool {
+    let preserve = worker.options().preserve;
+    let is_privileged = worker.shared.process.is_privileged();
+    let owner = |status: &Metadata| (status.user(), status.group());
+    let is_owned = owner(source) == owner(there);
+    let bits = if is_owned { 0o7777 } else { 0o777 };
+    (is_owned || !preserve.ownership || !is_privileged)
+        && (!preserve.mode || (source.mode() ^ there.mode()) & bits == 0)
+}
+
+/// They may have changed since, though the contents have not.
+async fn set_attributes(
+    worker: &Worker,
+    entry: &Entry,
+    source: &Metadata,
+    there: &Metadata,
+    (origin, target): (Handle, Handle),
+) -> Result<(), Failure> {
+    let (origin, target) = (Object::Open(origin), Object::Open(target));
+    let names = attributes::names(worker, &origin);
+    let names = names.map_err(entry.source_failure("cannot list attributes of", ""))?;
+    attributes::set(
+        worker,
+        &Setting {
+            source,
+            target: &target,
+            path: &|| entry.target_path(),
+            names: Some((&names, &origin)),
+            present: Present::of(there, true, true),
+            is_link: false,
+        },
+    )?;
+    verify::file_attributes(worker, entry, source, (&names, &origin), &target).await;
+    Ok(())
+}
+
+/// A symbolic link that says the same, or the same device: their times are set last, too.
+fn other(worker: &Worker, entry: &Entry, source: &Metadata, there: &Metadata) -> Option<Whole> {
+    let is_same = match source.is_symlink() {
+        true => say_the_same(worker, entry, source),
+        false => source.represented_device() == there.represented_device(),
+    };
+    let has_attributes = source.is_symlink() || has_owner_and_mode(worker, source, there);
+    (is_same && has_attributes).then_some(Whole { digest: None })
+}

@@ -1,0 +1,89 @@
+//! The hash of a file's contents.
+
+use sha2::{Digest as _, Sha256};
+use std::fmt;
+
+/// The SHA-256 of a file's contents; shown as `sha256sum` shows it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Digest([u8; 32]);
+
+impl fmt::Display for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Digest({self})")
+    }
+}
+
+impl Digest {
+    /// Of parts, one behind the other.
+    pub(crate) fn of<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> Digest {
+        let mut hashing = Hashing::default();
+        parts.into_iter().for_each(|part| hashing.take(part));
+        hashing.finish()
+    }
+}
+
+/// A hash in the making: bytes in the order of the file, with zeros for its holes.
+#[derive(Clone, Default)]
+pub(crate) struct Hashing {
+    hasher: Sha256,
+    at: u64,
+}
+
+static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
+
+impl Hashing {
+    /// How far the file has been hashed.
+    pub(crate) fn at(&self) -> u64 {
+        self.at
+    }
+
+    /// The next bytes.
+    pub(crate) fn take(&mut self, bytes: &[u8]) {
+        self.hasher.update(bytes);
+        self.at += bytes.len() as u64;
+    }
+
+    /// Some zeros of a hole that goes on up to `end`.
+    pub(crate) fn take_zeros(&mut self, end: u64) {
+        let left = end.saturating_sub(self.at);
+        let count = usize::try_from(left).unwrap_or(usize::MAX);
+        self.take(&ZEROS[..count.min(ZEROS.len())]);
+    }
+
+    pub(crate) fn finish(self) -> Digest {
+        Digest(self.hasher.finalize().into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hole_is_zeros() {
+        let mut hashing = Hashing::default();
+        hashing.take(b"abc");
+        while hashing.at() < 200_000 {
+            hashing.take_zeros(200_000);
+        }
+        hashing.take(b"d");
+        let mut whole = vec![0; 200_000];
+        whole[..3].copy_from_slice(b"abc");
+        whole.push(b'd');
+        assert_eq!(hashing.finish(), Digest::of([whole.as_slice()]));
+    }
+
+    #[test]
+    fn it_is_shown_as_sha256sum_shows_it() {
+        let empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+        assert_eq!(Digest::of([]).to_string(), empty);
+        let abc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+        assert_eq!(Digest::of([b"ab".as_slice(), b"c"]).to_string(), abc);
+    }
+}

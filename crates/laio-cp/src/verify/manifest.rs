@@ -1,0 +1,159 @@
+//! The list of what was copied, with hashes: what `sha256sum -c` reads.
+
+use super::Digest;
+use crate::outcome::Failure;
+use crate::quote::quote;
+use crate::temporary;
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+/// A line for each file, in the order in which they are done: nothing is kept in memory. The list gets its
+/// name when it is complete.
+#[derive(Debug)]
+pub(crate) struct Manifest {
+    path: PathBuf,
+    /// The name that it has until then; none for standard output, a pipe, a terminal.
+    temporary: Option<PathBuf>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    output: BufWriter<File>,
+    failed: Option<io::Error>,
+}
+
+impl Manifest {
+    /// Begins a list; `-` is standard output.
+    pub(crate) fn create(path: &Path) -> Result<Manifest, Failure> {
+        let failed =
+            |error| Failure::of(error, format!("cannot write the manifest {}", quote(path)));
+        let (file, temporary) = open(path).map_err(failed)?;
+        Ok(Manifest {
+            path: path.to_owned(),
+            temporary,
+            state: Mutex::new(State {
+                output: BufWriter::new(file),
+                failed: None,
+            }),
+        })
+    }
+
+    /// Adds a copy.
+    pub(crate) fn add(&self, digest: &Digest, copy: &Path) {
+        let mut line = Vec::new();
+        write_line(&mut line, digest, copy.as_os_str().as_bytes());
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if state.failed.is_none()
+            && let Err(error) = state.output.write_all(&line)
+        {
+            state.failed = Some(error);
+        }
+    }
+
+    /// Ends the list, and gives it its name; after it has reached the device, if it is to be as durable as the
+    /// copies are.
+    pub(crate) fn finish(&self, durable: bool) -> Result<(), Failure> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let result = match state.failed.take() {
+            Some(error) => Err(error),
+            None => state
+                .output
+                .flush()
+                .and_then(|()| self.put(&state, durable)),
+        };
+        result.map_err(|error| {
+            let path = quote(&self.path);
+            Failure::of(error, format!("cannot write the manifest {path}"))
+        })
+    }
+
+    fn put(&self, state: &State, durable: bool) -> io::Result<()> {
+        match &self.temporary {
+            None => Ok(()),
+            Some(temporary) => {
+                if durable {
+                    state.output.get_ref().sync_all()?;
+                }
+                std::fs::rename(temporary, &self.path)
+            }
+        }
+    }
+}
+
+impl Manifest {
+    /// Removes a list that is not complete.
+    pub(crate) fn discard(&self) {
+        if let Some(temporary) = &self.temporary {
+            // If it fails, its name says what it is.
+            let _ = std::fs::remove_file(temporary);
+        }
+    }
+}
+
+fn open(path: &Path) -> io::Result<(File, Option<PathBuf>)> {
+    if path.as_os_str() == "-" {
+        let output = io::stdout();
+        return Ok((File::from(rustix::io::dup(&output)?), None));
+    }
+    match std::fs::metadata(path) {
+        Ok(there) if !there.is_file() => {
+            let file = File::options().write(true).open(path)?;
+            return Ok((file, None));
+        }
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let beside: OsString = temporary::name();
+    let temporary = path.with_file_name(beside);
+    let file = File::create_new(&temporary)?;
+    Ok((file, Some(temporary)))
+}
+
+/// As GNU's tools write it: a line that begins with a backslash has some in its name, for what would break
+/// the line.
+fn write_line(line: &mut Vec<u8>, digest: &Digest, name: &[u8]) {
+    // A return only matters at the end: older tools know no escape for it, newer ones drop it there.
+    let ends_in_return = name.last() == Some(&b'\r');
+    let escapes = |byte: &u8| matches!(byte, b'\\' | b'\n');
+    if ends_in_return || name.iter().any(escapes) {
+        line.push(b'\\');
+    }
+    line.extend_from_slice(digest.to_string().as_bytes());
+    line.extend_from_slice(b"  ");
+    for (index, byte) in name.iter().enumerate() {
+        match byte {
+            b'\\' => line.extend_from_slice(b"\\\\"),
+            b'\n' => line.extend_from_slice(b"\\n"),
+            b'\r' if index + 1 == name.len() => line.extend_from_slice(b"\\r"),
+            byte => line.push(*byte),
+        }
+    }
+    line.push(b'\n');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn after_the_digest(name: &[u8]) -> (bool, Vec<u8>) {
+        let mut line = Vec::new();
+        let digest = Digest::of([]);
+        write_line(&mut line, &digest, name);
+        let escaped = line[0] == b'\\';
+        (escaped, line.split_off(usize::from(escaped) + 64))
+    }
+
+    #[test]
+    fn names_that_would_break_a_line_are_escaped() {
+        assert_eq!(after_the_digest(b"a b"), (false, b"  a b\n".to_vec()));
+        assert_eq!(after_the_digest(b"a\\b"), (true, b"  a\\\\b\n".to_vec()));
+        assert_eq!(after_the_digest(b"a\nb"), (true, b"  a\\nb\n".to_vec()));
+        assert_eq!(after_the_digest(b"a\rb"), (false, b"  a\rb\n".to_vec()));
+        assert_eq!(after_the_digest(b"a\r"), (true, b"  a\\r\n".to_vec()));
+    }
+}
