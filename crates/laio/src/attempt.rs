@@ -157,14 +157,7 @@ impl Context {
                 Attempt::NowaitRead => self.nowait_read(row, call),
                 Attempt::NowaitWrite => self.nowait_write(row, call),
                 Attempt::Dontwait(flags) => self.dontwait(row, call, flags),
-                Attempt::CachedOpen => {
-                    let attempted = self.cached_open(row, call);
-                    if let Attempted::Done(Ok(fd)) = attempted {
-                        // Whatever the number meant before, and was closed behind our back.
-                        self.descriptors.forget(fd as RawFd);
-                    }
-                    attempted
-                }
+                Attempt::CachedOpen => self.cached_open(row, call),
                 Attempt::CachedStat => self.cached_stat(row, call),
                 Attempt::CachedAccess => self.cached_access(row, call),
                 Attempt::Flag(arg, bits) => self.with_flag(row, call, arg, bits),

@@ -87,6 +87,7 @@ impl Entry {
     const REGULAR: u8 = 2;
     const ORDERED: u8 = 4;
     const SOCKET: u8 = 8;
+    const CACHED: u8 = 16;
 }
 
 /// All descriptors, by number.
@@ -309,6 +310,27 @@ impl Descriptors {
             FileKind::Socket => Entry::STREAM | Entry::SOCKET,
             FileKind::Regular => Entry::REGULAR,
             FileKind::Directory => 0,
+        };
+    }
+
+    /// Whether it is known that reads and writes do not go past the page cache (`O_DIRECT`).
+    #[inline]
+    pub(crate) fn is_cached(&self, fd: RawFd) -> bool {
+        self.entries
+            .get(fd as usize)
+            .is_some_and(|entry| entry.flags & Entry::CACHED != 0)
+    }
+
+    /// Remembers that they do not, or that it is no longer known.
+    pub(crate) fn set_cached(&mut self, fd: RawFd, cached: bool) {
+        if !self.track(fd) {
+            return;
+        }
+        let flags = &mut self.entries[fd as usize].flags;
+        *flags = if cached {
+            *flags | Entry::CACHED
+        } else {
+            *flags & !Entry::CACHED
         };
     }
 

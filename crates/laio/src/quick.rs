@@ -114,16 +114,17 @@ impl Context {
         }
     }
 
-    /// Whether nothing is in flight on the descriptor, and its file system is not known to refuse the
-    /// attempt.
+    /// Whether nothing is in flight on the descriptor, its file system is not known to refuse the attempt, and it
+    /// is known not to go past the page cache.
     #[inline]
     fn is_quiet(&self, fd: i32, latch: Option<Latch>) -> bool {
         if self.descriptors.is_busy(fd) {
             return false;
         }
-        match (latch, self.descriptors.mount(fd)) {
-            (Some(latch), Some(mount)) => !self.is_latched(mount, latch),
-            _ => true,
-        }
+        let Some(latch) = latch else {
+            return true;
+        };
+        let latched = |mount| self.is_latched(mount, latch);
+        self.descriptors.is_cached(fd) && !self.descriptors.mount(fd).is_some_and(latched)
     }
 }

@@ -46,8 +46,14 @@ impl Context {
                 // SAFETY: by the caller.
                 return unsafe { self.if_local(row, call) };
             }
-            // SAFETY: by the caller.
-            _ => return Attempted::Done(unsafe { sys::syscall(call) }),
+            command => {
+                if command == libc::F_SETFL {
+                    // O_DIRECT may be among them.
+                    self.descriptors.set_cached(call.descriptor(0), false);
+                }
+                // SAFETY: by the caller.
+                return Attempted::Done(unsafe { sys::syscall(call) });
+            }
         };
         if !self.is_local(call.descriptor(0)) {
             return Attempted::blocked(0, Why::NotTried);

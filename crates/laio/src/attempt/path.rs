@@ -98,6 +98,21 @@ impl Context {
         let Some(flags) = open_flags(row, call, &mut lookup.how, self.memory_is_good) else {
             return Attempted::blocked(0, Why::NotTried);
         };
+        // SAFETY: by the caller.
+        let attempted = unsafe { self.open_cached(lookup, flags) };
+        if let Attempted::Done(Ok(fd)) = attempted {
+            // Whatever the number meant before, and was closed behind our back.
+            self.descriptors.forget(fd as RawFd);
+            if flags & (libc::O_DIRECT | libc::O_PATH) == 0 {
+                self.descriptors.set_cached(fd as RawFd, true);
+            }
+        }
+        attempted
+    }
+
+    /// # Safety
+    /// As for the system call.
+    unsafe fn open_cached(&mut self, lookup: Lookup, flags: i32) -> Attempted {
         self.mounts.note_lookup();
         // A bare name opens nothing, wherever it leads.
         let care = self.mounts.any_remote() && flags & libc::O_PATH == 0;

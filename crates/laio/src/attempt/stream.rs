@@ -45,8 +45,25 @@ impl Context {
             // SAFETY: by the caller.
             return unsafe { self.latched(call, fd) };
         }
+        if self.is_direct(fd) {
+            return Attempted::blocked(0, Why::NotTried);
+        }
         // SAFETY: by the caller.
         unsafe { self.nowait_from(row, call, latch, None) }
+    }
+
+    /// Whether a file is read and written past the page cache. `RWF_NOWAIT` then keeps the kernel from waiting for
+    /// locks and blocks, but not for the device, whose answer it waits for (Linux 6.18).
+    fn is_direct(&mut self, fd: RawFd) -> bool {
+        if self.descriptors.is_cached(fd) {
+            return false;
+        }
+        // A pipe with this flag keeps packets apart.
+        let is_direct = sys::has_status_flag(fd, libc::O_DIRECT) && !self.kind(fd).is_stream();
+        if !is_direct {
+            self.descriptors.set_cached(fd, true);
+        }
+        is_direct
     }
 
     /// Goes on from the result of the first step of a call that moves one buffer; see

@@ -95,7 +95,12 @@ pub(crate) fn has_position(fd: RawFd) -> bool {
 
 /// Whether the descriptor's open file is in non-blocking mode. A bad descriptor is not.
 pub(crate) fn is_nonblocking(fd: RawFd) -> bool {
+    has_status_flag(fd, libc::O_NONBLOCK)
+}
+
+/// Whether an open file has one of the flags that `F_GETFL` tells.
+pub(crate) fn has_status_flag(fd: RawFd, flag: i32) -> bool {
     // SAFETY: F_GETFL takes no pointers.
     let flags = unsafe { raw(libc::SYS_fcntl, [fd as usize, libc::F_GETFL as usize]) };
-    flags.is_ok_and(|flags| flags & libc::O_NONBLOCK as usize != 0)
+    flags.is_ok_and(|flags| flags & flag as usize != 0)
 }

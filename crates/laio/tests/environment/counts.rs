@@ -182,6 +182,53 @@ fn a_cold_file_is_read_in_the_background() {
     }
 }
 
+/// The kernel would wait for the device within the attempt.
+#[test]
+fn what_goes_past_the_page_cache_is_not_tried_inline() {
+    #[repr(align(4096))]
+    struct Page([u8; 4096]);
+    let directory = temp::scratch();
+    let contents = temp::pattern(4096, 3);
+    let file = temp::file_with(directory.path(), &contents);
+    let name = cstring(file.path());
+    for way in lazy_ways() {
+        let mut context = way.context();
+        let mut page = Page([0; 4096]);
+        let mut counted = 0;
+        let mut read = |context: &mut Context, fd: usize, background: bool| {
+            page.0.fill(0);
+            let args = [fd, page.0.as_mut_ptr() as usize, 4096, 0];
+            assert_eq!(call(context, libc::SYS_pread64, args), Ok(4096));
+            assert!(page.0[..] == contents[..]);
+            counted += u64::from(background);
+            let (_, background, fallback, _) = counts(context, libc::SYS_pread64);
+            assert_eq!(background + fallback, counted, "{way}");
+        };
+        let flags = libc::O_RDONLY | libc::O_DIRECT;
+        let open = [libc::AT_FDCWD.arg(), name.arg(), flags as usize];
+        let Ok(fd) = call(&mut context, libc::SYS_openat, open) else {
+            println!("no direct I/O here");
+            return;
+        };
+        let direct = own(Ok(fd));
+        read(&mut context, direct.arg(), true);
+        read(&mut context, direct.arg(), true);
+        // The flag comes and goes.
+        let set = |context: &mut Context, flags: i32| {
+            let args = [direct.arg(), libc::F_SETFL as usize, flags as usize];
+            assert_eq!(call(context, libc::SYS_fcntl, args), Ok(0));
+        };
+        set(&mut context, 0);
+        // Read once without it, the file is in the cache.
+        let mut byte = [0u8];
+        let args = [direct.arg(), at_mut(&mut byte), 1, 0];
+        assert_eq!(plain(libc::SYS_pread64, args), Ok(1));
+        read(&mut context, direct.arg(), false);
+        set(&mut context, libc::O_DIRECT);
+        read(&mut context, direct.arg(), true);
+    }
+}
+
 #[test]
 fn injected_faults_are_injected() {
     for way in all_ways()
