@@ -62,7 +62,7 @@ fn others_go_on(backend: BackendKind) {
     };
     let slow_target = target(slow.join("slow.txt"));
     let fast_target = target(fast.path().join("fast.txt"));
-    let server = Running::with(root, backend, |options| options.workers = 1);
+    let server = Running::with(root, backend, |options| options.workers = Some(1));
 
     for kind in [Kind::Lookup, Kind::Open, Kind::Read] {
         let mut waiting = server.connect();
