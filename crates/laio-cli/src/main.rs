@@ -28,7 +28,7 @@ Exit codes:
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Serve the files of a directory over HTTP
-    Serve(serve::Arguments),
+    Serve(Box<serve::Arguments>),
     /// Copy files and directories
     Cp(cp::Arguments),
     /// Show what this machine allows, and which back end would be chosen
@@ -48,7 +48,7 @@ fn main() -> ExitCode {
     // Wrong arguments end here, with 2.
     let arguments = Arguments::parse();
     let result = match arguments.command {
-        Command::Serve(arguments) => serve::run(arguments),
+        Command::Serve(arguments) => serve::run(*arguments),
         Command::Cp(arguments) => return cp::run(arguments, "laio cp"),
         Command::Info(arguments) => info::run(arguments),
         Command::Bench(command) => bench::run(command),

@@ -33,17 +33,8 @@ impl Worker {
             Ok(resolved) => resolved,
             Err(refusal) => return self.refuse(asked, out, refusal).await,
         };
-        if let Some(users) = &site.users {
-            match self.authorize(users, request, name).await {
-                Access::Granted => {}
-                Access::Denied => return self.unauthorized(asked, out, users).await,
-                Access::Busy => {
-                    let detail = "Too many names and passwords are being checked; try again.";
-                    return self
-                        .error(asked, out, Status::SERVICE_UNAVAILABLE, detail)
-                        .await;
-                }
-            }
+        if let Some(reply) = self.keep_out(asked, out, name).await {
+            return reply;
         }
         if request.method == Method::Options {
             return pages::options(asked, out);
@@ -54,6 +45,12 @@ impl Worker {
         }
         match self.find(asked, name, resolved).await {
             Ok(Found::File(opened)) => {
+                // The index of a directory has a name of its own.
+                if resolved.directory
+                    && let Some(reply) = self.keep_out(asked, out, name).await
+                {
+                    return reply;
+                }
                 let variant = self.variant(asked, name, opened).await;
                 self.file(asked, out, name, variant).await
             }
@@ -66,6 +63,22 @@ impl Worker {
                 (Status::NOT_FOUND, _) => self.absent(asked, out).await,
                 (status, detail) => self.error(asked, out, status, detail).await,
             },
+        }
+    }
+
+    /// The answer to a client that may not have the file of this name, if it may not.
+    async fn keep_out(&self, asked: Asked<'_>, out: &mut Vec<u8>, name: &[u8]) -> Option<Reply> {
+        let users = asked.site.users.as_ref()?;
+        match self.authorize(users, asked.request, name).await {
+            Access::Granted => None,
+            Access::Denied => Some(self.unauthorized(asked, out, users).await),
+            Access::Busy => {
+                let detail = "Too many names and passwords are being checked; try again.";
+                Some(
+                    self.error(asked, out, Status::SERVICE_UNAVAILABLE, detail)
+                        .await,
+                )
+            }
         }
     }
 
@@ -105,6 +118,9 @@ impl Worker {
             && prefers(&asked.request.headers, "text/html", "*/*")
             && let Some(opened) = self.open_file(asked.site, fallback).await
         {
+            if let Some(reply) = self.keep_out(asked, out, fallback).await {
+                return reply;
+            }
             let variant = self.variant(asked, fallback, opened).await;
             return self.file(asked, out, fallback, variant).await;
         }

@@ -133,9 +133,13 @@ impl Users {
         })
     }
 
+    /// Whether a path is guarded: by its name, or, should it be a directory, by its name as one.
     fn guard(&self, relative: &[u8]) -> bool {
-        let path = Path::new(OsStr::from_bytes(relative));
-        self.paths.as_ref().is_none_or(|paths| paths.is_match(path))
+        let Some(paths) = &self.paths else {
+            return true;
+        };
+        let is_match = |path: &[u8]| paths.is_match(Path::new(OsStr::from_bytes(path)));
+        is_match(relative) || is_match(&[relative, b"/"].concat())
     }
 
     fn hash_of(&self, name: &[u8]) -> (Arc<str>, bool) {

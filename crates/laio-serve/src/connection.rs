@@ -113,10 +113,16 @@ impl Connection {
             };
         };
         let started = started.unwrap_or_else(Instant::now);
-        let skip = match BodySkip::new(request.framing, worker.limits().body_bytes) {
+        // What has come of a body is looked at before the answer, so that a bad one can still be refused.
+        let skip =
+            BodySkip::new(request.framing, worker.limits().body_bytes).and_then(|mut skip| {
+                let used = skip.advance(&input[head_len..])?;
+                Ok((skip, head_len + used))
+            });
+        let (skip, used) = match skip {
             Ok(skip) => skip,
-            Err(too_large) => {
-                return self.refuse(too_large.status(), too_large.detail()).await;
+            Err(rejection) => {
+                return self.refuse(rejection.status(), rejection.detail()).await;
             }
         };
         let site = worker.sites.of(request.host);
@@ -146,7 +152,7 @@ impl Connection {
         self.name = name;
         let sent = self.deliver(&request, &date, started, reply, output).await;
         self.output = sent?;
-        input.drain(..head_len);
+        input.drain(..used);
         if !keep_alive {
             let quiet = input.is_empty() && skip.is_done();
             return Ok(if quiet { Next::End } else { Next::Linger });

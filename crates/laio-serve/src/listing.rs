@@ -57,7 +57,8 @@ impl Worker {
             ContentType::HTML
         };
         let head = asked.head(out, Status::OK).vary("Accept");
-        let head = asked.site.fields.add(head, name);
+        // A glob such as /docs/** is for the directory itself too.
+        let head = asked.site.fields.add(head, &[name, b"/"].concat());
         let reply = asked.with_length(head, Status::OK, content_type, page.len() as u64);
         if reply.length > 0 {
             out.extend_from_slice(&page);

@@ -285,16 +285,23 @@ fn bodies_are_bounded() {
             200,
             "{backend}: what fits was passed over"
         );
-        // The answer can be read though much more was sent than the server has read.
+        // The answer can be read though much more was sent than the server has read. Whether what is wrong has
+        // come with the head, and there is still time to say so, is chance.
         let body = "x".repeat(300_000);
         client.send(format!(
             "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n493e0\r\n{body}"
         ));
-        assert_eq!(client.answer(false).status, 405, "{backend}");
+        assert!(
+            matches!(client.answer(false).status, 405 | 413),
+            "{backend}"
+        );
         assert!(client.is_closed(), "{backend}");
         let mut client = server.connect();
         client.send("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nabc\r\n");
-        assert_eq!(client.answer(false).status, 405, "{backend}");
+        assert!(
+            matches!(client.answer(false).status, 405 | 400),
+            "{backend}"
+        );
         assert!(client.is_closed(), "{backend}: the framing is broken");
     }
 }
