@@ -242,6 +242,22 @@ mod tests {
     }
 
     #[test]
+    fn a_weak_tag_is_no_promise_to_the_byte() {
+        let strong = ETag::of_file(1, 2, 3, 4);
+        let weak = strong.weak();
+        assert_eq!(weak.as_str(), "W/\"1-2-3.4\"");
+        assert!(weak.is_weak() && weak.weak() == weak && weak != strong);
+        for value in [&b"\"1-2-3.4\""[..], b"W/\"1-2-3.4\""] {
+            assert!(list_matches(value, Some(&weak), Comparison::Weak));
+            assert!(!list_matches(value, Some(&weak), Comparison::Strong));
+            assert!(!is_strongly(value, &weak));
+        }
+        let settled = |now| strong.settled(100, now).is_weak();
+        assert!(settled(0) && settled(100) && settled(101) && !settled(102));
+        assert!(!strong.settled(i64::MIN, i64::MAX).is_weak());
+    }
+
+    #[test]
     fn every_attribute_counts() {
         let tag = ETag::of_file(1, 2, 3, 4);
         assert_eq!(tag, ETag::of_file(1, 2, 3, 4));

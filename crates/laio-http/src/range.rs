@@ -379,6 +379,23 @@ mod tests {
     }
 
     #[test]
+    fn near_ranges_are_joined_when_told() {
+        let near = |value: &str| {
+            let limits = RangeLimits { count: 4, gap: 10 };
+            Ranges::parse_within(value.as_bytes(), 1000, &limits)
+        };
+        assert_eq!(near("bytes=0-9,20-29"), single(0, 30));
+        assert_eq!(near("bytes=20-29,0-9"), single(0, 30));
+        assert!(matches!(near("bytes=0-9,21-29"), Ranges::Multiple(_)));
+        // One between two joins all three.
+        assert_eq!(near("bytes=0-9,25-29,15-17"), single(0, 30));
+        assert_eq!(
+            near("bytes=0-0,100-100,200-200,300-300,400-400"),
+            Ranges::None
+        );
+    }
+
+    #[test]
     fn content_ranges() {
         let mut out = Vec::new();
         ByteRange { start: 0, end: 100 }.push_content_range(1000, &mut out);

@@ -50,7 +50,7 @@ impl Worker {
         file: &Descriptor,
         range: ByteRange,
     ) -> io::Result<Vec<u8>> {
-        let (mut offset, mut left) = (range.start, range.len());
+        let (mut offset, mut left, mut sent) = (range.start, range.len(), 0);
         while left > 0 {
             let piece = left.min(Limits::PIECE as u64) as usize;
             if out.len() > Limits::PIECE {
@@ -64,6 +64,11 @@ impl Worker {
             left -= count;
             if left > 0 {
                 out = self.send_all(socket, out).await?;
+                sent += count;
+                if sent >= Limits::TURN {
+                    sent = 0;
+                    laio_rt::yield_now().await;
+                }
             }
         }
         Ok(out)

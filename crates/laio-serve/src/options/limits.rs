@@ -54,6 +54,9 @@ impl Limits {
     /// Bytes of a file read and sent at a time. A client that claims a long transfer holds no more
     /// memory than this.
     pub const PIECE: usize = 128 * 1024;
+    /// Bytes that a connection sends before others have their turn: socket buffers take megabytes at once, and
+    /// many clients that begin a large file would keep a small one waiting.
+    pub const TURN: u64 = 2 * Limits::PIECE as u64;
     /// Bytes between two ranges below which they are sent as one: another part costs about as much.
     pub const RANGE_GAP: u64 = 80;
     /// Bytes of access log a worker keeps while the log is slow; lines beyond are counted, not kept.
