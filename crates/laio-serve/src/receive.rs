@@ -3,7 +3,7 @@
 use crate::options::Limits;
 use crate::worker::Worker;
 use laio::ops::Recv;
-use laio_http::{BodySkip, Rejection};
+use laio_http::BodySkip;
 use laio_rt::Descriptor;
 use std::io;
 use std::time::{Duration, Instant};
@@ -69,10 +69,7 @@ impl Worker {
                     received += used as u64;
                     drop(input.drain(..used));
                 }
-                Err(Rejection::BodyTooLarge | Rejection::Chunk) => {
-                    return Ok((input, Skipped::Refused));
-                }
-                Err(_) => unreachable!("a body is refused for no other reason"),
+                Err(_) => return Ok((input, Skipped::Refused)),
             }
             if skip.is_done() {
                 return Ok((input, Skipped::Whole));
