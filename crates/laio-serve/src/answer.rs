@@ -113,6 +113,10 @@ impl Worker {
     /// The answer when nothing is there: the page of an application that looks at the address by itself, or
     /// 404.
     async fn absent(&self, asked: Asked<'_>, out: &mut Vec<u8>) -> Reply {
+        let asked = Asked {
+            by_accept: asked.site.fallback.is_some(),
+            ..asked
+        };
         if let Some(fallback) = &asked.site.fallback
             // A script or picture that is missing must not look like a page.
             && prefers(&asked.request.headers, "text/html", "*/*")

@@ -133,6 +133,7 @@ impl Connection {
             date: &date,
             second,
             keep_alive: request.keep_alive && !last && !worker.is_stopping(),
+            by_accept: false,
         };
         // A client that waits before it sends a body for nothing is told so by the answer, and whether it
         // sends the body then, it alone knows (RFC 9110, section 10.1.1).

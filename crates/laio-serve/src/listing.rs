@@ -39,6 +39,10 @@ impl Worker {
         name: &[u8],
         directory: Descriptor,
     ) -> Reply {
+        let asked = Asked {
+            by_accept: true,
+            ..asked
+        };
         let Ok(listing) = self.list(asked, directory).await else {
             let detail = "The directory could not be read.";
             return self
@@ -56,7 +60,7 @@ impl Worker {
             html::write(&listing, name, &mut page);
             ContentType::HTML
         };
-        let head = asked.head(out, Status::OK).vary("Accept");
+        let head = asked.head(out, Status::OK);
         // A glob such as /docs/** is for the directory itself too.
         let head = asked.site.fields.add(head, &[name, b"/"].concat());
         let reply = asked.with_length(head, Status::OK, content_type, page.len() as u64);

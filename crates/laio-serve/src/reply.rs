@@ -39,14 +39,19 @@ pub(crate) struct Asked<'a> {
     pub(crate) date: &'a HttpDate,
     pub(crate) second: i64,
     pub(crate) keep_alive: bool,
+    /// The answer depends on what kinds of files the client takes.
+    pub(crate) by_accept: bool,
 }
 
 impl Asked<'_> {
     /// The fields that every answer begins with.
     pub(crate) fn head<'v>(&self, out: &'v mut Vec<u8>, status: Status) -> ResponseHead<'v> {
-        let head = ResponseHead::new(out, status)
+        let mut head = ResponseHead::new(out, status)
             .date(self.date)
             .server(SERVER_NAME);
+        if self.by_accept {
+            head = head.vary("Accept");
+        }
         match &self.site.cors {
             Some(cors) => cors.add(head, self.request),
             None => head,

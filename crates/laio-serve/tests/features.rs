@@ -292,6 +292,7 @@ fn index_fallback_and_error_pages() {
     let browser = "Accept: text/html,application/xhtml+xml,*/*;q=0.8\r\n";
     let page = get(&server, "/some/view", browser);
     assert_eq!((page.status, page.text()), (200, "<h1>home</h1>"));
+    assert_eq!(page.header("Vary"), Some("Accept"));
     assert_eq!(get(&server, "/missing.js", "Accept: */*\r\n").status, 404);
     assert_eq!(
         get(&server, "/.git/config", browser).status,
