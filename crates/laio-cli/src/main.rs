@@ -28,7 +28,7 @@ Exit codes:
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Serve the files of a directory over HTTP
-    Serve(serve::Arguments),
+    Serve(Box<serve::Arguments>),
     /// Copy files and directories
     Cp(Box<cp::Arguments>),
     /// Show what this machine allows, and which back end would be chosen
@@ -48,7 +48,7 @@ fn main() -> ExitCode {
     // Wrong arguments end here, with 2.
     let arguments = Arguments::parse();
     let result = match arguments.command {
-        Command::Serve(arguments) => serve::run(arguments),
+        Command::Serve(arguments) => serve::run(*arguments),
         Command::Cp(arguments) => return cp::run(*arguments, "laio cp"),
         Command::Info(arguments) => info::run(arguments),
         Command::Bench(command) => bench::run(command),
@@ -81,5 +81,47 @@ mod tests {
     #[test]
     fn the_arguments_are_consistent() {
         Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn flags_of_the_server_are_documented_and_exist() {
+        let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+        let read = |path: &str| std::fs::read_to_string(format!("{root}/{path}")).unwrap();
+        let pages = ["files", "answers", "access", "limits", "http"];
+        let pages: String = pages
+            .iter()
+            .map(|page| read(&format!("docs/serve/{page}.md")))
+            .collect();
+        let manual = read("man/laio.1").replace("Fl \\-", "--");
+        let command = Arguments::command();
+        let serve = command.find_subcommand("serve").unwrap();
+        let known: Vec<_> = serve
+            .get_arguments()
+            .filter_map(clap::Arg::get_long)
+            .collect();
+        for flag in &known {
+            assert!(
+                manual.contains(&format!("--{flag}")),
+                "--{flag} is not in man/laio.1"
+            );
+        }
+        let letter = |c: char| c.is_ascii_lowercase() || c == '-';
+        // Not the lines between the parts of a body.
+        let pages = pages.replace("`--", " --");
+        for part in pages
+            .split(" --")
+            .skip(1)
+            .filter(|part| part.starts_with(letter))
+        {
+            let flag = part
+                .split(|c| !letter(c))
+                .next()
+                .unwrap()
+                .trim_end_matches('-');
+            assert!(
+                flag.is_empty() || known.contains(&flag),
+                "docs/serve: --{flag} is no flag"
+            );
+        }
     }
 }

@@ -76,11 +76,7 @@ fn weight(headers: &Headers<'_>, coding: Coding) -> Option<u16> {
     for member in headers.all("Accept-Encoding").flat_map(list_members) {
         let mut parts = member.split(|&byte| byte == b';').map(<[u8]>::trim_ascii);
         let name = parts.next()?;
-        let weight = parts.find_map(|part| {
-            let (key, value) = part.split_at_checked(2)?;
-            key.eq_ignore_ascii_case(b"q=").then(|| thousandths(value))
-        });
-        let weight = weight.unwrap_or(Some(1000)).unwrap_or(0);
+        let weight = quality(parts);
         if coding.is_named(name) {
             return Some(weight);
         }
@@ -90,6 +86,15 @@ fn weight(headers: &Headers<'_>, coding: Coding) -> Option<u16> {
     }
     let unmentioned = (coding == Coding::Identity).then_some(1);
     by_star.or(unmentioned)
+}
+
+/// The weight among the parameters of a member, in thousandths: 1 if there is none, 0 if it is malformed.
+pub(crate) fn quality<'b>(mut parameters: impl Iterator<Item = &'b [u8]>) -> u16 {
+    let weight = parameters.find_map(|part| {
+        let (key, value) = part.split_at_checked(2)?;
+        key.eq_ignore_ascii_case(b"q=").then(|| thousandths(value))
+    });
+    weight.unwrap_or(Some(1000)).unwrap_or(0)
 }
 
 /// A `qvalue` (section 12.4.2): `0` or `1` with up to three decimals.

@@ -2,16 +2,23 @@
 
 use std::fmt;
 
-/// The strong entity tag of a file, with its quotes, in place: nothing is allocated.
+/// The entity tag of a file, with its quotes, in place: nothing is allocated. Strong unless made
+/// [weak](ETag::weak).
 #[derive(Clone, Copy)]
 pub struct ETag {
+    /// Begins with `W/`, which a strong tag leaves out.
     bytes: [u8; ETag::BYTES_MAX],
     len: u8,
+    weak: bool,
 }
 
 impl ETag {
-    /// Two quotes, three numbers of 64 bits and one of 32 in hexadecimal, three separators.
-    const BYTES_MAX: usize = 2 + 3 * 16 + 8 + 3;
+    /// The mark of a weak tag, two quotes, three numbers of 64 bits and one of 32 in hexadecimal, three
+    /// separators.
+    const BYTES_MAX: usize = ETag::WEAK.len() + 2 + 3 * 16 + 8 + 3;
+    const WEAK: &[u8] = b"W/";
+    /// Seconds after a change in which another one might not show in the modification time.
+    const SETTLES: i64 = 2;
 
     /// The tag of a file with these attributes.
     ///
@@ -29,7 +36,10 @@ impl ETag {
         let mut tag = ETag {
             bytes: [0; ETag::BYTES_MAX],
             len: 0,
+            weak: false,
         };
+        tag.push(Self::WEAK[0]);
+        tag.push(Self::WEAK[1]);
         tag.push(b'"');
         tag.push_hex(inode);
         tag.push(b'-');
@@ -42,10 +52,49 @@ impl ETag {
         tag
     }
 
+    /// The same tag as a weak one, for a form of the file that is not always the same to the byte
+    /// (section 8.8.1).
+    #[must_use]
+    pub fn weak(mut self) -> Self {
+        self.weak = true;
+        self
+    }
+
+    /// A weak tag if the file was modified so shortly before `now` that it may change once more without
+    /// a change of its tag; a tag from the future is weak too.
+    ///
+    /// ```
+    /// use laio_http::ETag;
+    ///
+    /// let tag = ETag::of_file(1, 2, 100, 4);
+    /// assert!(tag.settled(100, 101).is_weak());
+    /// assert!(!tag.settled(100, 102).is_weak());
+    /// ```
+    #[must_use]
+    pub fn settled(self, mtime_sec: i64, now: i64) -> Self {
+        if now.saturating_sub(mtime_sec) < Self::SETTLES {
+            self.weak()
+        } else {
+            self
+        }
+    }
+
+    /// Whether it promises less than equality to the byte.
+    #[must_use]
+    pub const fn is_weak(&self) -> bool {
+        self.weak
+    }
+
     /// The tag with its quotes, as it is written in a field.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
-        &self.bytes[..usize::from(self.len)]
+        let start = if self.weak { 0 } else { Self::WEAK.len() };
+        &self.bytes[start..usize::from(self.len)]
+    }
+
+    /// What two tags have in common that differ only in weakness.
+    fn quoted(&self) -> &[u8] {
+        &self.bytes[Self::WEAK.len()..usize::from(self.len)]
     }
 
     /// The same, as text.
@@ -135,7 +184,8 @@ struct Tag<'b> {
 
 impl Tag<'_> {
     fn matches(&self, current: &ETag, comparison: Comparison) -> bool {
-        (comparison == Comparison::Weak || !self.weak) && self.quoted == current.as_bytes()
+        let strong = !self.weak && !current.weak;
+        (comparison == Comparison::Weak || strong) && self.quoted == current.quoted()
     }
 }
 
@@ -188,7 +238,23 @@ mod tests {
             longest.as_str(),
             "\"ffffffffffffffff-ffffffffffffffff-ffffffffffffffff.ffffffff\""
         );
-        assert_eq!(longest.as_bytes().len(), ETag::BYTES_MAX);
+        assert_eq!(longest.weak().as_bytes().len(), ETag::BYTES_MAX);
+    }
+
+    #[test]
+    fn a_weak_tag_is_no_promise_to_the_byte() {
+        let strong = ETag::of_file(1, 2, 3, 4);
+        let weak = strong.weak();
+        assert_eq!(weak.as_str(), "W/\"1-2-3.4\"");
+        assert!(weak.is_weak() && weak.weak() == weak && weak != strong);
+        for value in [&b"\"1-2-3.4\""[..], b"W/\"1-2-3.4\""] {
+            assert!(list_matches(value, Some(&weak), Comparison::Weak));
+            assert!(!list_matches(value, Some(&weak), Comparison::Strong));
+            assert!(!is_strongly(value, &weak));
+        }
+        let settled = |now| strong.settled(100, now).is_weak();
+        assert!(settled(0) && settled(100) && settled(101) && !settled(102));
+        assert!(!strong.settled(i64::MIN, i64::MAX).is_weak());
     }
 
     #[test]

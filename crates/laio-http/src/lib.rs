@@ -73,12 +73,14 @@
 //! differently is refused, and the doc comments cite the section of RFC 9110 (semantics) or RFC 9112
 //! (HTTP/1.1) they follow. HTTP/1.0 is spoken too.
 
+mod accept;
 mod body;
 mod framing;
 mod headers;
 mod limits;
 mod method;
 mod mime;
+mod multipart;
 mod range;
 mod rejection;
 mod request;
@@ -94,6 +96,7 @@ pub mod log;
 pub mod path;
 pub mod response;
 
+pub use accept::prefers;
 pub use body::BodySkip;
 pub use conditional::{Outcome, Validators};
 pub use date::{DateCache, HttpDate};
@@ -105,7 +108,8 @@ pub use limits::Limits;
 pub use log::{LogFormat, LogRecord};
 pub use method::Method;
 pub use mime::ContentType;
-pub use range::{ByteRange, RangeSet, Ranges};
+pub use multipart::Multipart;
+pub use range::{ByteRange, RangeLimits, RangeSet, Ranges};
 pub use rejection::Rejection;
 pub use request::{Parsed, Request, Version, parse};
 pub use response::ResponseHead;

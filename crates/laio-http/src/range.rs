@@ -43,6 +43,22 @@ impl Ranges {
     /// gets everything, which is nothing, with 200.
     #[must_use]
     pub fn parse(value: &[u8], size: u64) -> Ranges {
+        Ranges::parse_within(value, size, &RangeLimits::STRICT)
+    }
+
+    /// As [`Ranges::parse`], with other limits.
+    ///
+    /// ```
+    /// use laio_http::{ByteRange, RangeLimits, Ranges};
+    ///
+    /// let near = RangeLimits { gap: 80, ..RangeLimits::STRICT };
+    /// let joined = Ranges::Single(ByteRange { start: 0, end: 60 });
+    /// assert_eq!(Ranges::parse_within(b"bytes=0-9,50-59", 1000, &near), joined);
+    /// let one = RangeLimits { count: 1, ..RangeLimits::STRICT };
+    /// assert_eq!(Ranges::parse_within(b"bytes=0-9,50-59", 1000, &one), Ranges::None);
+    /// ```
+    #[must_use]
+    pub fn parse_within(value: &[u8], size: u64, limits: &RangeLimits) -> Ranges {
         let Some(specs) = after_unit(value) else {
             return Ranges::None;
         };
@@ -54,11 +70,11 @@ impl Ranges {
             let Some(spec) = Spec::parse(spec) else {
                 return Ranges::None;
             };
-            if count > Ranges::COUNT_MAX {
+            if count > limits.count.min(Ranges::COUNT_MAX) {
                 return Ranges::None;
             }
             match spec.resolve(size) {
-                Some(range) => set.insert(range),
+                Some(range) => set.insert(range, limits.gap),
                 None => empty_suffix |= spec.is_satisfiable_suffix(),
             }
         }
@@ -69,6 +85,24 @@ impl Ranges {
             _ => Ranges::Multiple(set),
         }
     }
+}
+
+/// How much of a `Range` field is taken up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RangeLimits {
+    /// Ranges that a field may ask for; one with more is ignored. At most [`Ranges::COUNT_MAX`] count.
+    pub count: usize,
+    /// Ranges are joined when so many bytes or fewer lie between them: less than the head of another
+    /// part would take (section 15.3.7.2).
+    pub gap: u64,
+}
+
+impl RangeLimits {
+    /// Ranges are joined only when they touch.
+    pub const STRICT: RangeLimits = RangeLimits {
+        count: Ranges::COUNT_MAX,
+        gap: 0,
+    };
 }
 
 /// A range of bytes: from `start` up to, not including, `end`; never empty when it was parsed.
@@ -130,14 +164,15 @@ impl RangeSet {
         &self.ranges[..self.count]
     }
 
-    /// Adds a range, joined with those it overlaps or touches; it takes the place of the earliest of
-    /// them. The caller adds at most [`Ranges::COUNT_MAX`].
-    fn insert(&mut self, mut range: ByteRange) {
+    /// Adds a range, joined with those it overlaps or that are within `gap` bytes of it; it takes the
+    /// place of the earliest of them. The caller adds at most [`Ranges::COUNT_MAX`].
+    fn insert(&mut self, mut range: ByteRange, gap: u64) {
         let mut place = self.count;
         let mut kept = 0;
         for index in 0..self.count {
             let other = self.ranges[index];
-            if other.start <= range.end && range.start <= other.end {
+            let near = |end: u64, start: u64| start <= end.saturating_add(gap);
+            if near(range.end, other.start) && near(other.end, range.start) {
                 range = ByteRange {
                     start: range.start.min(other.start),
                     end: range.end.max(other.end),
@@ -341,6 +376,23 @@ mod tests {
             panic!()
         };
         assert_eq!(set.as_slice(), [range(80, 90), range(0, 6)]);
+    }
+
+    #[test]
+    fn near_ranges_are_joined_when_told() {
+        let near = |value: &str| {
+            let limits = RangeLimits { count: 4, gap: 10 };
+            Ranges::parse_within(value.as_bytes(), 1000, &limits)
+        };
+        assert_eq!(near("bytes=0-9,20-29"), single(0, 30));
+        assert_eq!(near("bytes=20-29,0-9"), single(0, 30));
+        assert!(matches!(near("bytes=0-9,21-29"), Ranges::Multiple(_)));
+        // One between two joins all three.
+        assert_eq!(near("bytes=0-9,25-29,15-17"), single(0, 30));
+        assert_eq!(
+            near("bytes=0-0,100-100,200-200,300-300,400-400"),
+            Ranges::None
+        );
     }
 
     #[test]

@@ -47,6 +47,8 @@ pub enum Rejection {
     TransferEncoding,
     /// A transfer coding other than `chunked`.
     TransferEncodingUnknown,
+    /// `Expect` with something else than `100-continue`.
+    Expectation,
     /// The framing of a chunked body is broken.
     Chunk,
     /// The body is longer than the server is ready to read.
@@ -132,6 +134,10 @@ impl Rejection {
             R::TransferEncodingUnknown => (
                 Status::NOT_IMPLEMENTED,
                 "The only known transfer coding is chunked.",
+            ),
+            R::Expectation => (
+                Status::EXPECTATION_FAILED,
+                "The only known expectation is 100-continue.",
             ),
             R::Chunk => (Status::BAD_REQUEST, "The chunked body is malformed."),
             R::BodyTooLarge => (Status::CONTENT_TOO_LARGE, "The request body is too large."),

@@ -253,7 +253,11 @@ fn judge<'b>(line: RequestLine<'b>, headers: Headers<'b>) -> Result<Request<'b>,
                 }
             }
             6 if name.eq_ignore_ascii_case(b"expect") => {
-                expects_continue |= value.eq_ignore_ascii_case(b"100-continue");
+                // RFC 9110, section 10.1.1: there is no other expectation.
+                if !value.eq_ignore_ascii_case(b"100-continue") {
+                    return Err(Rejection::Expectation);
+                }
+                expects_continue = true;
             }
             10 if name.eq_ignore_ascii_case(b"connection") => connection.connection(value),
             14 if name.eq_ignore_ascii_case(b"content-length") => framing.content_length(value)?,
@@ -379,6 +383,8 @@ mod tests {
         let (request, _) =
             complete(b"PUT / HTTP/1.0\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\n");
         assert!(!request.expects_continue);
+        let other = b"GET / HTTP/1.1\r\nHost:\r\nExpect: the worst\r\n\r\n";
+        assert_eq!(rejection(other), Rejection::Expectation);
     }
 
     #[test]

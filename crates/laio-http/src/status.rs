@@ -44,6 +44,15 @@ macro_rules! statuses {
                 pub const $name: Status = Status($code);
             )*
 
+            /// The status with these three digits, if it is one of those above.
+            #[must_use]
+            pub const fn from_code(code: u16) -> Option<Status> {
+                match code {
+                    $($code => Some(Status($code)),)*
+                    _ => None,
+                }
+            }
+
             /// The reason phrase that goes with the code.
             #[must_use]
             pub const fn reason(self) -> &'static str {

@@ -1,15 +1,17 @@
 //! Step 6: the bytes.
 
 use crate::options::Limits;
+use crate::reply::Body;
 use crate::worker::Worker;
-use laio::ops::{Limit, ReadAt, Send};
-use laio_http::ByteRange;
+use laio::ops::Send;
+use laio_http::{ByteRange, Multipart};
 use laio_rt::Descriptor;
 use std::io;
+use std::time::Duration;
 
 impl Worker {
-    /// Sends what is in `out` and the bytes of a file behind it, and gives the emptied buffer back. The
-    /// head travels with the first bytes of the file.
+    /// Sends what is in `out` and what follows it, and gives the emptied buffer back. The head travels with
+    /// the first bytes of the file.
     ///
     /// # Errors
     /// Those of reading and sending; `UnexpectedEof` if the file has become shorter than the head has
@@ -17,44 +19,96 @@ impl Worker {
     pub(crate) async fn send(
         &self,
         socket: &Descriptor,
-        mut out: Vec<u8>,
-        file: Option<(&Descriptor, ByteRange)>,
+        out: Vec<u8>,
+        body: Body,
     ) -> io::Result<Vec<u8>> {
-        let (mut offset, mut left) = file.map_or((0, 0), |(_, range)| (range.start, range.len()));
-        loop {
-            if let Some((file, _)) = file
-                && left > 0
-            {
-                let piece = left.min(Limits::PIECE as u64) as usize;
-                out.reserve(piece);
-                let read = ReadAt::new(file.clone(), Limit::new(out, piece), offset);
-                let (result, limited) = laio_rt::submit(read).await;
-                out = limited.into_inner();
-                let count = result?;
-                if count == 0 {
-                    return Err(io::Error::new(
-                        io::ErrorKind::UnexpectedEof,
-                        "the file became shorter while it was sent",
-                    ));
-                }
-                offset += count as u64;
-                left -= count as u64;
+        match body {
+            Body::Nothing => self.send_all(socket, out).await,
+            Body::File(file, range) => {
+                let out = self.send_range(socket, out, &file, range).await?;
+                self.send_all(socket, out).await
             }
-            out = self.send_all(socket, out).await?;
-            out.clear();
-            if left == 0 {
-                return Ok(out);
+            Body::Parts(file, parts) => self.send_parts(socket, out, &file, &parts).await,
+            Body::Gzip(mut gzip) => {
+                let mut out = out;
+                loop {
+                    let last = self.next_chunk(&mut gzip, &mut out).await?;
+                    out = self.send_all(socket, out).await?;
+                    if last {
+                        return Ok(out);
+                    }
+                }
             }
         }
     }
 
-    /// Sends a whole buffer, as long as the client takes it within the limit.
-    async fn send_all(&self, socket: &Descriptor, out: Vec<u8>) -> io::Result<Vec<u8>> {
+    /// Sends a range of a file behind what is in `out`; its last bytes are left there to be sent.
+    async fn send_range(
+        &self,
+        socket: &Descriptor,
+        mut out: Vec<u8>,
+        file: &Descriptor,
+        range: ByteRange,
+    ) -> io::Result<Vec<u8>> {
+        let (mut offset, mut left, mut sent) = (range.start, range.len(), 0);
+        while left > 0 {
+            let piece = left.min(Limits::PIECE as u64) as usize;
+            if out.len() > Limits::PIECE {
+                out = self.send_all(socket, out).await?;
+            }
+            let before = out.len();
+            out.reserve(piece);
+            out = self.read(file, out, piece, offset).await?;
+            let count = (out.len() - before) as u64;
+            offset += count;
+            left -= count;
+            if left > 0 {
+                out = self.send_all(socket, out).await?;
+                sent += count;
+                if sent >= Limits::TURN {
+                    sent = 0;
+                    laio_rt::yield_now().await;
+                }
+            }
+        }
+        Ok(out)
+    }
+
+    async fn send_parts(
+        &self,
+        socket: &Descriptor,
+        mut out: Vec<u8>,
+        file: &Descriptor,
+        parts: &Multipart,
+    ) -> io::Result<Vec<u8>> {
+        for (number, &range) in parts.ranges().iter().enumerate() {
+            parts.push_head(number, &mut out);
+            out = self.send_range(socket, out, file, range).await?;
+        }
+        parts.push_end(&mut out);
+        self.send_all(socket, out).await
+    }
+
+    /// Sends a whole buffer, as long as the client takes it within the limits, and gives it back empty.
+    pub(crate) async fn send_all(&self, socket: &Descriptor, out: Vec<u8>) -> io::Result<Vec<u8>> {
+        let length = out.len();
         let sent = laio_rt::submit(Send::new(socket.clone(), out));
-        match laio_rt::time::timeout(self.limits().write_time, sent).await {
-            Ok((Ok(_), out)) => Ok(out),
+        match laio_rt::time::timeout(self.time_to_send(length), sent).await {
+            // With the back end sync, the socket's own time-out cuts it short.
+            Ok((Ok(count), _)) if count < length => Err(io::ErrorKind::TimedOut.into()),
+            Ok((Ok(_), mut out)) => {
+                out.clear();
+                Ok(out)
+            }
             Ok((Err(error), _)) => Err(error),
             Err(_) => Err(io::ErrorKind::TimedOut.into()),
         }
+    }
+
+    /// Who reads slower than this holds a connection and a buffer for nothing.
+    fn time_to_send(&self, length: usize) -> Duration {
+        let limits = self.limits();
+        let at_rate = length as u64 / limits.write_rate.max(1);
+        limits.write_time.max(Duration::from_secs(at_rate))
     }
 }

@@ -1,12 +1,13 @@
 //! A connection: request after request, each a straight line through the steps.
 
-use crate::open::Found;
-use crate::reply::{self, Moment, Reply};
-use crate::resolve::{Refusal, resolve};
+use crate::addresses::Entered;
+use crate::pages;
+use crate::receive::Skipped;
+use crate::reply::{Asked, Body, Reply};
 use crate::worker::Worker;
 use laio_http::log::LogRecord;
 use laio_http::response::CONTINUE;
-use laio_http::{BodySkip, Framing, Method, Parsed, Rejection, Request, Status, parse};
+use laio_http::{BodySkip, Parsed, Request, Status, parse};
 use laio_rt::Descriptor;
 use std::cell::Cell;
 use std::io;
@@ -25,6 +26,8 @@ pub(crate) struct Connection {
     name: Vec<u8>,
     /// Between two requests: may be ended at any time without harm.
     idle: Rc<Cell<bool>>,
+    /// Counted among those of its address.
+    _entered: Option<Entered>,
 }
 
 /// Whether another request may follow.
@@ -32,6 +35,15 @@ pub(crate) struct Connection {
 enum Next {
     Request,
     End,
+    /// The client may still be sending what nobody will read.
+    Linger,
+}
+
+/// What came of waiting for more of a request.
+enum More {
+    Bytes(Vec<u8>),
+    Closed,
+    TooSlow,
 }
 
 impl Connection {
@@ -40,6 +52,7 @@ impl Connection {
         socket: OwnedFd,
         peer: Box<str>,
         idle: Rc<Cell<bool>>,
+        entered: Option<Entered>,
     ) -> Connection {
         let socket = Descriptor::from(socket);
         let (input, output, name) = (Vec::new(), Vec::new(), Vec::new());
@@ -51,6 +64,7 @@ impl Connection {
             output,
             name,
             idle,
+            _entered: entered,
         }
     }
 
@@ -62,6 +76,14 @@ impl Connection {
             match self.exchange(last).await {
                 Ok(Next::Request) => {}
                 Ok(Next::End) | Err(_) => break,
+                Ok(Next::Linger) => {
+                    self.worker.linger(&self.socket).await;
+                    break;
+                }
+            }
+            // Nothing else of the worker's tasks has its turn while this one waits.
+            if self.worker.is_sync() {
+                laio_rt::yield_now().await;
             }
         }
     }
@@ -72,122 +94,140 @@ impl Connection {
         let mut input = std::mem::take(&mut self.input);
         self.idle.set(input.is_empty());
         let worker = self.worker.clone();
-        let mut started = None;
+        let mut started = (!input.is_empty()).then(Instant::now);
         let (request, head_len) = loop {
-            match parse(&input, &laio_http::Limits::DEFAULT) {
+            match parse(&input, &worker.limits().head) {
                 Ok(Parsed::Complete { request, head_len }) => break (request, head_len),
                 Ok(Parsed::Partial) => {}
-                Err(rejection) => return self.reject(rejection).await,
+                Err(rejection) => {
+                    return self.refuse(rejection.status(), rejection.detail()).await;
+                }
             }
-            let limits = worker.limits();
-            let time = match started {
-                None if input.is_empty() => limits.idle_time,
-                None => limits.head_time,
-                Some(start) => limits.head_time.saturating_sub(Instant::elapsed(&start)),
+            input = match self.more(input, &mut started).await? {
+                More::Bytes(input) => input,
+                More::Closed => return Ok(Next::End),
+                More::TooSlow => {
+                    let detail = "The request did not come in time.";
+                    return self.refuse(Status::REQUEST_TIMEOUT, detail).await;
+                }
             };
-            let before = input.len();
-            input = worker.receive(&self.socket, input, time).await?;
-            if input.len() == before {
-                return Ok(Next::End);
-            }
-            self.idle.set(false);
-            started.get_or_insert_with(Instant::now);
         };
         let started = started.unwrap_or_else(Instant::now);
-        let keep_alive = request.keep_alive && !last && !worker.is_stopping();
+        // What has come of a body is looked at before the answer, so that a bad one can still be refused.
+        let skip =
+            BodySkip::new(request.framing, worker.limits().body_bytes).and_then(|mut skip| {
+                let used = skip.advance(&input[head_len..])?;
+                Ok((skip, head_len + used))
+            });
+        let (skip, used) = match skip {
+            Ok(skip) => skip,
+            Err(rejection) => {
+                return self.refuse(rejection.status(), rejection.detail()).await;
+            }
+        };
+        let site = worker.sites.of(request.host);
         let (date, second) = worker.now();
-        let moment = Moment {
+        let mut asked = Asked {
+            request: &request,
+            site,
             date: &date,
             second,
-            keep_alive,
+            keep_alive: request.keep_alive && !last && !worker.is_stopping(),
+            by_accept: false,
         };
-
-        let (reply, file) = self.answer(&request, moment).await;
-        let record = LogRecord {
-            remote: &self.peer,
-            status: reply.status,
-            bytes: reply.length,
-            ..LogRecord::of(&request, &date)
-        };
-        // A client that waits for leave to send its body gets it: the body is read and thrown away.
-        if request.expects_continue && !request.framing.is_none() {
-            self.output.splice(..0, CONTINUE.iter().copied());
+        // A client that waits before it sends a body for nothing is told so by the answer, and whether it
+        // sends the body then, it alone knows (RFC 9110, section 10.1.1).
+        let waits = request.expects_continue && input.len() == head_len;
+        if waits && !matches!(request.method.as_str(), "GET" | "HEAD") {
+            asked.keep_alive = false;
         }
-        let output = std::mem::take(&mut self.output);
-        let file = file.as_ref().zip(reply.body);
-        let sent = worker.send(&self.socket, output, file).await;
-        worker.log.write(&LogRecord {
-            duration_us: micros_since(started),
-            ..record
-        });
+        let (mut output, mut name) = (
+            std::mem::take(&mut self.output),
+            std::mem::take(&mut self.name),
+        );
+        if waits && asked.keep_alive {
+            output.extend_from_slice(CONTINUE);
+        }
+        let keep_alive = asked.keep_alive;
+        let reply = worker.answer(asked, &mut output, &mut name).await;
+        self.name = name;
+        let sent = self.deliver(&request, &date, started, reply, output).await;
         self.output = sent?;
+        input.drain(..used);
         if !keep_alive {
-            return Ok(Next::End);
+            let quiet = input.is_empty() && skip.is_done();
+            return Ok(if quiet { Next::End } else { Next::Linger });
         }
-        let framing = request.framing;
-        input.drain(..head_len);
+        if skip.is_done() {
+            self.input = input;
+            return Ok(Next::Request);
+        }
+        let (input, skipped) = worker.skip_body(&self.socket, input, skip).await?;
         self.input = input;
-        self.skip_body(framing).await
+        Ok(match skipped {
+            Skipped::Whole => Next::Request,
+            Skipped::Closed => Next::End,
+            Skipped::Refused => Next::Linger,
+        })
     }
 
-    /// Decides the answer. The head, and a body that does not come from the file, are in `output`.
-    async fn answer(
-        &mut self,
-        request: &Request<'_>,
-        moment: Moment<'_>,
-    ) -> (Reply, Option<Descriptor>) {
-        let out = &mut self.output;
-        match request.method {
-            Method::Get | Method::Head => {}
-            Method::Options => return (reply::options(out, request, moment), None),
-            method => {
-                let (status, detail) = if method.is_known() {
-                    (
-                        Status::METHOD_NOT_ALLOWED,
-                        "Files can be read here, and no more.",
-                    )
-                } else {
-                    (Status::NOT_IMPLEMENTED, "This method is not known here.")
-                };
-                return (reply::error(out, request, moment, status, detail), None);
-            }
-        }
-        let resolved = match resolve(request.path, &mut self.name) {
-            Ok(resolved) => resolved,
-            Err(refusal) => {
-                let (status, detail) = (refusal.status(), refusal.detail());
-                return (reply::error(out, request, moment, status, detail), None);
-            }
+    /// Waits for more of a request head, which began to come when `started` says.
+    async fn more(&self, input: Vec<u8>, started: &mut Option<Instant>) -> io::Result<More> {
+        let limits = self.worker.limits();
+        let time = match started {
+            None => limits.idle_time,
+            Some(start) => limits.head_time.saturating_sub(start.elapsed()),
         };
-        match self.worker.open(&self.name).await {
-            Ok(Found::File(opened)) => {
-                let reply = reply::file(out, request, moment, &self.name, &opened);
-                (reply, reply.body.is_some().then_some(opened.file))
+        let before = input.len();
+        let received = if time.is_zero() {
+            Err(io::ErrorKind::TimedOut.into())
+        } else {
+            self.worker.receive(&self.socket, input, time).await
+        };
+        match received {
+            Ok(input) if input.len() == before => Ok(More::Closed),
+            Ok(input) => {
+                self.idle.set(false);
+                started.get_or_insert_with(Instant::now);
+                Ok(More::Bytes(input))
             }
-            Ok(Found::Directory) if !resolved.directory => {
-                (reply::redirect(out, request, moment, &self.name), None)
-            }
-            Ok(Found::Directory | Found::Special) => {
-                let absent = Refusal::Absent;
-                let reply = reply::error(out, request, moment, absent.status(), absent.detail());
-                (reply, None)
-            }
-            Err(error) => {
-                let (status, detail) = explain(&error);
-                (reply::error(out, request, moment, status, detail), None)
-            }
+            Err(error) if error.kind() == io::ErrorKind::TimedOut => Ok(match started {
+                Some(_) => More::TooSlow,
+                None => More::Closed,
+            }),
+            Err(error) => Err(error),
         }
+    }
+
+    /// Sends the answer and writes the line of the log, whatever came of it.
+    async fn deliver(
+        &self,
+        request: &Request<'_>,
+        date: &laio_http::HttpDate,
+        started: Instant,
+        reply: Reply,
+        output: Vec<u8>,
+    ) -> io::Result<Vec<u8>> {
+        let Reply {
+            status,
+            body,
+            length,
+        } = reply;
+        let sent = self.worker.send(&self.socket, output, body).await;
+        self.worker.log.write(&LogRecord {
+            remote: &self.peer,
+            status,
+            bytes: length,
+            duration_us: micros_since(started),
+            ..LogRecord::of(request, date)
+        });
+        sent
     }
 
     /// Answers what is not a request, and ends the connection.
-    async fn reject(&mut self, rejection: Rejection) -> io::Result<Next> {
+    async fn refuse(&mut self, status: Status, detail: &str) -> io::Result<Next> {
         let (date, _) = self.worker.now();
-        let reply = reply::unread(
-            &mut self.output,
-            &date,
-            rejection.status(),
-            rejection.detail(),
-        );
+        let reply = pages::unread(&mut self.output, &date, status, detail);
         self.worker.log.write(&LogRecord {
             remote: &self.peer,
             status: reply.status,
@@ -195,55 +235,10 @@ impl Connection {
             ..LogRecord::unread(&date)
         });
         let output = std::mem::take(&mut self.output);
-        self.output = self.worker.send(&self.socket, output, None).await?;
-        Ok(Next::End)
-    }
-
-    /// Passes over the body of a request, so that the next request is found behind it.
-    async fn skip_body(&mut self, framing: Framing) -> io::Result<Next> {
-        if framing.is_none() {
-            return Ok(Next::Request);
-        }
-        // Too long to be worth it: the connection ends instead.
-        let Ok(mut skip) = BodySkip::new(framing, BodySkip::BYTES_MAX) else {
-            return Ok(Next::End);
-        };
-        loop {
-            match skip.advance(&self.input) {
-                Ok(used) => drop(self.input.drain(..used)),
-                Err(_) => return Ok(Next::End),
-            }
-            if skip.is_done() {
-                return Ok(Next::Request);
-            }
-            let input = std::mem::take(&mut self.input);
-            let before = input.len();
-            let time = self.worker.limits().head_time;
-            self.input = self.worker.receive(&self.socket, input, time).await?;
-            if self.input.len() == before {
-                return Ok(Next::End);
-            }
-        }
-    }
-}
-
-/// Status and sentence for a file that cannot be opened. What exists but must not be seen looks like
-/// what is not there.
-fn explain(error: &io::Error) -> (Status, &'static str) {
-    use rustix::io::Errno;
-    match error.raw_os_error().map(Errno::from_raw_os_error) {
-        Some(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::XDEV | Errno::NXIO) => {
-            (Status::NOT_FOUND, "There is nothing under this name.")
-        }
-        Some(Errno::ACCESS | Errno::PERM) => {
-            (Status::FORBIDDEN, "The server may not read this file.")
-        }
-        Some(Errno::NAMETOOLONG) => (Status::NOT_FOUND, "No file has so long a name."),
-        Some(Errno::MFILE | Errno::NFILE | Errno::AGAIN | Errno::NOMEM) => (
-            Status::SERVICE_UNAVAILABLE,
-            "The server is at a limit; try again.",
-        ),
-        _ => (Status::INTERNAL_SERVER_ERROR, "The file could not be read."),
+        self.worker
+            .send(&self.socket, output, Body::Nothing)
+            .await?;
+        Ok(Next::Linger)
     }
 }
 

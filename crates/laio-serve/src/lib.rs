@@ -3,7 +3,7 @@
 //!
 //! A request is one straight line through these steps, each a file:
 //!
-//! 1. `accept`: take a connection
+//! 1. `accept`: take a connection (`addresses` counts those of each client)
 //! 2. `receive`: read the head of a request
 //! 3. `resolve`: from the target to a file's name
 //! 4. `open`: open it below the root, and look at it
@@ -11,8 +11,11 @@
 //! 6. `body`: send it
 //! 7. `log`: write the line of the access log
 //!
-//! `connection` is the line itself. Each worker thread has a context, an executor and a listening
-//! socket of its own (`worker`); [`Server`] starts and stops them.
+//! `connection` is the line itself, `answer` the part of it that decides. Beside the line lie the rooms
+//! that not every request enters: `auth`, `cors`, `redirect`, `fields`, `variant` and `compress`, `listing`,
+//! `pages`. What a site is told ([`Site`]) is made ready once (`site`). Each worker thread has a context, an
+//! executor and a listening socket of its own (`worker`); what computes for long is done `aside`;
+//! [`Server`] starts and stops them.
 //!
 //! ```no_run
 //! let server = laio_serve::Server::start(laio_serve::Options::default())?;
@@ -22,20 +25,36 @@
 //! ```
 
 mod accept;
+mod addresses;
+mod answer;
+mod aside;
+mod auth;
 mod body;
+mod compress;
 mod connection;
+mod cors;
+mod fields;
+mod listing;
 mod log;
 mod open;
 mod options;
+mod pages;
 mod receive;
+mod redirect;
 mod reply;
 mod resolve;
 mod server;
+mod site;
 mod stop;
+mod variant;
 mod worker;
 
 pub use laio_http::log::LogFormat;
-pub use options::{Limits, LogTarget, Options};
+pub use laio_http::{Coding, Limits as HeadLimits, Status};
+pub use options::{
+    Auth, Cors, Dotfiles, ErrorPage, FieldRule, Host, Limits, LogTarget, Options, Redirect, Site,
+    Symlinks,
+};
 pub use server::{Served, Server, Stopper};
 
 /// The name in the `Server` field.

@@ -1,10 +1,13 @@
 //! Step 4: open the file below the root, and look at it.
 
+use crate::options::Limits;
+use crate::site::Site;
 use crate::worker::Worker;
 use laio::ops::{Name, Open, StatFile, Status};
 use laio_rt::Descriptor;
 use std::ffi::CString;
 use std::io;
+use std::os::fd::OwnedFd;
 
 /// A file that can be served.
 #[derive(Debug)]
@@ -21,35 +24,70 @@ pub(crate) struct Opened {
 )]
 pub(crate) enum Found {
     File(Opened),
-    /// A directory: the client should ask with a slash.
-    Directory,
+    Directory(Descriptor),
     /// A device, FIFO or socket, which is not served.
     Special,
 }
 
 impl Worker {
-    /// Opens a name relative to the root. No name leads out of it: not by `..`, not by a link.
-    pub(crate) async fn open(&self, name: &[u8]) -> io::Result<Found> {
-        // Names were checked for NUL when they were resolved.
-        let name = Name::at(self.root.clone(), CString::new(name)?);
-        // Non-blocking, so that a FIFO does not keep the request until somebody writes to it.
-        let flags = libc_flags();
-        let file = laio_rt::submit(Open::new(name, flags).beneath()).await?;
-        let file = Descriptor::from(file);
-        let status = laio_rt::submit(StatFile::new(file.clone())).await?;
-        if status.is_dir() {
-            return Ok(Found::Directory);
+    /// Opens a name relative to the root of a site; an empty name is the root. No name leads out of it unless
+    /// the site follows links: not by `..`, not by a link.
+    ///
+    /// # Errors
+    /// Those of opening; `TimedOut` when that takes too long: the file is then left to open by itself, in the
+    /// background.
+    pub(crate) async fn open(&self, site: &Site, name: &[u8]) -> io::Result<Found> {
+        match laio_rt::time::timeout(self.limits().open_time, look(site, name)).await {
+            Ok(found) => found,
+            Err(_) => Err(io::ErrorKind::TimedOut.into()),
         }
-        if !status.is_file() {
-            return Ok(Found::Special);
+    }
+
+    /// Opens a file that belongs to the site's setting, such as an error page. None if it is not there.
+    pub(crate) async fn open_file(&self, site: &Site, name: &[u8]) -> Option<Opened> {
+        match self.open(site, name).await {
+            Ok(Found::File(opened)) => Some(opened),
+            _ => None,
         }
-        // Reads of the file itself may wait, in the background.
-        rustix::fs::fcntl_setfl(&file, rustix::fs::OFlags::empty())?;
-        Ok(Found::File(Opened { file, status }))
     }
 }
 
-fn libc_flags() -> i32 {
+async fn look(site: &Site, name: &[u8]) -> io::Result<Found> {
+    let file = Descriptor::from(open_below(site, name).await?);
+    let status = laio_rt::submit(StatFile::new(file.clone())).await?;
+    if status.is_dir() {
+        return Ok(Found::Directory(file));
+    }
+    if !status.is_file() {
+        return Ok(Found::Special);
+    }
+    // Reads of the file itself may wait, in the background.
+    rustix::fs::fcntl_setfl(&file, rustix::fs::OFlags::empty())?;
+    Ok(Found::File(Opened { file, status }))
+}
+
+async fn open_below(site: &Site, name: &[u8]) -> io::Result<OwnedFd> {
+    let name = if name.is_empty() { b"." } else { name };
+    let mut races = 0;
+    loop {
+        // Names were checked for NUL when they were resolved.
+        let name = Name::at(site.root.clone(), CString::new(name)?);
+        let open = Open::new(name, flags()).resolve(site.resolve);
+        match laio_rt::submit(open).await {
+            // A directory on the way was renamed at the same moment (openat2), so that the kernel cannot tell
+            // whether the name stays below the root.
+            Err(error) if is_race(&error) && races < Limits::OPEN_RACES => races += 1,
+            result => return result,
+        }
+    }
+}
+
+fn is_race(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(rustix::io::Errno::AGAIN.raw_os_error())
+}
+
+/// Non-blocking, so that a FIFO does not keep the request until somebody writes to it.
+fn flags() -> i32 {
     use rustix::fs::OFlags;
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
     flags.bits() as i32

@@ -1,20 +1,29 @@
-//! What a server is told when it starts.
+//! What a server is told when it starts. Each feature has one place here.
+
+mod limits;
+mod site;
+
+pub use limits::Limits;
+pub use site::{Auth, Cors, Dotfiles, ErrorPage, FieldRule, Host, Redirect, Site, Symlinks};
 
 use laio::BackendKind;
 use laio_http::log::LogFormat;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
-use std::time::Duration;
 
 /// How to serve.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The directory whose files are served. Nothing outside it is.
-    pub root: PathBuf,
+    /// What is served, unless a host says otherwise.
+    pub site: Site,
+    /// Sites that are served under their own names.
+    pub hosts: Vec<Host>,
     /// The address to listen on. Port 0 takes a free one.
     pub listen: SocketAddr,
-    /// Threads, each with a context, an executor and a listening socket of its own.
-    pub workers: usize,
+    /// Threads, each with a context, an executor and a listening socket of its own; `None` is one for
+    /// each processor, and [`Limits::WORKERS_SYNC`] with the back end `sync`, where each serves one
+    /// connection at a time.
+    pub workers: Option<usize>,
     /// How system calls go to the background; `None` leaves it to the environment and the machine.
     pub backend: Option<BackendKind>,
     /// Where the access log goes.
@@ -36,37 +45,6 @@ pub enum LogTarget {
     File(PathBuf),
 }
 
-/// The named limits of a server.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// Connections of one worker; further ones wait in the kernel's queue.
-    pub connections: usize,
-    /// From the first byte of a request to the end of its head.
-    pub head_time: Duration,
-    /// Between two requests of a connection.
-    pub idle_time: Duration,
-    /// For the client to take one piece of an answer ([`Limits::PIECE`] bytes).
-    pub write_time: Duration,
-    /// For requests in flight to end, after the server was asked to stop.
-    pub drain_time: Duration,
-    /// Requests of one connection, so that connections spread over workers again.
-    pub requests: u32,
-}
-
-impl Limits {
-    /// Bytes of a file read and sent at a time. A client that claims a long transfer holds no more
-    /// memory than this.
-    pub const PIECE: usize = 128 * 1024;
-    /// Bytes of access log a worker keeps while the log is slow; lines beyond are counted, not kept.
-    pub const LOG_BYTES: usize = 1024 * 1024;
-    /// Connections of one worker with the back end `threads`, whatever [`Limits::connections`] says.
-    pub const CONNECTIONS_THREADS: usize = 1024;
-    /// Helpers that a worker has for files, besides those for connections, with that back end.
-    pub const HELPERS_SPARE: usize = 64;
-    /// Connections that wait in the kernel's queue of one worker.
-    pub const BACKLOG: i32 = 1024;
-}
-
 impl Options {
     /// Connections of one worker with a back end: with `threads` each of them needs a thread.
     pub(crate) fn connections(&self, kind: BackendKind) -> usize {
@@ -76,27 +54,24 @@ impl Options {
         };
         self.limits.connections.clamp(1, most)
     }
-}
 
-impl Default for Limits {
-    fn default() -> Self {
-        Limits {
-            connections: 10_000,
-            head_time: Duration::from_secs(10),
-            idle_time: Duration::from_secs(60),
-            write_time: Duration::from_secs(60),
-            drain_time: Duration::from_secs(10),
-            requests: 100_000,
-        }
+    /// The number of workers with a back end.
+    pub(crate) fn workers(&self, kind: BackendKind) -> usize {
+        let default = || match kind {
+            BackendKind::Sync => Limits::WORKERS_SYNC,
+            _ => std::thread::available_parallelism().map_or(1, usize::from),
+        };
+        self.workers.unwrap_or_else(default).max(1)
     }
 }
 
 impl Default for Options {
     fn default() -> Self {
         Options {
-            root: PathBuf::from("."),
+            site: Site::default(),
+            hosts: Vec::new(),
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 8080)),
-            workers: std::thread::available_parallelism().map_or(1, usize::from),
+            workers: None,
             backend: None,
             log: LogTarget::Stdout,
             log_format: LogFormat::Combined,

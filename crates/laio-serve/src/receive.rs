@@ -1,17 +1,33 @@
-//! Step 2: the head of a request.
+//! Step 2: what the client sends: the head of a request, and bodies that nobody wants.
 
+use crate::options::Limits;
 use crate::worker::Worker;
 use laio::ops::Recv;
+use laio_http::BodySkip;
 use laio_rt::Descriptor;
 use std::io;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Room that a connection's input buffer has for one receive.
 const RECEIVE_ROOM: usize = 4096;
 
+/// How the reading of a body ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Skipped {
+    /// The next request begins in the buffer.
+    Whole,
+    /// The client has ended it before.
+    Closed,
+    /// It is too long, or its framing is broken.
+    Refused,
+}
+
 impl Worker {
     /// Appends what the client has sent to `input`, waiting for it at most `time`. Nothing appended: the
     /// client has closed.
+    ///
+    /// # Errors
+    /// `TimedOut`, or those of the socket.
     pub(crate) async fn receive(
         &self,
         socket: &Descriptor,
@@ -24,8 +40,74 @@ impl Worker {
         let received = laio_rt::submit(Recv::new(socket.clone(), input));
         match laio_rt::time::timeout(time, received).await {
             Ok((Ok(_), input)) => Ok(input),
+            // With the back end sync, the time-out is the socket's own.
+            Ok((Err(error), _)) if error.kind() == io::ErrorKind::WouldBlock => {
+                Err(io::ErrorKind::TimedOut.into())
+            }
             Ok((Err(error), _)) => Err(error),
             Err(_) => Err(io::ErrorKind::TimedOut.into()),
+        }
+    }
+
+    /// Passes over the body of a request, at the head of `input` and behind it, so that the next request is
+    /// found.
+    ///
+    /// # Errors
+    /// `TimedOut` if it comes too slowly, or those of the socket.
+    pub(crate) async fn skip_body(
+        &self,
+        socket: &Descriptor,
+        mut input: Vec<u8>,
+        mut skip: BodySkip,
+    ) -> io::Result<(Vec<u8>, Skipped)> {
+        let limits = self.limits();
+        let started = Instant::now();
+        let mut received = 0;
+        loop {
+            match skip.advance(&input) {
+                Ok(used) => {
+                    received += used as u64;
+                    drop(input.drain(..used));
+                }
+                Err(_) => return Ok((input, Skipped::Refused)),
+            }
+            if skip.is_done() {
+                return Ok((input, Skipped::Whole));
+            }
+            // A client that keeps up the least rate has as long as that takes.
+            let earned = Duration::from_secs(received / limits.body_rate.max(1));
+            let time = (limits.body_time + earned).saturating_sub(started.elapsed());
+            if time.is_zero() {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            let before = input.len();
+            input = self.receive(socket, input, time).await?;
+            if input.len() == before {
+                return Ok((input, Skipped::Closed));
+            }
+        }
+    }
+
+    /// Ends a connection whose client may still be sending. If it were closed at once, what has not been read
+    /// would make the kernel reset it, and the client might lose the answer before it has read it (RFC 9112,
+    /// section 9.6).
+    pub(crate) async fn linger(&self, socket: &Descriptor) {
+        if rustix::net::shutdown(socket, rustix::net::Shutdown::Write).is_err() {
+            return;
+        }
+        let deadline = Instant::now() + self.limits().linger_time;
+        let mut read = 0;
+        let mut buffer = Vec::new();
+        while read < Limits::LINGER_BYTES {
+            buffer.clear();
+            let time = deadline.saturating_duration_since(Instant::now());
+            match self.receive(socket, buffer, time).await {
+                Ok(more) if !more.is_empty() && !time.is_zero() => {
+                    read += more.len();
+                    buffer = more;
+                }
+                _ => return,
+            }
         }
     }
 }

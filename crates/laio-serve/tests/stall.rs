@@ -62,7 +62,7 @@ fn others_go_on(backend: BackendKind) {
     };
     let slow_target = target(slow.join("slow.txt"));
     let fast_target = target(fast.path().join("fast.txt"));
-    let server = Running::with(root, backend, |options| options.workers = 1);
+    let server = Running::with(root, backend, |options| options.workers = Some(1));
 
     for kind in [Kind::Lookup, Kind::Open, Kind::Read] {
         let mut waiting = server.connect();
@@ -96,5 +96,28 @@ fn others_go_on(backend: BackendKind) {
             (200, "at last"),
             "{backend}: {kind:?}"
         );
+    }
+}
+
+#[test]
+fn an_open_that_hangs_is_given_up() {
+    let Some(slow) = or_skip(FaultFs::mount()) else {
+        return;
+    };
+    slow.add_file("slow.txt", b"at last");
+    slow.add_file("fast.txt", b"at once");
+    for backend in common::BACKENDS {
+        let server = Running::with(slow.path(), backend, |options| {
+            options.workers = Some(1);
+            options.limits.open_time = Duration::from_millis(200);
+        });
+        slow.set_at("slow.txt", Kind::Lookup, Fault::Hang);
+        let answer = server.get("/slow.txt");
+        assert_eq!(answer.status, 503, "{backend}");
+        assert_eq!(answer.header("Retry-After"), Some("1"), "{backend}");
+        assert_eq!(server.get("/fast.txt").text(), "at once", "{backend}");
+        slow.clear_all();
+        slow.release(Released::Served);
+        assert_eq!(server.get("/slow.txt").text(), "at last", "{backend}");
     }
 }

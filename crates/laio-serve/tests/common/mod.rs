@@ -1,7 +1,7 @@
 //! A server in this process and a client that reads exactly what it gets.
 
 use laio::BackendKind;
-use laio_serve::{Limits, LogTarget, Options, Served, Server, Stopper};
+use laio_serve::{Limits, LogTarget, Options, Served, Server, Site, Stopper};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
@@ -33,9 +33,12 @@ impl Running {
         change: impl FnOnce(&mut Options),
     ) -> Running {
         let mut options = Options {
-            root: root.to_owned(),
+            site: Site {
+                root: root.to_owned(),
+                ..Site::default()
+            },
             listen: ([127, 0, 0, 1], 0).into(),
-            workers: 2,
+            workers: Some(if backend == BackendKind::Sync { 8 } else { 2 }),
             backend: Some(backend),
             log: LogTarget::Off,
             limits: Limits {

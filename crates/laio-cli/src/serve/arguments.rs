@@ -1,0 +1,64 @@
+//! The arguments of `laio serve`.
+
+use super::limits::LimitArguments;
+use super::site::SiteArguments;
+use crate::Failure;
+use laio::BackendKind;
+use laio_serve::{LogFormat, LogTarget, Options};
+use std::net::SocketAddr;
+use std::num::NonZeroUsize;
+
+/// Serve the files of a directory over HTTP.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    site: SiteArguments,
+    /// Address and port to listen on; port 0 takes a free one
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8080")]
+    listen: SocketAddr,
+    /// Worker threads [default: one for each processor; with --backend sync 64, each for one connection]
+    #[arg(long, value_name = "N")]
+    workers: Option<NonZeroUsize>,
+    /// How calls that would block go to the background: sync, threads, hybrid, posix-aio, linux-aio, uring or lazy [default:
+    /// LAIO_BACKEND, else lazy]
+    #[arg(long, value_name = "NAME")]
+    backend: Option<BackendKind>,
+    /// Where the access log goes: a file, - for standard output, or off
+    #[arg(long, value_name = "FILE", default_value = "-")]
+    log: String,
+    /// What its lines look like: common, combined or json
+    #[arg(long, value_name = "FORMAT", default_value = "combined", value_parser = log_format)]
+    log_format: LogFormat,
+    #[command(flatten)]
+    limits: LimitArguments,
+}
+
+impl Arguments {
+    pub(super) fn options(self) -> Result<Options, Failure> {
+        let log = match self.log.as_str() {
+            "-" => LogTarget::Stdout,
+            "off" => LogTarget::Off,
+            file => LogTarget::File(file.into()),
+        };
+        let (site, hosts) = self.site.sites()?;
+        Ok(Options {
+            site,
+            hosts,
+            listen: self.listen,
+            workers: self.workers.map(NonZeroUsize::get),
+            backend: self.backend,
+            log,
+            log_format: self.log_format,
+            limits: self.limits.limits(),
+        })
+    }
+}
+
+fn log_format(name: &str) -> Result<LogFormat, String> {
+    match name {
+        "common" => Ok(LogFormat::Common),
+        "combined" => Ok(LogFormat::Combined),
+        "json" => Ok(LogFormat::Json),
+        _ => Err("the formats are common, combined and json".to_owned()),
+    }
+}

@@ -1,0 +1,82 @@
+//! Connections counted by address, over all workers.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex};
+
+/// How many connections each address has. As large as the number of addresses that have any.
+#[derive(Debug, Default)]
+pub(crate) struct Addresses(Mutex<HashMap<IpAddr, u32>>);
+
+/// One connection of an address, until dropped.
+#[derive(Debug)]
+pub(crate) struct Entered {
+    addresses: Arc<Addresses>,
+    address: IpAddr,
+}
+
+impl Addresses {
+    /// Counts another connection, unless the address has as many as it may.
+    pub(crate) fn enter(self: &Arc<Self>, address: IpAddr, most: u32) -> Option<Entered> {
+        let address = network(address);
+        let mut counts = self.0.lock().unwrap();
+        let count = counts.entry(address).or_default();
+        if *count >= most {
+            if *count == 0 {
+                counts.remove(&address);
+            }
+            return None;
+        }
+        *count += 1;
+        Some(Entered {
+            addresses: self.clone(),
+            address,
+        })
+    }
+}
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        let mut counts = self.addresses.0.lock().unwrap();
+        if let Some(count) = counts.get_mut(&self.address) {
+            *count -= 1;
+            if *count == 0 {
+                counts.remove(&self.address);
+            }
+        }
+    }
+}
+
+/// Whoever has one address of IPv6 has 2^64 of them.
+fn network(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) => {
+            let [a, b, c, d, ..] = address.segments();
+            IpAddr::from([a, b, c, d, 0, 0, 0, 0])
+        }
+        address => address,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_address_has_its_share() {
+        let addresses = Arc::<Addresses>::default();
+        let enter = |text: &str| addresses.enter(text.parse().unwrap(), 2);
+        let first = enter("192.0.2.1");
+        assert!(first.is_some());
+        let second = enter("::ffff:192.0.2.1");
+        assert!(second.is_some() && enter("192.0.2.1").is_none());
+        assert!(enter("192.0.2.2").is_some());
+        drop(first);
+        assert!(enter("192.0.2.1").is_some());
+        drop(second);
+        assert!(addresses.0.lock().unwrap().is_empty());
+        let _one = enter("2001:db8::1");
+        let _two = enter("2001:db8::2");
+        assert!(enter("2001:db8::3").is_none() && enter("2001:db8:0:1::1").is_some());
+    }
+}

@@ -1,0 +1,180 @@
+//! From a request to its answer: who may ask, what is meant, what is there.
+
+use crate::auth::Access;
+use crate::cors;
+use crate::open::Found;
+use crate::pages;
+use crate::reply::{Asked, Reply};
+use crate::resolve::{Refusal, Resolved, enter, resolve};
+use crate::worker::Worker;
+use laio_http::{Method, Status, prefers};
+use std::io;
+
+impl Worker {
+    /// Decides the answer. Its head, and a body that does not come from a file, are in `out`; `name` is room
+    /// for the name of the file.
+    pub(crate) async fn answer(
+        &self,
+        asked: Asked<'_>,
+        out: &mut Vec<u8>,
+        name: &mut Vec<u8>,
+    ) -> Reply {
+        let (request, site) = (asked.request, asked.site);
+        match request.method {
+            Method::Get | Method::Head => {}
+            // Before any question for a password: a browser that asks for permission sends none.
+            Method::Options if request.path == "*" || cors::is_preflight(request) => {
+                return pages::options(asked, out);
+            }
+            Method::Options => {}
+            method => return self.wrong_method(asked, out, method).await,
+        }
+        let resolved = match resolve(site, request.path, name) {
+            Ok(resolved) => resolved,
+            Err(refusal) => return self.refuse(asked, out, refusal).await,
+        };
+        if let Some(reply) = self.keep_out(asked, out, name).await {
+            return reply;
+        }
+        if request.method == Method::Options {
+            return pages::options(asked, out);
+        }
+        let moved = site.redirects.of(name, resolved.directory, request.query);
+        if let Some((status, location)) = moved {
+            return pages::moved(asked, out, status, name, &location);
+        }
+        match self.find(asked, name, resolved).await {
+            Ok(Found::File(opened)) => {
+                // The index of a directory has a name of its own.
+                if resolved.directory
+                    && let Some(reply) = self.keep_out(asked, out, name).await
+                {
+                    return reply;
+                }
+                let variant = self.variant(asked, name, opened).await;
+                self.file(asked, out, name, variant).await
+            }
+            Ok(Found::Directory(_)) if !resolved.directory => pages::to_directory(asked, out, name),
+            Ok(Found::Directory(directory)) if site.listing => {
+                self.listing(asked, out, name, directory).await
+            }
+            Ok(Found::Directory(_) | Found::Special) => self.absent(asked, out).await,
+            Err(error) => match explain(&error) {
+                (Status::NOT_FOUND, _) => self.absent(asked, out).await,
+                (status, detail) => self.error(asked, out, status, detail).await,
+            },
+        }
+    }
+
+    /// The answer to a client that may not have the file of this name, if it may not.
+    async fn keep_out(&self, asked: Asked<'_>, out: &mut Vec<u8>, name: &[u8]) -> Option<Reply> {
+        let users = asked.site.users.as_ref()?;
+        match self.authorize(users, asked.request, name).await {
+            Access::Granted => None,
+            Access::Denied => Some(self.unauthorized(asked, out, users).await),
+            Access::Busy => {
+                let detail = "Too many names and passwords are being checked; try again.";
+                Some(
+                    self.error(asked, out, Status::SERVICE_UNAVAILABLE, detail)
+                        .await,
+                )
+            }
+        }
+    }
+
+    /// Opens what a name is for: of a directory its index, whose name is then in `name`, or else the
+    /// directory itself, if it may be listed.
+    async fn find(
+        &self,
+        asked: Asked<'_>,
+        name: &mut Vec<u8>,
+        resolved: Resolved,
+    ) -> io::Result<Found> {
+        if !resolved.directory {
+            return self.open(asked.site, name).await;
+        }
+        let length = name.len();
+        for index in &asked.site.index {
+            enter(name, index);
+            match self.open(asked.site, name).await {
+                // A directory of that name is no index.
+                Ok(Found::Directory(_) | Found::Special) => {}
+                Err(error) if explain(&error).0 == Status::NOT_FOUND => {}
+                found => return found,
+            }
+            name.truncate(length);
+        }
+        if asked.site.listing {
+            return self.open(asked.site, name).await;
+        }
+        Err(rustix::io::Errno::NOENT.into())
+    }
+
+    /// The answer when nothing is there: the page of an application that looks at the address by itself, or
+    /// 404.
+    async fn absent(&self, asked: Asked<'_>, out: &mut Vec<u8>) -> Reply {
+        let asked = Asked {
+            by_accept: asked.site.fallback.is_some(),
+            ..asked
+        };
+        if let Some(fallback) = &asked.site.fallback
+            // A script or picture that is missing must not look like a page.
+            && prefers(&asked.request.headers, "text/html", "*/*")
+            && let Some(opened) = self.open_file(asked.site, fallback).await
+        {
+            if let Some(reply) = self.keep_out(asked, out, fallback).await {
+                return reply;
+            }
+            let variant = self.variant(asked, fallback, opened).await;
+            return self.file(asked, out, fallback, variant).await;
+        }
+        self.refuse(asked, out, Refusal::Absent).await
+    }
+
+    async fn refuse(&self, asked: Asked<'_>, out: &mut Vec<u8>, refusal: Refusal) -> Reply {
+        self.error(asked, out, refusal.status(), refusal.detail())
+            .await
+    }
+
+    async fn wrong_method(&self, asked: Asked<'_>, out: &mut Vec<u8>, method: Method<'_>) -> Reply {
+        let (status, detail) = if method.is_known() {
+            (
+                Status::METHOD_NOT_ALLOWED,
+                "Files can be read here, and no more.",
+            )
+        } else {
+            (Status::NOT_IMPLEMENTED, "This method is not known here.")
+        };
+        self.error(asked, out, status, detail).await
+    }
+}
+
+/// Status and sentence for a file that cannot be opened. What exists but must not be seen looks like
+/// what is not there.
+fn explain(error: &io::Error) -> (Status, &'static str) {
+    use rustix::io::Errno;
+    if error.kind() == io::ErrorKind::TimedOut {
+        return (
+            Status::SERVICE_UNAVAILABLE,
+            "The file takes too long to open; try again.",
+        );
+    }
+    match error.raw_os_error().map(Errno::from_raw_os_error) {
+        Some(
+            Errno::NOENT
+            | Errno::NOTDIR
+            | Errno::LOOP
+            | Errno::XDEV
+            | Errno::NXIO
+            | Errno::NAMETOOLONG,
+        ) => (Status::NOT_FOUND, "There is nothing under this name."),
+        Some(Errno::ACCESS | Errno::PERM) => {
+            (Status::FORBIDDEN, "The server may not read this file.")
+        }
+        Some(Errno::MFILE | Errno::NFILE | Errno::AGAIN | Errno::NOMEM) => (
+            Status::SERVICE_UNAVAILABLE,
+            "The server is at a limit; try again.",
+        ),
+        _ => (Status::INTERNAL_SERVER_ERROR, "The file could not be read."),
+    }
+}

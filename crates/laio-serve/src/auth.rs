@@ -1,0 +1,261 @@
+//! Who may read: basic authentication (RFC 7617), with passwords hashed by bcrypt.
+
+use crate::fields::globs;
+use crate::options::{Auth, Limits};
+use crate::worker::Worker;
+use globset::GlobSet;
+use laio_http::Request;
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::collections::HashSet;
+use std::ffi::OsStr;
+use std::hash::{BuildHasher, RandomState};
+use std::io::{self, Read};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Whether a request may go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Access {
+    Granted,
+    /// The client has to say who it is.
+    Denied,
+    /// Too many checks are under way.
+    Busy,
+}
+
+impl Worker {
+    /// Checks the credentials of a request for a path. A check takes a good part of a second of arithmetic,
+    /// on purpose: it is done aside, and once for each password that is right.
+    pub(crate) async fn authorize(
+        &self,
+        users: &Users,
+        request: &Request<'_>,
+        relative: &[u8],
+    ) -> Access {
+        if !users.guard(relative) {
+            return Access::Granted;
+        }
+        let Some(credentials) = request.headers.only("Authorization").and_then(credentials) else {
+            return Access::Denied;
+        };
+        let seal = self.remembered.seal(users, &credentials);
+        if self.remembered.knows(seal) {
+            return Access::Granted;
+        }
+        let Some(_permit) = self.auth_checks.try_acquire() else {
+            return Access::Busy;
+        };
+        let hash = users.hash_of(&credentials.name);
+        let check = move || {
+            let (hash, known) = hash;
+            // Somebody unknown takes as long as somebody known.
+            known & bcrypt::verify(&credentials.password, &hash).unwrap_or(false)
+        };
+        match self.aside.run(check).await {
+            Some(true) => {
+                self.remembered.add(seal);
+                Access::Granted
+            }
+            Some(false) | None => Access::Denied,
+        }
+    }
+}
+
+/// The users of a site.
+pub(crate) struct Users {
+    pub(crate) realm: String,
+    hashes: HashMap<Vec<u8>, Arc<str>>,
+    /// Checked in place of the hash of somebody unknown.
+    decoy: Arc<str>,
+    /// None is every path.
+    paths: Option<GlobSet>,
+    number: u64,
+}
+
+impl Users {
+    /// Reads the file of users.
+    ///
+    /// # Errors
+    /// Says which file cannot be read, or which line is none.
+    pub(crate) fn read(auth: &Auth) -> io::Result<Users> {
+        let file = auth.users.display();
+        let explain = |error: io::Error| {
+            io::Error::new(
+                error.kind(),
+                format!("cannot read the users in {file}: {error}"),
+            )
+        };
+        let mut text = String::new();
+        let opened = std::fs::File::open(&auth.users).map_err(explain)?;
+        opened
+            .take(Limits::AUTH_FILE)
+            .read_to_string(&mut text)
+            .map_err(explain)?;
+        let mut hashes = HashMap::new();
+        for (number, line) in (1..).zip(text.lines()) {
+            if line.is_empty() || line.starts_with('#') {
+                continue;
+            }
+            let (name, hash) = entry(line).map_err(|why| {
+                io::Error::new(
+                    io::ErrorKind::InvalidData,
+                    format!("{file}, line {number}: {why}"),
+                )
+            })?;
+            hashes.insert(name.as_bytes().to_vec(), Arc::from(hash));
+        }
+        let Some(decoy) = hashes.values().next().cloned() else {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                format!("there are no users in {file}: add one with `htpasswd -B {file} NAME`"),
+            ));
+        };
+        if auth
+            .realm
+            .bytes()
+            .any(|byte| byte == b'"' || byte == b'\\' || byte.is_ascii_control())
+        {
+            let text = "the realm has a quote, backslash or control character";
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+        }
+        let paths = match &auth.paths[..] {
+            [] => None,
+            paths => Some(globs(paths.iter().map(String::as_str))?),
+        };
+        Ok(Users {
+            realm: auth.realm.clone(),
+            hashes,
+            decoy,
+            paths,
+            number: RandomState::new().hash_one(0),
+        })
+    }
+
+    /// Whether a path is guarded: by its name, or, should it be a directory, by its name as one.
+    fn guard(&self, relative: &[u8]) -> bool {
+        let Some(paths) = &self.paths else {
+            return true;
+        };
+        let is_match = |path: &[u8]| paths.is_match(Path::new(OsStr::from_bytes(path)));
+        is_match(relative) || is_match(&[relative, b"/"].concat())
+    }
+
+    fn hash_of(&self, name: &[u8]) -> (Arc<str>, bool) {
+        match self.hashes.get(name) {
+            Some(hash) => (hash.clone(), true),
+            None => (self.decoy.clone(), false),
+        }
+    }
+}
+
+/// Name and hash of a line.
+fn entry(line: &str) -> Result<(&str, &str), String> {
+    let (name, hash) = line.split_once(':').ok_or("it is not name:hash")?;
+    let cost = ["$2y$", "$2b$", "$2a$"].iter().find_map(|kind| {
+        hash.strip_prefix(kind)?
+            .split('$')
+            .next()?
+            .parse::<u32>()
+            .ok()
+    });
+    match cost {
+        _ if name.is_empty() => Err("the name is empty".to_owned()),
+        None => Err("the hash is not one of bcrypt: make it with `htpasswd -B`".to_owned()),
+        Some(cost) if cost > Limits::AUTH_COST => {
+            let most = Limits::AUTH_COST;
+            Err(format!(
+                "a hash of cost {cost} takes too long to check: {most} is the most"
+            ))
+        }
+        Some(_) if hash.len() != 60 => Err("the hash is cut short".to_owned()),
+        Some(_) => Ok((name, hash)),
+    }
+}
+
+struct Credentials {
+    name: Vec<u8>,
+    password: Vec<u8>,
+}
+
+/// Name and password of an `Authorization` field.
+fn credentials(value: &[u8]) -> Option<Credentials> {
+    use base64::Engine;
+    let (scheme, token) = value.split_at_checked(6)?;
+    if !scheme.eq_ignore_ascii_case(b"Basic ") {
+        return None;
+    }
+    let engine = base64::engine::general_purpose::STANDARD;
+    let mut name = engine.decode(token.trim_ascii()).ok()?;
+    let colon = name.iter().position(|&byte| byte == b':')?;
+    let password = name.split_off(colon + 1);
+    name.pop();
+    Some(Credentials { name, password })
+}
+
+/// Passwords known to be right, as seals that tell nothing about them.
+#[derive(Default)]
+pub(crate) struct Remembered {
+    keys: [RandomState; 2],
+    seals: RefCell<HashSet<u128>>,
+}
+
+impl Remembered {
+    fn seal(&self, users: &Users, credentials: &Credentials) -> u128 {
+        let text = (users.number, &credentials.name, &credentials.password);
+        let [high, low] = [0, 1].map(|half| u128::from(self.keys[half].hash_one(text)));
+        high << 64 | low
+    }
+
+    fn knows(&self, seal: u128) -> bool {
+        self.seals.borrow().contains(&seal)
+    }
+
+    fn add(&self, seal: u128) {
+        let mut seals = self.seals.borrow_mut();
+        if seals.len() >= Limits::AUTH_REMEMBERED {
+            seals.clear();
+        }
+        seals.insert(seal);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HASH: &str = "$2y$04$abcdefghijklmnopqrstuuABCDEFGHIJKLMNOPQRSTUVWXYZ01234";
+
+    #[test]
+    fn lines_of_users() {
+        assert_eq!(entry(&format!("ann:{HASH}")), Ok(("ann", HASH)));
+        for bad in [
+            "ann".to_owned(),
+            "ann:secret".to_owned(),
+            "ann:$apr1$x$y".to_owned(),
+            format!(":{HASH}"),
+            format!("ann:{}", &HASH[..50]),
+            format!("ann:{}", HASH.replace("$04$", "$20$")),
+        ] {
+            assert!(entry(&bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn fields_with_credentials() {
+        let read = |value: &[u8]| credentials(value).map(|c| (c.name, c.password));
+        let ann = Some((b"ann".to_vec(), b"a:b".to_vec()));
+        assert_eq!(read(b"Basic YW5uOmE6Yg=="), ann);
+        assert_eq!(read(b"basic  YW5uOmE6Yg=="), ann);
+        for bad in [
+            &b""[..],
+            b"Basic",
+            b"Basic !",
+            b"Bearer YW5uOmE6Yg==",
+            b"Basic YW5u",
+        ] {
+            assert_eq!(read(bad), None);
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! A listing for programs.
+
+use super::Listing;
+use laio_http::HttpDate;
+use serde::Serialize;
+
+#[derive(Serialize)]
+struct Row<'a> {
+    name: std::borrow::Cow<'a, str>,
+    r#type: &'static str,
+    size: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    modified: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Document<'a> {
+    entries: Vec<Row<'a>>,
+    complete: bool,
+}
+
+/// Appends the listing. Names that are not UTF-8 have U+FFFD in place of what is not.
+pub(super) fn write(listing: &Listing, out: &mut Vec<u8>) {
+    let row = |entry: &'_ super::Entry| Row {
+        name: String::from_utf8_lossy(&entry.name).into_owned().into(),
+        r#type: if entry.directory { "directory" } else { "file" },
+        size: entry.size,
+        modified: HttpDate::from_unix(entry.modified).map(|date| date.as_str().to_owned()),
+    };
+    let document = Document {
+        entries: listing.entries.iter().map(row).collect(),
+        complete: !listing.cut,
+    };
+    // Neither writing to memory nor these types can fail.
+    let _ = serde_json::to_writer(&mut *out, &document);
+    out.push(b'\n');
+}

@@ -1,0 +1,111 @@
+//! The named limits of a server.
+
+use laio_http::Ranges;
+use std::time::Duration;
+
+/// The named limits of a server. Those that are fields can be chosen; the others are constants.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Connections of one worker; further ones wait in the kernel's queue.
+    pub connections: usize,
+    /// Connections from one address (of IPv6, from one /64), over all workers; more are closed as soon as
+    /// they are accepted. `None` is no such limit.
+    pub connections_per_address: Option<u32>,
+    /// Requests of one connection, so that connections spread over workers again.
+    pub requests: u32,
+    /// Bytes, fields and target of a request head.
+    pub head: laio_http::Limits,
+    /// Bytes of a request body, with its framing, that are read and thrown away; more is 413.
+    pub body_bytes: u64,
+    /// Ranges that one request may ask for; a request for more gets the whole file. 0 turns them off.
+    pub ranges: usize,
+    /// Bytes of the largest file that is compressed while it is sent.
+    pub compress_bytes: u64,
+    /// Files compressed at a time by one worker; others are sent as they are.
+    pub compressions: usize,
+    /// Entries that a listing shows.
+    pub listing_entries: usize,
+    /// Password checks of one worker that wait or run; more are refused with 503.
+    pub auth_checks: usize,
+    /// From the first byte of a request to the end of its head.
+    pub head_time: Duration,
+    /// For a request body, besides the time that it has at [`Limits::body_rate`].
+    pub body_time: Duration,
+    /// Bytes a second that a request body must make.
+    pub body_rate: u64,
+    /// Between two requests of a connection.
+    pub idle_time: Duration,
+    /// For the client to take one piece of an answer ([`Limits::PIECE`] bytes), if that is more than it
+    /// needs at [`Limits::write_rate`].
+    pub write_time: Duration,
+    /// Bytes a second that a client must take.
+    pub write_rate: u64,
+    /// For a file to open; then the answer is 503 and the file is left to open by itself.
+    pub open_time: Duration,
+    /// For one piece of a file to be read; then the connection ends.
+    pub read_time: Duration,
+    /// For a client that was refused in the middle of its request to stop sending and read why.
+    pub linger_time: Duration,
+    /// For requests in flight to end, after the server was asked to stop.
+    pub drain_time: Duration,
+}
+
+impl Limits {
+    /// Bytes of a file read and sent at a time. A client that claims a long transfer holds no more
+    /// memory than this.
+    pub const PIECE: usize = 128 * 1024;
+    /// Bytes that a connection sends before others have their turn: socket buffers take megabytes at once, and
+    /// many clients that begin a large file would keep a small one waiting.
+    pub const TURN: u64 = 2 * Limits::PIECE as u64;
+    /// Bytes between two ranges below which they are sent as one: another part costs about as much.
+    pub const RANGE_GAP: u64 = 80;
+    /// Bytes of access log a worker keeps while the log is slow; lines beyond are counted, not kept.
+    pub const LOG_BYTES: usize = 1024 * 1024;
+    /// Connections of one worker with the back end `threads`, whatever [`Limits::connections`] says.
+    pub const CONNECTIONS_THREADS: usize = 1024;
+    /// Helpers that a worker has for files, besides those for connections, with that back end.
+    pub const HELPERS_SPARE: usize = 64;
+    /// Workers with the back end `sync`, each of which serves one connection at a time.
+    pub const WORKERS_SYNC: usize = 64;
+    /// Connections that wait in the kernel's queue of one worker.
+    pub const BACKLOG: i32 = 1024;
+    /// Bytes read from a client that was refused, so that it gets to read why.
+    pub const LINGER_BYTES: usize = 1024 * 1024;
+    /// Passwords that a worker remembers to be right.
+    pub const AUTH_REMEMBERED: usize = 1024;
+    /// The largest cost of a bcrypt hash: two to that power rounds, about a second.
+    pub const AUTH_COST: u32 = 14;
+    /// Bytes of the largest file with users.
+    pub const AUTH_FILE: u64 = 1024 * 1024;
+    /// Times an opening is tried again when a directory on the way is renamed at the same moment.
+    pub const OPEN_RACES: u32 = 16;
+    /// Bytes of the smallest file that is worth compressing.
+    pub const COMPRESS_FROM: u64 = 1024;
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits {
+            connections: 10_000,
+            connections_per_address: None,
+            requests: 100_000,
+            head: laio_http::Limits::DEFAULT,
+            body_bytes: laio_http::BodySkip::BYTES_MAX,
+            ranges: Ranges::COUNT_MAX,
+            compress_bytes: 16 << 20,
+            compressions: 16,
+            listing_entries: 10_000,
+            auth_checks: 32,
+            head_time: Duration::from_secs(10),
+            body_time: Duration::from_secs(10),
+            body_rate: 1024,
+            idle_time: Duration::from_secs(60),
+            write_time: Duration::from_secs(30),
+            write_rate: 1024,
+            open_time: Duration::from_secs(30),
+            read_time: Duration::from_secs(60),
+            linger_time: Duration::from_secs(5),
+            drain_time: Duration::from_secs(10),
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! Answers that say what is wrong, or where to go.
+
+use crate::SERVER_NAME;
+use crate::auth::Users;
+use crate::cors;
+use crate::reply::{Asked, Reply, with_file};
+use crate::worker::Worker;
+use laio_http::response::error_body;
+use laio_http::{ByteRange, ContentType, HttpDate, ResponseHead, Status, Version, path};
+
+/// The methods that files have.
+const ALLOW: &str = "GET, HEAD, OPTIONS";
+
+/// Seconds after which a client may try again when the server is at a limit.
+const RETRY_AFTER: &[u8] = b"1";
+
+impl Worker {
+    /// An answer with a page that says what is wrong: the site's own, if it has one.
+    pub(crate) async fn error(
+        &self,
+        asked: Asked<'_>,
+        out: &mut Vec<u8>,
+        status: Status,
+        detail: &str,
+    ) -> Reply {
+        self.error_with(asked, out, status, detail, |head| match status {
+            Status::METHOD_NOT_ALLOWED => head.allow(ALLOW),
+            Status::SERVICE_UNAVAILABLE => head.header("Retry-After", RETRY_AFTER),
+            _ => head,
+        })
+        .await
+    }
+
+    pub(crate) async fn unsatisfiable(
+        &self,
+        asked: Asked<'_>,
+        out: &mut Vec<u8>,
+        size: u64,
+    ) -> Reply {
+        let (status, detail) = (Status::RANGE_NOT_SATISFIABLE, "The file has no such bytes.");
+        self.error_with(asked, out, status, detail, |head| {
+            head.content_range_unsatisfied(size)
+        })
+        .await
+    }
+
+    /// Asks who the client is.
+    pub(crate) async fn unauthorized(
+        &self,
+        asked: Asked<'_>,
+        out: &mut Vec<u8>,
+        users: &Users,
+    ) -> Reply {
+        let challenge = format!("Basic realm=\"{}\", charset=\"UTF-8\"", users.realm);
+        let (status, detail) = (Status::UNAUTHORIZED, "This needs a name and a password.");
+        self.error_with(asked, out, status, detail, |head| {
+            head.header("WWW-Authenticate", challenge.as_bytes())
+        })
+        .await
+    }
+
+    async fn error_with(
+        &self,
+        asked: Asked<'_>,
+        out: &mut Vec<u8>,
+        status: Status,
+        detail: &str,
+        more: impl FnOnce(ResponseHead<'_>) -> ResponseHead<'_>,
+    ) -> Reply {
+        let own = asked
+            .site
+            .error_pages
+            .iter()
+            .find(|(own, _)| *own == status);
+        if let Some((_, name)) = own
+            && let Some(opened) = self.open_file(asked.site, name).await
+        {
+            let size = opened.status.size();
+            let head = more(asked.head(out, status));
+            let reply = asked.with_length(head, status, ContentType::of_path(name), size);
+            return with_file(
+                reply,
+                opened.file,
+                ByteRange {
+                    start: 0,
+                    end: size,
+                },
+            );
+        }
+        let page = page(status, detail);
+        let head = more(asked.head(out, status));
+        with_page(asked, head, status, &page).into_reply(out, &page)
+    }
+}
+
+/// Sends a client that named a directory without its slash to the name with it.
+pub(crate) fn to_directory(asked: Asked<'_>, out: &mut Vec<u8>, name: &[u8]) -> Reply {
+    let mut location = Vec::new();
+    path::encode(name, true, asked.request.query, &mut location);
+    moved(asked, out, Status::MOVED_PERMANENTLY, name, &location)
+}
+
+/// Sends a client elsewhere.
+pub(crate) fn moved(
+    asked: Asked<'_>,
+    out: &mut Vec<u8>,
+    status: Status,
+    name: &[u8],
+    location: &[u8],
+) -> Reply {
+    let page = page(status, "This is at another address now.");
+    let head = asked.head(out, status).location(location);
+    let head = asked.site.fields.add(head, name);
+    with_page(asked, head, status, &page).into_reply(out, &page)
+}
+
+/// The answer to OPTIONS.
+pub(crate) fn options(asked: Asked<'_>, out: &mut Vec<u8>) -> Reply {
+    let head = asked.head(out, Status::NO_CONTENT).allow(ALLOW);
+    let head = match &asked.site.cors {
+        Some(cors) if cors::is_preflight(asked.request) => cors.add_permission(head),
+        _ => head,
+    };
+    asked.finish(head);
+    Reply::bare(Status::NO_CONTENT)
+}
+
+/// The answer to what is not understood as a request: the connection ends.
+pub(crate) fn unread(out: &mut Vec<u8>, date: &HttpDate, status: Status, detail: &str) -> Reply {
+    let page = page(status, detail);
+    ResponseHead::new(out, status)
+        .date(date)
+        .server(SERVER_NAME)
+        .content_type(ContentType::HTML)
+        .content_length(page.len() as u64)
+        .connection(Version::Http11, false)
+        .finish();
+    out.extend_from_slice(&page);
+    Reply {
+        length: page.len() as u64,
+        ..Reply::bare(status)
+    }
+}
+
+/// A reply whose page is still to be put behind the head, which has borrowed the buffer.
+struct WithPage(Reply);
+
+impl WithPage {
+    fn into_reply(self, out: &mut Vec<u8>, page: &[u8]) -> Reply {
+        if self.0.length > 0 {
+            out.extend_from_slice(page);
+        }
+        self.0
+    }
+}
+
+fn with_page(asked: Asked<'_>, head: ResponseHead<'_>, status: Status, page: &[u8]) -> WithPage {
+    WithPage(asked.with_length(head, status, ContentType::HTML, page.len() as u64))
+}
+
+fn page(status: Status, detail: &str) -> Vec<u8> {
+    let mut page = Vec::new();
+    error_body(&mut page, status, detail);
+    page
+}

@@ -1,0 +1,112 @@
+//! Which form of a file a client gets: the plain one, one that lies ready beside it, or one compressed on the
+//! way.
+
+use crate::open::Opened;
+use crate::options::Limits;
+use crate::reply::Asked;
+use crate::worker::Worker;
+use laio_http::{Coding, ContentType, Method, Version};
+use laio_rt::sync::Permit;
+
+/// The form chosen.
+pub(crate) enum Variant {
+    Plain(Opened),
+    /// A file that was compressed before.
+    Ready(Opened, Coding),
+    /// Compressed while it is sent, as long as the permit is kept.
+    OnTheWay(Opened, Permit),
+}
+
+impl Worker {
+    pub(crate) async fn variant(&self, asked: Asked<'_>, name: &[u8], plain: Opened) -> Variant {
+        if !asked.site.precompressed.is_empty()
+            && let Some((opened, coding)) = self.sidecar(asked, name, &plain).await
+        {
+            return Variant::Ready(opened, coding);
+        }
+        match self.permit_to_compress(asked, name, &plain) {
+            Some(permit) => Variant::OnTheWay(plain, permit),
+            None => Variant::Plain(plain),
+        }
+    }
+
+    /// The compressed file beside the plain one that the client likes best. One that is older than the plain
+    /// one is left alone: its contents may be.
+    async fn sidecar(
+        &self,
+        asked: Asked<'_>,
+        name: &[u8],
+        plain: &Opened,
+    ) -> Option<(Opened, Coding)> {
+        let mut left = asked.site.precompressed.clone();
+        let mut beside = Vec::new();
+        loop {
+            let coding = Coding::negotiate(&asked.request.headers, &left);
+            if coding == Coding::Identity {
+                return None;
+            }
+            left.retain(|&other| other != coding);
+            beside.clear();
+            beside.extend_from_slice(name);
+            beside.extend_from_slice(coding.suffix().as_bytes());
+            if let Some(opened) = self.open_file(asked.site, &beside).await
+                && age(&opened) >= age(plain)
+            {
+                return Some((opened, coding));
+            }
+        }
+    }
+
+    fn permit_to_compress(&self, asked: Asked<'_>, name: &[u8], plain: &Opened) -> Option<Permit> {
+        let (request, size) = (asked.request, plain.status.size());
+        // A range is of the plain form, and the length of what is made on the way is not known in HTTP/1.0.
+        let fits = asked.site.compress
+            && request.version == Version::Http11
+            && matches!(request.method, Method::Get | Method::Head)
+            && request.headers.get("Range").is_none()
+            && (Limits::COMPRESS_FROM..=self.limits().compress_bytes).contains(&size)
+            && is_compressible(ContentType::of_path(name))
+            && Coding::negotiate(&request.headers, &[Coding::Gzip]) == Coding::Gzip;
+        fits.then(|| self.compressions.try_acquire()).flatten()
+    }
+}
+
+fn age(opened: &Opened) -> (i64, u32) {
+    let modified = opened.status.modified();
+    (modified.seconds, modified.nanoseconds)
+}
+
+/// Whether it is some kind of text.
+pub(crate) fn is_compressible(content_type: ContentType) -> bool {
+    let essence = content_type.essence;
+    essence.starts_with("text/")
+        || essence.ends_with("+xml")
+        || essence.ends_with("+json")
+        || matches!(
+            essence,
+            "application/json"
+                | "application/javascript"
+                | "application/xml"
+                | "application/wasm"
+                | "application/x-sh"
+                | "application/rtf"
+        )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_is_worth_compressing() {
+        let worth = |name: &str| is_compressible(ContentType::of_path(name.as_bytes()));
+        for name in [
+            "a.html", "a.css", "a.js", "a.svg", "a.json", "a.xml", "a.wasm", "a.txt",
+        ] {
+            assert!(worth(name), "{name}");
+        }
+        for name in ["a.png", "a.gz", "a.mp4", "a.woff2", "a", "a.zip"] {
+            assert!(!worth(name), "{name}");
+        }
+    }
+}
