@@ -4,7 +4,10 @@
 mod bench;
 mod cp;
 mod info;
+mod interrupt;
 mod serve;
+mod status;
+mod trace;
 
 use clap::{Parser, Subcommand};
 use std::io::{ErrorKind, Write};
@@ -36,6 +39,9 @@ enum Command {
     /// Measure
     #[command(subcommand)]
     Bench(bench::Command),
+    /// Make file sets, and requests for them
+    #[command(subcommand)]
+    Trace(trace::Command),
 }
 
 /// Why a command failed, for people.
@@ -52,6 +58,7 @@ fn main() -> ExitCode {
         Command::Cp(arguments) => return cp::run(arguments, "laio cp"),
         Command::Info(arguments) => info::run(arguments),
         Command::Bench(command) => bench::run(command),
+        Command::Trace(command) => trace::run(command),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
