@@ -10,6 +10,7 @@ pub mod content;
 pub mod copy;
 mod error;
 pub mod info;
+pub mod load;
 pub mod machine;
 mod pin;
 pub mod plot;

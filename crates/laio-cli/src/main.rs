@@ -5,6 +5,7 @@ mod bench;
 mod cp;
 mod info;
 mod interrupt;
+mod load;
 mod serve;
 mod status;
 mod trace;
@@ -42,6 +43,8 @@ enum Command {
     /// Make file sets, and requests for them
     #[command(subcommand)]
     Trace(trace::Command),
+    /// Load an HTTP server, and measure how long its answers take
+    Load(load::Arguments),
 }
 
 /// Why a command failed, for people.
@@ -59,6 +62,7 @@ fn main() -> ExitCode {
         Command::Info(arguments) => info::run(arguments),
         Command::Bench(command) => bench::run(command),
         Command::Trace(command) => trace::run(command),
+        Command::Load(arguments) => load::run(arguments),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

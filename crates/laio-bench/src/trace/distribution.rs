@@ -116,7 +116,7 @@ impl fmt::Display for Sizes {
             "sizes: log-normal (mu {}, sigma {}), {} % of them Pareto (alpha {}, from {} bytes), at most {} bytes",
             self.mu,
             self.sigma,
-            self.tail * 100.0,
+            (self.tail * 100.0).round(),
             self.alpha,
             self.least,
             self.most

@@ -208,6 +208,14 @@ fn times(requests: &[(u32, Option<f64>)], about: &mut Vec<String>) -> Vec<Reques
         latest = latest.max(time);
         seconds.push(latest - first);
     }
+    // Such times are not those of the requests, whatever they are.
+    if back > requests.len() as u64 / 10 {
+        about.push(format!(
+            "times: {back} of {} go back, so none are kept",
+            requests.len()
+        ));
+        return requests.iter().map(|(file, _)| without(*file)).collect();
+    }
     if back > 0 {
         about.push(format!("times: {back} went back and were held"));
     }
@@ -247,7 +255,7 @@ mod tests {
             line(3, "/a?x=1", 200, 20),
             line(4, "/a", 200, 30),
             line(4, "/b", 206, 7),
-            line(2, "/c", 304, 0),
+            line(4, "/c", 304, 0),
             line(5, "/gone", 404, 99),
             line(5, "/d", 301, 0),
             line(5, "/.env", 404, 0),
@@ -286,6 +294,22 @@ mod tests {
         assert_eq!(
             times.collect::<Vec<_>>(),
             [0, 500, 1000, 1333, 1666, 2000, 3000]
+        );
+    }
+
+    #[test]
+    fn times_that_go_back_now_and_then_are_held() {
+        let mut log: Vec<_> = (3..30).map(|second| line(second, "/a", 200, 1)).collect();
+        log[20] = line(10, "/a", 200, 1);
+        let found = import_text(&log.concat()).trace;
+        assert_eq!(found.requests[20].at, Some(Duration::from_millis(19_500)));
+        log.reverse();
+        let found = import_text(&log.concat()).trace;
+        assert!(found.requests.iter().all(|request| request.at.is_none()));
+        assert!(
+            found.about.iter().any(|line| line.contains("go back")),
+            "{:?}",
+            found.about
         );
     }
 
