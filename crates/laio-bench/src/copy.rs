@@ -45,7 +45,7 @@ pub struct Settings {
 /// Measures. `progress` is told what is being done.
 ///
 /// # Errors
-/// A tree cannot be made, or `stop` was asked. A contestant that is not there, fails, or copies wrongly is
+/// A tree cannot be made, or `stop` was asked before a tree was measured; later it ends with those that were. A contestant that is not there, fails, or copies wrongly is
 /// left out, with the reason; [`Record::cells`] has it.
 pub fn run(
     settings: &Settings,
@@ -68,7 +68,30 @@ pub fn run(
     }
     let caches = ground.caches(&settings.caches, &mut record);
     let contestants = contestant::try_all(settings, &ground, stop, &mut record)?;
-    let mut pace = rounds::Pace::new(settings, &caches, contestants.len());
+    let measured = measure(
+        settings,
+        &ground,
+        &caches,
+        &contestants,
+        &mut record,
+        (stop, progress),
+    );
+    if measured.is_err() && stop.is_asked() && !record.cells.is_empty() {
+        record.note("stopped as asked: the trees measured before are all that is here".to_owned());
+        return Ok(record);
+    }
+    measured.map(|()| record)
+}
+
+fn measure(
+    settings: &Settings,
+    ground: &Ground,
+    caches: &[Cache],
+    contestants: &[Contestant],
+    record: &mut Record,
+    (stop, progress): (&Stop, &mut dyn FnMut(&str)),
+) -> Result<(), Error> {
+    let mut pace = rounds::Pace::new(settings, caches, contestants.len());
     for workload in &settings.workloads {
         if let Some(reason) = ground.lacks_room(workload)? {
             record.note(format!("{} left out: {reason}", workload.name()));
@@ -77,21 +100,21 @@ pub fn run(
         }
         progress(&format!("{}: making the tree", workload.name()));
         let source = ground.source(workload, stop)?;
-        for cache in &caches {
+        for cache in caches {
             let measuring = rounds::Measuring {
                 settings,
                 workload,
                 cache: *cache,
                 source: &source,
-                ground: &ground,
+                ground,
                 stop,
             };
-            let cells = measuring.run(&contestants, &mut pace, progress)?;
+            let cells = measuring.run(contestants, &mut pace, progress)?;
             record.cells.extend(cells);
         }
         ground.remove(workload, &source)?;
     }
-    Ok(record)
+    Ok(())
 }
 
 /// Whether everything that `laio cp` copied was right.

@@ -197,7 +197,9 @@ impl Outcome {
             mib / self.seconds,
             self.most_in_flight,
         );
-        text.push_str("\nms                 mean     p50     p90     p99   p99.9     max\n");
+        text.push_str(
+            "\nms                   mean       p50       p90       p99     p99.9       max\n",
+        );
         for (name, times) in [
             ("connect", &self.connect),
             ("first byte", &self.first_byte),
@@ -216,7 +218,7 @@ impl Outcome {
                     ..
                 } = times;
                 text.push_str(&format!(
-                    "{name:<15}{mean:>8.3}{p50:>8.3}{p90:>8.3}{p99:>8.3}{p999:>8.3}{max:>8.3}\n"
+                    "{name:<15}{mean:>10.3}{p50:>10.3}{p90:>10.3}{p99:>10.3}{p999:>10.3}{max:>10.3}\n"
                 ));
             }
         }

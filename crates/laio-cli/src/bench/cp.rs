@@ -94,6 +94,9 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
     if record.cells.is_empty() {
         return Err("nothing could be measured".into());
     }
+    if stop.is_asked() {
+        return Err("stopped as asked".into());
+    }
     match copy::ours_were_right(&record) {
         true => Ok(()),
         false => Err("a copy by laio failed or was wrong; the tables say which".into()),
