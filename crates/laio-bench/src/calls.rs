@@ -16,7 +16,7 @@ pub use contender::Contender;
 pub use report::{Measurement, Report};
 
 use crate::error::{Error, While};
-use crate::machine;
+use crate::machine::Machine;
 use crate::pin::Pinned;
 use crate::statistics::{self, Summary};
 use ground::Ground;
@@ -66,7 +66,7 @@ impl Default for Settings {
 /// here is not an error: it is left out, and a note says so.
 pub fn run(settings: &Settings, progress: &mut dyn FnMut(&str)) -> Result<Report, Error> {
     let mut ground = Ground::prepare(settings)?;
-    let mut report = Report::new(machine::line(ground.directory()));
+    let mut report = Report::new(Machine::of(ground.directory()).line());
     if let Some(note) = cpu_note() {
         report.note(note);
     }

@@ -1,38 +1,87 @@
-//! One line about the machine, so that a table that is passed on says where it was made.
+//! What a measurement was made on, so that a figure that is passed on says where it comes from.
 
+use crate::error::{Error, While};
 use laio::probe::Directory;
+use serde::{Deserialize, Serialize};
+use std::path::Path;
 
-/// Kernel, processor, and what the measured directory is on.
-pub(crate) fn line(directory: &Directory) -> String {
-    let name = rustix::system::uname();
-    let mut parts = vec![format!(
-        "{} {} {}",
-        name.sysname().to_string_lossy(),
-        name.release().to_string_lossy(),
-        name.machine().to_string_lossy()
-    )];
-    parts.extend(processor());
-    let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    parts.push(match processors {
-        1 => "1 CPU".to_owned(),
-        many => format!("{many} CPUs"),
-    });
-    let path = directory.path.display();
-    parts.push(format!("{path} on {}", directory.fstype));
-    parts.extend(load());
-    parts.join(", ")
+/// The machine, and the file system that was measured on.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Machine {
+    /// Name, release and architecture.
+    pub kernel: String,
+    /// The processor's name, where the kernel tells it.
+    pub processor: Option<String>,
+    /// Processors that this process may use.
+    pub processors: usize,
+    /// Bytes of memory.
+    pub memory: Option<u64>,
+    /// The measured directory.
+    pub directory: String,
+    /// Type of its file system.
+    pub file_system: String,
+    /// How busy the machine was with other things before: the reader's measure of noise.
+    pub load: Option<String>,
 }
 
-/// The processor's name, where the kernel tells (not on every architecture).
-fn processor() -> Option<String> {
-    let text = std::fs::read_to_string("/proc/cpuinfo").ok()?;
-    let line = text.lines().find(|line| line.starts_with("model name"))?;
-    let name = line.split_once(':')?.1.trim();
-    (!name.is_empty()).then(|| name.to_owned())
+impl Machine {
+    /// This machine, for what is measured in a directory.
+    ///
+    /// # Errors
+    /// The directory cannot be opened.
+    pub fn with(path: &Path) -> Result<Machine, Error> {
+        let directory = Directory::probe(path);
+        let directory = directory.doing(format_args!("cannot use {}", path.display()))?;
+        Ok(Machine::of(&directory))
+    }
+
+    pub(crate) fn of(directory: &Directory) -> Machine {
+        let name = rustix::system::uname();
+        Machine {
+            kernel: format!(
+                "{} {} {}",
+                name.sysname().to_string_lossy(),
+                name.release().to_string_lossy(),
+                name.machine().to_string_lossy()
+            ),
+            processor: field("/proc/cpuinfo", "model name"),
+            processors: std::thread::available_parallelism().map_or(1, usize::from),
+            memory: memory(),
+            directory: directory.path.display().to_string(),
+            file_system: directory.fstype.clone(),
+            load: load(),
+        }
+    }
+
+    /// All of it in a line.
+    pub fn line(&self) -> String {
+        let mut parts = vec![self.kernel.clone()];
+        parts.extend(self.processor.clone());
+        parts.push(match self.processors {
+            1 => "1 CPU".to_owned(),
+            many => format!("{many} CPUs"),
+        });
+        parts.push(format!("{} on {}", self.directory, self.file_system));
+        parts.extend(self.load.as_ref().map(|load| format!("load {load}")));
+        parts.join(", ")
+    }
 }
 
-/// How busy the machine is with other things: the reader's measure of noise.
+/// The value of a line such as `model name : …` (not on every architecture).
+fn field(file: &str, name: &str) -> Option<String> {
+    let text = std::fs::read_to_string(file).ok()?;
+    let line = text.lines().find(|line| line.starts_with(name))?;
+    let value = line.split_once(':')?.1.trim();
+    (!value.is_empty()).then(|| value.to_owned())
+}
+
+fn memory() -> Option<u64> {
+    let total = field("/proc/meminfo", "MemTotal")?;
+    let kibibytes: u64 = total.strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kibibytes << 10)
+}
+
 fn load() -> Option<String> {
     let text = std::fs::read_to_string("/proc/loadavg").ok()?;
-    Some(format!("load {}", text.split(' ').next()?))
+    Some(text.split(' ').next()?.to_owned())
 }

@@ -9,7 +9,7 @@
 use crate::calls::Contender;
 use crate::calls::ground::choose_directory;
 use crate::error::{Error, While};
-use crate::machine;
+use crate::machine::Machine;
 use crate::text::{Align, columns};
 use laio::ops::{Limit, ReadAt, WriteAt};
 use laio::{BackPressure, Context, Operation, Options, Submitted, Ticket};
@@ -134,7 +134,7 @@ pub fn run(settings: &Settings, progress: &mut dyn FnMut(&str)) -> Result<Report
             directory.path.display()
         ))?;
     let mut report = Report {
-        machine: machine::line(&directory),
+        machine: Machine::of(&directory).line(),
         notes: Vec::new(),
         lines: Vec::new(),
     };

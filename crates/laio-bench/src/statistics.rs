@@ -27,15 +27,45 @@ impl Summary {
     }
 }
 
+/// The median and the quartiles of a number of rounds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Quartiles {
+    /// A quarter of the rounds lies below.
+    pub low: f64,
+    /// The median.
+    pub median: f64,
+    /// A quarter of the rounds lies above.
+    pub high: f64,
+}
+
+impl Quartiles {
+    /// Of any number of rounds, in any order; `None` of none.
+    pub fn of(rounds: &[f64]) -> Option<Quartiles> {
+        let mut sorted = rounds.to_vec();
+        sorted.sort_by(f64::total_cmp);
+        (!sorted.is_empty()).then(|| Quartiles {
+            low: quantile(&sorted, 0.25),
+            median: quantile(&sorted, 0.5),
+            high: quantile(&sorted, 0.75),
+        })
+    }
+
+    /// Of the quotients of corresponding rounds; see [`ratio`].
+    pub fn of_ratios(rounds: &[f64], reference: &[f64]) -> Option<Quartiles> {
+        let pairs = rounds.iter().zip(reference);
+        let quotients: Vec<f64> = pairs.map(|(round, reference)| round / reference).collect();
+        Quartiles::of(&quotients)
+    }
+}
+
 /// The median of the quotients of corresponding rounds. What disturbs a round disturbs both, so this is
 /// steadier than the quotient of the medians.
 ///
 /// # Panics
 /// If there are no rounds.
 pub fn ratio(rounds: &[f64], reference: &[f64]) -> f64 {
-    let pairs = rounds.iter().zip(reference);
-    let quotients: Vec<f64> = pairs.map(|(round, reference)| round / reference).collect();
-    Summary::of(&quotients).median
+    let quotients = Quartiles::of_ratios(rounds, reference);
+    quotients.expect("at least one round").median
 }
 
 /// The value below which a part of the sorted values lies, linear between neighbours.
@@ -63,6 +93,13 @@ mod tests {
         assert_eq!((summary.median, summary.spread), (3.0, 2.0 / 3.0));
         assert_eq!(Summary::of(&[2.0; 9]).spread, 0.0);
         assert_eq!(Summary::of(&[0.0; 3]).spread, 0.0);
+    }
+
+    #[test]
+    fn quartiles_bound_the_middle_half() {
+        let found = Quartiles::of(&[5.0, 1.0, 2.0, 3.0, 4.0]).unwrap();
+        assert_eq!((found.low, found.median, found.high), (2.0, 3.0, 4.0));
+        assert_eq!(Quartiles::of(&[]), None);
     }
 
     #[test]

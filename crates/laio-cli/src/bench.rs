@@ -1,184 +1,34 @@
 //! `laio bench`.
 
-use crate::{Failure, print};
-use clap::{Args, Subcommand};
-use laio_bench::calls::{self, Contender, Row, Settings};
-use laio_bench::order;
-use std::io::{IsTerminal, Write};
-use std::path::PathBuf;
-use std::time::Duration;
+mod calls;
+mod cp;
+mod order;
+
+use crate::Failure;
+use clap::Subcommand;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Measure single calls: nanoseconds, and the ratio to the plain call, through every back end
-    Calls(Calls),
+    Calls(calls::Arguments),
     /// What each back end does to the order of operations, and at the limit of its slots
-    Order(Order),
-}
-
-/// Each back end takes turns with the plain call in blocks of about a millisecond; the ratio is the
-/// median of the ratios of all rounds, so that what else the machine does falls out as far as it can.
-#[derive(Debug, Args)]
-#[command(after_help = calls_help())]
-pub(crate) struct Calls {
-    /// Only these calls; a name also stands for all that go on with `-` after it (`cold`)
-    #[arg(long = "call", value_name = "NAME", num_args = 1.., value_delimiter = ',')]
-    #[arg(value_parser = Row::named)]
-    rows: Vec<Vec<&'static Row>>,
-    /// Only these back ends; the plain call is measured anyway
-    #[arg(long = "backend", value_name = "NAME", num_args = 1.., value_delimiter = ',')]
-    backends: Vec<Contender>,
-    /// Seconds for each call, shared by its back ends
-    #[arg(long, value_name = "S", default_value = "2", value_parser = seconds)]
-    seconds: Duration,
-    /// Where files are made [default: the temporary directory, unless it is in memory]
-    #[arg(long, value_name = "DIR")]
-    directory: Option<PathBuf>,
-    /// Read this file in the cold rows instead of making one
-    #[arg(long, value_name = "FILE", conflicts_with = "size")]
-    file: Option<PathBuf>,
-    /// Size of the file that is made for the cold rows, in MiB
-    #[arg(long, value_name = "MIB", default_value_t = 1024, value_parser = clap::value_parser!(u64).range(1..1 << 40))]
-    size: u64,
-    /// Do not drop the system's page cache before cold reads, only the file's
-    #[arg(long)]
-    no_drop_caches: bool,
-    /// Print one JSON array of rows
-    #[arg(long)]
-    json: bool,
-}
-
-/// Operations are started at once, with and without the ordered mode of their descriptor: direct reads, of which
-/// the order of completion is told, and appending writes, whose order in the file is that of issue.
-#[derive(Debug, Args)]
-pub(crate) struct Order {
-    /// Only these back ends
-    #[arg(long = "backend", value_name = "NAME", num_args = 1.., value_delimiter = ',')]
-    backends: Vec<Contender>,
-    /// Operations started at once
-    #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=65_536))]
-    operations: u32,
-    /// Times that each is repeated
-    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=100_000))]
-    repetitions: u32,
-    /// Where files are made [default: the temporary directory, unless it is in memory]
-    #[arg(long, value_name = "DIR")]
-    directory: Option<PathBuf>,
-    /// Print one JSON array, an object for each back end
-    #[arg(long)]
-    json: bool,
-}
-
-fn calls_help() -> String {
-    let mut help = "Calls:\n".to_owned();
-    for row in Row::all() {
-        help.push_str(&format!("  {:<26}{}\n", row.name, row.what));
-    }
-    let names: Vec<_> = Contender::all().map(Contender::name).collect();
-    help.push_str(&format!("\nBack ends:\n  {}\n", names.join(" ")));
-    help.push_str("  (lazy-epoll is lazy without io_uring; bare-ring is io_uring without laio;\n");
-    help.push_str(
-        "  only if named: linux-aio-blocking lets io_submit do buffered I/O, and so block;\n",
-    );
-    help.push_str("  direct, is laio's system-call instruction alone)\n\n");
-    help + crate::EXIT_CODES
-}
-
-fn seconds(text: &str) -> Result<Duration, String> {
-    let seconds = text.parse().map_err(|_| "not a number")?;
-    Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
+    Order(order::Arguments),
+    /// Measure recursive copies: laio cp through every back end, GNU cp, and other tools
+    Cp(cp::Arguments),
 }
 
 pub(crate) fn run(command: Command) -> Result<(), Failure> {
     match command {
-        Command::Calls(arguments) => run_calls(arguments),
-        Command::Order(arguments) => run_order(arguments),
+        Command::Calls(arguments) => calls::run(arguments),
+        Command::Order(arguments) => order::run(arguments),
+        Command::Cp(arguments) => cp::run(arguments),
     }
 }
 
-fn run_order(arguments: Order) -> Result<(), Failure> {
-    let usual = order::Settings::default();
-    let settings = order::Settings {
-        contenders: match arguments.backends.as_slice() {
-            [] => usual.contenders,
-            named => Contender::all().filter(|one| named.contains(one)).collect(),
-        },
-        operations: arguments.operations as usize,
-        repetitions: arguments.repetitions as usize,
-        directory: arguments.directory,
-    };
-    let mut line = StatusLine::new();
-    let report = order::run(&settings, &mut |text| line.show(text));
-    line.clear();
-    let report = report?;
-    print(&if arguments.json {
-        report.json()
-    } else {
-        report.table()
-    })
-}
-
-fn run_calls(arguments: Calls) -> Result<(), Failure> {
-    let json = arguments.json;
-    let mut line = StatusLine::new();
-    let report = calls::run(&settings(arguments), &mut |text| line.show(text));
-    line.clear();
-    let report = report?;
-    if report.measurements().is_empty() {
-        print(&if json { report.json() } else { report.table() })?;
-        return Err("nothing could be measured".into());
-    }
-    print(&if json { report.json() } else { report.table() })
-}
-
-fn settings(arguments: Calls) -> Settings {
-    let usual = Settings::default();
-    // Each once, in the order of the table.
-    let named = |row: &&Row| arguments.rows.iter().flatten().any(|named| named == row);
-    Settings {
-        rows: match arguments.rows.as_slice() {
-            [] => usual.rows,
-            _ => Row::all().filter(named).collect(),
-        },
-        contenders: match arguments.backends.as_slice() {
-            [] => usual.contenders,
-            named => Contender::all().filter(|one| named.contains(one)).collect(),
-        },
-        time: arguments.seconds,
-        directory: arguments.directory,
-        file: arguments.file,
-        file_size: arguments.size << 20,
-        drop_caches: !arguments.no_drop_caches,
-    }
-}
-
-/// A line on standard error that says what is being done, if someone watches.
-struct StatusLine {
-    watched: bool,
-}
-
-impl StatusLine {
-    /// Moves to the start of the line and empties it.
-    const EMPTY: &str = "\r\x1b[K";
-
-    fn new() -> StatusLine {
-        StatusLine {
-            watched: std::io::stderr().is_terminal(),
-        }
-    }
-
-    fn show(&mut self, text: &str) {
-        if self.watched {
-            let mut stderr = std::io::stderr();
-            // Whether it can be shown changes nothing.
-            let _ = write!(stderr, "{}{text} …", StatusLine::EMPTY);
-            let _ = stderr.flush();
-        }
-    }
-
-    fn clear(&mut self) {
-        if self.watched {
-            let _ = write!(std::io::stderr(), "{}", StatusLine::EMPTY);
-        }
-    }
+/// A number to multiply with.
+pub(crate) fn factor(text: &str) -> Result<f64, String> {
+    let factor: f64 = text.parse().map_err(|_| "not a number")?;
+    let fits = (0.000_001..=1000.0).contains(&factor);
+    fits.then_some(factor)
+        .ok_or_else(|| "from 0.000001 to 1000".to_owned())
 }

@@ -4,7 +4,11 @@
 mod bench;
 mod cp;
 mod info;
+mod interrupt;
+mod load;
 mod serve;
+mod status;
+mod trace;
 
 use clap::{Parser, Subcommand};
 use std::io::{ErrorKind, Write};
@@ -36,6 +40,11 @@ enum Command {
     /// Measure
     #[command(subcommand)]
     Bench(bench::Command),
+    /// Make file sets, and requests for them
+    #[command(subcommand)]
+    Trace(trace::Command),
+    /// Load an HTTP server, and measure how long its answers take
+    Load(load::Arguments),
 }
 
 /// Why a command failed, for people.
@@ -52,6 +61,8 @@ fn main() -> ExitCode {
         Command::Cp(arguments) => return cp::run(*arguments, "laio cp"),
         Command::Info(arguments) => info::run(arguments),
         Command::Bench(command) => bench::run(command),
+        Command::Trace(command) => trace::run(command),
+        Command::Load(arguments) => load::run(arguments),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,0 +1,142 @@
+//! The directory that is measured in: room, caches, and nothing left behind.
+
+use super::Workload;
+use crate::error::{Error, While};
+use crate::record::{Cache, Record};
+use crate::stop::Stop;
+use laio::Place;
+use laio::probe::Directory;
+use rustix::fs::{statvfs, syncfs};
+use std::fs::File;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
+
+#[derive(Debug)]
+pub(super) struct Ground {
+    /// Removed in the end, with all that is in it.
+    own: TempDir,
+    place: Place,
+}
+
+/// Writing here drops what the caches hold; for root only.
+const DROP: &str = "/proc/sys/vm/drop_caches";
+/// Pages, names and attributes.
+const ALL: &str = "3";
+/// Room that a file and a directory take besides their bytes: their part of inodes and directories, and
+/// what is lost in the last block.
+const EACH: u64 = 4096 + 512;
+
+impl Ground {
+    pub(super) fn prepare(directory: &Path) -> Result<Ground, Error> {
+        let shown = directory.display();
+        let probed = Directory::probe(directory).doing(format_args!("cannot use {shown}"))?;
+        let own = tempfile::Builder::new()
+            .prefix("laio-bench-cp-")
+            .tempdir_in(directory)
+            .doing(format_args!("cannot make a directory in {shown}"))?;
+        let place = probed.place;
+        Ok(Ground { own, place })
+    }
+
+    /// Those that can be had here, with a note on those that cannot.
+    pub(super) fn caches(&self, wanted: &[Cache], record: &mut Record) -> Vec<Cache> {
+        let reason = match self.place {
+            Place::Memory => Some("the directory is in memory; name a --dir on a disk"),
+            _ if File::options().write(true).open(DROP).is_err() => {
+                Some("dropping the system's caches is for root")
+            }
+            _ => None,
+        };
+        let mut caches = wanted.to_vec();
+        if let Some(reason) = reason.filter(|_| wanted.contains(&Cache::Cold)) {
+            record.note(format!("cold copies left out: {reason}"));
+            caches.retain(|cache| *cache != Cache::Cold);
+        }
+        caches
+    }
+
+    pub(super) fn path(&self, name: &str) -> PathBuf {
+        self.own.path().join(name)
+    }
+
+    /// Why a tree and its copy do not fit, if they do not.
+    pub(super) fn lacks_room(&self, workload: &Workload) -> Result<Option<String>, Error> {
+        let needed = match (workload.shape(), workload) {
+            (Some(shape), _) => 2 * (shape.bytes() + (shape.files() + shape.directories()) * EACH),
+            (None, Workload::Given(path)) => match path.is_dir() {
+                true => size(path)?,
+                false => return Ok(Some(format!("{} is not a directory", path.display()))),
+            },
+            (None, _) => 0,
+        };
+        let room = statvfs(self.own.path()).doing("cannot see how much room there is")?;
+        let free = room.f_bavail * room.f_frsize;
+        // A file system that is full to the brim is slow, and in the way of others.
+        let wanted = needed + needed / 10 + (64 << 20);
+        let mib = |bytes: u64| bytes >> 20;
+        Ok((free < wanted).then(|| {
+            let (wanted, free) = (mib(wanted), mib(free));
+            format!("it takes {wanted} MiB, and {free} MiB are free; use --scale, or --dir")
+        }))
+    }
+
+    /// The tree, made if it is not there.
+    pub(super) fn source(&self, workload: &Workload, stop: &Stop) -> Result<PathBuf, Error> {
+        match (workload.shape(), workload) {
+            (None, Workload::Given(path)) => Ok(path.clone()),
+            (shape, _) => {
+                let path = self.path("source");
+                let shape = shape.expect("what is not given is made");
+                shape.make(&path, stop)?;
+                Ok(path)
+            }
+        }
+    }
+
+    /// Removes a tree that was made.
+    pub(super) fn remove(&self, workload: &Workload, source: &Path) -> Result<(), Error> {
+        match workload.shape() {
+            Some(_) => self.clear(source),
+            None => Ok(()),
+        }
+    }
+
+    /// Removes something below the own directory.
+    pub(super) fn clear(&self, path: &Path) -> Result<(), Error> {
+        debug_assert!(path.starts_with(self.own.path()));
+        let doing = || format!("cannot remove {}", path.display());
+        match path.is_dir() {
+            true => std::fs::remove_dir_all(path).doing(doing()),
+            false => std::fs::remove_file(path).doing(doing()),
+        }
+    }
+
+    /// Before each copy: what was written before is on the device, and memory is as it is to be.
+    pub(super) fn settle(&self, cache: Cache) -> Result<(), Error> {
+        let directory = File::open(self.own.path()).doing("cannot open the directory")?;
+        syncfs(&directory).doing("cannot write back what was written")?;
+        match cache {
+            Cache::Cold => std::fs::write(DROP, ALL).doing("cannot drop the system's caches"),
+            Cache::Warm => Ok(()),
+        }
+    }
+}
+
+/// Bytes that a tree takes on its device.
+fn size(tree: &Path) -> Result<u64, Error> {
+    let mut total = 0;
+    let mut below = vec![tree.to_owned()];
+    while let Some(directory) = below.pop() {
+        let doing = || format!("cannot read {}", directory.display());
+        for entry in std::fs::read_dir(&directory).doing(doing())? {
+            let entry = entry.doing(doing())?;
+            let status = entry.metadata().doing(doing())?;
+            total += status.blocks() * 512 + EACH;
+            if status.is_dir() {
+                below.push(entry.path());
+            }
+        }
+    }
+    Ok(total)
+}

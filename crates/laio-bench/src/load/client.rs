@@ -1,0 +1,232 @@
+//! One client: its connection, and one request after the other on it.
+
+use super::{Expected, Settings, Target};
+use laio_rt::net::TcpStream;
+use laio_rt::time::timeout_at;
+use std::borrow::Cow;
+use std::io::ErrorKind;
+use std::time::{Duration, Instant};
+
+/// Why a request failed, in words that are counted.
+pub(super) type Failure = Cow<'static, str>;
+
+/// A client.
+pub(super) struct Client {
+    stream: Option<TcpStream>,
+    buffer: Vec<u8>,
+    /// Connections that the server had closed between two requests.
+    pub(super) reopened: u64,
+}
+
+/// How long the parts of a request took.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Fetched {
+    /// None if the connection was there.
+    pub(super) connect: Option<Duration>,
+    /// From the request to the first byte of the answer.
+    pub(super) first_byte: Duration,
+    /// All of it, with the connection.
+    pub(super) total: Duration,
+    /// Bytes of the content.
+    pub(super) bytes: u64,
+}
+
+/// Bytes read at a time; an answer's head must fit.
+const BUFFER: usize = 64 << 10;
+const HEADERS_MAX: usize = 64;
+
+const CLOSED: Failure = Cow::Borrowed("closed before the answer");
+
+impl Client {
+    pub(super) fn new() -> Client {
+        Client {
+            stream: None,
+            buffer: Vec::with_capacity(BUFFER),
+            reopened: 0,
+        }
+    }
+
+    /// Asks for a target, and reads the answer to its end.
+    pub(super) async fn fetch(
+        &mut self,
+        settings: &Settings,
+        target: &Target,
+    ) -> Result<Fetched, Failure> {
+        let deadline = Instant::now() + settings.timeout;
+        let reused = self.stream.is_some();
+        let result = match timeout_at(deadline, self.attempt(settings, target)).await {
+            // A server may end an idle connection at any time: that is no answer to this request.
+            Ok(Err(failure)) if reused && failure == CLOSED => {
+                self.stream = None;
+                self.reopened += 1;
+                timeout_at(deadline, self.attempt(settings, target)).await
+            }
+            result => result,
+        };
+        let result = result.unwrap_or(Err(Cow::Borrowed("time-out")));
+        if result.is_err() {
+            self.stream = None;
+        }
+        result
+    }
+
+    async fn attempt(&mut self, settings: &Settings, target: &Target) -> Result<Fetched, Failure> {
+        let began = Instant::now();
+        let mut connect = None;
+        let stream = match self.stream.take() {
+            Some(stream) => stream,
+            None => {
+                let stream = TcpStream::connect(settings.server)
+                    .await
+                    .map_err(|error| told(&error))?;
+                // Requests are one write each: nothing is to wait for more.
+                let _ = stream.set_nodelay(true);
+                connect = Some(began.elapsed());
+                stream
+            }
+        };
+        let asked = Instant::now();
+        let (sent, _) = stream.write_all(target.request.clone()).await;
+        sent.map_err(|error| gone(&error))?;
+        self.buffer.clear();
+        let mut first_byte = None;
+        let head = loop {
+            let count = self.read(&stream).await?;
+            first_byte.get_or_insert_with(|| asked.elapsed());
+            match head(&self.buffer)? {
+                Some(head) => break head,
+                None if count == 0 && self.buffer.is_empty() => return Err(CLOSED),
+                None if count == 0 => return Err("the answer ends within its head".into()),
+                None if self.buffer.len() == self.buffer.capacity() => {
+                    return Err("the head of the answer is too long".into());
+                }
+                None => {}
+            }
+        };
+        let bytes = self
+            .body(&stream, &head, settings.verify, target.expected)
+            .await?;
+        if !settings.close && !head.closes {
+            self.stream = Some(stream);
+        }
+        check_status(&head, bytes, target.expected)?;
+        Ok(Fetched {
+            connect,
+            first_byte: first_byte.unwrap_or_default(),
+            total: began.elapsed(),
+            bytes,
+        })
+    }
+
+    /// Reads more, behind what is there.
+    async fn read(&mut self, stream: &TcpStream) -> Result<usize, Failure> {
+        let (result, buffer) = stream.read(std::mem::take(&mut self.buffer)).await;
+        self.buffer = buffer;
+        result.map_err(|error| gone(&error))
+    }
+
+    /// Reads the content, and checks it.
+    async fn body(
+        &mut self,
+        stream: &TcpStream,
+        head: &Head,
+        verify: bool,
+        expected: Expected,
+    ) -> Result<u64, Failure> {
+        let mut offset = 0;
+        let mut start = head.length;
+        loop {
+            let piece = &self.buffer[start..];
+            if let (true, 200, Expected::File { content, .. }) = (verify, head.status, expected)
+                && content.differs(offset, piece).is_some()
+            {
+                return Err("wrong bytes".into());
+            }
+            offset += piece.len() as u64;
+            match head.content {
+                Some(all) if offset == all => return Ok(offset),
+                Some(all) if offset > all => return Err("more bytes than stated".into()),
+                _ => {}
+            }
+            start = 0;
+            self.buffer.clear();
+            if self.read(stream).await? == 0 {
+                return match head.content {
+                    Some(_) => Err("the content ends early".into()),
+                    None => Ok(offset),
+                };
+            }
+        }
+    }
+}
+
+/// What counts of the head of an answer.
+struct Head {
+    /// Of the head itself.
+    length: usize,
+    status: u16,
+    /// Bytes of the content; none if it goes on until the end of the connection.
+    content: Option<u64>,
+    closes: bool,
+}
+
+fn head(bytes: &[u8]) -> Result<Option<Head>, Failure> {
+    let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
+    let mut answer = httparse::Response::new(&mut headers);
+    let parsed = answer.parse(bytes).map_err(|_| "the answer is not HTTP")?;
+    let httparse::Status::Complete(length) = parsed else {
+        return Ok(None);
+    };
+    let mut head = Head {
+        length,
+        status: answer.code.unwrap_or(0),
+        content: None,
+        closes: answer.version == Some(0),
+    };
+    for header in answer.headers.iter() {
+        let value = std::str::from_utf8(header.value).unwrap_or_default().trim();
+        if header.name.eq_ignore_ascii_case("content-length") {
+            head.content = Some(
+                value
+                    .parse()
+                    .map_err(|_| "the length of the answer is no number")?,
+            );
+        } else if header.name.eq_ignore_ascii_case("connection") {
+            head.closes = value.eq_ignore_ascii_case("close");
+        } else if header.name.eq_ignore_ascii_case("transfer-encoding") {
+            return Err("the answer is chunked, which is not read here".into());
+        }
+    }
+    head.closes |= head.content.is_none();
+    Ok(Some(head))
+}
+
+fn check_status(head: &Head, bytes: u64, expected: Expected) -> Result<(), Failure> {
+    let status = match expected {
+        Expected::Absent => 404,
+        _ => 200,
+    };
+    if head.status != status {
+        return Err(format!("status {}, not {status}", head.status).into());
+    }
+    match expected {
+        Expected::File { size, .. } if size != bytes => Err("wrong number of bytes".into()),
+        _ => Ok(()),
+    }
+}
+
+/// What befell a connection that was there.
+fn gone(error: &std::io::Error) -> Failure {
+    match error.kind() {
+        ErrorKind::ConnectionReset | ErrorKind::BrokenPipe => CLOSED,
+        _ => told(error),
+    }
+}
+
+fn told(error: &std::io::Error) -> Failure {
+    match error.kind() {
+        ErrorKind::ConnectionRefused => "connection refused".into(),
+        ErrorKind::ConnectionReset => "connection reset".into(),
+        _ => error.to_string().into(),
+    }
+}

@@ -1,0 +1,185 @@
+//! The loops: who asks when, and when it is over.
+
+use super::client::Client;
+use super::report::Outcome;
+use super::tally::{Tally, record};
+use super::{IN_FLIGHT_MAX, Pace, Plan, Settings};
+use crate::content::Random;
+use crate::stop::Stop;
+use laio_rt::{JoinHandle, spawn, time};
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+/// What all tasks share.
+struct Shared {
+    settings: Settings,
+    plan: Plan,
+    tally: RefCell<Tally>,
+    random: RefCell<Random>,
+    /// The next request.
+    next: Cell<u64>,
+    /// One behind the last.
+    last: u64,
+    until: Option<Instant>,
+    over: Cell<bool>,
+    /// Clients of the open loop that have nothing to do.
+    idle: RefCell<Vec<Client>>,
+    stop: Stop,
+}
+
+/// Between two looks at how far things have come, and at the loop's own lag.
+const TICK: Duration = Duration::from_millis(10);
+
+pub(super) async fn drive(
+    settings: &Settings,
+    plan: Plan,
+    stop: &Stop,
+    progress: &mut dyn FnMut(&str),
+) -> Outcome {
+    // Only clients and times follow a trace to its end and no further.
+    let ordered =
+        matches!(settings.pace, Pace::Clients(_) | Pace::Times(_)) && plan.order.len() > 1;
+    let once = if settings.time.is_some() && !ordered {
+        u64::MAX
+    } else {
+        plan.order.len() as u64
+    };
+    let last = settings.fetches.unwrap_or(once);
+    let shared = Rc::new(Shared {
+        settings: settings.clone(),
+        plan,
+        tally: RefCell::new(Tally::new()),
+        random: RefCell::new(Random::new(settings.seed)),
+        next: Cell::new(0),
+        last,
+        until: settings.time.map(|time| Instant::now() + time),
+        over: Cell::new(false),
+        idle: RefCell::new(Vec::new()),
+        stop: stop.clone(),
+    });
+    let load: Vec<JoinHandle<()>> = match settings.pace {
+        Pace::Clients(clients) | Pace::Random(clients) => (0..clients.max(1))
+            .map(|_| spawn(closed(shared.clone())))
+            .collect(),
+        Pace::Rate(_) | Pace::Times(_) => vec![spawn(open(shared.clone()))],
+    };
+    let watcher = spawn({
+        let shared = shared.clone();
+        async move {
+            for task in load {
+                // A task that panics has been told on standard error.
+                let _ = task.await;
+            }
+            while shared.tally.borrow().in_flight > 0 && !shared.stop.is_asked() {
+                time::sleep(TICK).await;
+            }
+            shared.over.set(true);
+        }
+    });
+    watch(&shared, progress).await;
+    watcher.detach();
+    let tally = shared.tally.borrow();
+    Outcome::of(settings, &tally)
+}
+
+impl Shared {
+    /// The number of the next request, if there is one.
+    fn take(&self) -> Option<u64> {
+        let number = self.next.get();
+        let time_is_up = || self.until.is_some_and(|until| Instant::now() >= until);
+        if number >= self.last || self.stop.is_asked() || time_is_up() {
+            return None;
+        }
+        self.next.set(number + 1);
+        Some(number)
+    }
+
+    async fn fetch(&self, client: &mut Client, number: u64, intended: Option<Instant>) {
+        self.tally.borrow_mut().begin();
+        let target = {
+            let mut random = self.random.borrow_mut();
+            self.plan.target(self.settings.pace, number, &mut random)
+        };
+        let result = client.fetch(&self.settings, target).await;
+        let mut tally = self.tally.borrow_mut();
+        tally.reopened += std::mem::take(&mut client.reopened);
+        tally.end(result, intended);
+    }
+}
+
+/// A client that asks when it has its answer.
+async fn closed(shared: Rc<Shared>) {
+    let mut client = Client::new();
+    while let Some(number) = shared.take() {
+        shared.fetch(&mut client, number, None).await;
+    }
+}
+
+/// Begins requests when it is time for them.
+async fn open(shared: Rc<Shared>) {
+    let began = Instant::now();
+    while let Some(number) = shared.take() {
+        let after = match shared.settings.pace {
+            Pace::Times(speed) => {
+                let index = (number % shared.plan.times.len() as u64) as usize;
+                shared.plan.times[index].unwrap_or_default().as_secs_f64() / speed
+            }
+            Pace::Rate(rate) => number as f64 / rate,
+            Pace::Clients(_) | Pace::Random(_) => 0.0,
+        };
+        let Ok(after) = Duration::try_from_secs_f64(after) else {
+            return;
+        };
+        let intended = began + after;
+        if shared.until.is_some_and(|until| intended >= until) {
+            return;
+        }
+        if intended > Instant::now() {
+            time::sleep_until(intended).await;
+        } else {
+            // It is late already; what is in flight is not to wait for that.
+            laio_rt::yield_now().await;
+        }
+        record(&mut shared.tally.borrow_mut().lag, intended.elapsed());
+        if shared.tally.borrow().in_flight >= IN_FLIGHT_MAX {
+            shared
+                .tally
+                .borrow_mut()
+                .fail("not begun: too many in flight".into());
+            continue;
+        }
+        let shared = shared.clone();
+        spawn(async move {
+            let idle = shared.idle.borrow_mut().pop();
+            let mut client = idle.unwrap_or_else(Client::new);
+            shared.fetch(&mut client, number, Some(intended)).await;
+            shared.idle.borrow_mut().push(client);
+        })
+        .detach();
+    }
+}
+
+/// Tells how far things have come, and measures how late this thread is.
+async fn watch(shared: &Shared, progress: &mut dyn FnMut(&str)) {
+    let open = matches!(shared.settings.pace, Pace::Rate(_) | Pace::Times(_));
+    let (mut told, mut before) = (Instant::now(), 0);
+    while !shared.over.get() && !shared.stop.is_asked() {
+        let due = Instant::now() + TICK;
+        time::sleep_until(due).await;
+        let mut tally = shared.tally.borrow_mut();
+        if !open {
+            record(&mut tally.lag, due.elapsed());
+        }
+        let since = told.elapsed().as_secs_f64();
+        if since >= 1.0 {
+            let rate = (tally.requests - before) as f64 / since;
+            let (requests, errors) = (tally.requests, tally.errors());
+            let in_flight = tally.in_flight;
+            progress(&format!(
+                "{requests} requests, {rate:.0}/s, {in_flight} in flight, {errors} errors"
+            ));
+            (told, before) = (Instant::now(), requests);
+        }
+    }
+}

@@ -1,0 +1,254 @@
+//! What came of it, for people and for programs.
+
+use super::tally::Tally;
+use super::{Pace, Settings};
+use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// What came of loading a server.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Outcome {
+    /// How requests followed each other.
+    pub pace: String,
+    /// Whether each request had a connection of its own.
+    pub close: bool,
+    /// Whether every byte was checked.
+    pub verified: bool,
+    /// From the first request to the last answer.
+    pub seconds: f64,
+    /// Good answers.
+    pub requests: u64,
+    /// Bytes of their contents.
+    pub bytes: u64,
+    /// Good answers each second.
+    pub rate: f64,
+    /// Requests that went wrong, by what did.
+    pub errors: BTreeMap<String, u64>,
+    /// Most requests at a time.
+    pub most_in_flight: usize,
+    /// Connections that the server had closed between two requests.
+    pub reopened: u64,
+    /// Making connections.
+    pub connect: Option<Percentiles>,
+    /// From the request to the first byte of its answer.
+    pub first_byte: Option<Percentiles>,
+    /// From the real begin of a request to the end of its answer: not corrected for coordinated omission.
+    pub service: Option<Percentiles>,
+    /// From the intended begin, in open loops: corrected.
+    pub response: Option<Percentiles>,
+    /// How late this program itself was.
+    pub lag: Option<Percentiles>,
+    /// The part of one processor that this program used.
+    pub processor: f64,
+    /// What happened in each second.
+    pub series: Vec<Second>,
+}
+
+/// Times in milliseconds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Percentiles {
+    /// How many.
+    pub count: u64,
+    /// Their mean.
+    pub mean: f64,
+    /// Half of them are below.
+    pub p50: f64,
+    /// Nine of ten.
+    pub p90: f64,
+    /// 99 of 100.
+    pub p99: f64,
+    /// 999 of 1,000.
+    pub p999: f64,
+    /// The longest.
+    pub max: f64,
+}
+
+/// One second.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Second {
+    /// Which one, from 0.
+    pub second: usize,
+    /// Good answers.
+    pub requests: u64,
+    /// Bytes of their contents.
+    pub bytes: u64,
+    /// Requests that went wrong.
+    pub errors: u64,
+    /// Most requests at a time.
+    pub in_flight: usize,
+    /// Median latency, in milliseconds.
+    pub p50: f64,
+    /// 99 of 100 were faster, in milliseconds.
+    pub p99: f64,
+}
+
+const MILLI: f64 = 1e-6;
+
+impl Percentiles {
+    fn of(histogram: &Histogram<u64>) -> Option<Percentiles> {
+        let at = |part| histogram.value_at_quantile(part) as f64 * MILLI;
+        (!histogram.is_empty()).then(|| Percentiles {
+            count: histogram.len(),
+            mean: histogram.mean() * MILLI,
+            p50: at(0.5),
+            p90: at(0.9),
+            p99: at(0.99),
+            p999: at(0.999),
+            max: histogram.max() as f64 * MILLI,
+        })
+    }
+}
+
+impl Outcome {
+    pub(super) fn of(settings: &Settings, tally: &Tally) -> Outcome {
+        let seconds = tally.began.elapsed().as_secs_f64();
+        let series = tally
+            .seconds
+            .iter()
+            .enumerate()
+            .map(|(second, interval)| Second {
+                second,
+                requests: interval.requests,
+                bytes: interval.bytes,
+                errors: interval.errors,
+                in_flight: interval.in_flight,
+                p50: interval.latency.value_at_quantile(0.5) as f64 * MILLI,
+                p99: interval.latency.value_at_quantile(0.99) as f64 * MILLI,
+            });
+        Outcome {
+            pace: match settings.pace {
+                Pace::Clients(1) => "1 client, in order".to_owned(),
+                Pace::Clients(clients) => format!("{clients} clients, in order"),
+                Pace::Random(clients) => format!("{clients} in parallel, at random"),
+                Pace::Rate(rate) => format!("{rate} requests each second"),
+                Pace::Times(speed) => format!("at the trace's times, {speed} times as fast"),
+            },
+            close: settings.close,
+            verified: settings.verify,
+            seconds,
+            requests: tally.requests,
+            bytes: tally.bytes,
+            rate: tally.requests as f64 / seconds,
+            errors: tally.errors.clone(),
+            most_in_flight: tally.most_in_flight,
+            reopened: tally.reopened,
+            connect: Percentiles::of(&tally.connect),
+            first_byte: Percentiles::of(&tally.first_byte),
+            service: Percentiles::of(&tally.service),
+            response: Percentiles::of(&tally.response),
+            lag: Percentiles::of(&tally.lag),
+            processor: processor_time().as_secs_f64() / seconds,
+            series: series.collect(),
+        }
+    }
+
+    /// Requests that went wrong.
+    pub fn failed(&self) -> u64 {
+        self.errors.values().sum()
+    }
+
+    /// For programs.
+    pub fn json(&self) -> String {
+        let json = serde_json::to_string_pretty(self);
+        json.expect("numbers and names have a form in JSON") + "\n"
+    }
+
+    /// The seconds, for spreadsheets and plots.
+    pub fn csv(&self) -> String {
+        let mut text = "second,requests,bytes,errors,in_flight,p50_ms,p99_ms\n".to_owned();
+        for one in &self.series {
+            let Second {
+                second,
+                requests,
+                bytes,
+                errors,
+                in_flight,
+                p50,
+                p99,
+            } = one;
+            text.push_str(&format!(
+                "{second},{requests},{bytes},{errors},{in_flight},{p50:.3},{p99:.3}\n"
+            ));
+        }
+        text
+    }
+
+    /// For people.
+    pub fn table(&self) -> String {
+        let mib = self.bytes as f64 / f64::from(1 << 20);
+        let connections = if self.close {
+            ", a connection each"
+        } else {
+            ""
+        };
+        let checked = if self.verified {
+            "checked"
+        } else {
+            "not checked"
+        };
+        let mut text = format!(
+            "{}{connections}\n{} requests in {:.2} s, {mib:.1} MiB, bytes {checked}\n{:.1} requests/s, {:.2} MiB/s, at most {} in flight\n",
+            self.pace,
+            self.requests,
+            self.seconds,
+            self.rate,
+            mib / self.seconds,
+            self.most_in_flight,
+        );
+        text.push_str(
+            "\nms                   mean       p50       p90       p99     p99.9       max\n",
+        );
+        for (name, times) in [
+            ("connect", &self.connect),
+            ("first byte", &self.first_byte),
+            ("total", &self.service),
+            ("from due time", &self.response),
+            ("own lag", &self.lag),
+        ] {
+            if let Some(times) = times {
+                let Percentiles {
+                    mean,
+                    p50,
+                    p90,
+                    p99,
+                    p999,
+                    max,
+                    ..
+                } = times;
+                text.push_str(&format!(
+                    "{name:<15}{mean:>10.3}{p50:>10.3}{p90:>10.3}{p99:>10.3}{p999:>10.3}{max:>10.3}\n"
+                ));
+            }
+        }
+        text.push_str(&format!(
+            "own processor time: {:.0} % of one\n",
+            self.processor * 100.0
+        ));
+        for (what, count) in &self.errors {
+            text.push_str(&format!("errors: {count}, {what}\n"));
+        }
+        if self.reopened > 0 {
+            text.push_str(&format!(
+                "connections that the server had closed: {}\n",
+                self.reopened
+            ));
+        }
+        if self.is_late() {
+            text.push_str("warning: this program was itself late or short of processor time: times are too long\n");
+        }
+        text
+    }
+
+    /// Whether the client was the bottleneck: late by milliseconds half of the time, or without time to spare.
+    fn is_late(&self) -> bool {
+        let late = self.lag.as_ref().is_some_and(|lag| lag.p50 > 5.0);
+        late || self.processor > 0.95
+    }
+}
+
+fn processor_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}

@@ -1,0 +1,134 @@
+//! What is counted while a server is loaded.
+
+use super::client::{Failure, Fetched};
+use hdrhistogram::Histogram;
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+/// Longest time that is told apart, in nanoseconds: an hour.
+const LONGEST: u64 = 3_600_000_000_000;
+/// Digits to which times are kept.
+const DIGITS: u8 = 3;
+
+pub(super) struct Tally {
+    pub(super) began: Instant,
+    pub(super) requests: u64,
+    pub(super) bytes: u64,
+    pub(super) in_flight: usize,
+    pub(super) most_in_flight: usize,
+    pub(super) reopened: u64,
+    pub(super) errors: BTreeMap<String, u64>,
+    pub(super) connect: Histogram<u64>,
+    pub(super) first_byte: Histogram<u64>,
+    /// From the moment a request really began.
+    pub(super) service: Histogram<u64>,
+    /// From the moment it was to begin; of open loops.
+    pub(super) response: Histogram<u64>,
+    /// How much later than it was to happen something happened in this very program.
+    pub(super) lag: Histogram<u64>,
+    pub(super) seconds: Vec<Interval>,
+}
+
+/// What happened in one second.
+pub(super) struct Interval {
+    pub(super) requests: u64,
+    pub(super) bytes: u64,
+    pub(super) errors: u64,
+    pub(super) in_flight: usize,
+    pub(super) latency: Histogram<u64>,
+}
+
+fn histogram() -> Histogram<u64> {
+    Histogram::new_with_bounds(1, LONGEST, DIGITS).expect("the bounds are valid")
+}
+
+/// For what is kept each second: coarser, and as large as need be.
+fn small_histogram() -> Histogram<u64> {
+    Histogram::new(2).expect("two digits are valid")
+}
+
+pub(super) fn record(histogram: &mut Histogram<u64>, time: Duration) {
+    let nanoseconds = u64::try_from(time.as_nanos()).unwrap_or(LONGEST);
+    histogram.saturating_record(nanoseconds.clamp(1, LONGEST));
+}
+
+impl Tally {
+    pub(super) fn new() -> Tally {
+        Tally {
+            began: Instant::now(),
+            requests: 0,
+            bytes: 0,
+            in_flight: 0,
+            most_in_flight: 0,
+            reopened: 0,
+            errors: BTreeMap::new(),
+            connect: histogram(),
+            first_byte: histogram(),
+            service: histogram(),
+            response: histogram(),
+            lag: histogram(),
+            seconds: Vec::new(),
+        }
+    }
+
+    pub(super) fn begin(&mut self) {
+        self.in_flight += 1;
+        self.most_in_flight = self.most_in_flight.max(self.in_flight);
+    }
+
+    /// A request is over. `intended` is when it was to begin, in open loops.
+    pub(super) fn end(&mut self, result: Result<Fetched, Failure>, intended: Option<Instant>) {
+        self.in_flight -= 1;
+        match result {
+            Ok(fetched) => self.count(fetched, intended),
+            Err(failure) => self.fail(failure),
+        }
+    }
+
+    fn count(&mut self, fetched: Fetched, intended: Option<Instant>) {
+        self.requests += 1;
+        self.bytes += fetched.bytes;
+        if let Some(connect) = fetched.connect {
+            record(&mut self.connect, connect);
+        }
+        record(&mut self.first_byte, fetched.first_byte);
+        record(&mut self.service, fetched.total);
+        let response = intended.map(|intended| intended.elapsed());
+        if let Some(response) = response {
+            record(&mut self.response, response);
+        }
+        let interval = self.interval();
+        interval.requests += 1;
+        interval.bytes += fetched.bytes;
+        record(&mut interval.latency, response.unwrap_or(fetched.total));
+    }
+
+    pub(super) fn fail(&mut self, failure: Failure) {
+        match self.errors.get_mut(failure.as_ref()) {
+            Some(count) => *count += 1,
+            None => drop(self.errors.insert(failure.into_owned(), 1)),
+        }
+        self.interval().errors += 1;
+    }
+
+    fn interval(&mut self) -> &mut Interval {
+        let second = self.began.elapsed().as_secs() as usize;
+        while self.seconds.len() <= second {
+            self.seconds.push(Interval {
+                requests: 0,
+                bytes: 0,
+                errors: 0,
+                in_flight: 0,
+                latency: small_histogram(),
+            });
+        }
+        let in_flight = self.in_flight;
+        let interval = &mut self.seconds[second];
+        interval.in_flight = interval.in_flight.max(in_flight);
+        interval
+    }
+
+    pub(super) fn errors(&self) -> u64 {
+        self.errors.values().sum()
+    }
+}

@@ -1,0 +1,12 @@
+//! Plots as SVG: lines over an axis, and bars in groups. Readable at page width, and in light and dark mode.
+//!
+//! A small writer of our own: the crates at hand draw for one background.
+
+mod bars;
+mod canvas;
+mod lines;
+mod scale;
+
+pub use bars::{Bar, Bars, Group};
+pub use lines::{Lines, Series, Style};
+pub use scale::{Axis, Scale};

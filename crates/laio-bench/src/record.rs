@@ -1,0 +1,185 @@
+//! What a benchmark found, for programs: every round's value, and where and how it was measured.
+
+use crate::error::{Error, While};
+use crate::machine::Machine;
+use crate::statistics::Quartiles;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// One run of one benchmark.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Record {
+    /// Its name: what follows `laio bench`.
+    pub benchmark: String,
+    /// Version of laio.
+    pub version: String,
+    /// Seconds since 1970 when it began.
+    pub began: u64,
+    /// The machine.
+    pub machine: Machine,
+    /// What was asked for, in words.
+    pub settings: BTreeMap<String, String>,
+    /// What the reader must know: what was left out, and why.
+    pub notes: Vec<String>,
+    /// What was measured.
+    pub cells: Vec<Cell>,
+}
+
+/// What one contestant did in one workload.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Cell {
+    /// The workload's name.
+    pub workload: String,
+    /// Whether what is read was in memory before.
+    pub cache: Cache,
+    /// The contestant's name.
+    pub contestant: String,
+    /// What it was called with.
+    pub command: Vec<String>,
+    /// Why it took no part, if so; nothing was measured then.
+    pub left_out: Option<String>,
+    /// Whether each result was compared with what it ought to be.
+    pub verified: bool,
+    /// By name, with the unit at the end: `wall_s`, `cpu_s`.
+    pub measured: BTreeMap<String, Measured>,
+}
+
+/// Whether what is read was in memory before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Cache {
+    /// The system's caches were dropped before each round.
+    Cold,
+    /// All was read before.
+    Warm,
+}
+
+impl Cache {
+    /// The word for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Cache::Cold => "cold",
+            Cache::Warm => "warm",
+        }
+    }
+}
+
+/// The rounds of one quantity.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Measured {
+    /// Median of the rounds.
+    pub median: f64,
+    /// A quarter of them lies below.
+    pub low_quartile: f64,
+    /// A quarter of them lies above.
+    pub high_quartile: f64,
+    /// All of them, in order; round N of all contestants was measured in turns.
+    pub rounds: Vec<f64>,
+}
+
+impl Measured {
+    /// `None` of no rounds.
+    pub fn of(rounds: Vec<f64>) -> Option<Measured> {
+        let quartiles = Quartiles::of(&rounds)?;
+        Some(Measured {
+            median: quartiles.median,
+            low_quartile: quartiles.low,
+            high_quartile: quartiles.high,
+            rounds,
+        })
+    }
+}
+
+impl Record {
+    /// Of a benchmark that begins now.
+    pub fn begin(benchmark: &str, machine: Machine) -> Record {
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        Record {
+            benchmark: benchmark.to_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            began: now.map_or(0, |since| since.as_secs()),
+            machine,
+            settings: BTreeMap::new(),
+            notes: Vec::new(),
+            cells: Vec::new(),
+        }
+    }
+
+    /// Adds a note, once.
+    pub fn note(&mut self, note: String) {
+        if !self.notes.contains(&note) {
+            self.notes.push(note);
+        }
+    }
+
+    /// For programs.
+    pub fn json(&self) -> String {
+        let json = serde_json::to_string_pretty(self);
+        json.expect("numbers and names have a form in JSON") + "\n"
+    }
+}
+
+/// Writes a file of results, whole or not at all.
+///
+/// # Errors
+/// The file cannot be written; what was there before stays.
+pub fn save(path: &Path, contents: &str) -> Result<(), Error> {
+    let doing = || format!("cannot write {}", path.display());
+    let directory = path
+        .parent()
+        .filter(|parent| !parent.as_os_str().is_empty());
+    let directory = directory.unwrap_or(Path::new("."));
+    std::fs::create_dir_all(directory).doing(doing())?;
+    let mut file = tempfile::Builder::new()
+        .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644))
+        .tempfile_in(directory)
+        .doing(doing())?;
+    std::io::Write::write_all(&mut file, contents.as_bytes()).doing(doing())?;
+    file.persist(path).doing(doing())?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_can_be_read_again() {
+        let machine = Machine::with(&std::env::temp_dir()).unwrap();
+        let mut record = Record::begin("cp", machine);
+        record.note("one".to_owned());
+        record.note("one".to_owned());
+        record.cells.push(Cell {
+            workload: "depth 2, 4 KiB".to_owned(),
+            cache: Cache::Cold,
+            contestant: "cp".to_owned(),
+            command: vec!["cp".to_owned(), "-r".to_owned()],
+            left_out: None,
+            verified: true,
+            measured: [(
+                "wall_s".to_owned(),
+                Measured::of(vec![3.0, 1.0, 2.0]).unwrap(),
+            )]
+            .into(),
+        });
+        let again: Record = serde_json::from_str(&record.json()).unwrap();
+        assert_eq!(again, record);
+        assert_eq!(again.notes, ["one"]);
+        assert_eq!(again.cells[0].measured["wall_s"].median, 2.0);
+    }
+
+    #[test]
+    fn results_are_saved_whole() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("new/result.json");
+        save(&path, "one").unwrap();
+        save(&path, "two").unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "two");
+        assert_eq!(
+            std::fs::read_dir(path.parent().unwrap()).unwrap().count(),
+            1
+        );
+        assert!(save(Path::new("/proc/no/such"), "").is_err());
+    }
+}

@@ -1,0 +1,161 @@
+//! `laio bench cp`.
+
+use crate::status::StatusLine;
+use crate::{Failure, interrupt, print};
+use clap::Args;
+use laio_bench::copy::{self, Contestant, Settings, Workload};
+use laio_bench::record::{Cache, save};
+use std::path::PathBuf;
+
+/// In each round every contestant copies the same tree once, in turns; times are those of whole processes. Each
+/// copy is compared with its source, and in the first round also by rsync where it is installed. Cold copies drop
+/// the system's caches, which is for root.
+#[derive(Debug, Args)]
+#[command(after_help = help())]
+pub(crate) struct Arguments {
+    /// Only these trees [default: all]
+    #[arg(long = "tree", value_name = "NAME|DIR", num_args = 1.., value_delimiter = ',')]
+    trees: Vec<String>,
+    /// Only these contestants; GNU cp takes part anyway
+    #[arg(long = "contestant", value_name = "NAME", num_args = 1.., value_delimiter = ',', value_parser = contestant)]
+    contestants: Vec<String>,
+    /// A few minutes: fewer trees, smaller ones, three rounds, laio cp by its default back end only
+    #[arg(long)]
+    quick: bool,
+    /// Size of the trees that are made, as a part of the usual size; those of table 1 stay as published
+    #[arg(long, value_name = "FACTOR", value_parser = super::factor)]
+    scale: Option<f64>,
+    /// Copies by each contestant of each tree [default: 5, with --quick 3]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..1000))]
+    rounds: Option<u32>,
+    /// Only with caches dropped, or only with all read before
+    #[arg(long, value_name = "STATE", value_parser = ["cold", "warm"])]
+    cache: Option<String>,
+    /// Where trees and copies are made
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    dir: PathBuf,
+    /// Write all that was measured to FILE; - for standard output, in place of the tables
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Draw plots into DIR
+    #[arg(long, value_name = "DIR")]
+    svg: Option<PathBuf>,
+}
+
+fn help() -> String {
+    let mut help = "Trees (or any directory, by a name with a slash in it):\n".to_owned();
+    for (name, what) in Workload::names() {
+        help.push_str(&format!("  {name:<10}{what}\n"));
+    }
+    help.push_str("\nContestants (those that are not installed are left out):\n");
+    for one in Contestant::all() {
+        help.push_str(&format!("  {one}\n"));
+    }
+    help + "\n" + crate::EXIT_CODES
+}
+
+fn contestant(name: &str) -> Result<String, String> {
+    let all = Contestant::all();
+    // `lazy` for `laio lazy`: nothing else is called so.
+    let same =
+        |one: &&Contestant| one.name() == name || one.name().strip_prefix("laio ") == Some(name);
+    let found = all.iter().find(same);
+    found.map(|one| one.name().to_owned()).ok_or_else(|| {
+        let names: Vec<_> = all.iter().map(Contestant::name).collect();
+        format!("the contestants are {}", names.join(", "))
+    })
+}
+
+pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
+    let stop = interrupt::listen()?;
+    let settings = settings(&arguments)?;
+    let mut line = StatusLine::new();
+    let record = copy::run(&settings, &stop, &mut |text| line.show(text));
+    line.clear();
+    let record = record?;
+    if let Some(directory) = &arguments.svg {
+        for (name, svg) in copy::pictures(&record) {
+            save(&directory.join(name), &svg)?;
+        }
+    }
+    let to_stdout = arguments
+        .json
+        .as_ref()
+        .is_some_and(|file| file.as_os_str() == "-");
+    match &arguments.json {
+        Some(file) if !to_stdout => save(file, &record.json())?,
+        _ => {}
+    }
+    print(&if to_stdout {
+        record.json()
+    } else {
+        copy::table(&record)
+    })?;
+    if record.cells.is_empty() {
+        return Err("nothing could be measured".into());
+    }
+    if stop.is_asked() {
+        return Err("stopped as asked".into());
+    }
+    match copy::ours_were_right(&record) {
+        true => Ok(()),
+        false => Err("a copy by laio failed or was wrong; the tables say which".into()),
+    }
+}
+
+fn settings(arguments: &Arguments) -> Result<Settings, Failure> {
+    let scale = arguments
+        .scale
+        .unwrap_or(if arguments.quick { 0.05 } else { 1.0 });
+    let mut contestants = if arguments.quick {
+        Contestant::few()
+    } else {
+        Contestant::all()
+    };
+    if !arguments.contestants.is_empty() {
+        let reference = Contestant::all().swap_remove(0);
+        contestants = Contestant::all();
+        contestants.retain(|one| {
+            *one == reference || arguments.contestants.iter().any(|name| name == one.name())
+        });
+    }
+    let caches = match arguments.cache.as_deref() {
+        Some("cold") => vec![Cache::Cold],
+        Some("warm") => vec![Cache::Warm],
+        _ => vec![Cache::Cold, Cache::Warm],
+    };
+    Ok(Settings {
+        // The very command that runs: what is measured is this build.
+        laio: std::env::current_exe()
+            .map_err(|error| format!("cannot find this command: {error}"))?,
+        workloads: workloads(arguments, scale)?,
+        contestants,
+        caches,
+        rounds: arguments
+            .rounds
+            .unwrap_or(if arguments.quick { 3 } else { 5 }),
+        directory: arguments.dir.clone(),
+    })
+}
+
+fn workloads(arguments: &Arguments, scale: f64) -> Result<Vec<Workload>, Failure> {
+    let mut workloads = Vec::new();
+    if !arguments.trees.is_empty() {
+        for name in &arguments.trees {
+            match name.contains('/') {
+                true => workloads.push(Workload::Given(name.into())),
+                false => workloads.extend(Workload::named(name, scale)?),
+            }
+        }
+        return Ok(workloads);
+    }
+    for (name, _) in Workload::names() {
+        match (name, arguments.quick) {
+            ("table1", true) => workloads.extend(Workload::table1(&[4, 64])),
+            // It is as large as it is.
+            ("usr", true) => {}
+            _ => workloads.extend(Workload::named(name, scale)?),
+        }
+    }
+    Ok(workloads)
+}

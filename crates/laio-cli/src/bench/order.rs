@@ -1,0 +1,51 @@
+//! `laio bench order`.
+
+use crate::status::StatusLine;
+use crate::{Failure, print};
+use clap::Args;
+use laio_bench::calls::Contender;
+use laio_bench::order::{self, Settings};
+use std::path::PathBuf;
+
+/// Operations are started at once, with and without the ordered mode of their descriptor: direct reads, of which
+/// the order of completion is told, and appending writes, whose order in the file is that of issue.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// Only these back ends
+    #[arg(long = "backend", value_name = "NAME", num_args = 1.., value_delimiter = ',')]
+    backends: Vec<Contender>,
+    /// Operations started at once
+    #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    operations: u32,
+    /// Times that each is repeated
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    repetitions: u32,
+    /// Where files are made [default: the temporary directory, unless it is in memory]
+    #[arg(long, value_name = "DIR")]
+    directory: Option<PathBuf>,
+    /// Print one JSON array, an object for each back end
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
+    let usual = Settings::default();
+    let settings = Settings {
+        contenders: match arguments.backends.as_slice() {
+            [] => usual.contenders,
+            named => Contender::all().filter(|one| named.contains(one)).collect(),
+        },
+        operations: arguments.operations as usize,
+        repetitions: arguments.repetitions as usize,
+        directory: arguments.directory,
+    };
+    let mut line = StatusLine::new();
+    let report = order::run(&settings, &mut |text| line.show(text));
+    line.clear();
+    let report = report?;
+    print(&if arguments.json {
+        report.json()
+    } else {
+        report.table()
+    })
+}

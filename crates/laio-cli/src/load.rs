@@ -1,0 +1,162 @@
+//! `laio load`.
+
+use crate::status::StatusLine;
+use crate::{Failure, interrupt, print};
+use clap::Args;
+use laio_bench::load::{self, Pace, Settings, What};
+use laio_bench::record::save;
+use laio_bench::trace;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Without a pace: ten clients take the requests of the trace in order, until it ends. Answers are checked byte by
+/// byte: what is in a made file follows from its name. Without a trace, the URL itself is asked for.
+#[derive(Debug, Args)]
+#[command(after_help = crate::EXIT_CODES)]
+pub(crate) struct Arguments {
+    /// The server, and without --trace the target: http://HOST:PORT/PATH
+    #[arg(value_name = "URL", value_parser = url)]
+    url: Url,
+    /// The requests: what `laio trace` has made
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
+    /// So many clients, each of which takes the next request of the trace
+    #[arg(long, value_name = "N", group = "pace", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    clients: Option<u32>,
+    /// So many clients, each of which takes any file at random, with a connection for each, as http_load does
+    #[arg(long, value_name = "N", group = "pace", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    parallel: Option<u32>,
+    /// Begin so many requests each second, whether those before are over or not
+    #[arg(long, value_name = "N", group = "pace", value_parser = positive)]
+    rate: Option<f64>,
+    /// Begin requests at the times of the trace, so many times as fast
+    #[arg(long, value_name = "FACTOR", group = "pace", num_args = 0..=1, require_equals = true,
+        default_missing_value = "1", value_parser = positive)]
+    at_times: Option<f64>,
+    /// End after so many requests
+    #[arg(long, value_name = "N")]
+    fetches: Option<u64>,
+    /// End after this time
+    #[arg(long, value_name = "S", value_parser = positive)]
+    seconds: Option<f64>,
+    /// A connection for each request
+    #[arg(long)]
+    close: bool,
+    /// Keep connections, with --parallel too
+    #[arg(long, conflicts_with = "close")]
+    keep_alive: bool,
+    /// Do not check the bytes of answers
+    #[arg(long)]
+    no_verify: bool,
+    /// Longest time for a request, in seconds
+    #[arg(long, value_name = "S", default_value = "60", value_parser = positive)]
+    timeout: f64,
+    /// What is drawn at random follows from this number
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Write all that was measured to FILE; - for standard output, in place of the table
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Write a line for each second to FILE
+    #[arg(long, value_name = "FILE")]
+    csv: Option<PathBuf>,
+}
+
+#[derive(Clone, Debug)]
+struct Url {
+    server: SocketAddr,
+    host: String,
+    target: String,
+}
+
+fn url(text: &str) -> Result<Url, String> {
+    let rest = text
+        .strip_prefix("http://")
+        .ok_or("it begins with http://; TLS is not spoken here")?;
+    let at = rest.find('/').unwrap_or(rest.len());
+    let (host, target) = rest.split_at(at);
+    let has_port = host
+        .rsplit_once(':')
+        .is_some_and(|(_, port)| port.parse::<u16>().is_ok());
+    let address = if has_port {
+        host.to_owned()
+    } else {
+        format!("{host}:80")
+    };
+    let mut found = address
+        .to_socket_addrs()
+        .map_err(|error| format!("{host}: {error}"))?;
+    if target.contains(|one: char| one.is_whitespace() || one.is_control()) {
+        return Err("the path has spaces, or control characters".to_owned());
+    }
+    Ok(Url {
+        server: found
+            .next()
+            .ok_or_else(|| format!("{host} has no address"))?,
+        host: host.to_owned(),
+        target: if target.is_empty() { "/" } else { target }.to_owned(),
+    })
+}
+
+fn positive(text: &str) -> Result<f64, String> {
+    let number: f64 = text.parse().map_err(|_| "not a number")?;
+    let fits = (1e-6..=1e9).contains(&number);
+    fits.then_some(number)
+        .ok_or_else(|| "a positive number".to_owned())
+}
+
+pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
+    let stop = interrupt::listen()?;
+    let pace = match (
+        arguments.clients,
+        arguments.parallel,
+        arguments.rate,
+        arguments.at_times,
+    ) {
+        (Some(clients), ..) => Pace::Clients(clients as usize),
+        (_, Some(clients), ..) => Pace::Random(clients as usize),
+        (_, _, Some(rate), _) => Pace::Rate(rate),
+        (.., Some(speed)) => Pace::Times(speed),
+        _ => Pace::Clients(10),
+    };
+    let what = match &arguments.trace {
+        Some(file) => What::Trace(trace::read(file)?),
+        None => What::Target(arguments.url.target.clone()),
+    };
+    let settings = Settings {
+        server: arguments.url.server,
+        host: arguments.url.host,
+        pace,
+        fetches: arguments.fetches,
+        time: arguments.seconds.map(Duration::from_secs_f64),
+        close: arguments.close || (arguments.parallel.is_some() && !arguments.keep_alive),
+        verify: !arguments.no_verify && arguments.trace.is_some(),
+        timeout: Duration::from_secs_f64(arguments.timeout),
+        seed: arguments.seed,
+    };
+    let mut line = StatusLine::new();
+    let outcome = load::run(&settings, &what, &stop, &mut |text| line.show(text));
+    line.clear();
+    let outcome = outcome?;
+    if let Some(file) = &arguments.csv {
+        save(file, &outcome.csv())?;
+    }
+    let to_stdout = arguments
+        .json
+        .as_ref()
+        .is_some_and(|file| file.as_os_str() == "-");
+    match &arguments.json {
+        Some(file) if !to_stdout => save(file, &outcome.json())?,
+        _ => {}
+    }
+    print(&if to_stdout {
+        outcome.json()
+    } else {
+        outcome.table()
+    })?;
+    match outcome.failed() {
+        0 => Ok(()),
+        failed => Err(format!("{failed} requests went wrong").into()),
+    }
+}
