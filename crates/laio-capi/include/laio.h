@@ -138,6 +138,8 @@ struct laio_options {
 /* Names that are opened never lead to a FIFO or a device that waits in open(2): an open then costs one
    system call instead of three. If that is not so, it blocks the caller. */
 #define LAIO_TRUST_NAMES 0x4u
+/* "activations" carries calls on streams too: a kernel thread for each that blocks, as liblaio did. */
+#define LAIO_PURE 0x8u
 /* For tests of event loops. None changes a result; they change the way to it: all inline, blocking; all
    in the background; attempts meet a false end of file; attempts always fail. */
 #define LAIO_INJECT_INLINE 0x100u

@@ -89,6 +89,7 @@ mod transfer;
 mod typed;
 mod watched;
 
+pub use background::activations::detectors::Detector;
 pub use background::doorbell::Notifier;
 pub use call::{Call, Completion, Handle, Outcome};
 pub use context::Context;

@@ -27,6 +27,8 @@ pub(crate) enum State {
     Readiness,
     /// With a helper.
     Helper,
+    /// With the carrier that blocked in it.
+    Carrier,
     /// Finished; its completion is not delivered yet.
     Finished,
     /// Delivered; a typed operation's value waits to be taken.

@@ -45,6 +45,11 @@ pub struct Stats {
     pub submissions: u64,
     /// Operations in flight or not yet delivered at most.
     pub operations_max: u32,
+    /// Times another kernel thread took the program on because a call blocked (`activations`; of all contexts
+    /// of the thread).
+    pub handoffs: u64,
+    /// Times one looked and the call had returned already, or was only preempted.
+    pub looked_in_vain: u64,
 }
 
 impl Stats {
@@ -60,6 +65,8 @@ impl Stats {
             sleeps: 0,
             submissions: 0,
             operations_max: 0,
+            handoffs: 0,
+            looked_in_vain: 0,
         }
     }
 
