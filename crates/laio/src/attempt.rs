@@ -223,7 +223,11 @@ impl Context {
         // been given yet would.
         self.flush()?;
         // SAFETY: by the caller.
-        let result = unsafe { crate::sys::syscall(call) };
+        let make = || unsafe { crate::sys::syscall(call) };
+        let result = match &self.activations {
+            Some(activations) if row.changes_identity => activations.change_identity(make),
+            _ => make(),
+        };
         if row.changes_identity && result.is_ok() {
             self.identity_changed();
         }

@@ -485,6 +485,13 @@ impl Context {
         self.activations.as_ref().map(Activations::detector)
     }
 
+    /// Whether the kernel threads of `activations` have the same credentials, filters and namespaces. They have not
+    /// if the program changed its own other than through laio, which it must not do while the context
+    /// lives.
+    pub fn carriers_agree(&self) -> bool {
+        self.activations.as_ref().is_none_or(Activations::is_one)
+    }
+
     /// Bytes of memory that the context holds for operations and descriptors, without the stacks of
     /// helpers and the kernel's side of the ring.
     pub fn memory(&self) -> usize {

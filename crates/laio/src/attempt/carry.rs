@@ -1,12 +1,12 @@
 //! The call itself, as an attempt: if it blocks, it goes on, and so does the program, elsewhere.
 
 use super::{Attempted, Why};
-use crate::Call;
 use crate::background::activations::Made;
 use crate::blocking::interrupted_transfer;
 use crate::context::Context;
 use crate::mounts::FileKind;
 use crate::table::Row;
+use crate::{Call, Errno};
 use std::os::fd::RawFd;
 
 impl Context {
@@ -30,7 +30,10 @@ impl Context {
                 return Attempted::WOULD_BLOCK;
             }
             // SAFETY: by the caller.
-            Made::NoCarrier => return unsafe { self.without_carrier(row, call) },
+            Made::NoCarrier(Errno::AGAIN) => return unsafe { self.without_carrier(row, call) },
+            // None can be made here any more: as without them.
+            // SAFETY: by the caller.
+            Made::NoCarrier(_) => return unsafe { self.lazily(row.attempt, row, call) },
         };
         match result {
             Ok(fd) if row.yields_descriptor => {

@@ -6,9 +6,11 @@ mod conditions;
 pub(crate) mod detectors;
 mod flight;
 mod home;
+mod identity;
 mod looking;
 mod rseq;
 mod shared;
+pub(crate) mod signals;
 mod slots;
 mod spare;
 mod state;
@@ -49,8 +51,8 @@ pub(crate) struct Away(*const Flight);
 pub(crate) enum Made {
     Returned(Result<usize, Errno>),
     Away(Away),
-    /// The limit of carriers is reached: the call has not been made.
-    NoCarrier,
+    /// No carrier can be had to take the program on: the call has not been made. `EAGAIN`: a limit is reached.
+    NoCarrier(Errno),
 }
 
 impl Activations {
@@ -85,7 +87,7 @@ impl Activations {
         match unsafe { self.thread.call(&*self.next, call) } {
             Carried::Done(word) => Made::Returned(Errno::from_register(word)),
             Carried::Away => Made::Away(self.take_off()),
-            Carried::NoSpare(_) => Made::NoCarrier,
+            Carried::NoSpare(errno) => Made::NoCarrier(errno),
         }
     }
 
@@ -156,6 +158,24 @@ impl Activations {
     /// The program may have changed its signal mask.
     pub(crate) fn note_mask(&self) {
         self.thread.note_mask();
+    }
+
+    /// Before and after a call that changes who the thread is for the kernel.
+    pub(crate) fn change_identity(
+        &self,
+        change: impl FnOnce() -> Result<usize, Errno>,
+    ) -> Result<usize, Errno> {
+        self.thread.begin_change()?;
+        let result = change();
+        if result.is_ok() {
+            self.thread.renew();
+        }
+        result
+    }
+
+    /// Whether all carriers are the same for the kernel.
+    pub(crate) fn is_one(&self) -> bool {
+        self.thread.is_one()
     }
 
     /// Kernel threads beside the program's own.

@@ -24,7 +24,9 @@ pub(super) struct Carrier {
     pub(super) block: usize,
     /// The thread's number; 0 when it has ended.
     pub(super) number: AtomicU32,
-    /// Whether it may begin: see [`Readiness`].
+    /// When it was made.
+    epoch: u32,
+    /// Whether it may begin: see [`readiness`].
     pub(super) ready: AtomicU32,
     /// The operation whose call it makes.
     pub(super) flight: AtomicPtr<Flight>,
@@ -63,6 +65,11 @@ impl Carrier {
     pub(super) fn gate(&self) -> Gate<'_> {
         // SAFETY: the ring is unmapped after the carrier's end.
         Gate(unsafe { &*self.control.ring })
+    }
+
+    /// Whether it still is who the application is. At home all changes are made.
+    pub(super) fn is_current(&self) -> bool {
+        self.is_home() || self.epoch == self.shared().epoch.load(SeqCst)
     }
 
     pub(super) fn is_home(&self) -> bool {
@@ -144,6 +151,7 @@ impl Owned {
                 shared,
                 block: slot.thread_pointer(),
                 number: AtomicU32::new(0),
+                epoch: shared.epoch.load(Relaxed),
                 ready: AtomicU32::new(readiness::NOT_YET),
                 flight: AtomicPtr::new(std::ptr::null_mut()),
                 interrupts: AtomicU32::new(0),
@@ -190,6 +198,11 @@ impl Owned {
         let ready = &self.get().ready;
         ready.store(what, SeqCst);
         sys::futex_wake(ready, 1);
+    }
+
+    /// Whether the thread has not ended.
+    pub(super) fn is_alive(&self) -> bool {
+        self.get().number.load(SeqCst) != 0
     }
 
     /// Waits until the thread has ended and no longer uses its slot.

@@ -102,7 +102,7 @@ pub(super) fn beds(detector: Detector) -> usize {
         Detector::Perf => 0,
         Detector::Idle => {
             let watched = processors().into_iter().take(PROCESSORS_MAX);
-            watched.last().map_or(1, |last| last + 2)
+            watched.max().map_or(1, |last| last + 2)
         }
     }
 }

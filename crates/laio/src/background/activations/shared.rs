@@ -19,6 +19,8 @@ pub(super) struct Shared {
     /// Wakes all spares, for ever.
     all: OwnedFd,
     pub(super) closing: AtomicBool,
+    /// Grows when the thread's identity changes; carriers of before do not run the application any more.
+    pub(super) epoch: AtomicU32,
     pub(super) detector: Detector,
     beds: Box<[Bed]>,
     /// The carrier that runs the application.
@@ -66,6 +68,7 @@ impl Shared {
             one,
             all,
             closing: AtomicBool::new(false),
+            epoch: AtomicU32::new(0),
             detector,
             beds: (0..beds).map(|_| Bed::default()).collect(),
             current: AtomicPtr::new(std::ptr::null_mut()),

@@ -48,6 +48,10 @@ fn serve(me: &Carrier) -> ! {
         if shared.closing.load(SeqCst) {
             end();
         }
+        if !me.is_current() {
+            shared.spares.fetch_sub(1, SeqCst);
+            end();
+        }
         if let Some(preempted) = again.take() {
             again = preempted.look_again(me);
         }
@@ -107,6 +111,9 @@ pub(super) unsafe extern "C" fn returned(control: *mut Control, word: usize) -> 
     unsafe { Flight::land(flight, word) };
     if me.is_home() {
         home::wait(me);
+    }
+    if !me.is_current() {
+        end();
     }
     me.shared().spares.fetch_add(1, Release);
     serve(me)

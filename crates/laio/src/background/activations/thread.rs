@@ -4,6 +4,7 @@ use super::carrier::{Owned, readiness};
 use super::conditions;
 use super::detectors::{self, Detector};
 use super::flight::{Flight, Inbox};
+use super::identity;
 use super::rseq::Unregistered;
 use super::shared::Shared;
 use super::slots;
@@ -16,11 +17,14 @@ use std::cell::{Cell, RefCell};
 use std::os::fd::AsRawFd;
 use std::rc::{Rc, Weak};
 use std::sync::atomic::Ordering::*;
+use std::time::Duration;
 
 /// Spares kept waiting: one to take the application on, and one for the call that it makes next.
 const SPARES: u32 = 2;
 /// Seconds within which the hand-off at the start must be seen.
 const PROOF_SECONDS: i64 = 2;
+/// Milliseconds for which a change of identity waits for the home carrier.
+const PATIENCE_MS: u32 = 1000;
 
 std::thread_local! {
     /// The contexts of a thread share its carriers.
@@ -34,6 +38,10 @@ pub(super) struct Thread {
     /// Carriers at most, beside the home carrier.
     limit: Cell<usize>,
     spares: RefCell<Vec<Owned>>,
+    /// Why no carrier can be added.
+    barren: Cell<Option<Errno>>,
+    /// See [`identity::is_dumpable`].
+    dumpable: Cell<bool>,
     /// Threads that only look.
     detectors: RefCell<Vec<Owned>>,
     home: Owned,
@@ -100,6 +108,8 @@ impl Thread {
             life: Life::current(),
             limit: Cell::new(limit),
             spares: RefCell::default(),
+            barren: Cell::new(None),
+            dumpable: Cell::new(identity::is_dumpable()),
             detectors: RefCell::default(),
             home,
             shared,
@@ -177,6 +187,9 @@ impl Thread {
     #[cold]
     fn arrive(&self) {
         mask::set(self.shared.carried_mask());
+        if self.dumpable.get() != identity::is_dumpable() {
+            self.identity_may_have_changed();
+        }
         while self.shared.spares.load(Relaxed) < SPARES && self.grow().is_ok() {}
     }
 
@@ -195,14 +208,83 @@ impl Thread {
     #[cold]
     fn grow(&self) -> Result<(), Errno> {
         let mut spares = self.spares.borrow_mut();
+        spares.retain(Owned::is_alive);
         if spares.len() >= self.limit.get() {
             return Err(Errno::AGAIN);
         }
-        let spare = Owned::spare(&self.shared)?;
+        if let Some(errno) = self.barren.get() {
+            return Err(errno);
+        }
+        let spare = Owned::spare(&self.shared).inspect_err(|&errno| {
+            // Not worth another try for each call, unless it is for want of something that comes and goes.
+            let passing = [Errno::AGAIN, Errno::NOMEM, Errno::MFILE, Errno::NFILE];
+            self.barren
+                .set((!passing.contains(&errno)).then_some(errno));
+        })?;
         self.shared.spares.fetch_add(1, Release);
         spare.tell(readiness::SERVE);
         spares.push(spare);
         Ok(())
+    }
+
+    /// Prepares a change of credentials, filters or namespaces, which must be made at home.
+    ///
+    /// # Errors
+    /// `EBUSY` if the home carrier makes a call that does not end.
+    pub(super) fn begin_change(&self) -> Result<(), Errno> {
+        let home = &self.home.get().control.state;
+        for _ in 0..PATIENCE_MS {
+            if state::state(home.load(SeqCst)) != TAKEN {
+                self.go_home();
+                return Ok(());
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Err(Errno::BUSY)
+    }
+
+    /// The identity has changed, at home: other carriers inherit the new one. Calls that go on keep the old one, and
+    /// their carriers end with them.
+    pub(super) fn renew(&self) {
+        self.shared.epoch.fetch_add(1, SeqCst);
+        let mut spares = self.spares.borrow_mut();
+        let idle = |spare: &&Owned| state::state(spare.get().control.state.load(SeqCst)) != TAKEN;
+        for spare in spares.iter().filter(idle) {
+            while spare.is_alive() {
+                self.shared.wake_one();
+                std::thread::yield_now();
+            }
+        }
+        spares.retain(Owned::is_alive);
+        drop(spares);
+        self.barren.set(None);
+        self.dumpable.set(identity::is_dumpable());
+        while self.shared.spares.load(Relaxed) < SPARES && self.grow().is_ok() {}
+    }
+
+    /// Whether all carriers that may run the application are for the kernel who the present one is.
+    pub(super) fn is_one(&self) -> bool {
+        // SAFETY: carriers live as long as this.
+        let current = unsafe { &*self.shared.current.load(Relaxed) };
+        let spares = self.spares.borrow();
+        let mut all = spares.iter().chain(std::iter::once(&self.home));
+        all.all(|one| !one.get().is_current() || identity::is_same(one.get(), current))
+    }
+
+    /// A change that did not come through laio, and stayed behind with the last carrier.
+    #[cold]
+    fn identity_may_have_changed(&self) {
+        self.dumpable.set(identity::is_dumpable());
+        // SAFETY: carriers live as long as this.
+        let (now, before) = unsafe {
+            (
+                &*self.shared.current.load(Relaxed),
+                &*self.shared.victim.load(Relaxed),
+            )
+        };
+        if !identity::is_same(now, before) {
+            identity::stop();
+        }
     }
 
     /// Brings the application back to its own kernel thread, where it must end. No call of it may be in flight.
