@@ -3,6 +3,7 @@
 //!
 //! No test asserts a time; times are measured here.
 
+pub mod activations;
 pub mod calls;
 mod error;
 pub mod info;

@@ -11,6 +11,16 @@ use std::time::Duration;
 pub(crate) enum Command {
     /// Measure single calls: nanoseconds, and the ratio to the plain call, through every back end
     Calls(Calls),
+    /// Measure the back end activations: calls that do not block, the hand-off when one does, and false alarms
+    Activations(Activations),
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = crate::EXIT_CODES)]
+pub(crate) struct Activations {
+    /// Seconds for each line
+    #[arg(long, value_name = "S", default_value = "1", value_parser = seconds)]
+    seconds: Duration,
 }
 
 /// Each back end takes turns with the plain call in blocks of about a millisecond; the ratio is the
@@ -63,7 +73,23 @@ fn seconds(text: &str) -> Result<Duration, String> {
 }
 
 pub(crate) fn run(command: Command) -> Result<(), Failure> {
-    let Command::Calls(arguments) = command;
+    match command {
+        Command::Calls(arguments) => run_calls(arguments),
+        Command::Activations(arguments) => run_activations(&arguments),
+    }
+}
+
+fn run_activations(arguments: &Activations) -> Result<(), Failure> {
+    let settings = laio_bench::activations::Settings {
+        time: arguments.seconds,
+    };
+    let mut line = StatusLine::new();
+    let report = laio_bench::activations::run(&settings, &mut |text| line.show(text));
+    line.clear();
+    print(&report?)
+}
+
+fn run_calls(arguments: Calls) -> Result<(), Failure> {
     let json = arguments.json;
     let mut line = StatusLine::new();
     let report = calls::run(&settings(arguments), &mut |text| line.show(text));

@@ -25,6 +25,7 @@ impl Contender {
         Contender::Backend(BackendKind::Hybrid),
         Contender::Backend(BackendKind::Uring),
         Contender::Backend(BackendKind::Lazy),
+        Contender::Backend(BackendKind::Activations),
         Contender::LazyEpoll,
         Contender::BareRing,
     ];
