@@ -33,7 +33,10 @@ fn ways() -> Vec<(&'static str, Options)> {
     vec![
         ("activations, perf", carried(Detector::Perf)),
         ("activations, idle", carried(Detector::Idle)),
-        ("threads", Options::new().backend(BackendKind::Threads).helpers(128)),
+        (
+            "threads",
+            Options::new().backend(BackendKind::Threads).helpers(128),
+        ),
         ("uring", Options::new().backend(BackendKind::Uring)),
         ("lazy", Options::new().backend(BackendKind::Lazy)),
     ]
@@ -99,7 +102,14 @@ fn handoffs(
             lines.push(line);
         }
     }
-    let align = [Align::Left, Align::Right, Align::Right, Align::Right, Align::Right, Align::Right];
+    let align = [
+        Align::Left,
+        Align::Right,
+        Align::Right,
+        Align::Right,
+        Align::Right,
+        Align::Right,
+    ];
     Ok(columns(&align, &lines))
 }
 

@@ -215,6 +215,17 @@ impl Context {
             self.stats.calls[index].inline += 1;
             return Outcome::Done(result);
         }
+        if self.activations.is_some() {
+            let (index, row) = table::find(call.number);
+            // SAFETY: by the caller.
+            if let Some(attempted) = unsafe { self.carry_quickly(index, row, &call) } {
+                return match attempted {
+                    Attempted::Done(result) => Outcome::Done(result),
+                    Attempted::Spent(result) => self.file(&call, result, user_data),
+                    Attempted::Blocked(blocked) => self.start(&call, blocked, user_data),
+                };
+            }
+        }
         if let Some(quick) = table::find_quick(call.number)
             // SAFETY: by the caller.
             && let Some((result, whole)) = unsafe { self.quick(quick, &call) }

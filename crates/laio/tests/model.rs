@@ -4,7 +4,11 @@
 #![cfg(loom)]
 
 mod atomic {
-    pub(super) use loom::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+    pub(super) use loom::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
+
+    pub(super) fn set(word: &AtomicU64, value: u64) {
+        word.swap(value, Ordering::AcqRel);
+    }
 }
 
 #[path = "../src/background/activations/state.rs"]
@@ -12,10 +16,11 @@ mod state;
 
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
-use loom::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering::*};
+use loom::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering::*, fence};
 use loom::thread;
 use state::{
-    APP, CALL, Chained, Gate, SPARE, TAKEN, become_, begin, leave, push, take, take_all, with_state,
+    APP, CALL, Chained, Gate, SPARE, TAKEN, announce, become_, begin, leave, push, take, take_all,
+    with_state,
 };
 
 /// The application, which at most one thread may run at a time: loom finds two that touch it.
@@ -106,7 +111,8 @@ fn a_gate_is_closed_for_its_own_call_only() {
             Gate(&ring).close_for(tail);
         }
         owner.join().unwrap();
-        let [head, tail] = [0, 1].map(|at: usize| ring[at].load(SeqCst));
+        // Not a plain load: loom lets those see an older store that has raced with the exchange.
+        let [head, tail] = [0, 1].map(|at: usize| ring[at].fetch_add(0, SeqCst));
         assert_eq!(tail, head, "open: the next switch is recorded");
     });
 }
@@ -174,12 +180,15 @@ fn no_landing_is_slept_through() {
                     value: AtomicUsize::new(1),
                 }));
                 push(&list, node);
+                // Loom takes SeqCst for AcqRel; the fences stand for it.
+                fence(SeqCst);
                 if armed.swap(0, SeqCst) != 0 {
                     rang.store(1, SeqCst);
                 }
             })
         };
         armed.store(1, SeqCst);
+        fence(SeqCst);
         let seen = !list.load(SeqCst).is_null();
         landing.join().unwrap();
         assert!(seen || rang.load(SeqCst) == 1);
@@ -194,7 +203,7 @@ fn no_landing_is_slept_through() {
 fn no_interruption_comes_late() {
     loom::model(|| {
         let word = Arc::new(AtomicU64::new(with_state(4, TAKEN)));
-        let announced = Arc::new(AtomicU64::new(0));
+        let announced = Arc::new(AtomicU32::new(0));
         let gone_on = Arc::new(AtomicU64::new(0));
         let carrier = {
             let (word, announced, gone_on) = (word.clone(), announced.clone(), gone_on.clone());
@@ -206,7 +215,7 @@ fn no_interruption_comes_late() {
                 gone_on.store(1, SeqCst);
             })
         };
-        announced.fetch_add(1, SeqCst);
+        announce(&announced);
         if state::state(word.load(SeqCst)) == TAKEN {
             assert_eq!(gone_on.load(SeqCst), 0, "the signal hits the call");
         }

@@ -361,9 +361,9 @@ static void names(void)
 		CHECK(laio_strbackend(i) == name);
 		known += strcmp(name, "sync") == 0 || strcmp(name, "threads") == 0 ||
 			 strcmp(name, "hybrid") == 0 || strcmp(name, "uring") == 0 ||
-			 strcmp(name, "lazy") == 0;
+			 strcmp(name, "lazy") == 0 || strcmp(name, "activations") == 0;
 	}
-	CHECK_IS(known, 5);
+	CHECK_IS(known, 6);
 	errno = 0;
 	CHECK(laio_strbackend(i) == NULL);
 	CHECK(laio_strbackend(-1) == NULL);

@@ -27,17 +27,18 @@ impl BackEnd {
 
     /// memcheck knows nothing of what the kernel writes for a ring.
     fn suits_valgrind(self) -> bool {
-        self.without_ring || !matches!(self.name, "uring" | "lazy")
+        self.without_ring || !matches!(self.name, "uring" | "lazy" | "activations")
     }
 }
 
 pub(crate) const LAZY: BackEnd = BackEnd::new("lazy");
 
-pub(crate) const BACK_ENDS: [BackEnd; 6] = [
+pub(crate) const BACK_ENDS: [BackEnd; 7] = [
     BackEnd::new("sync"),
     BackEnd::new("threads"),
     BackEnd::new("hybrid"),
     BackEnd::new("uring"),
+    BackEnd::new("activations"),
     LAZY,
     BackEnd {
         label: "lazy-without-ring",

@@ -378,7 +378,7 @@ fn waits_are_not_interrupted() {
         let wake = (libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG) as usize;
         std::thread::scope(|scope| {
             scope.spawn(move || {
-                assert!(laio_testing::limit::wait_until(LIMIT, || plain(
+                assert!(limit::wait_until(LIMIT, || plain(
                     libc::SYS_futex,
                     [address, wake, 1]
                 ) == Ok(1)));

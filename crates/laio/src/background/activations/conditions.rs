@@ -1,7 +1,7 @@
 //! What must hold before the application may change its kernel thread.
 
 use crate::Errno;
-use crate::sys::{handoff, raw};
+use crate::sys::handoff;
 
 /// Bit of `AT_HWCAP2`: programs may set the thread pointer themselves (Linux 5.9).
 const FSGSBASE: u64 = 1 << 1;
@@ -30,7 +30,7 @@ fn has_shadow_stack() -> bool {
     // SAFETY: the kernel writes one word; a kernel that does not know the command writes none.
     let _ = unsafe {
         let place = (&raw mut features) as usize;
-        raw(libc::SYS_arch_prctl, [ARCH_SHSTK_STATUS, place])
+        crate::sys::raw(libc::SYS_arch_prctl, [ARCH_SHSTK_STATUS, place])
     };
     #[cfg(not(target_arch = "x86_64"))]
     let _ = (&mut features, ARCH_SHSTK_STATUS);

@@ -16,7 +16,7 @@
 //! This file knows nothing but atomics, so that the model checker can run it; see `tests/model.rs`. On x86-64
 //! `begin`, `leave`, `open` and `close` are done by the assembly, in this order and with these strengths.
 
-use super::atomic::{AtomicPtr, AtomicU64, Ordering::*};
+use super::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::*, fence, set};
 
 /// Runs the application.
 pub(super) const APP: u64 = 0;
@@ -61,6 +61,14 @@ pub(super) fn take(word: &AtomicU64, calling: u64) -> bool {
 /// The carrier changes its own state, which nobody else may at this time.
 pub(super) fn become_(word: &AtomicU64, state: u64) {
     word.store(with_state(word.load(Relaxed), state), SeqCst);
+    fence(SeqCst);
+}
+
+/// Announces an interruption, before it is looked whether the call still goes on. Whoever returns from the call
+/// says so first, and then waits for those announced: so one of the two sees the other.
+pub(super) fn announce(interrupts: &AtomicU32) {
+    interrupts.fetch_add(1, SeqCst);
+    fence(SeqCst);
 }
 
 /// The gate of a carrier's switch records: `data_head`, which the kernel advances, and `data_tail`.
@@ -72,11 +80,11 @@ pub(super) struct Gate<'a>(pub(super) &'a [AtomicU64; 2]);
 impl Gate<'_> {
     #[allow(dead_code, reason = "done by the assembly; here for the model")]
     pub(super) fn open(&self) {
-        self.0[1].store(self.0[0].load(Relaxed), Release);
+        set(&self.0[1], self.0[0].load(Relaxed));
     }
 
     pub(super) fn close(&self) {
-        self.0[1].store(self.0[0].load(Relaxed).wrapping_add(1), Release);
+        set(&self.0[1], self.0[0].load(Relaxed).wrapping_add(1));
     }
 
     /// The tail, if the thread has been switched out or in since the gate was opened.

@@ -303,7 +303,7 @@ impl Thread {
     pub(super) fn interrupt(&self, flight: &Flight) {
         // SAFETY: carriers live as long as this.
         let carrier = unsafe { &*flight.carrier.get() };
-        carrier.interrupts.fetch_add(1, SeqCst);
+        state::announce(&carrier.interrupts);
         let same = std::ptr::eq(carrier.flight.load(Relaxed), flight);
         // Once it has left this state it waits for those who have announced themselves.
         if state::state(carrier.control.state.load(SeqCst)) == TAKEN && same {

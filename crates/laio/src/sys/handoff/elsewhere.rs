@@ -26,7 +26,13 @@ pub(crate) fn thread_pointer() -> usize {
     0
 }
 
-pub(crate) unsafe fn spawn(_: &Birth) -> Result<u32, Errno> {
+pub(crate) unsafe fn spawn(birth: &Birth) -> Result<u32, Errno> {
+    let _ = (
+        birth.entry,
+        birth.control,
+        birth.thread_pointer,
+        birth.number,
+    );
     Err(Errno::NOSYS)
 }
 
