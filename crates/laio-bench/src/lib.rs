@@ -4,6 +4,7 @@
 //!
 //! No test asserts a time; times are measured here.
 
+pub mod activations;
 pub mod calls;
 mod child;
 pub mod content;

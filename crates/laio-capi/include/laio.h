@@ -138,6 +138,8 @@ struct laio_options {
 /* Names that are opened never lead to a FIFO or a device that waits in open(2): an open then costs one
    system call instead of three. If that is not so, it blocks the caller. */
 #define LAIO_TRUST_NAMES 0x4u
+/* "activations" carries calls on streams too: a kernel thread for each that blocks, as liblaio did. */
+#define LAIO_PURE 0x8u
 /* "linux-aio" hands to io_submit also what that waits for (buffered I/O, writes that make a file longer), and
    so blocks the caller: to compare with programs that do. By default helpers do it. */
 #define LAIO_AIO_BLOCKING 0x20u

@@ -40,6 +40,7 @@ unsafe impl Sized32 for laio_options {
 const WAIT_AT_LIMIT: u32 = 0x1;
 const WITHOUT_RING: u32 = 0x2;
 const TRUST_NAMES: u32 = 0x4;
+const PURE: u32 = 0x8;
 const AIO_BLOCKING: u32 = 0x20;
 const INJECT_INLINE: u32 = 0x100;
 const INJECT_BACKGROUND: u32 = 0x200;
@@ -48,6 +49,7 @@ const INJECT_ATTEMPTS_FAIL: u32 = 0x800;
 const FLAGS: u32 = WAIT_AT_LIMIT
     | WITHOUT_RING
     | TRUST_NAMES
+    | PURE
     | AIO_BLOCKING
     | INJECT_INLINE
     | INJECT_BACKGROUND
@@ -77,6 +79,7 @@ pub(crate) unsafe fn read(options: *const laio_options) -> Result<Options, Errno
         .limits(Limits {
             operations: or(given.operations, limits.operations),
             helpers: or(given.helpers, limits.helpers),
+            carriers: limits.carriers,
             ring_entries: or(given.ring_entries, limits.ring_entries),
             // The engine's 0 is "no bound".
             inline_budget: match given.inline_budget {
@@ -91,6 +94,7 @@ pub(crate) unsafe fn read(options: *const laio_options) -> Result<Options, Errno
         })
         .without_ring(has(WITHOUT_RING))
         .trust_names(has(TRUST_NAMES))
+        .pure(has(PURE))
         .aio_blocking(has(AIO_BLOCKING))
         .inject(Inject {
             force_inline: has(INJECT_INLINE),
@@ -127,6 +131,7 @@ pub(crate) fn backend_name(kind: BackendKind) -> &'static CStr {
         BackendKind::LinuxAio => c"linux-aio",
         BackendKind::Uring => c"uring",
         BackendKind::Lazy => c"lazy",
+        BackendKind::Activations => c"activations",
         _ => unreachable!("a back end without a name in C"),
     }
 }

@@ -1,5 +1,6 @@
 //! `laio bench`.
 
+mod activations;
 mod calls;
 mod cp;
 mod order;
@@ -13,6 +14,8 @@ pub(crate) enum Command {
     Calls(calls::Arguments),
     /// What each back end does to the order of operations, and at the limit of its slots
     Order(order::Arguments),
+    /// Measure the back end activations: calls that do not block, the hand-off when one does, and false alarms
+    Activations(activations::Arguments),
     /// Measure recursive copies: laio cp through every back end, GNU cp, and other tools
     Cp(cp::Arguments),
 }
@@ -21,6 +24,7 @@ pub(crate) fn run(command: Command) -> Result<(), Failure> {
     match command {
         Command::Calls(arguments) => calls::run(arguments),
         Command::Order(arguments) => order::run(arguments),
+        Command::Activations(arguments) => activations::run(&arguments),
         Command::Cp(arguments) => cp::run(arguments),
     }
 }

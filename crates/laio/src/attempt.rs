@@ -5,6 +5,7 @@
 //! had too. Where an errno could mean either "this cannot be tried here" or a true answer, the
 //! background finds out by making the plain call.
 
+mod carry;
 mod descriptor;
 mod path;
 mod stream;
@@ -50,6 +51,8 @@ pub(crate) enum Why {
     Latched,
     /// An earlier operation on the descriptor comes first.
     Ordered,
+    /// No carrier is left to take the program on.
+    NoCarrier,
 }
 
 impl Attempted {
@@ -81,7 +84,7 @@ impl Context {
         match attempted {
             Attempted::Done(result) => {
                 self.stats.calls[index].inline += 1;
-                if way != Way::Try || !self.spend_budget() {
+                if !matches!(way, Way::Try | Way::Carry) || !self.spend_budget() {
                     return Attempted::Done(result);
                 }
                 Attempted::Spent(result)
@@ -91,7 +94,7 @@ impl Context {
                 let counts = &mut self.stats.calls[index];
                 match blocked.why {
                     Why::WouldBlock | Why::Ordered => counts.background += 1,
-                    Why::NotTried | Why::Unsupported => counts.fallback += 1,
+                    Why::NotTried | Why::Unsupported | Why::NoCarrier => counts.fallback += 1,
                     Why::Latched => {
                         counts.fallback += 1;
                         counts.latched += 1;
@@ -127,7 +130,9 @@ impl Context {
                 (Way::Plain, Attempt::LockCommand) if self.blocks_inline() => {
                     Attempted::Done(self.plain(row, call))
                 }
-                (Way::Plain | Way::Try, Attempt::LockCommand) => self.lock_command(row, call),
+                (Way::Plain | Way::Try | Way::Carry, Attempt::LockCommand) => {
+                    self.lock_command(row, call)
+                }
                 (Way::Plain, Attempt::Position) if self.seek_asks_server(call) => {
                     Attempted::blocked(0, Why::NotTried)
                 }
@@ -135,6 +140,12 @@ impl Context {
                     Attempted::blocked(0, Why::NotTried)
                 }
                 (Way::Plain, _) => Attempted::Done(self.plain(row, call)),
+                (Way::Carry, _) => self.carry(row, call),
+                (Way::Try, Attempt::NowaitRead | Attempt::NowaitWrite)
+                    if self.activations.is_some() && self.is_known_file(call) =>
+                {
+                    self.carry(row, call)
+                }
                 (Way::Background, _) => Attempted::blocked(0, Why::NotTried),
                 (Way::Try, _) if self.inject.attempts_fail => Attempted::WOULD_BLOCK,
                 (Way::Try, attempt) => self.lazily(attempt, row, call),
@@ -205,9 +216,16 @@ impl Context {
         // been given yet would.
         self.flush()?;
         // SAFETY: by the caller.
-        let result = unsafe { crate::sys::syscall(call) };
+        let make = || unsafe { crate::sys::syscall(call) };
+        let result = match &self.activations {
+            Some(activations) if row.changes_identity => activations.change_identity(make),
+            _ => make(),
+        };
         if row.changes_identity && result.is_ok() {
             self.identity_changed();
+        }
+        if let Some(activations) = &self.activations {
+            activations.note_mask();
         }
         result
     }

@@ -71,7 +71,7 @@ unsafe fn go_on(
 
 /// # Safety contract
 /// Called only after the kernel has accepted the call's pointers.
-fn interrupted_transfer(row: &Row, call: &Call, done: usize) -> bool {
+pub(crate) fn interrupted_transfer(row: &Row, call: &Call, done: usize) -> bool {
     // SAFETY: see above.
     if unsafe { wanted(row, call) }.is_none_or(|wanted| done >= wanted) {
         return false;

@@ -1,6 +1,7 @@
 //! The context: what a thread makes its calls through.
 
-use crate::attempt::{Attempted, Blocked};
+use crate::attempt::{Attempted, Blocked, Why};
+use crate::background::activations::{Activations, Away};
 use crate::background::aio::Aio;
 use crate::background::doorbell::Doorbell;
 use crate::background::helpers::Helpers;
@@ -17,7 +18,7 @@ use crate::signaller::Signaller;
 use crate::sys::fork::Life;
 use crate::table::{self, Attempt, Class};
 use crate::watched::Watched;
-use crate::{BackendKind, Call, Errno, Handle, Limits, Options, Outcome, Stats};
+use crate::{BackendKind, Call, Detector, Errno, Handle, Limits, Options, Outcome, Stats};
 use std::any::Any;
 use std::collections::VecDeque;
 use std::fmt;
@@ -33,6 +34,8 @@ pub(crate) enum Way {
     Plain,
     /// An attempt first.
     Try,
+    /// The call itself, carried on elsewhere if it blocks.
+    Carry,
     /// To the background at once.
     Background,
 }
@@ -74,6 +77,11 @@ pub struct Context {
     pub(crate) waiter: Waiter,
     pub(crate) aio: Option<Aio>,
     pub(crate) helpers: Helpers,
+    pub(crate) activations: Option<Activations>,
+    /// What the last attempt has left in flight for its operation.
+    pub(crate) away: Option<Away>,
+    /// The call now made may not be left to a carrier.
+    pub(crate) must_be_tried: bool,
     pub(crate) doorbell: Arc<Doorbell>,
     /// Finished operations whose completions have not been delivered, oldest first.
     pub(crate) ready: VecDeque<Slot>,
@@ -126,7 +134,16 @@ impl Context {
         {
             reactor.set_aio(told)?;
         }
-        let ways = ways(kind, options.inject);
+        let activations = match kind {
+            BackendKind::Activations => Some(Activations::new(
+                &doorbell,
+                options.detector,
+                limits.carriers as usize,
+                options.cancel_signal,
+            )?),
+            _ => None,
+        };
+        let ways = ways(kind, &options);
         Ok(Context {
             kind,
             ways,
@@ -144,6 +161,9 @@ impl Context {
             waiter,
             aio,
             helpers: Helpers::new(doorbell.clone(), &limits, options.cancel_signal),
+            activations,
+            away: None,
+            must_be_tried: false,
             doorbell,
             ready: VecDeque::new(),
             payloads: Vec::new(),
@@ -204,6 +224,17 @@ impl Context {
             self.stats.calls[index].inline += 1;
             return Outcome::Done(result);
         }
+        if self.activations.is_some() {
+            let (index, row) = table::find(call.number);
+            // SAFETY: by the caller.
+            if let Some(attempted) = unsafe { self.carry_quickly(index, row, &call) } {
+                return match attempted {
+                    Attempted::Done(result) => Outcome::Done(result),
+                    Attempted::Spent(result) => self.file(&call, result, user_data),
+                    Attempted::Blocked(blocked) => self.start(&call, blocked, user_data),
+                };
+            }
+        }
         if let Some(quick) = table::find_quick(call.number)
             // SAFETY: by the caller.
             && let Some((result, whole)) = unsafe { self.quick(quick, &call) }
@@ -258,6 +289,15 @@ impl Context {
     #[cold]
     pub(crate) fn start(&mut self, call: &Call, blocked: Blocked, user_data: u64) -> Outcome {
         let held = self.held.take();
+        if blocked.why == Why::NoCarrier && self.back_pressure == BackPressure::Fail {
+            self.stats.limited += 1;
+            let refused = if blocked.done > 0 {
+                Ok(blocked.done)
+            } else {
+                Err(Errno::AGAIN)
+            };
+            return Outcome::Done(refused);
+        }
         if self.operations.is_full() {
             self.stats.limited += 1;
             if self.back_pressure == BackPressure::Fail || !self.wait_for_room() {
@@ -438,6 +478,9 @@ impl Context {
         if let Waiter::Ring(ring) = &self.waiter {
             stats.submissions = ring.submissions;
         }
+        if let Some(activations) = &self.activations {
+            (stats.handoffs, stats.looked_in_vain) = activations.counts();
+        }
         stats
     }
 
@@ -450,6 +493,23 @@ impl Context {
     /// Helper threads alive.
     pub fn helper_threads(&self) -> usize {
         self.helpers.threads()
+    }
+
+    /// Kernel threads of `activations`, beside the thread's own; its contexts share them.
+    pub fn carriers(&self) -> usize {
+        self.activations.as_ref().map_or(0, Activations::carriers)
+    }
+
+    /// How `activations` notices that a call blocks.
+    pub fn detector(&self) -> Option<Detector> {
+        self.activations.as_ref().map(Activations::detector)
+    }
+
+    /// Whether the kernel threads of `activations` have the same credentials, filters and namespaces. They have not
+    /// if the program changed its own other than through laio, which it must not do while the context
+    /// lives.
+    pub fn carriers_agree(&self) -> bool {
+        self.activations.as_ref().is_none_or(Activations::is_one)
     }
 
     /// Bytes of memory that the context holds for operations and descriptors, without the stacks of
@@ -576,6 +636,9 @@ impl Context {
     /// Lets go of what a child inherited without touching what it shares with its parent.
     fn forget_in_child(&mut self) {
         self.helpers.forget_in_child();
+        if let Some(activations) = &mut self.activations {
+            activations.forget_in_child();
+        }
         // Buffers of typed operations: the parent's operations know their addresses.
         std::mem::forget(std::mem::take(&mut self.payloads));
         if let Waiter::Ring(ring) = &mut self.waiter {
@@ -638,7 +701,8 @@ impl fmt::Debug for Context {
 }
 
 /// The way of each class in a back end.
-fn ways(kind: BackendKind, inject: Inject) -> [Way; Class::COUNT] {
+fn ways(kind: BackendKind, options: &Options) -> [Way; Class::COUNT] {
+    let inject = options.inject;
     let mut ways = [Way::Plain; Class::COUNT];
     for class in Class::ALL {
         let way = match (kind, class) {
@@ -649,10 +713,14 @@ fn ways(kind: BackendKind, inject: Inject) -> [Way; Class::COUNT] {
             (BackendKind::Hybrid | BackendKind::Uring, _) => Way::Background,
             (BackendKind::PosixAio | BackendKind::LinuxAio, _) => Way::Background,
             (BackendKind::Lazy, _) => Way::Try,
+            (BackendKind::Activations, Class::Stream) if !options.pure => Way::Try,
+            // In pieces: a helper puts them together.
+            (BackendKind::Activations, _) if inject.short_transfer > 0 => Way::Background,
+            (BackendKind::Activations, _) => Way::Carry,
         };
         ways[class as usize] = match way {
-            Way::Try | Way::Background if inject.force_inline => Way::Plain,
-            Way::Try if inject.force_block => Way::Background,
+            Way::Try | Way::Carry | Way::Background if inject.force_inline => Way::Plain,
+            Way::Try | Way::Carry if inject.force_block => Way::Background,
             way => way,
         };
     }

@@ -90,6 +90,8 @@ mod transfer;
 mod typed;
 mod watched;
 
+pub use background::activations::detectors::Detector;
+pub use background::activations::signals::{Handler, handle_signal};
 pub use background::doorbell::Notifier;
 pub use call::{Call, Completion, Handle, Outcome};
 pub use context::Context;

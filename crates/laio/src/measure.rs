@@ -9,10 +9,12 @@
 
 mod answered;
 mod flight;
+mod handoff;
 mod inline;
 
 pub use answered::AnsweredRead;
 pub use flight::{BareRing, CachedBatch, ColdReads, ManyPipes};
+pub use handoff::{BlockingReads, Held};
 pub use inline::Inline;
 
 use crate::{Call, Context, Errno, Outcome};

@@ -29,6 +29,8 @@ pub(crate) enum State {
     Helper,
     /// With POSIX AIO or Linux AIO, or waiting for a request of theirs.
     Aio,
+    /// With the carrier that blocked in it.
+    Carrier,
     /// Finished; its completion is not delivered yet.
     Finished,
     /// Delivered; a typed operation's value waits to be taken.

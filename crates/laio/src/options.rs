@@ -1,6 +1,6 @@
 //! How a context is made: back end, limits, back-pressure, fault injection, environment.
 
-use crate::Errno;
+use crate::{Detector, Errno};
 use std::fmt;
 use std::str::FromStr;
 
@@ -22,11 +22,14 @@ pub enum BackendKind {
     Uring,
     /// Try without blocking; only what would block goes to the background. The default.
     Lazy,
+    /// The call itself; if it blocks, another kernel thread carries the program on. Streams as in `lazy`
+    /// without io_uring. Not for every program: see `ARCHITECTURE.md`.
+    Activations,
 }
 
 impl BackendKind {
     /// All back ends, in the order in which tables list them.
-    pub const ALL: [BackendKind; 7] = [
+    pub const ALL: [BackendKind; 8] = [
         BackendKind::Sync,
         BackendKind::Threads,
         BackendKind::Hybrid,
@@ -34,6 +37,7 @@ impl BackendKind {
         BackendKind::LinuxAio,
         BackendKind::Uring,
         BackendKind::Lazy,
+        BackendKind::Activations,
     ];
 
     /// The name used by options, the environment and reports.
@@ -46,6 +50,7 @@ impl BackendKind {
             BackendKind::LinuxAio => "linux-aio",
             BackendKind::Uring => "uring",
             BackendKind::Lazy => "lazy",
+            BackendKind::Activations => "activations",
         }
     }
 }
@@ -117,6 +122,9 @@ pub struct Limits {
     pub operations: u32,
     /// Helper threads of the context. They start on demand and leave after [`Limits::HELPER_IDLE_MS`].
     pub helpers: u32,
+    /// Kernel threads of the thread's back end `activations`, beside its own: one for each call that
+    /// blocks, and two in waiting. At the limit a call that would block fails with `EAGAIN`.
+    pub carriers: u32,
     /// Entries of the io_uring submission queue: how many operations one submission can carry.
     pub ring_entries: u32,
     /// Attempts finished inline since the last `poll`, while operations are in flight, before the next
@@ -151,6 +159,7 @@ impl Default for Limits {
         Limits {
             operations: 65_536,
             helpers: 64,
+            carriers: 256,
             ring_entries: 128,
             inline_budget: 256,
         }
@@ -193,11 +202,16 @@ pub struct Options {
     pub(crate) aio_blocking: bool,
     pub(crate) trust_names: bool,
     pub(crate) cancel_signal: Option<i32>,
+    pub(crate) detector: Option<Detector>,
+    pub(crate) pure: bool,
 }
 
 impl Options {
     /// The environment variable that overrides the back end chosen by default.
     pub const ENV_BACKEND: &'static str = "LAIO_BACKEND";
+
+    /// The environment variable that says how `activations` notices that a call blocks: `perf` or `idle`.
+    pub const ENV_DETECTOR: &'static str = "LAIO_DETECTOR";
 
     /// The defaults: back end by environment or probing, limits of [`Limits::default`].
     pub fn new() -> Options {
@@ -225,6 +239,26 @@ impl Options {
     /// Bounds the helper threads.
     pub fn helpers(mut self, helpers: u32) -> Options {
         self.limits.helpers = helpers;
+        self
+    }
+
+    /// Bounds the kernel threads of `activations`.
+    pub fn carriers(mut self, carriers: u32) -> Options {
+        self.limits.carriers = carriers;
+        self
+    }
+
+    /// Makes `activations` notice in this way that a call blocks, whatever the environment says. Making the
+    /// context fails if it does not work here.
+    pub fn detector(mut self, detector: Detector) -> Options {
+        self.detector = Some(detector);
+        self
+    }
+
+    /// Makes `activations` carry calls on streams too, rather than try them and wait until they are ready: a
+    /// kernel thread for each, as liblaio did.
+    pub fn pure(mut self, pure: bool) -> Options {
+        self.pure = pure;
         self
     }
 

@@ -1,5 +1,6 @@
 //! Completions: collecting them, delivering them, and the one place where a context sleeps.
 
+use crate::background::activations::Activations;
 use crate::background::aio::Aio;
 use crate::background::doorbell::Notifier;
 use crate::background::reactor::Event;
@@ -84,8 +85,8 @@ impl Context {
             // is nothing else to do.
             if !self.ready.is_empty() || !wait || !first {
                 self.gather(Some(Duration::ZERO))?;
-            } else if self.helpers.any_finished() {
-                self.gather_from_helpers();
+            } else if self.any_returned() {
+                self.gather_from_threads();
                 self.settle();
             } else if self.any_finished_in_aio() {
                 self.gather_from_aio(false)?;
@@ -248,7 +249,7 @@ impl Context {
         if let Some(aio) = &mut self.aio {
             aio.watch();
         }
-        if self.helpers.any_finished() || !self.ready.is_empty() || self.any_finished_in_aio() {
+        if self.any_returned() || !self.ready.is_empty() || self.any_finished_in_aio() {
             self.doorbell.ring();
         }
     }
@@ -295,8 +296,8 @@ impl Context {
         }
         let sleep = timeout != Some(Duration::ZERO);
         let told_by_bell = self.aio.as_ref().is_some_and(Aio::needs_doorbell);
-        let listens =
-            self.exposed || self.notifiable || self.helpers.outstanding() > 0 || told_by_bell;
+        let by_threads = self.helpers.outstanding() + self.calls_away();
+        let listens = self.exposed || self.notifiable || by_threads > 0 || told_by_bell;
         if sleep {
             if listens {
                 self.doorbell.arm();
@@ -304,14 +305,15 @@ impl Context {
                     aio.watch();
                 }
                 // News that came before the bell was armed did not ring it.
-                if self.helpers.any_finished()
-                    || self.doorbell.is_notified()
-                    || self.any_finished_in_aio()
+                if self.any_returned() || self.doorbell.is_notified() || self.any_finished_in_aio()
                 {
                     timeout = Some(Duration::ZERO);
                 }
             }
             self.stats.sleeps += 1;
+            if let Some(activations) = &self.activations {
+                activations.note_mask();
+            }
         }
         let result = match &self.waiter {
             Waiter::Ring(_) => self.gather_from_ring(timeout, listens),
@@ -320,7 +322,7 @@ impl Context {
         if sleep && listens && !self.exposed {
             self.doorbell.disarm();
         }
-        self.gather_from_helpers();
+        self.gather_from_threads();
         self.settle();
         result
     }
@@ -392,7 +394,26 @@ impl Context {
         Ok(interrupted)
     }
 
-    fn gather_from_helpers(&mut self) {
+    /// Whether calls have returned in other threads.
+    fn any_returned(&self) -> bool {
+        let carried = self.activations.as_ref();
+        self.helpers.any_finished() || carried.is_some_and(Activations::any_finished)
+    }
+
+    /// Calls that carriers make.
+    fn calls_away(&self) -> usize {
+        self.activations
+            .as_ref()
+            .map_or(0, Activations::outstanding)
+    }
+
+    fn gather_from_threads(&mut self) {
+        if let Some(activations) = &mut self.activations {
+            for (handle, result) in activations.collect() {
+                let slot = self.operations.find(handle);
+                self.carrier_completed(slot.expect("a call in flight is live"), result);
+            }
+        }
         for (handle, result) in self.helpers.collect() {
             let slot = self
                 .operations

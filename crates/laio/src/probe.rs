@@ -13,7 +13,7 @@ pub use perf::PerfEvents;
 pub use ring::IoUring;
 
 use crate::background::aio;
-use crate::{BackendKind, Context, Errno, Options, facts};
+use crate::{BackendKind, Context, Detector, Errno, Options, facts};
 use rustix::process::{Resource, getrlimit};
 use std::fmt;
 use std::str::FromStr;
@@ -146,7 +146,12 @@ impl Machine {
                 _ => format!("no context can be made: {errno}"),
             })?;
         let backend = context.backend();
+        let carried = match context.detector() {
+            Some(Detector::Perf) => "activations: switch records tell that a call blocks",
+            _ => "activations: threads that run when nothing else does tell that a call blocks",
+        };
         let way = match (backend, context.has_ring()) {
+            (BackendKind::Activations, _) => carried,
             (BackendKind::Lazy, true) => "lazy with io_uring",
             (BackendKind::Lazy, false) => "lazy with epoll and helper threads",
             (BackendKind::Sync, _) => "sync: plain calls, which block",

@@ -55,6 +55,7 @@ impl Context {
         if !allowed
             || !(1..=RW_COUNT_MAX).contains(&length)
             || !self.is_quiet(call.descriptor(0), latch)
+            || (self.activations.is_some() && self.is_known_file(call))
         {
             return None;
         }

@@ -5,6 +5,7 @@ use crate::background::helpers::{Cancelled, Job};
 use crate::background::prepare;
 use crate::background::reactor::Direction;
 use crate::background::ring::Reaped;
+use crate::blocking::interrupted_transfer;
 use crate::context::{Context, Waiter};
 use crate::descriptors::{Claim, Link};
 use crate::mounts::FileKind;
@@ -36,7 +37,20 @@ impl Context {
         if held.is_some() {
             operation.scratch.get_or_insert_default().held = held;
         }
-        if self.descriptors.link(&mut self.operations, slot) {
+        let waits = self.descriptors.link(&mut self.operations, slot);
+        if let Some(away) = self.away.take() {
+            // It goes on already.
+            if waits {
+                self.descriptors.count_queued(&self.operations, slot, -1);
+            }
+            self.operations[slot].state = State::Carrier;
+            let handle = self.operations.handle(slot);
+            if let Some(activations) = &self.activations {
+                activations.belongs_to(away, handle);
+            }
+            return Ok(slot);
+        }
+        if waits {
             return Ok(slot);
         }
         let why = match blocked.why {
@@ -143,7 +157,8 @@ impl Context {
                 }
             }
             Waiter::Reactor(reactor) => {
-                let uses_it = self.kind.is_hybrid() || self.kind == BackendKind::Lazy;
+                let uses_it = self.kind.is_hybrid()
+                    || matches!(self.kind, BackendKind::Lazy | BackendKind::Activations);
                 if uses_it && try_first {
                     self.retry(slot);
                     return Ok(());
@@ -436,6 +451,32 @@ impl Context {
         );
     }
 
+    /// A call has returned from which another carrier had taken the program on.
+    pub(crate) fn carrier_completed(&mut self, slot: Slot, result: Result<usize, Errno>) {
+        let operation = &self.operations[slot];
+        let (row, call) = (operation.row, operation.call);
+        match result {
+            Err(errno) if errno.is_interruption() && operation.cancelled => {
+                self.finish(slot, Err(Errno::CANCELED));
+            }
+            // A signal handler of the program: a helper, which handles none, goes on.
+            Err(errno) if errno.is_interruption() => self.go_on_with_helper(slot, 0),
+            Ok(moved)
+                if moved > 0 && !operation.cancelled && interrupted_transfer(row, &call, moved) =>
+            {
+                self.go_on_with_helper(slot, moved);
+            }
+            result => self.finish(slot, result),
+        }
+    }
+
+    fn go_on_with_helper(&mut self, slot: Slot, moved: usize) {
+        self.operations[slot].done = moved;
+        if let Err(errno) = self.dispatch_to_helper(slot) {
+            self.finish(slot, if moved > 0 { Ok(moved) } else { Err(errno) });
+        }
+    }
+
     pub(crate) fn finish_cancelled(&mut self, slot: Slot) {
         let done = self.operations[slot].done;
         self.finish(
@@ -537,6 +578,11 @@ impl Context {
                 }
             }
             State::Aio => self.cancel_in_aio(slot, handle),
+            State::Carrier => {
+                if let Some(activations) = &self.activations {
+                    activations.cancel(handle);
+                }
+            }
             State::Readiness | State::Ring | State::Aside => match &mut self.waiter {
                 // If the ring has no room for the request now, the operation ends by itself or is
                 // cancelled again at the next request.

@@ -69,6 +69,11 @@ pub struct Stats {
     pub operations_max: u32,
     /// Requests of POSIX AIO or Linux AIO.
     pub aio: AioCounts,
+    /// Times another kernel thread took the program on because a call blocked (`activations`; of all contexts
+    /// of the thread).
+    pub handoffs: u64,
+    /// Times one looked and the call had returned already, or was only preempted.
+    pub looked_in_vain: u64,
 }
 
 impl Stats {
@@ -85,6 +90,8 @@ impl Stats {
             submissions: 0,
             operations_max: 0,
             aio: AioCounts::default(),
+            handoffs: 0,
+            looked_in_vain: 0,
         }
     }
 

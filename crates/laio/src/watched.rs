@@ -94,8 +94,11 @@ impl Context {
         let watched = Watched(status);
         // SAFETY: by the caller.
         unsafe { status.as_ref() }.begin();
+        // Only a helper can tell of the result.
+        self.must_be_tried = true;
         // SAFETY: by the caller.
         let attempted = unsafe { self.attempt_quickly(&call) };
+        self.must_be_tried = false;
         self.watched = Some(watched);
         let outcome = match attempted {
             Attempted::Done(result) => Outcome::Done(result),

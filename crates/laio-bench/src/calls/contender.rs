@@ -29,6 +29,7 @@ impl Contender {
         Contender::Backend(BackendKind::LinuxAio),
         Contender::Backend(BackendKind::Uring),
         Contender::Backend(BackendKind::Lazy),
+        Contender::Backend(BackendKind::Activations),
         Contender::LazyEpoll,
         Contender::BareRing,
     ];

@@ -362,9 +362,9 @@ static void names(void)
 		known += strcmp(name, "sync") == 0 || strcmp(name, "threads") == 0 ||
 			 strcmp(name, "hybrid") == 0 || strcmp(name, "uring") == 0 ||
 			 strcmp(name, "posix-aio") == 0 || strcmp(name, "linux-aio") == 0 ||
-			 strcmp(name, "lazy") == 0;
+			 strcmp(name, "lazy") == 0 || strcmp(name, "activations") == 0;
 	}
-	CHECK_IS(known, 7);
+	CHECK_IS(known, 8);
 	errno = 0;
 	CHECK(laio_strbackend(i) == NULL);
 	CHECK(laio_strbackend(-1) == NULL);

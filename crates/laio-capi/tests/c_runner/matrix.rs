@@ -27,19 +27,20 @@ impl BackEnd {
 
     /// memcheck knows nothing of what the kernel writes for a ring.
     fn suits_valgrind(self) -> bool {
-        self.without_ring || !matches!(self.name, "uring" | "lazy" | "linux-aio")
+        self.without_ring || !matches!(self.name, "uring" | "lazy" | "linux-aio" | "activations")
     }
 }
 
 pub(crate) const LAZY: BackEnd = BackEnd::new("lazy");
 
-pub(crate) const BACK_ENDS: [BackEnd; 8] = [
+pub(crate) const BACK_ENDS: [BackEnd; 9] = [
     BackEnd::new("sync"),
     BackEnd::new("threads"),
     BackEnd::new("hybrid"),
     BackEnd::new("posix-aio"),
     BackEnd::new("linux-aio"),
     BackEnd::new("uring"),
+    BackEnd::new("activations"),
     LAZY,
     BackEnd {
         label: "lazy-without-ring",

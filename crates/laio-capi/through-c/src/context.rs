@@ -67,6 +67,7 @@ impl Context {
         context.limits = Limits {
             operations: info.operations,
             helpers: info.helpers,
+            carriers: Limits::default().carriers,
             ring_entries: info.ring_entries,
             inline_budget: match info.inline_budget {
                 u32::MAX => 0,

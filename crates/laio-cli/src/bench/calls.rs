@@ -54,7 +54,7 @@ fn help() -> String {
     help + crate::EXIT_CODES
 }
 
-fn seconds(text: &str) -> Result<Duration, String> {
+pub(super) fn seconds(text: &str) -> Result<Duration, String> {
     let seconds = text.parse().map_err(|_| "not a number")?;
     Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
 }

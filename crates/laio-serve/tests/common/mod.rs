@@ -8,11 +8,12 @@ use std::path::Path;
 use std::time::Duration;
 
 /// The back ends that never block the caller.
-pub(crate) const BACKENDS: [BackendKind; 4] = [
+pub(crate) const BACKENDS: [BackendKind; 5] = [
     BackendKind::Threads,
     BackendKind::Hybrid,
     BackendKind::Uring,
     BackendKind::Lazy,
+    BackendKind::Activations,
 ];
 
 /// A running server; stopped and waited for when dropped.

@@ -129,7 +129,6 @@ impl Signal {
     }
 
     /// The number.
-    #[cfg(test)]
     pub(crate) fn number(self) -> i32 {
         self.0
     }
@@ -162,7 +161,23 @@ fn install(signal: i32) -> Result<Signal, Errno> {
     }
 }
 
+/// Interrupts a carrier, where there are such; tells whether one was meant.
+static CARRIERS: OnceLock<fn(&mut libc::ucontext_t) -> bool> = OnceLock::new();
+
+/// Lets the signal interrupt carriers too.
+pub(crate) fn set_carriers(interrupt: fn(&mut libc::ucontext_t) -> bool) {
+    let _ = CARRIERS.set(interrupt);
+}
+
 extern "C" fn on_signal(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    // SAFETY: the kernel passes a ucontext_t to a handler installed with SA_SIGINFO.
+    let ucontext = unsafe { context.cast::<libc::ucontext_t>().as_mut() };
+    // First: a carrier may not use thread-local variables.
+    if let (Some(ucontext), Some(interrupt)) = (ucontext, CARRIERS.get())
+        && interrupt(ucontext)
+    {
+        return;
+    }
     let current = CURRENT.get();
     if current.is_null() || context.is_null() {
         return;

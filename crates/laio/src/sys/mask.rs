@@ -24,3 +24,58 @@ impl Drop for SignalsBlocked {
         }
     }
 }
+
+/// A signal set as the kernel has it: bit `n - 1` is signal `n`.
+pub(crate) type Mask = u64;
+
+/// The bit of one signal.
+pub(crate) const fn bit(signal: i32) -> Mask {
+    1 << (signal - 1)
+}
+
+/// Sets the calling thread's mask, by the system call itself: also the C library's own signals. Returns the
+/// old one.
+pub(crate) fn set(mask: Mask) -> Mask {
+    change(libc::SIG_SETMASK, Some(mask))
+}
+
+/// Lets signals through.
+pub(crate) fn unblock(mask: Mask) {
+    change(libc::SIG_UNBLOCK, Some(mask));
+}
+
+/// The calling thread's mask.
+pub(crate) fn get() -> Mask {
+    change(libc::SIG_BLOCK, None)
+}
+
+fn change(how: i32, mask: Option<Mask>) -> Mask {
+    let mut old: Mask = 0;
+    let new = mask
+        .as_ref()
+        .map_or(0, |mask| std::ptr::from_ref(mask) as usize);
+    let args = [
+        how as usize,
+        new,
+        (&raw mut old) as usize,
+        size_of::<Mask>(),
+    ];
+    // SAFETY: the kernel reads and writes sets of the size that it is told.
+    let _ = unsafe { super::raw(libc::SYS_rt_sigprocmask, args) };
+    old
+}
+
+/// As [`SignalsBlocked`], and without the C library: also its own signals.
+pub(crate) struct AllBlocked(Mask);
+
+impl AllBlocked {
+    pub(crate) fn new() -> AllBlocked {
+        AllBlocked(set(Mask::MAX))
+    }
+}
+
+impl Drop for AllBlocked {
+    fn drop(&mut self) {
+        set(self.0);
+    }
+}

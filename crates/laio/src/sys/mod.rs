@@ -5,13 +5,16 @@
 #[cfg_attr(all(not(miri), target_arch = "aarch64"), path = "aarch64.rs")]
 mod arch;
 pub(crate) mod fork;
+pub(crate) mod handoff;
 pub(crate) mod interrupt;
 pub(crate) mod mask;
 pub(crate) mod memory;
+pub(crate) mod perf;
 pub(crate) mod streams;
 
 use crate::{Call, Errno};
 use std::os::fd::{BorrowedFd, RawFd};
+use std::sync::atomic::AtomicU32;
 
 #[cfg(not(all(
     target_os = "linux",
@@ -103,4 +106,25 @@ pub(crate) fn has_status_flag(fd: RawFd, flag: i32) -> bool {
     // SAFETY: F_GETFL takes no pointers.
     let flags = unsafe { raw(libc::SYS_fcntl, [fd as usize, libc::F_GETFL as usize]) };
     flags.is_ok_and(|flags| flags & flag as usize != 0)
+}
+
+/// Sleeps while the word has this value, or less long.
+pub(crate) fn futex_wait(word: &AtomicU32, value: u32, private: bool) {
+    let operation = libc::FUTEX_WAIT | if private { libc::FUTEX_PRIVATE_FLAG } else { 0 };
+    let address = word.as_ptr() as usize;
+    // SAFETY: the word lives through the call; a null time-out is none.
+    let _ = unsafe {
+        raw(
+            libc::SYS_futex,
+            [address, operation as usize, value as usize, 0],
+        )
+    };
+}
+
+/// Wakes so many of those who sleep in [`futex_wait`] in this process.
+pub(crate) fn futex_wake(word: &AtomicU32, most: usize) {
+    let operation = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
+    let address = word.as_ptr() as usize;
+    // SAFETY: the kernel uses the address only.
+    let _ = unsafe { raw(libc::SYS_futex, [address, operation as usize, most]) };
 }

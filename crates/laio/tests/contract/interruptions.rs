@@ -7,7 +7,7 @@ use crate::harness::{
 };
 use laio::{Context, Errno};
 use laio_testing::temp::{datagram_pair, fill, pattern, pipe, scratch, stream_pair};
-use laio_testing::{Bombardment, child, test_name};
+use laio_testing::{Bombardment, child, limit, test_name};
 use std::io::Read;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::{Duration, Instant};
@@ -319,7 +319,7 @@ fn waits_are_not_interrupted() {
         let wake = (libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG) as usize;
         std::thread::scope(|scope| {
             scope.spawn(move || {
-                assert!(laio_testing::limit::wait_until(LIMIT, || plain(
+                assert!(limit::wait_until(LIMIT, || plain(
                     libc::SYS_futex,
                     [address, wake, 1]
                 ) == Ok(1)));

@@ -236,17 +236,24 @@ fn the_limit_of_helpers_holds() {
             };
             let mut handles = HashSet::new();
             for _ in 0..12 {
-                let Outcome::Pending(handle) = helper_sleep(&mut context, &time) else {
-                    panic!()
-                };
-                handles.insert(handle);
+                match helper_sleep(&mut context, &time) {
+                    Outcome::Pending(handle) => assert!(handles.insert(handle)),
+                    // It was over before it was noticed that it blocks.
+                    done => {
+                        assert_eq!(way.backend, BackendKind::Activations);
+                        assert_eq!(done, Outcome::Done(Ok(0)));
+                    }
+                }
                 assert!(context.helper_threads() <= helpers as usize);
             }
-            for completion in collect(&mut context, 12) {
+            for completion in collect(&mut context, handles.len()) {
                 assert_eq!(completion.result, Ok(0));
                 assert!(handles.remove(&completion.handle));
             }
-            assert!((1..=helpers as usize).contains(&context.helper_threads()));
+            // There each thread goes on with the call that it has made.
+            if way.backend != BackendKind::Activations {
+                assert!((1..=helpers as usize).contains(&context.helper_threads()));
+            }
         }
     });
 }

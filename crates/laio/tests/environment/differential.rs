@@ -157,3 +157,8 @@ fn lazy_does_the_same() {
 fn lazy_without_a_ring_does_the_same() {
     programs(BackendKind::Lazy, true);
 }
+
+#[test]
+fn activations_do_the_same() {
+    programs(BackendKind::Activations, false);
+}

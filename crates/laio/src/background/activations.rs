@@ -1,0 +1,216 @@
+//! Activations: the call itself is made, and only if it blocks another kernel thread carries the application on.
+
+mod atomic;
+mod carrier;
+mod conditions;
+pub(crate) mod detectors;
+mod flight;
+mod home;
+mod identity;
+mod looking;
+mod rseq;
+mod shared;
+pub(crate) mod signals;
+mod slots;
+mod spare;
+mod state;
+#[cfg(all(test, not(miri)))]
+mod tests;
+mod thread;
+
+use self::flight::{Flight, Inbox};
+use self::thread::{Carried, Thread};
+use super::doorbell::Doorbell;
+use crate::{Call, Errno, Handle};
+use detectors::Detector;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// The part of one context. Its thread's carriers are shared by the contexts of the thread.
+#[derive(Debug)]
+pub(crate) struct Activations {
+    /// That of the next call.
+    next: *const Flight,
+    free: Vec<*const Flight>,
+    landed: Vec<(*const Flight, usize)>,
+    away: usize,
+    /// Flights that carriers may know do not move.
+    #[expect(clippy::vec_box, reason = "carriers know their addresses")]
+    flights: Vec<Box<Flight>>,
+    inbox: Box<Inbox>,
+    thread: Rc<Thread>,
+}
+
+/// A call that goes on elsewhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Away(*const Flight);
+
+/// How a call went.
+#[derive(Debug)]
+pub(crate) enum Made {
+    Returned(Result<usize, Errno>),
+    Away(Away),
+    /// No carrier can be had to take the program on: the call has not been made. `EAGAIN`: a limit is reached.
+    NoCarrier(Errno),
+}
+
+impl Activations {
+    /// Makes carriers for the calling thread, or uses those it has, and hands off once to see that it works.
+    pub(crate) fn new(
+        doorbell: &Arc<Doorbell>,
+        detector: Option<Detector>,
+        limit: usize,
+        signal: Option<i32>,
+    ) -> Result<Activations, Errno> {
+        let inbox = Box::new(Inbox::new(doorbell.clone()));
+        let thread = Thread::join(&inbox, detector, limit.max(2), signal)?;
+        let first = Flight::new(&inbox);
+        Ok(Activations {
+            next: &raw const *first,
+            free: Vec::new(),
+            landed: Vec::new(),
+            away: 0,
+            flights: vec![first],
+            inbox,
+            thread,
+        })
+    }
+
+    /// Makes a call. If it blocks, this returns all the same, on another kernel thread.
+    ///
+    /// # Safety
+    /// As for the system call; what its pointers point to stays until its result is collected.
+    #[inline]
+    pub(crate) unsafe fn call(&mut self, call: &Call) -> Made {
+        // SAFETY: flights live as long as this; the rest is the caller's.
+        match unsafe { self.thread.call(&*self.next, call) } {
+            Carried::Done(word) => Made::Returned(Errno::from_register(word)),
+            Carried::Away => Made::Away(self.take_off()),
+            Carried::NoSpare(errno) => Made::NoCarrier(errno),
+        }
+    }
+
+    #[cold]
+    fn take_off(&mut self) -> Away {
+        self.away += 1;
+        let away = Away(self.next);
+        self.next = match self.free.pop() {
+            Some(flight) => flight,
+            None => {
+                let flight = Flight::new(&self.inbox);
+                let address: *const Flight = &raw const *flight;
+                self.flights.push(flight);
+                address
+            }
+        };
+        away
+    }
+
+    /// Says whose call it is.
+    pub(crate) fn belongs_to(&self, away: Away, handle: Handle) {
+        // SAFETY: flights live as long as this.
+        unsafe { &*away.0 }.handle.set(Some(handle));
+    }
+
+    /// Calls that have not been collected.
+    pub(crate) fn outstanding(&self) -> usize {
+        self.away
+    }
+
+    /// Whether calls have returned that were not collected.
+    #[inline]
+    pub(crate) fn any_finished(&self) -> bool {
+        self.away > 0 && self.inbox.has_landed()
+    }
+
+    /// Takes the results of calls that have returned.
+    pub(crate) fn collect(&mut self) -> Vec<(Handle, Result<usize, Errno>)> {
+        if !self.any_finished() {
+            return Vec::new();
+        }
+        self.inbox.collect(&mut self.landed);
+        let mut results = Vec::with_capacity(self.landed.len());
+        for (flight, word) in self.landed.drain(..) {
+            // SAFETY: flights live as long as this.
+            let landed = unsafe { &*flight };
+            landed.wait_until_done();
+            let handle = landed.handle.take().expect("set when the call was taken");
+            landed.use_again();
+            self.free.push(flight);
+            self.away -= 1;
+            results.push((handle, Errno::from_register(word)));
+        }
+        results
+    }
+
+    /// Interrupts a call.
+    pub(crate) fn cancel(&self, handle: Handle) {
+        let flight = self
+            .flights
+            .iter()
+            .find(|flight| flight.handle.get() == Some(handle));
+        if let Some(flight) = flight {
+            self.thread.interrupt(flight);
+        }
+    }
+
+    /// The program may have changed its signal mask.
+    pub(crate) fn note_mask(&self) {
+        self.thread.note_mask();
+    }
+
+    /// Before and after a call that changes who the thread is for the kernel.
+    pub(crate) fn change_identity(
+        &self,
+        change: impl FnOnce() -> Result<usize, Errno>,
+    ) -> Result<usize, Errno> {
+        self.thread.begin_change()?;
+        let result = change();
+        if result.is_ok() {
+            self.thread.renew();
+        }
+        result
+    }
+
+    /// Whether all carriers are the same for the kernel.
+    pub(crate) fn is_one(&self) -> bool {
+        self.thread.is_one()
+    }
+
+    /// Kernel threads beside the program's own.
+    pub(crate) fn carriers(&self) -> usize {
+        self.thread.carriers()
+    }
+
+    /// Times another kernel thread took the application on, and times one looked in vain; of all contexts of the
+    /// thread.
+    pub(crate) fn counts(&self) -> (u64, u64) {
+        let counts = &self.thread.shared.counts;
+        (counts.handoffs.load(Relaxed), counts.in_vain.load(Relaxed))
+    }
+
+    /// How blocking is noticed.
+    pub(crate) fn detector(&self) -> Detector {
+        self.thread.shared.detector
+    }
+
+    /// In a forked child: calls in flight are the parent's.
+    pub(crate) fn forget_in_child(&mut self) {
+        self.away = 0;
+        std::mem::forget(std::mem::take(&mut self.flights));
+    }
+}
+
+impl Drop for Activations {
+    fn drop(&mut self) {
+        if self.away == 0 {
+            return;
+        }
+        // Nobody could wait for them: what they will touch stays.
+        std::mem::forget(std::mem::take(&mut self.flights));
+        let none = Box::new(Inbox::new(self.inbox.doorbell()));
+        std::mem::forget(std::mem::replace(&mut self.inbox, none));
+        std::mem::forget(self.thread.clone());
+    }
+}

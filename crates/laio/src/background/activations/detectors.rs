@@ -1,0 +1,276 @@
+//! How it is noticed that the application has blocked, in two ways.
+//!
+//! With `perf`, each carrier's switches are recorded, and the record of a switch during a call wakes a spare. With
+//! `idle`, a thread for each processor runs only when nothing else does, and then looks: this is quicker, but
+//! starves where another program keeps the processor busy; hence the backstop, which looks every millisecond while
+//! the application makes calls.
+
+use super::carrier::{Carrier, Owned, readiness};
+use super::shared::Shared;
+use super::spare;
+use super::state::{self, CALL};
+use crate::sys::handoff::{Bed, Control};
+use crate::sys::{self};
+use crate::{Errno, Options};
+use std::fmt;
+use std::str::FromStr;
+use std::sync::atomic::Ordering::*;
+
+/// A way of noticing that a call blocks (`activations`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Detector {
+    /// Records of context switches (`perf_event_open`).
+    Perf,
+    /// A thread for each processor that runs only when nothing else does (`SCHED_IDLE`).
+    Idle,
+}
+
+/// Processors with a thread at most; on others only the backstop looks.
+const PROCESSORS_MAX: usize = 16;
+/// How often the backstop looks.
+const BACKSTOP_NS: i64 = 1_000_000;
+/// Looks without news after which the backstop sleeps until the next call.
+const LOOKS: u32 = 16;
+const SCHED_IDLE: usize = 5;
+
+impl Detector {
+    /// Its name in options and reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Detector::Perf => "perf",
+            Detector::Idle => "idle",
+        }
+    }
+
+    /// Those to try, the best first.
+    pub(super) fn in_order(wanted: Option<Detector>) -> Result<Vec<Detector>, Errno> {
+        let wanted = match wanted {
+            Some(detector) => Some(detector),
+            None => from_environment()?,
+        };
+        Ok(match wanted {
+            Some(detector) => vec![detector],
+            // With one processor there is one thread, and nowhere else for the application to be.
+            None if processors().len() == 1 => vec![Detector::Idle, Detector::Perf],
+            None => vec![Detector::Perf, Detector::Idle],
+        })
+    }
+}
+
+impl fmt::Display for Detector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Detector {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        match name {
+            "perf" => Ok(Detector::Perf),
+            "idle" => Ok(Detector::Idle),
+            _ => Err(format!(
+                "there is no detector `{name}`; the detectors are perf, idle"
+            )),
+        }
+    }
+}
+
+fn from_environment() -> Result<Option<Detector>, Errno> {
+    match std::env::var(Options::ENV_DETECTOR) {
+        Err(_) => Ok(None),
+        Ok(_) if sys::has_rights_of_others() => Ok(None),
+        Ok(name) if name.is_empty() => Ok(None),
+        Ok(name) => name.parse().map(Some).map_err(|_| Errno::INVAL),
+    }
+}
+
+/// Those on which the calling thread may run.
+fn processors() -> Vec<usize> {
+    let Ok(set) = rustix::thread::sched_getaffinity(None) else {
+        return Vec::new();
+    };
+    (0..rustix::thread::CpuSet::MAX_CPU)
+        .filter(|&processor| set.is_set(processor))
+        .collect()
+}
+
+/// Beds for the backstop and the processors.
+pub(super) fn beds(detector: Detector) -> usize {
+    match detector {
+        Detector::Perf => 0,
+        Detector::Idle => {
+            let watched = processors().into_iter().take(PROCESSORS_MAX);
+            watched.max().map_or(1, |last| last + 2)
+        }
+    }
+}
+
+/// Starts the threads that look, if any are needed.
+pub(super) fn start(shared: &Shared) -> Result<Vec<Owned>, Errno> {
+    let mut threads = Vec::new();
+    if shared.beds().is_empty() {
+        return Ok(threads);
+    }
+    let backstop = Owned::detector(shared, stop_back);
+    let watchers = processors()
+        .into_iter()
+        .take(PROCESSORS_MAX)
+        .map(|processor| {
+            let thread = Owned::detector(shared, watch)?;
+            let place = &thread.get().control.processor;
+            place.store(processor as u32, SeqCst);
+            Ok(thread)
+        });
+    let mut refused = None;
+    for thread in std::iter::once(backstop).chain(watchers) {
+        match thread {
+            Ok(thread) => threads.push(thread),
+            Err(errno) => refused = Some(errno),
+        }
+    }
+    for thread in &threads {
+        thread.tell(refused.map_or(readiness::SERVE, |_| readiness::END));
+    }
+    match refused {
+        None => Ok(threads),
+        Some(errno) => {
+            threads.iter().for_each(Owned::wait_for_end);
+            Err(errno)
+        }
+    }
+}
+
+/// The application begins a call while a detector sleeps.
+///
+/// # Safety
+/// From the assembly: on the carrier's own stack, with the application's thread pointer.
+pub(super) unsafe extern "C" fn wake(control: *mut Control) {
+    // SAFETY: the carrier that runs the application.
+    let carrier = unsafe { Carrier::at(control) };
+    let beds = carrier.shared().beds();
+    let processor = carrier.control.processor.load(Relaxed) as usize;
+    rouse(beds.first());
+    rouse(beds.get(processor + 1));
+}
+
+fn rouse(bed: Option<&Bed>) {
+    if let Some(bed) = bed
+        && bed.asleep.swap(0, SeqCst) != 0
+    {
+        sys::futex_wake(&bed.asleep, 1);
+    }
+}
+
+/// Wakes all detectors, to see that it is over.
+pub(super) fn wake_all(shared: &Shared) {
+    for bed in shared.beds() {
+        rouse(Some(bed));
+    }
+}
+
+/// Sleeps until the next call, unless there is something to see already.
+fn sleep(bed: &Bed, is_news: impl Fn() -> bool, shared: &Shared) {
+    bed.asleep.store(1, SeqCst);
+    // The application first says that it is in a call, and then looks who sleeps.
+    if is_news() || shared.closing.load(SeqCst) {
+        bed.asleep.store(0, SeqCst);
+        return;
+    }
+    sys::futex_wait(&bed.asleep, 1, true);
+}
+
+/// The call that the application is in, if it was begun on this processor.
+fn call_on(shared: &Shared, processor: Option<u32>) -> Option<u64> {
+    // SAFETY: carriers live as long as what they share.
+    let carrier = unsafe { shared.current.load(SeqCst).as_ref()? };
+    let word = carrier.control.state.load(SeqCst);
+    let here = processor.is_none_or(|here| carrier.control.processor.load(Relaxed) == here);
+    // Generations are each carrier's own.
+    (state::state(word) == CALL && here)
+        .then_some(word ^ (std::ptr::from_ref(carrier) as u64) << 16)
+}
+
+/// The life of a processor's detector. That it runs at all says that nothing else can.
+///
+/// # Safety
+/// The entry of a thread made for this.
+unsafe extern "C" fn watch(control: *mut Control) -> ! {
+    // SAFETY: by the caller.
+    let me = unsafe { Carrier::at(control) };
+    spare::wait_for_order(me);
+    let shared = me.shared();
+    let processor = me.control.processor.load(SeqCst);
+    stay_idle_on(processor as usize);
+    let Some(bed) = shared.beds().get(processor as usize + 1) else {
+        spare::end();
+    };
+    let mut told = None;
+    while !shared.closing.load(SeqCst) {
+        let call = call_on(shared, Some(processor));
+        if call.is_some() && call != told {
+            told = call;
+            shared.wake_one();
+        }
+        let news = || {
+            let now = call_on(shared, Some(processor));
+            now.is_some() && now != told
+        };
+        sleep(bed, news, shared);
+    }
+    spare::end()
+}
+
+/// The life of the backstop: it looks now and then, for a while after each call.
+///
+/// # Safety
+/// The entry of a thread made for this.
+unsafe extern "C" fn stop_back(control: *mut Control) -> ! {
+    // SAFETY: by the caller.
+    let me = unsafe { Carrier::at(control) };
+    spare::wait_for_order(me);
+    let shared = me.shared();
+    let Some(bed) = shared.beds().first() else {
+        spare::end();
+    };
+    let (mut last, mut told, mut quiet) = (None, None, 0);
+    while !shared.closing.load(SeqCst) {
+        let call = call_on(shared, None);
+        if call.is_some() && call == last && call != told {
+            // For a millisecond.
+            told = call;
+            shared.wake_one();
+        }
+        quiet = if call == last { quiet + 1 } else { 0 };
+        last = call;
+        if quiet < LOOKS {
+            pause();
+            continue;
+        }
+        sleep(bed, || call_on(shared, None) != last, shared);
+        quiet = 0;
+    }
+    spare::end()
+}
+
+fn pause() {
+    let time = [0, BACKSTOP_NS];
+    // SAFETY: the time lives through the call.
+    let _ = unsafe { sys::raw(libc::SYS_nanosleep, [(&raw const time) as usize, 0]) };
+}
+
+fn stay_idle_on(processor: usize) {
+    let mut set = [0u64; 16];
+    if let Some(word) = set.get_mut(processor / 64) {
+        *word = 1 << (processor % 64);
+    }
+    let priority = 0i32;
+    let set_at = (&raw const set) as usize;
+    let priority_at = (&raw const priority) as usize;
+    // SAFETY: both live through the calls. If it may not stay there, it looks from elsewhere, and is of less use.
+    unsafe {
+        let _ = sys::raw(libc::SYS_sched_setaffinity, [0, size_of_val(&set), set_at]);
+        let _ = sys::raw(libc::SYS_sched_setscheduler, [0, SCHED_IDLE, priority_at]);
+    }
+}

@@ -1,0 +1,39 @@
+//! The home carrier: the kernel thread on which the application began, which the C library knows, and on which the
+//! application must end.
+//!
+//! Once the application has been taken from it, it runs it only when it comes home. While it has nothing
+//! to do it waits for signals: those that are sent to the application by the number of this thread
+//! (`pthread_kill`, timers) are sent on to where the application is.
+
+use super::carrier::Carrier;
+use super::shared::Shared;
+use super::spare::{forward, go_on, next_signal};
+use crate::sys;
+use crate::sys::mask::bit;
+use std::sync::atomic::Ordering::*;
+
+/// Waits until the application comes home.
+pub(super) fn wait(me: &Carrier) -> ! {
+    let shared = me.shared();
+    loop {
+        let saved = shared.returning.swap(0, SeqCst);
+        if saved != 0 {
+            go_on(me, saved);
+        }
+        // Not those that the application blocks: another thread may wait for them.
+        let wanted = !shared.carried_mask() | bit(shared.signal);
+        if let Some(mut info) = next_signal(wanted, None) {
+            forward(shared, &mut info);
+        }
+    }
+}
+
+/// Tells the home carrier that the application is on its way.
+pub(super) fn call(shared: &Shared) {
+    // SAFETY: carriers live as long as what they share.
+    let home = unsafe { &*shared.home.load(Relaxed) };
+    let thread = home.number.load(Relaxed) as usize;
+    let args = [shared.process as usize, thread, shared.signal as usize];
+    // SAFETY: tgkill takes no pointers. The signal is blocked there, and ends the wait.
+    let _ = unsafe { sys::raw(libc::SYS_tgkill, args) };
+}

@@ -1,0 +1,62 @@
+//! Who a kernel thread is for the kernel: credentials, filters and namespaces belong to it, not to the process, and
+//! the C library knows nothing of carriers. A change must reach all carriers, or the program would be somebody else
+//! after its next hand-off.
+
+use super::carrier::Carrier;
+use crate::sys;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// The lines of `/proc/self/task/TID/status` that tell.
+const LINES: [&str; 8] = [
+    "Uid:",
+    "Gid:",
+    "Groups:",
+    "Cap",
+    "NoNewPrivs:",
+    "Seccomp:",
+    "Seccomp_filters:",
+    "NStgid:",
+];
+
+/// Whether two carriers are the same for the kernel. Yes, if it cannot be known.
+pub(super) fn is_same(one: &Carrier, other: &Carrier) -> bool {
+    let of = |carrier: &Carrier| {
+        let thread = carrier.number.load(Relaxed);
+        (credentials(thread), namespaces(thread))
+    };
+    let (one, other) = (of(one), of(other));
+    one.0.is_none() || other.0.is_none() || one == other
+}
+
+fn credentials(thread: u32) -> Option<Vec<String>> {
+    let status = std::fs::read_to_string(format!("/proc/self/task/{thread}/status")).ok()?;
+    let telling = |line: &&str| LINES.iter().any(|begin| line.starts_with(begin));
+    Some(status.lines().filter(telling).map(str::to_owned).collect())
+}
+
+fn namespaces(thread: u32) -> Option<Vec<std::path::PathBuf>> {
+    let directory = format!("/proc/self/task/{thread}/ns");
+    let entries = std::fs::read_dir(directory).ok()?;
+    let mut links: Vec<_> = entries
+        .filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok())
+        .collect();
+    links.sort_unstable();
+    Some(links)
+}
+
+/// Whether the process may be looked at. The kernel takes this away when any of its threads changes its
+/// credentials, so it tells of changes behind the engine's back.
+pub(super) fn is_dumpable() -> bool {
+    // SAFETY: this command takes no pointers.
+    unsafe { sys::raw(libc::SYS_prctl, [libc::PR_GET_DUMPABLE as usize]) == Ok(1) }
+}
+
+/// There is no right way to go on: the program believes to be somebody else than it is.
+pub(super) fn stop() -> ! {
+    eprintln!(
+        "laio: the credentials, filters or namespaces of this thread were changed behind the back end \
+         `activations`, which has just left the kernel thread that has them. Change them through \
+         laio, or before the context is made."
+    );
+    std::process::abort()
+}

@@ -1,0 +1,125 @@
+//! Whether the application is blocked in its call, and taking it away if so.
+//!
+//! That its thread was switched out is a hint only: it may have been preempted, or be back already. The kernel is
+//! asked what the thread does before it is taken for blocked.
+
+use super::carrier::Carrier;
+use super::spare;
+use super::state::{self, CALL};
+use crate::sys;
+use std::os::fd::AsRawFd;
+use std::sync::atomic::Ordering::*;
+
+/// A carrier that was in a call, but ready to run.
+pub(super) struct Preempted<'a> {
+    carrier: &'a Carrier,
+    word: u64,
+}
+
+/// Looks at whoever runs the application. Does not return if it is taken on.
+pub(super) fn look(me: &Carrier) -> Option<Preempted<'_>> {
+    let shared = me.shared();
+    // SAFETY: carriers live as long as what they share.
+    let carrier = unsafe { shared.current.load(SeqCst).as_ref()? };
+    let word = carrier.control.state.load(SeqCst);
+    if state::state(word) != CALL {
+        return None;
+    }
+    let tail = match shared.uses_records() {
+        true => Some(carrier.gate().evidence()?),
+        false => None,
+    };
+    if try_to_take(me, carrier, word) {
+        return None;
+    }
+    if let Some(tail) = tail {
+        carrier.gate().close_for(tail);
+    }
+    Some(Preempted { carrier, word })
+}
+
+impl<'a> Preempted<'a> {
+    /// Looks again, if it is still the same call.
+    pub(super) fn look_again(self, me: &Carrier) -> Option<Preempted<'a>> {
+        if self.carrier.control.state.load(SeqCst) != self.word {
+            return None;
+        }
+        (!try_to_take(me, self.carrier, self.word)).then_some(self)
+    }
+}
+
+/// Takes the application if it is blocked in this call. True if there is nothing more to be done; false if the
+/// thread could run.
+fn try_to_take(me: &Carrier, carrier: &Carrier, word: u64) -> bool {
+    let shared = me.shared();
+    if !is_blocked(carrier) {
+        shared.counts.in_vain.fetch_add(1, Relaxed);
+        return false;
+    }
+    if state::take(&carrier.control.state, word) {
+        spare::take_on(me, carrier);
+    }
+    // It has just returned.
+    shared.counts.in_vain.fetch_add(1, Relaxed);
+    true
+}
+
+/// Whether the thread sleeps in the very call that the assembly has made, and not, say, in a call of a signal
+/// handler that interrupted it. The kernel says `running`, or the call's number, its arguments, the stack pointer and
+/// the program counter.
+fn is_blocked(carrier: &Carrier) -> bool {
+    let Some(activity) = &carrier.activity else {
+        return false;
+    };
+    let mut text = [0u8; 256];
+    let args = [
+        activity.as_raw_fd() as usize,
+        text.as_mut_ptr() as usize,
+        text.len(),
+        0,
+    ];
+    // SAFETY: the buffer has the length that is said.
+    let Ok(length) = (unsafe { sys::raw(libc::SYS_pread64, args) }) else {
+        return false;
+    };
+    last_number(&text, length) == Some(sys::handoff::blocked_at())
+}
+
+/// The number at the end of a line, in hexadecimal digits.
+fn last_number(text: &[u8; 256], length: usize) -> Option<usize> {
+    let (mut value, mut shift) = (0usize, 0u32);
+    for &byte in text.iter().take(length).rev() {
+        let digit = match byte {
+            b'\n' => continue,
+            b'0'..=b'9' => byte - b'0',
+            b'a'..=b'f' => byte - b'a' + 10,
+            b'x' => return Some(value),
+            _ => return None,
+        };
+        value |= usize::from(digit).checked_shl(shift)?;
+        shift += 4;
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn number(line: &str) -> Option<usize> {
+        let mut text = [0; 256];
+        text[..line.len()].copy_from_slice(line.as_bytes());
+        last_number(&text, line.len())
+    }
+
+    #[test]
+    fn only_a_blocked_thread_has_a_program_counter() {
+        assert_eq!(
+            number("0 0x3 0x7ffc 0x1 0x0 0x0 0x0 0x7ffd12345678 0x7f00deadbeef\n"),
+            Some(0x7f00_dead_beef)
+        );
+        assert_eq!(number("running\n"), None);
+        assert_eq!(number(""), None);
+        assert_eq!(number("-1 0x7ffd12345678 0x10\n"), Some(0x10));
+    }
+}

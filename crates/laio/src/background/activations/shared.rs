@@ -1,0 +1,109 @@
+//! What all carriers of one application thread share.
+
+use super::carrier::Carrier;
+use super::detectors::Detector;
+use crate::Errno;
+use crate::sys::handoff::Bed;
+use crate::sys::mask::{Mask, bit};
+use rustix::event::{EventfdFlags, epoll, eventfd};
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
+
+/// Never moves, and outlives the carriers.
+#[derive(Debug)]
+pub(super) struct Shared {
+    /// Where spares sleep: the records of all carriers, and the two bells below.
+    pub(super) waiting: OwnedFd,
+    /// Wakes one spare.
+    one: OwnedFd,
+    /// Wakes all spares, for ever.
+    all: OwnedFd,
+    pub(super) closing: AtomicBool,
+    /// Grows when the thread's identity changes; carriers of before do not run the application any more.
+    pub(super) epoch: AtomicU32,
+    pub(super) detector: Detector,
+    beds: Box<[Bed]>,
+    /// The carrier that runs the application.
+    pub(super) current: AtomicPtr<Carrier>,
+    /// From whom the application was taken last.
+    pub(super) victim: AtomicPtr<Carrier>,
+    /// Threads that are sending a signal to it. Whoever is no longer the current one waits for them, and then
+    /// sends on what has come to itself.
+    pub(super) forwarding: AtomicU32,
+    /// The application's own kernel thread.
+    pub(super) home: AtomicPtr<Carrier>,
+    /// Carriers that could take the application on.
+    pub(super) spares: AtomicU32,
+    /// The signals that the application blocks, as far as is known.
+    pub(super) mask: AtomicU64,
+    /// Where the application's thread-local variables are.
+    pub(super) application: usize,
+    /// The application has parked itself, with this stack pointer, to go on at home.
+    pub(super) returning: AtomicUsize,
+    /// The signal that interrupts calls and wakes the home carrier.
+    pub(super) signal: i32,
+    pub(super) process: u32,
+    pub(super) counts: Counts,
+}
+
+/// What has happened, for people.
+#[derive(Debug, Default)]
+pub(super) struct Counts {
+    pub(super) handoffs: AtomicU64,
+    /// Times a spare looked and the call had returned, or had only been preempted.
+    pub(super) in_vain: AtomicU64,
+}
+
+impl Shared {
+    pub(super) fn new(detector: Detector, beds: usize, signal: i32) -> Result<Shared, Errno> {
+        let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
+        let (one, all) = (eventfd(0, flags)?, eventfd(0, flags)?);
+        let waiting = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let data = epoll::EventData::new_u64(0);
+        let edge = epoll::EventFlags::IN | epoll::EventFlags::ET;
+        epoll::add(&waiting, one.as_fd(), data, edge)?;
+        epoll::add(&waiting, all.as_fd(), data, epoll::EventFlags::IN)?;
+        Ok(Shared {
+            waiting,
+            one,
+            all,
+            closing: AtomicBool::new(false),
+            epoch: AtomicU32::new(0),
+            detector,
+            beds: (0..beds).map(|_| Bed::default()).collect(),
+            current: AtomicPtr::new(std::ptr::null_mut()),
+            victim: AtomicPtr::new(std::ptr::null_mut()),
+            home: AtomicPtr::new(std::ptr::null_mut()),
+            spares: AtomicU32::new(0),
+            forwarding: AtomicU32::new(0),
+            mask: AtomicU64::new(0),
+            application: crate::sys::handoff::thread_pointer(),
+            returning: AtomicUsize::new(0),
+            signal,
+            process: std::process::id(),
+            counts: Counts::default(),
+        })
+    }
+
+    /// Where detectors sleep; the first is the backstop's. None where records tell.
+    pub(super) fn beds(&self) -> &[Bed] {
+        &self.beds
+    }
+
+    pub(super) fn uses_records(&self) -> bool {
+        self.detector == Detector::Perf
+    }
+
+    pub(super) fn wake_one(&self) {
+        let _ = rustix::io::write(&self.one, &1u64.to_ne_bytes());
+    }
+
+    pub(super) fn wake_all(&self) {
+        let _ = rustix::io::write(&self.all, &1u64.to_ne_bytes());
+    }
+
+    /// What a carrier that runs the application blocks: never the signal that interrupts calls.
+    pub(super) fn carried_mask(&self) -> Mask {
+        self.mask.load(Relaxed) & !bit(self.signal)
+    }
+}

@@ -1,0 +1,359 @@
+//! The application's side: one thread of the program, whose kernel thread changes.
+
+use super::carrier::{Owned, readiness};
+use super::conditions;
+use super::detectors::{self, Detector};
+use super::flight::{Flight, Inbox};
+use super::identity;
+use super::rseq::Unregistered;
+use super::shared::Shared;
+use super::slots;
+use super::state::{self, APP, TAKEN, become_};
+use crate::sys::fork::Life;
+use crate::sys::interrupt::{self, Signal};
+use crate::sys::{self, handoff, mask};
+use crate::{Call, Errno};
+use std::cell::{Cell, RefCell};
+use std::os::fd::AsRawFd;
+use std::rc::{Rc, Weak};
+use std::sync::atomic::Ordering::*;
+use std::time::Duration;
+
+/// Spares kept waiting: one to take the application on, and one for the call that it makes next.
+const SPARES: u32 = 2;
+/// Seconds within which the hand-off at the start must be seen.
+const PROOF_SECONDS: i64 = 2;
+/// Milliseconds for which a change of identity waits for the home carrier.
+const PATIENCE_MS: u32 = 1000;
+
+std::thread_local! {
+    /// The contexts of a thread share its carriers.
+    static THREAD: RefCell<Weak<Thread>> = const { RefCell::new(Weak::new()) };
+}
+
+/// A thread of the program and its carriers.
+#[derive(Debug)]
+pub(super) struct Thread {
+    life: Life,
+    /// Carriers at most, beside the home carrier.
+    limit: Cell<usize>,
+    spares: RefCell<Vec<Owned>>,
+    /// Why no carrier can be added.
+    barren: Cell<Option<Errno>>,
+    /// See [`identity::is_dumpable`].
+    dumpable: Cell<bool>,
+    /// Threads that only look.
+    detectors: RefCell<Vec<Owned>>,
+    home: Owned,
+    pub(super) shared: Box<Shared>,
+    rseq: Unregistered,
+}
+
+/// How a call went.
+#[derive(Debug)]
+pub(super) enum Carried {
+    /// It did not block, or not for long: the word that it returned.
+    Done(usize),
+    /// It goes on.
+    Away,
+    /// Nobody could take the application on: the call has not been made.
+    NoSpare(Errno),
+}
+
+impl Thread {
+    /// That of the calling thread, which is made if need be.
+    pub(super) fn join(
+        inbox: &Inbox,
+        detector: Option<Detector>,
+        limit: usize,
+        signal: Option<i32>,
+    ) -> Result<Rc<Thread>, Errno> {
+        let present = THREAD.with_borrow(Weak::upgrade);
+        if let Some(thread) = present
+            && thread.life.goes_on()
+            && detector.is_none_or(|wanted| wanted == thread.shared.detector)
+        {
+            thread.limit.set(thread.limit.get().max(limit));
+            return Ok(thread);
+        }
+        conditions::check()?;
+        let detectors = Detector::in_order(detector)?;
+        let mut refused = Errno::NOSYS;
+        for detector in detectors {
+            match Thread::new(detector, limit, signal).and_then(|thread| thread.prove(inbox)) {
+                Ok(thread) => {
+                    THREAD.set(Rc::downgrade(&thread));
+                    return Ok(thread);
+                }
+                Err(errno) => refused = errno,
+            }
+        }
+        Err(refused)
+    }
+
+    fn new(detector: Detector, limit: usize, signal: Option<i32>) -> Result<Rc<Thread>, Errno> {
+        let signal = Signal::install(signal)?;
+        interrupt::set_carriers(interrupted);
+        let shared = Box::new(Shared::new(
+            detector,
+            detectors::beds(detector),
+            signal.number(),
+        )?);
+        let home = Owned::home(&shared)?;
+        become_(&home.get().control.state, APP);
+        shared.home.store(home.carrier, SeqCst);
+        shared.current.store(home.carrier, SeqCst);
+        shared.mask.store(mask::get(), Relaxed);
+        let thread = Thread {
+            life: Life::current(),
+            limit: Cell::new(limit),
+            spares: RefCell::default(),
+            barren: Cell::new(None),
+            dumpable: Cell::new(identity::is_dumpable()),
+            detectors: RefCell::default(),
+            home,
+            shared,
+            rseq: Unregistered::new(),
+        };
+        while thread.shared.spares.load(Relaxed) < SPARES {
+            thread.grow()?;
+        }
+        *thread.detectors.borrow_mut() = detectors::start(&thread.shared)?;
+        Ok(Rc::new(thread))
+    }
+
+    /// Hands off once and comes home, so that it is known to work here.
+    fn prove(self: Rc<Thread>, inbox: &Inbox) -> Result<Rc<Thread>, Errno> {
+        use rustix::event::{EventfdFlags, eventfd};
+        let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        let mut wanted = libc::pollfd {
+            fd: event.as_raw_fd(),
+            events: libc::POLLIN,
+            revents: 0,
+        };
+        let time = [PROOF_SECONDS, 0];
+        let args = [
+            (&raw mut wanted) as usize,
+            1,
+            (&raw const time) as usize,
+            0,
+            0,
+        ];
+        let flight = Flight::new(inbox);
+        loop {
+            // SAFETY: what is pointed to lives until the flight has landed, which is waited for.
+            match unsafe { self.call(&flight, &Call::new(libc::SYS_ppoll, args)) } {
+                Carried::Away => break,
+                Carried::NoSpare(errno) => return Err(errno),
+                // A signal handler of the program.
+                Carried::Done(word) if Errno::from_register(word) == Err(Errno::INTR) => {}
+                Carried::Done(_) => return Err(Errno::TIME),
+            }
+        }
+        rustix::io::write(&event, &1u64.to_ne_bytes())?;
+        flight.wait_until_done();
+        inbox.collect(&mut Vec::new());
+        self.go_home();
+        Ok(self)
+    }
+
+    /// Makes a call; if it blocks, returns on another kernel thread.
+    ///
+    /// # Safety
+    /// As for the system call, and what is pointed to, and the flight, must live until it has landed.
+    #[inline]
+    pub(super) unsafe fn call(&self, flight: &Flight, call: &Call) -> Carried {
+        if self.shared.spares.load(Acquire) == 0
+            && let Err(errno) = self.grow()
+        {
+            return Carried::NoSpare(errno);
+        }
+        // SAFETY: carriers live as long as this; the current one is that of the running kernel thread.
+        let returned = unsafe {
+            let carrier = self.shared.current.load(Relaxed);
+            let flight = std::ptr::from_ref(flight).cast_mut();
+            (*carrier).flight.store(flight, Relaxed);
+            handoff::call(&raw mut (*carrier).control, call.number, &call.args)
+        };
+        if returned.taken == 0 {
+            return Carried::Done(returned.word);
+        }
+        self.arrive();
+        flight.carrier.set(self.shared.victim.load(Relaxed));
+        Carried::Away
+    }
+
+    /// The application is on another kernel thread now.
+    #[cold]
+    fn arrive(&self) {
+        mask::set(self.shared.carried_mask());
+        if self.dumpable.get() != identity::is_dumpable() {
+            self.identity_may_have_changed();
+        }
+        while self.shared.spares.load(Relaxed) < SPARES && self.grow().is_ok() {}
+    }
+
+    /// The signal mask may have changed.
+    pub(super) fn note_mask(&self) {
+        let mask = mask::get();
+        let signal = mask::bit(self.shared.signal);
+        let known = self.shared.mask.load(Relaxed);
+        // Carriers never block that one; at home it is as the program wants it.
+        self.shared
+            .mask
+            .store((mask & !signal) | (known & signal), Relaxed);
+    }
+
+    /// Adds a carrier.
+    #[cold]
+    fn grow(&self) -> Result<(), Errno> {
+        let mut spares = self.spares.borrow_mut();
+        spares.retain(Owned::is_alive);
+        if spares.len() >= self.limit.get() {
+            return Err(Errno::AGAIN);
+        }
+        if let Some(errno) = self.barren.get() {
+            return Err(errno);
+        }
+        let spare = Owned::spare(&self.shared).inspect_err(|&errno| {
+            // Not worth another try for each call, unless it is for want of something that comes and goes.
+            let passing = [Errno::AGAIN, Errno::NOMEM, Errno::MFILE, Errno::NFILE];
+            self.barren
+                .set((!passing.contains(&errno)).then_some(errno));
+        })?;
+        self.shared.spares.fetch_add(1, Release);
+        spare.tell(readiness::SERVE);
+        spares.push(spare);
+        Ok(())
+    }
+
+    /// Prepares a change of credentials, filters or namespaces, which must be made at home.
+    ///
+    /// # Errors
+    /// `EBUSY` if the home carrier makes a call that does not end.
+    pub(super) fn begin_change(&self) -> Result<(), Errno> {
+        let home = &self.home.get().control.state;
+        for _ in 0..PATIENCE_MS {
+            if state::state(home.load(SeqCst)) != TAKEN {
+                self.go_home();
+                return Ok(());
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Err(Errno::BUSY)
+    }
+
+    /// The identity has changed, at home: other carriers inherit the new one. Calls that go on keep the old one, and
+    /// their carriers end with them.
+    pub(super) fn renew(&self) {
+        self.shared.epoch.fetch_add(1, SeqCst);
+        let mut spares = self.spares.borrow_mut();
+        let idle = |spare: &&Owned| state::state(spare.get().control.state.load(SeqCst)) != TAKEN;
+        for spare in spares.iter().filter(idle) {
+            while spare.is_alive() {
+                self.shared.wake_one();
+                std::thread::yield_now();
+            }
+        }
+        spares.retain(Owned::is_alive);
+        drop(spares);
+        self.barren.set(None);
+        self.dumpable.set(identity::is_dumpable());
+        while self.shared.spares.load(Relaxed) < SPARES && self.grow().is_ok() {}
+    }
+
+    /// Whether all carriers that may run the application are for the kernel who the present one is.
+    pub(super) fn is_one(&self) -> bool {
+        // SAFETY: carriers live as long as this.
+        let current = unsafe { &*self.shared.current.load(Relaxed) };
+        let spares = self.spares.borrow();
+        let mut all = spares.iter().chain(std::iter::once(&self.home));
+        all.all(|one| !one.get().is_current() || identity::is_same(one.get(), current))
+    }
+
+    /// A change that did not come through laio, and stayed behind with the last carrier.
+    #[cold]
+    fn identity_may_have_changed(&self) {
+        self.dumpable.set(identity::is_dumpable());
+        // SAFETY: carriers live as long as this.
+        let (now, before) = unsafe {
+            (
+                &*self.shared.current.load(Relaxed),
+                &*self.shared.victim.load(Relaxed),
+            )
+        };
+        if !identity::is_same(now, before) {
+            identity::stop();
+        }
+    }
+
+    /// Brings the application back to its own kernel thread, where it must end. No call of it may be in flight.
+    fn go_home(&self) {
+        let current = self.shared.current.load(Relaxed);
+        if current == self.home.carrier {
+            return;
+        }
+        mask::set(mask::Mask::MAX);
+        // SAFETY: the current carrier is that of the running thread.
+        unsafe { handoff::park(&raw mut (*current).control) };
+        mask::set(self.shared.mask.load(Relaxed));
+    }
+
+    /// Interrupts the call of a flight that has not landed.
+    pub(super) fn interrupt(&self, flight: &Flight) {
+        // SAFETY: carriers live as long as this.
+        let carrier = unsafe { &*flight.carrier.get() };
+        state::announce(&carrier.interrupts);
+        let same = std::ptr::eq(carrier.flight.load(Relaxed), flight);
+        // Once it has left this state it waits for those who have announced themselves.
+        if state::state(carrier.control.state.load(SeqCst)) == TAKEN && same {
+            carrier.control.interrupted.store(1, SeqCst);
+            let thread = carrier.number.load(Relaxed) as usize;
+            let shared = &self.shared;
+            let args = [shared.process as usize, thread, shared.signal as usize];
+            // SAFETY: tgkill takes no pointers.
+            if unsafe { sys::raw(libc::SYS_tgkill, args) }.is_ok() {
+                return;
+            }
+        }
+        carrier.interrupts.fetch_sub(1, SeqCst);
+    }
+
+    /// Carriers alive, without the thread's own.
+    pub(super) fn carriers(&self) -> usize {
+        self.spares.borrow().len()
+    }
+}
+
+impl Drop for Thread {
+    fn drop(&mut self) {
+        if !self.life.goes_on() {
+            for carrier in self.spares.get_mut() {
+                carrier.forget_in_child();
+            }
+            self.home.forget_in_child();
+            self.rseq.forget_in_child();
+            return;
+        }
+        self.go_home();
+        self.shared.closing.store(true, SeqCst);
+        self.shared.wake_all();
+        detectors::wake_all(&self.shared);
+        let threads = self.spares.get_mut().iter();
+        for thread in threads.chain(self.detectors.get_mut().iter()) {
+            thread.wait_for_end();
+        }
+    }
+}
+
+/// The signal that interrupts calls has come: whether it was meant for a carrier.
+fn interrupted(context: &mut libc::ucontext_t) -> bool {
+    let Some(carrier) = slots::carrier_at(handoff::stack_pointer(context)) else {
+        return false;
+    };
+    handoff::interrupt(context);
+    // SAFETY: the slot is in use: its carrier is what this handler has interrupted.
+    let interrupts = unsafe { &(*carrier).interrupts };
+    let _ = interrupts.fetch_update(SeqCst, SeqCst, |sent| sent.checked_sub(1));
+    true
+}

@@ -1,0 +1,75 @@
+//! Calls that block: how long the caller is held up by each, and by what brings it back.
+
+use super::{expect, room, word};
+use crate::{Call, Context, Errno, Outcome};
+use rustix::event::{EventfdFlags, eventfd};
+use std::os::fd::OwnedFd;
+use std::time::Instant;
+
+/// Reads of eventfds that have nothing yet.
+#[derive(Debug)]
+pub struct BlockingReads {
+    events: Vec<OwnedFd>,
+    rooms: *mut u8,
+}
+
+/// Nanoseconds of one round.
+#[derive(Debug, Default)]
+pub struct Held {
+    /// From each call until the caller had control back.
+    pub starts: Vec<u64>,
+    /// From the first call until the last completion was delivered, per call.
+    pub whole: Vec<u64>,
+}
+
+impl BlockingReads {
+    /// So many at once.
+    ///
+    /// # Errors
+    /// If descriptors run out.
+    pub fn new(outstanding: usize) -> Result<BlockingReads, Errno> {
+        let events = (0..outstanding)
+            .map(|_| Ok(eventfd(0, EventfdFlags::CLOEXEC)?))
+            .collect::<Result<_, Errno>>()?;
+        Ok(BlockingReads {
+            events,
+            rooms: room(8 * outstanding),
+        })
+    }
+
+    /// Starts all of them, brings them what they wait for, and collects them.
+    ///
+    /// # Errors
+    /// If a call was not started or did not do what it should.
+    pub fn run(&mut self, context: &mut Context, held: &mut Held) -> Result<(), Errno> {
+        let whole = Instant::now();
+        for (index, event) in self.events.iter().enumerate() {
+            let address = self.rooms as usize + 8 * index;
+            let read = Call::new(libc::SYS_read, [word(event), address, 8]);
+            let begin = Instant::now();
+            // SAFETY: the memory is never freed.
+            let outcome = unsafe { context.call(read) };
+            held.starts.push(begin.elapsed().as_nanos() as u64);
+            match outcome {
+                Outcome::Pending(_) => {}
+                Outcome::Done(result) => return Err(result.err().unwrap_or(Errno::IO)),
+            }
+        }
+        for event in &self.events {
+            expect(Ok(rustix::io::write(event, &1u64.to_ne_bytes())?), 8)?;
+        }
+        let mut left = self.events.len();
+        let mut failed = Ok(());
+        while left > 0 {
+            left -= context.poll_each(None, usize::MAX, |completion| {
+                if let Err(errno) = expect(completion.result, 8) {
+                    failed = Err(errno);
+                }
+            })?;
+        }
+        failed?;
+        let calls = self.events.len().max(1) as u64;
+        held.whole.push(whole.elapsed().as_nanos() as u64 / calls);
+        Ok(())
+    }
+}

@@ -1,0 +1,331 @@
+//! The hand-off on x86-64.
+//!
+//! A call is made on the carrier's own small stack with all its arguments in registers, so that from the moment
+//! the state word says so another thread may take the application's stack away. x86 makes stores visible in
+//! order: what was stored before the state word is seen by whoever sees the word.
+
+use super::{Bed, Birth, Control, Returned};
+use crate::Errno;
+use std::arch::{asm, global_asm};
+use std::mem::offset_of;
+
+pub(crate) const AVAILABLE: bool = true;
+
+unsafe extern "C" {
+    fn laio_handoff_call(control: *mut Control, number: usize, args: *const [usize; 6])
+    -> Returned;
+    fn laio_handoff_park(control: *mut Control);
+    fn laio_handoff_resume(saved: usize, thread_pointer: usize) -> !;
+    fn laio_handoff_clone(
+        flags: usize,
+        stack: usize,
+        number: usize,
+        cleared: usize,
+        thread_pointer: usize,
+    ) -> usize;
+    static laio_handoff_begin: u8;
+    static laio_handoff_end: u8;
+    static laio_handoff_cancel: u8;
+}
+
+/// Makes a system call on a carrier that runs the application. Returns a second way: on another carrier, while
+/// the call goes on.
+///
+/// # Safety
+/// `control` is that of the running kernel thread and says APP; as for the system call. On the second way every
+/// signal is blocked.
+#[inline(always)]
+pub(crate) unsafe fn call(control: *mut Control, number: usize, args: &[usize; 6]) -> Returned {
+    // SAFETY: by the caller.
+    unsafe { laio_handoff_call(control, number, args) }
+}
+
+/// Leaves the application's stack to whoever resumes it; returns there, every signal blocked.
+///
+/// # Safety
+/// As for [`call`], and every signal is blocked.
+pub(crate) unsafe fn park(control: *mut Control) {
+    // SAFETY: by the caller.
+    unsafe { laio_handoff_park(control) }
+}
+
+/// Takes the application on: the calling carrier's own stack is given up.
+///
+/// # Safety
+/// The caller has won the application, whose stack pointer and thread pointer these are.
+pub(crate) unsafe fn resume(saved: usize, thread_pointer: usize) -> ! {
+    // SAFETY: by the caller.
+    unsafe { laio_handoff_resume(saved, thread_pointer) }
+}
+
+/// Changes what thread-local variables are relative to.
+///
+/// # Safety
+/// Nothing thread-local is used by the caller from now on, unless the block is a real one.
+#[inline(always)]
+pub(crate) unsafe fn set_thread_pointer(thread_pointer: usize) {
+    // SAFETY: by the caller; the instruction was found to be allowed.
+    unsafe { asm!("wrfsbase {}", in(reg) thread_pointer, options(nostack, preserves_flags)) }
+}
+
+/// What thread-local variables of the running application are relative to.
+pub(crate) fn thread_pointer() -> usize {
+    let pointer;
+    // SAFETY: the first word of the block points to itself, by the ABI.
+    unsafe { asm!("mov {}, fs:0", out(reg) pointer, options(nostack, preserves_flags, readonly)) };
+    pointer
+}
+
+/// Starts a kernel thread that the C library does not know. It inherits the caller's signal mask.
+///
+/// # Safety
+/// The birth's memory lives until the thread has ended; `entry` uses neither the C library nor thread-local
+/// variables.
+pub(crate) unsafe fn spawn(birth: &Birth) -> Result<u32, Errno> {
+    let flags = libc::CLONE_VM
+        | libc::CLONE_FS
+        | libc::CLONE_FILES
+        | libc::CLONE_SIGHAND
+        | libc::CLONE_THREAD
+        | libc::CLONE_SYSVSEM
+        | libc::CLONE_SETTLS
+        | libc::CLONE_PARENT_SETTID
+        | libc::CLONE_CHILD_CLEARTID;
+    // SAFETY: the carrier's stack is not in use yet; the child takes these two words from it.
+    let result = unsafe {
+        let stack = ((*birth.control).stack - 16) as *mut usize;
+        stack.write(birth.entry as usize);
+        stack.add(1).write(birth.control as usize);
+        let number = birth.number as usize;
+        laio_handoff_clone(
+            flags as usize,
+            stack as usize,
+            number,
+            number,
+            birth.thread_pointer,
+        )
+    };
+    Errno::from_register(result).map(|number| number as u32)
+}
+
+/// The program counter of a thread that is blocked in a call made through [`call`].
+pub(crate) fn blocked_at() -> usize {
+    (&raw const laio_handoff_end) as usize
+}
+
+/// The stack pointer of an interrupted thread.
+pub(crate) fn stack_pointer(context: &libc::ucontext_t) -> usize {
+    context.uc_mcontext.gregs[libc::REG_RSP as usize] as usize
+}
+
+/// Lets a thread that was interrupted before its call, or was to begin it anew, give it up.
+pub(crate) fn interrupt(context: &mut libc::ucontext_t) {
+    let counter = &mut context.uc_mcontext.gregs[libc::REG_RIP as usize];
+    let (begin, end) = (
+        (&raw const laio_handoff_begin) as usize,
+        (&raw const laio_handoff_end) as usize,
+    );
+    if (begin..end).contains(&(*counter as usize)) {
+        *counter = (&raw const laio_handoff_cancel) as usize as i64;
+    }
+}
+
+const _: () = assert!(size_of::<Bed>() == 64);
+
+global_asm!(
+    ".text",
+    ".macro laio_handoff_save",
+    "push rbp",
+    ".cfi_def_cfa_offset 16",
+    ".cfi_offset rbp, -16",
+    "mov rbp, rsp",
+    ".cfi_def_cfa_register rbp",
+    "push rbx",
+    ".cfi_offset rbx, -24",
+    "push r12",
+    ".cfi_offset r12, -32",
+    "push r13",
+    ".cfi_offset r13, -40",
+    "push r14",
+    ".cfi_offset r14, -48",
+    "push r15",
+    ".cfi_offset r15, -56",
+    "sub rsp, 8",
+    "stmxcsr [rsp]",
+    "fnstcw [rsp + 4]",
+    "mov rbx, rdi",
+    "mov [rbx + {saved}], rsp",
+    ".endm",
+    ".macro laio_handoff_restore",
+    "add rsp, 8",
+    "pop r15",
+    "pop r14",
+    "pop r13",
+    "pop r12",
+    "pop rbx",
+    "pop rbp",
+    ".endm",
+    ".macro laio_handoff_function name",
+    ".p2align 4",
+    ".hidden \\name",
+    ".globl \\name",
+    ".type \\name,@function",
+    "\\name:",
+    ".cfi_startproc",
+    ".endm",
+    ".macro laio_handoff_label name",
+    ".hidden \\name",
+    ".globl \\name",
+    "\\name:",
+    ".endm",
+    //
+    // The call. rbx: the carrier; r13: the state word of this call; r14: its ring.
+    "laio_handoff_function laio_handoff_call",
+    "laio_handoff_save",
+    "mov r14, [rbx + {ring}]",
+    "mov r13, [rbx + {state}]",
+    "mov rax, rsi",
+    "mov r12, rdx",
+    "mov rdi, [r12]",
+    "mov rsi, [r12 + 8]",
+    "mov rdx, [r12 + 16]",
+    "mov r10, [r12 + 24]",
+    "mov r8, [r12 + 32]",
+    "mov r9, [r12 + 40]",
+    "mov rsp, [rbx + {stack}]",
+    // Open the gate: the ring is empty, and the next record wakes.
+    "mov r15, [r14]",
+    "mov [r14 + 8], r15",
+    // The next generation, in a call.
+    "add r13, 5",
+    "cmp dword ptr [rbx + {detected}], 0",
+    "jne 3f",
+    // From here on the application's stack may be another's.
+    "mov [rbx + {state}], r13",
+    "laio_handoff_label laio_handoff_begin",
+    "cmp dword ptr [rbx + {interrupted}], 0",
+    "jne laio_handoff_cancel",
+    "syscall",
+    "laio_handoff_label laio_handoff_end",
+    "mov r12, rax",
+    "mov rax, r13",
+    "lea r15, [r13 - 1]",
+    "lock cmpxchg [rbx + {state}], r15",
+    "jne 4f",
+    // Close the gate: the ring is full, and records are dropped without waking anybody.
+    "mov r15, [r14]",
+    "inc r15",
+    "mov [r14 + 8], r15",
+    "mov rax, r12",
+    "xor edx, edx",
+    "mov rsp, [rbx + {saved}]",
+    ".cfi_remember_state",
+    "laio_handoff_restore",
+    ".cfi_def_cfa rsp, 8",
+    "ret",
+    ".cfi_restore_state",
+    "laio_handoff_label laio_handoff_cancel",
+    "mov rax, -4",
+    "jmp laio_handoff_end",
+    // Detectors need the processor, and to be woken. Publish, then test: hence the locked exchange.
+    "3:",
+    "mov ecx, 0x7b",
+    // The kernel keeps the processor's number in the limit of this segment.
+    "lsl ecx, ecx",
+    "and ecx, 0xfff",
+    "mov [rbx + {processor}], ecx",
+    "mov r15, r13",
+    "xchg [rbx + {state}], r15",
+    "mov r15, [rbx + {bed}]",
+    "mov r11d, [r15]",
+    "inc ecx",
+    "cmp ecx, [rbx + {beds}]",
+    "jae 5f",
+    "shl rcx, 6",
+    "or r11d, [r15 + rcx]",
+    "5:",
+    "test r11d, r11d",
+    "jz laio_handoff_begin",
+    "push rax",
+    "push rdi",
+    "push rsi",
+    "push rdx",
+    "push r10",
+    "push r8",
+    "push r9",
+    "sub rsp, 8",
+    "mov rdi, rbx",
+    "call [rbx + {wake}]",
+    "add rsp, 8",
+    "pop r9",
+    "pop r8",
+    "pop r10",
+    "pop rdx",
+    "pop rsi",
+    "pop rdi",
+    "pop rax",
+    "jmp laio_handoff_begin",
+    // Taken away meanwhile: this thread has nothing left but its own stack.
+    "4:",
+    "mov rdi, rbx",
+    "mov rsi, r12",
+    "mov rsp, [rbx + {stack}]",
+    "call [rbx + {on_return}]",
+    "ud2",
+    ".cfi_endproc",
+    ".size laio_handoff_call, . - laio_handoff_call",
+    //
+    "laio_handoff_function laio_handoff_park",
+    "laio_handoff_save",
+    "mov rsp, [rbx + {stack}]",
+    "call [rbx + {on_park}]",
+    "ud2",
+    ".cfi_endproc",
+    ".size laio_handoff_park, . - laio_handoff_park",
+    //
+    "laio_handoff_function laio_handoff_resume",
+    "wrfsbase rsi",
+    "mov rsp, rdi",
+    "ldmxcsr [rsp]",
+    "fldcw [rsp + 4]",
+    "laio_handoff_restore",
+    "xor eax, eax",
+    "mov edx, 1",
+    "ret",
+    ".cfi_endproc",
+    ".size laio_handoff_resume, . - laio_handoff_resume",
+    //
+    "laio_handoff_function laio_handoff_clone",
+    "mov r10, rcx",
+    "mov eax, {clone}",
+    "syscall",
+    "test rax, rax",
+    "jz 6f",
+    "ret",
+    "6:",
+    ".cfi_undefined rip",
+    "xor ebp, ebp",
+    "pop rax",
+    "pop rdi",
+    "call rax",
+    "ud2",
+    ".cfi_endproc",
+    ".size laio_handoff_clone, . - laio_handoff_clone",
+    ".purgem laio_handoff_save",
+    ".purgem laio_handoff_restore",
+    ".purgem laio_handoff_function",
+    ".purgem laio_handoff_label",
+    state = const offset_of!(Control, state),
+    saved = const offset_of!(Control, saved),
+    stack = const offset_of!(Control, stack),
+    ring = const offset_of!(Control, ring),
+    interrupted = const offset_of!(Control, interrupted),
+    detected = const offset_of!(Control, detected),
+    processor = const offset_of!(Control, processor),
+    beds = const offset_of!(Control, beds),
+    bed = const offset_of!(Control, bed),
+    wake = const offset_of!(Control, wake),
+    on_return = const offset_of!(Control, on_return),
+    on_park = const offset_of!(Control, on_park),
+    clone = const libc::SYS_clone,
+);

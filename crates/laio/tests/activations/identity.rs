@@ -1,0 +1,105 @@
+//! Who the program is, for the kernel, must not change by a hand-off.
+
+use super::support::{for_each_detector, start};
+use laio::{Context, Errno, Outcome};
+use laio_testing::{child, test_name};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::time::Duration;
+
+const NOBODY: usize = 65_534;
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Makes the program go on elsewhere: its call waits for the pipe.
+fn hand_off(context: &mut Context, pipe: &OwnedFd, room: &mut u8) -> bool {
+    let args = [
+        pipe.as_raw_fd() as usize,
+        std::ptr::from_mut(room) as usize,
+        1,
+    ];
+    matches!(start(context, libc::SYS_read, args), Outcome::Pending(_))
+}
+
+fn effective_user() -> usize {
+    rustix::process::geteuid().as_raw() as usize
+}
+
+/// Through laio, a change reaches all carriers; a call that goes on keeps what it had.
+#[test]
+fn a_change_through_laio_stays() {
+    child::check(LIMIT, test_name!(), "", || {
+        if effective_user() != 0 {
+            println!("skipped: only root can become another user");
+            return;
+        }
+        for_each_detector(|mut context| {
+            let (reader, writer) = rustix::pipe::pipe().unwrap();
+            let keep = u32::MAX as usize;
+            let changed = start(&mut context, libc::SYS_setresuid, [keep, NOBODY, keep]);
+            assert_eq!(changed, Outcome::Done(Ok(0)));
+            assert!(context.carriers_agree());
+            let mut room = 0;
+            // Where no carrier can be made any more, helpers do it; the user stays.
+            assert!(hand_off(&mut context, &reader, &mut room));
+            assert_eq!(effective_user(), NOBODY);
+            rustix::io::write(&writer, b"x").unwrap();
+            let mut completions = Vec::new();
+            context.poll(&mut completions, None).unwrap();
+            assert_eq!(completions[0].result, Ok(1));
+            let back = start(&mut context, libc::SYS_setresuid, [keep, 0, keep]);
+            assert_eq!(back, Outcome::Done(Ok(0)));
+        });
+    });
+}
+
+/// While the thread's own kernel thread is in a call there is no right way: the change is refused.
+#[test]
+fn a_change_is_refused_while_it_cannot_be_made() {
+    for_each_detector(|mut context| {
+        let (reader, writer) = rustix::pipe::pipe().unwrap();
+        let mut room = 0;
+        assert!(hand_off(&mut context, &reader, &mut room));
+        let command = [libc::PR_SET_NO_NEW_PRIVS as usize, 1, 0, 0, 0];
+        let refused = start(&mut context, libc::SYS_prctl, command);
+        assert_eq!(refused, Outcome::Done(Err(Errno::BUSY)));
+        rustix::io::write(&writer, b"x").unwrap();
+        context.poll(&mut Vec::new(), None).unwrap();
+    });
+}
+
+/// Behind its back it is found out: by whoever asks, and at the next hand-off, which ends the process.
+#[test]
+fn a_change_behind_its_back_does_not_pass() {
+    child::check(LIMIT, test_name!(), "", || {
+        if effective_user() != 0 {
+            println!("skipped: only root can become another user");
+            return;
+        }
+        for_each_detector(|mut context| {
+            assert!(context.carriers_agree());
+            // SAFETY: the child makes calls, and ends without unwinding.
+            let child = unsafe { libc::fork() };
+            assert!(child >= 0);
+            if child == 0 {
+                let (reader, writer) = rustix::pipe::pipe().unwrap();
+                let (mut one, mut two) = (0, 0);
+                let away = hand_off(&mut context, &reader, &mut one);
+                // SAFETY: no pointers.
+                let changed = unsafe { libc::syscall(libc::SYS_setresuid, -1, NOBODY, -1) } == 0;
+                let told = !context.carriers_agree();
+                let (other, _keep) = rustix::pipe::pipe().unwrap();
+                let code = if away && changed && told { 3 } else { 4 };
+                if code == 3 {
+                    hand_off(&mut context, &other, &mut two);
+                }
+                drop(writer);
+                // SAFETY: ends the child, which should have ended before.
+                unsafe { libc::_exit(code) };
+            }
+            let mut status = 0;
+            // SAFETY: writes the status.
+            assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+            assert!(libc::WIFSIGNALED(status), "{status:#x}");
+            assert_eq!(libc::WTERMSIG(status), libc::SIGABRT);
+        });
+    });
+}

@@ -1,0 +1,302 @@
+//! Pipes, files, names and waits, mixed at random, many in flight: every result is checked, and comes once.
+//!
+//! `LAIO_STRESS_HANDOFFS` sets how many hand-offs there are to be.
+
+use super::support::{Patience, for_each_detector, start};
+use laio::{Completion, Context, Errno, Outcome};
+use laio_testing::random::Random;
+use std::collections::HashMap;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+use std::time::Duration;
+
+const LANES: usize = 24;
+const FILE: usize = 1 << 16;
+
+/// One call at a time, and what it needs.
+struct Lane {
+    pipe: (OwnedFd, OwnedFd),
+    event: OwnedFd,
+    poll: libc::pollfd,
+    word: AtomicU32,
+    room: [u8; 512],
+    status: libc::statx,
+    busy: Option<Busy>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Busy {
+    /// Reads from the pipe; the value is still to be written.
+    Pipe(u64),
+    /// Waits for the event.
+    Event,
+    /// Waits for the word to change.
+    Word,
+    /// Nothing is to be done for it.
+    Alone,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Expected {
+    Read(u64),
+    Polled,
+    Woken,
+    Bytes { at: usize, length: usize },
+    Size,
+    Missing,
+    Slept,
+}
+
+fn pattern(at: usize) -> u8 {
+    (at * 31 + at / 257) as u8
+}
+
+struct Ground {
+    /// Never grows: the kernel knows addresses in it.
+    lanes: Vec<Lane>,
+    file: tempfile::NamedTempFile,
+    name: std::ffi::CString,
+    missing: std::ffi::CString,
+    time: Box<libc::timespec>,
+    random: Random,
+    stamp: u64,
+    in_flight: HashMap<u64, (usize, Expected)>,
+    checked: u64,
+}
+
+impl Ground {
+    fn new() -> Ground {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let bytes: Vec<u8> = (0..FILE).map(pattern).collect();
+        std::fs::write(file.path(), bytes).unwrap();
+        let name = std::ffi::CString::new(file.path().as_os_str().as_bytes()).unwrap();
+        let lane = || {
+            use rustix::event::{EventfdFlags, eventfd};
+            let event = eventfd(0, EventfdFlags::NONBLOCK).unwrap();
+            Lane {
+                poll: libc::pollfd {
+                    fd: event.as_raw_fd(),
+                    events: libc::POLLIN,
+                    revents: 0,
+                },
+                pipe: rustix::pipe::pipe().unwrap(),
+                event,
+                word: AtomicU32::new(0),
+                room: [0; 512],
+                // SAFETY: plain data.
+                status: unsafe { std::mem::zeroed() },
+                busy: None,
+            }
+        };
+        Ground {
+            lanes: (0..LANES).map(|_| lane()).collect(),
+            file,
+            name,
+            missing: c"/nothing/of/this/name".to_owned(),
+            time: Box::new(libc::timespec {
+                tv_sec: 0,
+                tv_nsec: 50_000,
+            }),
+            random: Random::new(0xac71),
+            stamp: 0,
+            in_flight: HashMap::new(),
+            checked: 0,
+        }
+    }
+
+    /// Begins a call in an idle lane, or brings what a busy one waits for.
+    fn step(&mut self, context: &mut Context) {
+        let at = self.random.below(LANES);
+        match self.lanes[at].busy {
+            None => self.begin(context, at),
+            Some(busy) => self.help(context, at, busy),
+        }
+    }
+
+    fn begin(&mut self, context: &mut Context, at: usize) {
+        self.stamp += 1;
+        let stamp = self.stamp;
+        let kind = self.random.below(8);
+        let lane = &mut self.lanes[at];
+        let room = lane.room.as_mut_ptr() as usize;
+        let (busy, expected, number, args) = match kind {
+            0..=2 => {
+                let args = [lane.pipe.0.as_raw_fd() as usize, room, 8, 0, 0];
+                let busy = Busy::Pipe(stamp);
+                (busy, Expected::Read(stamp), libc::SYS_read, args)
+            }
+            3 => {
+                let args = [(&raw mut lane.poll) as usize, 1, usize::MAX, 0, 0];
+                (Busy::Event, Expected::Polled, libc::SYS_poll, args)
+            }
+            4 => {
+                let word = lane.word.as_ptr() as usize;
+                let value = lane.word.load(SeqCst) as usize;
+                let args = [word, libc::FUTEX_WAIT as usize, value, 0, 0];
+                (Busy::Word, Expected::Woken, libc::SYS_futex, args)
+            }
+            5 => {
+                let from = self.random.below(FILE);
+                let length = 512.min(FILE - from);
+                let file = self.file.as_raw_fd() as usize;
+                let expected = Expected::Bytes { at: from, length };
+                let args = [file, room, 512, from, 0];
+                (Busy::Alone, expected, libc::SYS_pread64, args)
+            }
+            6 => {
+                let found = self.random.below(2) == 0;
+                let (name, expected) = match found {
+                    true => (&self.name, Expected::Size),
+                    false => (&self.missing, Expected::Missing),
+                };
+                let status = (&raw mut lane.status) as usize;
+                let (here, all) = (libc::AT_FDCWD as usize, libc::STATX_BASIC_STATS as usize);
+                let args = [here, name.as_ptr() as usize, 0, all, status];
+                (Busy::Alone, expected, libc::SYS_statx, args)
+            }
+            _ => {
+                let time = (&raw const *self.time) as usize;
+                let expected = Expected::Slept;
+                let args = [time, 0, 0, 0, 0];
+                (Busy::Alone, expected, libc::SYS_nanosleep, args)
+            }
+        };
+        lane.busy = Some(busy);
+        match start(context, number, args) {
+            Outcome::Done(result) => self.check(at, expected, result),
+            Outcome::Pending(handle) => {
+                let before = self.in_flight.insert(handle.to_raw(), (at, expected));
+                assert!(before.is_none(), "a live handle was given twice");
+            }
+        }
+    }
+
+    fn help(&mut self, context: &mut Context, at: usize, busy: Busy) {
+        let lane = &mut self.lanes[at];
+        let word = match busy {
+            Busy::Pipe(value) => value,
+            _ => 1,
+        };
+        let bytes = (&raw const word) as usize;
+        let write = |context: &mut Context, fd: &OwnedFd| {
+            let args = [fd.as_raw_fd() as usize, bytes, 8];
+            assert_eq!(
+                start(context, libc::SYS_write, args),
+                Outcome::Done(Ok(8)),
+                "there is room"
+            );
+        };
+        match busy {
+            Busy::Pipe(_) => write(context, &lane.pipe.1),
+            Busy::Event => write(context, &lane.event),
+            Busy::Word => {
+                lane.word.fetch_add(1, SeqCst);
+                let address = lane.word.as_ptr() as usize;
+                let args = [address, libc::FUTEX_WAKE as usize, 1];
+                let woken = start(context, libc::SYS_futex, args);
+                assert!(matches!(woken, Outcome::Done(Ok(0 | 1))), "{woken:?}");
+            }
+            Busy::Alone => return,
+        }
+        lane.busy = Some(Busy::Alone);
+    }
+
+    fn check(&mut self, at: usize, expected: Expected, result: Result<usize, Errno>) {
+        self.checked += 1;
+        let lane = &mut self.lanes[at];
+        lane.busy = None;
+        match expected {
+            Expected::Read(value) => {
+                assert_eq!(result, Ok(8));
+                assert_eq!(lane.room[..8], value.to_ne_bytes());
+            }
+            Expected::Polled => {
+                assert_eq!(result, Ok(1));
+                rustix::io::read(&lane.event, &mut [0u8; 8]).unwrap();
+            }
+            // EAGAIN: the word had changed before a call that was interrupted began anew.
+            Expected::Woken => assert!(matches!(result, Ok(0) | Err(Errno::AGAIN)), "{result:?}"),
+            Expected::Bytes { at, length } => {
+                assert_eq!(result, Ok(length));
+                let right = (0..length).all(|i| lane.room[i] == pattern(at + i));
+                assert!(right, "{length} bytes at {at}");
+            }
+            Expected::Size => {
+                assert_eq!(result, Ok(0));
+                assert_eq!(std::mem::take(&mut lane.status.stx_size), FILE as u64);
+            }
+            Expected::Missing => assert_eq!(result, Err(Errno::NOENT)),
+            Expected::Slept => assert_eq!(result, Ok(0)),
+        }
+        lane.room[..8].fill(0xee);
+    }
+
+    fn collect(&mut self, context: &mut Context, timeout: Duration) {
+        let mut completions: Vec<Completion> = Vec::new();
+        context.poll(&mut completions, Some(timeout)).unwrap();
+        for completion in completions {
+            let raw = completion.handle.to_raw();
+            let (at, expected) = self.in_flight.remove(&raw).expect("completed once");
+            self.check(at, expected, completion.result);
+        }
+    }
+
+    /// Brings everything to its end.
+    fn finish(&mut self, context: &mut Context) {
+        let patience = Patience::new();
+        while !self.in_flight.is_empty() {
+            for at in 0..LANES {
+                if let Some(busy) = self.lanes[at].busy {
+                    self.help(context, at, busy);
+                }
+            }
+            self.collect(context, Duration::from_millis(10));
+            patience.check(|| format!("lost: {:?}", self.in_flight));
+        }
+        assert_eq!(context.pending(), 0);
+    }
+}
+
+fn wanted() -> u64 {
+    let wanted = std::env::var("LAIO_STRESS_HANDOFFS").ok();
+    wanted.and_then(|text| text.parse().ok()).unwrap_or(1_500)
+}
+
+/// Runs until there have been so many hand-offs, or nothing more happens.
+pub(super) fn run(context: &mut Context, handoffs: u64) {
+    let mut ground = Ground::new();
+    let mut patience = Patience::new();
+    let mut seen = 0;
+    while context.stats().handoffs < handoffs {
+        for _ in 0..64 {
+            ground.step(context);
+            // Thread-local state of the program is wherever the program is.
+            std::thread_local! {
+                static HERE: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
+            }
+            HERE.set(HERE.get() + 1);
+            drop(vec![0u8; 100 + ground.stamp as usize % 4_000]);
+            ground.collect(context, Duration::ZERO);
+        }
+        if context.stats().handoffs > seen {
+            seen = context.stats().handoffs;
+            patience = Patience::new();
+        }
+        patience.check(|| format!("no hand-off after {seen}: {:?}", ground.in_flight));
+    }
+    ground.finish(context);
+    let stats = context.stats();
+    println!(
+        "{} results checked, {} hand-offs, {} looks in vain, {} carriers",
+        ground.checked,
+        stats.handoffs,
+        stats.looked_in_vain,
+        context.carriers()
+    );
+}
+
+#[test]
+fn nothing_is_wrong_lost_or_doubled() {
+    for_each_detector(|mut context| run(&mut context, wanted()));
+}
