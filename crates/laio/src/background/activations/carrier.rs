@@ -6,7 +6,7 @@ use super::slots::Slot;
 use super::spare;
 use super::state::Gate;
 use crate::Errno;
-use crate::sys::handoff::{Bed, Birth, Control, spawn};
+use crate::sys::handoff::{Bed, Birth, Control, processor_known_by, spawn};
 use crate::sys::perf::Switches;
 use crate::sys::{self, mask};
 use rustix::event::epoll;
@@ -140,7 +140,11 @@ impl Owned {
                     stack: slot.stack(),
                     ring: &raw const (*carrier).no_ring,
                     interrupted: AtomicU32::new(0),
-                    detected: u32::from(!beds.is_empty()),
+                    detected: if beds.is_empty() {
+                        0
+                    } else {
+                        processor_known_by()
+                    },
                     processor: AtomicU32::new(0),
                     beds: beds.len() as u32,
                     bed: beds.as_ptr(),
