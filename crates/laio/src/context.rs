@@ -1,7 +1,7 @@
 //! The context: what a thread makes its calls through.
 
 use crate::attempt::{Attempted, Blocked, Why};
-use crate::background::activations::{Activations, Away};
+use crate::background::activations::{self, Activations, Away};
 use crate::background::doorbell::Doorbell;
 use crate::background::helpers::Helpers;
 use crate::background::reactor::{Event, Reactor};
@@ -116,7 +116,9 @@ impl Context {
     /// # Errors
     /// `EINVAL` if the environment names no back end; the errno of io_uring's set-up if `uring` was
     /// asked for and is not to be had (`ENOSYS`, `EPERM`, `EACCES`, `ENOMEM`, `EOPNOTSUPP` on Linux
-    /// before 5.11); `EMFILE` or `ENFILE` if there are no descriptors left. `lazy` needs no ring.
+    /// before 5.11); `EBUSY` if `activations` was asked for and the thread has contexts with io_uring, or the other way
+    /// round; `EOPNOTSUPP`, `EACCES`, `ENOENT`, `EPERM`, `ETIME` if the conditions of `activations` are not met;
+    /// `EMFILE` or `ENFILE` if there are no descriptors left. `lazy` needs no ring.
     pub fn new(options: Options) -> Result<Context, Errno> {
         let kind = match options.backend {
             Some(kind) => kind,
@@ -650,7 +652,11 @@ impl Waiter {
             BackendKind::Lazy => !options.without_ring,
             _ => false,
         };
-        if wants_ring {
+        let changes_thread = activations::thread_has_carriers();
+        if wants_ring && changes_thread && kind == BackendKind::Uring {
+            return Err(Errno::BUSY);
+        }
+        if wants_ring && !changes_thread {
             let watched = mounts.descriptor().map(|fd| fd.as_raw_fd());
             match Ring::new(options.limits.ring_entries, watched) {
                 Ok(ring) => return Ok(Waiter::Ring(ring)),

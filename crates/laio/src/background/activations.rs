@@ -21,6 +21,7 @@ mod thread;
 use self::flight::{Flight, Inbox};
 use self::thread::{Carried, Thread};
 use super::doorbell::Doorbell;
+use super::ring::thread_has_rings;
 use crate::{Call, Errno, Handle};
 use detectors::Detector;
 use std::rc::Rc;
@@ -46,6 +47,11 @@ pub(crate) struct Activations {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Away(*const Flight);
 
+/// Whether the calling thread may change its kernel thread. Rings that know one thread only do not suit it.
+pub(crate) fn thread_has_carriers() -> bool {
+    Thread::is_present()
+}
+
 /// How a call went.
 #[derive(Debug)]
 pub(crate) enum Made {
@@ -63,6 +69,9 @@ impl Activations {
         limit: usize,
         signal: Option<i32>,
     ) -> Result<Activations, Errno> {
+        if thread_has_rings() {
+            return Err(Errno::BUSY);
+        }
         let inbox = Box::new(Inbox::new(doorbell.clone()));
         let thread = Thread::join(&inbox, detector, limit.max(2), signal)?;
         let first = Flight::new(&inbox);
