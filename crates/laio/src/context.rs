@@ -17,7 +17,7 @@ use crate::signaller::Signaller;
 use crate::sys::fork::Life;
 use crate::table::{self, Attempt, Class};
 use crate::watched::Watched;
-use crate::{BackendKind, Call, Detector, Errno, Handle, Limits, Options, Outcome, Stats};
+use crate::{BackendKind, Call, Errno, Handle, Limits, Options, Outcome, Stats};
 use std::any::Any;
 use std::collections::VecDeque;
 use std::fmt;
@@ -128,15 +128,7 @@ impl Context {
         let doorbell = Arc::new(Doorbell::new()?);
         let mounts = Mounts::new();
         let waiter = Waiter::new(kind, &options, &doorbell, &mounts)?;
-        let activations = match kind {
-            BackendKind::Activations => Some(Activations::new(
-                &doorbell,
-                options.detector,
-                limits.carriers as usize,
-                options.cancel_signal,
-            )?),
-            _ => None,
-        };
+        let activations = Activations::for_kind(kind, &options, &doorbell)?;
         let ways = ways(kind, &options);
         Ok(Context {
             kind,
@@ -486,23 +478,6 @@ impl Context {
     /// Helper threads alive.
     pub fn helper_threads(&self) -> usize {
         self.helpers.threads()
-    }
-
-    /// Kernel threads of `activations`, beside the thread's own; its contexts share them.
-    pub fn carriers(&self) -> usize {
-        self.activations.as_ref().map_or(0, Activations::carriers)
-    }
-
-    /// How `activations` notices that a call blocks.
-    pub fn detector(&self) -> Option<Detector> {
-        self.activations.as_ref().map(Activations::detector)
-    }
-
-    /// Whether the kernel threads of `activations` have the same credentials, filters and namespaces. They have not
-    /// if the program changed its own other than through laio, which it must not do while the context
-    /// lives.
-    pub fn carriers_agree(&self) -> bool {
-        self.activations.as_ref().is_none_or(Activations::is_one)
     }
 
     /// Bytes of memory that the context holds for operations and descriptors, without the stacks of

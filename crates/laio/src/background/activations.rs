@@ -22,7 +22,7 @@ use self::flight::{Flight, Inbox};
 use self::thread::{Carried, Thread};
 use super::doorbell::Doorbell;
 use super::ring::thread_has_rings;
-use crate::{Call, Errno, Handle};
+use crate::{BackendKind, Call, Errno, Handle, Options};
 use detectors::Detector;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -63,7 +63,7 @@ pub(crate) enum Made {
 
 impl Activations {
     /// Makes carriers for the calling thread, or uses those it has, and hands off once to see that it works.
-    pub(crate) fn new(
+    fn new(
         doorbell: &Arc<Doorbell>,
         detector: Option<Detector>,
         limit: usize,
@@ -84,6 +84,19 @@ impl Activations {
             inbox,
             thread,
         })
+    }
+
+    /// As [`Activations::new`], where the back end is this one.
+    pub(crate) fn for_kind(
+        kind: BackendKind,
+        options: &Options,
+        doorbell: &Arc<Doorbell>,
+    ) -> Result<Option<Activations>, Errno> {
+        if kind != BackendKind::Activations {
+            return Ok(None);
+        }
+        let limit = options.limits.carriers as usize;
+        Activations::new(doorbell, options.detector, limit, options.cancel_signal).map(Some)
     }
 
     /// Makes a call. If it blocks, this returns all the same, on another kernel thread.
