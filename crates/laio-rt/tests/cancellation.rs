@@ -76,7 +76,10 @@ fn a_timeout_cancels_a_read_and_leaks_nothing() {
 #[test]
 fn every_kind_of_operation_may_be_given_up() {
     let _alone = alone();
-    each(waiting(), async |_| {
+    let mut back_ends = waiting();
+    // Carriers, of which each has two descriptors, stay until the context ends.
+    back_ends.retain(|(name, _)| *name != "activations");
+    each(back_ends, async |_| {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("file");
         std::fs::write(&path, vec![1u8; 100_000]).unwrap();

@@ -1,7 +1,7 @@
 //! The context: what a thread makes its calls through.
 
 use crate::attempt::{Attempted, Blocked, Why};
-use crate::background::activations::{Activations, Away};
+use crate::background::activations::{self, Activations, Away};
 use crate::background::aio::Aio;
 use crate::background::doorbell::Doorbell;
 use crate::background::helpers::Helpers;
@@ -18,7 +18,7 @@ use crate::signaller::Signaller;
 use crate::sys::fork::Life;
 use crate::table::{self, Attempt, Class};
 use crate::watched::Watched;
-use crate::{BackendKind, Call, Detector, Errno, Handle, Limits, Options, Outcome, Stats};
+use crate::{BackendKind, Call, Errno, Handle, Limits, Options, Outcome, Stats};
 use std::any::Any;
 use std::collections::VecDeque;
 use std::fmt;
@@ -118,7 +118,10 @@ impl Context {
     /// # Errors
     /// `EINVAL` if the environment names no back end; the errno of io_uring's set-up if `uring` was
     /// asked for and is not to be had (`ENOSYS`, `EPERM`, `EACCES`, `ENOMEM`, `EOPNOTSUPP` on Linux
-    /// before 5.11); of `io_setup` if `linux-aio` was (`ENOSYS`, `EPERM`); `EMFILE` or `ENFILE` if there are no descriptors left. `lazy` needs no ring.
+    /// before 5.11), of `io_setup` if `linux-aio` was (`ENOSYS`, `EPERM`); `EBUSY` if `activations` was asked for and the
+    /// thread has contexts with io_uring, or the other way round; `EOPNOTSUPP`, `EACCES`, `ENOENT`, `EPERM`, `ETIME` if the
+    /// conditions of `activations` are not met; `EMFILE` or `ENFILE` if there are no descriptors left. `lazy` needs no
+    /// ring.
     pub fn new(options: Options) -> Result<Context, Errno> {
         let kind = match options.backend {
             Some(kind) => kind,
@@ -134,15 +137,7 @@ impl Context {
         {
             reactor.set_aio(told)?;
         }
-        let activations = match kind {
-            BackendKind::Activations => Some(Activations::new(
-                &doorbell,
-                options.detector,
-                limits.carriers as usize,
-                options.cancel_signal,
-            )?),
-            _ => None,
-        };
+        let activations = Activations::for_kind(kind, &options, &doorbell)?;
         let ways = ways(kind, &options);
         Ok(Context {
             kind,
@@ -495,23 +490,6 @@ impl Context {
         self.helpers.threads()
     }
 
-    /// Kernel threads of `activations`, beside the thread's own; its contexts share them.
-    pub fn carriers(&self) -> usize {
-        self.activations.as_ref().map_or(0, Activations::carriers)
-    }
-
-    /// How `activations` notices that a call blocks.
-    pub fn detector(&self) -> Option<Detector> {
-        self.activations.as_ref().map(Activations::detector)
-    }
-
-    /// Whether the kernel threads of `activations` have the same credentials, filters and namespaces. They have not
-    /// if the program changed its own other than through laio, which it must not do while the context
-    /// lives.
-    pub fn carriers_agree(&self) -> bool {
-        self.activations.as_ref().is_none_or(Activations::is_one)
-    }
-
     /// Bytes of memory that the context holds for operations and descriptors, without the stacks of
     /// helpers and the kernel's side of the ring.
     pub fn memory(&self) -> usize {
@@ -663,7 +641,11 @@ impl Waiter {
             BackendKind::Lazy => !options.without_ring,
             _ => false,
         };
-        if wants_ring {
+        let changes_thread = activations::thread_has_carriers();
+        if wants_ring && changes_thread && kind == BackendKind::Uring {
+            return Err(Errno::BUSY);
+        }
+        if wants_ring && !changes_thread {
             let watched = mounts.descriptor().map(|fd| fd.as_raw_fd());
             match Ring::new(options.limits.ring_entries, watched) {
                 Ok(ring) => return Ok(Waiter::Ring(ring)),

@@ -79,6 +79,8 @@ pub struct Machine {
     pub io_uring: Result<IoUring, Refusal>,
     /// Perf events of the process's own threads: whether a thread can be told that another has blocked.
     pub perf: PerfEvents,
+    /// How the back end `activations` would notice that a call blocks: it has handed off once.
+    pub activations: Result<Detector, Refusal>,
     /// `preadv2` and `pwritev2` with `RWF_NOWAIT` reach the kernel.
     pub nowait: Result<(), Refusal>,
     /// `openat2` with `RESOLVE_CACHED` reaches the kernel.
@@ -109,6 +111,7 @@ impl Machine {
             architecture: name.machine().to_string_lossy().into_owned(),
             io_uring: IoUring::probe(),
             perf: PerfEvents::probe(),
+            activations: activations(),
             nowait: reaches_kernel(facts::nowait_probe(), "Linux 4.14"),
             cached_open: reaches_kernel(facts::cached_open_probe(), "Linux 5.12"),
             linux_aio: aio::linux::probe().map_err(aio_refusal),
@@ -185,6 +188,30 @@ impl Machine {
 
     fn ring(&self) -> Result<&IoUring, &Refusal> {
         self.io_uring.as_ref()
+    }
+}
+
+fn activations() -> Result<Detector, Refusal> {
+    let context = Context::new(Options::new().backend(BackendKind::Activations));
+    match context.map(|context| context.detector()) {
+        Ok(detector) => Ok(detector.expect("it has one")),
+        Err(errno) => {
+            let meaning = match errno {
+                Errno::NOSYS => {
+                    "not written for this architecture, or a call is hidden by a filter"
+                }
+                Errno::OPNOTSUPP => {
+                    "programs may not set their thread pointer here (fsgsbase), or have a shadow stack"
+                }
+                Errno::ACCES | Errno::NOENT => {
+                    "/proc does not show what the threads do: it is not mounted, or the process is not dumpable"
+                }
+                Errno::TIME => "no detector has noticed that a call blocked",
+                Errno::PERM => "neither perf events nor another way of noticing works here",
+                _ => "a limit is reached",
+            };
+            Err(Refusal::new(errno, meaning.to_owned()))
+        }
     }
 }
 

@@ -64,6 +64,9 @@ impl Context {
     /// Starts a typed operation. The completion, if it is pending, carries `user_data`.
     pub fn submit<O: Operation>(&mut self, mut operation: O, user_data: u64) -> Submitted<O> {
         self.notice_fork();
+        if self.activations.is_some() {
+            return self.submit_in_place(Box::new(operation), user_data);
+        }
         let call = operation.call();
         // SAFETY: the operation owns what the call points to and stays where it is during the attempt.
         let attempted = unsafe {
@@ -78,10 +81,38 @@ impl Context {
         // From here on it must not move; the call is made anew for its new place.
         let mut operation = Box::new(operation);
         let call = operation.call();
+        self.keep(operation, &call, attempted, user_data)
+    }
+
+    /// Where the attempt is the call itself, which may go on: the operation must not move from the start.
+    fn submit_in_place<O: Operation>(
+        &mut self,
+        mut operation: Box<O>,
+        user_data: u64,
+    ) -> Submitted<O> {
+        let call = operation.call();
+        // SAFETY: the operation owns what the call points to, and stays where it is.
+        let attempted = unsafe {
+            self.memory_is_good = true;
+            let attempted = self.attempt_quickly(&call);
+            self.memory_is_good = false;
+            attempted
+        };
+        self.keep(operation, &call, attempted, user_data)
+    }
+
+    /// What comes of an operation that has its place, after its attempt.
+    fn keep<O: Operation>(
+        &mut self,
+        operation: Box<O>,
+        call: &Call,
+        attempted: Attempted,
+        user_data: u64,
+    ) -> Submitted<O> {
         let outcome = match attempted {
-            Attempted::Blocked(blocked) => self.start(&call, blocked, user_data),
-            Attempted::Spent(result) => self.file(&call, result, user_data),
-            Attempted::Done(_) => unreachable!("returned above"),
+            Attempted::Blocked(blocked) => self.start(call, blocked, user_data),
+            Attempted::Spent(result) => self.file(call, result, user_data),
+            Attempted::Done(result) => Outcome::Done(result),
         };
         match outcome {
             Outcome::Done(result) => Submitted::Done(operation.finish(result)),

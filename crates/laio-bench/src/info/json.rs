@@ -38,6 +38,10 @@ pub(super) fn object(info: &Info) -> Value {
         "backend": backend,
         "io_uring": ring,
         "perf": perf,
+        "activations": match &machine.activations {
+            Ok(detector) => json!({ "usable": true, "detector": detector.name() }),
+            Err(refusal) => refused(refusal),
+        },
         "nowait": allowed(&machine.nowait),
         "cached_open": allowed(&machine.cached_open),
         "linux_aio": allowed(&machine.linux_aio),

@@ -62,6 +62,13 @@ fn machine(info: &Info) -> Vec<Vec<String>> {
         "Perf events",
         format!("{}{paranoid}", allowed(&machine.perf.usable)),
     );
+    tell(
+        "Activations",
+        match &machine.activations {
+            Ok(detector) => format!("yes; blocking is noticed by {}", detector.means()),
+            Err(refusal) => no(refusal),
+        },
+    );
     tell("RWF_NOWAIT", allowed(&machine.nowait));
     tell("RESOLVE_CACHED", allowed(&machine.cached_open));
     tell("Linux AIO", allowed(&machine.linux_aio));

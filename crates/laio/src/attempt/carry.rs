@@ -1,12 +1,12 @@
 //! The call itself, as an attempt: if it blocks, it goes on, and so does the program, elsewhere.
 
 use super::{Attempted, Why};
-use crate::background::activations::Made;
+use crate::background::activations::{Activations, Made};
 use crate::blocking::interrupted_transfer;
 use crate::context::{Context, Way};
 use crate::mounts::FileKind;
 use crate::table::{Attempt, Row, Transfer};
-use crate::{Call, Errno};
+use crate::{Call, Detector, Errno};
 use std::os::fd::RawFd;
 
 impl Context {
@@ -118,6 +118,25 @@ impl Context {
     /// block the program.
     pub(crate) fn is_known_file(&self, call: &Call) -> bool {
         self.descriptors.kind(call.descriptor(0)) == Some(FileKind::Regular)
+    }
+}
+
+impl Context {
+    /// Kernel threads of `activations`, beside the thread's own; its contexts share them.
+    pub fn carriers(&self) -> usize {
+        self.activations.as_ref().map_or(0, Activations::carriers)
+    }
+
+    /// How `activations` notices that a call blocks.
+    pub fn detector(&self) -> Option<Detector> {
+        self.activations.as_ref().map(Activations::detector)
+    }
+
+    /// Whether the kernel threads of `activations` have the same credentials, filters and namespaces. They have not
+    /// if the program changed its own other than through laio, which it must not do while the context
+    /// lives.
+    pub fn carriers_agree(&self) -> bool {
+        self.activations.as_ref().is_none_or(Activations::is_one)
     }
 }
 

@@ -21,7 +21,8 @@ mod thread;
 use self::flight::{Flight, Inbox};
 use self::thread::{Carried, Thread};
 use super::doorbell::Doorbell;
-use crate::{Call, Errno, Handle};
+use super::ring::thread_has_rings;
+use crate::{BackendKind, Call, Errno, Handle, Options};
 use detectors::Detector;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -46,6 +47,11 @@ pub(crate) struct Activations {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Away(*const Flight);
 
+/// Whether the calling thread may change its kernel thread. Rings that know one thread only do not suit it.
+pub(crate) fn thread_has_carriers() -> bool {
+    Thread::is_present()
+}
+
 /// How a call went.
 #[derive(Debug)]
 pub(crate) enum Made {
@@ -57,12 +63,15 @@ pub(crate) enum Made {
 
 impl Activations {
     /// Makes carriers for the calling thread, or uses those it has, and hands off once to see that it works.
-    pub(crate) fn new(
+    fn new(
         doorbell: &Arc<Doorbell>,
         detector: Option<Detector>,
         limit: usize,
         signal: Option<i32>,
     ) -> Result<Activations, Errno> {
+        if thread_has_rings() {
+            return Err(Errno::BUSY);
+        }
         let inbox = Box::new(Inbox::new(doorbell.clone()));
         let thread = Thread::join(&inbox, detector, limit.max(2), signal)?;
         let first = Flight::new(&inbox);
@@ -75,6 +84,19 @@ impl Activations {
             inbox,
             thread,
         })
+    }
+
+    /// As [`Activations::new`], where the back end is this one.
+    pub(crate) fn for_kind(
+        kind: BackendKind,
+        options: &Options,
+        doorbell: &Arc<Doorbell>,
+    ) -> Result<Option<Activations>, Errno> {
+        if kind != BackendKind::Activations {
+            return Ok(None);
+        }
+        let limit = options.limits.carriers as usize;
+        Activations::new(doorbell, options.detector, limit, options.cancel_signal).map(Some)
     }
 
     /// Makes a call. If it blocks, this returns all the same, on another kernel thread.

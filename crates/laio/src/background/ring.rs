@@ -39,6 +39,7 @@ pub(crate) struct Ring {
     pub(crate) submissions: u64,
     /// This is a child's copy: see [`Ring::forget_in_child`].
     inherited: bool,
+    _counted: Counted,
 }
 
 /// Which operations the kernel's io_uring has.
@@ -71,6 +72,33 @@ const CANCEL: u64 = 4 << 32;
 const GETEVENTS: u32 = 1;
 const ENTER_EXT_ARG: u32 = 1 << 3;
 
+std::thread_local! {
+    /// Rings of the calling thread.
+    static RINGS: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
+
+/// Whether the calling thread has rings, which serve no other kernel thread.
+pub(crate) fn thread_has_rings() -> bool {
+    RINGS.get() > 0
+}
+
+/// Counts a ring while it lives.
+#[derive(Debug)]
+struct Counted;
+
+impl Counted {
+    fn new() -> Counted {
+        let _ = RINGS.try_with(|rings| rings.set(rings.get() + 1));
+        Counted
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        let _ = RINGS.try_with(|rings| rings.set(rings.get() - 1));
+    }
+}
+
 impl Ring {
     /// Sets up a ring for the calling thread. Any error means that io_uring is not to be had here:
     /// `ENOSYS`, `EPERM` and `EACCES` where it is absent or forbidden, `ENOMEM` and `EMFILE` at limits,
@@ -93,6 +121,7 @@ impl Ring {
                 .enter::<libc::sigset_t>(0, 0, GETEVENTS, None)?
         };
         Ok(Ring {
+            _counted: Counted::new(),
             ring: ManuallyDrop::new(ring),
             opcodes,
             unsubmitted: 0,

@@ -8,7 +8,7 @@
 mod arch;
 
 pub(crate) use arch::{AVAILABLE, call, interrupt, park, resume, set_thread_pointer, spawn};
-pub(crate) use arch::{blocked_at, stack_pointer, thread_pointer};
+pub(crate) use arch::{blocked_at, processor_known_by, stack_pointer, thread_pointer};
 
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};
 
@@ -26,7 +26,7 @@ pub(crate) struct Control {
     pub(crate) ring: *const [AtomicU64; 2],
     /// The present call is to be given up.
     pub(crate) interrupted: AtomicU32,
-    /// Whether [`Control::wake`] must be asked when a detector sleeps.
+    /// Not 0 if [`Control::wake`] must be asked when a detector sleeps; see [`processor_known_by`].
     pub(crate) detected: u32,
     /// The processor on which the call was begun; only where `detected`.
     pub(crate) processor: AtomicU32,

@@ -44,8 +44,11 @@ pub(crate) struct Switches {
 
 impl Switches {
     /// Those of a thread of this process; 0 is the calling one.
-    pub(crate) fn of(thread: u32) -> Result<Switches, Errno> {
-        let descriptor = open(thread)?;
+    pub(crate) fn of(
+        thread: u32,
+        place: impl FnOnce(OwnedFd) -> OwnedFd,
+    ) -> Result<Switches, Errno> {
+        let descriptor = place(open(thread)?);
         // Writable, as by an owner who tells the kernel how far he has read.
         let access = ProtFlags::READ | ProtFlags::WRITE;
         let no_place = std::ptr::null_mut();

@@ -4,7 +4,7 @@ use crate::harness::{
     Arg, Way, at_mut, call, cstring, for_each_backend, own, pending, plain, zeroed,
 };
 use crate::support::result_of;
-use laio::{Context, Errno};
+use laio::{BackendKind, Context, Errno};
 use laio_testing::{child, test_name};
 use std::ffi::CString;
 use std::os::unix::fs::PermissionsExt;
@@ -141,7 +141,8 @@ fn a_new_context_has_the_present_credentials() {
 #[test]
 fn operations_started_before_keep_theirs() {
     as_root(test_name!(), |way| {
-        if !way.goes_to_background() {
+        // With carriers the change is refused while the thread's own one is in a call: tests/activations.
+        if !way.goes_to_background() || way.backend == BackendKind::Activations {
             return;
         }
         let place = Place::new();

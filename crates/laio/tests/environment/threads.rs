@@ -5,7 +5,7 @@ use crate::harness::{
     for_each_pending_backend, own, pending, plain, zeroed,
 };
 use crate::support::{pipe, result_of};
-use laio::{Call, Context, Errno, Handle, Outcome};
+use laio::{BackendKind, Call, Context, Errno, Handle, Outcome};
 use laio_testing::Random;
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
@@ -97,7 +97,7 @@ impl Mixed {
 
     /// Reads that wait, calls that do not, then what the reads wait for; some are cancelled.
     fn round(&mut self, random: &mut Random, round: usize) {
-        let background = self.context.backend() != laio::BackendKind::Sync;
+        let background = self.context.backend() != BackendKind::Sync;
         let mut reads: HashMap<Handle, usize> = HashMap::new();
         if background {
             for (index, (reader, _)) in self.pipes.iter().enumerate() {
@@ -179,6 +179,8 @@ fn natural_ways() -> Vec<Way> {
     all_ways()
         .into_iter()
         .filter(|way| way.mode == crate::harness::Mode::Natural)
+        // Refused beside contexts with a ring, which serves one kernel thread.
+        .filter(|way| way.backend != BackendKind::Activations)
         .collect()
 }
 
@@ -283,4 +285,25 @@ fn a_notifier_outlives_its_context() {
         let args = [null.arg(), at_mut(&mut buffer), 1];
         assert_eq!(call(&mut next, libc::SYS_read, args), Ok(0));
     });
+}
+
+/// A ring serves one kernel thread, and carriers are several: one of the two is refused, or does without.
+#[test]
+fn carriers_and_rings_do_not_meet_on_a_thread() {
+    let activations = Way::natural(BackendKind::Activations);
+    let Ok(carried) = Context::new(activations.options()) else {
+        return;
+    };
+    let uring = Context::new(Way::natural(BackendKind::Uring).options());
+    assert_eq!(uring.err(), Some(Errno::BUSY));
+    let lazy = Way::natural(BackendKind::Lazy).context();
+    assert!(!lazy.has_ring());
+    drop(carried);
+    let lazy = Way::natural(BackendKind::Lazy).context();
+    if lazy.has_ring() {
+        let refused = Context::new(activations.options());
+        assert_eq!(refused.err(), Some(Errno::BUSY));
+    }
+    drop(lazy);
+    assert!(Context::new(activations.options()).is_ok());
 }

@@ -6,7 +6,7 @@ use super::slots::Slot;
 use super::spare;
 use super::state::Gate;
 use crate::Errno;
-use crate::sys::handoff::{Bed, Birth, Control, spawn};
+use crate::sys::handoff::{Bed, Birth, Control, processor_known_by, spawn};
 use crate::sys::perf::Switches;
 use crate::sys::{self, mask};
 use rustix::event::epoll;
@@ -140,7 +140,11 @@ impl Owned {
                     stack: slot.stack(),
                     ring: &raw const (*carrier).no_ring,
                     interrupted: AtomicU32::new(0),
-                    detected: u32::from(!beds.is_empty()),
+                    detected: if beds.is_empty() {
+                        0
+                    } else {
+                        processor_known_by()
+                    },
                     processor: AtomicU32::new(0),
                     beds: beds.len() as u32,
                     bed: beds.as_ptr(),
@@ -176,13 +180,13 @@ impl Owned {
         let number = self.get().number.load(SeqCst);
         let path = format!("/proc/self/task/{number}/syscall");
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-        let activity = rustix::fs::open(path, flags, Mode::empty())?;
+        let activity = out_of_the_way(rustix::fs::open(path, flags, Mode::empty())?);
         // SAFETY: the thread does not look at this before it is told to begin.
         unsafe { (*self.carrier).activity = Some(activity) };
         if !shared.uses_records() {
             return Ok(());
         }
-        let switches = Switches::of(number)?;
+        let switches = Switches::of(number, out_of_the_way)?;
         let data = epoll::EventData::new_u64(0);
         let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
         epoll::add(&shared.waiting, switches.as_fd(), data, flags)?;
@@ -223,6 +227,14 @@ impl Owned {
             switches.forget_in_child();
         }
     }
+}
+
+/// Carriers are made while the program runs, which expects to be given the lowest free numbers itself.
+fn out_of_the_way(descriptor: OwnedFd) -> OwnedFd {
+    // As far as the process's limit allows.
+    let places = [512, 256, 128, 64].into_iter();
+    let mut copies = places.map(|lowest| rustix::io::fcntl_dupfd_cloexec(&descriptor, lowest));
+    copies.find_map(Result::ok).unwrap_or(descriptor)
 }
 
 impl Drop for Owned {

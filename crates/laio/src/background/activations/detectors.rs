@@ -42,6 +42,14 @@ impl Detector {
         }
     }
 
+    /// What it is, in words.
+    pub const fn means(self) -> &'static str {
+        match self {
+            Detector::Perf => "perf (records of context switches)",
+            Detector::Idle => "idle (a thread for each processor that runs when nothing else does)",
+        }
+    }
+
     /// Those to try, the best first.
     pub(super) fn in_order(wanted: Option<Detector>) -> Result<Vec<Detector>, Errno> {
         let wanted = match wanted {

@@ -38,7 +38,7 @@ impl Slot {
                 make_chunk(base)?;
             }
             let taken = used.fetch_update(SeqCst, SeqCst, |used| {
-                (used != u64::MAX).then_some(used | (used + 1))
+                (used != u64::MAX).then(|| used | (used + 1))
             });
             if let Ok(before) = taken {
                 let slot = Slot(base.load(SeqCst) + before.trailing_ones() as usize * SLOT);

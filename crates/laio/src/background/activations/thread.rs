@@ -91,6 +91,12 @@ impl Thread {
         Err(refused)
     }
 
+    /// Whether the calling thread has carriers.
+    pub(super) fn is_present() -> bool {
+        let present = THREAD.try_with(|thread| thread.borrow().upgrade());
+        present.is_ok_and(|thread| thread.is_some_and(|thread| thread.life.goes_on()))
+    }
+
     fn new(detector: Detector, limit: usize, signal: Option<i32>) -> Result<Rc<Thread>, Errno> {
         let signal = Signal::install(signal)?;
         interrupt::set_carriers(interrupted);

@@ -22,6 +22,10 @@ pub(crate) unsafe fn set_thread_pointer(_: usize) {
     unreachable!("there are no carriers on this architecture")
 }
 
+pub(crate) fn processor_known_by() -> u32 {
+    0
+}
+
 pub(crate) fn thread_pointer() -> usize {
     0
 }

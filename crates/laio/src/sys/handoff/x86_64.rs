@@ -58,6 +58,21 @@ pub(crate) unsafe fn resume(saved: usize, thread_pointer: usize) -> ! {
     unsafe { laio_handoff_resume(saved, thread_pointer) }
 }
 
+/// What [`Control::detected`] says where detectors need to know the processor: how it is asked for.
+pub(crate) fn processor_known_by() -> u32 {
+    const RDPID: u32 = 1 << 22;
+    #[allow(unused_unsafe, reason = "safe in later versions of the library")]
+    // SAFETY: all processors of 64 bits have the instruction; leaf 7 is asked for only if there is one.
+    let features = unsafe {
+        use std::arch::x86_64::{__cpuid, __cpuid_count};
+        match __cpuid(0).eax {
+            0..7 => 0,
+            _ => __cpuid_count(7, 0).ecx,
+        }
+    };
+    if features & RDPID != 0 { 2 } else { 1 }
+}
+
 /// Changes what thread-local variables are relative to.
 ///
 /// # Safety
@@ -229,9 +244,15 @@ global_asm!(
     "jmp laio_handoff_end",
     // Detectors need the processor, and to be woken. Publish, then test: hence the locked exchange.
     "3:",
+    "cmp dword ptr [rbx + {detected}], 2",
+    "jne 7f",
+    "rdpid rcx",
+    "jmp 8f",
+    "7:",
     "mov ecx, 0x7b",
-    // The kernel keeps the processor's number in the limit of this segment.
+    // The kernel keeps the processor's number in the limit of this segment too; it takes longer.
     "lsl ecx, ecx",
+    "8:",
     "and ecx, 0xfff",
     "mov [rbx + {processor}], ecx",
     "mov r15, r13",
