@@ -10,10 +10,11 @@ mod descriptor;
 mod path;
 mod stream;
 
-use crate::context::{Context, Way};
+use crate::context::Context;
 use crate::descriptors::{Claim, Link};
 use crate::mounts::FileKind;
 use crate::table::{Attempt, Class, Row, Transfer, Use};
+use crate::ways::Way;
 use crate::{Call, Errno};
 use std::os::fd::RawFd;
 

@@ -18,6 +18,7 @@ use crate::signaller::Signaller;
 use crate::sys::fork::Life;
 use crate::table::{self, Attempt, Class};
 use crate::watched::Watched;
+use crate::ways::{self, Way};
 use crate::{BackendKind, Call, Errno, Handle, Limits, Options, Outcome, Stats};
 use std::any::Any;
 use std::collections::VecDeque;
@@ -26,19 +27,6 @@ use std::marker::PhantomData;
 use std::os::fd::{AsFd, OwnedFd, RawFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-
-/// How a class of calls goes in this context.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Way {
-    /// The call itself.
-    Plain,
-    /// An attempt first.
-    Try,
-    /// The call itself, carried on elsewhere if it blocks.
-    Carry,
-    /// To the background at once.
-    Background,
-}
 
 /// Where a context sleeps, and what takes operations that no helper needs to take.
 #[derive(Debug)]
@@ -138,7 +126,7 @@ impl Context {
             reactor.set_aio(told)?;
         }
         let activations = Activations::for_kind(kind, &options, &doorbell)?;
-        let ways = ways(kind, &options);
+        let ways = ways::of(kind, &options);
         Ok(Context {
             kind,
             ways,
@@ -680,31 +668,4 @@ impl fmt::Debug for Context {
             .field("pending", &self.pending())
             .finish_non_exhaustive()
     }
-}
-
-/// The way of each class in a back end.
-fn ways(kind: BackendKind, options: &Options) -> [Way; Class::COUNT] {
-    let inject = options.inject;
-    let mut ways = [Way::Plain; Class::COUNT];
-    for class in Class::ALL {
-        let way = match (kind, class) {
-            (_, Class::Thread | Class::Refused) | (BackendKind::Sync, _) => Way::Plain,
-            (BackendKind::Threads, _) => Way::Background,
-            (_, Class::Instant) => Way::Plain,
-            (kind, Class::Stream) if kind.is_hybrid() => Way::Try,
-            (BackendKind::Hybrid | BackendKind::Uring, _) => Way::Background,
-            (BackendKind::PosixAio | BackendKind::LinuxAio, _) => Way::Background,
-            (BackendKind::Lazy, _) => Way::Try,
-            (BackendKind::Activations, Class::Stream) if !options.pure => Way::Try,
-            // In pieces: a helper puts them together.
-            (BackendKind::Activations, _) if inject.short_transfer > 0 => Way::Background,
-            (BackendKind::Activations, _) => Way::Carry,
-        };
-        ways[class as usize] = match way {
-            Way::Try | Way::Carry | Way::Background if inject.force_inline => Way::Plain,
-            Way::Try | Way::Carry if inject.force_block => Way::Background,
-            way => way,
-        };
-    }
-    ways
 }

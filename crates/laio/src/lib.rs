@@ -89,6 +89,7 @@ pub mod table;
 mod transfer;
 mod typed;
 mod watched;
+mod ways;
 
 pub use background::activations::detectors::Detector;
 pub use background::activations::signals::{Handler, handle_signal};

@@ -6,10 +6,11 @@
 //! first step where all attempts are made, in [`crate::attempt`].
 
 use crate::attempt::{Attempted, Latch};
-use crate::context::{Context, Way};
+use crate::context::Context;
 use crate::options::Inject;
 use crate::table::{self, Class, Quick};
 use crate::transfer::RW_COUNT_MAX;
+use crate::ways::Way;
 use crate::{Call, Errno, sys};
 
 /// Which of them a context tries.

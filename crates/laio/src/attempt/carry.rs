@@ -3,9 +3,10 @@
 use super::{Attempted, Why};
 use crate::background::activations::{Activations, Made};
 use crate::blocking::interrupted_transfer;
-use crate::context::{Context, Way};
+use crate::context::Context;
 use crate::mounts::FileKind;
 use crate::table::{Attempt, Row, Transfer};
+use crate::ways::Way;
 use crate::{Call, Detector, Errno};
 use std::os::fd::RawFd;
 

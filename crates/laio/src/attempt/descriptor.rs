@@ -1,9 +1,10 @@
 //! Attempts on descriptors: metadata, locks, waiting calls, `close`.
 
 use super::{Attempted, Why};
-use crate::context::{Context, Way};
+use crate::context::Context;
 use crate::mounts::Place;
 use crate::table::{Row, Timeout};
+use crate::ways::Way;
 use crate::{Call, Errno, sys};
 use std::os::fd::RawFd;
 
