@@ -14,7 +14,8 @@ pub enum BackendKind {
     Threads,
     /// Non-blocking streams with epoll; helper threads for the rest.
     Hybrid,
-    /// The C library's `aio_read` and its kind for data of files; streams and the rest as `hybrid`.
+    /// The C library's `aio_read` and its kind for data of files; streams and the rest as `hybrid`. Its threads are
+    /// shared by the process, so no thread may have descriptors of its own (`unshare(CLONE_FILES)`).
     PosixAio,
     /// The kernel's `io_submit` for direct I/O on files and `fsync`; streams and the rest as `hybrid`.
     LinuxAio,

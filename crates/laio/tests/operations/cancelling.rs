@@ -43,7 +43,7 @@ fn operations_that_hang_with_a_server_are_cancelled() {
         let mut context = way.context();
         let parked = [hanging.open(&mut context), hanging.read(&mut context)];
         context.flush().expect("flush");
-        hanging.wait(2);
+        hanging.wait(&mut context, 2);
         for parked in &parked {
             context.cancel(parked.handle).expect("in flight");
         }

@@ -8,6 +8,7 @@ use laio_testing::temp::{fill, pipe, stream_pair};
 use std::any::Any;
 use std::ffi::CString;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::time::Duration;
 
 /// What buffers hold before an operation writes to them.
 pub(crate) const FRESH: u8 = 0xA5;
@@ -91,9 +92,15 @@ impl Hanging {
         Parked::new("read of a file that hangs", handle, file).reading(buffer, None)
     }
 
-    /// Waits until both are with the server.
-    pub(crate) fn wait(&self, count: usize) {
-        assert!(self.0.wait_hung(count, LIMIT), "{} hang", self.0.hung());
+    /// Waits until both are with the server. A call that a signal has interrupted there is made again by `poll`.
+    pub(crate) fn wait(&self, context: &mut Context, count: usize) {
+        let mut found = Vec::new();
+        let all_hang = || {
+            assert_eq!(context.poll(&mut found, Some(Duration::ZERO)), Ok(0));
+            self.0.hung() == count
+        };
+        let hang = laio_testing::limit::wait_until(LIMIT, all_hang);
+        assert!(hang, "{} hang", self.0.hung());
     }
 
     pub(crate) fn hung(&self) -> usize {
