@@ -2,6 +2,7 @@
 //! The `laio` command: arguments and exit codes; what is done is in the libraries.
 
 mod bench;
+mod completions;
 mod cp;
 mod info;
 mod interrupt;
@@ -45,6 +46,8 @@ enum Command {
     Trace(trace::Command),
     /// Load an HTTP server, and measure how long its answers take
     Load(load::Arguments),
+    /// Write what a shell needs to complete these commands and options
+    Completions(completions::Arguments),
 }
 
 /// Why a command failed, for people.
@@ -63,6 +66,7 @@ fn main() -> ExitCode {
         Command::Bench(command) => bench::run(command),
         Command::Trace(command) => trace::run(command),
         Command::Load(arguments) => load::run(arguments),
+        Command::Completions(arguments) => completions::run(&arguments),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,6 +1,7 @@
 //! The command as a user meets it. No test asserts a time.
 
 use serde_json::Value;
+use std::io::Write;
 use std::process::{Command, Output};
 
 fn laio(arguments: &[&str]) -> Output {
@@ -124,6 +125,26 @@ fn info_honours_the_environment() {
         .unwrap();
     assert!(output.status.success());
     assert!(text(&output.stdout).contains("there is no back end `kaio`"));
+}
+
+#[test]
+fn shells_take_the_completions() {
+    for shell in ["bash", "zsh", "fish"] {
+        let output = laio(&["completions", shell]);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        let script = text(&output.stdout);
+        assert!(script.contains("files-from0"), "{shell}: {script}");
+        let mut check = Command::new(shell);
+        check.arg("-n").stdin(std::process::Stdio::piped());
+        let Ok(mut check) = check.spawn() else {
+            println!("skipped: {shell} is not installed");
+            continue;
+        };
+        let mut input = check.stdin.take().expect("piped");
+        input.write_all(&output.stdout).expect("read");
+        drop(input);
+        assert!(check.wait().expect("it ends").success(), "{shell}");
+    }
 }
 
 #[test]

@@ -188,9 +188,7 @@ pub(super) fn try_all(
             Ok(ran) if !ran.status.success() => Some(ran.complaint()),
             Ok(_) => compare::trees(&source, &copy, false, stop)?,
         };
-        if copy.exists() {
-            ground.clear(&copy)?;
-        }
+        ground.done(copy)?;
         match reason {
             Some(reason) => record.note(format!("{contestant} left out: {reason}")),
             None => {
@@ -202,7 +200,7 @@ pub(super) fn try_all(
             }
         }
     }
-    ground.clear(&source)?;
+    ground.done(source)?;
     Ok(able)
 }
 

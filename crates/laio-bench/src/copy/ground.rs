@@ -7,6 +7,7 @@ use crate::stop::Stop;
 use laio::Place;
 use laio::probe::Directory;
 use rustix::fs::{statvfs, syncfs};
+use std::cell::{Cell, RefCell};
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -17,6 +18,12 @@ pub(super) struct Ground {
     /// Removed in the end, with all that is in it.
     own: TempDir,
     place: Place,
+    /// What is done with. It stays while there is room: ext4 passes over inodes that were removed within the last
+    /// minutes (`recently_deleted` in fs/ext4/ialloc.c), one by one, and whoever makes files next pays for that.
+    done: RefCell<Vec<PathBuf>>,
+    /// Bytes and inodes that are to stay free.
+    reserve: (u64, u64),
+    made: Cell<u32>,
 }
 
 /// Writing here drops what the caches hold; for root only.
@@ -36,7 +43,14 @@ impl Ground {
             .tempdir_in(directory)
             .doing(format_args!("cannot make a directory in {shown}"))?;
         let place = probed.place;
-        Ok(Ground { own, place })
+        let (bytes, inodes) = free(own.path())?;
+        Ok(Ground {
+            own,
+            place,
+            done: RefCell::default(),
+            reserve: (bytes / 2, inodes / 2),
+            made: Cell::default(),
+        })
     }
 
     /// Those that can be had here, with a note on those that cannot.
@@ -56,8 +70,11 @@ impl Ground {
         caches
     }
 
+    /// A name that nothing has.
     pub(super) fn path(&self, name: &str) -> PathBuf {
-        self.own.path().join(name)
+        let number = self.made.get();
+        self.made.set(number + 1);
+        self.own.path().join(format!("{name}-{number}"))
     }
 
     /// Why a tree and its copy do not fit, if they do not.
@@ -70,8 +87,7 @@ impl Ground {
             },
             (None, _) => 0,
         };
-        let room = statvfs(self.own.path()).doing("cannot see how much room there is")?;
-        let free = room.f_bavail * room.f_frsize;
+        let (free, _) = free(self.own.path())?;
         // A file system that is full to the brim is slow, and in the way of others.
         let wanted = needed + needed / 10 + (64 << 20);
         let mib = |bytes: u64| bytes >> 20;
@@ -94,22 +110,26 @@ impl Ground {
         }
     }
 
-    /// Removes a tree that was made.
-    pub(super) fn remove(&self, workload: &Workload, source: &Path) -> Result<(), Error> {
-        match workload.shape() {
-            Some(_) => self.clear(source),
-            None => Ok(()),
-        }
-    }
-
-    /// Removes something below the own directory.
-    pub(super) fn clear(&self, path: &Path) -> Result<(), Error> {
+    /// A tree that was made, or a copy, is done with.
+    pub(super) fn done(&self, path: PathBuf) -> Result<(), Error> {
         debug_assert!(path.starts_with(self.own.path()));
-        let doing = || format!("cannot remove {}", path.display());
-        match path.is_dir() {
-            true => std::fs::remove_dir_all(path).doing(doing()),
-            false => std::fs::remove_file(path).doing(doing()),
+        self.done.borrow_mut().push(path);
+        let (bytes, inodes) = free(self.own.path())?;
+        // Some file systems count no inodes.
+        let is_short = bytes < self.reserve.0 || inodes < self.reserve.1;
+        let old = match is_short {
+            true => self.done.take(),
+            false => Vec::new(),
+        };
+        for path in old {
+            let doing = || format!("cannot remove {}", path.display());
+            match path.is_dir() {
+                true => std::fs::remove_dir_all(&path).doing(doing())?,
+                false if path.exists() => std::fs::remove_file(&path).doing(doing())?,
+                false => {}
+            }
         }
+        Ok(())
     }
 
     /// Before each copy: what was written before is on the device, and memory is as it is to be.
@@ -121,6 +141,12 @@ impl Ground {
             Cache::Warm => Ok(()),
         }
     }
+}
+
+/// Bytes and inodes that are free.
+fn free(path: &Path) -> Result<(u64, u64), Error> {
+    let room = statvfs(path).doing("cannot see how much room there is")?;
+    Ok((room.f_bavail * room.f_frsize, room.f_favail))
 }
 
 /// Bytes that a tree takes on its device.

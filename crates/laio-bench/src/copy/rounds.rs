@@ -71,7 +71,7 @@ impl Measuring<'_> {
             .collect())
     }
 
-    /// One copy: made, measured, compared, removed.
+    /// One copy: made, measured, compared.
     fn copy(&self, standing: &mut Standing<'_>, rsync: bool) -> Result<(), Error> {
         let copy = self.ground.path("copy");
         let attributes = self.workload.with_attributes();
@@ -102,10 +102,7 @@ impl Measuring<'_> {
                 }
             }
         }
-        if copy.exists() {
-            self.ground.clear(&copy)?;
-        }
-        Ok(())
+        self.ground.done(copy)
     }
 
     fn cell(&self, standing: Standing<'_>) -> Cell {
