@@ -48,7 +48,7 @@ impl Ground {
             own,
             place,
             done: RefCell::default(),
-            reserve: (bytes / 2, inodes / 2),
+            reserve: (bytes - (bytes / 2).min(memory() / 4), inodes / 2),
             made: Cell::default(),
         })
     }
@@ -141,6 +141,12 @@ impl Ground {
             Cache::Warm => Ok(()),
         }
     }
+}
+
+/// Bytes of memory. What is kept fills the page cache, and must not crowd out what is measured.
+fn memory() -> u64 {
+    let system = rustix::system::sysinfo();
+    system.totalram * u64::from(system.mem_unit)
 }
 
 /// Bytes and inodes that are free.
