@@ -171,12 +171,19 @@ impl Drop for Plug {
         if !self.life.goes_on() {
             return;
         }
-        let _ = rustix::io::write(&self.event, &1u64.to_ne_bytes());
-        while !self.read.is_finished() {
-            suspend(Some(self.read), &[]);
+        let begun = self
+            .begun
+            .get_mut()
+            .unwrap_or_else(|poisoned| poisoned.into_inner());
+        // Else the library is not asked: in a child, its lock may be held for ever by a thread that is not there.
+        if *begun {
+            let _ = rustix::io::write(&self.event, &1u64.to_ne_bytes());
+            while !self.read.is_finished() {
+                suspend(Some(self.read), &[]);
+            }
+            let _ = self.read.take_result();
         }
-        let _ = self.read.take_result();
-        // SAFETY: the read is over, and there are no more marks behind it.
+        // SAFETY: the read is over or was never begun, and there are no more marks behind it.
         unsafe {
             self.read.free();
             drop(Box::from_raw(self.room.as_ptr()));
