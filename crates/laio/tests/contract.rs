@@ -24,12 +24,26 @@ mod limits;
 mod ordering;
 #[path = "contract/results_arguments.rs"]
 mod results_arguments;
+#[path = "contract/results_connections.rs"]
+mod results_connections;
+#[path = "contract/results_datagrams.rs"]
+mod results_datagrams;
 #[path = "contract/results_files.rs"]
 mod results_files;
+#[path = "contract/results_kinds.rs"]
+mod results_kinds;
+#[path = "contract/results_locks.rs"]
+mod results_locks;
 #[path = "contract/results_names.rs"]
 mod results_names;
+#[path = "contract/results_opens.rs"]
+mod results_opens;
+#[path = "contract/results_queues.rs"]
+mod results_queues;
 #[path = "contract/results_streams.rs"]
 mod results_streams;
+#[path = "contract/results_transfers.rs"]
+mod results_transfers;
 #[path = "contract/results_waiting.rs"]
 mod results_waiting;
 #[path = "contract/rust_only.rs"]

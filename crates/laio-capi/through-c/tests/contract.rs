@@ -27,12 +27,26 @@ mod limits;
 mod ordering;
 #[path = "../../../laio/tests/contract/results_arguments.rs"]
 mod results_arguments;
+#[path = "../../../laio/tests/contract/results_connections.rs"]
+mod results_connections;
+#[path = "../../../laio/tests/contract/results_datagrams.rs"]
+mod results_datagrams;
 #[path = "../../../laio/tests/contract/results_files.rs"]
 mod results_files;
+#[path = "../../../laio/tests/contract/results_kinds.rs"]
+mod results_kinds;
+#[path = "../../../laio/tests/contract/results_locks.rs"]
+mod results_locks;
 #[path = "../../../laio/tests/contract/results_names.rs"]
 mod results_names;
+#[path = "../../../laio/tests/contract/results_opens.rs"]
+mod results_opens;
+#[path = "../../../laio/tests/contract/results_queues.rs"]
+mod results_queues;
 #[path = "../../../laio/tests/contract/results_streams.rs"]
 mod results_streams;
+#[path = "../../../laio/tests/contract/results_transfers.rs"]
+mod results_transfers;
 #[path = "../../../laio/tests/contract/results_waiting.rs"]
 mod results_waiting;
 #[path = "../../../laio/tests/contract/statistics.rs"]

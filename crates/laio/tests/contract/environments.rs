@@ -5,7 +5,11 @@ use crate::harness::{
     Arg, LIMIT, Mode, Sys, Way, at, at_mut, call, collect, cstring, narrowed, own, pending, plain,
     same_as_plain, sanitized, start,
 };
-use crate::{results_arguments, results_files, results_names, results_streams, results_waiting};
+use crate::{
+    results_arguments, results_connections, results_datagrams, results_files, results_kinds,
+    results_locks, results_names, results_opens, results_queues, results_streams,
+    results_transfers, results_waiting,
+};
 use laio::{BackendKind, Context, Errno, Options};
 use laio_testing::forbid::{self, Forbid};
 use laio_testing::temp::{drain, fill, pipe, stream_pair};
@@ -33,6 +37,13 @@ fn scenarios() -> impl Iterator<Item = (Scenario, bool)> {
         .chain(about(results_names::SCENARIOS, true))
         .chain(about(results_streams::SCENARIOS, false))
         .chain(about(results_waiting::SCENARIOS, false))
+        .chain(about(results_connections::SCENARIOS, false))
+        .chain(about(results_datagrams::SCENARIOS, false))
+        .chain(about(results_kinds::SCENARIOS, false))
+        .chain(about(results_locks::SCENARIOS, false))
+        .chain(about(results_opens::SCENARIOS, true))
+        .chain(about(results_queues::SCENARIOS, false))
+        .chain(about(results_transfers::SCENARIOS, true))
 }
 
 /// Runs all scenarios in a process where some calls are forbidden.

@@ -1,0 +1,462 @@
+//! Rule 1, results are those of the plain call: datagrams, and messages that carry descriptors.
+
+use crate::harness::{
+    Arg, Sys, at, at_mut, bytes_of, iovec, iovec_mut, later, own, plain, socket_address, zeroed,
+};
+use laio_testing::temp::{datagram_pair, drain, fill, pattern, stream_pair};
+use std::net::UdpSocket;
+use std::os::fd::{AsRawFd, OwnedFd};
+
+scenarios! {
+    about_files: false;
+    datagrams,
+    datagrams_that_wait,
+    many_datagrams,
+    many_datagrams_within_a_time,
+    descriptors_as_freight,
+    descriptors_as_freight_of_a_long_message,
+}
+
+fn udp() -> (UdpSocket, UdpSocket) {
+    let host = crate::harness::lonely_host();
+    (
+        UdpSocket::bind((host, 0)).unwrap(),
+        UdpSocket::bind((host, 0)).unwrap(),
+    )
+}
+
+fn udp_address(socket: &UdpSocket) -> libc::sockaddr_in {
+    socket_address(socket.local_addr().unwrap())
+}
+
+fn datagrams(sys: &mut Sys<'_>) {
+    let (a, b) = udp();
+    let (from, to) = (a.as_raw_fd().arg(), b.as_raw_fd().arg());
+    let mut room = [0u8; 20];
+    let target = udp_address(&b);
+    let size = size_of_val(&target);
+    let mut source: libc::sockaddr_in = zeroed();
+    let mut length = size as u32;
+    let _ = sys.check(
+        "sendto",
+        libc::SYS_sendto,
+        [from, at("a datagram"), 10, 0, at(&target), size],
+    );
+    let peek = (libc::MSG_PEEK | libc::MSG_TRUNC) as usize;
+    let _ = sys.check(
+        "peek",
+        libc::SYS_recvfrom,
+        [to, at_mut(&mut room), 3, peek, 0, 0],
+    );
+    let args = [
+        to,
+        at_mut(&mut room),
+        20,
+        0,
+        at_mut(&mut source),
+        at_mut(&mut length),
+    ];
+    let _ = sys.check("recvfrom", libc::SYS_recvfrom, args);
+    sys.note("source", bytes_of(&source) == bytes_of(&udp_address(&a)));
+    sys.note("length", length);
+    let _ = sys.check(
+        "sendto",
+        libc::SYS_sendto,
+        [from, at("too long"), 8, 0, at(&target), size],
+    );
+    let _ = sys.check(
+        "cut",
+        libc::SYS_recvfrom,
+        [to, at_mut(&mut room), 3, 0, 0, 0],
+    );
+    let _ = sys.check(
+        "sendto",
+        libc::SYS_sendto,
+        [from, at("too long"), 8, 0, at(&target), size],
+    );
+    let _ = sys.check(
+        "the true length",
+        libc::SYS_recvfrom,
+        [to, at_mut(&mut room), 3, libc::MSG_TRUNC as usize, 0, 0],
+    );
+    // MSG_WAITALL means nothing for datagrams.
+    let _ = sys.check(
+        "sendto",
+        libc::SYS_sendto,
+        [from, at("short"), 5, 0, at(&target), size],
+    );
+    let _ = sys.check(
+        "all",
+        libc::SYS_recvfrom,
+        [to, at_mut(&mut room), 20, libc::MSG_WAITALL as usize, 0, 0],
+    );
+    let mut vector = [iovec_mut(&mut room)];
+    let mut header: libc::msghdr = zeroed();
+    header.msg_iov = vector.as_mut_ptr();
+    header.msg_iovlen = 1;
+    header.msg_name = at_mut(&mut source) as *mut _;
+    header.msg_namelen = size as u32;
+    let _ = sys.check(
+        "sendto",
+        libc::SYS_sendto,
+        [
+            from,
+            at("in a message that is too long"),
+            29,
+            0,
+            at(&target),
+            size,
+        ],
+    );
+    let _ = sys.check("recvmsg", libc::SYS_recvmsg, [to, at_mut(&mut header), 0]);
+    sys.note("flags", (header.msg_flags, header.msg_namelen));
+    sys.note("source", source.sin_port == udp_address(&a).sin_port);
+    let _ = sys.check("no target", libc::SYS_sendto, [from, at("x"), 1, 0, 0, 0]);
+    let big = vec![0u8; 70_000];
+    let _ = sys.check(
+        "too big",
+        libc::SYS_sendto,
+        [from, at(&big[..]), big.len(), 0, at(&target), size],
+    );
+    let _ = sys.check("connect", libc::SYS_connect, [from, at(&target), size]);
+    if !sys.short {
+        let _ = sys.check("write", libc::SYS_write, [from, at("written"), 7]);
+        let _ = sys.check("read", libc::SYS_read, [to, at_mut(&mut room), 20]);
+        sys.note("read", room);
+    }
+    // To a port where nobody is: the next call says so.
+    drop(b);
+    let _ = sys.check(
+        "sendto nobody",
+        libc::SYS_sendto,
+        [from, at("x"), 1, 0, 0, 0],
+    );
+    let _ = sys.check(
+        "refused",
+        libc::SYS_recvfrom,
+        [
+            from,
+            at_mut(&mut room),
+            20,
+            libc::MSG_DONTWAIT as usize,
+            0,
+            0,
+        ],
+    );
+}
+
+fn datagrams_that_wait(sys: &mut Sys<'_>) {
+    let (a, b) = udp();
+    let to = b.as_raw_fd().arg();
+    let target = b.local_addr().unwrap();
+    let mut room = [0u8; 20];
+    let mut source: libc::sockaddr_in = zeroed();
+    let mut length = size_of_val(&source) as u32;
+    let copy = a.try_clone().unwrap();
+    let peer = later(move || copy.send_to(b"at last", target).unwrap());
+    let args = [
+        to,
+        at_mut(&mut room),
+        20,
+        0,
+        at_mut(&mut source),
+        at_mut(&mut length),
+    ];
+    let _ = sys.check("recvfrom", libc::SYS_recvfrom, args);
+    sys.note("source", bytes_of(&source) == bytes_of(&udp_address(&a)));
+    sys.note("read", room);
+    peer.join().unwrap();
+    let peer = later(move || a.send_to(b"in a message", target).unwrap());
+    let mut vector = [iovec_mut(&mut room)];
+    let mut header: libc::msghdr = zeroed();
+    header.msg_iov = vector.as_mut_ptr();
+    header.msg_iovlen = 1;
+    header.msg_name = at_mut(&mut source) as *mut _;
+    header.msg_namelen = length;
+    let _ = sys.check("recvmsg", libc::SYS_recvmsg, [to, at_mut(&mut header), 0]);
+    sys.note("header", (header.msg_namelen, header.msg_flags));
+    peer.join().unwrap();
+    let (c, d) = datagram_pair();
+    while rustix::net::send(&c, b"x", rustix::net::SendFlags::DONTWAIT).is_ok() {}
+    let peer = later(move || {
+        let mut count = 0;
+        let mut room = [0u8; 10];
+        while rustix::io::read(&d, &mut room).unwrap() == 1 {
+            count += 1;
+        }
+        count
+    });
+    let _ = sys.check(
+        "send",
+        libc::SYS_sendto,
+        [c.arg(), at("the last"), 8, 0, 0, 0],
+    );
+    sys.note("before it", peer.join().unwrap());
+}
+
+fn headers(rooms: &mut [[u8; 20]], vectors: &mut Vec<libc::iovec>) -> Vec<libc::mmsghdr> {
+    vectors.clear();
+    vectors.extend(rooms.iter_mut().map(|room| iovec_mut(room)));
+    let header = |vector: &mut libc::iovec| {
+        let mut header: libc::msghdr = zeroed();
+        header.msg_iov = vector;
+        header.msg_iovlen = 1;
+        libc::mmsghdr {
+            msg_hdr: header,
+            msg_len: 0,
+        }
+    };
+    vectors.iter_mut().map(header).collect()
+}
+
+fn many_datagrams(sys: &mut Sys<'_>) {
+    let (a, b) = datagram_pair();
+    let mut rooms = [
+        *b"a datagram .........",
+        *b"another datagram ...",
+        *b"and yet a datagram .",
+    ];
+    let mut vectors = Vec::new();
+    let mut messages = headers(&mut rooms, &mut vectors);
+    let address = at_mut(&mut messages[..]);
+    let _ = sys.check("sendmmsg", libc::SYS_sendmmsg, [a.arg(), address, 3, 0]);
+    sys.note(
+        "lengths",
+        messages
+            .iter()
+            .map(|message| message.msg_len)
+            .collect::<Vec<_>>(),
+    );
+    let _ = sys.check("recvmmsg", libc::SYS_recvmmsg, [b.arg(), address, 2, 0, 0]);
+    let one = libc::MSG_WAITFORONE as usize;
+    let _ = sys.check(
+        "recvmmsg, at least one",
+        libc::SYS_recvmmsg,
+        [b.arg(), address, 3, one, 0],
+    );
+    let _ = sys.check(
+        "recvmmsg of none",
+        libc::SYS_recvmmsg,
+        [b.arg(), address, 0, 0, 0],
+    );
+    let copy = own(plain(libc::SYS_dup, [a.arg()]));
+    let peer = later(move || {
+        for text in [b"1", b"2", b"3"] {
+            rustix::io::write(&copy, text).unwrap();
+            std::thread::sleep(std::time::Duration::from_millis(2));
+        }
+    });
+    let _ = sys.check(
+        "recvmmsg of all",
+        libc::SYS_recvmmsg,
+        [b.arg(), address, 3, 0, 0],
+    );
+    peer.join().unwrap();
+    sys.note("rooms", rooms.concat());
+    let copy = own(plain(libc::SYS_dup, [a.arg()]));
+    let peer = later(move || rustix::io::write(&copy, b"1").unwrap());
+    let _ = sys.check(
+        "the first of them",
+        libc::SYS_recvmmsg,
+        [b.arg(), address, 3, one, 0],
+    );
+    peer.join().unwrap();
+    while rustix::net::send(&a, b"x", rustix::net::SendFlags::DONTWAIT).is_ok() {}
+    let _ = sys.check(
+        "no room",
+        libc::SYS_sendmmsg,
+        [a.arg(), address, 3, libc::MSG_DONTWAIT as usize],
+    );
+    let copy = own(plain(libc::SYS_dup, [b.arg()]));
+    let peer = later(move || drain(&copy).len());
+    let _ = sys.check("room later", libc::SYS_sendmmsg, [a.arg(), address, 3, 0]);
+    peer.join().unwrap();
+}
+
+/// The time-out of recvmmsg is looked at after each datagram.
+fn many_datagrams_within_a_time(sys: &mut Sys<'_>) {
+    let (a, b) = datagram_pair();
+    let mut rooms = [[0u8; 20]; 3];
+    let mut vectors = Vec::new();
+    let mut messages = headers(&mut rooms, &mut vectors);
+    let address = at_mut(&mut messages[..]);
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 1_000_000,
+    };
+    rustix::io::write(&a, b"first").unwrap();
+    let copy = own(plain(libc::SYS_dup, [a.arg()]));
+    let over = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let until = over.clone();
+    // More and more of them: a second that comes before the call begins leaves it waiting for a third.
+    let peer = later(move || {
+        while !until.load(std::sync::atomic::Ordering::SeqCst) {
+            rustix::net::send(&copy, b"next", rustix::net::SendFlags::DONTWAIT).ok();
+            std::thread::sleep(std::time::Duration::from_millis(3));
+        }
+    });
+    let received = sys.call(
+        libc::SYS_recvmmsg,
+        [b.arg(), address, 3, 0, at_mut(&mut time)],
+    );
+    over.store(true, std::sync::atomic::Ordering::SeqCst);
+    // Two where nothing is late. One, where the kernel's own business (of a ring that goes away) interrupts it.
+    sys.note("some of three", matches!(received, Ok(1..=3)));
+    peer.join().unwrap();
+    time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: -1,
+    };
+    let _ = sys.check(
+        "a bad time",
+        libc::SYS_recvmmsg,
+        [b.arg(), address, 3, 0, at_mut(&mut time)],
+    );
+}
+
+/// A message that carries descriptors.
+#[repr(C, align(8))]
+struct Freight {
+    header: libc::cmsghdr,
+    fds: [i32; 2],
+}
+
+impl Freight {
+    fn new(fds: [i32; 2]) -> Freight {
+        let mut header: libc::cmsghdr = zeroed();
+        header.cmsg_len = (size_of::<libc::cmsghdr>() + 8) as _;
+        header.cmsg_level = libc::SOL_SOCKET;
+        header.cmsg_type = libc::SCM_RIGHTS;
+        Freight { header, fds }
+    }
+}
+
+fn message_with(freight: &mut Freight, vector: &mut [libc::iovec]) -> libc::msghdr {
+    let mut header: libc::msghdr = zeroed();
+    header.msg_iov = vector.as_mut_ptr();
+    header.msg_iovlen = vector.len() as _;
+    header.msg_control = at_mut(freight) as *mut _;
+    header.msg_controllen = size_of::<Freight>() as _;
+    header
+}
+
+fn descriptors_as_freight(sys: &mut Sys<'_>) {
+    let (a, b) = stream_pair();
+    let file = sys.file("file", b"0123456789");
+    for waits in [false, true] {
+        sys.note("waits", waits);
+        let mut freight = Freight::new([file.as_raw_fd(); 2]);
+        let mut vector = [iovec(b"freight")];
+        let header = message_with(&mut freight, &mut vector);
+        let send =
+            |sys: &mut Sys<'_>| sys.check("sendmsg", libc::SYS_sendmsg, [a.arg(), at(&header), 0]);
+        let mut room = [0u8; 20];
+        let mut received = Freight::new([-1, -1]);
+        let mut vector = [iovec_mut(&mut room)];
+        let mut answer = message_with(&mut received, &mut vector);
+        let flags = libc::MSG_CMSG_CLOEXEC as usize;
+        if waits {
+            let (from, message) = (a.arg(), at(&header));
+            let peer = later(move || plain(libc::SYS_sendmsg, [from, message, 0]));
+            let _ = sys.check(
+                "recvmsg",
+                libc::SYS_recvmsg,
+                [b.arg(), at_mut(&mut answer), flags],
+            );
+            sys.note("sent", peer.join().unwrap());
+        } else {
+            let _ = send(sys);
+            let _ = sys.check(
+                "recvmsg",
+                libc::SYS_recvmsg,
+                [b.arg(), at_mut(&mut answer), flags],
+            );
+        }
+        sys.note(
+            "header",
+            (
+                answer.msg_flags,
+                answer.msg_controllen,
+                received.header.cmsg_len,
+            ),
+        );
+        for fd in received.fds {
+            let fd = own(Ok(fd as usize));
+            sys.note("flags", rustix::io::fcntl_getfd(&fd).unwrap());
+            let mut byte = [0u8; 3];
+            let _ = sys.check(
+                "read",
+                libc::SYS_pread64,
+                [fd.arg(), at_mut(&mut byte), 3, 4],
+            );
+            sys.note("read", byte);
+        }
+    }
+    // No room for the freight.
+    let mut freight = Freight::new([file.as_raw_fd(); 2]);
+    let mut vector_of_freight = [iovec(b"freight")];
+    let header = message_with(&mut freight, &mut vector_of_freight);
+    let _ = sys.check("sendmsg", libc::SYS_sendmsg, [a.arg(), at(&header), 0]);
+    let mut room = [0u8; 20];
+    let mut vector = [iovec_mut(&mut room)];
+    let mut answer: libc::msghdr = zeroed();
+    answer.msg_iov = vector.as_mut_ptr();
+    answer.msg_iovlen = 1;
+    let _ = sys.check(
+        "recvmsg",
+        libc::SYS_recvmsg,
+        [b.arg(), at_mut(&mut answer), 0],
+    );
+    sys.note("flags", answer.msg_flags);
+    let mut freight = Freight::new([-1, -1]);
+    let header = message_with(&mut freight, &mut vector_of_freight);
+    let _ = sys.check(
+        "a bad descriptor",
+        libc::SYS_sendmsg,
+        [a.arg(), at(&header), 0],
+    );
+}
+
+/// The message does not fit at once; its freight arrives once all the same.
+fn descriptors_as_freight_of_a_long_message(sys: &mut Sys<'_>) {
+    let (a, b) = stream_pair();
+    let file = sys.file("file", b"0123456789");
+    let bytes = pattern(if sys.short { 2_000 } else { 500_000 }, 3);
+    fill(&a);
+    let filled = rustix_bytes_waiting(&b);
+    let wanted = filled + bytes.len();
+    let peer = later(move || {
+        let (mut total, mut fds, mut all) = (0, 0, Vec::new());
+        while total < wanted {
+            let mut room = [0u8; 10_000];
+            let mut received = Freight::new([-1, -1]);
+            let mut vector = [iovec_mut(&mut room)];
+            let mut answer = message_with(&mut received, &mut vector);
+            let read = plain(libc::SYS_recvmsg, [b.arg(), at_mut(&mut answer), 0]).unwrap();
+            if read == 0 {
+                break;
+            }
+            total += read;
+            all.extend_from_slice(&room[..read]);
+            if answer.msg_controllen > 0 {
+                for fd in received.fds {
+                    drop(own(Ok(fd as usize)));
+                    fds += 1;
+                }
+            }
+        }
+        (fds, all)
+    });
+    let mut freight = Freight::new([file.as_raw_fd(); 2]);
+    let mut vector = [iovec(&bytes[..100]), iovec(&bytes[100..])];
+    let header = message_with(&mut freight, &mut vector);
+    let _ = sys.check("sendmsg", libc::SYS_sendmsg, [a.arg(), at(&header), 0]);
+    drop(a);
+    let (fds, all) = peer.join().unwrap();
+    sys.note("descriptors", fds);
+    sys.note("bytes", all.len() == wanted && all[filled..] == bytes);
+}
+
+fn rustix_bytes_waiting(fd: &OwnedFd) -> usize {
+    rustix::io::ioctl_fionread(fd).unwrap() as usize
+}

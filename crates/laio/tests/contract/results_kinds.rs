@@ -1,0 +1,576 @@
+//! Rule 1, results are those of the plain call: descriptors of unusual modes and kinds.
+
+use crate::harness::{Arg, Sys, at, at_mut, iovec, iovec_mut, own, plain, zeroed};
+use laio_testing::temp::{datagram_pair, drain, fill, pipe, stream_pair, tcp_pair};
+use std::os::fd::{AsRawFd, OwnedFd};
+
+scenarios! {
+    about_files: true;
+    nonblocking_descriptors,
+    nonblocking_sockets,
+    path_descriptors,
+    directories_as_files,
+    closed_peers,
+    wrong_kinds,
+}
+
+fn nonblocking_descriptors(sys: &mut Sys<'_>) {
+    let (reader, writer) = pipe();
+    let mut room = vec![0u8; 100_000];
+    for fd in [&reader, &writer] {
+        rustix::io::ioctl_fionbio(fd, true).unwrap();
+    }
+    let vector = [iovec(&room[..10])];
+    let _ = sys.check(
+        "read of an empty pipe",
+        libc::SYS_read,
+        [reader.arg(), at_mut(&mut room[..]), 10],
+    );
+    let _ = sys.check("readv", libc::SYS_readv, [reader.arg(), at(&vector), 1]);
+    if !sys.short {
+        let _ = sys.check(
+            "preadv2",
+            libc::SYS_preadv2,
+            [reader.arg(), at(&vector), 1, usize::MAX, 0, 0],
+        );
+    }
+    let written = sys.call(libc::SYS_write, [writer.arg(), at(&room[..]), room.len()]);
+    // Small pieces do not fill the last page.
+    let (written, slack) = (written.unwrap(), if sys.short { 16 } else { 0 });
+    sys.note("write of more than fits", 65_536 - written <= slack);
+    fill(&writer);
+    let _ = sys.check(
+        "write to a full pipe",
+        libc::SYS_write,
+        [writer.arg(), at(&room[..]), 10],
+    );
+    let _ = sys.check("writev", libc::SYS_writev, [writer.arg(), at(&vector), 1]);
+    drain(&reader);
+    let (other, _keep) = pipe();
+    let spliced = libc::SPLICE_F_NONBLOCK as usize;
+    let _ = sys.check(
+        "splice",
+        libc::SYS_splice,
+        [other.arg(), 0, writer.arg(), 0, 10, spliced],
+    );
+    let _ = sys.check(
+        "tee",
+        libc::SYS_tee,
+        [other.arg(), writer.arg(), 10, spliced],
+    );
+    let event = own(plain(libc::SYS_eventfd2, [0, libc::EFD_NONBLOCK as usize]));
+    if !sys.short {
+        let mut word = u64::MAX - 1;
+        let _ = sys.check(
+            "eventfd",
+            libc::SYS_read,
+            [event.arg(), at_mut(&mut word), 8],
+        );
+        let _ = sys.check(
+            "eventfd, full",
+            libc::SYS_write,
+            [event.arg(), at(&word), 8],
+        );
+        let _ = sys.check(
+            "eventfd, too much",
+            libc::SYS_write,
+            [event.arg(), at(&word), 8],
+        );
+        let timer = own(plain(
+            libc::SYS_timerfd_create,
+            [1, libc::TFD_NONBLOCK as usize],
+        ));
+        let _ = sys.check(
+            "timerfd",
+            libc::SYS_read,
+            [timer.arg(), at_mut(&mut word), 8],
+        );
+        let notify = own(plain(libc::SYS_inotify_init1, [libc::IN_NONBLOCK as usize]));
+        let _ = sys.check(
+            "inotify",
+            libc::SYS_read,
+            [notify.arg(), at_mut(&mut room[..]), 1000],
+        );
+    }
+    let file = sys.file("file", b"0123456789");
+    rustix::io::ioctl_fionbio(&file, true).unwrap();
+    let _ = sys.check(
+        "a file",
+        libc::SYS_read,
+        [file.arg(), at_mut(&mut room[..]), 100],
+    );
+    let _ = sys.check(
+        "a file at its end",
+        libc::SYS_read,
+        [file.arg(), at_mut(&mut room[..]), 100],
+    );
+}
+
+fn nonblocking_sockets(sys: &mut Sys<'_>) {
+    let (a, b) = stream_pair();
+    let (c, d) = datagram_pair();
+    let mut room = vec![0u8; 1 << 20];
+    let buffer = at_mut(&mut room[..]);
+    for round in ["MSG_DONTWAIT", "O_NONBLOCK"] {
+        sys.note("round", round);
+        let flags = if round == "MSG_DONTWAIT" {
+            libc::MSG_DONTWAIT as usize
+        } else {
+            0
+        };
+        if flags == 0 {
+            for fd in [&a, &b, &c, &d] {
+                rustix::io::ioctl_fionbio(fd, true).unwrap();
+            }
+            let _ = sys.check("read", libc::SYS_read, [b.arg(), buffer, 10]);
+        }
+        let mut vector = [iovec_mut(&mut room[..10])];
+        let mut header: libc::msghdr = zeroed();
+        header.msg_iov = vector.as_mut_ptr();
+        header.msg_iovlen = 1;
+        let mut many = [libc::mmsghdr {
+            msg_hdr: header,
+            msg_len: 0,
+        }; 2];
+        let waitall = flags | libc::MSG_WAITALL as usize;
+        let _ = sys.check(
+            "recv",
+            libc::SYS_recvfrom,
+            [b.arg(), buffer, 10, flags, 0, 0],
+        );
+        let _ = sys.check(
+            "recv, all",
+            libc::SYS_recvfrom,
+            [b.arg(), buffer, 10, waitall, 0, 0],
+        );
+        let _ = sys.check(
+            "recvmsg",
+            libc::SYS_recvmsg,
+            [b.arg(), at_mut(&mut header), flags],
+        );
+        let _ = sys.check(
+            "recvmmsg",
+            libc::SYS_recvmmsg,
+            [d.arg(), at_mut(&mut many), 2, flags, 0],
+        );
+        rustix::io::write(&a, b"abc").unwrap();
+        let _ = sys.check(
+            "recv, some of all",
+            libc::SYS_recvfrom,
+            [b.arg(), buffer, 10, waitall, 0, 0],
+        );
+        rustix::io::write(&c, b"abc").unwrap();
+        let _ = sys.check(
+            "recvmmsg, one of two",
+            libc::SYS_recvmmsg,
+            [d.arg(), at_mut(&mut many), 2, flags, 0],
+        );
+        let sent = sys.call(libc::SYS_sendto, [a.arg(), buffer, 1 << 20, flags, 0, 0]);
+        sys.note(
+            "send of more than fits",
+            sent.map(|sent| sent > 0 && sent < 1 << 20),
+        );
+        // A stream socket may have room for a few bytes more, so it is filled for good.
+        fill(&a);
+        let _ = sys.check(
+            "send",
+            libc::SYS_sendto,
+            [a.arg(), buffer, 1 << 16, flags, 0, 0],
+        );
+        let _ = sys.check("sendmsg", libc::SYS_sendmsg, [a.arg(), at(&header), flags]);
+        drain(&b);
+        if flags == 0 {
+            fill(&a);
+            if !sys.short {
+                let _ = sys.check("write", libc::SYS_write, [a.arg(), buffer, 1 << 16]);
+            }
+            drain(&b);
+        }
+    }
+    let stream = libc::SOCK_STREAM as usize | libc::SOCK_NONBLOCK as usize;
+    let listener = crate::harness::lonely_listener();
+    listener.set_nonblocking(true).unwrap();
+    let _ = sys.check(
+        "accept4",
+        libc::SYS_accept4,
+        [listener.as_raw_fd().arg(), 0, 0, 0],
+    );
+    #[cfg(target_arch = "x86_64")]
+    let _ = sys.check(
+        "accept",
+        libc::SYS_accept,
+        [listener.as_raw_fd().arg(), 0, 0],
+    );
+    let address = crate::harness::tcp_address(&listener);
+    let socket = own(plain(libc::SYS_socket, [libc::AF_INET as usize, stream, 0]));
+    let _ = sys.check(
+        "connect",
+        libc::SYS_connect,
+        [socket.arg(), at(&address), size_of_val(&address)],
+    );
+    laio_testing::limit::wait_until(crate::harness::LIMIT, || {
+        plain(
+            libc::SYS_getpeername,
+            [socket.arg(), at_mut(&mut [0u8; 64]), at_mut(&mut 64u32)],
+        )
+        .is_ok()
+    });
+    let _ = sys.check(
+        "connect again",
+        libc::SYS_connect,
+        [socket.arg(), at(&address), size_of_val(&address)],
+    );
+    let _ = sys.check(
+        "connect once more",
+        libc::SYS_connect,
+        [socket.arg(), at(&address), size_of_val(&address)],
+    );
+    let accepted = sys.open(
+        "accept",
+        libc::SYS_accept4,
+        [
+            listener.as_raw_fd().arg(),
+            0,
+            0,
+            libc::SOCK_NONBLOCK as usize,
+        ],
+    );
+    if let Some(accepted) = accepted {
+        let flags = rustix::fs::fcntl_getfl(&accepted).unwrap();
+        sys.note("flags", flags);
+    }
+}
+
+fn path_descriptors(sys: &mut Sys<'_>) {
+    sys.file("file", b"0123456789");
+    let path = sys.path("file");
+    let fd = own(plain(
+        libc::SYS_openat,
+        [libc::AT_FDCWD.arg(), path.arg(), libc::O_PATH as usize],
+    ));
+    let fd = fd.arg();
+    let mut room = [0u8; 200];
+    let buffer = at_mut(&mut room);
+    let _ = sys.check("read", libc::SYS_read, [fd, buffer, 8]);
+    let _ = sys.check("pread64", libc::SYS_pread64, [fd, buffer, 8, 0]);
+    let _ = sys.check("write", libc::SYS_write, [fd, buffer, 8]);
+    let _ = sys.check("pwrite64", libc::SYS_pwrite64, [fd, buffer, 8, 0]);
+    let _ = sys.check("lseek", libc::SYS_lseek, [fd, 0, 0]);
+    let _ = sys.check("fsync", libc::SYS_fsync, [fd]);
+    let _ = sys.check("ftruncate", libc::SYS_ftruncate, [fd, 0]);
+    let _ = sys.check("fstat", libc::SYS_fstat, [fd, buffer]);
+    let _ = sys.check("getdents64", libc::SYS_getdents64, [fd, buffer, 200]);
+    let _ = sys.check("flock", libc::SYS_flock, [fd, libc::LOCK_SH as usize]);
+    let _ = sys.check("fchmod", libc::SYS_fchmod, [fd, 0o600]);
+    let _ = sys.check("a name in a file", libc::SYS_openat, [fd, c"x".arg(), 0]);
+    let _ = sys.check("itself", libc::SYS_openat, [fd, c"".arg(), 0]);
+    let empty = libc::AT_EMPTY_PATH as usize;
+    let _ = sys.check(
+        "newfstatat",
+        libc::SYS_newfstatat,
+        [fd, c"".arg(), buffer, empty],
+    );
+    let _ = sys.check(
+        "without the flag",
+        libc::SYS_newfstatat,
+        [fd, c"".arg(), buffer, 0],
+    );
+    let _ = sys.check(
+        "faccessat2",
+        libc::SYS_faccessat2,
+        [fd, c"".arg(), 4, empty],
+    );
+    drop(sys.open("dup", libc::SYS_dup, [fd]));
+    let path = crate::harness::cstring(&sys.dir);
+    let flags = (libc::O_PATH | libc::O_DIRECTORY) as usize;
+    let dir = sys
+        .open(
+            "a directory",
+            libc::SYS_openat,
+            [libc::AT_FDCWD.arg(), path.arg(), flags],
+        )
+        .unwrap();
+    drop(sys.open(
+        "a name in it",
+        libc::SYS_openat,
+        [dir.arg(), c"file".arg(), 0],
+    ));
+    drop(sys.open(
+        "a name not in it",
+        libc::SYS_openat,
+        [dir.arg(), c"none".arg(), 0],
+    ));
+}
+
+fn directories_as_files(sys: &mut Sys<'_>) {
+    sys.file("file", b"0123456789");
+    std::fs::create_dir(sys.dir.join("full")).unwrap();
+    std::fs::write(sys.dir.join("full/x"), b"").unwrap();
+    let dir = std::fs::File::open(&sys.dir).unwrap();
+    let mut room = [0u8; 16];
+    let buffer = at_mut(&mut room);
+    let vector = [libc::iovec {
+        iov_base: buffer as *mut _,
+        iov_len: 16,
+    }];
+    let fd = dir.arg();
+    let _ = sys.check("read", libc::SYS_read, [fd, buffer, 16]);
+    let _ = sys.check("pread64", libc::SYS_pread64, [fd, buffer, 16, 0]);
+    let _ = sys.check("readv", libc::SYS_readv, [fd, at(&vector), 1]);
+    let _ = sys.check("preadv2", libc::SYS_preadv2, [fd, at(&vector), 1, 0, 0, 0]);
+    let _ = sys.check("write", libc::SYS_write, [fd, buffer, 16]);
+    let _ = sys.check("pwrite64", libc::SYS_pwrite64, [fd, buffer, 16, 0]);
+    let _ = sys.check("ftruncate", libc::SYS_ftruncate, [fd, 0]);
+    let _ = sys.check("fsync", libc::SYS_fsync, [fd]);
+    let _ = sys.check("getdents64, no room", libc::SYS_getdents64, [fd, buffer, 8]);
+    let _ = sys.check("unlink", libc::SYS_unlinkat, [fd, c"full".arg(), 0]);
+    let _ = sys.check(
+        "rmdir",
+        libc::SYS_unlinkat,
+        [fd, c"full".arg(), libc::AT_REMOVEDIR as usize],
+    );
+    let _ = sys.check(
+        "rmdir of a file",
+        libc::SYS_unlinkat,
+        [fd, c"file".arg(), libc::AT_REMOVEDIR as usize],
+    );
+    let _ = sys.check("mkdir", libc::SYS_mkdirat, [fd, c"full".arg(), 0o755]);
+    let _ = sys.check(
+        "open to write",
+        libc::SYS_openat,
+        [fd, c"full".arg(), libc::O_WRONLY as usize],
+    );
+    let _ = sys.check(
+        "open as a directory",
+        libc::SYS_openat,
+        [fd, c"file".arg(), libc::O_DIRECTORY as usize],
+    );
+    let _ = sys.check("through a file", libc::SYS_openat, [fd, c"file/x".arg(), 0]);
+    let _ = sys.check(
+        "a slash behind a file",
+        libc::SYS_openat,
+        [fd, c"file/".arg(), 0],
+    );
+    let _ = sys.check(
+        "rename over",
+        libc::SYS_renameat2,
+        [fd, c"file".arg(), fd, c"full".arg(), 0],
+    );
+    let _ = sys.check(
+        "rename into itself",
+        libc::SYS_renameat2,
+        [fd, c"full".arg(), fd, c"full/y".arg(), 0],
+    );
+}
+
+fn closed_peers(sys: &mut Sys<'_>) {
+    let mut room = [0u8; 16];
+    let buffer = at_mut(&mut room);
+    let vector = [libc::iovec {
+        iov_base: buffer as *mut _,
+        iov_len: 16,
+    }];
+    let (reader, writer) = pipe();
+    drop(reader);
+    let _ = sys.check(
+        "write to a pipe",
+        libc::SYS_write,
+        [writer.arg(), buffer, 16],
+    );
+    let _ = sys.check("writev", libc::SYS_writev, [writer.arg(), at(&vector), 1]);
+    let (reader, writer) = pipe();
+    rustix::io::write(&writer, b"abc").unwrap();
+    drop(writer);
+    let _ = sys.check(
+        "read of the rest",
+        libc::SYS_read,
+        [reader.arg(), buffer, 16],
+    );
+    let _ = sys.check(
+        "read of the end",
+        libc::SYS_read,
+        [reader.arg(), buffer, 16],
+    );
+    let _ = sys.check(
+        "readv of the end",
+        libc::SYS_readv,
+        [reader.arg(), at(&vector), 1],
+    );
+    for name in ["local", "TCP"] {
+        sys.note("sockets", name);
+        let (a, b) = match name {
+            "local" => stream_pair(),
+            _ => {
+                let (a, b) = tcp_pair();
+                (OwnedFd::from(a), OwnedFd::from(b))
+            }
+        };
+        rustix::io::write(&a, b"abc").unwrap();
+        drop(a);
+        let waitall = libc::MSG_WAITALL as usize;
+        let _ = sys.check(
+            "recv of the rest",
+            libc::SYS_recvfrom,
+            [b.arg(), buffer, 16, waitall, 0, 0],
+        );
+        let _ = sys.check(
+            "recv of the end",
+            libc::SYS_recvfrom,
+            [b.arg(), buffer, 16, 0, 0, 0],
+        );
+        let _ = sys.check("read of the end", libc::SYS_read, [b.arg(), buffer, 16]);
+        if name == "local" {
+            let _ = sys.check("write", libc::SYS_write, [b.arg(), buffer, 16]);
+            let _ = sys.check(
+                "send",
+                libc::SYS_sendto,
+                [b.arg(), buffer, 16, libc::MSG_NOSIGNAL as usize, 0, 0],
+            );
+        }
+    }
+    let (a, b) = tcp_pair();
+    rustix::io::write(&b, b"never read").unwrap();
+    rustix::net::sockopt::set_socket_linger(&a, Some(std::time::Duration::ZERO)).unwrap();
+    drop(a);
+    let _ = sys.check(
+        "recv after a reset",
+        libc::SYS_recvfrom,
+        [b.as_raw_fd().arg(), buffer, 16, 0, 0, 0],
+    );
+    let _ = sys.check(
+        "recv after that",
+        libc::SYS_recvfrom,
+        [b.as_raw_fd().arg(), buffer, 16, 0, 0, 0],
+    );
+    let _ = sys.check(
+        "send after a reset",
+        libc::SYS_sendto,
+        [b.as_raw_fd().arg(), buffer, 16, 0, 0, 0],
+    );
+    let (a, b) = stream_pair();
+    let _ = sys.check(
+        "shutdown",
+        libc::SYS_shutdown,
+        [a.arg(), libc::SHUT_WR as usize],
+    );
+    let _ = sys.check("write after it", libc::SYS_write, [a.arg(), buffer, 16]);
+    let _ = sys.check("read after it", libc::SYS_read, [b.arg(), buffer, 16]);
+    let (reader, writer) = pipe();
+    drop(reader);
+    let file = sys.file("file", b"0123456789");
+    let _ = sys.check(
+        "splice",
+        libc::SYS_splice,
+        [file.arg(), at_mut(&mut 0u64), writer.arg(), 0, 4, 0],
+    );
+    let _ = sys.check(
+        "sendfile",
+        libc::SYS_sendfile,
+        [writer.arg(), file.arg(), 0, 4],
+    );
+}
+
+fn wrong_kinds(sys: &mut Sys<'_>) {
+    let file = sys.file("file", b"0123456789");
+    let (reader, writer) = pipe();
+    let (stream, _peer) = stream_pair();
+    let event = own(plain(libc::SYS_eventfd2, [0, libc::EFD_NONBLOCK as usize]));
+    let mut room = [0u8; 16];
+    let buffer = at_mut(&mut room);
+    for (what, fd) in [
+        ("a file", file.arg()),
+        ("a pipe", reader.arg()),
+        ("an eventfd", event.arg()),
+    ] {
+        sys.note("of", what);
+        let _ = sys.check("recv", libc::SYS_recvfrom, [fd, buffer, 16, 0, 0, 0]);
+        let _ = sys.check("send", libc::SYS_sendto, [fd, buffer, 16, 0, 0, 0]);
+        let header: libc::msghdr = zeroed();
+        let _ = sys.check("recvmsg", libc::SYS_recvmsg, [fd, at(&header), 0]);
+        let _ = sys.check("accept4", libc::SYS_accept4, [fd, 0, 0, 0]);
+        let _ = sys.check("connect", libc::SYS_connect, [fd, buffer, 16]);
+        let _ = sys.check("listen", libc::SYS_listen, [fd, 1]);
+        let _ = sys.check("getdents64", libc::SYS_getdents64, [fd, buffer, 16]);
+        let _ = sys.check(
+            "epoll_pwait",
+            libc::SYS_epoll_pwait,
+            [fd, buffer, 1, 0, 0, 0],
+        );
+    }
+    let _ = sys.check(
+        "accept4 without listen",
+        libc::SYS_accept4,
+        [stream.arg(), 0, 0, 0],
+    );
+    let _ = sys.check(
+        "read of the writing end",
+        libc::SYS_read,
+        [writer.arg(), buffer, 16],
+    );
+    let _ = sys.check(
+        "write to the reading end",
+        libc::SYS_write,
+        [reader.arg(), buffer, 16],
+    );
+    let _ = sys.check("fsync of a pipe", libc::SYS_fsync, [reader.arg()]);
+    let _ = sys.check(
+        "ftruncate of a pipe",
+        libc::SYS_ftruncate,
+        [writer.arg(), 0],
+    );
+    let _ = sys.check(
+        "ftruncate below zero",
+        libc::SYS_ftruncate,
+        [file.arg(), usize::MAX],
+    );
+    let _ = sys.check(
+        "fallocate of nothing",
+        libc::SYS_fallocate,
+        [file.arg(), 0, 0, 0],
+    );
+    let _ = sys.check(
+        "fallocate below zero",
+        libc::SYS_fallocate,
+        [file.arg(), 0, usize::MAX, 5],
+    );
+    let _ = sys.check(
+        "eventfd, a short buffer",
+        libc::SYS_read,
+        [event.arg(), buffer, 4],
+    );
+    let _ = sys.check(
+        "eventfd, a short word",
+        libc::SYS_write,
+        [event.arg(), buffer, 4],
+    );
+    let read_only = std::fs::File::open(sys.dir.join("file")).unwrap();
+    let _ = sys.check(
+        "write without the right",
+        libc::SYS_write,
+        [read_only.arg(), buffer, 4],
+    );
+    let _ = sys.check(
+        "pwrite without the right",
+        libc::SYS_pwrite64,
+        [read_only.arg(), buffer, 4, 0],
+    );
+    let _ = sys.check(
+        "ftruncate without the right",
+        libc::SYS_ftruncate,
+        [read_only.arg(), 4],
+    );
+    let write_only = std::fs::File::options()
+        .write(true)
+        .open(sys.dir.join("file"))
+        .unwrap();
+    let _ = sys.check(
+        "read without the right",
+        libc::SYS_read,
+        [write_only.arg(), buffer, 4],
+    );
+    let _ = sys.check(
+        "pread without the right",
+        libc::SYS_pread64,
+        [write_only.arg(), buffer, 4, 0],
+    );
+}
