@@ -177,6 +177,7 @@ struct record {
 	int error;
 	int skipped;          /* not made: it would wait for ever */
 	int background;
+	int unaligned;        /* refused, as direct I/O of this alignment is */
 	long fed;             /* what the other thread got */
 	uint64_t words;       /* hashes: what was asked, ... */
 	uint64_t memory;      /* ... the memory, the descriptors */
@@ -203,6 +204,7 @@ struct settings {
 	int calls;
 	const char *only;
 	int verbose, self;
+	int bounces;                /* the back end does direct I/O of any alignment: ARCHITECTURE.md */
 	int patience;               /* seconds until a run hangs */
 	uint32_t flags;             /* of struct laio_options */
 	char root[PATH_MAX];        /* the directory that a program works in */

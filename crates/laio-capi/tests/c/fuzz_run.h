@@ -18,7 +18,7 @@ struct program {
 /* ---- A run ---- */
 
 /* A transfer past the cache that fails may or may not have begun. */
-static int leaves_anything(const struct call *call, long value)
+static int fails_directly(const struct call *call, long value)
 {
 	int flags = fcntl((int)call->words[0], F_GETFL);
 
@@ -60,7 +60,9 @@ static void make_call(const struct program *program, int index)
 		record->fed = end_feeding();
 	record->value = mask_value(call.number, value);
 	mask_memory(&call, value);
-	if (!leaves_anything(&call, value))
+	if (fails_directly(&call, value))
+		record->unaligned = record->error == EINVAL;
+	else
 		record->memory = hash_bytes(hash_bytes(1, arena, call.used),
 					    arena + ARENA_SIZE - PAGE, PAGE);
 	record->descriptors = hash_descriptors();
