@@ -85,6 +85,30 @@ impl BodySkip {
     ///
     /// [`Rejection::Chunk`] or [`Rejection::BodyTooLarge`]; the connection is lost for more.
     pub fn advance(&mut self, input: &[u8]) -> Result<usize, Rejection> {
+        self.advance_with(input, |_| {})
+    }
+
+    /// As [`BodySkip::advance`], for somebody who wants the content: it is given without the framing, piece by
+    /// piece.
+    ///
+    /// ```
+    /// use laio_http::{BodySkip, Framing};
+    ///
+    /// let (mut body, mut content) = (BodySkip::new(Framing::Chunked, 100)?, Vec::new());
+    /// body.advance_with(b"5\r\nhel", |piece| content.extend_from_slice(piece))?;
+    /// body.advance_with(b"lo\r\n0\r\n\r\n", |piece| content.extend_from_slice(piece))?;
+    /// assert_eq!(content, b"hello");
+    /// # Ok::<(), laio_http::Rejection>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As for [`BodySkip::advance`]; what was given before the error is good.
+    pub fn advance_with(
+        &mut self,
+        input: &[u8],
+        mut content: impl FnMut(&[u8]),
+    ) -> Result<usize, Rejection> {
         let mut position = 0;
         while position < input.len() && !self.is_done() {
             let consumed = match self.state {
@@ -95,6 +119,7 @@ impl BodySkip {
                         0 => State::Done,
                         left => State::Data { left, in_chunk },
                     };
+                    content(&input[position..][..here as usize]); // at most its length
                     here
                 }
                 state => {

@@ -60,6 +60,14 @@ impl FramingFields {
         Ok(())
     }
 
+    /// The framing of an answer that may have a body; none if it ends with the connection (section 6.3,
+    /// rule 8).
+    pub(crate) fn judge_answer(self, version: Version) -> Result<Option<Framing>, Rejection> {
+        let delimited = self.has_encoding || self.length.is_some();
+        let framing = self.judge(version)?;
+        Ok(delimited.then_some(framing))
+    }
+
     /// The framing, once all fields have been seen.
     pub(crate) fn judge(self, version: Version) -> Result<Framing, Rejection> {
         match self {

@@ -92,9 +92,11 @@ pub mod conditional;
 pub mod date;
 pub mod encoding;
 pub mod etag;
+pub mod fastcgi;
 pub mod log;
 pub mod path;
 pub mod response;
+pub mod upstream;
 
 pub use accept::prefers;
 pub use body::BodySkip;

@@ -286,7 +286,7 @@ fn judge<'b>(line: RequestLine<'b>, headers: Headers<'b>) -> Result<Request<'b>,
 }
 
 /// One pass without a branch per byte; the field parser would take a bare LF for a line end.
-fn refuse_bare_line_feed(head: &[u8]) -> Result<(), Rejection> {
+pub(crate) fn refuse_bare_line_feed(head: &[u8]) -> Result<(), Rejection> {
     let pairs = head.iter().zip(&head[1..]);
     let bare = pairs
         .filter(|&(&before, &byte)| byte == b'\n' && before != b'\r')

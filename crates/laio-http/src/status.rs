@@ -21,6 +21,15 @@ impl Status {
         self.0
     }
 
+    /// A status that another server has given, known here or not; none if there is no such class.
+    #[must_use]
+    pub const fn of_another(code: u16) -> Option<Status> {
+        match code {
+            100..=599 => Some(Status(code)),
+            _ => None,
+        }
+    }
+
     /// Whether this is a client or server error (4xx or 5xx).
     #[must_use]
     pub const fn is_error(self) -> bool {
@@ -70,6 +79,7 @@ macro_rules! statuses {
 
 statuses! {
     100 CONTINUE "Continue";
+    101 SWITCHING_PROTOCOLS "Switching Protocols";
     200 OK "OK";
     204 NO_CONTENT "No Content";
     206 PARTIAL_CONTENT "Partial Content";
@@ -139,7 +149,7 @@ mod tests {
             .filter(|s| s.is_bodiless())
             .map(|s| s.code())
             .collect();
-        assert_eq!(bodiless, [100, 204, 304]);
+        assert_eq!(bodiless, [100, 101, 204, 304]);
         assert!(Status::BAD_REQUEST.is_error() && !Status::NOT_MODIFIED.is_error());
     }
 }

@@ -1,0 +1,370 @@
+//! The heads of answers that others give: a server (RFC 9112, section 4) or a CGI program (RFC 3875,
+//! section 6).
+//!
+//! As strict as with requests: an answer that two readers could understand differently lets whoever made it
+//! put a second answer into the first, for the next client.
+
+use crate::framing::{ConnectionFields, FramingFields};
+use crate::request::refuse_bare_line_feed;
+use crate::{Framing, Headers, Limits, Rejection, Status, Version};
+use std::fmt;
+
+/// The head of an answer.
+#[derive(Clone, Debug)]
+pub struct Answer<'b> {
+    /// The status.
+    pub status: Status,
+    /// How the body is delimited; none if it ends with the connection.
+    pub framing: Option<Framing>,
+    /// Whether the connection can be used again after the body.
+    pub keep_alive: bool,
+    /// All fields.
+    pub headers: Headers<'b>,
+}
+
+/// Parses the head of an answer at the start of `buffer`, and tells how many bytes it takes. None: it is not
+/// complete yet. `to_head` says that the request was HEAD, so that no body follows.
+///
+/// ```
+/// use laio_http::{Framing, Limits, Status, upstream::parse_answer};
+///
+/// let received = b"HTTP/1.1 299 Made Up\r\nContent-Length: 5\r\n\r\nhello";
+/// let (answer, length) = parse_answer(received, &Limits::DEFAULT, false)?.expect("complete");
+/// assert_eq!((answer.status.code(), answer.framing), (299, Some(Framing::Length(5))));
+/// assert_eq!(&received[length..], b"hello");
+/// # Ok::<(), laio_http::upstream::BadAnswer>(())
+/// ```
+///
+/// # Errors
+///
+/// The [`BadAnswer`] says why the connection must not be read any further.
+pub fn parse_answer<'b>(
+    buffer: &'b [u8],
+    limits: &Limits,
+    to_head: bool,
+) -> Result<Option<(Answer<'b>, usize)>, BadAnswer> {
+    let head = &buffer[..buffer.len().min(limits.head_bytes_in_force())];
+    let line = status_line(head)?;
+    let fields = line.map(|line| fields(head, line.len, limits).map(|found| (line, found)));
+    let Some((line, Some((headers, head_len)))) = fields.transpose()? else {
+        return incomplete(head, limits);
+    };
+    refuse_bare_line_feed(&head[..head_len]).map_err(|_| BadAnswer::BareLineFeed)?;
+    let (framing, connection) = delimit(&headers).map_err(BadAnswer::Framing)?;
+    let framing = framing
+        .judge_answer(line.version)
+        .map_err(BadAnswer::Framing)?;
+    let bodiless = to_head || line.status.is_bodiless();
+    let answer = Answer {
+        status: line.status,
+        framing: if bodiless {
+            Some(Framing::None)
+        } else {
+            framing
+        },
+        keep_alive: connection.keep_alive(line.version),
+        headers,
+    };
+    Ok(Some((answer, head_len)))
+}
+
+/// Parses what a CGI program begins its output with, as [`parse_answer`] does. Lines may end in LF alone, as
+/// the programs of old had it. Without a `Status` it is 200, or 302 if there is a `Location`.
+///
+/// # Errors
+///
+/// The [`BadAnswer`] says why the output makes no sense.
+pub fn parse_cgi<'b>(
+    buffer: &'b [u8],
+    limits: &Limits,
+    to_head: bool,
+) -> Result<Option<(Answer<'b>, usize)>, BadAnswer> {
+    let head = &buffer[..buffer.len().min(limits.head_bytes_in_force())];
+    let Some((headers, head_len)) = fields(head, 0, limits)? else {
+        return incomplete(head, limits);
+    };
+    if headers.is_empty() {
+        return Err(BadAnswer::Header); // RFC 3875, section 6.2: one field at least
+    }
+    let status = match headers.get("Status") {
+        Some(value) => status_code(value).ok_or(BadAnswer::StatusLine)?,
+        None if headers.get("Location").is_some() => Status::FOUND,
+        None => Status::OK,
+    };
+    if status.code() < 200 {
+        return Err(BadAnswer::StatusLine);
+    }
+    let mut framing = FramingFields::default();
+    for value in headers.all("Content-Length") {
+        framing.content_length(value).map_err(BadAnswer::Framing)?;
+    }
+    let framing = framing
+        .judge_answer(Version::Http11)
+        .map_err(BadAnswer::Framing)?;
+    let bodiless = to_head || status.is_bodiless();
+    let answer = Answer {
+        status,
+        framing: if bodiless {
+            Some(Framing::None)
+        } else {
+            framing
+        },
+        keep_alive: true,
+        headers,
+    };
+    Ok(Some((answer, head_len)))
+}
+
+/// Why an answer cannot be passed on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum BadAnswer {
+    /// It does not begin with `HTTP/1.x`, a status from 100 to 599 and a reason.
+    StatusLine,
+    /// The head is longer than [`Limits::head_bytes`].
+    HeadTooLarge,
+    /// More fields than [`Limits::headers`].
+    TooManyHeaders,
+    /// A field line is malformed.
+    Header,
+    /// A line ends in LF alone.
+    BareLineFeed,
+    /// Where the body ends is not clear.
+    Framing(Rejection),
+}
+
+impl fmt::Display for BadAnswer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            BadAnswer::StatusLine => "the status line is malformed",
+            BadAnswer::HeadTooLarge => "the head is too large",
+            BadAnswer::TooManyHeaders => "there are too many header fields",
+            BadAnswer::Header => "a header field is malformed",
+            BadAnswer::BareLineFeed => "a line ends without a carriage return",
+            BadAnswer::Framing(rejection) => {
+                let detail = rejection.detail().trim_end_matches('.');
+                return write!(f, "where its body ends is not clear: {detail}");
+            }
+        })
+    }
+}
+
+impl std::error::Error for BadAnswer {}
+
+/// A status line, interpreted.
+#[derive(Clone, Copy)]
+struct StatusLine {
+    version: Version,
+    status: Status,
+    len: usize,
+}
+
+/// `HTTP-version SP status-code SP [reason] CRLF`; the last space is often left out where there is no reason.
+/// Reads strictly forward, so that what is refused does not depend on what follows.
+fn status_line(head: &[u8]) -> Result<Option<StatusLine>, BadAnswer> {
+    const FORM: &[u8] = b"HTTP/1.0 200";
+    for (place, (&byte, &form)) in head.iter().zip(FORM).enumerate() {
+        let fits = match place {
+            7 => byte.is_ascii_digit(),
+            9 => (b'1'..=b'5').contains(&byte),
+            10 | 11 => byte.is_ascii_digit(),
+            _ => byte == form,
+        };
+        if !fits {
+            return Err(BadAnswer::StatusLine);
+        }
+    }
+    let Some(rest) = head.get(FORM.len()..) else {
+        return Ok(None);
+    };
+    let text = |byte: u8| byte == b'\t' || (byte >= b' ' && byte != 0x7f);
+    let end = rest.iter().position(|&byte| !text(byte));
+    let reason = &rest[..end.unwrap_or(rest.len())];
+    if reason.first().is_some_and(|&byte| byte != b' ') {
+        return Err(BadAnswer::StatusLine);
+    }
+    match end.map(|end| &rest[end..]) {
+        None | Some(b"\r") => return Ok(None),
+        Some(rest) if rest.starts_with(b"\r\n") => {}
+        Some([b'\n', ..]) => return Err(BadAnswer::BareLineFeed),
+        Some(_) => return Err(BadAnswer::StatusLine),
+    }
+    let status = status_code(&head[9..FORM.len()]).ok_or(BadAnswer::StatusLine)?;
+    let version = match head[7] {
+        b'0' => Version::Http10,
+        _ => Version::Http11,
+    };
+    let len = FORM.len() + reason.len() + 2;
+    Ok(Some(StatusLine {
+        version,
+        status,
+        len,
+    }))
+}
+
+/// Three digits, and whatever follows a space.
+fn status_code(text: &[u8]) -> Option<Status> {
+    let (code, rest) = text.split_at_checked(3)?;
+    let number = code.iter().try_fold(0, |number: u16, byte| {
+        byte.is_ascii_digit()
+            .then(|| number * 10 + u16::from(byte - b'0'))
+    })?;
+    let ends = rest.first().is_none_or(|&byte| byte == b' ');
+    Status::of_another(number).filter(|_| ends)
+}
+
+fn fields<'b>(
+    head: &'b [u8],
+    from: usize,
+    limits: &Limits,
+) -> Result<Option<(Headers<'b>, usize)>, BadAnswer> {
+    let mut fields = [httparse::EMPTY_HEADER; Limits::HEADERS_MAX];
+    let fields = &mut fields[..limits.headers_in_force()];
+    match httparse::parse_headers(&head[from..], fields) {
+        Ok(httparse::Status::Partial) => Ok(None),
+        Ok(httparse::Status::Complete((len, fields))) => {
+            Ok(Some((Headers::of(head, fields), from + len)))
+        }
+        Err(httparse::Error::TooManyHeaders) => Err(BadAnswer::TooManyHeaders),
+        Err(_) => Err(BadAnswer::Header),
+    }
+}
+
+fn incomplete<T>(head: &[u8], limits: &Limits) -> Result<Option<T>, BadAnswer> {
+    match head.len() == limits.head_bytes_in_force() {
+        true => Err(BadAnswer::HeadTooLarge),
+        false => Ok(None),
+    }
+}
+
+fn delimit(headers: &Headers<'_>) -> Result<(FramingFields, ConnectionFields), Rejection> {
+    let mut framing = FramingFields::default();
+    let mut connection = ConnectionFields::default();
+    for (name, value) in headers.iter() {
+        match name.len() {
+            10 if name.eq_ignore_ascii_case(b"connection") => connection.connection(value),
+            14 if name.eq_ignore_ascii_case(b"content-length") => framing.content_length(value)?,
+            17 if name.eq_ignore_ascii_case(b"transfer-encoding") => {
+                framing.transfer_encoding(value)?;
+            }
+            _ => {}
+        }
+    }
+    Ok((framing, connection))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(text: &str) -> Result<Option<(u16, Option<Framing>, bool)>, BadAnswer> {
+        let parsed = parse_answer(text.as_bytes(), &Limits::DEFAULT, false)?;
+        Ok(parsed.map(|(answer, length)| {
+            assert!(length <= text.len());
+            (answer.status.code(), answer.framing, answer.keep_alive)
+        }))
+    }
+
+    #[test]
+    fn where_bodies_end() {
+        let cases = [
+            ("HTTP/1.1 200 OK\r\n\r\n", (200, None, true)),
+            ("HTTP/1.1 200\r\n\r\n", (200, None, true)),
+            ("HTTP/1.0 200 \r\n\r\n", (200, None, false)),
+            (
+                "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
+                (200, Some(Framing::None), true),
+            ),
+            (
+                "HTTP/1.1 404 No\r\ncontent-length: 7\r\n\r\n",
+                (404, Some(Framing::Length(7)), true),
+            ),
+            (
+                "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n",
+                (200, Some(Framing::Chunked), false),
+            ),
+            (
+                "HTTP/1.1 204 No Content\r\n\r\n",
+                (204, Some(Framing::None), true),
+            ),
+            (
+                "HTTP/1.1 304 Not Modified\r\nContent-Length: 9\r\n\r\n",
+                (304, Some(Framing::None), true),
+            ),
+            ("HTTP/1.1 599 \u{e9}\r\n\r\n", (599, None, true)),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(parsed(text), Ok(Some(expected)), "{text:?}");
+            for end in 0..text.len() {
+                let part = parse_answer(&text.as_bytes()[..end], &Limits::DEFAULT, false);
+                assert!(matches!(part, Ok(None)), "{:?}", &text.as_bytes()[..end]);
+            }
+        }
+        let head = b"HTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\n";
+        let (answer, _) = parse_answer(head, &Limits::DEFAULT, true).unwrap().unwrap();
+        assert_eq!(answer.framing, Some(Framing::None));
+    }
+
+    #[test]
+    fn answers_that_are_not_passed_on() {
+        let line = "HTTP/1.1 200 OK\r\n";
+        for (text, expected) in [
+            ("HTTP/2.0 200 OK\r\n\r\n", BadAnswer::StatusLine),
+            ("HTTP/1.1 099 OK\r\n\r\n", BadAnswer::StatusLine),
+            ("HTTP/1.1 600 OK\r\n\r\n", BadAnswer::StatusLine),
+            ("HTTP/1.1 20 OK\r\n\r\n", BadAnswer::StatusLine),
+            ("HTTP/1.1  200 OK\r\n\r\n", BadAnswer::StatusLine),
+            ("HTTP/1.1 2000 OK\r\n\r\n", BadAnswer::StatusLine),
+            ("HTTP/1.1 200 O\0K\r\n\r\n", BadAnswer::StatusLine),
+            ("HTTP/1.1 200 OK\n\n", BadAnswer::BareLineFeed),
+            ("<html>", BadAnswer::StatusLine),
+            ("HTTP/1.1 200 OK\r\nA : b\r\n\r\n", BadAnswer::Header),
+            ("HTTP/1.1 200 OK\r\nA: b\r\n c\r\n\r\n", BadAnswer::Header),
+            (
+                "HTTP/1.1 200 OK\r\nA: b\nC: d\r\n\r\n",
+                BadAnswer::BareLineFeed,
+            ),
+        ] {
+            assert_eq!(parsed(text), Err(expected), "{text:?}");
+        }
+        for fields in [
+            "Content-Length: 1\r\nTransfer-Encoding: chunked\r\n",
+            "Content-Length: 1\r\nContent-Length: 1\r\n",
+            "Content-Length: +1\r\n",
+            "Content-Length: 1, 1\r\n",
+            "Transfer-Encoding: gzip, chunked\r\n",
+            "Transfer-Encoding: chunked, chunked\r\n",
+            "Transfer-Encoding: identity\r\n",
+        ] {
+            let answer = parsed(&format!("{line}{fields}\r\n"));
+            assert!(matches!(answer, Err(BadAnswer::Framing(_))), "{fields:?}");
+        }
+        let old = parsed("HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");
+        assert!(matches!(old, Err(BadAnswer::Framing(_))));
+        let long = format!("{line}A: {}", "x".repeat(Limits::HEAD_BYTES_MAX));
+        assert_eq!(parsed(&long), Err(BadAnswer::HeadTooLarge));
+        let many = format!("{line}{}\r\n", "A: b\r\n".repeat(101));
+        assert_eq!(parsed(&many), Err(BadAnswer::TooManyHeaders));
+    }
+
+    #[test]
+    fn output_of_programs() {
+        let parsed = |text: &str| {
+            let parsed = parse_cgi(text.as_bytes(), &Limits::DEFAULT, false)?;
+            Ok(parsed.map(|(answer, _)| (answer.status.code(), answer.framing)))
+        };
+        assert_eq!(parsed("Content-Type: a/b\n\nx"), Ok(Some((200, None))));
+        assert_eq!(
+            parsed("Status: 404 Not Found\r\nA: b\r\n\r\n"),
+            Ok(Some((404, None)))
+        );
+        assert_eq!(parsed("Location: /there\n\n"), Ok(Some((302, None))));
+        let length = "Status: 201\nContent-Length: 3\n\n";
+        assert_eq!(parsed(length), Ok(Some((201, Some(Framing::Length(3))))));
+        assert_eq!(parsed("A: b\r\n"), Ok(None));
+        assert_eq!(parsed("\n"), Err(BadAnswer::Header));
+        assert_eq!(parsed("Status: OK\n\n"), Err(BadAnswer::StatusLine));
+        assert_eq!(parsed("Status: 100\n\n"), Err(BadAnswer::StatusLine));
+        assert_eq!(parsed("Status: 2000\n\n"), Err(BadAnswer::StatusLine));
+    }
+}

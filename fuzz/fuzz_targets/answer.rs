@@ -1,0 +1,46 @@
+#![no_main]
+//! The heads of other servers' answers, and of programs' output.
+
+use laio_http::upstream::{Answer, BadAnswer, parse_answer, parse_cgi};
+use laio_http::{Framing, Limits};
+use libfuzzer_sys::fuzz_target;
+
+type Parse = for<'b> fn(&'b [u8], &Limits, bool) -> Result<Option<(Answer<'b>, usize)>, BadAnswer>;
+
+fuzz_target!(|input: (bool, bool, &[u8])| {
+    let (to_head, cgi, bytes) = input;
+    let limits = Limits { head_bytes: 512, headers: 8, ..Limits::DEFAULT };
+    let parse: Parse = if cgi { parse_cgi } else { parse_answer };
+    let whole = parse(bytes, &limits, to_head);
+    match &whole {
+        Ok(Some((answer, length))) => check(answer, &bytes[..*length], to_head, cgi),
+        Ok(None) => assert!(bytes.len() < 512),
+        Err(_) => {}
+    }
+    // However the bytes came: never one outcome for a part and another for the whole.
+    for end in 0..bytes.len().min(513) {
+        match (parse(&bytes[..end], &limits, to_head), &whole) {
+            (Ok(None), _) => {}
+            (Ok(Some((_, length))), Ok(Some((_, whole)))) => assert_eq!(length, *whole),
+            (Err(_), Err(_)) => {}
+            (part, whole) => panic!("{part:?} of a part, {whole:?} of the whole"),
+        }
+    }
+});
+
+fn check(answer: &Answer<'_>, head: &[u8], to_head: bool, cgi: bool) {
+    assert!((100..600).contains(&answer.status.code()));
+    assert!(answer.headers.len() <= 8);
+    if to_head || answer.status.is_bodiless() {
+        assert_eq!(answer.framing, Some(Framing::None));
+    }
+    for (name, value) in answer.headers.iter() {
+        assert!(!name.is_empty() && name.iter().all(|byte| byte.is_ascii_graphic() && *byte != b':'));
+        assert!(!value.iter().any(|byte| matches!(byte, b'\r' | b'\n' | 0)));
+    }
+    assert!(answer.headers.all("Content-Length").count() <= 1);
+    if !cgi {
+        assert!(head.starts_with(b"HTTP/1.") && head.ends_with(b"\r\n\r\n"));
+        assert!(!head.windows(2).any(|pair| pair[0] != b'\r' && pair[1] == b'\n'));
+    }
+}
