@@ -1,6 +1,7 @@
 //! Step 1: connections.
 
 use crate::connection::Connection;
+use crate::stream::Stream;
 use crate::worker::Worker;
 use laio::ops::Accept;
 use laio_rt::Descriptor;
@@ -47,7 +48,8 @@ async fn start(worker: &Rc<Worker>, socket: OwnedFd, peer: Option<IpAddr>) {
     let peer = peer.into_boxed_str();
     let idle = Rc::new(Cell::new(true));
     if !worker.is_sync() {
-        let connection = Connection::new(worker.clone(), socket, peer, idle.clone(), entered);
+        let stream = Stream::Plain(Descriptor::from(socket));
+        let connection = Connection::new(worker.clone(), stream, peer, idle.clone(), entered);
         worker.spawn(connection, idle);
         return;
     }
@@ -63,7 +65,8 @@ async fn start(worker: &Rc<Worker>, socket: OwnedFd, peer: Option<IpAddr>) {
     let _ = sockopt::set_socket_timeout(&socket, Timeout::Send, Some(send));
     let _interruptible = worker.interruptible(&socket);
     worker.count();
-    Connection::new(worker.clone(), socket, peer, idle, entered)
+    let stream = Stream::Plain(Descriptor::from(socket));
+    Connection::new(worker.clone(), stream, peer, idle, entered)
         .serve()
         .await;
 }

@@ -2,8 +2,8 @@
 
 use crate::options::Limits;
 use crate::reply::Body;
+use crate::stream::Stream;
 use crate::worker::Worker;
-use laio::ops::Send;
 use laio_http::{ByteRange, Multipart};
 use laio_rt::Descriptor;
 use std::io;
@@ -18,22 +18,22 @@ impl Worker {
     /// promised: the connection must end, so that the client does not take the rest for whole.
     pub(crate) async fn send(
         &self,
-        socket: &Descriptor,
+        stream: &Stream,
         out: Vec<u8>,
         body: Body,
     ) -> io::Result<Vec<u8>> {
         match body {
-            Body::Nothing => self.send_all(socket, out).await,
+            Body::Nothing => self.send_all(stream, out).await,
             Body::File(file, range) => {
-                let out = self.send_range(socket, out, &file, range).await?;
-                self.send_all(socket, out).await
+                let out = self.send_range(stream, out, &file, range).await?;
+                self.send_all(stream, out).await
             }
-            Body::Parts(file, parts) => self.send_parts(socket, out, &file, &parts).await,
+            Body::Parts(file, parts) => self.send_parts(stream, out, &file, &parts).await,
             Body::Gzip(mut gzip) => {
                 let mut out = out;
                 loop {
                     let last = self.next_chunk(&mut gzip, &mut out).await?;
-                    out = self.send_all(socket, out).await?;
+                    out = self.send_all(stream, out).await?;
                     if last {
                         return Ok(out);
                     }
@@ -45,7 +45,7 @@ impl Worker {
     /// Sends a range of a file behind what is in `out`; its last bytes are left there to be sent.
     async fn send_range(
         &self,
-        socket: &Descriptor,
+        stream: &Stream,
         mut out: Vec<u8>,
         file: &Descriptor,
         range: ByteRange,
@@ -54,7 +54,7 @@ impl Worker {
         while left > 0 {
             let piece = left.min(Limits::PIECE as u64) as usize;
             if out.len() > Limits::PIECE {
-                out = self.send_all(socket, out).await?;
+                out = self.send_all(stream, out).await?;
             }
             let before = out.len();
             out.reserve(piece);
@@ -63,7 +63,7 @@ impl Worker {
             offset += count;
             left -= count;
             if left > 0 {
-                out = self.send_all(socket, out).await?;
+                out = self.send_all(stream, out).await?;
                 sent += count;
                 if sent >= Limits::TURN {
                     sent = 0;
@@ -76,23 +76,23 @@ impl Worker {
 
     async fn send_parts(
         &self,
-        socket: &Descriptor,
+        stream: &Stream,
         mut out: Vec<u8>,
         file: &Descriptor,
         parts: &Multipart,
     ) -> io::Result<Vec<u8>> {
         for (number, &range) in parts.ranges().iter().enumerate() {
             parts.push_head(number, &mut out);
-            out = self.send_range(socket, out, file, range).await?;
+            out = self.send_range(stream, out, file, range).await?;
         }
         parts.push_end(&mut out);
-        self.send_all(socket, out).await
+        self.send_all(stream, out).await
     }
 
     /// Sends a whole buffer, as long as the client takes it within the limits, and gives it back empty.
-    pub(crate) async fn send_all(&self, socket: &Descriptor, out: Vec<u8>) -> io::Result<Vec<u8>> {
+    pub(crate) async fn send_all(&self, stream: &Stream, out: Vec<u8>) -> io::Result<Vec<u8>> {
         let length = out.len();
-        let sent = laio_rt::submit(Send::new(socket.clone(), out));
+        let sent = stream.send(out);
         match laio_rt::time::timeout(self.time_to_send(length), sent).await {
             // With the back end sync, the socket's own time-out cuts it short.
             Ok((Ok(count), _)) if count < length => Err(io::ErrorKind::TimedOut.into()),

@@ -4,21 +4,20 @@ use crate::addresses::Entered;
 use crate::pages;
 use crate::receive::Skipped;
 use crate::reply::{Asked, Body, Reply};
+use crate::stream::Stream;
 use crate::worker::Worker;
 use laio_http::log::LogRecord;
 use laio_http::response::CONTINUE;
 use laio_http::{BodySkip, Parsed, Request, Status, parse};
-use laio_rt::Descriptor;
 use std::cell::Cell;
 use std::io;
-use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::time::Instant;
 
 /// One client's connection and the buffers it keeps.
 pub(crate) struct Connection {
     worker: Rc<Worker>,
-    socket: Descriptor,
+    stream: Stream,
     peer: Box<str>,
     /// Received and not yet used up.
     input: Vec<u8>,
@@ -49,16 +48,15 @@ enum More {
 impl Connection {
     pub(crate) fn new(
         worker: Rc<Worker>,
-        socket: OwnedFd,
+        stream: Stream,
         peer: Box<str>,
         idle: Rc<Cell<bool>>,
         entered: Option<Entered>,
     ) -> Connection {
-        let socket = Descriptor::from(socket);
         let (input, output, name) = (Vec::new(), Vec::new(), Vec::new());
         Connection {
             worker,
-            socket,
+            stream,
             peer,
             input,
             output,
@@ -77,7 +75,7 @@ impl Connection {
                 Ok(Next::Request) => {}
                 Ok(Next::End) | Err(_) => break,
                 Ok(Next::Linger) => {
-                    self.worker.linger(&self.socket).await;
+                    self.worker.linger(&self.stream).await;
                     break;
                 }
             }
@@ -162,7 +160,7 @@ impl Connection {
             self.input = input;
             return Ok(Next::Request);
         }
-        let (input, skipped) = worker.skip_body(&self.socket, input, skip).await?;
+        let (input, skipped) = worker.skip_body(&self.stream, input, skip).await?;
         self.input = input;
         Ok(match skipped {
             Skipped::Whole => Next::Request,
@@ -182,7 +180,7 @@ impl Connection {
         let received = if time.is_zero() {
             Err(io::ErrorKind::TimedOut.into())
         } else {
-            self.worker.receive(&self.socket, input, time).await
+            self.worker.receive(&self.stream, input, time).await
         };
         match received {
             Ok(input) if input.len() == before => Ok(More::Closed),
@@ -213,7 +211,7 @@ impl Connection {
             body,
             length,
         } = reply;
-        let sent = self.worker.send(&self.socket, output, body).await;
+        let sent = self.worker.send(&self.stream, output, body).await;
         self.worker.log.write(&LogRecord {
             remote: &self.peer,
             status,
@@ -236,7 +234,7 @@ impl Connection {
         });
         let output = std::mem::take(&mut self.output);
         self.worker
-            .send(&self.socket, output, Body::Nothing)
+            .send(&self.stream, output, Body::Nothing)
             .await?;
         Ok(Next::Linger)
     }

@@ -11,7 +11,7 @@
 //! 6. `body`: send it
 //! 7. `log`: write the line of the access log
 //!
-//! `connection` is the line itself, `answer` the part of it that decides. Beside the line lie the rooms
+//! `connection` is the line itself, `answer` the part of it that decides, `stream` what carries its bytes. Beside the line lie the rooms
 //! that not every request enters: `auth`, `cors`, `redirect`, `fields`, `variant` and `compress`, `listing`,
 //! `pages`. What a site is told ([`Site`]) is made ready once (`site`). Each worker thread has a context, an
 //! executor and a listening socket of its own (`worker`); what computes for long is done `aside`;
@@ -46,6 +46,7 @@ mod resolve;
 mod server;
 mod site;
 mod stop;
+mod stream;
 mod variant;
 mod worker;
 

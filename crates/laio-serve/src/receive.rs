@@ -1,10 +1,9 @@
 //! Step 2: what the client sends: the head of a request, and bodies that nobody wants.
 
 use crate::options::Limits;
+use crate::stream::Stream;
 use crate::worker::Worker;
-use laio::ops::Recv;
 use laio_http::BodySkip;
-use laio_rt::Descriptor;
 use std::io;
 use std::time::{Duration, Instant};
 
@@ -30,14 +29,14 @@ impl Worker {
     /// `TimedOut`, or those of the socket.
     pub(crate) async fn receive(
         &self,
-        socket: &Descriptor,
+        stream: &Stream,
         mut input: Vec<u8>,
         time: Duration,
     ) -> io::Result<Vec<u8>> {
         if input.capacity() - input.len() < RECEIVE_ROOM / 2 {
             input.reserve(RECEIVE_ROOM);
         }
-        let received = laio_rt::submit(Recv::new(socket.clone(), input));
+        let received = stream.receive(input);
         match laio_rt::time::timeout(time, received).await {
             Ok((Ok(_), input)) => Ok(input),
             // With the back end sync, the time-out is the socket's own.
@@ -56,7 +55,7 @@ impl Worker {
     /// `TimedOut` if it comes too slowly, or those of the socket.
     pub(crate) async fn skip_body(
         &self,
-        socket: &Descriptor,
+        stream: &Stream,
         mut input: Vec<u8>,
         mut skip: BodySkip,
     ) -> io::Result<(Vec<u8>, Skipped)> {
@@ -81,7 +80,7 @@ impl Worker {
                 return Err(io::ErrorKind::TimedOut.into());
             }
             let before = input.len();
-            input = self.receive(socket, input, time).await?;
+            input = self.receive(stream, input, time).await?;
             if input.len() == before {
                 return Ok((input, Skipped::Closed));
             }
@@ -91,8 +90,8 @@ impl Worker {
     /// Ends a connection whose client may still be sending. If it were closed at once, what has not been read
     /// would make the kernel reset it, and the client might lose the answer before it has read it (RFC 9112,
     /// section 9.6).
-    pub(crate) async fn linger(&self, socket: &Descriptor) {
-        if rustix::net::shutdown(socket, rustix::net::Shutdown::Write).is_err() {
+    pub(crate) async fn linger(&self, stream: &Stream) {
+        if stream.finish().await.is_err() {
             return;
         }
         let deadline = Instant::now() + self.limits().linger_time;
@@ -101,7 +100,7 @@ impl Worker {
         while read < Limits::LINGER_BYTES {
             buffer.clear();
             let time = deadline.saturating_duration_since(Instant::now());
-            match self.receive(socket, buffer, time).await {
+            match self.receive(stream, buffer, time).await {
                 Ok(more) if !more.is_empty() && !time.is_zero() => {
                     read += more.len();
                     buffer = more;
