@@ -1,11 +1,11 @@
 //! Step 6: the bytes.
 
+use crate::contents::Contents;
 use crate::options::Limits;
 use crate::reply::Body;
 use crate::stream::Stream;
 use crate::worker::Worker;
 use laio_http::{ByteRange, Multipart};
-use laio_rt::Descriptor;
 use std::io;
 use std::time::Duration;
 
@@ -24,11 +24,11 @@ impl Worker {
     ) -> io::Result<Vec<u8>> {
         match body {
             Body::Nothing => self.send_all(stream, out).await,
-            Body::File(file, range) => {
-                let out = self.send_range(stream, out, &file, range).await?;
+            Body::File(contents, range) => {
+                let out = self.send_range(stream, out, &contents, range).await?;
                 self.send_all(stream, out).await
             }
-            Body::Parts(file, parts) => self.send_parts(stream, out, &file, &parts).await,
+            Body::Parts(contents, parts) => self.send_parts(stream, out, &contents, &parts).await,
             Body::Gzip(mut gzip) => {
                 let mut out = out;
                 loop {
@@ -47,7 +47,7 @@ impl Worker {
         &self,
         stream: &Stream,
         mut out: Vec<u8>,
-        file: &Descriptor,
+        contents: &Contents,
         range: ByteRange,
     ) -> io::Result<Vec<u8>> {
         let (mut offset, mut left, mut sent) = (range.start, range.len(), 0);
@@ -58,7 +58,7 @@ impl Worker {
             }
             let before = out.len();
             out.reserve(piece);
-            out = self.read(file, out, piece, offset).await?;
+            out = self.read(contents, out, piece, offset).await?;
             let count = (out.len() - before) as u64;
             offset += count;
             left -= count;
@@ -78,12 +78,12 @@ impl Worker {
         &self,
         stream: &Stream,
         mut out: Vec<u8>,
-        file: &Descriptor,
+        contents: &Contents,
         parts: &Multipart,
     ) -> io::Result<Vec<u8>> {
         for (number, &range) in parts.ranges().iter().enumerate() {
             parts.push_head(number, &mut out);
-            out = self.send_range(stream, out, file, range).await?;
+            out = self.send_range(stream, out, contents, range).await?;
         }
         parts.push_end(&mut out);
         self.send_all(stream, out).await

@@ -1,17 +1,16 @@
 //! Compression on the way: piece by piece, aside, in bounded memory.
 
+use crate::contents::Contents;
 use crate::options::Limits;
 use crate::worker::Worker;
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use laio::ops::{Limit, ReadAt};
-use laio_rt::Descriptor;
 use laio_rt::sync::Permit;
 use std::io::{self, Write};
 
 /// A file being compressed. There are only so many at a time: each holds some 300 KiB.
 pub(crate) struct Gzip {
-    file: Descriptor,
+    contents: Contents,
     offset: u64,
     left: u64,
     encoder: Option<GzEncoder<Vec<u8>>>,
@@ -25,9 +24,9 @@ impl Gzip {
     /// Bytes of the file compressed at a time.
     const PIECE: usize = Limits::PIECE / 2;
 
-    pub(crate) fn new(file: Descriptor, size: u64, permit: Permit) -> Gzip {
+    pub(crate) fn new(contents: Contents, size: u64, permit: Permit) -> Gzip {
         Gzip {
-            file,
+            contents,
             offset: 0,
             left: size,
             encoder: Some(GzEncoder::new(Vec::new(), Self::LEVEL)),
@@ -49,7 +48,7 @@ impl Worker {
         let most = gzip.left.min(Gzip::PIECE as u64) as usize;
         piece.reserve(most);
         if most > 0 {
-            piece = self.read(&gzip.file, piece, most, gzip.offset).await?;
+            piece = self.read(&gzip.contents, piece, most, gzip.offset).await?;
         }
         gzip.offset += piece.len() as u64;
         gzip.left -= piece.len() as u64;
@@ -79,28 +78,5 @@ impl Worker {
             out.extend_from_slice(b"0\r\n\r\n");
         }
         Ok(last)
-    }
-
-    /// Appends at most `most` bytes of a file to the buffer.
-    ///
-    /// # Errors
-    /// Those of reading; `TimedOut` when it takes too long, `UnexpectedEof` when there is nothing.
-    pub(crate) async fn read(
-        &self,
-        file: &Descriptor,
-        out: Vec<u8>,
-        most: usize,
-        offset: u64,
-    ) -> io::Result<Vec<u8>> {
-        let read = ReadAt::new(file.clone(), Limit::new(out, most), offset);
-        let read = laio_rt::time::timeout(self.limits().read_time, laio_rt::submit(read)).await;
-        let (result, limited) = read.map_err(|_| io::ErrorKind::TimedOut)?;
-        if result? == 0 {
-            return Err(io::Error::new(
-                io::ErrorKind::UnexpectedEof,
-                "the file became shorter while it was sent",
-            ));
-        }
-        Ok(limited.into_inner())
     }
 }

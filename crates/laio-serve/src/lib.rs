@@ -32,6 +32,7 @@ mod auth;
 mod body;
 mod compress;
 mod connection;
+mod contents;
 mod cors;
 mod fields;
 mod listing;

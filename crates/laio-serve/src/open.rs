@@ -1,5 +1,6 @@
 //! Step 4: open the file below the root, and look at it.
 
+use crate::contents::Contents;
 use crate::options::Limits;
 use crate::site::Site;
 use crate::worker::Worker;
@@ -12,7 +13,7 @@ use std::os::fd::OwnedFd;
 /// A file that can be served.
 #[derive(Debug)]
 pub(crate) struct Opened {
-    pub(crate) file: Descriptor,
+    pub(crate) contents: Contents,
     pub(crate) status: Status,
 }
 
@@ -63,7 +64,8 @@ async fn look(site: &Site, name: &[u8]) -> io::Result<Found> {
     }
     // Reads of the file itself may wait, in the background.
     rustix::fs::fcntl_setfl(&file, rustix::fs::OFlags::empty())?;
-    Ok(Found::File(Opened { file, status }))
+    let contents = Contents::File(file);
+    Ok(Found::File(Opened { contents, status }))
 }
 
 async fn open_below(site: &Site, name: &[u8]) -> io::Result<OwnedFd> {

@@ -80,7 +80,7 @@ impl Worker {
             let reply = asked.with_length(head, status, ContentType::of_path(name), size);
             return with_file(
                 reply,
-                opened.file,
+                opened.contents,
                 ByteRange {
                     start: 0,
                     end: size,

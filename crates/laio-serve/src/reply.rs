@@ -2,6 +2,7 @@
 
 use crate::SERVER_NAME;
 use crate::compress::Gzip;
+use crate::contents::Contents;
 use crate::open::Opened;
 use crate::options::Limits;
 use crate::site::Site;
@@ -11,7 +12,6 @@ use laio_http::{
     ByteRange, Coding, ContentType, ETag, HttpDate, Method, Multipart, Outcome, RangeLimits,
     Ranges, Request, ResponseHead, Status, Validators, conditional, date,
 };
-use laio_rt::Descriptor;
 
 /// What will be sent: the head, and perhaps a page, is in the output buffer; this is the rest.
 pub(crate) struct Reply {
@@ -24,9 +24,9 @@ pub(crate) struct Reply {
 /// What follows the output buffer.
 pub(crate) enum Body {
     Nothing,
-    File(Descriptor, ByteRange),
+    File(Contents, ByteRange),
     /// Several ranges, each with a head of its own.
-    Parts(Descriptor, Box<Multipart>),
+    Parts(Contents, Box<Multipart>),
     /// Of unknown length: sent in chunks.
     Gzip(Box<Gzip>),
 }
@@ -169,7 +169,7 @@ impl Worker {
             asked.finish(head.header("Transfer-Encoding", b"chunked"));
             let mut reply = Reply::bare(Status::OK);
             if asked.sends() {
-                reply.body = Body::Gzip(Box::new(Gzip::new(opened.file, size, permit)));
+                reply.body = Body::Gzip(Box::new(Gzip::new(opened.contents, size, permit)));
                 reply.length = size;
             }
             return reply;
@@ -232,7 +232,7 @@ fn whole(asked: Asked<'_>, out: &mut Vec<u8>, presented: &Presented<'_>, opened:
     let reply = asked.with_length(head, Status::OK, content_type, size);
     with_file(
         reply,
-        opened.file,
+        opened.contents,
         ByteRange {
             start: 0,
             end: size,
@@ -252,7 +252,7 @@ fn part(
     let head = head.content_range(range, opened.status.size());
     let content_type = ContentType::of_path(presented.name);
     let reply = asked.with_length(head, status, content_type, range.len());
-    with_file(reply, opened.file, range)
+    with_file(reply, opened.contents, range)
 }
 
 fn several(
@@ -271,15 +271,15 @@ fn several(
     let mut reply = Reply::bare(status);
     if asked.sends() {
         reply.length = parts.content_length();
-        reply.body = Body::Parts(opened.file, Box::new(parts));
+        reply.body = Body::Parts(opened.contents, Box::new(parts));
     }
     reply
 }
 
 /// The reply with its length to be read from a file.
-pub(crate) fn with_file(mut reply: Reply, file: Descriptor, range: ByteRange) -> Reply {
+pub(crate) fn with_file(mut reply: Reply, contents: Contents, range: ByteRange) -> Reply {
     if reply.length > 0 {
-        reply.body = Body::File(file, range);
+        reply.body = Body::File(contents, range);
     }
     reply
 }
