@@ -2,6 +2,7 @@
 
 mod arguments;
 mod limits;
+mod policy;
 mod site;
 
 pub(crate) use arguments::Arguments;
@@ -16,6 +17,9 @@ use std::sync::atomic::AtomicBool;
 
 /// Serves until SIGINT or SIGTERM; a second one ends the process at once.
 pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
+    if arguments.lists_presets() {
+        return crate::print(&policy::presets());
+    }
     let options = arguments.options()?;
     // Before the workers start: they inherit what is set up here.
     let impatient = Arc::new(AtomicBool::new(false));

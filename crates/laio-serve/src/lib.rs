@@ -54,8 +54,8 @@ mod worker;
 pub use laio_http::log::LogFormat;
 pub use laio_http::{Coding, Limits as HeadLimits, Status};
 pub use options::{
-    Auth, Cors, Dotfiles, ErrorPage, FieldRule, Host, Limits, LogTarget, Options, Redirect, Site,
-    Symlinks,
+    Auth, ClassLimits, Cors, Dotfiles, ErrorPage, FieldRule, Host, Io, Limits, LogTarget, Options,
+    PRESETS, Policies, Preset, Redirect, Site, Step, Symlinks, Transfer,
 };
 pub use server::{Served, Server, Stopper};
 

@@ -1,9 +1,13 @@
 //! What a server is told when it starts. Each feature has one place here.
 
 mod limits;
+mod policy;
+mod preset;
 mod site;
 
 pub use limits::Limits;
+pub use policy::{ClassLimits, Io, Policies, Step, Transfer};
+pub use preset::{PRESETS, Preset};
 pub use site::{Auth, Cors, Dotfiles, ErrorPage, FieldRule, Host, Redirect, Site, Symlinks};
 
 use laio::BackendKind;
@@ -26,6 +30,8 @@ pub struct Options {
     pub workers: Option<usize>,
     /// How system calls go to the background; `None` leaves it to the environment and the machine.
     pub backend: Option<BackendKind>,
+    /// Which steps go another way than that, and how bodies travel. A [`Preset`] sets both.
+    pub io: Io,
     /// Where the access log goes.
     pub log: LogTarget,
     /// What a line of it looks like.
@@ -73,6 +79,7 @@ impl Default for Options {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 8080)),
             workers: None,
             backend: None,
+            io: Io::default(),
             log: LogTarget::Stdout,
             log_format: LogFormat::Combined,
             limits: Limits::default(),

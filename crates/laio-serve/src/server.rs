@@ -2,7 +2,7 @@
 
 use crate::addresses::Addresses;
 use crate::aside::Aside;
-use crate::options::{Limits, Options};
+use crate::options::{Io, Limits, Options};
 use crate::site::Prepared;
 use crate::stop::Stop;
 use crate::worker;
@@ -62,6 +62,10 @@ impl Server {
     /// back end that is not to be had.
     pub fn start(options: Options) -> io::Result<Server> {
         let kind = backend(&options)?;
+        if options.io != Io::default() {
+            let text = "policies, transfers other than `buffer`, chunks and limits of classes are not there yet";
+            return Err(io::Error::new(io::ErrorKind::Unsupported, text));
+        }
         let stop = Arc::<Stop>::default();
         // With sync the caller's own thread computes: there are enough of them.
         let threads = match kind {

@@ -1,6 +1,7 @@
 //! The arguments of `laio serve`.
 
 use super::limits::LimitArguments;
+use super::policy::PolicyArguments;
 use super::site::SiteArguments;
 use crate::Failure;
 use laio::BackendKind;
@@ -30,10 +31,17 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FORMAT", default_value = "combined", value_parser = log_format)]
     log_format: LogFormat,
     #[command(flatten)]
+    policy: PolicyArguments,
+    #[command(flatten)]
     limits: LimitArguments,
 }
 
 impl Arguments {
+    /// Whether nothing is to be served, but the presets be listed.
+    pub(super) fn lists_presets(&self) -> bool {
+        self.policy.list_presets
+    }
+
     pub(super) fn options(self) -> Result<Options, Failure> {
         let log = match self.log.as_str() {
             "-" => LogTarget::Stdout,
@@ -41,16 +49,19 @@ impl Arguments {
             file => LogTarget::File(file.into()),
         };
         let (site, hosts) = self.site.sites()?;
-        Ok(Options {
+        let mut options = Options {
             site,
             hosts,
             listen: self.listen,
             workers: self.workers.map(NonZeroUsize::get),
-            backend: self.backend,
             log,
             log_format: self.log_format,
             limits: self.limits.limits(),
-        })
+            ..Options::default()
+        };
+        self.policy.set(&mut options);
+        options.backend = self.backend.or(options.backend);
+        Ok(options)
     }
 }
 

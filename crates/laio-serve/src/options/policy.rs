@@ -1,0 +1,273 @@
+//! How the system calls of each step are made, and how a body travels.
+
+use laio::BackendKind;
+use std::fmt;
+use std::str::FromStr;
+
+/// A step whose system calls can be made in a way of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Step {
+    /// Taking a connection.
+    Accept,
+    /// Receiving from a client.
+    Read,
+    /// Opening a file, and listing a directory.
+    Open,
+    /// Looking at its attributes.
+    Stat,
+    /// Reading its data.
+    FileRead,
+    /// Sending from memory.
+    Write,
+    /// Sending from a file or a pipe.
+    Sendfile,
+}
+
+impl Step {
+    /// All steps, in the order of a request.
+    pub const ALL: [Step; 7] = [
+        Step::Accept,
+        Step::Read,
+        Step::Open,
+        Step::Stat,
+        Step::FileRead,
+        Step::Write,
+        Step::Sendfile,
+    ];
+
+    /// The name used by options and reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Step::Accept => "accept",
+            Step::Read => "read",
+            Step::Open => "open",
+            Step::Stat => "stat",
+            Step::FileRead => "file-read",
+            Step::Write => "write",
+            Step::Sendfile => "sendfile",
+        }
+    }
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Step {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Step, String> {
+        named("operation", &Step::ALL, Step::name, name)
+    }
+}
+
+/// The back end of each step; that of the server where none is given.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Policies([Option<BackendKind>; Step::ALL.len()]);
+
+impl Policies {
+    /// Every step goes the server's way.
+    pub const NONE: Policies = Policies([None; Step::ALL.len()]);
+
+    /// Has a step go its own way.
+    #[must_use]
+    pub const fn with(mut self, step: Step, backend: BackendKind) -> Policies {
+        self.0[step as usize] = Some(backend);
+        self
+    }
+
+    /// The way of a step, if it has one of its own.
+    pub const fn of(&self, step: Step) -> Option<BackendKind> {
+        self.0[step as usize]
+    }
+
+    /// These, but those of `other` where it has any.
+    #[must_use]
+    pub fn or_those_of(self, other: Policies) -> Policies {
+        let mut both = self;
+        for (own, other) in both.0.iter_mut().zip(other.0) {
+            *own = other.or(*own);
+        }
+        both
+    }
+}
+
+/// `open=sync,stat=lazy`.
+impl FromStr for Policies {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Policies, String> {
+        let mut policies = Policies::NONE;
+        for part in text.split(',').filter(|part| !part.is_empty()) {
+            let (step, backend) = part
+                .split_once('=')
+                .ok_or_else(|| format!("`{part}` is no OPERATION=BACKEND"))?;
+            policies = policies.with(step.parse()?, backend.parse()?);
+        }
+        Ok(policies)
+    }
+}
+
+impl fmt::Display for Policies {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut comma = "";
+        for step in Step::ALL {
+            if let Some(backend) = self.of(step) {
+                write!(f, "{comma}{step}={backend}")?;
+                comma = ",";
+            }
+        }
+        Ok(())
+    }
+}
+
+/// How the data of a file gets to the client.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Transfer {
+    /// Read into a buffer, then sent from it.
+    #[default]
+    Buffer,
+    /// `sendfile`.
+    Sendfile,
+    /// Read into memory that is a file too, then `sendfile` from that.
+    ShmSendfile,
+    /// `splice` into a pipe, then `splice` from it.
+    Splice,
+    /// Read into a buffer that the network card takes the bytes from (`MSG_ZEROCOPY`).
+    ZeroCopy,
+}
+
+impl Transfer {
+    /// All transfers.
+    pub const ALL: [Transfer; 5] = [
+        Transfer::Buffer,
+        Transfer::Sendfile,
+        Transfer::ShmSendfile,
+        Transfer::Splice,
+        Transfer::ZeroCopy,
+    ];
+
+    /// The name used by options.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Transfer::Buffer => "buffer",
+            Transfer::Sendfile => "sendfile",
+            Transfer::ShmSendfile => "shm-sendfile",
+            Transfer::Splice => "splice",
+            Transfer::ZeroCopy => "zerocopy",
+        }
+    }
+}
+
+impl fmt::Display for Transfer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Transfer {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Transfer, String> {
+        named("transfer", &Transfer::ALL, Transfer::name, name)
+    }
+}
+
+/// How many operations of each class one worker has in flight at most, and with how many helpers. A class with a
+/// limit has helpers of its own; `None` is no limit but that of the worker's back end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ClassLimits {
+    /// Of open and stat.
+    pub stat: Option<u32>,
+    /// Of file-read.
+    pub read: Option<u32>,
+    /// Of write and sendfile.
+    pub write: Option<u32>,
+}
+
+impl ClassLimits {
+    /// No limits.
+    pub const NONE: ClassLimits = ClassLimits {
+        stat: None,
+        read: None,
+        write: None,
+    };
+
+    /// The limit of the class that a step belongs to.
+    pub const fn of(&self, step: Step) -> Option<u32> {
+        match step {
+            Step::Accept | Step::Read => None,
+            Step::Open | Step::Stat => self.stat,
+            Step::FileRead => self.read,
+            Step::Write | Step::Sendfile => self.write,
+        }
+    }
+}
+
+/// How calls are made and bodies travel: all that distinguishes one preset from another, besides
+/// [`Options::backend`](super::Options::backend).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Io {
+    /// The way of each step.
+    pub policies: Policies,
+    /// Limits of each class.
+    pub class_limits: ClassLimits,
+    /// How bodies travel.
+    pub transfer: Transfer,
+    /// Bytes of a file read, or sent, at a time; `None` is [`Limits::PIECE`](super::Limits::PIECE).
+    pub chunk: Option<usize>,
+    /// Head and body leave in full packets by `TCP_CORK`; otherwise the head goes out with the first bytes of the
+    /// body, in one send or by `MSG_MORE`.
+    pub cork: bool,
+}
+
+/// Looks a name up, and lists what there is if it is not among them.
+pub(super) fn named<T: Copy>(
+    what: &str,
+    all: &[T],
+    name_of: impl Fn(T) -> &'static str,
+    name: &str,
+) -> Result<T, String> {
+    let found = all.iter().copied().find(|&one| name_of(one) == name);
+    found.ok_or_else(|| {
+        let known: Vec<_> = all.iter().map(|&one| name_of(one)).collect();
+        format!(
+            "there is no {what} `{name}`; the {what}s are {}",
+            known.join(", ")
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn policies_are_read_and_written() {
+        let text = "open=sync,stat=lazy,file-read=posix-aio";
+        let policies: Policies = text.parse().unwrap();
+        assert_eq!(policies.of(Step::Open), Some(BackendKind::Sync));
+        assert_eq!(policies.of(Step::Write), None);
+        assert_eq!(policies.to_string(), text);
+        let both = policies.or_those_of("open=uring,write=threads".parse().unwrap());
+        let expected = "open=uring,stat=lazy,file-read=posix-aio,write=threads";
+        assert_eq!(both.to_string(), expected);
+        assert_eq!("".parse(), Ok(Policies::NONE));
+    }
+
+    #[test]
+    fn errors_list_what_there_is() {
+        for (wrong, told) in [
+            ("open", "OPERATION=BACKEND"),
+            ("opne=sync", "accept, read, open"),
+            ("open=synch", "sync, threads, hybrid"),
+        ] {
+            let error = wrong.parse::<Policies>().unwrap_err();
+            assert!(error.contains(told), "{error}");
+        }
+        let error = "sendflie".parse::<Transfer>().unwrap_err();
+        assert!(error.contains("shm-sendfile, splice, zerocopy"), "{error}");
+    }
+}
