@@ -2,6 +2,7 @@
 
 mod arguments;
 mod limits;
+mod listen;
 mod policy;
 mod site;
 
@@ -57,10 +58,11 @@ fn announce(server: &Server, root: &std::path::Path) {
     } else {
         ("", "")
     };
+    let place = |listen| format!("  {bold}{}{plain}\n", listen::shown(listen));
     say(&format!(
-        "laio {version} serves {}\n\n  {bold}http://{}/{plain}\n\n{} worker{plural}, {}; Ctrl-C stops",
+        "laio {version} serves {}\n\n{}\n{} worker{plural}, {}; Ctrl-C stops",
         root.display(),
-        server.address(),
+        server.addresses().iter().map(place).collect::<String>(),
         server.workers(),
         server.backend(),
     ));

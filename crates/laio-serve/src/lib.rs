@@ -19,7 +19,7 @@
 //!
 //! ```no_run
 //! let server = laio_serve::Server::start(laio_serve::Options::default())?;
-//! println!("http://{}/", server.address());
+//! println!("{}", server.addresses()[0]);
 //! server.wait()?;
 //! # Ok::<(), std::io::Error>(())
 //! ```
@@ -35,6 +35,8 @@ mod connection;
 mod contents;
 mod cors;
 mod fields;
+mod inherited;
+mod listen;
 mod listing;
 mod log;
 mod open;
@@ -54,8 +56,9 @@ mod worker;
 pub use laio_http::log::LogFormat;
 pub use laio_http::{Coding, Limits as HeadLimits, Status};
 pub use options::{
-    Auth, ClassLimits, Cors, Dotfiles, ErrorPage, FieldRule, Host, Io, Limits, LogTarget, Options,
-    PRESETS, Policies, Preset, Redirect, Site, Step, Symlinks, Transfer,
+    Auth, ClassLimits, Cors, Dotfiles, ErrorPage, FieldRule, Host, Io, Limits, Listen,
+    ListenAddress, LogTarget, Options, PRESETS, Policies, Preset, Redirect, Site, Step, Symlinks,
+    Transfer,
 };
 pub use server::{Served, Server, Stopper};
 

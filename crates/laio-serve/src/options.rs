@@ -1,18 +1,20 @@
 //! What a server is told when it starts. Each feature has one place here.
 
 mod limits;
+mod listen;
 mod policy;
 mod preset;
 mod site;
 
 pub use limits::Limits;
+pub(crate) use listen::abstract_name;
+pub use listen::{Listen, ListenAddress};
 pub use policy::{ClassLimits, Io, Policies, Step, Transfer};
 pub use preset::{PRESETS, Preset};
 pub use site::{Auth, Cors, Dotfiles, ErrorPage, FieldRule, Host, Redirect, Site, Symlinks};
 
 use laio::BackendKind;
 use laio_http::log::LogFormat;
-use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
 /// How to serve.
@@ -22,8 +24,8 @@ pub struct Options {
     pub site: Site,
     /// Sites that are served under their own names.
     pub hosts: Vec<Host>,
-    /// The address to listen on. Port 0 takes a free one.
-    pub listen: SocketAddr,
+    /// Where to listen.
+    pub listen: Vec<Listen>,
     /// Threads, each with a context, an executor and a listening socket of its own; `None` is one for
     /// each processor, and [`Limits::WORKERS_SYNC`] with the back end `sync`, where each serves one
     /// connection at a time.
@@ -76,7 +78,7 @@ impl Default for Options {
         Options {
             site: Site::default(),
             hosts: Vec::new(),
-            listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 8080)),
+            listen: Listen::usual(),
             workers: None,
             backend: None,
             io: Io::default(),

@@ -2,13 +2,13 @@
 
 use crate::addresses::Addresses;
 use crate::aside::Aside;
-use crate::options::{Io, Limits, Options};
+use crate::listen::Listener;
+use crate::options::{Io, Limits, Listen, Options};
 use crate::site::Prepared;
 use crate::stop::Stop;
 use crate::worker;
 use laio::BackendKind;
 use laio_rt::Runtime;
-use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
@@ -19,7 +19,9 @@ use std::thread::JoinHandle;
 /// A server that is running.
 #[derive(Debug)]
 pub struct Server {
-    address: SocketAddr,
+    addresses: Vec<Listen>,
+    /// Kept as long as the workers run, for the files of Unix sockets.
+    listeners: Vec<Listener>,
     backend: String,
     workers: Vec<JoinHandle<io::Result<Served>>>,
     stop: Arc<Stop>,
@@ -78,22 +80,25 @@ impl Server {
             aside: Arc::new(Aside::new(threads)),
             stop: stop.clone(),
         };
-        refuse_taken(options.listen)?;
+        let listeners = Listener::open_all(&options.listen)?;
         let mut server = Server {
-            address: options.listen,
+            addresses: listeners.iter().map(|it| it.place().clone()).collect(),
+            listeners: Vec::new(),
             backend: String::new(),
             workers: Vec::new(),
             stop,
         };
-        let mut listener = None;
-        for number in 0..options.workers(kind) {
-            if let Err(error) = server.start_worker(number, kind, &mut listener, &shared, &options)
-            {
+        for number in 0..workers(&options, kind, listeners.len()) {
+            let started = shares(&listeners, kind, number).and_then(|listeners| {
+                server.start_worker(number, kind, listeners, &shared, &options)
+            });
+            if let Err(error) = started {
                 server.stop.ask();
                 let _ = server.wait();
                 return Err(error);
             }
         }
+        server.listeners = listeners;
         Ok(server)
     }
 
@@ -101,29 +106,16 @@ impl Server {
         &mut self,
         number: usize,
         kind: BackendKind,
-        first: &mut Option<OwnedFd>,
+        listeners: Vec<OwnedFd>,
         shared: &Shared,
         options: &Options,
     ) -> io::Result<()> {
-        // A worker that serves one connection at a time must leave the others to those that are free: the
-        // kernel would hand each its share of a port, busy or not.
-        let listener = match first {
-            Some(first) if kind == BackendKind::Sync => first.try_clone()?,
-            _ => listen(self.address).map_err(|error| {
-                explain(&error, format_args!("cannot listen on {}", self.address))
-            })?,
-        };
-        if first.is_none() {
-            *first = Some(listener.try_clone()?);
-        }
-        // Port 0 was replaced by a free one, which the other workers share.
-        self.address = local_address(&listener)?;
         let (report, reported) = channel();
         let (shared, options) = (shared.clone(), options.clone());
         let thread = std::thread::Builder::new().name(format!("laio-serve-{number}"));
         let worker = thread.spawn(move || {
             let runtime = set_up(kind, &options, &report)?;
-            worker::run(runtime, &options, shared, listener)
+            worker::run(runtime, &options, shared, listeners)
         })?;
         self.workers.push(worker);
         match reported.recv() {
@@ -134,9 +126,14 @@ impl Server {
         Ok(())
     }
 
-    /// Where it listens.
-    pub fn address(&self) -> SocketAddr {
-        self.address
+    /// Where it listens, with the ports that were found free.
+    pub fn addresses(&self) -> &[Listen] {
+        &self.addresses
+    }
+
+    /// The first of its addresses of the internet, if it has one.
+    pub fn address(&self) -> Option<SocketAddr> {
+        self.addresses.iter().find_map(Listen::inet)
     }
 
     /// The back end, in words.
@@ -238,34 +235,23 @@ fn describe(context: &mut laio::Context) -> String {
     }
 }
 
-/// The workers' sockets share their port, and would share it with those of another server too: then each
-/// would get half of the connections. A socket that does not share tells.
-fn refuse_taken(address: SocketAddr) -> io::Result<()> {
-    let probe = std::net::TcpListener::bind(address);
-    probe
-        .map(drop)
-        .map_err(|error| explain(&error, format_args!("cannot listen on {address}")))
-}
-
-/// A listening socket; each worker has one on the same address, and the kernel spreads connections.
-fn listen(address: SocketAddr) -> io::Result<OwnedFd> {
-    let family = match address {
-        SocketAddr::V4(_) => AddressFamily::INET,
-        SocketAddr::V6(_) => AddressFamily::INET6,
+/// The number of workers. One that waits in the kernel for a connection looks at one socket only.
+fn workers(options: &Options, kind: BackendKind, listeners: usize) -> usize {
+    let least = if kind == BackendKind::Sync {
+        listeners
+    } else {
+        1
     };
-    let socket = rustix::net::socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
-    sockopt::set_socket_reuseaddr(&socket, true)?;
-    sockopt::set_socket_reuseport(&socket, true)?;
-    rustix::net::bind(&socket, &address)?;
-    rustix::net::listen(&socket, Limits::BACKLOG)?;
-    Ok(socket)
+    options.workers(kind).max(least)
 }
 
-fn local_address(socket: &OwnedFd) -> io::Result<SocketAddr> {
-    let address = rustix::net::getsockname(socket)?;
-    SocketAddr::try_from(address).map_err(io::Error::from)
-}
-
-fn explain(error: &io::Error, what: std::fmt::Arguments<'_>) -> io::Error {
-    io::Error::new(error.kind(), format!("{what}: {error}"))
+/// What a worker listens on.
+fn shares(listeners: &[Listener], kind: BackendKind, number: usize) -> io::Result<Vec<OwnedFd>> {
+    if kind == BackendKind::Sync {
+        // A worker that serves one connection at a time must leave the others to those that are free: the
+        // kernel would hand each its share of a port, busy or not.
+        return Ok(vec![listeners[number % listeners.len()].share(false)?]);
+    }
+    let share = |listener: &Listener| listener.share(number > 0);
+    listeners.iter().map(share).collect()
 }

@@ -61,7 +61,7 @@ pub(crate) fn run(
     runtime: Runtime,
     options: &Options,
     shared: Shared,
-    listener: OwnedFd,
+    listeners: Vec<OwnedFd>,
 ) -> io::Result<Served> {
     runtime.block_on(async {
         let log = Log::start(&options.log, options.log_format).await?;
@@ -86,11 +86,13 @@ pub(crate) fn run(
             accepted: Cell::new(0),
             waiting: RefCell::default(),
         });
-        let _interruptible = worker.interruptible(&listener);
-        let accepting = laio_rt::spawn(accept(worker.clone(), Descriptor::from(listener)));
+        let interruptible = listeners.iter().map(|it| worker.interruptible(it));
+        let _interruptible: Vec<_> = interruptible.collect();
+        let accept = |listener| laio_rt::spawn(accept(worker.clone(), Descriptor::from(listener)));
+        let accepting: Vec<_> = listeners.into_iter().map(accept).collect();
         stop.asked().await;
         worker.stopping.set(true);
-        accepting.abort();
+        accepting.iter().for_each(JoinHandle::abort);
         worker.drain().await;
         worker.log.finish().await;
         Ok(Served {

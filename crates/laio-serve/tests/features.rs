@@ -565,7 +565,7 @@ fn nonsense_is_refused_at_the_start() {
     let dir = site();
     let refused = |change: &dyn Fn(&mut laio_serve::Options)| {
         let mut options = laio_serve::Options {
-            listen: ([127, 0, 0, 1], 0).into(),
+            listen: common::anywhere(),
             ..Default::default()
         };
         options.site.root = dir.path().to_owned();

@@ -397,12 +397,12 @@ fn errors_at_the_start_say_what_was_tried() {
     let mut taken = server.connect();
     taken.0.get_mut().write_all(b"").unwrap();
     let address = taken.0.get_ref().peer_addr().unwrap();
-    let options = |root: &Path, listen| laio_serve::Options {
+    let options = |root: &Path, listen: std::net::SocketAddr| laio_serve::Options {
         site: laio_serve::Site {
             root: root.to_owned(),
             ..Default::default()
         },
-        listen,
+        listen: vec![listen.into()],
         log: LogTarget::Off,
         ..Default::default()
     };

@@ -1,12 +1,12 @@
 //! The arguments of `laio serve`.
 
 use super::limits::LimitArguments;
+use super::listen::ListenArguments;
 use super::policy::PolicyArguments;
 use super::site::SiteArguments;
 use crate::Failure;
 use laio::BackendKind;
 use laio_serve::{LogFormat, LogTarget, Options};
-use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 
 /// Serve the files of a directory over HTTP.
@@ -14,9 +14,8 @@ use std::num::NonZeroUsize;
 pub(crate) struct Arguments {
     #[command(flatten)]
     site: SiteArguments,
-    /// Address and port to listen on; port 0 takes a free one
-    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8080")]
-    listen: SocketAddr,
+    #[command(flatten)]
+    listen: ListenArguments,
     /// Worker threads [default: one for each processor; with --backend sync 64, each for one connection]
     #[arg(long, value_name = "N")]
     workers: Option<NonZeroUsize>,
@@ -52,7 +51,7 @@ impl Arguments {
         let mut options = Options {
             site,
             hosts,
-            listen: self.listen,
+            listen: self.listen.places(),
             workers: self.workers.map(NonZeroUsize::get),
             log,
             log_format: self.log_format,

@@ -1,7 +1,7 @@
 //! A server in this process and a client that reads exactly what it gets.
 
 use laio::BackendKind;
-use laio_serve::{Limits, LogTarget, Options, Served, Server, Site, Stopper};
+use laio_serve::{Limits, Listen, LogTarget, Options, Served, Server, Site, Stopper};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
@@ -16,11 +16,16 @@ pub(crate) const BACKENDS: [BackendKind; 5] = [
     BackendKind::Activations,
 ];
 
+/// A free port.
+pub(crate) fn anywhere() -> Vec<Listen> {
+    vec![std::net::SocketAddr::from(([127, 0, 0, 1], 0)).into()]
+}
+
 /// A running server; stopped and waited for when dropped.
 pub(crate) struct Running {
     server: Option<Server>,
     stopper: Stopper,
-    address: std::net::SocketAddr,
+    places: Vec<Listen>,
 }
 
 impl Running {
@@ -38,7 +43,7 @@ impl Running {
                 root: root.to_owned(),
                 ..Site::default()
             },
-            listen: ([127, 0, 0, 1], 0).into(),
+            listen: anywhere(),
             workers: Some(if backend == BackendKind::Sync { 8 } else { 2 }),
             backend: Some(backend),
             log: LogTarget::Off,
@@ -52,13 +57,14 @@ impl Running {
         let server = Server::start(options).unwrap_or_else(|error| panic!("{backend}: {error}"));
         Running {
             stopper: server.stopper(),
-            address: server.address(),
+            places: server.addresses().to_vec(),
             server: Some(server),
         }
     }
 
     pub(crate) fn connect(&self) -> Client {
-        let stream = TcpStream::connect(self.address).unwrap();
+        let address = self.places[0].inet().unwrap();
+        let stream = TcpStream::connect(address).unwrap();
         stream
             .set_read_timeout(Some(Duration::from_secs(30)))
             .unwrap();
@@ -68,6 +74,10 @@ impl Running {
     /// One request on a connection of its own.
     pub(crate) fn get(&self, target: &str) -> Response {
         self.connect().get(target)
+    }
+
+    pub(crate) fn places(&self) -> &[Listen] {
+        &self.places
     }
 
     pub(crate) fn stop(mut self) -> Served {

@@ -1,0 +1,78 @@
+//! Listening sockets that the process was started with: by systemd (`sd_listen_fds`), or by whoever speaks
+//! its protocol.
+
+use listenfd::ListenFd;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::LazyLock;
+
+/// A socket, and its name if it has one.
+struct Inherited {
+    name: String,
+    /// What is wrong with it, if it is no listening stream socket.
+    socket: io::Result<OwnedFd>,
+}
+
+/// They stay open as long as the process lives, so that a server that is started anew finds them again.
+static INHERITED: LazyLock<Vec<Inherited>> = LazyLock::new(|| {
+    let names = std::env::var("LISTEN_FDNAMES").unwrap_or_default();
+    let mut passed = ListenFd::from_env();
+    let names = names.split(':').chain(std::iter::repeat(""));
+    let count = passed.len();
+    let take = |(index, name): (usize, &str)| Inherited {
+        name: name.to_owned(),
+        socket: take(&mut passed, index),
+    };
+    (0..count).zip(names).map(take).collect()
+});
+
+/// Whether the process was started with any.
+pub(crate) fn any() -> bool {
+    !INHERITED.is_empty()
+}
+
+/// Those of a name, or all.
+///
+/// # Errors
+/// When there are none, or one of them is something else.
+pub(crate) fn sockets(name: Option<&str>) -> io::Result<Vec<OwnedFd>> {
+    let wanted = |socket: &&Inherited| name.is_none_or(|name| name == socket.name);
+    let sockets = INHERITED.iter().filter(wanted).map(Inherited::share);
+    let sockets = sockets.collect::<io::Result<Vec<_>>>()?;
+    if sockets.is_empty() {
+        let which = name.map(|name| format!(" of the name {name}"));
+        let text = format!(
+            "no socket{} was passed on: LISTEN_FDS and LISTEN_PID (see sd_listen_fds(3)) tell of {}",
+            which.unwrap_or_default(),
+            INHERITED.len()
+        );
+        return Err(io::Error::new(io::ErrorKind::NotFound, text));
+    }
+    Ok(sockets)
+}
+
+impl Inherited {
+    fn share(&self) -> io::Result<OwnedFd> {
+        match &self.socket {
+            Ok(socket) => socket.try_clone(),
+            Err(error) => Err(io::Error::new(error.kind(), error.to_string())),
+        }
+    }
+}
+
+fn take(passed: &mut ListenFd, index: usize) -> io::Result<OwnedFd> {
+    let socket = match passed.take_unix_listener(index) {
+        Ok(Some(unix)) => OwnedFd::from(unix),
+        _ => match passed.take_tcp_listener(index)? {
+            Some(tcp) => tcp.into(),
+            None => return Err(io::ErrorKind::NotFound.into()),
+        },
+    };
+    if !rustix::net::sockopt::socket_acceptconn(&socket)? {
+        let text = "a socket that was passed on does not listen: it must be one with Accept=no";
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+    }
+    // An operation waits by itself.
+    rustix::io::ioctl_fionbio(&socket, false)?;
+    Ok(socket)
+}

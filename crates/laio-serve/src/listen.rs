@@ -1,0 +1,223 @@
+//! The sockets that a server listens on.
+
+use crate::inherited;
+use crate::options::{Limits, Listen, ListenAddress, abstract_name};
+use rustix::fs::{FileType, Mode};
+use rustix::net::{AddressFamily, SocketAddrAny, SocketAddrUnix, SocketFlags, SocketType, sockopt};
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+/// A socket that listens, of which each worker has a share.
+#[derive(Debug)]
+pub(crate) struct Listener {
+    socket: OwnedFd,
+    /// As it was asked for, with the port that was found free.
+    listen: Listen,
+    /// Workers may have sockets of their own at the address, over which the kernel spreads connections.
+    spreads: bool,
+    /// Removed with the listener.
+    _file: Option<SocketFile>,
+}
+
+impl Listener {
+    /// Listens at all the places.
+    ///
+    /// # Errors
+    /// Says where it cannot listen, and why.
+    pub(crate) fn open_all(places: &[Listen]) -> io::Result<Vec<Listener>> {
+        if places.is_empty() {
+            let text = "there is no address to listen on";
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+        }
+        for address in places.iter().filter_map(Listen::inet) {
+            refuse_taken(address).map_err(|error| explain(&error, &address))?;
+        }
+        let mut listeners = Vec::new();
+        for listen in places {
+            open(listen, places, &mut listeners).map_err(|error| explain(&error, listen))?;
+        }
+        Ok(listeners)
+    }
+
+    /// Where it listens.
+    pub(crate) fn place(&self) -> &Listen {
+        &self.listen
+    }
+
+    /// A share for a worker: of the same socket, or a socket of its own, which is fairer to busy workers.
+    ///
+    /// # Errors
+    /// As for [`Listener::open_all`].
+    pub(crate) fn share(&self, own: bool) -> io::Result<OwnedFd> {
+        match self.listen.inet() {
+            Some(address) if own && self.spreads => {
+                let only_v6 = address.is_ipv6() && sockopt::ipv6_v6only(&self.socket)?;
+                inet(address, only_v6).map_err(|error| explain(&error, &self.listen))
+            }
+            _ => self.socket.try_clone(),
+        }
+    }
+}
+
+fn open(listen: &Listen, all: &[Listen], listeners: &mut Vec<Listener>) -> io::Result<()> {
+    match &listen.address {
+        ListenAddress::Inet(address) => {
+            let socket = inet(*address, leaves_v4(*address, all))?;
+            let address = rustix::net::getsockname(&socket)?.try_into()?;
+            listeners.push(Listener {
+                socket,
+                listen: Listen {
+                    address: ListenAddress::Inet(address),
+                    tls: listen.tls,
+                },
+                spreads: true,
+                _file: None,
+            });
+        }
+        ListenAddress::Unix { path, mode } => {
+            let (socket, file) = unix(path, *mode)?;
+            listeners.push(Listener {
+                socket,
+                listen: listen.clone(),
+                spreads: false,
+                _file: file,
+            });
+        }
+        ListenAddress::Inherited(name) => {
+            for socket in inherited::sockets(name.as_deref())? {
+                let address = address_of(&socket)?;
+                let tls = listen.tls;
+                listeners.push(Listener {
+                    socket,
+                    listen: Listen { address, tls },
+                    spreads: false,
+                    _file: None,
+                });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The workers' sockets share their port, and would share it with those of another server too: then each
+/// would get half of the connections. A socket that does not share tells.
+fn refuse_taken(address: SocketAddr) -> io::Result<()> {
+    std::net::TcpListener::bind(address).map(drop)
+}
+
+/// Whether an address of IPv6 for everybody must leave IPv4 to another one with its port.
+fn leaves_v4(address: SocketAddr, all: &[Listen]) -> bool {
+    let takes = |other: SocketAddr| other.is_ipv4() && other.port() == address.port();
+    address.is_ipv6() && all.iter().filter_map(Listen::inet).any(takes)
+}
+
+fn inet(address: SocketAddr, only_v6: bool) -> io::Result<OwnedFd> {
+    let family = match address {
+        SocketAddr::V4(_) => AddressFamily::INET,
+        SocketAddr::V6(_) => AddressFamily::INET6,
+    };
+    let socket = rustix::net::socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    sockopt::set_socket_reuseaddr(&socket, true)?;
+    sockopt::set_socket_reuseport(&socket, true)?;
+    if only_v6 {
+        sockopt::set_ipv6_v6only(&socket, true)?;
+    }
+    rustix::net::bind(&socket, &address)?;
+    rustix::net::listen(&socket, Limits::BACKLOG)?;
+    Ok(socket)
+}
+
+/// Nobody can connect before the socket has its permissions, because it does not listen before.
+fn unix(path: &Path, mode: Option<u32>) -> io::Result<(OwnedFd, Option<SocketFile>)> {
+    let (flags, stream) = (SocketFlags::CLOEXEC, SocketType::STREAM);
+    let socket = rustix::net::socket_with(AddressFamily::UNIX, stream, flags, None)?;
+    if let Some(name) = abstract_name(path) {
+        rustix::net::bind(&socket, &SocketAddrUnix::new_abstract_name(name)?)?;
+        rustix::net::listen(&socket, Limits::BACKLOG)?;
+        return Ok((socket, None));
+    }
+    remove_stale(path)?;
+    rustix::net::bind(&socket, &SocketAddrUnix::new(path)?)?;
+    let file = SocketFile::of(path)?;
+    if let Some(mode) = mode {
+        rustix::fs::chmod(path, Mode::from_raw_mode(mode))?;
+    }
+    rustix::net::listen(&socket, Limits::BACKLOG)?;
+    Ok((socket, Some(file)))
+}
+
+/// Removes the socket of a server that is gone, and nothing else: whether one is gone, the kernel tells who
+/// tries to connect.
+fn remove_stale(path: &Path) -> io::Result<()> {
+    let status = match rustix::fs::lstat(path) {
+        Err(rustix::io::Errno::NOENT) => return Ok(()),
+        status => status?,
+    };
+    if FileType::from_raw_mode(status.st_mode) != FileType::Socket {
+        let text = "there is a file of this name, which is no socket";
+        return Err(io::Error::new(io::ErrorKind::AlreadyExists, text));
+    }
+    match std::os::unix::net::UnixStream::connect(path) {
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+            Ok(rustix::fs::unlink(path)?)
+        }
+        Err(error) => Err(error),
+        Ok(_) => {
+            let text = "another server listens there";
+            Err(io::Error::new(io::ErrorKind::AddrInUse, text))
+        }
+    }
+}
+
+/// The name of a Unix socket, which is removed with it, unless it is another's by then.
+#[derive(Debug)]
+struct SocketFile {
+    path: PathBuf,
+    identity: (u64, u64),
+}
+
+impl SocketFile {
+    fn of(path: &Path) -> io::Result<SocketFile> {
+        Ok(SocketFile {
+            path: path.to_owned(),
+            identity: identity(path)?,
+        })
+    }
+}
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        if identity(&self.path).is_ok_and(|present| present == self.identity) {
+            let _ = rustix::fs::unlink(&self.path);
+        }
+    }
+}
+
+fn identity(path: &Path) -> io::Result<(u64, u64)> {
+    let status = rustix::fs::lstat(path)?;
+    Ok((status.st_dev, status.st_ino))
+}
+
+fn address_of(socket: impl AsFd) -> io::Result<ListenAddress> {
+    use std::os::unix::ffi::OsStrExt;
+    let address: SocketAddrAny = rustix::net::getsockname(socket)?;
+    if let Ok(inet) = SocketAddr::try_from(address.clone()) {
+        return Ok(ListenAddress::Inet(inet));
+    }
+    let unix = SocketAddrUnix::try_from(address)?;
+    let path = match (unix.path_bytes(), unix.abstract_name()) {
+        (Some(path), _) => path.to_vec(),
+        (_, Some(name)) => [b"@", name].concat(),
+        _ => Vec::new(),
+    };
+    Ok(ListenAddress::Unix {
+        path: std::ffi::OsStr::from_bytes(&path).into(),
+        mode: None,
+    })
+}
+
+fn explain(error: &io::Error, place: &dyn std::fmt::Display) -> io::Error {
+    io::Error::new(error.kind(), format!("cannot listen on {place}: {error}"))
+}
