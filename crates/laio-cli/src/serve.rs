@@ -1,6 +1,7 @@
 //! `laio serve`: the banner, and stopping when asked to.
 
 mod arguments;
+mod cache;
 mod limits;
 mod listen;
 mod policy;

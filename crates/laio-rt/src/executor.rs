@@ -40,6 +40,8 @@ pub(crate) struct Core {
     closing: Cell<bool>,
     /// Room used anew in each turn.
     woken: RefCell<Vec<Waker>>,
+    /// Times that completions were gathered.
+    turn: Cell<u64>,
 }
 
 thread_local! {
@@ -76,6 +78,7 @@ impl Core {
             gathering: Cell::new(false),
             closing: Cell::new(false),
             woken: RefCell::default(),
+            turn: Cell::new(0),
         }))
     }
 
@@ -186,6 +189,10 @@ impl Core {
         }
     }
 
+    pub(crate) fn turn(&self) -> u64 {
+        self.turn.get()
+    }
+
     pub(crate) fn tasks(&self) -> usize {
         self.tasks.borrow().count()
     }
@@ -273,6 +280,7 @@ impl Core {
     /// Wakes the tasks whose operations have finished; sleeps if there is nothing else to do.
     fn gather(&self) {
         self.started.set(0);
+        self.turn.set(self.turn.get() + 1);
         let busy = !self.ready.borrow().is_empty() || !self.deferred.borrow().is_empty();
         let timeout = if busy {
             Some(Duration::ZERO)

@@ -102,5 +102,5 @@ mod write;
 pub use descriptor::Descriptor;
 pub use join::{Aborted, JoinHandle};
 pub use laio;
-pub use runtime::{Runtime, spawn, with_context, yield_now};
+pub use runtime::{Runtime, spawn, turn, with_context, yield_now};
 pub use submission::{Submission, submit};

@@ -135,6 +135,15 @@ pub async fn yield_now() {
     .await
 }
 
+/// The number of the present turn: it changes when completions are gathered, and not while tasks run. What an
+/// operation in the background has brought is known to have happened before the turn began.
+///
+/// # Panics
+/// Outside of [`Runtime::block_on`].
+pub fn turn() -> u64 {
+    Core::current().turn()
+}
+
 /// Gives access to the context of the runtime that the calling task runs in. Completions belong to the
 /// runtime: do not poll the context, nor replace it.
 ///

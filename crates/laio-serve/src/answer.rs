@@ -95,7 +95,7 @@ impl Worker {
         }
         let length = name.len();
         for index in &asked.site.index {
-            enter(name, index);
+            enter(name, index.as_bytes());
             match self.open(asked.site, name).await {
                 // A directory of that name is no index.
                 Ok(Found::Directory(_) | Found::Special) => {}

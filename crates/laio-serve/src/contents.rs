@@ -11,7 +11,6 @@ use std::rc::Rc;
 pub(crate) enum Contents {
     File(Descriptor),
     /// Whole: they were read before.
-    #[expect(dead_code, reason = "for the cache to come")]
     Memory(Rc<[u8]>),
 }
 

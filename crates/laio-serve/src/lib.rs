@@ -30,6 +30,7 @@ mod answer;
 mod aside;
 mod auth;
 mod body;
+mod cache;
 mod compress;
 mod connection;
 mod contents;
@@ -56,7 +57,7 @@ mod worker;
 pub use laio_http::log::LogFormat;
 pub use laio_http::{Coding, Limits as HeadLimits, Status};
 pub use options::{
-    Auth, ClassLimits, Cors, Dotfiles, ErrorPage, FieldRule, Host, Io, Limits, Listen,
+    Auth, Cache, ClassLimits, Cors, Dotfiles, ErrorPage, FieldRule, Host, Io, Limits, Listen,
     ListenAddress, LogTarget, Options, PRESETS, Policies, Preset, Redirect, Site, Step, Symlinks,
     Transfer,
 };

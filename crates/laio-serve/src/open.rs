@@ -6,12 +6,13 @@ use crate::site::Site;
 use crate::worker::Worker;
 use laio::ops::{Name, Open, StatFile, Status};
 use laio_rt::Descriptor;
+use rustix::fs::OFlags;
 use std::ffi::CString;
 use std::io;
 use std::os::fd::OwnedFd;
 
 /// A file that can be served.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Opened {
     pub(crate) contents: Contents,
     pub(crate) status: Status,
@@ -38,7 +39,13 @@ impl Worker {
     /// Those of opening; `TimedOut` when that takes too long: the file is then left to open by itself, in the
     /// background.
     pub(crate) async fn open(&self, site: &Site, name: &[u8]) -> io::Result<Found> {
-        match laio_rt::time::timeout(self.limits().open_time, look(site, name)).await {
+        let opening = async {
+            match self.kept(site, name).await? {
+                Some(found) => Ok(found),
+                None => look(site, name).await,
+            }
+        };
+        match laio_rt::time::timeout(self.limits().open_time, opening).await {
             Ok(found) => found,
             Err(_) => Err(io::ErrorKind::TimedOut.into()),
         }
@@ -54,7 +61,12 @@ impl Worker {
 }
 
 async fn look(site: &Site, name: &[u8]) -> io::Result<Found> {
-    let file = Descriptor::from(open_below(site, name).await?);
+    let file = open_below(site, name, flags(), site.resolve).await?;
+    examine(Descriptor::from(file)).await
+}
+
+/// What it is that was opened.
+pub(crate) async fn examine(file: Descriptor) -> io::Result<Found> {
     let status = laio_rt::submit(StatFile::new(file.clone())).await?;
     if status.is_dir() {
         return Ok(Found::Directory(file));
@@ -63,18 +75,24 @@ async fn look(site: &Site, name: &[u8]) -> io::Result<Found> {
         return Ok(Found::Special);
     }
     // Reads of the file itself may wait, in the background.
-    rustix::fs::fcntl_setfl(&file, rustix::fs::OFlags::empty())?;
+    rustix::fs::fcntl_setfl(&file, OFlags::empty())?;
     let contents = Contents::File(file);
     Ok(Found::File(Opened { contents, status }))
 }
 
-async fn open_below(site: &Site, name: &[u8]) -> io::Result<OwnedFd> {
+/// Opens a name below the root of a site.
+pub(crate) async fn open_below(
+    site: &Site,
+    name: &[u8],
+    flags: OFlags,
+    resolve: u64,
+) -> io::Result<OwnedFd> {
     let name = if name.is_empty() { b"." } else { name };
     let mut races = 0;
     loop {
         // Names were checked for NUL when they were resolved.
         let name = Name::at(site.root.clone(), CString::new(name)?);
-        let open = Open::new(name, flags()).resolve(site.resolve);
+        let open = Open::new(name, flags.bits() as i32).resolve(resolve);
         match laio_rt::submit(open).await {
             // A directory on the way was renamed at the same moment (openat2), so that the kernel cannot tell
             // whether the name stays below the root.
@@ -89,8 +107,6 @@ fn is_race(error: &io::Error) -> bool {
 }
 
 /// Non-blocking, so that a FIFO does not keep the request until somebody writes to it.
-fn flags() -> i32 {
-    use rustix::fs::OFlags;
-    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
-    flags.bits() as i32
+pub(crate) fn flags() -> OFlags {
+    OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY
 }

@@ -1,11 +1,13 @@
 //! What a server is told when it starts. Each feature has one place here.
 
+mod cache;
 mod limits;
 mod listen;
 mod policy;
 mod preset;
 mod site;
 
+pub use cache::Cache;
 pub use limits::Limits;
 pub(crate) use listen::abstract_name;
 pub use listen::{Listen, ListenAddress};
@@ -38,6 +40,8 @@ pub struct Options {
     pub log: LogTarget,
     /// What a line of it looks like.
     pub log_format: LogFormat,
+    /// What is kept of files that are asked for often.
+    pub cache: Cache,
     /// The limits in force.
     pub limits: Limits,
 }
@@ -84,6 +88,7 @@ impl Default for Options {
             io: Io::default(),
             log: LogTarget::Stdout,
             log_format: LogFormat::Combined,
+            cache: Cache::default(),
             limits: Limits::default(),
         }
     }

@@ -41,11 +41,11 @@ pub(crate) fn resolve(
 }
 
 /// Adds the name of a file to that of its directory.
-pub(crate) fn enter(name: &mut Vec<u8>, file: &str) {
+pub(crate) fn enter(name: &mut Vec<u8>, file: &[u8]) {
     if !name.is_empty() {
         name.push(b'/');
     }
-    name.extend_from_slice(file.as_bytes());
+    name.extend_from_slice(file);
 }
 
 /// Status and sentence of a refusal.
@@ -73,7 +73,7 @@ mod tests {
     fn a_file_in_its_directory() {
         let entered = |directory: &[u8]| {
             let mut name = directory.to_vec();
-            enter(&mut name, "index.html");
+            enter(&mut name, b"index.html");
             String::from_utf8(name).unwrap()
         };
         assert_eq!(entered(b""), "index.html");

@@ -54,6 +54,8 @@ pub struct Served {
     pub connections: u64,
     /// Requests answered.
     pub requests: u64,
+    /// Files for them that were kept from earlier ones.
+    pub kept: u64,
 }
 
 impl Server {
@@ -163,6 +165,7 @@ impl Server {
                 Ok(Ok(served)) => {
                     sum.connections += served.connections;
                     sum.requests += served.requests;
+                    sum.kept += served.kept;
                 }
                 Ok(Err(error)) => failure = failure.or(Some(error)),
                 Err(panic) => std::panic::resume_unwind(panic),

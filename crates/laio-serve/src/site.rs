@@ -39,6 +39,8 @@ pub(crate) struct Rules {
 
 /// A site as one worker has it.
 pub(crate) struct Site {
+    /// Its place among the sites.
+    pub(crate) number: usize,
     pub(crate) root: Descriptor,
     rules: Arc<Rules>,
 }
@@ -61,13 +63,23 @@ impl Sites {
     /// # Errors
     /// When there are no descriptors left.
     pub(crate) fn new(prepared: Arc<Prepared>) -> io::Result<Sites> {
-        let site = |(root, rules): &(OwnedFd, Arc<Rules>)| {
+        let site = |(number, (root, rules)): (usize, &(OwnedFd, Arc<Rules>))| {
             let root = Descriptor::from(root.try_clone()?);
             let rules = rules.clone();
-            io::Result::Ok(Site { root, rules })
+            io::Result::Ok(Site {
+                number,
+                root,
+                rules,
+            })
         };
-        let sites = prepared.sites.iter().map(site).collect::<Result<_, _>>()?;
+        let sites = prepared.sites.iter().enumerate().map(site);
+        let sites = sites.collect::<Result<_, _>>()?;
         Ok(Sites { sites, prepared })
+    }
+
+    /// How many there are.
+    pub(crate) fn count(&self) -> usize {
+        self.sites.len()
     }
 
     /// The site that a request with this host is for.

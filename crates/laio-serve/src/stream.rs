@@ -22,9 +22,12 @@ impl Stream {
 
     /// Appends what has come to `input`, waiting for it if there is nothing; 0 at the end.
     pub(crate) async fn receive(&self, input: Vec<u8>) -> (io::Result<usize>, Vec<u8>) {
-        match self {
+        let turn = laio_rt::turn();
+        let received = match self {
             Stream::Plain(socket) => laio_rt::submit(Recv::new(socket.clone(), input)).await,
-        }
+        };
+        crate::cache::note_received(turn);
+        received
     }
 
     /// Sends all of `out`. Fewer bytes than that: something stopped it on its way.

@@ -4,6 +4,7 @@ use crate::accept::accept;
 use crate::addresses::Addresses;
 use crate::aside::Aside;
 use crate::auth::Remembered;
+use crate::cache::Cache;
 use crate::connection::Connection;
 use crate::log::Log;
 use crate::options::{Limits, Options};
@@ -27,6 +28,7 @@ use std::task::{Poll, Waker};
 /// What the connections of a worker share.
 pub(crate) struct Worker {
     pub(crate) sites: Sites,
+    pub(crate) cache: Option<Cache>,
     pub(crate) log: Log,
     pub(crate) addresses: Arc<Addresses>,
     pub(crate) aside: Arc<Aside>,
@@ -67,8 +69,10 @@ pub(crate) fn run(
         let log = Log::start(&options.log, options.log_format).await?;
         let backend = laio_rt::with_context(|context| context.backend());
         let stop = shared.stop;
+        let sites = Sites::new(shared.sites)?;
         let worker = Rc::new(Worker {
-            sites: Sites::new(shared.sites)?,
+            cache: Cache::new(&options.cache, sites.count()),
+            sites,
             log,
             addresses: shared.addresses,
             aside: shared.aside,
@@ -98,6 +102,7 @@ pub(crate) fn run(
         Ok(Served {
             connections: worker.accepted.get(),
             requests: worker.log.lines(),
+            kept: worker.cache.as_ref().map_or(0, Cache::hits),
         })
     })
 }

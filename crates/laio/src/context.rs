@@ -24,7 +24,7 @@ use std::any::Any;
 use std::collections::VecDeque;
 use std::fmt;
 use std::marker::PhantomData;
-use std::os::fd::{AsFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -471,6 +471,18 @@ impl Context {
     /// is met when a call on one of its files would have blocked, or knew no attempt.
     pub fn mounts(&self) -> impl Iterator<Item = &Mount> {
         self.mounts.iter()
+    }
+
+    /// The file system that an open file is on. No server is asked.
+    pub fn mount_of(&mut self, file: impl AsFd) -> Option<&Mount> {
+        let (_, mount) = self.mounts.of(file.as_fd().as_raw_fd()).ok()?;
+        mount.map(|mount| self.mounts.get(mount))
+    }
+
+    /// A number that is another one when file systems were mounted or unmounted, as far as the last `poll` has
+    /// told.
+    pub fn mount_changes(&self) -> u64 {
+        self.mounts.changes()
     }
 
     /// Helper threads alive.

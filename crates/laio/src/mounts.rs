@@ -78,6 +78,8 @@ pub(crate) struct Mounts {
     root: Option<MountIndex>,
     /// Names looked up since the table was last known to be current.
     lookups: u32,
+    /// Times the table was read because it had changed.
+    changes: u64,
 }
 
 impl Mounts {
@@ -96,6 +98,7 @@ impl Mounts {
             by_device: HashMap::new(),
             root: None,
             lookups: 0,
+            changes: 0,
         };
         mounts.refresh();
         mounts
@@ -164,6 +167,7 @@ impl Mounts {
     pub(crate) fn refresh(&mut self) {
         let lines = self.read_table();
         self.root = None;
+        self.changes += 1;
         self.any_remote = lines.is_empty()
             || lines
                 .iter()
@@ -179,6 +183,11 @@ impl Mounts {
                 }
             }
         }
+    }
+
+    /// A number that is another one when mounts have come or gone.
+    pub(crate) fn changes(&self) -> u64 {
+        self.changes
     }
 
     /// The mount with this index.

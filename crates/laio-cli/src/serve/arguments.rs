@@ -1,5 +1,6 @@
 //! The arguments of `laio serve`.
 
+use super::cache::CacheArguments;
 use super::limits::LimitArguments;
 use super::listen::ListenArguments;
 use super::policy::PolicyArguments;
@@ -32,6 +33,8 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     policy: PolicyArguments,
     #[command(flatten)]
+    cache: CacheArguments,
+    #[command(flatten)]
     limits: LimitArguments,
 }
 
@@ -55,6 +58,7 @@ impl Arguments {
             workers: self.workers.map(NonZeroUsize::get),
             log,
             log_format: self.log_format,
+            cache: self.cache.cache(),
             limits: self.limits.limits(),
             ..Options::default()
         };
