@@ -210,6 +210,8 @@ impl Preset {
     pub fn apply(&self, options: &mut Options) {
         options.backend = Some(self.backend);
         options.io = self.io;
+        // The programs that they stand for open each file for each request.
+        options.cache = super::Cache::OFF;
     }
 }
 
