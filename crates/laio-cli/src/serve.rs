@@ -33,13 +33,13 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
     let root = options.site.root.clone();
     let server = Server::start(options)?;
     announce(&server, &root);
-    let stopper = server.stopper();
+    let control = server.control();
     std::thread::Builder::new()
         .name("laio-signals".to_owned())
         .spawn(move || {
             if signals.forever().next().is_some() {
                 say("stopping: answers in flight are finished; once more ends at once");
-                stopper.stop();
+                control.stop();
             }
         })?;
     let served = server.wait()?;

@@ -68,6 +68,18 @@ impl<O: Operation> Future for Submission<O> {
 }
 
 impl<O: Operation> Submission<O> {
+    /// Asks the operation to end early. Unlike a future that is dropped, this one still gives its output:
+    /// `ECANCELED`, or what the operation has come to nevertheless, such as a connection.
+    pub fn cancel(&self) {
+        if let State::Pending { ticket, core } = &self.0 {
+            let handle = ticket.handle();
+            core.with_engine(move |engine| {
+                // It may have come to its end meanwhile.
+                let _ = engine.context.cancel(handle);
+            });
+        }
+    }
+
     fn start(&mut self, operation: O, context: &mut Context<'_>) -> Poll<O::Output> {
         let core = Core::current();
         if !core.spend_budget() {

@@ -1,12 +1,16 @@
 //! Step 1: connections.
 
 use crate::connection::Connection;
+use crate::messages::say;
 use crate::stream::Stream;
 use crate::worker::Worker;
 use laio::ops::Accept;
 use laio_rt::Descriptor;
+use laio_rt::future::{Either, race};
+use rustix::io::Errno;
 use rustix::net::sockopt::{self, Timeout};
 use std::cell::Cell;
+use std::io;
 use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
@@ -15,23 +19,51 @@ use std::time::Duration;
 /// How long to leave the kernel's queue alone when descriptors or memory have run out.
 const BREATHER: Duration = Duration::from_millis(100);
 
-/// Takes connections until it is aborted, or, if it waits in the kernel itself, until the worker stops.
+/// Takes connections until the worker stops.
 pub(crate) async fn accept(worker: Rc<Worker>, listener: Descriptor) {
-    while !worker.is_stopping() {
-        worker.room().await;
-        match laio_rt::submit(Accept::new(listener.clone())).await {
+    let mut out_of_breath = false;
+    loop {
+        race(worker.room(), worker.stopped()).await;
+        if worker.is_stopping() {
+            return;
+        }
+        let mut next = laio_rt::submit(Accept::new(listener.clone()));
+        let accepted = match race(&mut next, worker.stopped()).await {
+            Either::Left(accepted) => accepted,
+            Either::Right(()) => {
+                next.cancel();
+                next.await
+            }
+        };
+        match accepted {
             Ok((socket, peer)) => {
+                if std::mem::take(&mut out_of_breath) {
+                    say("connections are taken again");
+                }
                 let peer = peer.and_then(|peer| peer.inet()).map(|peer| peer.ip());
                 start(&worker, socket, peer).await;
             }
-            // The client is gone already; or descriptors or memory have run out, which gets better when
-            // connections end.
-            Err(error)
-                if error.raw_os_error() == Some(rustix::io::Errno::CONNABORTED.raw_os_error()) => {}
             Err(_) if worker.is_stopping() => return,
-            Err(_) => laio_rt::time::sleep(BREATHER).await,
+            // The client is gone already.
+            Err(error) if is(&error, Errno::CONNABORTED) => {}
+            // Descriptors or memory have run out, which gets better when connections end.
+            Err(error) => {
+                if !std::mem::replace(&mut out_of_breath, true) {
+                    let hint = match () {
+                        () if is(&error, Errno::MFILE) => "; ulimit -n is too low",
+                        () if is(&error, Errno::NFILE) => "; fs.file-max is too low",
+                        () => "",
+                    };
+                    say(format_args!("connections have to wait: {error}{hint}"));
+                }
+                let _ = race(laio_rt::time::sleep(BREATHER), worker.stopped()).await;
+            }
         }
     }
+}
+
+fn is(error: &io::Error, errno: Errno) -> bool {
+    error.raw_os_error() == Some(errno.raw_os_error())
 }
 
 async fn start(worker: &Rc<Worker>, socket: OwnedFd, peer: Option<IpAddr>) {

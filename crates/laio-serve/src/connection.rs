@@ -91,6 +91,9 @@ impl Connection {
         // Taken, so that the request can borrow from it while the rest of self is in use.
         let mut input = std::mem::take(&mut self.input);
         self.idle.set(input.is_empty());
+        if input.is_empty() && self.worker.closes_idle() {
+            return Ok(Next::End);
+        }
         let worker = self.worker.clone();
         let mut started = (!input.is_empty()).then(Instant::now);
         let (request, head_len) = loop {

@@ -14,8 +14,8 @@
 //! `connection` is the line itself, `answer` the part of it that decides, `stream` what carries its bytes. Beside the line lie the rooms
 //! that not every request enters: `auth`, `cors`, `redirect`, `fields`, `variant` and `compress`, `listing`,
 //! `pages`. What a site is told ([`Site`]) is made ready once (`site`). Each worker thread has a context, an
-//! executor and a listening socket of its own (`worker`); what computes for long is done `aside`;
-//! [`Server`] starts and stops them.
+//! executor and a listening socket of its own (`worker`); what computes for long is done `aside`. Those that were
+//! started together are a `generation`; `control` starts, replaces, restarts and stops them, for [`Server`].
 //!
 //! ```no_run
 //! let server = laio_serve::Server::start(laio_serve::Options::default())?;
@@ -34,12 +34,15 @@ mod cache;
 mod compress;
 mod connection;
 mod contents;
+mod control;
 mod cors;
 mod fields;
+mod generation;
 mod inherited;
 mod listen;
 mod listing;
 mod log;
+mod messages;
 mod open;
 mod options;
 mod pages;
@@ -54,6 +57,7 @@ mod stream;
 mod variant;
 mod worker;
 
+pub use control::Control;
 pub use laio_http::log::LogFormat;
 pub use laio_http::{Coding, Limits as HeadLimits, Status};
 pub use options::{
@@ -61,7 +65,7 @@ pub use options::{
     ListenAddress, LogTarget, Options, PRESETS, Policies, Preset, Redirect, Site, Step, Symlinks,
     Transfer,
 };
-pub use server::{Served, Server, Stopper};
+pub use server::{Served, Server, check};
 
 /// The name in the `Server` field.
 const SERVER_NAME: &str = concat!("laio/", env!("CARGO_PKG_VERSION"));

@@ -18,7 +18,7 @@ pub(crate) struct Listener {
     /// Workers may have sockets of their own at the address, over which the kernel spreads connections.
     spreads: bool,
     /// Removed with the listener.
-    _file: Option<SocketFile>,
+    file: Option<SocketFile>,
 }
 
 impl Listener {
@@ -44,6 +44,11 @@ impl Listener {
     /// Where it listens.
     pub(crate) fn place(&self) -> &Listen {
         &self.listen
+    }
+
+    /// Leaves the file of a Unix socket where it is: another server listens on the same socket from now on.
+    pub(crate) fn keep_file(&mut self) {
+        std::mem::forget(self.file.take());
     }
 
     /// A share for a worker: of the same socket, or a socket of its own, which is fairer to busy workers.
@@ -73,7 +78,7 @@ fn open(listen: &Listen, all: &[Listen], listeners: &mut Vec<Listener>) -> io::R
                     tls: listen.tls,
                 },
                 spreads: true,
-                _file: None,
+                file: None,
             });
         }
         ListenAddress::Unix { path, mode } => {
@@ -82,7 +87,7 @@ fn open(listen: &Listen, all: &[Listen], listeners: &mut Vec<Listener>) -> io::R
                 socket,
                 listen: listen.clone(),
                 spreads: false,
-                _file: file,
+                file,
             });
         }
         ListenAddress::Inherited(name) => {
@@ -93,7 +98,7 @@ fn open(listen: &Listen, all: &[Listen], listeners: &mut Vec<Listener>) -> io::R
                     socket,
                     listen: Listen { address, tls },
                     spreads: false,
-                    _file: None,
+                    file: None,
                 });
             }
         }

@@ -1,16 +1,22 @@
 //! Step 7: the access log. Writing it never delays a request: lines are collected in memory, up to a
-//! limit, and a task of the worker writes them.
+//! limit, and a task of the worker writes them. Where they cannot be written they are counted, and left out.
 
+use crate::messages::say;
 use crate::options::{Limits, LogTarget};
-use laio::ops::{Name, Open, Write};
+use laio::ops::Write;
 use laio_http::log::{LogFormat, LogRecord, write_line};
 use laio_rt::{Descriptor, JoinHandle};
+use rustix::fs::{Mode, OFlags};
 use std::cell::{Cell, RefCell};
+use std::fmt;
 use std::future::poll_fn;
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::task::{Poll, Waker};
+use std::time::Instant;
 
 /// The log of one worker.
 pub(crate) struct Log {
@@ -20,35 +26,121 @@ pub(crate) struct Log {
     lines: Cell<u64>,
 }
 
-#[derive(Default)]
+/// Where the lines of all workers go.
+#[derive(Debug)]
+pub(crate) struct LogFile {
+    target: LogTarget,
+    file: Mutex<OwnedFd>,
+    /// Times that it was opened anew.
+    opened: AtomicU64,
+}
+
 struct Shared {
+    file: Arc<LogFile>,
     pending: RefCell<Vec<u8>>,
-    /// Lines that did not fit since the last write.
-    dropped: Cell<u64>,
     finished: Cell<bool>,
     writer: RefCell<Option<Waker>>,
+    trouble: Trouble,
+}
+
+/// Lines that were left out, and when that was last said.
+#[derive(Default)]
+struct Trouble {
+    /// Since it was said how many.
+    lost: Cell<u64>,
+    /// Since the worker began.
+    all: Cell<u64>,
+    said: Cell<Option<Instant>>,
+}
+
+impl LogFile {
+    /// Opens it. None if there is to be no log.
+    ///
+    /// # Errors
+    /// Says what cannot be opened.
+    pub(crate) fn open(target: &LogTarget) -> io::Result<Option<Arc<LogFile>>> {
+        if *target == LogTarget::Off {
+            return Ok(None);
+        }
+        Ok(Some(Arc::new(LogFile {
+            target: target.clone(),
+            file: Mutex::new(open(target)?),
+            opened: AtomicU64::new(0),
+        })))
+    }
+
+    /// Opens it anew, under its name: the file it had was moved away. Who writes it goes over to the new one
+    /// with the next line.
+    ///
+    /// # Errors
+    /// Those of opening; the present file is then kept.
+    pub(crate) fn reopen(&self) -> io::Result<()> {
+        let file = open(&self.target)?;
+        *self.file.lock().unwrap() = file;
+        self.opened.fetch_add(1, Ordering::Release);
+        Ok(())
+    }
+
+    /// A descriptor of the file for one worker, and its number.
+    fn descriptor(&self) -> io::Result<(OwnedFd, u64)> {
+        let file = self.file.lock().unwrap();
+        let number = self.opened.load(Ordering::Acquire);
+        Ok((file.try_clone()?, number))
+    }
+}
+
+impl fmt::Display for LogFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.target {
+            LogTarget::File(path) => path.display().fmt(f),
+            _ => f.write_str("on standard output"),
+        }
+    }
+}
+
+fn open(target: &LogTarget) -> io::Result<OwnedFd> {
+    let LogTarget::File(path) = target else {
+        return io::stdout().as_fd().try_clone_to_owned();
+    };
+    // Non-blocking, so that a FIFO that nobody reads is an error here (ENXIO) and keeps nobody waiting.
+    let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE | OFlags::CLOEXEC;
+    let mode = Mode::from_raw_mode(0o644);
+    let opened =
+        rustix::fs::open(path, flags | OFlags::NONBLOCK | OFlags::NOCTTY, mode).and_then(|file| {
+            rustix::fs::fcntl_setfl(&file, OFlags::APPEND)?;
+            Ok(file)
+        });
+    opened.map_err(|errno| {
+        let hint = match errno {
+            rustix::io::Errno::NXIO => "; it is a FIFO that nobody reads",
+            _ => "",
+        };
+        let error = io::Error::from(errno);
+        let text = format!("cannot open the log {}: {error}{hint}", path.display());
+        io::Error::new(error.kind(), text)
+    })
 }
 
 impl Log {
-    /// Opens the log and starts its writer.
-    pub(crate) async fn start(target: &LogTarget, format: LogFormat) -> io::Result<Log> {
-        let file = match target {
-            LogTarget::Off => None,
-            LogTarget::Stdout => Some(io::stdout().as_fd().try_clone_to_owned()?),
-            LogTarget::File(path) => {
-                use rustix::fs::OFlags;
-                let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE | OFlags::CLOEXEC;
-                let open = Open::new(Name::from_path(path)?, flags.bits() as i32).mode(0o644);
-                Some(laio_rt::submit(open).await.map_err(|error| {
-                    let name = path.display();
-                    io::Error::new(error.kind(), format!("cannot open the log {name}: {error}"))
-                })?)
-            }
+    /// Starts the writer of a worker.
+    ///
+    /// # Errors
+    /// When there are no descriptors left.
+    pub(crate) fn start(file: Option<Arc<LogFile>>, format: LogFormat) -> io::Result<Log> {
+        let shared = file.map(|file| {
+            Rc::new(Shared {
+                file,
+                pending: RefCell::default(),
+                finished: Cell::default(),
+                writer: RefCell::default(),
+                trouble: Trouble::default(),
+            })
+        });
+        let start = |shared: &Rc<Shared>| {
+            let writer = Writer::new(shared.clone())?;
+            io::Result::Ok(laio_rt::spawn(writer.run()))
         };
-        let shared = file.is_some().then(Rc::<Shared>::default);
-        let writer = file
-            .zip(shared.clone())
-            .map(|(file, shared)| laio_rt::spawn(write_lines(Descriptor::from(file), shared)));
+        let writer = shared.as_ref().map(start).transpose()?;
         Ok(Log {
             format,
             shared,
@@ -63,7 +155,7 @@ impl Log {
         let Some(shared) = &self.shared else { return };
         let mut pending = shared.pending.borrow_mut();
         if pending.len() > Limits::LOG_BYTES {
-            shared.dropped.set(shared.dropped.get() + 1);
+            shared.lose(1, &"it is not taken as fast as it comes");
             return;
         }
         write_line(self.format, record, &mut pending);
@@ -76,16 +168,31 @@ impl Log {
         self.lines.get()
     }
 
-    /// Writes what is left.
+    /// Lines that were left out.
+    pub(crate) fn lost(&self) -> u64 {
+        self.shared
+            .as_ref()
+            .map_or(0, |shared| shared.trouble.all.get())
+    }
+
+    /// Writes what is left, if that can be done in time.
     pub(crate) async fn finish(&self) {
-        if let Some(shared) = &self.shared {
-            shared.finished.set(true);
-            shared.wake();
-        }
+        let Some(shared) = &self.shared else { return };
+        shared.finished.set(true);
+        shared.wake();
         let writer = self.writer.take();
-        if let Some(writer) = writer {
-            let _ = writer.await;
+        if let Some(mut writer) = writer
+            && laio_rt::time::timeout(Limits::LOG_LAST, &mut writer)
+                .await
+                .is_err()
+        {
+            writer.abort();
+            shared.lose(
+                count_lines(&shared.pending.borrow()),
+                &"the server ends before it is taken",
+            );
         }
+        shared.tell_loss();
     }
 }
 
@@ -95,34 +202,130 @@ impl Shared {
             waker.wake();
         }
     }
+
+    /// Counts lines that are left out. That they are is said, but not for each.
+    fn lose(&self, lines: u64, why: &dyn fmt::Display) {
+        let trouble = &self.trouble;
+        trouble.lost.set(trouble.lost.get() + lines);
+        trouble.all.set(trouble.all.get() + lines);
+        if trouble.said.get().is_none() {
+            trouble.said.set(Some(Instant::now()));
+            let file = &self.file;
+            say(format_args!(
+                "the access log {file}: {why}; lines are left out until it can be written"
+            ));
+        }
+    }
+
+    /// Lines are written again. Where that changes all the time it is not said each time.
+    fn recovered(&self) {
+        let said = self.trouble.said.get();
+        if said.is_some_and(|said| said.elapsed() >= Limits::LOG_SAY_EVERY) {
+            self.trouble.said.set(None);
+            self.tell_loss();
+        }
+    }
+
+    fn tell_loss(&self) {
+        let (lost, file) = (self.trouble.lost.take(), &self.file);
+        if lost > 0 {
+            say(format_args!(
+                "the access log {file}: {lost} lines were left out"
+            ));
+        }
+    }
 }
 
 /// Writes whatever has been collected, until the log is finished.
-async fn write_lines(file: Descriptor, shared: Rc<Shared>) {
-    let mut buffer = Vec::new();
-    loop {
+struct Writer {
+    shared: Rc<Shared>,
+    file: Descriptor,
+    opened: u64,
+    /// The last line that was written has no end.
+    torn: bool,
+}
+
+impl Writer {
+    fn new(shared: Rc<Shared>) -> io::Result<Writer> {
+        let (file, opened) = shared.file.descriptor()?;
+        Ok(Writer {
+            shared,
+            file: file.into(),
+            opened,
+            torn: false,
+        })
+    }
+
+    async fn run(mut self) {
+        let mut buffer = Vec::new();
+        while self.shared.clone().more().await {
+            self.renew();
+            if self.torn {
+                buffer.push(b'\n');
+                buffer.append(&mut self.shared.pending.borrow_mut());
+            } else {
+                std::mem::swap(&mut buffer, &mut *self.shared.pending.borrow_mut());
+            }
+            buffer = self.write(buffer).await;
+            buffer.clear();
+        }
+    }
+
+    /// Goes over to a file that was opened anew.
+    fn renew(&mut self) {
+        let shared = &self.shared.file;
+        if shared.opened.load(Ordering::Acquire) == self.opened {
+            return;
+        }
+        // Without descriptors the old file has to do for now.
+        if let Ok((file, opened)) = shared.descriptor() {
+            self.file = file.into();
+            self.opened = opened;
+            self.torn = false;
+        }
+    }
+
+    async fn write(&mut self, mut buffer: Vec<u8>) -> Vec<u8> {
+        while !buffer.is_empty() {
+            let (result, written) = laio_rt::submit(Write::new(self.file.clone(), buffer)).await;
+            buffer = written;
+            match result {
+                Ok(count) if count > 0 => {
+                    self.torn = buffer[count - 1] != b'\n';
+                    // A full disk takes some of it, and says why at the next attempt.
+                    buffer.drain(..count);
+                }
+                Ok(_) => return self.give_up(buffer, &"nothing is taken"),
+                Err(error) => return self.give_up(buffer, &error),
+            }
+        }
+        self.shared.recovered();
+        buffer
+    }
+
+    fn give_up(&self, buffer: Vec<u8>, why: &dyn fmt::Display) -> Vec<u8> {
+        // The end of a torn line was counted with it.
+        let lines = count_lines(&buffer).saturating_sub(u64::from(buffer.first() == Some(&b'\n')));
+        self.shared.lose(lines, why);
+        buffer
+    }
+}
+
+impl Shared {
+    /// Waits for lines. False if there are none, and will not be.
+    async fn more(self: Rc<Self>) -> bool {
         poll_fn(|context| {
-            if !shared.pending.borrow().is_empty() || shared.finished.get() {
+            if !self.pending.borrow().is_empty() || self.finished.get() {
                 return Poll::Ready(());
             }
-            *shared.writer.borrow_mut() = Some(context.waker().clone());
+            *self.writer.borrow_mut() = Some(context.waker().clone());
             Poll::Pending
         })
         .await;
-        if shared.pending.borrow().is_empty() {
-            return;
-        }
-        std::mem::swap(&mut buffer, &mut *shared.pending.borrow_mut());
-        let dropped = shared.dropped.take();
-        let (result, written) = laio_rt::submit(Write::new(file.clone(), buffer)).await;
-        buffer = written;
-        buffer.clear();
-        if let Err(error) = result {
-            // A full disk or a closed pipe must not end the server; it is said once per write.
-            eprintln!("laio: the access log cannot be written: {error}");
-        }
-        if dropped > 0 {
-            eprintln!("laio: the access log was too slow: {dropped} lines were left out");
-        }
+        !self.pending.borrow().is_empty()
     }
+}
+
+fn count_lines(text: &[u8]) -> u64 {
+    text.iter().filter(|&&byte| byte == b'\n').count() as u64
 }

@@ -58,6 +58,23 @@ pub enum LogTarget {
 }
 
 impl Options {
+    /// Takes over what cannot change while a server runs, and says what would have changed.
+    pub(crate) fn keep_what_stays(&mut self, present: &Options) -> Vec<&'static str> {
+        let mut kept = Vec::new();
+        let mut keep = |differs: bool, what| {
+            if differs {
+                kept.push(what);
+            }
+        };
+        keep(self.listen != present.listen, "listen");
+        keep(self.workers != present.workers, "workers");
+        keep(self.backend != present.backend, "backend");
+        self.listen.clone_from(&present.listen);
+        self.workers = present.workers;
+        self.backend = present.backend;
+        kept
+    }
+
     /// Connections of one worker with a back end: with `threads` each of them needs a thread.
     pub(crate) fn connections(&self, kind: BackendKind) -> usize {
         let most = match kind {

@@ -1,4 +1,4 @@
-//! Telling all workers to stop, from any thread.
+//! Telling all workers of a generation to stop, from any thread.
 
 use rustix::net::Shutdown;
 use std::collections::HashMap;
@@ -7,20 +7,34 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex};
 use std::task::{Poll, Waker};
 
-/// A flag that tasks of several executors can wait for.
+/// How far a generation of workers has come on its way to the end. It never goes back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Level {
+    /// It serves.
+    #[default]
+    Serving,
+    /// Others take its connections from now on; what it has begun it finishes, however long that takes.
+    HandingOver,
+    /// It has [`crate::Limits::drain_time`] left.
+    Stopping,
+    /// It has no time left.
+    Cut,
+}
+
+/// A level that tasks of several executors can wait for.
 #[derive(Debug, Default)]
 pub(crate) struct Stop(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
-    asked: bool,
+    level: Level,
     waiting: Vec<Waker>,
     /// Sockets whose readers wait in the kernel, where no waker reaches them.
     sockets: HashMap<u64, OwnedFd>,
     next: u64,
 }
 
-/// A socket whose reader reads the end when the flag is raised, until dropped.
+/// A socket whose reader reads the end when the workers stop, until dropped.
 #[derive(Debug)]
 pub(crate) struct Interruptible {
     stop: Arc<Stop>,
@@ -28,11 +42,14 @@ pub(crate) struct Interruptible {
 }
 
 impl Stop {
-    /// Raises the flag.
-    pub(crate) fn ask(&self) {
+    /// Goes on to a level.
+    pub(crate) fn ask(&self, level: Level) {
         let waiting = {
             let mut state = self.0.lock().unwrap();
-            state.asked = true;
+            if state.level >= level {
+                return;
+            }
+            state.level = level;
             for socket in state.sockets.values() {
                 interrupt(socket);
             }
@@ -43,16 +60,20 @@ impl Stop {
         }
     }
 
-    /// Whether the flag is raised.
-    pub(crate) fn is_asked(&self) -> bool {
-        self.0.lock().unwrap().asked
+    pub(crate) fn level(&self) -> Level {
+        self.0.lock().unwrap().level
     }
 
-    /// Waits until the flag is raised.
-    pub(crate) async fn asked(&self) {
+    /// Whether workers should come to an end.
+    pub(crate) fn is_asked(&self) -> bool {
+        self.level() > Level::Serving
+    }
+
+    /// Waits for a level, or a later one.
+    pub(crate) async fn reached(&self, level: Level) {
         poll_fn(|context| {
             let mut state = self.0.lock().unwrap();
-            if state.asked {
+            if state.level >= level {
                 return Poll::Ready(());
             }
             state
@@ -64,11 +85,11 @@ impl Stop {
         .await;
     }
 
-    /// Has the readers of a socket, or who accepts from it, be interrupted by the flag. Takes another
+    /// Has the readers of a socket, or who accepts from it, be interrupted when the workers stop. Takes another
     /// descriptor of it.
     pub(crate) fn interrupts(self: &Arc<Self>, socket: OwnedFd) -> Interruptible {
         let mut state = self.0.lock().unwrap();
-        if state.asked {
+        if state.level > Level::Serving {
             interrupt(&socket);
         }
         let number = state.next;

@@ -6,21 +6,24 @@ use crate::aside::Aside;
 use crate::auth::Remembered;
 use crate::cache::Cache;
 use crate::connection::Connection;
+use crate::generation::Shared;
 use crate::log::Log;
 use crate::options::{Limits, Options};
-use crate::server::{Served, Shared};
+use crate::server::Served;
 use crate::site::Sites;
-use crate::stop::{Interruptible, Stop};
+use crate::stop::{Interruptible, Level, Stop};
 use laio::BackendKind;
 use laio_http::{DateCache, HttpDate};
-use laio_rt::sync::Semaphore;
-use laio_rt::{Descriptor, JoinHandle, Runtime};
+use laio_rt::future::{Either, race};
+use laio_rt::sync::{Notify, Semaphore};
+use laio_rt::{Aborted, Descriptor, JoinHandle, Runtime};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
-use std::future::poll_fn;
+use std::future::{Future, poll_fn};
 use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::os::fd::OwnedFd;
+use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
@@ -40,6 +43,10 @@ pub(crate) struct Worker {
     clock: RefCell<DateCache>,
     stop: Arc<Stop>,
     stopping: Cell<bool>,
+    /// Idle connections are closed, also those that become idle.
+    closes_idle: Cell<bool>,
+    /// For the accepting task, which then takes no more connections.
+    stopped: Notify,
     /// Calls wait in the kernel, and with them all tasks of the worker.
     sync: bool,
     /// For numbers that nobody foresees.
@@ -66,7 +73,7 @@ pub(crate) fn run(
     listeners: Vec<OwnedFd>,
 ) -> io::Result<Served> {
     runtime.block_on(async {
-        let log = Log::start(&options.log, options.log_format).await?;
+        let log = Log::start(shared.log.clone(), options.log_format)?;
         let backend = laio_rt::with_context(|context| context.backend());
         let stop = shared.stop;
         let sites = Sites::new(shared.sites)?;
@@ -84,6 +91,8 @@ pub(crate) fn run(
             clock: RefCell::default(),
             stop: stop.clone(),
             stopping: Cell::new(false),
+            closes_idle: Cell::new(false),
+            stopped: Notify::new(),
             sync: backend == BackendKind::Sync,
             random: RandomState::new(),
             connections: RefCell::default(),
@@ -93,16 +102,21 @@ pub(crate) fn run(
         let interruptible = listeners.iter().map(|it| worker.interruptible(it));
         let _interruptible: Vec<_> = interruptible.collect();
         let accept = |listener| laio_rt::spawn(accept(worker.clone(), Descriptor::from(listener)));
-        let accepting: Vec<_> = listeners.into_iter().map(accept).collect();
-        stop.asked().await;
+        let mut accepting = Accepting(listeners.into_iter().map(accept).collect());
+        let stopped = stop.reached(Level::HandingOver);
+        if let Either::Left(Err(aborted)) = race(accepting.ended(), stopped).await {
+            let text = format!("it takes no connections any more: {aborted}");
+            return Err(io::Error::other(text));
+        }
         worker.stopping.set(true);
-        accepting.iter().for_each(JoinHandle::abort);
-        worker.drain().await;
+        worker.stopped.notify_waiters();
+        worker.drain(accepting).await;
         worker.log.finish().await;
         Ok(Served {
             connections: worker.accepted.get(),
             requests: worker.log.lines(),
             kept: worker.cache.as_ref().map_or(0, Cache::hits),
+            log_lines_lost: worker.log.lost(),
         })
     })
 }
@@ -115,6 +129,18 @@ impl Worker {
     /// Whether connections should end after their present answer.
     pub(crate) fn is_stopping(&self) -> bool {
         self.stopping.get() || (self.sync && self.stop.is_asked())
+    }
+
+    /// Whether a connection ends as soon as it waits for another request.
+    pub(crate) fn closes_idle(&self) -> bool {
+        self.closes_idle.get()
+    }
+
+    /// Waits until no more connections should be taken.
+    pub(crate) async fn stopped(&self) {
+        while !self.is_stopping() {
+            self.stopped.notified().await;
+        }
     }
 
     /// Whether calls wait in the kernel, and with them all tasks of the worker.
@@ -151,21 +177,17 @@ impl Worker {
     /// Serves a connection in a task of its own.
     pub(crate) fn spawn(self: &Rc<Self>, connection: Connection, idle: Rc<Cell<bool>>) {
         let number = self.count();
-        let worker = self.clone();
+        let ends = Ends {
+            worker: self.clone(),
+            number,
+        };
         let task = laio_rt::spawn(async move {
+            let _ends = ends;
             connection.serve().await;
-            worker.ended(number);
         });
         self.connections
             .borrow_mut()
             .insert(number, Running { task, idle });
-    }
-
-    fn ended(&self, number: u64) {
-        self.connections.borrow_mut().remove(&number);
-        for waker in self.waiting.take() {
-            waker.wake();
-        }
     }
 
     /// Waits until there is room for another connection.
@@ -184,21 +206,98 @@ impl Worker {
         .await;
     }
 
-    /// Ends idle connections at once, lets the others finish their answer, and ends what is left when
-    /// the time is up.
-    async fn drain(&self) {
-        self.abort(|idle| idle);
-        let _ = laio_rt::time::timeout(self.limits.drain_time, self.fewer_than(1)).await;
+    /// Takes no more connections and comes to an end: what is idle ends at once, answers are finished, and what is
+    /// left when the time is up is ended. While others take over there is a moment before and no end to the time.
+    async fn drain(&self, mut accepting: Accepting) {
+        let handed_over = async {
+            let _ = accepting.ended().await;
+            let grace = laio_rt::time::timeout(Limits::HAND_OVER_GRACE, self.fewer_than(1));
+            if grace.await.is_err() {
+                self.close_idle();
+            }
+            self.fewer_than(1).await;
+        };
+        if let Either::Right(()) = race(self.stop.reached(Level::Stopping), handed_over).await {
+            return;
+        }
+        self.close_idle();
+        let finished = laio_rt::time::timeout(self.limits.drain_time, async {
+            let _ = accepting.ended().await;
+            // A connection that came at the last moment may have a request already.
+            laio_rt::yield_now().await;
+            self.close_idle();
+            self.fewer_than(1).await;
+        });
+        race(self.stop.reached(Level::Cut), finished).await;
+        accepting.abort();
         self.abort(|_| true);
     }
 
+    fn close_idle(&self) {
+        self.closes_idle.set(true);
+        self.abort(|idle| idle);
+    }
+
     fn abort(&self, which: impl Fn(bool) -> bool) {
-        self.connections.borrow_mut().retain(|_, running| {
-            let ends = which(running.idle.get());
-            if ends {
+        let all = self.connections.borrow();
+        let numbers: Vec<_> = all
+            .iter()
+            .filter(|(_, running)| which(running.idle.get()))
+            .map(|(&number, _)| number)
+            .collect();
+        drop(all);
+        for number in numbers {
+            // Not while it is in the table: what ends it takes it out.
+            let running = self.connections.borrow_mut().remove(&number);
+            if let Some(running) = running {
                 running.task.abort();
             }
-            !ends
-        });
+        }
+    }
+}
+
+/// The tasks that take connections, one for each listening socket.
+struct Accepting(Vec<JoinHandle<()>>);
+
+impl Accepting {
+    /// Waits until all of them have ended, or one has died.
+    async fn ended(&mut self) -> Result<(), Aborted> {
+        poll_fn(|context| {
+            let mut died = None;
+            self.0
+                .retain_mut(|task| match Pin::new(task).poll(context) {
+                    Poll::Ready(Err(aborted)) => {
+                        died = Some(aborted);
+                        false
+                    }
+                    Poll::Ready(Ok(())) => false,
+                    Poll::Pending => true,
+                });
+            match died {
+                Some(aborted) => Poll::Ready(Err(aborted)),
+                None if self.0.is_empty() => Poll::Ready(Ok(())),
+                None => Poll::Pending,
+            }
+        })
+        .await
+    }
+
+    fn abort(&self) {
+        self.0.iter().for_each(JoinHandle::abort);
+    }
+}
+
+/// Takes a connection out of the table when it is over, in whatever way.
+struct Ends {
+    worker: Rc<Worker>,
+    number: u64,
+}
+
+impl Drop for Ends {
+    fn drop(&mut self) {
+        self.worker.connections.borrow_mut().remove(&self.number);
+        for waker in self.worker.waiting.take() {
+            waker.wake();
+        }
     }
 }

@@ -61,6 +61,17 @@ impl Limits {
     pub const RANGE_GAP: u64 = 80;
     /// Bytes of access log a worker keeps while the log is slow; lines beyond are counted, not kept.
     pub const LOG_BYTES: usize = 1024 * 1024;
+    /// How often it is said that lines of the access log are left out, or no longer.
+    pub const LOG_SAY_EVERY: Duration = Duration::from_secs(10);
+    /// For the last lines of the access log to be written, when a worker ends.
+    pub const LOG_LAST: Duration = Duration::from_secs(2);
+    /// Generations of workers that finish what they have begun, after the options have changed.
+    pub const GENERATIONS: usize = 8;
+    /// For clients with idle connections to send one more request, before these are closed because other workers
+    /// take over.
+    pub const HAND_OVER_GRACE: Duration = Duration::from_millis(500);
+    /// Between the start of a worker and its next start, if it dies.
+    pub const RESTART_PAUSE: Duration = Duration::from_secs(1);
     /// Connections of one worker with the back end `threads`, whatever [`Limits::connections`] says.
     pub const CONNECTIONS_THREADS: usize = 1024;
     /// Helpers that a worker has for files, besides those for connections, with that back end.

@@ -1,7 +1,7 @@
 //! A server in this process and a client that reads exactly what it gets.
 
 use laio::BackendKind;
-use laio_serve::{Limits, Listen, LogTarget, Options, Served, Server, Site, Stopper};
+use laio_serve::{Control, Limits, Listen, LogTarget, Options, Served, Server, Site};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
@@ -24,7 +24,7 @@ pub(crate) fn anywhere() -> Vec<Listen> {
 /// A running server; stopped and waited for when dropped.
 pub(crate) struct Running {
     server: Option<Server>,
-    stopper: Stopper,
+    control: Control,
     places: Vec<Listen>,
 }
 
@@ -56,7 +56,7 @@ impl Running {
         change(&mut options);
         let server = Server::start(options).unwrap_or_else(|error| panic!("{backend}: {error}"));
         Running {
-            stopper: server.stopper(),
+            control: server.control(),
             places: server.addresses().to_vec(),
             server: Some(server),
         }
@@ -81,14 +81,14 @@ impl Running {
     }
 
     pub(crate) fn stop(mut self) -> Served {
-        self.stopper.stop();
+        self.control.stop();
         self.server.take().unwrap().wait().unwrap()
     }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
-        self.stopper.stop();
+        self.control.stop();
         if let Some(server) = self.server.take() {
             let _ = server.wait();
         }

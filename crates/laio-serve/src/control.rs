@@ -1,0 +1,289 @@
+//! What a running server is asked to do: stop, take new options, open its log anew, leave its sockets to others.
+//! A thread of its own does it, one thing after the other, and restarts workers that die.
+
+use crate::addresses::Addresses;
+use crate::generation::{Ended, Generation};
+use crate::listen::Listener;
+use crate::messages::{self, say};
+use crate::options::{Limits, Options};
+use crate::server::Served;
+use crate::stop::Level;
+use laio::BackendKind;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Instant;
+
+/// Asks a server for something, from any thread.
+#[derive(Clone, Debug)]
+pub struct Control(Sender<Order>);
+
+pub(crate) enum Order {
+    Stop,
+    Reload(Box<Options>, Sender<io::Result<Vec<&'static str>>>),
+    ReopenLog(Sender<io::Result<()>>),
+    Listeners(Sender<io::Result<Vec<OwnedFd>>>),
+    HandOver,
+    Ended(Ended),
+}
+
+impl Control {
+    /// Asks it to take no more connections, to finish the answers it has begun, and to end.
+    pub fn stop(&self) {
+        let _ = self.0.send(Order::Stop);
+    }
+
+    /// Goes over to other options: new connections are served with them, answers that have begun are finished with
+    /// the old ones. Returns what has changed and takes a restart.
+    ///
+    /// # Errors
+    /// As [`crate::Server::start`]; nothing has changed then.
+    pub fn reload(&self, options: Options) -> io::Result<Vec<&'static str>> {
+        self.ask(|reply| Order::Reload(Box::new(options), reply))
+    }
+
+    /// Opens the access log anew, after its file was moved away.
+    ///
+    /// # Errors
+    /// Those of opening; lines go on to the file that was moved.
+    pub fn reopen_log(&self) -> io::Result<()> {
+        self.ask(Order::ReopenLog)
+    }
+
+    /// The sockets on which it listens, for a server that takes its place.
+    ///
+    /// # Errors
+    /// When there are no descriptors left.
+    pub fn listeners(&self) -> io::Result<Vec<OwnedFd>> {
+        self.ask(Order::Listeners)
+    }
+
+    /// Leaves its sockets to others that listen on them, finishes what it has begun however long that takes, and
+    /// ends.
+    pub fn hand_over(&self) {
+        let _ = self.0.send(Order::HandOver);
+    }
+
+    fn ask<T>(&self, order: impl FnOnce(Sender<io::Result<T>>) -> Order) -> io::Result<T> {
+        let (reply, answer) = channel();
+        let _ = self.0.send(order(reply));
+        let ended = |_| Err(io::Error::other("the server has ended"));
+        answer.recv().unwrap_or_else(ended)
+    }
+}
+
+/// What a server listens on.
+pub(crate) struct Sockets {
+    /// Kept as long as the workers run, for the files of Unix sockets.
+    pub(crate) listeners: Vec<Listener>,
+    /// Those of each worker.
+    pub(crate) sockets: Vec<Vec<OwnedFd>>,
+}
+
+/// A server as the thread that controls it sees it.
+pub(crate) struct Service {
+    kind: BackendKind,
+    sockets: Sockets,
+    addresses: Arc<Addresses>,
+    /// The one that serves, or was the last to.
+    present: Generation,
+    /// Those that finish what they have begun.
+    past: Vec<Generation>,
+    level: Level,
+    served: Served,
+    /// Workers to be started again, and when.
+    dead: Vec<(usize, Instant)>,
+    orders: Receiver<Order>,
+    sender: Sender<Order>,
+}
+
+impl Service {
+    /// Starts the first generation of workers.
+    ///
+    /// # Errors
+    /// As [`Generation::start`].
+    pub(crate) fn start(
+        options: Options,
+        kind: BackendKind,
+        sockets: Sockets,
+    ) -> io::Result<Service> {
+        let (sender, orders) = channel();
+        let addresses = Arc::<Addresses>::default();
+        let present = Generation::start(
+            0,
+            options,
+            kind,
+            &sockets.sockets,
+            addresses.clone(),
+            sender.clone(),
+        )?;
+        Ok(Service {
+            kind,
+            sockets,
+            addresses,
+            present,
+            past: Vec::new(),
+            level: Level::Serving,
+            served: Served::default(),
+            dead: Vec::new(),
+            orders,
+            sender,
+        })
+    }
+
+    pub(crate) fn control(&self) -> Control {
+        Control(self.sender.clone())
+    }
+
+    /// The back end, in words.
+    pub(crate) fn backend(&self) -> &str {
+        &self.present.backend
+    }
+
+    /// Does what is asked until all workers have ended.
+    pub(crate) fn run(mut self) -> Served {
+        while self.level == Level::Serving || self.generations().any(|one| one.running() > 0) {
+            match self.next() {
+                Some(order) => self.obey(order),
+                None => self.revive(),
+            }
+        }
+        messages::flush();
+        self.served
+    }
+
+    fn generations(&self) -> impl Iterator<Item = &Generation> {
+        self.past.iter().chain([&self.present])
+    }
+
+    /// The next order; none when a worker is due to be started again.
+    fn next(&self) -> Option<Order> {
+        let due = self.dead.iter().map(|&(_, due)| due).min();
+        let Some(due) = due else {
+            return self.orders.recv().ok();
+        };
+        let time = due.saturating_duration_since(Instant::now());
+        self.orders.recv_timeout(time).ok()
+    }
+
+    fn obey(&mut self, order: Order) {
+        match order {
+            Order::Stop => self.wind_down(Level::Stopping),
+            Order::HandOver => {
+                self.sockets
+                    .listeners
+                    .iter_mut()
+                    .for_each(Listener::keep_file);
+                self.wind_down(Level::HandingOver);
+            }
+            Order::Reload(options, reply) => {
+                let _ = reply.send(self.reload(*options));
+            }
+            Order::ReopenLog(reply) => {
+                let mut logs = self.generations().filter_map(|one| one.shared.log.as_ref());
+                let reopened = logs.try_for_each(|log| log.reopen());
+                let _ = reply.send(reopened);
+            }
+            Order::Listeners(reply) => {
+                let _ = reply.send(self.listeners());
+            }
+            Order::Ended(ended) => self.ended(ended),
+        }
+    }
+
+    fn listeners(&self) -> io::Result<Vec<OwnedFd>> {
+        if self.kind == BackendKind::Sync {
+            let text = "with the back end sync, sockets cannot be left to others: workers wait in the kernel";
+            return Err(io::Error::new(io::ErrorKind::Unsupported, text));
+        }
+        let all = self.sockets.sockets.iter().flatten();
+        all.map(OwnedFd::try_clone).collect()
+    }
+
+    fn wind_down(&mut self, level: Level) {
+        self.level = self.level.max(level);
+        self.dead.clear();
+        for generation in self.generations() {
+            generation.shared.stop.ask(level);
+        }
+    }
+
+    fn reload(&mut self, mut options: Options) -> io::Result<Vec<&'static str>> {
+        if self.level > Level::Serving {
+            return Err(io::Error::other("the server is about to end"));
+        }
+        if self.kind == BackendKind::Sync {
+            let text = "with the back end sync, options change by a restart: its workers wait in the kernel";
+            return Err(io::Error::new(io::ErrorKind::Unsupported, text));
+        }
+        let kept = options.keep_what_stays(&self.present.options);
+        let number = self.present.number + 1;
+        let new = Generation::start(
+            number,
+            options,
+            self.kind,
+            &self.sockets.sockets,
+            self.addresses.clone(),
+            self.sender.clone(),
+        )?;
+        let old = std::mem::replace(&mut self.present, new);
+        old.shared.stop.ask(Level::HandingOver);
+        self.dead.clear();
+        self.past.push(old);
+        if self.past.len() > Limits::GENERATIONS {
+            say("options have changed often: the oldest answers in flight are cut");
+            self.past[0].shared.stop.ask(Level::Cut);
+        }
+        Ok(kept)
+    }
+
+    fn ended(&mut self, ended: Ended) {
+        let (number, worker) = (ended.generation, ended.worker);
+        let present = self.present.number == number;
+        let generation = match self.past.iter().position(|past| past.number == number) {
+            Some(place) => &mut self.past[place],
+            None if present => &mut self.present,
+            // Of a generation that could not be started.
+            None => return,
+        };
+        let slot = &mut generation.workers[worker];
+        let started = slot.started;
+        if let Some(thread) = slot.thread.take() {
+            let _ = thread.join();
+        }
+        match ended.outcome {
+            Ok(served) => {
+                self.served.connections += served.connections;
+                self.served.requests += served.requests;
+                self.served.kept += served.kept;
+                self.served.log_lines_lost += served.log_lines_lost;
+            }
+            Err(why) if present && self.level == Level::Serving => {
+                say(format_args!(
+                    "worker {worker} has ended, and is started again: {why}"
+                ));
+                // One that dies as it starts is not started without a pause.
+                let due = (started + Limits::RESTART_PAUSE).max(Instant::now());
+                self.dead.push((worker, due));
+            }
+            Err(why) => say(format_args!("worker {worker} has ended: {why}")),
+        }
+        self.past.retain(|past| past.running() > 0);
+    }
+
+    /// Starts the workers again that are due.
+    fn revive(&mut self) {
+        let now = Instant::now();
+        for (worker, due) in std::mem::take(&mut self.dead) {
+            if due > now {
+                self.dead.push((worker, due));
+                continue;
+            }
+            if let Err(error) = self.present.restart(worker, &self.sockets.sockets[worker]) {
+                say(format_args!("worker {worker} cannot be started: {error}"));
+                self.dead.push((worker, now + Limits::RESTART_PAUSE));
+            }
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! A generation of workers: those that were started together, with the same options.
+
+use crate::addresses::Addresses;
+use crate::aside::Aside;
+use crate::control::Order;
+use crate::log::LogFile;
+use crate::options::{Limits, Options};
+use crate::server::Served;
+use crate::site::Prepared;
+use crate::stop::Stop;
+use crate::worker;
+use laio::BackendKind;
+use laio_rt::Runtime;
+use std::any::Any;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel};
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+/// Workers that serve, or that finish what they have begun.
+pub(crate) struct Generation {
+    pub(crate) number: u64,
+    pub(crate) options: Arc<Options>,
+    pub(crate) shared: Shared,
+    pub(crate) workers: Vec<Slot>,
+    /// The back end, in words.
+    pub(crate) backend: String,
+    kind: BackendKind,
+    orders: Sender<Order>,
+}
+
+/// What all workers of a generation have in common.
+#[derive(Clone)]
+pub(crate) struct Shared {
+    pub(crate) sites: Arc<Prepared>,
+    pub(crate) addresses: Arc<Addresses>,
+    pub(crate) aside: Arc<Aside>,
+    pub(crate) log: Option<Arc<LogFile>>,
+    pub(crate) stop: Arc<Stop>,
+}
+
+/// A place for a worker.
+pub(crate) struct Slot {
+    pub(crate) thread: Option<JoinHandle<()>>,
+    pub(crate) started: Instant,
+}
+
+/// A worker has ended.
+pub(crate) struct Ended {
+    pub(crate) generation: u64,
+    pub(crate) worker: usize,
+    pub(crate) outcome: Result<Served, String>,
+}
+
+impl Generation {
+    /// Starts a worker for each set of sockets. All of them accept connections when it returns, or none is left.
+    ///
+    /// # Errors
+    /// Says what was tried and on what: a root that is no directory, a log that cannot be opened, a back end that
+    /// is not to be had.
+    pub(crate) fn start(
+        number: u64,
+        options: Options,
+        kind: BackendKind,
+        sockets: &[Vec<OwnedFd>],
+        addresses: Arc<Addresses>,
+        orders: Sender<Order>,
+    ) -> io::Result<Generation> {
+        // With sync the caller's own thread computes: there are enough of them.
+        let threads = match kind {
+            BackendKind::Sync => 0,
+            _ => std::thread::available_parallelism().map_or(1, usize::from),
+        };
+        let shared = Shared {
+            sites: Arc::new(Prepared::new(&options)?),
+            addresses,
+            aside: Arc::new(Aside::new(threads)),
+            log: LogFile::open(&options.log)?,
+            stop: Arc::default(),
+        };
+        let mut generation = Generation {
+            number,
+            options: Arc::new(options),
+            shared,
+            workers: Vec::new(),
+            backend: String::new(),
+            kind,
+            orders,
+        };
+        for socket in sockets {
+            match generation.start_worker(generation.workers.len(), socket) {
+                Ok(slot) => generation.workers.push(slot),
+                Err(error) => {
+                    generation.shared.stop.ask(crate::stop::Level::Cut);
+                    generation.join();
+                    return Err(error);
+                }
+            }
+        }
+        Ok(generation)
+    }
+
+    /// Starts a worker in the place of one that has ended.
+    ///
+    /// # Errors
+    /// As [`Generation::start`].
+    pub(crate) fn restart(&mut self, worker: usize, sockets: &[OwnedFd]) -> io::Result<()> {
+        self.workers[worker] = self.start_worker(worker, sockets)?;
+        Ok(())
+    }
+
+    fn start_worker(&mut self, worker: usize, sockets: &[OwnedFd]) -> io::Result<Slot> {
+        let clones = sockets.iter().map(OwnedFd::try_clone);
+        let listeners = clones.collect::<io::Result<Vec<_>>>()?;
+        let (report, reported) = channel();
+        let (shared, options) = (self.shared.clone(), self.options.clone());
+        let (orders, generation, kind) = (self.orders.clone(), self.number, self.kind);
+        let thread = std::thread::Builder::new().name(format!("laio-serve-{worker}"));
+        let thread = thread.spawn(move || {
+            let served = catch_unwind(AssertUnwindSafe(|| {
+                let runtime = set_up(kind, &options, &report)?;
+                worker::run(runtime, &options, shared, listeners)
+            }));
+            let outcome = match served {
+                Ok(served) => served.map_err(|error| error.to_string()),
+                Err(panic) => Err(format!("it panicked: {}", message(&*panic))),
+            };
+            let ended = Ended {
+                generation,
+                worker,
+                outcome,
+            };
+            let _ = orders.send(Order::Ended(ended));
+        })?;
+        match reported.recv() {
+            Ok(Ok(backend)) => self.backend = backend,
+            Ok(Err(error)) => return Err(error),
+            Err(_) => return Err(io::Error::other("a worker ended before it began")),
+        }
+        Ok(Slot {
+            thread: Some(thread),
+            started: Instant::now(),
+        })
+    }
+
+    /// Workers that have not ended.
+    pub(crate) fn running(&self) -> usize {
+        self.workers
+            .iter()
+            .filter(|slot| slot.thread.is_some())
+            .count()
+    }
+
+    /// Waits for the end of all workers.
+    fn join(&mut self) {
+        for slot in &mut self.workers {
+            if let Some(thread) = slot.thread.take() {
+                let _ = thread.join();
+            }
+        }
+    }
+}
+
+/// Makes a worker's runtime on its own thread, and reports the back end or what went wrong.
+fn set_up(
+    kind: BackendKind,
+    options: &Options,
+    report: &Sender<io::Result<String>>,
+) -> io::Result<Runtime> {
+    match make_runtime(kind, options) {
+        Ok(runtime) => {
+            let _ = report.send(Ok(runtime.with_context(describe)));
+            Ok(runtime)
+        }
+        Err(error) => {
+            let _ = report.send(Err(io::Error::new(error.kind(), error.to_string())));
+            Err(error)
+        }
+    }
+}
+
+fn make_runtime(kind: BackendKind, options: &Options) -> io::Result<Runtime> {
+    let mut engine = laio::Options::new().backend(kind);
+    if kind == BackendKind::Threads {
+        // Here each connection that waits for its client keeps a helper.
+        engine = engine.helpers((options.connections(kind) + Limits::HELPERS_SPARE) as u32);
+    }
+    Runtime::new(engine).map_err(|error| {
+        let hint = match kind {
+            BackendKind::Uring => "; io_uring may be absent or forbidden here: `laio info` tells",
+            _ => "",
+        };
+        let text = format!("cannot set up the back end {kind}: {error}{hint}");
+        io::Error::new(error.kind(), text)
+    })
+}
+
+fn describe(context: &mut laio::Context) -> String {
+    let kind = context.backend();
+    match (kind, context.has_ring()) {
+        (BackendKind::Lazy, true) => "lazy, with io_uring".to_owned(),
+        (BackendKind::Lazy, false) => "lazy, with epoll and helper threads".to_owned(),
+        _ => kind.to_string(),
+    }
+}
+
+fn message(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&'static str>().copied();
+    let owned = panic.downcast_ref::<String>().map(String::as_str);
+    text.or(owned).unwrap_or("without a message")
+}

@@ -1,0 +1,69 @@
+//! What a running server has to say to who runs it: on standard error, and without waiting for it. A terminal
+//! that was stopped, or a pipe that nobody reads, must not hold up who serves.
+
+use std::fmt;
+use std::io::Write;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::time::Duration;
+
+/// Messages that wait for standard error; further ones are counted, not kept.
+const WAITING: usize = 64;
+/// For what is left to be written, when the server ends.
+const LAST: Duration = Duration::from_secs(1);
+
+enum Message {
+    Text(String),
+    /// Everything before has been written.
+    Flush(SyncSender<()>),
+}
+
+/// There for the life of the process: made by whoever has something to say first.
+static WRITER: OnceLock<Option<SyncSender<Message>>> = OnceLock::new();
+static LOST: AtomicU64 = AtomicU64::new(0);
+
+/// Says something, now or never.
+pub(crate) fn say(text: impl fmt::Display) {
+    let Some(writer) = WRITER.get_or_init(start) else {
+        return;
+    };
+    if writer.try_send(Message::Text(text.to_string())).is_err() {
+        LOST.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Waits a moment until what was said is written.
+pub(crate) fn flush() {
+    if let Some(Some(writer)) = WRITER.get() {
+        let (done, wait) = sync_channel(1);
+        if writer.try_send(Message::Flush(done)).is_ok() {
+            let _ = wait.recv_timeout(LAST);
+        }
+    }
+}
+
+fn start() -> Option<SyncSender<Message>> {
+    let (sender, receiver) = sync_channel(WAITING);
+    let thread = std::thread::Builder::new().name("laio-messages".to_owned());
+    thread.spawn(move || write(&receiver)).ok().map(|_| sender)
+}
+
+fn write(messages: &Receiver<Message>) {
+    for message in messages {
+        match message {
+            Message::Text(text) => {
+                let mut stderr = std::io::stderr();
+                // If standard error is gone, there is nobody to tell.
+                let _ = writeln!(stderr, "laio: {text}");
+                let lost = LOST.swap(0, Ordering::Relaxed);
+                if lost > 0 {
+                    let _ = writeln!(stderr, "laio: {lost} messages were left out");
+                }
+            }
+            Message::Flush(done) => {
+                let _ = done.try_send(());
+            }
+        }
+    }
+}
