@@ -15,6 +15,7 @@ mod workload;
 
 pub use contestant::Contestant;
 pub use pictures::pictures;
+pub(crate) use report::is_published;
 pub use report::table;
 pub use workload::Workload;
 

@@ -5,6 +5,7 @@
 //! No test asserts a time; times are measured here.
 
 pub mod activations;
+mod caches;
 pub mod calls;
 mod child;
 pub mod content;
@@ -16,12 +17,17 @@ pub mod machine;
 pub mod order;
 mod pin;
 pub mod plot;
+pub mod published;
 pub mod record;
+pub mod report;
+pub mod sheet;
 pub mod statistics;
 mod stop;
 mod text;
 pub mod trace;
 pub mod trees;
+mod turns;
+mod ways;
 
 pub use error::Error;
 pub use stop::Stop;

@@ -43,3 +43,14 @@ impl Drop for Pinned {
         let _ = sched_setaffinity(None, &self.before);
     }
 }
+
+/// Keeps this thread, and those that it starts, on the first so many of the processors that it may use.
+pub(crate) fn to_first(processors: usize) -> rustix::io::Result<()> {
+    let allowed = sched_getaffinity(None)?;
+    let mut only = CpuSet::new();
+    let first = (0..CpuSet::MAX_CPU).filter(|processor| allowed.is_set(*processor));
+    for processor in first.take(processors) {
+        only.set(processor);
+    }
+    sched_setaffinity(None, &only)
+}

@@ -8,5 +8,6 @@ mod lines;
 mod scale;
 
 pub use bars::{Bar, Bars, Group};
+pub(crate) use canvas::style;
 pub use lines::{Lines, Series, Style};
 pub use scale::{Axis, Scale};

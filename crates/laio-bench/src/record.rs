@@ -33,6 +33,9 @@ pub struct Cell {
     pub workload: String,
     /// Whether what is read was in memory before.
     pub cache: Cache,
+    /// Where on the axis of a plot: clients, calls in flight; none where there is no such axis.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at: Option<f64>,
     /// The contestant's name.
     pub contestant: String,
     /// What it was called with.
@@ -43,6 +46,45 @@ pub struct Cell {
     pub verified: bool,
     /// By name, with the unit at the end: `wall_s`, `cpu_s`.
     pub measured: BTreeMap<String, Measured>,
+}
+
+/// Where contestants are compared.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Place {
+    /// The workload's name.
+    pub workload: String,
+    /// Whether what is read was in memory before.
+    pub cache: Cache,
+    /// Where on the axis of a plot.
+    pub at: Option<f64>,
+}
+
+impl Place {
+    /// A place without an axis.
+    pub fn new(workload: &str, cache: Cache) -> Place {
+        Place {
+            workload: workload.to_owned(),
+            cache,
+            at: None,
+        }
+    }
+
+    /// There, on the axis.
+    pub fn at(mut self, at: usize) -> Place {
+        self.at = Some(at as f64);
+        self
+    }
+}
+
+impl Cell {
+    /// Where it was measured.
+    pub fn place(&self) -> Place {
+        Place {
+            workload: self.workload.clone(),
+            cache: self.cache,
+            at: self.at,
+        }
+    }
 }
 
 /// Whether what is read was in memory before.
@@ -113,11 +155,71 @@ impl Record {
         }
     }
 
+    /// What one contestant did at one place.
+    pub fn cell(&self, place: &Place, contestant: &str) -> Option<&Cell> {
+        let mut cells = self.cells.iter();
+        cells.find(|cell| cell.contestant == contestant && cell.place() == *place)
+    }
+
+    /// Where something was measured, in order.
+    pub fn places(&self) -> Vec<Place> {
+        let mut places = Vec::new();
+        for cell in &self.cells {
+            let place = cell.place();
+            if !places.contains(&place) {
+                places.push(place);
+            }
+        }
+        places
+    }
+
+    /// Contestants in the order in which they were measured.
+    pub fn contestants(&self) -> Vec<&str> {
+        let mut names: Vec<&str> = Vec::new();
+        for cell in &self.cells {
+            if !names.contains(&cell.contestant.as_str()) {
+                names.push(&cell.contestant);
+            }
+        }
+        names
+    }
+
+    /// The median of one quantity.
+    pub fn median(&self, place: &Place, contestant: &str, quantity: &str) -> Option<f64> {
+        let measured = self.cell(place, contestant)?.measured.get(quantity)?;
+        Some(measured.median)
+    }
+
+    /// One quantity over another, round by round; each of a contestant at its place.
+    pub fn ratio(
+        &self,
+        over: (&Place, &str),
+        under: (&Place, &str),
+        quantity: &str,
+    ) -> Option<Quartiles> {
+        let rounds = |(place, contestant): (&Place, &str)| {
+            let measured = self.cell(place, contestant)?.measured.get(quantity)?;
+            Some(&measured.rounds)
+        };
+        Quartiles::of_ratios(rounds(over)?, rounds(under)?)
+    }
+
     /// For programs.
     pub fn json(&self) -> String {
         let json = serde_json::to_string_pretty(self);
         json.expect("numbers and names have a form in JSON") + "\n"
     }
+}
+
+/// Reads a result that was saved.
+///
+/// # Errors
+/// The file cannot be read, or is no result of ours.
+pub fn load(path: &Path) -> Result<Record, Error> {
+    let doing = || format!("cannot read {}", path.display());
+    let text = std::fs::read_to_string(path).doing(doing())?;
+    let record = serde_json::from_str(&text).map_err(std::io::Error::other);
+    record.doing(doing())
 }
 
 /// Writes a file of results, whole or not at all.
@@ -153,6 +255,7 @@ mod tests {
         record.cells.push(Cell {
             workload: "depth 2, 4 KiB".to_owned(),
             cache: Cache::Cold,
+            at: None,
             contestant: "cp".to_owned(),
             command: vec!["cp".to_owned(), "-r".to_owned()],
             left_out: None,

@@ -4,6 +4,8 @@ mod activations;
 mod calls;
 mod cp;
 mod order;
+mod published;
+mod report;
 
 use crate::Failure;
 use clap::Subcommand;
@@ -16,6 +18,18 @@ pub(crate) enum Command {
     Order(order::Arguments),
     /// Measure the back end activations: calls that do not block, the hand-off when one does, and false alarms
     Activations(activations::Arguments),
+    /// A million getpid, plainly and through every back end (thesis, table 2)
+    Getpid(published::Arguments),
+    /// Open and stat the files of a trace (thesis, table 3)
+    OpenStat(published::Arguments),
+    /// Open, stat and read the files of a trace (thesis, table 4)
+    OpenStatRead(published::Arguments),
+    /// Read, modify and write back blocks of a file with O_DIRECT (Yoo, figures 3 to 6)
+    Rmw(published::Arguments),
+    /// The share of potentially blocking calls that do not block (LAIO, why be lazy)
+    LazyShare(published::Arguments),
+    /// Run all of these, or some, and write one page with tables, plots and what follows from them
+    Report(report::Arguments),
     /// Measure recursive copies: laio cp through every back end, GNU cp, and other tools
     Cp(cp::Arguments),
 }
@@ -26,6 +40,12 @@ pub(crate) fn run(command: Command) -> Result<(), Failure> {
         Command::Order(arguments) => order::run(arguments),
         Command::Activations(arguments) => activations::run(&arguments),
         Command::Cp(arguments) => cp::run(arguments),
+        Command::Getpid(arguments) => published::run("getpid", &arguments),
+        Command::OpenStat(arguments) => published::run("open-stat", &arguments),
+        Command::OpenStatRead(arguments) => published::run("open-stat-read", &arguments),
+        Command::Rmw(arguments) => published::run("rmw", &arguments),
+        Command::LazyShare(arguments) => published::run("lazy-share", &arguments),
+        Command::Report(arguments) => report::run(&arguments),
     }
 }
 

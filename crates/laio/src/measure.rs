@@ -11,11 +11,15 @@ mod answered;
 mod flight;
 mod handoff;
 mod inline;
+mod usage;
+mod window;
 
 pub use answered::AnsweredRead;
 pub use flight::{BareRing, CachedBatch, ColdReads, ManyPipes};
 pub use handoff::{BlockingReads, Held};
 pub use inline::Inline;
+pub use usage::Usage;
+pub use window::Getpids;
 
 use crate::{Call, Context, Errno, Outcome};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -172,6 +176,7 @@ mod tests {
             Box::new(ColdReads::new(open(), 8).unwrap()),
             Box::new(CachedBatch::new(open(), 64).unwrap()),
             Box::new(ManyPipes::new(100).unwrap()),
+            Box::new(Getpids::new(10)),
         ];
         for subject in &mut subjects {
             run_everywhere(subject.as_mut(), 200);

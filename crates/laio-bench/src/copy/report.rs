@@ -72,7 +72,7 @@ pub(super) fn contestants(record: &Record) -> Vec<&str> {
     names
 }
 
-pub(super) fn is_published(workload: &str) -> bool {
+pub(crate) fn is_published(workload: &str) -> bool {
     let trees = Workload::table1(&SIZES);
     trees.iter().any(|tree| tree.name() == workload)
 }

@@ -112,6 +112,7 @@ impl Measuring<'_> {
         Cell {
             workload: self.workload.name(),
             cache: self.cache,
+            at: None,
             contestant: standing.contestant.name().to_owned(),
             command: standing.contestant.words(self.workload.with_attributes()),
             verified: standing.left_out.is_none(),

@@ -173,7 +173,8 @@ fn legend_places(top: f64, entries: &[(String, Sample)]) -> impl Iterator<Item =
     })
 }
 
-fn style() -> String {
+/// What all plots look like; in each of them, and once in a page of many.
+pub(crate) fn style() -> String {
     let mut style = "text{font-family:system-ui,-apple-system,'Segoe UI','DejaVu Sans',sans-serif}\
         .title{font-size:16px;font-weight:600}.label{font-size:13px}.small{font-size:12px}\
         .grid{stroke-width:1}.whisker{stroke-width:1.5;opacity:.65}.mean{stroke-width:1.5;stroke-dasharray:2 3}\

@@ -11,10 +11,10 @@ use std::time::Instant;
 const BYTES: usize = 4096;
 
 /// What takes the results of operations, by tag.
-type Take<'a> = &'a mut dyn FnMut(u64, Result<usize, Errno>);
+pub(super) type Take<'a> = &'a mut dyn FnMut(u64, Result<usize, Errno>);
 
 /// Holds several operations at once.
-trait Flight {
+pub(super) trait Flight {
     /// Starts a call. The result, if it is there at once.
     ///
     /// # Safety

@@ -1,0 +1,158 @@
+//! `laio bench open-stat` and `open-stat-read`: tables 3 and 4 of the thesis.
+//!
+//! The requests of a trace are taken in order: open the file, ask for its size, and in the second variant read all of
+//! it. Threads each do one request after the other, plainly; beside them one thread with a back end has as many
+//! requests in flight.
+
+mod show;
+mod work;
+
+pub(super) use show::show;
+pub(crate) use work::Work;
+
+use super::{Progress, Settings};
+use crate::caches;
+use crate::error::{Error, While};
+use crate::record::{Cache, Record};
+use crate::stop::Stop;
+use crate::trace::Preset;
+use crate::turns::{Figures, Turns};
+use crate::ways::{PLAIN, Way};
+use laio::measure::Usage;
+use std::time::Duration;
+
+pub(super) const OPEN_STAT: &str = "open-stat";
+pub(super) const OPEN_STAT_READ: &str = "open-stat-read";
+/// Threads, or requests in flight, as published.
+pub(super) const IN_FLIGHT: [usize; 3] = [1, 10, 100];
+
+pub(super) fn run_open_stat(
+    settings: &Settings,
+    stop: &Stop,
+    progress: Progress<'_>,
+) -> Result<Record, Error> {
+    run(OPEN_STAT, settings, stop, progress)
+}
+
+pub(super) fn run_open_stat_read(
+    settings: &Settings,
+    stop: &Stop,
+    progress: Progress<'_>,
+) -> Result<Record, Error> {
+    run(OPEN_STAT_READ, settings, stop, progress)
+}
+
+fn run(
+    name: &str,
+    settings: &Settings,
+    stop: &Stop,
+    progress: Progress<'_>,
+) -> Result<Record, Error> {
+    let rounds = settings.rounds(3, 5);
+    let (mut record, directory) = settings.begin(name, rounds)?;
+    let own = tempfile::Builder::new()
+        .prefix("laio-bench-")
+        .tempdir_in(&directory.path);
+    let own = own.doing("cannot make a directory")?;
+    let trace = Preset::Rice.trace(1, settings.scale(0.02));
+    record.settings.insert("trace".to_owned(), told(&trace));
+    crate::trace::make(&trace, &own.path().join("set"), true, stop, progress)?;
+    let work = Work::of(&trace, &own.path().join("set"), name == OPEN_STAT_READ);
+    let ways: Vec<_> = Way::ALL
+        .into_iter()
+        .filter(|way| *way == Way::Plain || settings.takes(way.name()))
+        .collect();
+    let in_flight = settings.at(&IN_FLIGHT);
+    let all: Vec<(usize, Way)> = in_flight
+        .iter()
+        .flat_map(|count| ways.iter().map(|way| (*count, *way)))
+        .collect();
+    let entrants: Vec<_> = all
+        .iter()
+        .map(|(count, way)| (Some(*count as f64), way.name()))
+        .collect();
+    for cache in caches::possible(&settings.caches(), directory.place, &mut record) {
+        if cache == Cache::Warm {
+            work.plainly(1).doing("cannot read the files")?;
+        }
+        let turns = Turns {
+            workload: name,
+            cache,
+            entrants: &entrants,
+            rounds,
+            stop,
+        };
+        let cells = turns.take(&mut |index, round| {
+            let (count, way) = all[index];
+            let state = cache.name();
+            progress(&format!(
+                "{state}, {} with {count}, round {} of {rounds}",
+                way.name(),
+                round + 1
+            ));
+            caches::settle(own.path(), cache).map_err(|error| error.to_string())?;
+            turn(&work, way, cache, count)
+        })?;
+        record.cells.extend(cells);
+    }
+    Ok(record)
+}
+
+fn told(trace: &crate::trace::Trace) -> String {
+    let mib = |bytes: u64| bytes >> 20;
+    format!(
+        "{} like Rice's: {} requests for {} files, {} MiB of files, {} MiB in all answers",
+        trace.about.last().map_or("", String::as_str),
+        trace.requests.len(),
+        trace.files.len(),
+        mib(trace.set_bytes()),
+        mib(trace.transferred()),
+    )
+}
+
+/// Requests at least, in a turn with all in memory: a few would be over before threads are awake.
+const REQUESTS_MIN: usize = 50_000;
+
+/// All requests in one way: from a cold cache once, else as often as it takes.
+fn turn(work: &Work, way: Way, cache: Cache, in_flight: usize) -> Result<Figures, String> {
+    let passes = match cache {
+        Cache::Cold => 1,
+        Cache::Warm => REQUESTS_MIN.div_ceil(work.requests()),
+    };
+    let requests = (passes * work.requests()) as f64;
+    let usage = Usage::of_process();
+    let mut wall = Duration::ZERO;
+    for _ in 0..passes {
+        let done = match way.options(in_flight) {
+            None => work.plainly(in_flight),
+            Some(options) => work.through(options, in_flight),
+        };
+        let done = done.map_err(|error| error.to_string())?;
+        if done.bytes != work.bytes() {
+            let (found, wanted) = (done.bytes, work.bytes());
+            return Err(format!("{found} bytes were told or read, not {wanted}"));
+        }
+        wall += done.wall;
+    }
+    let used = Usage::of_process().since(&usage);
+    Ok(vec![
+        ("each_us", wall.as_secs_f64() * 1e6 / requests),
+        ("cpu_us", used.processor.as_secs_f64() * 1e6 / requests),
+        ("switches", used.switches() as f64 / requests),
+    ])
+}
+
+/// A place of one of the two.
+fn place(name: &str, cache: Cache, in_flight: usize) -> crate::record::Place {
+    crate::record::Place::new(name, cache).at(in_flight)
+}
+
+/// How many times as long as plain threads, as many of them.
+fn beside_plain(record: &Record, cache: Cache, in_flight: usize, way: &str) -> Option<f64> {
+    let place = place(&record.benchmark, cache, in_flight);
+    Some(
+        record
+            .ratio((&place, way), (&place, PLAIN), "each_us")?
+            .median,
+    )
+}

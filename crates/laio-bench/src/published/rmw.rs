@@ -1,0 +1,205 @@
+//! `laio bench rmw`: figures 3 to 6 of "Comparative analysis of asynchronous I/O in multithreaded UNIX" (Yoo, 1995).
+//!
+//! Clients read a block at a random place of a file, modify it, and write it back, with `O_DIRECT`. In application A
+//! they are tasks of one thread; in application B threads that compute, as many as processors, and pass what is to be
+//! read and written to an I/O thread. Each client has blocks of its own, and each read is checked: a block says how
+//! often it has been written.
+
+mod application_a;
+mod application_b;
+mod blocks;
+mod fio;
+mod show;
+
+pub(super) use show::show;
+
+use super::{Progress, Settings};
+use crate::error::{Error, While};
+use crate::pin;
+use crate::record::{Cache, Record};
+use crate::stop::Stop;
+use crate::turns::{Figures, Turns};
+use crate::ways::Way;
+use blocks::Blocks;
+use fio::Fio;
+use laio::measure::Usage;
+use std::time::{Duration, Instant};
+
+/// Clients of each application.
+const CLIENTS: [usize; 4] = [1, 10, 30, 100];
+const FILE: f64 = 1024.0;
+
+/// The applications.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Application {
+    A,
+    B,
+}
+
+/// Who runs an application.
+#[derive(Clone, Copy, Debug)]
+enum Who {
+    Way(Way),
+    Fio(Fio),
+}
+
+impl Who {
+    fn name(self) -> &'static str {
+        match self {
+            Who::Way(way) => way.name(),
+            Who::Fio(fio) => fio.name,
+        }
+    }
+}
+
+/// The name of an application on so many processors.
+fn workload(application: Application, processors: usize) -> String {
+    let plural = if processors == 1 { "" } else { "s" };
+    format!("{application:?}, {processors} processor{plural}")
+}
+
+/// Numbers of processors: one, two, and all.
+fn processors() -> Vec<usize> {
+    let all = std::thread::available_parallelism().map_or(1, usize::from);
+    let mut numbers = vec![1, 2, 4, 8, 16, all];
+    numbers.retain(|number| *number <= all);
+    numbers.dedup();
+    numbers
+}
+
+pub(super) fn run(
+    settings: &Settings,
+    stop: &Stop,
+    progress: Progress<'_>,
+) -> Result<Record, Error> {
+    let rounds = settings.rounds(3, 5);
+    let (mut record, directory) = settings.begin("rmw", rounds)?;
+    let time = Duration::from_secs_f64(if settings.quick { 0.4 } else { 3.0 });
+    let mib = (FILE * settings.scale(0.0625)).max(4.0) as u64;
+    let told = format!("{mib} MiB, blocks of 4 KiB, O_DIRECT");
+    record.settings.insert("file".to_owned(), told);
+    record
+        .settings
+        .insert("each turn".to_owned(), format!("{} s", time.as_secs_f64()));
+    progress("making the file");
+    let own = tempfile::Builder::new()
+        .prefix("laio-bench-")
+        .tempdir_in(&directory.path);
+    let own = own.doing("cannot make a directory")?;
+    let blocks = Blocks::make(&own.path().join("blocks"), mib << 20)?;
+    let fios = fio::usable(settings, &own.path().join("fio"), mib << 20, &mut record)?;
+    for application in [Application::A, Application::B] {
+        let mut who: Vec<Who> = Way::ALL
+            .into_iter()
+            // Names are not opened here.
+            .filter(|way| *way != Way::Trusting && settings.takes(way.name()))
+            .map(Who::Way)
+            .collect();
+        match application {
+            Application::A => who.extend(fios.iter().copied().map(Who::Fio)),
+            // Whoever has a thread for each client needs no I/O process.
+            Application::B => who.retain(|who| !matches!(who, Who::Way(Way::Plain))),
+        }
+        for processors in processors() {
+            let all: Vec<(usize, Who)> = settings
+                .at(&CLIENTS)
+                .into_iter()
+                .flat_map(|clients| who.iter().map(move |who| (clients, *who)))
+                .collect();
+            let entrants: Vec<_> = all
+                .iter()
+                .map(|(clients, who)| (Some(*clients as f64), who.name()))
+                .collect();
+            let workload = workload(application, processors);
+            let turns = Turns {
+                workload: &workload,
+                cache: Cache::Cold,
+                entrants: &entrants,
+                rounds,
+                stop,
+            };
+            let cells = turns.take(&mut |index, round| {
+                let (clients, who) = all[index];
+                progress(&format!(
+                    "{workload}, {} with {clients} clients, round {} of {rounds}",
+                    who.name(),
+                    round + 1
+                ));
+                match who {
+                    Who::Way(way) => {
+                        let turn = Turn {
+                            application,
+                            way,
+                            clients,
+                            processors,
+                            time,
+                        };
+                        turn.take(&blocks)
+                    }
+                    Who::Fio(fio) => {
+                        fio.turn(&own.path().join("fio"), clients, processors, time, stop)
+                    }
+                }
+            })?;
+            record.cells.extend(cells);
+        }
+    }
+    Ok(record)
+}
+
+/// One turn of one contestant.
+struct Turn {
+    application: Application,
+    way: Way,
+    clients: usize,
+    processors: usize,
+    time: Duration,
+}
+
+/// What came of a turn.
+struct Done {
+    iterations: u64,
+    /// What the threads of clients used that are not the contestant's.
+    besides: Usage,
+}
+
+impl Turn {
+    fn take(&self, blocks: &Blocks) -> Result<Figures, String> {
+        let (usage, begin) = (Usage::of_process(), Instant::now());
+        // A thread of its own, whose threads stay on the same processors as itself.
+        let done = std::thread::scope(|scope| {
+            let thread = scope.spawn(|| {
+                pin::to_first(self.processors).map_err(std::io::Error::from)?;
+                let until = Instant::now() + self.time;
+                match (self.application, self.way.options(self.clients)) {
+                    (Application::A, None) => application_a::plainly(blocks, self.clients, until),
+                    (Application::A, Some(options)) => {
+                        application_a::through(blocks, options, self.clients, until)
+                    }
+                    (Application::B, None) => Err(std::io::ErrorKind::Unsupported.into()),
+                    (Application::B, Some(options)) => application_b::through(
+                        blocks,
+                        options,
+                        self.clients,
+                        self.processors,
+                        until,
+                    ),
+                }
+            });
+            thread.join()
+        });
+        let (wall, used) = (begin.elapsed(), Usage::of_process().since(&usage));
+        let done = done.map_err(|_| "it panicked".to_owned())?;
+        let done = done.map_err(|error| error.to_string())?;
+        if done.iterations == 0 {
+            return Err("nothing was done in time".to_owned());
+        }
+        let iterations = done.iterations as f64;
+        let own = used.since(&done.besides);
+        Ok(vec![
+            ("rate", iterations / wall.as_secs_f64()),
+            ("switches", own.switches() as f64 / iterations),
+            ("cpu_us", own.processor.as_secs_f64() * 1e6 / iterations),
+        ])
+    }
+}

@@ -1,0 +1,192 @@
+//! Application B: threads compute, and pass what is to be read and written to one I/O thread, which issues it
+//! asynchronously.
+
+use super::Done;
+use super::application_a::{read, write};
+use super::blocks::{Blocks, Room};
+use crate::content::Random;
+use laio::Options;
+use laio::measure::Usage;
+use laio_rt::fs::File;
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::io;
+use std::rc::Rc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::time::Instant;
+
+/// What is to be done with a block, or has been.
+struct Request {
+    client: usize,
+    number: usize,
+    room: Room,
+    write: bool,
+}
+
+/// Requests on their way to the I/O thread.
+#[derive(Default)]
+struct Inbox(Mutex<Waiting>);
+
+#[derive(Default)]
+struct Waiting {
+    requests: VecDeque<Request>,
+    /// Threads that may still pass some.
+    open: usize,
+    waker: Option<Waker>,
+}
+
+impl Inbox {
+    fn change(&self, action: impl FnOnce(&mut Waiting)) {
+        let waker = {
+            let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            action(&mut waiting);
+            waiting.waker.take()
+        };
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    /// All that are there; none once no thread is left.
+    fn take(&self, context: &mut Context<'_>) -> Poll<VecDeque<Request>> {
+        let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if waiting.requests.is_empty() && waiting.open > 0 {
+            waiting.waker = Some(context.waker().clone());
+            return Poll::Pending;
+        }
+        Poll::Ready(std::mem::take(&mut waiting.requests))
+    }
+}
+
+/// A thread's word that it passes no more, however it ends.
+struct Open(Arc<Inbox>);
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.change(|waiting| waiting.open -= 1);
+    }
+}
+
+/// Where each client's blocks go back to.
+type Outboxes = Rc<Vec<Sender<io::Result<Request>>>>;
+
+pub(super) fn through(
+    blocks: &Blocks,
+    options: Options,
+    clients: usize,
+    processors: usize,
+    until: Instant,
+) -> io::Result<Done> {
+    let runtime = laio_rt::Runtime::new(options)?;
+    let inbox = Arc::new(Inbox::default());
+    let computing = processors.min(clients);
+    inbox.change(|waiting| waiting.open = computing);
+    let (outboxes, back): (Vec<_>, Vec<_>) = (0..computing).map(|_| channel()).unzip();
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = back
+            .into_iter()
+            .enumerate()
+            .map(|(thread, back)| {
+                let open = Open(inbox.clone());
+                let own = (thread..clients).step_by(computing);
+                scope.spawn(move || compute(blocks, own, clients, &open, &back, until))
+            })
+            .collect();
+        let served = runtime.block_on(serve(blocks, &inbox, Rc::new(outboxes)));
+        let mut done = Done {
+            iterations: 0,
+            besides: Usage::default(),
+        };
+        for thread in threads {
+            let (iterations, used) = thread.join().expect("threads do not panic")?;
+            done.iterations += iterations;
+            done.besides.processor += used.processor;
+            done.besides.waits += used.waits;
+            done.besides.preemptions += used.preemptions;
+        }
+        served.map(|()| done)
+    })
+}
+
+/// The I/O thread: whatever comes is begun at once.
+async fn serve(blocks: &Blocks, inbox: &Inbox, outboxes: Outboxes) -> io::Result<()> {
+    let options = File::options().read(true).write(true);
+    let file = options
+        .custom_flags(Blocks::flags())
+        .open(blocks.path())
+        .await?;
+    let file = Rc::new(file);
+    loop {
+        let requests = poll_fn(|context| inbox.take(context)).await;
+        if requests.is_empty() {
+            return Ok(());
+        }
+        for request in requests {
+            let (file, outboxes) = (file.clone(), outboxes.clone());
+            laio_rt::spawn(async move {
+                let client = request.client;
+                let result = perform(&file, request).await;
+                // A thread that has failed does not wait for it.
+                let _ = outboxes[client % outboxes.len()].send(result);
+            })
+            .detach();
+        }
+    }
+}
+
+async fn perform(file: &File, mut request: Request) -> io::Result<Request> {
+    request.room = match request.write {
+        true => write(file, request.room, request.number).await?,
+        false => read(file, request.room, request.number).await?,
+    };
+    Ok(request)
+}
+
+/// A computing thread: its clients' blocks come back, are modified, and go to be written, until time is up.
+fn compute(
+    blocks: &Blocks,
+    own: impl Iterator<Item = usize>,
+    clients: usize,
+    inbox: &Open,
+    back: &Receiver<io::Result<Request>>,
+    until: Instant,
+) -> io::Result<(u64, Usage)> {
+    let before = Usage::of_thread();
+    let mut random = Random::new(clients as u64);
+    let pass = |request| {
+        inbox
+            .0
+            .change(|waiting| waiting.requests.push_back(request))
+    };
+    let mut begin = |client, room| Request {
+        client,
+        number: blocks.draw(&mut random, client, clients),
+        room,
+        write: false,
+    };
+    let mut under_way = 0;
+    for client in own {
+        pass(begin(client, Room::new()));
+        under_way += 1;
+    }
+    let mut iterations = 0;
+    while under_way > 0 {
+        let gone = |_| io::Error::from(io::ErrorKind::BrokenPipe);
+        let mut request = back.recv().map_err(gone)??;
+        if !request.write {
+            blocks.modify(request.number, request.room.block())?;
+            request.write = true;
+            pass(request);
+            continue;
+        }
+        blocks.written(request.number);
+        iterations += 1;
+        match Instant::now() < until {
+            true => pass(begin(request.client, request.room)),
+            false => under_way -= 1,
+        }
+    }
+    Ok((iterations, Usage::of_thread().since(&before)))
+}

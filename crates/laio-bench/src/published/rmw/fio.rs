@@ -1,0 +1,122 @@
+//! fio, where it is installed: as many reads as writes at random places, with its own way to be asynchronous. It does
+//! not write back what it has read, so it is what the disk can do at best.
+
+use super::super::Settings;
+use crate::child;
+use crate::error::{Error, While};
+use crate::pin;
+use crate::record::Record;
+use crate::stop::Stop;
+use crate::turns::Figures;
+use serde_json::Value;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+/// fio with one of its engines.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Fio {
+    pub(super) name: &'static str,
+    engine: &'static str,
+}
+
+const ALL: [Fio; 3] = [
+    Fio {
+        name: "fio io_uring",
+        engine: "io_uring",
+    },
+    Fio {
+        name: "fio libaio",
+        engine: "libaio",
+    },
+    Fio {
+        name: "fio posixaio",
+        engine: "posixaio",
+    },
+];
+
+/// Those that take part; their file is made. A note says if fio is not there.
+pub(super) fn usable(
+    settings: &Settings,
+    file: &Path,
+    bytes: u64,
+    record: &mut Record,
+) -> Result<Vec<Fio>, Error> {
+    let mut fios = ALL.to_vec();
+    fios.retain(|fio| settings.takes(fio.name));
+    if fios.is_empty() {
+        return Ok(fios);
+    }
+    match Command::new("fio").arg("--version").output() {
+        Ok(output) if output.status.success() => {}
+        _ => {
+            record.note("fio left out: it is not installed".to_owned());
+            return Ok(Vec::new());
+        }
+    }
+    super::Blocks::make(file, bytes).map(|_| fios)
+}
+
+impl Fio {
+    pub(super) fn turn(
+        self,
+        file: &Path,
+        clients: usize,
+        processors: usize,
+        time: Duration,
+        stop: &Stop,
+    ) -> Result<Figures, String> {
+        let result = tempfile::NamedTempFile::new().map_err(|error| error.to_string())?;
+        let mut command = Command::new("fio");
+        command
+            .args([
+                "--name=rmw",
+                "--rw=randrw",
+                "--bs=4k",
+                "--direct=1",
+                "--thread=1",
+            ])
+            .args([
+                "--time_based=1",
+                "--output-format=json",
+                "--norandommap=1",
+                "--group_reporting=1",
+            ])
+            .arg(format!("--ioengine={}", self.engine))
+            .arg(format!("--iodepth={clients}"))
+            .arg(format!("--runtime={}ms", time.as_millis()))
+            .arg(format!("--filename={}", file.display()))
+            .arg(format!("--output={}", result.path().display()));
+        // A process stays where the thread stays that starts it.
+        let ran = std::thread::scope(|scope| {
+            let thread = scope.spawn(|| {
+                pin::to_first(processors).doing("cannot stay on a processor")?;
+                child::run(&mut command, stop)
+            });
+            thread.join().expect("the thread does not panic")
+        });
+        let ran = ran.map_err(|error| error.to_string())?;
+        if !ran.status.success() {
+            return Err(ran.complaint());
+        }
+        let text = std::fs::read_to_string(result.path()).doing("cannot read what fio said");
+        figures(&text.map_err(|error| error.to_string())?)
+            .ok_or_else(|| "fio said nothing".to_owned())
+    }
+}
+
+fn figures(json: &str) -> Option<Figures> {
+    let start = json.find('{')?;
+    let value: Value = serde_json::from_str(&json[start..]).ok()?;
+    let job = value.get("jobs")?.get(0)?;
+    let number = |kind: &str, name: &str| job.get(kind)?.get(name)?.as_f64();
+    let rate = (number("read", "iops")? + number("write", "iops")?) / 2.0;
+    let count = (number("read", "total_ios")? + number("write", "total_ios")?) / 2.0;
+    let cpu = job.get("usr_cpu")?.as_f64()? + job.get("sys_cpu")?.as_f64()?;
+    Some(vec![
+        ("rate", rate),
+        // Of the thread that submits, as fio counts.
+        ("switches", job.get("ctx")?.as_f64()? / count),
+        ("cpu_us", cpu / 100.0 * 1e6 / rate),
+    ])
+}

@@ -1,0 +1,56 @@
+//! `laio bench report`: one page of all that was measured, with an answer to the question that the thesis ends with.
+
+mod closing;
+mod page;
+
+use crate::error::Error;
+use crate::published::{Comparison, Settings};
+use crate::record::{Record, save};
+use crate::stop::Stop;
+use std::path::{Path, PathBuf};
+
+/// The page's file.
+pub const PAGE: &str = "report.html";
+
+/// Runs comparisons one after the other; each result is saved as soon as it is there. What could not be run is told.
+///
+/// # Errors
+/// A result cannot be saved.
+pub fn run(
+    comparisons: &[&'static Comparison],
+    settings: &Settings,
+    to: &Path,
+    stop: &Stop,
+    progress: &mut dyn FnMut(&str),
+) -> Result<(Vec<Record>, Vec<String>), Error> {
+    let (mut records, mut troubles) = (Vec::new(), Vec::new());
+    for comparison in comparisons {
+        if stop.is_asked() {
+            break;
+        }
+        let name = comparison.name;
+        let measured = comparison.run(settings, stop, &mut |text| {
+            progress(&format!("{name}: {text}"))
+        });
+        match measured {
+            Ok(record) => {
+                save(&json_of(to, &record), &record.json())?;
+                records.push(record);
+            }
+            Err(error) => troubles.push(format!("{name}: {error}")),
+        }
+    }
+    Ok((records, troubles))
+}
+
+fn json_of(to: &Path, record: &Record) -> PathBuf {
+    to.join(format!("{}.json", record.benchmark))
+}
+
+/// The page of these records.
+pub fn page(records: &[Record]) -> String {
+    page::html(records)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,221 @@
+//! The question that the thesis ends with: would a kernel with light threads, a fast scheduler and scheduler
+//! activations do even better? Activations beside others, on the same work.
+
+use crate::plot::{Axis, Bar, Bars, Group, Scale};
+use crate::record::{Cache, Place, Record};
+use crate::sheet::{Finding, Picture, Sheet, Table, caption, cell, number};
+
+const QUESTION: &str = "“Would it be possible to achieve even better performance with a kernel that would provide those features \
+     [light threads, a fast scheduler, a good I/O scheduler] and also scheduler activations?”";
+const ACTIVATIONS: &str = "activations";
+/// What activations are held against.
+const OTHERS: [&str; 3] = ["lazy", "uring", "threads"];
+/// Differences below are those of rounds.
+const NOISE: f64 = 1.05;
+
+/// Some work, and how much time each way takes for it.
+struct Work {
+    name: String,
+    /// Of activations, then of the others.
+    times: Vec<Option<f64>>,
+}
+
+impl Work {
+    /// Times as long as the first of the others takes.
+    fn beside(&self, index: usize) -> Option<f64> {
+        Some(self.times[index]? / self.times[1]?)
+    }
+}
+
+pub(super) fn sheet(records: &[Record]) -> Sheet {
+    let works = works(records);
+    let mut sheet = Sheet {
+        title: "The question that the thesis ends with".to_owned(),
+        about: vec![
+            "Figures are those of the comparisons below. Activations are the back end of this name: the call itself is \
+             made, and a kernel thread carries the program on if it blocks, noticed by perf events or by an idle processor."
+                .to_owned(),
+        ],
+        ..Sheet::default()
+    };
+    sheet.findings.push(answer(&works));
+    if !works.is_empty() {
+        sheet.tables.push(table(&works));
+        sheet
+            .pictures
+            .extend(records.first().map(|record| picture(record, &works)));
+    }
+    sheet
+}
+
+fn ways() -> impl Iterator<Item = &'static str> {
+    std::iter::once(ACTIVATIONS).chain(OTHERS)
+}
+
+/// All work of which the time through activations and lazy is known.
+fn works(records: &[Record]) -> Vec<Work> {
+    let mut works = Vec::new();
+    for record in records {
+        for (place, quantity, is_rate) in chosen(record) {
+            let time = |way: &str| {
+                let value = record.median(&place, way, quantity).or_else(|| {
+                    // Of `threads` there are several, by helpers.
+                    record.median(&place, &format!("{way}, 10 helpers"), quantity)
+                })?;
+                Some(if is_rate { 1.0 / value } else { value })
+            };
+            let work = Work {
+                name: name(record, &place),
+                times: ways().map(time).collect(),
+            };
+            if work.beside(0).is_some() {
+                works.push(work);
+            }
+        }
+    }
+    works
+}
+
+/// Where a comparison is looked at, by which quantity, and whether more of that is better.
+fn chosen(record: &Record) -> Vec<(Place, &'static str, bool)> {
+    let name = record.benchmark.as_str();
+    let mut places = record.places();
+    match name {
+        "getpid" => places
+            .into_iter()
+            .map(|place| (place, "million_s", false))
+            .collect(),
+        "open-stat" | "open-stat-read" => {
+            places.retain(|place| {
+                let at = place.at.unwrap_or(0.0) as usize;
+                matches!(
+                    (place.cache, at),
+                    (Cache::Warm, 1 | 100) | (Cache::Cold, 100)
+                )
+            });
+            places
+                .into_iter()
+                .map(|place| (place, "each_us", false))
+                .collect()
+        }
+        "rmw" => {
+            places.retain(|place| matches!(place.at, Some(30.0 | 100.0)));
+            places
+                .into_iter()
+                .map(|place| (place, "rate", true))
+                .collect()
+        }
+        "clients" => {
+            places.retain(|place| matches!(place.at, Some(10.0 | 100.0 | 1000.0)));
+            places
+                .into_iter()
+                .map(|place| (place, "rate", true))
+                .collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+fn name(record: &Record, place: &Place) -> String {
+    let at = place.at.map_or(String::new(), |at| format!(", {at}"));
+    match record.benchmark.as_str() {
+        "getpid" => "getpid".to_owned(),
+        "rmw" => format!("rmw {}{at}", place.workload),
+        "clients" => format!("clients, {}{at}", place.cache.name()),
+        name => format!("{name}, {}{at}", place.cache.name()),
+    }
+}
+
+fn table(works: &[Work]) -> Table {
+    let mut head = vec!["times as long as lazy".to_owned()];
+    head.extend(ways().map(str::to_owned));
+    let line = |work: &Work| {
+        let cells = (0..work.times.len()).map(|index| cell(work.beside(index)));
+        std::iter::once(work.name.clone()).chain(cells).collect()
+    };
+    Table {
+        title: "The same work, time beside that of lazy (less is better)".to_owned(),
+        head,
+        lines: works.iter().map(line).collect(),
+        foot: "The number behind a name is that of calls in flight, or clients.".to_owned(),
+    }
+}
+
+fn picture(record: &Record, works: &[Work]) -> Picture {
+    let groups = works.iter().map(|work| Group {
+        name: work.name.clone(),
+        bars: (0..work.times.len())
+            .filter_map(|series| {
+                let value = work.beside(series)?;
+                Some(Bar {
+                    series,
+                    value,
+                    range: None,
+                })
+            })
+            .collect(),
+    });
+    let plot = Bars {
+        title: "Activations beside lazy, io_uring and helper threads".to_owned(),
+        caption: caption(record),
+        x: Axis::new("time beside that of lazy", Scale::Log)
+            .at(&[0.5, 1.0, 2.0, 5.0, 10.0, 100.0, 1000.0]),
+        series: ways().map(str::to_owned).collect(),
+        groups: groups.collect(),
+        reference: Some(1.0),
+    };
+    Picture {
+        name: "closing-question".to_owned(),
+        svg: plot.svg(),
+    }
+}
+
+/// The answer, from all works.
+fn answer(works: &[Work]) -> Finding {
+    if works.is_empty() {
+        return Finding::new(QUESTION, None);
+    }
+    let ratios: Vec<f64> = works.iter().filter_map(|work| work.beside(0)).collect();
+    let faster = ratios.iter().filter(|ratio| **ratio < 1.0 / NOISE).count();
+    let slower = ratios.iter().filter(|ratio| **ratio > NOISE).count();
+    let mean = mean(&ratios);
+    let mut words = vec![format!(
+        "On {} kinds of work, activations are faster than lazy in {faster}, slower in {slower}, as fast in the rest; in the \
+         geometric mean they take {} times as long",
+        works.len(),
+        number(mean),
+    )];
+    for (index, other) in OTHERS.iter().enumerate().skip(1) {
+        let beside: Vec<f64> = works
+            .iter()
+            .filter_map(|work| Some(work.times[0]? / work.times[index + 1]?))
+            .collect();
+        if !beside.is_empty() {
+            words.push(format!(
+                "{} times as long as {other}",
+                number(self::mean(&beside))
+            ));
+        }
+    }
+    let verdict = match mean {
+        fast if fast < 1.0 / NOISE => "Yes: with activations the same kernel does better.",
+        slow if slow > NOISE => {
+            "No, not on a kernel that can say beforehand that a call would block: what activations save, a non-blocking \
+             attempt saves too, and what they add is a hand-off to another kernel thread for each call that blocks."
+        }
+        _ => {
+            "It would do as well, and no better: a non-blocking attempt and io_uring have taken the place of activations."
+        }
+    };
+    let held = mean < 1.0 / NOISE;
+    Finding::new(
+        QUESTION,
+        Some((held, format!("{verdict} {}.", words.join(", ")))),
+    )
+}
+
+/// Of ratios.
+fn mean(ratios: &[f64]) -> f64 {
+    let logs: f64 = ratios.iter().map(|ratio| ratio.ln()).sum();
+    (logs / ratios.len() as f64).exp()
+}

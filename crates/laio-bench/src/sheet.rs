@@ -1,0 +1,240 @@
+//! What a benchmark has to show: tables, plots, and whether what was published holds today.
+
+mod html;
+
+pub(crate) use html::escaped;
+
+use crate::record::{Cache, Record};
+use crate::text::{Align, columns};
+
+/// All that one benchmark shows.
+#[derive(Clone, Debug, Default)]
+pub struct Sheet {
+    /// What it is about.
+    pub title: String,
+    /// Where and how it was measured, what was left out.
+    pub about: Vec<String>,
+    /// Today's figures beside the published ones.
+    pub tables: Vec<Table>,
+    /// Tables that are text already.
+    pub text: String,
+    /// Plots.
+    pub pictures: Vec<Picture>,
+    /// What follows from the figures.
+    pub findings: Vec<Finding>,
+}
+
+/// Lines under a head; the first column has names.
+#[derive(Clone, Debug, Default)]
+pub struct Table {
+    /// What it shows, with units.
+    pub title: String,
+    /// The names of the columns.
+    pub head: Vec<String>,
+    /// As many cells each as the head has.
+    pub lines: Vec<Vec<String>>,
+    /// What the reader must know.
+    pub foot: String,
+}
+
+/// A plot.
+#[derive(Clone, Debug)]
+pub struct Picture {
+    /// For its file, without the ending.
+    pub name: String,
+    /// The plot itself.
+    pub svg: String,
+}
+
+/// What was published, and what is found today.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Finding {
+    /// What was published, or aimed at.
+    pub claim: String,
+    /// Whether it holds today; none if it could not be measured.
+    pub holds: Option<bool>,
+    /// The figures, and why.
+    pub today: String,
+}
+
+impl Finding {
+    /// `holds` and `today` from what was measured; none if it was not.
+    pub fn new(claim: &str, found: Option<(bool, String)>) -> Finding {
+        let (holds, today) = match found {
+            Some((holds, today)) => (Some(holds), today),
+            None => (None, "not measured in this run".to_owned()),
+        };
+        Finding {
+            claim: claim.to_owned(),
+            holds,
+            today,
+        }
+    }
+
+    pub(crate) fn class(&self) -> &'static str {
+        match self.holds {
+            Some(true) => "yes",
+            Some(false) => "no",
+            None => "open",
+        }
+    }
+
+    pub(crate) fn word(&self) -> &'static str {
+        match self.holds {
+            Some(true) => "holds",
+            Some(false) => "does not hold",
+            None => "open",
+        }
+    }
+}
+
+impl Sheet {
+    /// With where and how a record was measured.
+    pub fn of(record: &Record, title: &str) -> Sheet {
+        let mut about = vec![record.machine.line()];
+        let settings = record.settings.iter();
+        about.extend(settings.map(|(name, what)| format!("{name}: {what}")));
+        about.extend(record.notes.iter().map(|note| format!("note: {note}")));
+        let mut left_out: Vec<String> = Vec::new();
+        for cell in &record.cells {
+            if let Some(reason) = &cell.left_out {
+                let line = format!("left out: {}, {reason}", cell.contestant);
+                if !left_out.contains(&line) {
+                    left_out.push(line);
+                }
+            }
+        }
+        about.extend(left_out);
+        Sheet {
+            title: title.to_owned(),
+            about,
+            ..Sheet::default()
+        }
+    }
+
+    /// For terminals.
+    pub fn text(&self) -> String {
+        let mut text = format!("{}\n", self.title);
+        for line in &self.about {
+            text.push_str(&format!("{line}\n"));
+        }
+        for table in &self.tables {
+            text.push_str(&format!("\n{}\n{}", table.title, table.text()));
+        }
+        text.push_str(&self.text);
+        if !self.findings.is_empty() {
+            text.push('\n');
+        }
+        for finding in &self.findings {
+            text.push_str(&format!(
+                "{}: {}\n  today: {}\n",
+                finding.word(),
+                finding.claim,
+                finding.today
+            ));
+        }
+        text
+    }
+}
+
+impl Table {
+    fn text(&self) -> String {
+        let mut align = vec![Align::Right; self.head.len()];
+        if let Some(first) = align.first_mut() {
+            *first = Align::Left;
+        }
+        let lines: Vec<_> = std::iter::once(&self.head)
+            .chain(&self.lines)
+            .cloned()
+            .collect();
+        let mut text = columns(&align, &lines);
+        if !self.foot.is_empty() {
+            text.push_str(&format!("{}\n", self.foot));
+        }
+        text
+    }
+}
+
+/// The small letters below a plot.
+pub(crate) fn caption(record: &Record) -> String {
+    let machine = &record.machine;
+    let rounds = record.settings.get("rounds").map_or("", String::as_str);
+    let (kernel, processors) = (&machine.kernel, machine.processors);
+    let file_system = &machine.file_system;
+    format!(
+        "{kernel}, {processors} CPUs, {file_system}; medians of {rounds} rounds and the middle half"
+    )
+}
+
+/// A number as tables have it: three digits that count.
+pub(crate) fn number(value: f64) -> String {
+    match value.abs() {
+        0.0 => "0".to_owned(),
+        large if large >= 100.0 => format!("{value:.0}"),
+        some if some >= 10.0 => format!("{value:.1}"),
+        few if few >= 1.0 => format!("{value:.2}"),
+        small if small >= 0.01 => format!("{value:.3}"),
+        _ => format!("{value:.5}"),
+    }
+}
+
+/// The number, or a dash where there is none.
+pub(crate) fn cell(value: Option<f64>) -> String {
+    value.map_or_else(|| "-".to_owned(), number)
+}
+
+/// `cold, 10`.
+pub(crate) fn state(cache: Cache, at: Option<f64>) -> String {
+    match at {
+        Some(at) => format!("{} {}", cache.name(), at as u64),
+        None => cache.name().to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sheet_tells_all() {
+        let sheet = Sheet {
+            title: "getpid".to_owned(),
+            about: vec!["Linux".to_owned()],
+            tables: vec![Table {
+                title: "seconds".to_owned(),
+                head: vec!["way".to_owned(), "s".to_owned()],
+                lines: vec![vec!["lazy <1>".to_owned(), number(0.1234)]],
+                foot: "2005: others".to_owned(),
+            }],
+            findings: vec![
+                Finding::new("7.6 times", Some((false, "60 times".to_owned()))),
+                Finding::new("more", None),
+            ],
+            ..Sheet::default()
+        };
+        let text = sheet.text();
+        for part in [
+            "getpid\nLinux",
+            "lazy <1>  0.123",
+            "does not hold: 7.6 times\n  today: 60",
+            "open: more",
+        ] {
+            assert!(text.contains(part), "{part} in {text}");
+        }
+        let html = sheet.html("getpid");
+        for part in [
+            "lazy &lt;1&gt;",
+            "<td>0.123",
+            "does not hold",
+            "id=\"getpid\"",
+        ] {
+            assert!(html.contains(part), "{part} in {html}");
+        }
+    }
+
+    #[test]
+    fn numbers_have_three_digits() {
+        let text = [1234.5, 12.345, 1.2345, 0.12345, 0.0, 0.000_123].map(number);
+        assert_eq!(text, ["1234", "12.3", "1.23", "0.123", "0", "0.00012"]);
+    }
+}

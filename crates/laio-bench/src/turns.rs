@@ -1,0 +1,134 @@
+//! Contestants take turns, so that what else the machine does disturbs all alike.
+
+use crate::error::Error;
+use crate::record::{Cache, Cell, Measured};
+use crate::stop::Stop;
+use std::collections::BTreeMap;
+
+/// What one contestant's turn gave, by name, with the unit at the end.
+pub(crate) type Figures = Vec<(&'static str, f64)>;
+
+/// What is done in turns.
+pub(crate) struct Turns<'a> {
+    /// Its name.
+    pub(crate) workload: &'a str,
+    pub(crate) cache: Cache,
+    /// Those who take part, in order, each with its place on the axis.
+    pub(crate) entrants: &'a [(Option<f64>, &'a str)],
+    pub(crate) rounds: u32,
+    pub(crate) stop: &'a Stop,
+}
+
+impl Turns<'_> {
+    /// `one` is told whose turn it is, and in which round. Who fails is left out from then on, with what was said.
+    pub(crate) fn take(
+        &self,
+        one: &mut dyn FnMut(usize, u32) -> Result<Figures, String>,
+    ) -> Result<Vec<Cell>, Error> {
+        let count = self.entrants.len();
+        let mut series: Vec<BTreeMap<String, Vec<f64>>> = vec![BTreeMap::new(); count];
+        let mut left_out: Vec<Option<String>> = vec![None; count];
+        for round in 0..self.rounds {
+            for turn in 0..count {
+                self.stop.check()?;
+                let index = (turn + round as usize) % count;
+                if left_out[index].is_some() {
+                    continue;
+                }
+                match one(index, round) {
+                    Ok(figures) => {
+                        for (name, value) in figures {
+                            series[index]
+                                .entry(name.to_owned())
+                                .or_default()
+                                .push(value);
+                        }
+                    }
+                    Err(reason) => left_out[index] = Some(reason),
+                }
+            }
+        }
+        // What failed may have failed because it was asked to stop.
+        self.stop.check()?;
+        let cells = series.into_iter().zip(left_out).enumerate();
+        Ok(cells
+            .map(|(index, (series, left_out))| self.cell(index, series, left_out))
+            .collect())
+    }
+
+    fn cell(
+        &self,
+        index: usize,
+        series: BTreeMap<String, Vec<f64>>,
+        left_out: Option<String>,
+    ) -> Cell {
+        let measured = series
+            .into_iter()
+            .filter_map(|(name, rounds)| Some((name, Measured::of(rounds)?)));
+        Cell {
+            workload: self.workload.to_owned(),
+            cache: self.cache,
+            at: self.entrants[index].0,
+            contestant: self.entrants[index].1.to_owned(),
+            command: Vec::new(),
+            verified: left_out.is_none(),
+            measured: if left_out.is_none() {
+                measured.collect()
+            } else {
+                BTreeMap::new()
+            },
+            left_out,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::Place;
+
+    #[test]
+    fn each_has_its_turns_and_who_fails_is_left_out() {
+        let turns = Turns {
+            workload: "work",
+            cache: Cache::Warm,
+            entrants: &[(None, "one"), (None, "two"), (Some(10.0), "three")],
+            rounds: 3,
+            stop: &Stop::new(),
+        };
+        let mut order = Vec::new();
+        let cells = turns.take(&mut |index, round| {
+            order.push(index);
+            match (index, round) {
+                (1, 1) => Err("broken".to_owned()),
+                _ => Ok(vec![("wall_s", f64::from(round))]),
+            }
+        });
+        let cells = cells.unwrap();
+        assert_eq!(order, [0, 1, 2, 1, 2, 0, 2, 0]);
+        assert_eq!(cells[0].measured["wall_s"].rounds, [0.0, 1.0, 2.0]);
+        assert_eq!(cells[1].left_out.as_deref(), Some("broken"));
+        assert!(cells[1].measured.is_empty() && !cells[1].verified);
+        assert_eq!(cells[2].place(), Place::new("work", Cache::Warm).at(10));
+    }
+
+    #[test]
+    fn who_is_asked_to_stop_stops() {
+        let stop = Stop::new();
+        let turns = Turns {
+            workload: "work",
+            cache: Cache::Warm,
+            entrants: &[(None, "one")],
+            rounds: 3,
+            stop: &stop,
+        };
+        let mut count = 0;
+        let ended = turns.take(&mut |_, _| {
+            count += 1;
+            stop.stop();
+            Ok(Vec::new())
+        });
+        assert!(ended.is_err());
+        assert_eq!(count, 1);
+    }
+}
