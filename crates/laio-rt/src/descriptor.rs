@@ -1,5 +1,6 @@
 //! Descriptors that operations share and the context closes.
 
+use crate::beside::ContextId;
 use crate::executor::Core;
 use crate::submission::submit;
 use laio::ops::Close;
@@ -62,13 +63,19 @@ impl Drop for Shared {
         let Some(descriptor) = self.descriptor.take() else {
             return;
         };
+        let core = Core::try_current();
+        if let Some(core) = &core {
+            core.forget_beside(descriptor.as_raw_fd());
+        }
         let operation = Close::new(descriptor);
-        match (Core::try_current(), self.closing.take()) {
+        match (core, self.closing.take()) {
             (Some(core), Some(closing)) => {
                 let close = async move { closing.finish(submit(operation).await) };
                 core.spawn(close).detach();
             }
-            (Some(core), None) => core.with_engine(|engine| engine.start_detached(operation)),
+            (Some(core), None) => {
+                core.with_engine(ContextId::OWN, |engine| engine.start_detached(operation))
+            }
             // No runtime: dropping the operation closes the descriptor.
             (None, closing) => {
                 drop(operation);

@@ -1,5 +1,6 @@
 //! The executor: runs what is ready, then gathers completions, and sleeps only if nothing is ready.
 
+use crate::beside::{AllBeside, ContextId};
 use crate::join::{Aborted, Join, JoinHandle};
 use crate::limits;
 use crate::submission::Engine;
@@ -24,11 +25,12 @@ type Deferred = Box<dyn FnOnce(&mut Engine)>;
 /// (a future, a waker, a destructor of a task) runs.
 pub(crate) struct Core {
     pub(crate) engine: RefCell<Engine>,
+    pub(crate) beside: AllBeside,
     pub(crate) timers: RefCell<Timers>,
     tasks: RefCell<Tasks>,
     ready: RefCell<VecDeque<TaskId>>,
     remote: Arc<Remote>,
-    deferred: RefCell<Vec<Deferred>>,
+    deferred: RefCell<Vec<(ContextId, Deferred)>>,
     /// Operations that the present poll of a task may still start.
     budget: Cell<u32>,
     /// Operations started since completions were gathered.
@@ -67,6 +69,7 @@ impl Core {
         let remote = Remote::new(context.notifier());
         Ok(Rc::new(Core {
             engine: RefCell::new(Engine::new(context)),
+            beside: AllBeside::default(),
             timers: RefCell::default(),
             tasks: RefCell::default(),
             ready: RefCell::default(),
@@ -129,11 +132,11 @@ impl Core {
 
     /// Does something with the engine: now, or if it is busy (because this is called from within it, by
     /// the destructor of something that it dropped) before the executor sleeps.
-    pub(crate) fn with_engine(&self, action: impl FnOnce(&mut Engine) + 'static) {
-        match self.engine.try_borrow_mut() {
+    pub(crate) fn with_engine(&self, id: ContextId, action: impl FnOnce(&mut Engine) + 'static) {
+        match self.engine_of(id).try_borrow_mut() {
             Ok(mut engine) => action(&mut engine),
             Err(_) => {
-                self.deferred.borrow_mut().push(Box::new(action));
+                self.deferred.borrow_mut().push((id, Box::new(action)));
                 self.remote.notify();
             }
         }
@@ -145,9 +148,8 @@ impl Core {
             if deferred.is_empty() {
                 return;
             }
-            let mut engine = self.engine.borrow_mut();
-            for action in deferred {
-                action(&mut engine);
+            for (id, action) in deferred {
+                action(&mut self.engine_of(id).borrow_mut());
             }
         }
     }
@@ -281,20 +283,24 @@ impl Core {
     fn gather(&self) {
         self.started.set(0);
         self.turn.set(self.turn.get() + 1);
-        let busy = !self.ready.borrow().is_empty() || !self.deferred.borrow().is_empty();
+        let mut woken = std::mem::take(&mut *self.woken.borrow_mut());
+        self.gathering.set(true);
+        let beside = self.gather_beside(&mut woken);
+        let busy = !matches!(beside, Ok(false))
+            || !self.ready.borrow().is_empty()
+            || !self.deferred.borrow().is_empty()
+            || !woken.is_empty();
         let timeout = if busy {
             Some(Duration::ZERO)
         } else {
             let next = self.timers.borrow().next();
             next.map(|next| next.saturating_duration_since(Instant::now()))
         };
-        let mut woken = std::mem::take(&mut *self.woken.borrow_mut());
-        self.gathering.set(true);
         let result = self.engine.borrow_mut().gather(timeout, &mut woken);
         self.gathering.set(false);
         woken.drain(..).for_each(Waker::wake);
         self.woken.replace(woken);
-        if let Err(error) = result {
+        if let Err(error) = beside.and(result) {
             // Nothing that waits could ever go on.
             panic!("laio_rt cannot wait for operations any more: {error}");
         }

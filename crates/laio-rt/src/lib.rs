@@ -81,6 +81,7 @@
 //! to servers in ways that no single call covers; look names up on a thread), and a pool for
 //! computations.
 
+mod beside;
 mod descriptor;
 mod executor;
 pub mod fs;
@@ -99,8 +100,9 @@ pub mod time;
 mod timers;
 mod write;
 
+pub use beside::ContextId;
 pub use descriptor::Descriptor;
 pub use join::{Aborted, JoinHandle};
 pub use laio;
-pub use runtime::{Runtime, spawn, turn, with_context, yield_now};
-pub use submission::{Submission, submit};
+pub use runtime::{Runtime, spawn, turn, with_context, with_context_of, yield_now};
+pub use submission::{Submission, submit, submit_to};

@@ -13,3 +13,6 @@ pub const OPERATIONS_PER_TURN: u32 = 128;
 
 /// Tasks polled before timers, wakes from other threads and completions are looked at again.
 pub const TASKS_PER_TURN: u32 = 64;
+
+/// Contexts that a runtime may have beside its own.
+pub const CONTEXTS_BESIDE: usize = 16;

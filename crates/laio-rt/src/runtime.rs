@@ -1,5 +1,6 @@
 //! The runtime as programs see it.
 
+use crate::beside::ContextId;
 use crate::executor::Core;
 use crate::join::JoinHandle;
 use laio::{Context, Options, Stats};
@@ -33,6 +34,29 @@ impl Runtime {
         Ok(Runtime {
             core: Core::new(options)?,
         })
+    }
+
+    /// Adds a context with other options, for the operations that are given to it by
+    /// [`submit_to`](crate::submit_to). It lives as long as the runtime. Waiting for it costs an operation of the
+    /// runtime's own context each time that its operations complete; while it has none it costs nothing.
+    ///
+    /// Order on a descriptor is kept within a context, not among several: use each descriptor in one at a time.
+    ///
+    /// # Errors
+    /// Those of [`Context::new`], and one that says so beyond
+    /// [`CONTEXTS_BESIDE`](crate::limits::CONTEXTS_BESIDE).
+    ///
+    /// ```
+    /// use laio::ops::{Name, StatPath};
+    /// use laio::{BackendKind, Options};
+    /// let runtime = laio_rt::Runtime::new(Options::new())?;
+    /// let helpers = runtime.add_context(Options::new().backend(BackendKind::Threads).helpers(4))?;
+    /// let stat = laio_rt::submit_to(helpers, StatPath::new(Name::new(c"/")));
+    /// assert!(runtime.block_on(stat)?.is_dir());
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn add_context(&self, options: Options) -> io::Result<ContextId> {
+        self.core.add_context(options)
     }
 
     /// Runs the future, and the tasks that are spawned, until the future has its output. Tasks that are
@@ -142,6 +166,14 @@ pub async fn yield_now() {
 /// Outside of [`Runtime::block_on`].
 pub fn turn() -> u64 {
     Core::current().turn()
+}
+
+/// As [`with_context`], for any context of the runtime.
+///
+/// # Panics
+/// As [`with_context`], and if the context is another runtime's.
+pub fn with_context_of<R>(id: ContextId, action: impl FnOnce(&mut Context) -> R) -> R {
+    action(&mut Core::current().engine_of(id).borrow_mut().context)
 }
 
 /// Gives access to the context of the runtime that the calling task runs in. Completions belong to the

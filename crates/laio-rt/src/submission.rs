@@ -1,5 +1,6 @@
 //! Operations as futures.
 
+use crate::beside::ContextId;
 use crate::executor::Core;
 use laio::{Handle, Operation, Submitted, Ticket};
 use std::fmt;
@@ -28,12 +29,26 @@ use std::time::Duration;
 /// # Ok::<(), std::io::Error>(())
 /// ```
 pub fn submit<O: Operation>(operation: O) -> Submission<O> {
-    Submission(State::New(operation))
+    submit_to(ContextId::OWN, operation)
+}
+
+/// As [`submit`], to one of the contexts that were added to the runtime.
+///
+/// # Panics
+/// When polled outside of [`Runtime::block_on`](crate::Runtime::block_on), or in a runtime that has no such context.
+pub fn submit_to<O: Operation>(context: ContextId, operation: O) -> Submission<O> {
+    Submission {
+        state: State::New(operation),
+        context,
+    }
 }
 
 /// The future of an operation; see [`submit`].
 #[must_use = "the call is made when the future is polled"]
-pub struct Submission<O: Operation>(State<O>);
+pub struct Submission<O: Operation> {
+    state: State<O>,
+    context: ContextId,
+}
 
 enum State<O: Operation> {
     New(O),
@@ -48,16 +63,16 @@ impl<O: Operation> Future for Submission<O> {
     type Output = O::Output;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<O::Output> {
-        match std::mem::replace(&mut self.0, State::Over) {
+        match std::mem::replace(&mut self.state, State::Over) {
             State::New(operation) => self.start(operation, context),
             State::Pending { ticket, core } => {
-                let mut engine = core.engine.borrow_mut();
+                let mut engine = core.engine_of(self.context).borrow_mut();
                 match engine.context.take(ticket) {
                     Ok(output) => Poll::Ready(output),
                     Err(ticket) => {
                         engine.waiters.set(ticket.handle(), context.waker());
                         drop(engine);
-                        self.0 = State::Pending { ticket, core };
+                        self.state = State::Pending { ticket, core };
                         Poll::Pending
                     }
                 }
@@ -83,17 +98,16 @@ impl<O: Operation> Submission<O> {
     fn start(&mut self, operation: O, context: &mut Context<'_>) -> Poll<O::Output> {
         let core = Core::current();
         if !core.spend_budget() {
-            self.0 = State::New(operation);
+            self.state = State::New(operation);
             context.waker().wake_by_ref();
             return Poll::Pending;
         }
-        let mut engine = core.engine.borrow_mut();
-        match engine.context.submit(operation, 0) {
+        let mut engine = core.engine_of(self.context).borrow_mut();
+        match engine.start(operation, context.waker()) {
             Submitted::Done(output) => Poll::Ready(output),
             Submitted::Pending(ticket) => {
-                engine.waiters.set(ticket.handle(), context.waker());
                 drop(engine);
-                self.0 = State::Pending { ticket, core };
+                self.state = State::Pending { ticket, core };
                 Poll::Pending
             }
         }
@@ -102,15 +116,15 @@ impl<O: Operation> Submission<O> {
 
 impl<O: Operation> Drop for Submission<O> {
     fn drop(&mut self) {
-        if let State::Pending { ticket, core } = std::mem::replace(&mut self.0, State::Over) {
-            core.with_engine(move |engine| engine.abandon(ticket));
+        if let State::Pending { ticket, core } = std::mem::replace(&mut self.state, State::Over) {
+            core.with_engine(self.context, move |engine| engine.abandon(ticket));
         }
     }
 }
 
 impl<O: Operation> fmt::Debug for Submission<O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.0 {
+        match &self.state {
             State::New(_) => f.write_str("Submission(not started)"),
             State::Pending { ticket, .. } => write!(f, "Submission({:?})", ticket.handle()),
             State::Over => f.write_str("Submission(over)"),
@@ -153,6 +167,15 @@ impl Engine {
     pub(crate) fn abandon<O: Operation>(&mut self, ticket: Ticket<O>) {
         self.waiters.take(ticket.handle());
         self.context.abandon(ticket);
+    }
+
+    /// Starts an operation that wakes `waker` when it is over.
+    pub(crate) fn start<O: Operation>(&mut self, operation: O, waker: &Waker) -> Submitted<O> {
+        let submitted = self.context.submit(operation, 0);
+        if let Submitted::Pending(ticket) = &submitted {
+            self.waiters.set(ticket.handle(), waker);
+        }
+        submitted
     }
 
     /// Starts an operation whose output nobody wants.

@@ -141,6 +141,14 @@ impl Context {
                     Attempted::blocked(0, Why::NotTried)
                 }
                 (Way::Plain, _) => Attempted::Done(self.plain(row, call)),
+                // Who waits for peers needs no kernel thread of his own.
+                (Way::Carry, attempt)
+                    if row.polls
+                        && !self.options.pure
+                        && self.claim_of_poll(row, call).is_some() =>
+                {
+                    self.lazily(attempt, row, call)
+                }
                 (Way::Carry, _) => self.carry(row, call),
                 (Way::Try, Attempt::NowaitRead | Attempt::NowaitWrite)
                     if self.activations.is_some() && self.is_known_file(call) =>
@@ -254,6 +262,10 @@ impl Context {
     /// What an operation for this call claims on its descriptors.
     pub(crate) fn links(&self, row: &Row, call: &Call, regular: bool) -> [Link; 2] {
         let mut links = [Link::UNUSED; 2];
+        if let Some(poll) = self.claim_of_poll(row, call) {
+            links[0] = poll;
+            return links;
+        }
         for (link, descriptor) in links.iter_mut().zip(row.descriptors.iter().flatten()) {
             let fd = call.descriptor(descriptor.arg);
             let closes = row.attempt == Attempt::Close;

@@ -81,6 +81,7 @@ mod options;
 mod poll;
 pub mod probe;
 mod quick;
+mod readiness;
 mod route;
 mod signaller;
 mod stats;

@@ -10,10 +10,11 @@ use crate::context::{Context, Waiter};
 use crate::descriptors::{Claim, Link};
 use crate::mounts::FileKind;
 use crate::operation::{Operation, Slot, State};
+use crate::readiness::{direction, polls_one, waits_for_readiness};
 use crate::table::{self, Attempt, Class, Opcode, Row, Transfer, Use};
 use crate::transfer::{goes_on, only_plain, remaining, shortened, uses_position, wanted};
 use crate::watched::Watched;
-use crate::{BackendKind, Call, Errno, Handle, sys};
+use crate::{Call, Errno, Handle, sys};
 use std::os::fd::{OwnedFd, RawFd};
 
 impl Context {
@@ -83,6 +84,11 @@ impl Context {
         if row.attempt == Attempt::CloseRange && self.close_range_waits(slot) {
             return Ok(());
         }
+        if let Some((fd, direction)) = polls_one(&self.operations[slot])
+            && self.wait_until_ready(slot, fd, direction)?
+        {
+            return Ok(());
+        }
         let handle = self.operations.handle(slot);
         let whole = self.operations[slot].done == 0 && self.inject.short_transfer == 0;
         let rest = if whole { None } else { Some(self.step(slot)) };
@@ -90,6 +96,7 @@ impl Context {
         let kind = self
             .descriptors
             .kind(self.operations[slot].call.descriptor(0));
+        let uses_it = self.uses_reactor();
         let misplaced = self.has_ring() && why != Why::WouldBlock && self.is_misplaced(slot);
         let Operation {
             call,
@@ -157,8 +164,6 @@ impl Context {
                 }
             }
             Waiter::Reactor(reactor) => {
-                let uses_it = self.kind.is_hybrid()
-                    || matches!(self.kind, BackendKind::Lazy | BackendKind::Activations);
                 if uses_it && try_first {
                     self.retry(slot);
                     return Ok(());
@@ -588,7 +593,11 @@ impl Context {
                 // cancelled again at the next request.
                 Waiter::Ring(ring) => operation.cancelled = ring.cancel(handle).is_ok(),
                 Waiter::Reactor(reactor) => {
-                    reactor.remove(fd, direction(row));
+                    let (fd, direction) = match polls_one(operation) {
+                        Some(polled) => polled,
+                        None => (fd, direction(row)),
+                    };
+                    reactor.remove(fd, direction);
                     self.finish_cancelled(slot);
                 }
             },
@@ -640,27 +649,6 @@ impl Context {
 /// that cannot wait, and 0 for one that can.
 const IN_VAIN_MAX: u8 = 3;
 
-/// Whether the call can be tried again whenever its descriptor is ready.
-fn waits_for_readiness(row: &Row, call: &Call) -> bool {
-    match row.attempt {
-        Attempt::NowaitRead | Attempt::NowaitWrite | Attempt::Dontwait(_) => true,
-        _ => row.opcode == Some(Opcode::Accept) && is_well_formed_accept(row, call),
-    }
-}
-
-/// Whether an `accept` waits for a connection, rather than fail at once.
-fn is_well_formed_accept(row: &Row, call: &Call) -> bool {
-    use rustix::net::sockopt::socket_acceptconn;
-    let listens = sys::borrow(call.descriptor(0)).map(socket_acceptconn);
-    let known = libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
-    let flags = if row.name == "accept4" {
-        call.args[3] as i32
-    } else {
-        0
-    };
-    listens == Some(Ok(true)) && flags & !known == 0
-}
-
 /// Whether a name is empty, or may be. Only for names that the kernel has just read.
 fn may_name_nothing(row: &Row, call: &Call) -> bool {
     // Of those that often name what is not there, it is worth knowing.
@@ -683,11 +671,4 @@ fn has_timeout(fd: RawFd, write: bool) -> bool {
     let direction = if write { Timeout::Send } else { Timeout::Recv };
     let timeout = sys::borrow(fd).map(|fd| socket_timeout(fd, direction));
     matches!(timeout, Some(Ok(Some(_))))
-}
-
-fn direction(row: &Row) -> Direction {
-    match row.descriptors[0].map(|descriptor| descriptor.usage) {
-        Some(Use::Write) => Direction::Write,
-        _ => Direction::Read,
-    }
 }

@@ -263,6 +263,8 @@ pub struct Row {
     pub pointers: u8,
     /// Whether its result is a new descriptor.
     pub yields_descriptor: bool,
+    /// Whether it waits for events of descriptors that it has an array of.
+    pub polls: bool,
     /// Whether it changes who the thread is for the kernel (credentials, namespaces, filters), so that
     /// helpers started earlier must not serve later calls.
     pub changes_identity: bool,
@@ -296,6 +298,7 @@ impl Row {
             implied: 0,
             pointers: 0,
             yields_descriptor: false,
+            polls: false,
             changes_identity: false,
             refusal: crate::Errno::NOSYS,
             note: "",
@@ -428,6 +431,11 @@ impl Row {
 
     pub(crate) const fn yields_descriptor(mut self) -> Row {
         self.yields_descriptor = true;
+        self
+    }
+
+    pub(crate) const fn polls(mut self) -> Row {
+        self.polls = true;
         self
     }
 

@@ -139,8 +139,8 @@ pub static ROWS: &[Row] = &[
     row("perf_event_open", 298, 241, Thread).pointers(&[0]).fd(3, Unordered).yields_descriptor().note("pid 0 is the calling thread"),
 
     // Waiting for descriptors
-    x86("poll", 7, Waiting).attempt(ZeroTimeout(2, Timeout::Milliseconds)).opcode(Opcode::PollAdd).pointers(&[0]).note("the ring form is for one descriptor"),
-    row("ppoll", 271, 73, Waiting).attempt(ZeroTimeout(2, Timeout::Timespec)).pointers(&[0, 2, 3]).note(MASK),
+    x86("poll", 7, Waiting).attempt(ZeroTimeout(2, Timeout::Milliseconds)).opcode(Opcode::PollAdd).pointers(&[0]).polls().note("the ring form is for one descriptor"),
+    row("ppoll", 271, 73, Waiting).attempt(ZeroTimeout(2, Timeout::Timespec)).pointers(&[0, 2, 3]).polls().note(MASK),
     x86("select", 23, Waiting).pointers(&[1, 2, 3, 4]).note("a try with zero time-out would clear the sets it was given"),
     row("pselect6", 270, 72, Waiting).pointers(&[1, 2, 3, 4, 5]).note("a try with zero time-out would clear the sets it was given"),
     x86("epoll_create", 213, Instant).yields_descriptor(),

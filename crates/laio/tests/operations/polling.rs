@@ -3,8 +3,8 @@
 use crate::harness::*;
 use crate::parked::FRESH;
 use laio::ops::Read;
-use laio::{Context, Errno, Handle, Submitted};
-use laio_testing::temp::pipe;
+use laio::{BackendKind, Context, Errno, Handle, Outcome, Submitted};
+use laio_testing::temp::{fill, pipe};
 use rustix::event::epoll;
 use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
@@ -363,5 +363,82 @@ fn the_descriptor_tells_of_eventfds_too() {
             );
             assert_eq!(u64::from_ne_bytes(value), round + 1);
         }
+    });
+}
+
+/// A poll of one descriptor, without a time-out.
+fn poll_one(context: &mut Context, poll: &mut libc::pollfd) -> Outcome {
+    start(context, libc::SYS_ppoll, [at_mut(poll), 1, 0, 0, 8])
+}
+
+#[test]
+fn who_polls_one_descriptor_is_told_and_can_be_cancelled() {
+    for_each_pending(|way| {
+        let mut context = way.context();
+        let (from, to) = pipe();
+        let mut read = libc::pollfd {
+            fd: from.arg() as i32,
+            events: libc::POLLIN,
+            revents: 0,
+        };
+        let waiting = poll_one(&mut context, &mut read);
+        let Outcome::Pending(handle) = waiting else {
+            panic!("nothing is there to be read: {waiting:?}");
+        };
+        assert_eq!(context.poll(&mut Vec::new(), NO_TIME), Ok(0));
+        rustix::io::write(&to, b"x").unwrap();
+        assert_eq!(wait_for(&mut context, handle).result, Ok(1));
+        assert_eq!(read.revents, libc::POLLIN);
+        // It is there still.
+        let again = poll_one(&mut context, &mut read);
+        assert_eq!(finish(&mut context, again), Ok(1));
+
+        let full = fill(&to);
+        let mut write = libc::pollfd {
+            fd: to.arg() as i32,
+            events: libc::POLLOUT,
+            revents: 0,
+        };
+        let Outcome::Pending(handle) = poll_one(&mut context, &mut write) else {
+            panic!("the pipe is full");
+        };
+        context.cancel(handle).unwrap();
+        let result = wait_for(&mut context, handle).result;
+        assert_eq!(result, Err(Errno::CANCELED), "{full} bytes");
+        let Outcome::Pending(handle) = poll_one(&mut context, &mut write) else {
+            panic!("the pipe is full");
+        };
+        drop(from);
+        assert_eq!(wait_for(&mut context, handle).result, Ok(1));
+        assert!(write.revents & libc::POLLERR != 0);
+    });
+}
+
+#[test]
+fn many_may_poll_at_once_without_a_helper_each() {
+    for_each_backend(|way| {
+        let options = way.options().helpers(2);
+        if !way.goes_to_background() || matches!(way.backend, BackendKind::Threads) {
+            return;
+        }
+        let mut context = Context::new(options).unwrap();
+        let pipes: Vec<_> = (0..50).map(|_| pipe()).collect();
+        let poll = |(from, _): &(OwnedFd, OwnedFd)| libc::pollfd {
+            fd: from.arg() as i32,
+            events: libc::POLLIN | libc::POLLRDHUP,
+            revents: 0,
+        };
+        let mut polls: Vec<_> = pipes.iter().map(poll).collect();
+        let waiting: Vec<_> = polls
+            .iter_mut()
+            .map(|poll| poll_one(&mut context, poll))
+            .collect();
+        // With a helper each, all but two would never be looked at.
+        rustix::io::write(&pipes[49].1, b"x").unwrap();
+        let Outcome::Pending(last) = waiting[49] else {
+            panic!("nothing is there to be read");
+        };
+        assert_eq!(wait_for(&mut context, last).result, Ok(1));
+        drop(context);
     });
 }

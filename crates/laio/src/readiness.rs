@@ -1,0 +1,128 @@
+//! Waiting until a descriptor is ready, without a helper: for calls that are tried again then, and for polls of a
+//! single descriptor.
+
+use crate::background::prepare;
+use crate::background::reactor::Direction;
+use crate::context::{Context, Waiter};
+use crate::descriptors::{Claim, Link};
+use crate::operation::{Operation, Slot, State};
+use crate::sys::memory::can_read;
+use crate::table::{Attempt, Opcode, Row, Use};
+use crate::{BackendKind, Call, Errno, sys};
+use std::os::fd::RawFd;
+
+impl Context {
+    /// The claim of a poll that waits for one event of one descriptor for as long as it takes, and that need
+    /// not be a helper's: nothing else waits there for the same. Others then line up behind it, and a close
+    /// cancels it.
+    pub(crate) fn claim_of_poll(&self, row: &Row, call: &Call) -> Option<Link> {
+        let (fd, direction) = polled(row, call, self.memory_is_good)?;
+        let claim = match direction {
+            Direction::Read => Claim::READING,
+            Direction::Write => Claim::WRITING,
+        };
+        let waits = match &self.waiter {
+            Waiter::Ring(_) => true,
+            Waiter::Reactor(_) => self.uses_reactor(),
+        };
+        let free = waits && self.watched.is_none() && !self.descriptors.must_wait(fd, claim);
+        free.then(|| Link::new(fd, claim))
+    }
+
+    /// Whether this back end waits for streams by epoll.
+    pub(crate) fn uses_reactor(&self) -> bool {
+        self.kind.is_hybrid() || matches!(self.kind, BackendKind::Lazy | BackendKind::Activations)
+    }
+
+    /// Waits for what such a poll is about. False: epoll does not know the descriptor, or it is not open.
+    pub(crate) fn wait_until_ready(
+        &mut self,
+        slot: Slot,
+        fd: RawFd,
+        direction: Direction,
+    ) -> Result<bool, Errno> {
+        match &mut self.waiter {
+            Waiter::Ring(ring) => {
+                let entry = prepare::readiness(fd, direction == Direction::Write);
+                // SAFETY: the entry points to nothing.
+                unsafe { ring.push(entry, self.operations.handle(slot).to_raw())? };
+            }
+            Waiter::Reactor(reactor) => {
+                if reactor.add(fd, direction, slot).is_err() {
+                    return Ok(false);
+                }
+            }
+        }
+        self.operations[slot].state = State::Readiness;
+        Ok(true)
+    }
+}
+
+/// What a poll that has its claim waits for.
+pub(crate) fn polls_one(operation: &Operation) -> Option<(RawFd, Direction)> {
+    let link = operation.links[0];
+    let direction = match link.claim {
+        _ if !operation.row.polls => return None,
+        Claim::READING => Direction::Read,
+        Claim::WRITING => Direction::Write,
+        _ => return None,
+    };
+    Some((link.fd, direction))
+}
+
+/// The descriptor of a poll without a time-out and a signal mask, and what is waited for.
+fn polled(row: &Row, call: &Call, memory_is_good: bool) -> Option<(RawFd, Direction)> {
+    let args = &call.args;
+    let for_ever = match row.attempt {
+        _ if !row.polls || args[1] != 1 => return None,
+        // poll: in milliseconds.
+        Attempt::ZeroTimeout(arg, crate::table::Timeout::Milliseconds) => {
+            (args[arg as usize] as i32) < 0
+        }
+        _ => args[2] == 0 && args[3] == 0,
+    };
+    let address = args[0];
+    let readable = address.is_multiple_of(align_of::<libc::pollfd>())
+        && (memory_is_good || can_read(address, size_of::<libc::pollfd>()));
+    if !for_ever || !readable {
+        return None;
+    }
+    // SAFETY: aligned plain data that can be read, and belongs to the call.
+    let poll = unsafe { *(address as *const libc::pollfd) };
+    let direction = match poll.events {
+        libc::POLLOUT => Direction::Write,
+        events if events == libc::POLLIN || events == libc::POLLIN | libc::POLLRDHUP => {
+            Direction::Read
+        }
+        _ => return None,
+    };
+    (poll.fd >= 0).then_some((poll.fd, direction))
+}
+
+/// Whether the call can be tried again whenever its descriptor is ready.
+pub(crate) fn waits_for_readiness(row: &Row, call: &Call) -> bool {
+    match row.attempt {
+        Attempt::NowaitRead | Attempt::NowaitWrite | Attempt::Dontwait(_) => true,
+        _ => row.opcode == Some(Opcode::Accept) && is_well_formed_accept(row, call),
+    }
+}
+
+/// Whether an `accept` waits for a connection, rather than fail at once.
+fn is_well_formed_accept(row: &Row, call: &Call) -> bool {
+    use rustix::net::sockopt::socket_acceptconn;
+    let listens = sys::borrow(call.descriptor(0)).map(socket_acceptconn);
+    let known = libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+    let flags = if row.name == "accept4" {
+        call.args[3] as i32
+    } else {
+        0
+    };
+    listens == Some(Ok(true)) && flags & !known == 0
+}
+
+pub(crate) fn direction(row: &Row) -> Direction {
+    match row.descriptors[0].map(|descriptor| descriptor.usage) {
+        Some(Use::Write) => Direction::Write,
+        _ => Direction::Read,
+    }
+}
