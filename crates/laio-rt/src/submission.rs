@@ -86,9 +86,9 @@ impl<O: Operation> Submission<O> {
     /// Asks the operation to end early. Unlike a future that is dropped, this one still gives its output:
     /// `ECANCELED`, or what the operation has come to nevertheless, such as a connection.
     pub fn cancel(&self) {
-        if let State::Pending { ticket, core } = &self.0 {
+        if let State::Pending { ticket, core } = &self.state {
             let handle = ticket.handle();
-            core.with_engine(move |engine| {
+            core.with_engine(self.context, move |engine| {
                 // It may have come to its end meanwhile.
                 let _ = engine.context.cancel(handle);
             });
