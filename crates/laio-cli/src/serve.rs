@@ -6,6 +6,7 @@ mod limits;
 mod listen;
 mod policy;
 mod site;
+mod upstreams;
 
 pub(crate) use arguments::Arguments;
 

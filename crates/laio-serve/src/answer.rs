@@ -67,7 +67,12 @@ impl Worker {
     }
 
     /// The answer to a client that may not have the file of this name, if it may not.
-    async fn keep_out(&self, asked: Asked<'_>, out: &mut Vec<u8>, name: &[u8]) -> Option<Reply> {
+    pub(crate) async fn keep_out(
+        &self,
+        asked: Asked<'_>,
+        out: &mut Vec<u8>,
+        name: &[u8],
+    ) -> Option<Reply> {
         let users = asked.site.users.as_ref()?;
         match self.authorize(users, asked.request, name).await {
             Access::Granted => None,

@@ -1,10 +1,13 @@
 //! A connection: request after request, each a straight line through the steps.
 
+mod forward;
+
 use crate::addresses::Entered;
 use crate::pages;
 use crate::receive::Skipped;
 use crate::reply::{Asked, Body, Reply};
 use crate::stream::Stream;
+use crate::upstream;
 use crate::worker::Worker;
 use laio_http::log::LogRecord;
 use laio_http::response::CONTINUE;
@@ -114,6 +117,20 @@ impl Connection {
             };
         };
         let started = started.unwrap_or_else(Instant::now);
+        let site = worker.sites.of(request.host);
+        let (date, second) = worker.now();
+        let mut asked = Asked {
+            request: &request,
+            site,
+            date: &date,
+            second,
+            keep_alive: request.keep_alive && !last && !worker.is_stopping(),
+            by_accept: false,
+        };
+        if let Some((route, path)) = upstream::route(&site.routes, request.path) {
+            let behind = input[head_len..].to_vec();
+            return self.forward(asked, route, &path, started, behind).await;
+        }
         // What has come of a body is looked at before the answer, so that a bad one can still be refused.
         let skip =
             BodySkip::new(request.framing, worker.limits().body_bytes).and_then(|mut skip| {
@@ -125,16 +142,6 @@ impl Connection {
             Err(rejection) => {
                 return self.refuse(rejection.status(), rejection.detail()).await;
             }
-        };
-        let site = worker.sites.of(request.host);
-        let (date, second) = worker.now();
-        let mut asked = Asked {
-            request: &request,
-            site,
-            date: &date,
-            second,
-            keep_alive: request.keep_alive && !last && !worker.is_stopping(),
-            by_accept: false,
         };
         // A client that waits before it sends a body for nothing is told so by the answer, and whether it
         // sends the body then, it alone knows (RFC 9110, section 10.1.1).

@@ -54,6 +54,7 @@ mod server;
 mod site;
 mod stop;
 mod stream;
+mod upstream;
 mod variant;
 mod worker;
 
@@ -65,6 +66,7 @@ pub use options::{
     ListenAddress, LogTarget, Options, PRESETS, Policies, Preset, Redirect, Site, Step, Symlinks,
     Transfer,
 };
+pub use options::{Protocol, Upstream, UpstreamAddress, UpstreamLimits};
 pub use server::{Served, Server, check};
 
 /// The name in the `Server` field.

@@ -60,7 +60,8 @@ impl Worker {
     }
 }
 
-async fn look(site: &Site, name: &[u8]) -> io::Result<Found> {
+/// Opens it as if there were no cache.
+pub(crate) async fn look(site: &Site, name: &[u8]) -> io::Result<Found> {
     let file = open_below(site, name, flags(), site.resolve).await?;
     examine(Descriptor::from(file)).await
 }

@@ -6,6 +6,7 @@ mod listen;
 mod policy;
 mod preset;
 mod site;
+mod upstream;
 
 pub use cache::Cache;
 pub use limits::Limits;
@@ -14,6 +15,7 @@ pub use listen::{Listen, ListenAddress};
 pub use policy::{ClassLimits, Io, Policies, Step, Transfer};
 pub use preset::{PRESETS, Preset};
 pub use site::{Auth, Cors, Dotfiles, ErrorPage, FieldRule, Host, Redirect, Site, Symlinks};
+pub use upstream::{Protocol, Upstream, UpstreamAddress, UpstreamLimits};
 
 use laio::BackendKind;
 use laio_http::log::LogFormat;

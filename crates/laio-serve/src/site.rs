@@ -5,12 +5,14 @@ use crate::cors::Cors;
 use crate::fields::FieldRules;
 use crate::options::{Options, Site as Description, Symlinks};
 use crate::redirect::Redirects;
+use crate::upstream::{Names, Route, SendfileRoot, Targets};
 use laio_http::{Coding, Status};
 use laio_rt::Descriptor;
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 use std::io;
 use std::ops::Deref;
 use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// All sites of a server, as the workers share them.
@@ -18,6 +20,7 @@ pub(crate) struct Prepared {
     /// The one for every other name is the first.
     sites: Vec<(OwnedFd, Arc<Rules>)>,
     names: Vec<(HostName, usize)>,
+    _upstream_names: Names,
 }
 
 /// How the files of a site are served.
@@ -35,6 +38,10 @@ pub(crate) struct Rules {
     pub(crate) users: Option<Users>,
     pub(crate) precompressed: Vec<Coding>,
     pub(crate) compress: bool,
+    /// The root as a program is told it.
+    pub(crate) directory: PathBuf,
+    targets: Targets,
+    sendfile: Vec<(Vec<PathBuf>, OwnedFd, Arc<Rules>)>,
 }
 
 /// A site as one worker has it.
@@ -42,7 +49,27 @@ pub(crate) struct Site {
     /// Its place among the sites.
     pub(crate) number: usize,
     pub(crate) root: Descriptor,
+    pub(crate) routes: Vec<Route>,
+    pub(crate) sendfile: Vec<SendfileRoot>,
     rules: Arc<Rules>,
+}
+
+impl Site {
+    fn new(number: usize, root: &OwnedFd, rules: &Arc<Rules>) -> io::Result<Site> {
+        let sendfile = rules.sendfile.iter().map(|(paths, root, rules)| {
+            Ok(SendfileRoot {
+                paths: paths.clone(),
+                site: Site::new(NO_PLACE, root, rules)?,
+            })
+        });
+        Ok(Site {
+            number,
+            root: Descriptor::from(root.try_clone()?),
+            routes: rules.targets.routes(),
+            sendfile: sendfile.collect::<io::Result<_>>()?,
+            rules: rules.clone(),
+        })
+    }
 }
 
 impl Deref for Site {
@@ -52,6 +79,9 @@ impl Deref for Site {
         &self.rules
     }
 }
+
+/// Of a site whose files are never kept.
+const NO_PLACE: usize = usize::MAX;
 
 /// The sites of one worker.
 pub(crate) struct Sites {
@@ -63,16 +93,8 @@ impl Sites {
     /// # Errors
     /// When there are no descriptors left.
     pub(crate) fn new(prepared: Arc<Prepared>) -> io::Result<Sites> {
-        let site = |(number, (root, rules)): (usize, &(OwnedFd, Arc<Rules>))| {
-            let root = Descriptor::from(root.try_clone()?);
-            let rules = rules.clone();
-            io::Result::Ok(Site {
-                number,
-                root,
-                rules,
-            })
-        };
-        let sites = prepared.sites.iter().enumerate().map(site);
+        let sites = prepared.sites.iter().enumerate();
+        let sites = sites.map(|(number, (root, rules))| Site::new(number, root, rules));
         let sites = sites.collect::<Result<_, _>>()?;
         Ok(Sites { sites, prepared })
     }
@@ -100,6 +122,7 @@ impl Prepared {
         let mut prepared = Prepared {
             sites: vec![prepare(&options.site)?],
             names: Vec::new(),
+            _upstream_names: Names::default(),
         };
         for host in &options.hosts {
             let number = prepared.sites.len();
@@ -108,6 +131,8 @@ impl Prepared {
                 prepared.names.push((HostName::new(name)?, number));
             }
         }
+        let targets = prepared.sites.iter().map(|(_, rules)| &rules.targets);
+        prepared._upstream_names = Names::keep(targets.flat_map(Targets::addresses))?;
         Ok(prepared)
     }
 
@@ -191,8 +216,33 @@ fn prepare(site: &Description) -> io::Result<(OwnedFd, Arc<Rules>)> {
         users,
         precompressed: site.precompressed.clone(),
         compress: site.compress,
+        directory: std::path::absolute(&site.root)?,
+        targets: Targets::new(&site.upstreams)?,
+        sendfile: site
+            .sendfile_roots
+            .iter()
+            .map(|root| prepare_sendfile(root, site.symlinks))
+            .collect::<io::Result<_>>()?,
     };
     Ok((open_root(site)?, Arc::new(rules)))
+}
+
+/// A directory whose files upstreams may name: never left, whatever the site's links may do.
+fn prepare_sendfile(
+    root: &Path,
+    symlinks: Symlinks,
+) -> io::Result<(Vec<PathBuf>, OwnedFd, Arc<Rules>)> {
+    let site = Description {
+        root: root.to_owned(),
+        symlinks: match symlinks {
+            Symlinks::Follow => Symlinks::Within,
+            other => other,
+        },
+        ..Description::default()
+    };
+    let (descriptor, rules) = prepare(&site)?;
+    let paths = vec![std::path::absolute(root)?, root.canonicalize()?];
+    Ok((paths, descriptor, rules))
 }
 
 /// A file's name below the root, however it was written.

@@ -20,6 +20,23 @@ impl Stream {
         }
     }
 
+    /// Whether nobody on the way can read it.
+    pub(crate) fn is_secure(&self) -> bool {
+        match self {
+            Stream::Plain(_) => false,
+        }
+    }
+
+    /// Something that tells whether the client has gone, or has ended its side.
+    pub(crate) fn watch(&self) -> Box<dyn Fn() -> bool> {
+        match self {
+            Stream::Plain(socket) => {
+                let socket = socket.clone();
+                Box::new(move || crate::upstream::has_ended(&socket))
+            }
+        }
+    }
+
     /// Appends what has come to `input`, waiting for it if there is nothing; 0 at the end.
     pub(crate) async fn receive(&self, input: Vec<u8>) -> (io::Result<usize>, Vec<u8>) {
         let turn = laio_rt::turn();

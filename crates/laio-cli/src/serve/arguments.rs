@@ -5,6 +5,7 @@ use super::limits::LimitArguments;
 use super::listen::ListenArguments;
 use super::policy::PolicyArguments;
 use super::site::SiteArguments;
+use super::upstreams::UpstreamArguments;
 use crate::Failure;
 use laio::BackendKind;
 use laio_serve::{LogFormat, LogTarget, Options};
@@ -35,6 +36,8 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     cache: CacheArguments,
     #[command(flatten)]
+    upstreams: UpstreamArguments,
+    #[command(flatten)]
     limits: LimitArguments,
 }
 
@@ -50,7 +53,11 @@ impl Arguments {
             "off" => LogTarget::Off,
             file => LogTarget::File(file.into()),
         };
-        let (site, hosts) = self.site.sites()?;
+        let (mut site, mut hosts) = self.site.sites()?;
+        for host in &mut hosts {
+            self.upstreams.add_to(&mut host.site);
+        }
+        self.upstreams.add_to(&mut site);
         let mut options = Options {
             site,
             hosts,
@@ -59,7 +66,10 @@ impl Arguments {
             log,
             log_format: self.log_format,
             cache: self.cache.cache(),
-            limits: self.limits.limits(),
+            limits: laio_serve::Limits {
+                upstream: self.upstreams.limits(),
+                ..self.limits.limits()
+            },
             ..Options::default()
         };
         self.policy.set(&mut options);

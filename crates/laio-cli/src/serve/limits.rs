@@ -103,13 +103,14 @@ impl LimitArguments {
             read_time: self.read_timeout.0,
             linger_time: self.linger_timeout.0,
             drain_time: self.drain_timeout.0,
+            ..Limits::default()
         }
     }
 }
 
 /// A time in seconds, with a fraction if need be.
 #[derive(Clone, Copy, Debug)]
-struct Seconds(Duration);
+pub(super) struct Seconds(pub(super) Duration);
 
 impl FromStr for Seconds {
     type Err = String;

@@ -134,6 +134,7 @@ impl SiteArguments {
             auth: self.auth.map(auth),
             precompressed: self.precompressed,
             compress: self.compress,
+            ..Site::default()
         };
         let host = |(name, root): (String, String)| Host {
             names: vec![name],

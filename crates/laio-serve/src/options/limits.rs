@@ -1,5 +1,6 @@
 //! The named limits of a server.
 
+use super::UpstreamLimits;
 use laio_http::Ranges;
 use std::time::Duration;
 
@@ -48,6 +49,8 @@ pub struct Limits {
     pub linger_time: Duration,
     /// For requests in flight to end, after the server was asked to stop.
     pub drain_time: Duration,
+    /// Of what goes to and comes from upstreams.
+    pub upstream: UpstreamLimits,
 }
 
 impl Limits {
@@ -117,6 +120,7 @@ impl Default for Limits {
             read_time: Duration::from_secs(60),
             linger_time: Duration::from_secs(5),
             drain_time: Duration::from_secs(10),
+            upstream: UpstreamLimits::default(),
         }
     }
 }

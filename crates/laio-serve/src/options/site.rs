@@ -1,5 +1,6 @@
 //! What a site consists of, and what is special about it.
 
+use super::upstream::Upstream;
 use laio_http::Coding;
 use laio_http::Status;
 use std::path::PathBuf;
@@ -34,6 +35,10 @@ pub struct Site {
     pub precompressed: Vec<Coding>,
     /// Whether text is compressed while it is sent.
     pub compress: bool,
+    /// Servers and programs that answer below some prefixes.
+    pub upstreams: Vec<Upstream>,
+    /// Directories below which they may name files to be sent (`X-Sendfile`).
+    pub sendfile_roots: Vec<PathBuf>,
 }
 
 impl Default for Site {
@@ -52,6 +57,8 @@ impl Default for Site {
             auth: None,
             precompressed: Vec::new(),
             compress: false,
+            upstreams: Vec::new(),
+            sendfile_roots: Vec::new(),
         }
     }
 }

@@ -1,0 +1,85 @@
+//! Servers and programs behind this one: the arguments that describe them.
+
+use super::limits::Seconds;
+use laio_serve::{Site, Upstream, UpstreamLimits};
+use std::path::PathBuf;
+
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Upstreams")]
+pub(super) struct UpstreamArguments {
+    /// Have an HTTP server answer below a prefix: http://HOST:PORT, or http+unix:SOCKET; with a path behind it
+    /// (:/PATH behind a socket), that takes the place of the prefix
+    #[arg(long, value_name = "PREFIX=URL", value_parser = Upstream::http)]
+    proxy: Vec<Upstream>,
+    /// Have a FastCGI program answer below a prefix: HOST:PORT or unix:SOCKET
+    #[arg(long, value_name = "PREFIX=ADDRESS", value_parser = Upstream::fastcgi)]
+    fastcgi: Vec<Upstream>,
+    /// Send files below DIR that an upstream names (X-Sendfile, X-LIGHTTPD-send-temp-file)
+    #[arg(long, value_name = "DIR")]
+    sendfile_root: Vec<PathBuf>,
+    /// Believe what clients say in X-Forwarded-* and Forwarded: only other proxies can reach this server
+    #[arg(long)]
+    trust_forwarded: bool,
+    /// Connections of a worker to an upstream; further requests wait
+    #[arg(long, value_name = "N", default_value_t = UpstreamLimits::default().connections)]
+    max_upstream_connections: usize,
+    /// Connections that a worker keeps to an upstream between requests
+    #[arg(long, value_name = "N", default_value_t = UpstreamLimits::default().idle)]
+    max_upstream_idle: usize,
+    /// Requests of a worker that wait for a connection to an upstream; more are 503
+    #[arg(long, value_name = "N", default_value_t = UpstreamLimits::default().queue)]
+    max_upstream_queue: usize,
+    /// WebSockets of a worker through an upstream; more are 503
+    #[arg(long, value_name = "N", default_value_t = UpstreamLimits::default().tunnels)]
+    max_upstream_tunnels: usize,
+    /// Bytes of a request body for an upstream; more is 413
+    #[arg(long, value_name = "BYTES", default_value_t = UpstreamLimits::default().body_bytes)]
+    max_upstream_body_bytes: u64,
+    /// For a request to wait for a connection to an upstream; then 503
+    #[arg(long, value_name = "SECONDS", default_value_t = Seconds(UpstreamLimits::default().queue_time))]
+    upstream_queue_timeout: Seconds,
+    /// For an upstream to take a connection; then 504
+    #[arg(long, value_name = "SECONDS", default_value_t = Seconds(UpstreamLimits::default().connect_time))]
+    upstream_connect_timeout: Seconds,
+    /// For an upstream to begin its answer; then 504
+    #[arg(long, value_name = "SECONDS", default_value_t = Seconds(UpstreamLimits::default().first_byte_time))]
+    upstream_first_byte_timeout: Seconds,
+    /// For an upstream to go on with its answer; then the connection ends
+    #[arg(long, value_name = "SECONDS", default_value_t = Seconds(UpstreamLimits::default().between_time))]
+    upstream_timeout: Seconds,
+    /// For a whole exchange with an upstream [default: no limit]
+    #[arg(long, value_name = "SECONDS")]
+    upstream_whole_timeout: Option<Seconds>,
+    /// For a connection to an upstream to be kept unused
+    #[arg(long, value_name = "SECONDS", default_value_t = Seconds(UpstreamLimits::default().idle_time))]
+    upstream_idle_timeout: Seconds,
+    /// For a WebSocket to be quiet
+    #[arg(long, value_name = "SECONDS", default_value_t = Seconds(UpstreamLimits::default().tunnel_time))]
+    tunnel_timeout: Seconds,
+}
+
+impl UpstreamArguments {
+    /// The upstreams are the default site's, and those of the other hosts'.
+    pub(super) fn add_to(&self, site: &mut Site) {
+        site.upstreams = [self.proxy.as_slice(), &self.fastcgi].concat();
+        site.sendfile_roots.clone_from(&self.sendfile_root);
+    }
+
+    pub(super) fn limits(&self) -> UpstreamLimits {
+        UpstreamLimits {
+            connections: self.max_upstream_connections,
+            idle: self.max_upstream_idle,
+            queue: self.max_upstream_queue,
+            tunnels: self.max_upstream_tunnels,
+            body_bytes: self.max_upstream_body_bytes,
+            queue_time: self.upstream_queue_timeout.0,
+            connect_time: self.upstream_connect_timeout.0,
+            first_byte_time: self.upstream_first_byte_timeout.0,
+            between_time: self.upstream_timeout.0,
+            whole_time: self.upstream_whole_timeout.map(|time| time.0),
+            idle_time: self.upstream_idle_timeout.0,
+            tunnel_time: self.tunnel_timeout.0,
+            trust_forwarded: self.trust_forwarded,
+        }
+    }
+}

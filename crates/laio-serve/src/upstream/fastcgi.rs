@@ -1,0 +1,105 @@
+//! The request as a FastCGI program gets it (RFC 3875, section 4.1).
+
+use super::client::Asking;
+use super::request::{VIA, forwarded, passed};
+use super::target::Target;
+use laio_http::Framing;
+use laio_http::fastcgi::{PARAMS, push_begin, push_param, push_stream, push_stream_end};
+use percent_encoding::percent_decode_str;
+
+/// What the path of a PHP program ends in, when more follows.
+const SCRIPT_END: &str = ".php/";
+
+/// Appends the beginning of a request and all parameters.
+pub(super) fn push_head(out: &mut Vec<u8>, asking: &Asking<'_>, target: &Target) {
+    push_begin(out, true);
+    let mut params = Vec::new();
+    describe(&mut params, asking, target);
+    for (name, value) in passed(asking) {
+        push_field(&mut params, name, value);
+    }
+    for (name, value) in forwarded(asking) {
+        push_field(&mut params, name.as_bytes(), &value);
+    }
+    let host = asking.asked.request.host.unwrap_or_default();
+    push_field(&mut params, b"Host", host.as_bytes());
+    push_field(&mut params, b"Via", format!("1.1 {VIA}").as_bytes());
+    push_stream(out, PARAMS, &params);
+    push_stream_end(out, PARAMS);
+}
+
+fn describe(params: &mut Vec<u8>, asking: &Asking<'_>, target: &Target) {
+    let request = asking.asked.request;
+    let root = asking.asked.site.directory.as_os_str().as_encoded_bytes();
+    let decoded = |path: &str| percent_decode_str(path).collect::<Vec<u8>>();
+    let (script, info) = match asking.path.find(SCRIPT_END) {
+        Some(at) => asking.path.split_at(at + SCRIPT_END.len() - 1),
+        None => target.split(asking.path),
+    };
+    let (script, info, path) = (decoded(script), decoded(info), decoded(asking.path));
+    // The file that the path names: all of it, but for what follows a program.
+    let file = match asking.path.contains(SCRIPT_END) {
+        true => &script,
+        false => &path,
+    };
+    let below = |path: &[u8]| [root, path].concat();
+    let mut push = |name: &str, value: &[u8]| push_param(params, name.as_bytes(), value);
+    push("GATEWAY_INTERFACE", b"CGI/1.1");
+    push("SERVER_SOFTWARE", crate::SERVER_NAME.as_bytes());
+    push("SERVER_PROTOCOL", request.version.as_str().as_bytes());
+    push("REQUEST_METHOD", request.method.as_str().as_bytes());
+    push("REQUEST_URI", request.target.as_bytes());
+    push("QUERY_STRING", request.query.unwrap_or_default().as_bytes());
+    push("SCRIPT_NAME", &script);
+    push("PATH_INFO", &info);
+    push("SCRIPT_FILENAME", &below(file));
+    if !info.is_empty() {
+        push("PATH_TRANSLATED", &below(&info));
+    }
+    push("DOCUMENT_ROOT", root);
+    push("REMOTE_ADDR", asking.peer.as_bytes());
+    let (name, port) = server(request.host.unwrap_or_default(), asking.secure);
+    push("SERVER_NAME", name.as_bytes());
+    push("SERVER_PORT", port.as_bytes());
+    push(
+        "REQUEST_SCHEME",
+        if asking.secure { b"https" } else { b"http" },
+    );
+    if asking.secure {
+        push("HTTPS", b"on");
+    }
+    if let Some(content_type) = request.headers.get("Content-Type") {
+        push("CONTENT_TYPE", content_type);
+    }
+    match request.framing {
+        Framing::Length(length) => push("CONTENT_LENGTH", length.to_string().as_bytes()),
+        Framing::None => push("CONTENT_LENGTH", b""),
+        Framing::Chunked => {}
+    }
+}
+
+/// Name and port that the client has asked.
+fn server(host: &str, secure: bool) -> (&str, &str) {
+    let colon = host
+        .rfind(':')
+        .filter(|&colon| !host[colon..].contains(']'));
+    match colon {
+        Some(colon) => (&host[..colon], &host[colon + 1..]),
+        None => (host, if secure { "443" } else { "80" }),
+    }
+}
+
+/// `HTTP_` and the name in capitals. A name with an underscore is left out, as it could pass for the one with a
+/// hyphen.
+fn push_field(params: &mut Vec<u8>, name: &[u8], value: &[u8]) {
+    if name.contains(&b'_') || name.eq_ignore_ascii_case(b"Content-Type") {
+        return;
+    }
+    let mut param = b"HTTP_".to_vec();
+    let capital = |&byte: &u8| match byte {
+        b'-' => b'_',
+        byte => byte.to_ascii_uppercase(),
+    };
+    param.extend(name.iter().map(capital));
+    push_param(params, &param, value);
+}

@@ -1,0 +1,106 @@
+//! The connections that a worker has to an upstream: so many at a time, so many kept for later, and a bounded
+//! number of requests that wait.
+
+use super::Trouble;
+use super::link::Link;
+use crate::options::UpstreamLimits;
+use laio_rt::sync::{Permit, Semaphore};
+use std::cell::{Cell, OnceCell, RefCell};
+use std::rc::{Rc, Weak};
+use std::time::Instant;
+
+#[derive(Default)]
+pub(crate) struct Pool {
+    /// Those used last at the end.
+    idle: RefCell<Vec<(Link, Instant)>>,
+    sweeping: Cell<bool>,
+    permits: OnceCell<Semaphore>,
+    tunnels: OnceCell<Semaphore>,
+    waiting: Cell<usize>,
+}
+
+/// A place in the line of those that wait.
+struct Waiting<'a>(&'a Cell<usize>);
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.set(self.0.get() - 1);
+    }
+}
+
+impl Pool {
+    /// Waits for leave to have a connection.
+    pub(super) async fn permit(&self, limits: &UpstreamLimits) -> Result<Permit, Trouble> {
+        let permits = self
+            .permits
+            .get_or_init(|| Semaphore::new(limits.connections.max(1)));
+        if let Some(permit) = permits.try_acquire() {
+            return Ok(permit);
+        }
+        if self.waiting.get() >= limits.queue {
+            let text = format!("{} requests wait for a connection already", limits.queue);
+            return Err(Trouble::busy(text));
+        }
+        self.waiting.set(self.waiting.get() + 1);
+        let _waiting = Waiting(&self.waiting);
+        let permit = laio_rt::time::timeout(limits.queue_time, permits.acquire()).await;
+        permit.map_err(|_| Trouble::busy("no connection became free in time"))
+    }
+
+    /// Leave to have a tunnel.
+    pub(super) fn tunnel(&self, limits: &UpstreamLimits) -> Option<Permit> {
+        let tunnels = self.tunnels.get_or_init(|| Semaphore::new(limits.tunnels));
+        tunnels.try_acquire()
+    }
+
+    /// A connection that was kept, and that its other end has neither closed nor, unasked, written to.
+    pub(super) fn take(&self, limits: &UpstreamLimits) -> Option<Link> {
+        loop {
+            let (link, since) = self.idle.borrow_mut().pop()?;
+            if since.elapsed() < limits.idle_time && link.is_quiet() {
+                return Some(link);
+            }
+        }
+    }
+
+    /// Keeps a connection for the next request.
+    pub(super) fn keep(self: &Rc<Self>, link: Link, limits: &UpstreamLimits) {
+        let mut idle = self.idle.borrow_mut();
+        if idle.len() >= limits.idle || !link.input.is_empty() {
+            return;
+        }
+        idle.push((link, Instant::now()));
+        if !self.sweeping.replace(true) {
+            let pool = Rc::downgrade(self);
+            laio_rt::spawn(sweep(pool, limits.idle_time)).detach();
+        }
+    }
+
+    /// Closes what is kept: the upstream was started again.
+    pub(super) fn forget(&self) {
+        let idle = self.idle.take();
+        drop(idle);
+    }
+}
+
+/// Closes connections that were kept for too long.
+async fn sweep(pool: Weak<Pool>, time: std::time::Duration) {
+    loop {
+        laio_rt::time::sleep(time).await;
+        let Some(pool) = pool.upgrade() else { return };
+        let mut idle = pool.idle.borrow_mut();
+        let (old, young): (Vec<_>, Vec<_>) = std::mem::take(&mut *idle)
+            .into_iter()
+            .partition(|(_, since)| since.elapsed() >= time);
+        *idle = young;
+        if idle.is_empty() {
+            pool.sweeping.set(false);
+        }
+        let over = idle.is_empty();
+        drop(idle);
+        drop(old);
+        if over {
+            return;
+        }
+    }
+}

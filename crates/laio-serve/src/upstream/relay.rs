@@ -1,0 +1,214 @@
+//! The body of an answer, a piece at a time: the next is read when the client has taken the last.
+
+use super::answer::Passed;
+use super::exchange::{Lease, Speech};
+use crate::stream::Stream;
+use crate::worker::Worker;
+use laio_http::{BodySkip, Framing};
+use std::io;
+
+/// A body on its way.
+pub(crate) struct Relayed {
+    /// There until the body has ended.
+    lease: Option<Lease>,
+    ending: Ending,
+    /// Whether the connection may be kept behind the body.
+    keep: bool,
+    /// Whether the client is told the end by chunks.
+    chunked: bool,
+    content: u64,
+}
+
+/// What tells the end of the body.
+enum Ending {
+    Framing(BodySkip),
+    Connection,
+    /// The program's end, or a length that it has said.
+    Program(Option<u64>),
+    Over,
+}
+
+impl Relayed {
+    pub(super) fn new(lease: Lease, passed: &Passed, whole: bool, chunked: bool) -> Relayed {
+        let ending = match (&lease.speech, passed.framing) {
+            (Speech::FastCgi(_), Some(Framing::Length(length))) => Ending::Program(Some(length)),
+            (Speech::FastCgi(_), Some(Framing::None)) => Ending::Program(Some(0)),
+            (Speech::FastCgi(_), _) => Ending::Program(None),
+            (Speech::Http, None) => Ending::Connection,
+            (Speech::Http, Some(framing)) => match BodySkip::new(framing, u64::MAX) {
+                Ok(body) => Ending::Framing(body),
+                Err(_) => Ending::Connection,
+            },
+        };
+        Relayed {
+            lease: Some(lease),
+            ending,
+            keep: whole && passed.keep_alive,
+            chunked,
+            content: 0,
+        }
+    }
+
+    /// Bytes of content so far.
+    pub(crate) fn content(&self) -> u64 {
+        self.content
+    }
+
+    /// Appends the next piece of content, waiting for it; whether it was the last.
+    ///
+    /// # Errors
+    /// When the upstream breaks off, or its framing makes no sense: the client must not take what it has for
+    /// whole.
+    #[expect(dead_code, reason = "for transports with a framing of their own")]
+    pub(crate) async fn next(&mut self, out: &mut Vec<u8>) -> io::Result<bool> {
+        loop {
+            let before = out.len();
+            let last = self.take(out)?;
+            if last || out.len() > before {
+                return Ok(last);
+            }
+            self.wait().await?;
+        }
+    }
+
+    /// Appends the content that has come; whether it was the last.
+    pub(super) fn take(&mut self, out: &mut Vec<u8>) -> io::Result<bool> {
+        let Some(lease) = &mut self.lease else {
+            return Ok(true);
+        };
+        let before = out.len();
+        let over = match &mut self.ending {
+            Ending::Over => true,
+            Ending::Connection => {
+                out.append(&mut lease.link.input);
+                false
+            }
+            Ending::Framing(body) => {
+                let input = &mut lease.link.input;
+                let used = body.advance_with(input, |piece| out.extend_from_slice(piece));
+                let used = used.map_err(|_| bad("its chunks are malformed"))?;
+                input.drain(..used);
+                body.is_done()
+            }
+            Ending::Program(left) => {
+                lease.hear()?;
+                let Speech::FastCgi(heard) = &mut lease.speech else {
+                    return Err(bad("it does not speak FastCGI"));
+                };
+                let most = left.unwrap_or(u64::MAX).min(heard.output.len() as u64);
+                out.extend(heard.output.drain(..most as usize)); // at most its length
+                if let Some(left) = left {
+                    *left -= most;
+                }
+                match (heard.records.is_done(), &left) {
+                    (_, Some(0)) => true,
+                    (true, Some(_)) => return Err(bad("its output is shorter than it said")),
+                    (done, None) => done,
+                    (false, Some(_)) => false,
+                }
+            }
+        };
+        self.content += (out.len() - before) as u64;
+        if over {
+            self.end();
+        }
+        Ok(over)
+    }
+
+    /// Waits for more.
+    pub(super) async fn wait(&mut self) -> io::Result<()> {
+        let Some(lease) = &mut self.lease else {
+            return Ok(());
+        };
+        let time = lease.deadline.within(lease.limits.between_time);
+        match lease.link.receive(time).await {
+            Ok(0) if matches!(self.ending, Ending::Connection) => {
+                self.ending = Ending::Over;
+                self.keep = false;
+                Ok(())
+            }
+            Ok(0) => Err(bad("it closed the connection before the answer was whole")),
+            Ok(_) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn end(&mut self) {
+        if let Some(lease) = self.lease.take()
+            && self.keep
+        {
+            lease.finish();
+        }
+    }
+
+    /// What it comes from, for the log.
+    fn name(&self) -> &str {
+        self.lease.as_ref().map_or("", |lease| &lease.name)
+    }
+}
+
+fn bad(why: &'static str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, why)
+}
+
+/// Digits of a chunk's size, which is put in when the chunk is there.
+const SIZE: &[u8] = b"00000\r\n";
+
+impl Worker {
+    /// Sends what is in `out`, and the body behind it.
+    ///
+    /// # Errors
+    /// Those of the client and of the upstream: the connection must end.
+    pub(crate) async fn relay(
+        &self,
+        stream: &Stream,
+        mut out: Vec<u8>,
+        body: &mut Relayed,
+    ) -> io::Result<Vec<u8>> {
+        loop {
+            let last = match body.chunked {
+                true => chunk(body, &mut out),
+                false => body.take(&mut out),
+            };
+            // What has come before an error is the client's, if only to see what went wrong.
+            if !out.is_empty() {
+                out = self.send_all(stream, out).await?;
+            }
+            match last {
+                Ok(true) => return Ok(out),
+                Ok(false) => {}
+                Err(error) => return Err(broken(body, error)),
+            }
+            if let Err(error) = body.wait().await {
+                return Err(broken(body, error));
+            }
+        }
+    }
+}
+
+fn broken(body: &Relayed, error: io::Error) -> io::Error {
+    super::say(format_args!(
+        "{}: the answer broke off: {error}",
+        body.name()
+    ));
+    error
+}
+
+/// Appends the content that has come as a chunk, and the last chunk if it was all.
+fn chunk(body: &mut Relayed, out: &mut Vec<u8>) -> io::Result<bool> {
+    let start = out.len();
+    out.extend_from_slice(SIZE);
+    let last = body.take(out);
+    let length = out.len() - start - SIZE.len();
+    if length == 0 {
+        out.truncate(start);
+    } else {
+        let digits = format!("{length:05x}");
+        out[start..][..digits.len()].copy_from_slice(digits.as_bytes());
+        out.extend_from_slice(b"\r\n");
+    }
+    if let Ok(true) = last {
+        out.extend_from_slice(b"0\r\n\r\n");
+    }
+    last
+}

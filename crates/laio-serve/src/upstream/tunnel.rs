@@ -1,0 +1,97 @@
+//! A connection that has become something else (WebSocket): bytes go both ways until both ends have ended, or
+//! nothing has come for long.
+
+use super::exchange::Lease;
+use super::link::{Link, send};
+use crate::options::UpstreamLimits;
+use crate::stream::Stream;
+use crate::worker::Worker;
+use laio_rt::Descriptor;
+use laio_rt::future::{Either, join, race};
+use laio_rt::sync::Permit;
+use rustix::net::Shutdown;
+use std::cell::Cell;
+use std::io;
+use std::time::{Duration, Instant};
+
+pub(crate) struct Tunnel {
+    link: Link,
+    limits: UpstreamLimits,
+    _permit: Permit,
+}
+
+impl Tunnel {
+    /// The connection does not count among those for requests any more.
+    pub(super) fn new(lease: Lease, permit: Permit) -> Tunnel {
+        Tunnel {
+            link: lease.link,
+            limits: lease.limits,
+            _permit: permit,
+        }
+    }
+
+    /// Passes bytes on; `input` is what the client has sent behind its request. Gives the bytes that it got.
+    pub(crate) async fn run(mut self, worker: &Worker, stream: &Stream, input: Vec<u8>) -> u64 {
+        let socket = self.link.socket().clone();
+        let heard = Cell::new(Instant::now());
+        let time = self.limits.tunnel_time;
+        let down = down(worker, stream, &mut self.link, &heard);
+        let up = up(stream, &socket, input, &heard, time);
+        let both = join(down, up);
+        match race(both, quiet(&heard, time)).await {
+            Either::Left((bytes, _)) => bytes,
+            Either::Right(()) => 0,
+        }
+    }
+}
+
+/// From the upstream to the client.
+async fn down(worker: &Worker, stream: &Stream, link: &mut Link, heard: &Cell<Instant>) -> u64 {
+    let mut bytes = 0;
+    loop {
+        let out = std::mem::take(&mut link.input);
+        if !out.is_empty() {
+            bytes += out.len() as u64;
+            match worker.send_all(stream, out).await {
+                Ok(emptied) => link.input = emptied,
+                Err(_) => break,
+            }
+        }
+        match link.receive(Duration::MAX).await {
+            Ok(0) | Err(_) => break,
+            Ok(_) => heard.set(Instant::now()),
+        }
+    }
+    let _ = stream.finish().await;
+    bytes
+}
+
+/// From the client to the upstream.
+async fn up(
+    stream: &Stream,
+    socket: &Descriptor,
+    mut input: Vec<u8>,
+    heard: &Cell<Instant>,
+    time: Duration,
+) -> io::Result<()> {
+    loop {
+        if !input.is_empty() {
+            input = send(socket, input, time).await?;
+        }
+        input.reserve(8192);
+        let (received, filled) = stream.receive(input).await;
+        input = filled;
+        match received {
+            Ok(0) | Err(_) => break,
+            Ok(_) => heard.set(Instant::now()),
+        }
+    }
+    Ok(rustix::net::shutdown(socket, Shutdown::Write)?)
+}
+
+/// Waits until nothing was heard for a time.
+async fn quiet(heard: &Cell<Instant>, time: Duration) {
+    while heard.get().elapsed() < time {
+        laio_rt::time::sleep(time.saturating_sub(heard.get().elapsed())).await;
+    }
+}

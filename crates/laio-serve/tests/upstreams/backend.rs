@@ -1,0 +1,137 @@
+//! A server that does what a test tells it, connection by connection.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+pub(crate) struct Backend {
+    address: SocketAddr,
+    connections: Arc<AtomicUsize>,
+    heads: Arc<Mutex<Vec<String>>>,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// A connection that the backend has accepted.
+pub(crate) struct Peer {
+    stream: BufReader<TcpStream>,
+    heads: Arc<Mutex<Vec<String>>>,
+}
+
+impl Backend {
+    /// Each connection is handled by a thread of its own.
+    pub(crate) fn start(handle: impl Fn(&mut Peer) + Send + Sync + 'static) -> Backend {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let address = listener.local_addr().unwrap();
+        let (connections, heads) = (Arc::<AtomicUsize>::default(), Arc::default());
+        let stop = Arc::<AtomicBool>::default();
+        let handle = Arc::new(handle);
+        let thread = std::thread::spawn({
+            let (connections, heads, stop) =
+                (connections.clone(), Arc::clone(&heads), stop.clone());
+            move || {
+                for stream in listener.incoming() {
+                    if stop.load(Ordering::SeqCst) {
+                        return;
+                    }
+                    connections.fetch_add(1, Ordering::SeqCst);
+                    let (handle, heads) = (handle.clone(), Arc::clone(&heads));
+                    let stream = stream.unwrap();
+                    stream
+                        .set_read_timeout(Some(Duration::from_secs(60)))
+                        .unwrap();
+                    let mut peer = Peer {
+                        stream: BufReader::new(stream),
+                        heads,
+                    };
+                    std::thread::spawn(move || handle(&mut peer));
+                }
+            }
+        });
+        Backend {
+            address,
+            connections,
+            heads,
+            stop,
+            thread: Some(thread),
+        }
+    }
+
+    /// Answers every request on a connection in the same way.
+    pub(crate) fn answering(answer: &'static str) -> Backend {
+        Backend::start(move |peer| {
+            while peer.request().is_some() {
+                peer.send(answer);
+            }
+        })
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    pub(crate) fn connections(&self) -> usize {
+        self.connections.load(Ordering::SeqCst)
+    }
+
+    /// The heads of all requests so far.
+    pub(crate) fn heads(&self) -> Vec<String> {
+        self.heads.lock().unwrap().clone()
+    }
+}
+
+impl Drop for Backend {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::SeqCst);
+        let _ = TcpStream::connect(self.address);
+        if let Some(thread) = self.thread.take() {
+            thread.join().unwrap();
+        }
+    }
+}
+
+impl Peer {
+    /// The head of the next request; none when the connection has ended.
+    pub(crate) fn request(&mut self) -> Option<String> {
+        let mut head = String::new();
+        while !head.ends_with("\r\n\r\n") {
+            match self.stream.read_line(&mut head) {
+                Ok(0) | Err(_) => return None,
+                Ok(_) => {}
+            }
+        }
+        self.heads.lock().unwrap().push(head.clone());
+        Some(head)
+    }
+
+    pub(crate) fn read(&mut self, count: usize) -> Vec<u8> {
+        let mut bytes = vec![0; count];
+        self.stream.read_exact(&mut bytes).unwrap();
+        bytes
+    }
+
+    /// None when the connection has ended before.
+    pub(crate) fn try_read(&mut self, count: usize) -> Option<Vec<u8>> {
+        let mut bytes = vec![0; count];
+        self.stream.read_exact(&mut bytes).ok().map(|()| bytes)
+    }
+
+    pub(crate) fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.stream.read_line(&mut line).unwrap();
+        line.trim_end().to_owned()
+    }
+
+    /// Whether the other end has closed; waits for it.
+    pub(crate) fn is_closed(&mut self) -> bool {
+        matches!(self.stream.read(&mut [0; 1]), Ok(0) | Err(_))
+    }
+
+    /// Whoever reads may be gone.
+    pub(crate) fn send(&mut self, bytes: impl AsRef<[u8]>) {
+        let _ = self.stream.get_mut().write_all(bytes.as_ref());
+    }
+}

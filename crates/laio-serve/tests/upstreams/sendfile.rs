@@ -1,0 +1,134 @@
+//! Files that upstreams name.
+
+use super::*;
+
+struct Files {
+    server: Running,
+    shared: tempfile::TempDir,
+    backend: Backend,
+    _root: tempfile::TempDir,
+}
+
+/// An upstream that answers with the field that is the query, and one root.
+fn files() -> Files {
+    let shared = tempfile::Builder::new().prefix("shared").tempdir().unwrap();
+    std::fs::create_dir(shared.path().join("in")).unwrap();
+    std::fs::write(shared.path().join("in/file.txt"), "0123456789").unwrap();
+    std::fs::write(shared.path().with_extension("secret"), "secret").unwrap();
+    std::os::unix::fs::symlink("/etc/passwd", shared.path().join("link")).unwrap();
+    let backend = Backend::start(|peer| {
+        while let Some(head) = peer.request() {
+            let target = head.split(' ').nth(1).unwrap();
+            let (status, field) = match target.split_once('?') {
+                Some((status, field)) => {
+                    (status.trim_start_matches('/').to_owned(), field.to_owned())
+                }
+                None => return,
+            };
+            peer.send(format!(
+                "HTTP/1.1 {status}\r\n{}\r\nContent-Type: text/special\r\nContent-Disposition: inline\r\n\
+                 ETag: \"theirs\"\r\nContent-Length: 4\r\n\r\nbody",
+                field.replace('=', ": ")
+            ));
+        }
+    });
+    let (server, root) = serve(vec![http("/", &backend)], |options| {
+        options.site.sendfile_roots = vec![shared.path().to_owned()];
+    });
+    Files {
+        server,
+        shared,
+        backend,
+        _root: root,
+    }
+}
+
+#[test]
+fn a_file_takes_the_place_of_the_body() {
+    let files = files();
+    let path = files.shared.path().join("in/file.txt");
+    let path = path.display();
+    let mut client = files.server.connect();
+    for name in ["X-Sendfile", "x-lighttpd-send-file"] {
+        let whole = client.get(&format!("/200?{name}={path}"));
+        assert_eq!((whole.status, whole.text()), (200, "0123456789"), "{name}");
+        assert_eq!(whole.header("Content-Type"), Some("text/special"));
+        assert_eq!(whole.header("Content-Disposition"), Some("inline"));
+        assert!(
+            whole.header("X-Sendfile").is_none() && whole.header("X-LIGHTTPD-send-file").is_none()
+        );
+        let etag = whole.header("ETag").unwrap();
+        assert_ne!(etag, "\"theirs\"");
+    }
+    let target = format!("/200?X-Sendfile={path}");
+    let part = client.request("GET", &target, "Range: bytes=2-4\r\n");
+    assert_eq!((part.status, part.text()), (206, "234"));
+    assert_eq!(part.header("Content-Range"), Some("bytes 2-4/10"));
+    let past = client.request("GET", &target, "Range: bytes=20-\r\n");
+    assert_eq!(past.status, 416);
+    let modified = client
+        .get(&target)
+        .header("Last-Modified")
+        .unwrap()
+        .to_owned();
+    let same = client.request(
+        "GET",
+        &target,
+        &format!("If-Modified-Since: {modified}\r\n"),
+    );
+    assert_eq!((same.status, same.text()), (304, ""));
+    let head = client.request("HEAD", &target, "");
+    assert_eq!(
+        (head.status, head.header("Content-Length")),
+        (200, Some("10"))
+    );
+    // The upstream's own body does not get into the way.
+    assert!(files.backend.connections() <= 2);
+    // Only of a success is the file sent in place.
+    let error = client.get(&target.replacen("200", "500", 1));
+    assert_eq!((error.status, error.text()), (500, "body"));
+    assert!(error.header("X-Sendfile").is_none());
+}
+
+#[test]
+fn files_elsewhere_are_not_sent() {
+    let files = files();
+    let shared = files.shared.path().display().to_string();
+    let mut client = files.server.connect();
+    for (path, expected) in [
+        ("/etc/passwd".to_owned(), 502),
+        (shared.clone(), 502),
+        (format!("{shared}.secret"), 502),
+        (format!("{shared}x/file"), 502),
+        ("in/file.txt".to_owned(), 502),
+        (format!("{shared}/../{}", "etc/passwd"), 404),
+        (format!("{shared}/link"), 404),
+        (format!("{shared}/in/../../etc/passwd"), 404),
+        (format!("{shared}/in"), 404),
+        (format!("{shared}/absent"), 404),
+    ] {
+        let answer = client.get(&format!("/200?X-Sendfile={path}"));
+        assert_eq!(answer.status, expected, "{path}");
+        assert!(!answer.text().contains("root:"), "{path}");
+    }
+    std::fs::remove_file(files.shared.path().with_extension("secret")).unwrap();
+}
+
+#[test]
+fn temporary_files_are_removed() {
+    let files = files();
+    let mut client = files.server.connect();
+    for name in ["X-LIGHTTPD-send-temp-file", "X-LIGHTTPD-send-tempfile"] {
+        let path = files.shared.path().join("in/made.tmp");
+        std::fs::write(&path, "made for one").unwrap();
+        let target = format!("/200?{name}={}", path.display());
+        assert_eq!(client.get(&target).text(), "made for one");
+        assert!(!path.exists());
+        assert_eq!(client.get(&target).status, 404);
+    }
+    let outside = files.shared.path().with_extension("secret");
+    let target = format!("/200?X-LIGHTTPD-send-temp-file={}", outside.display());
+    assert_eq!(client.get(&target).status, 502);
+    assert!(outside.exists());
+    std::fs::remove_file(outside).unwrap();
+}
