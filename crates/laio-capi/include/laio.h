@@ -21,7 +21,7 @@
  *               thread uses (see laio_context_use()), which is made on first use.
  *   Buffers.    When a call goes to the background, everything it points to (buffers, names, structs)
  *               belongs to the operation until its completion has been delivered, cancelled or not.
- *   Signals.    Only laio_wake(), laio_peek() and laio_version() may be called from a signal handler.
+ *   Signals.    Only laio_wake(), laio_peek(), laio_sigaction() and laio_version() may be called from a signal handler.
  *               Another function that finds itself inside a call which the handler has interrupted fails
  *               with EDEADLK and changes nothing.
  *   fork.       A child begins with empty contexts; the operations are the parent's.
@@ -43,6 +43,7 @@ extern "C" {
 #define LAIO_VERSION_PATCH 0
 
 struct timespec;
+struct sigaction;
 
 /* Operations, completions and helpers of one thread, or of one part of a program within a thread. */
 struct laio_context;
@@ -127,9 +128,17 @@ struct laio_options {
 	                             its completions; default 256, UINT32_MAX: no bound */
 	int32_t cancel_signal;    /* interrupts helpers; default: the highest free real-time signal */
 	uint32_t short_transfer;  /* for tests: bytes moved by one step of a transfer, at most */
+	uint32_t carriers;        /* kernel threads of "activations" for the calling thread, at most; default 256 */
+	uint32_t detector;        /* how "activations" notices that a call blocks: LAIO_DETECTOR_*;
+	                             0: $LAIO_DETECTOR, else what works here */
 };
 
-#define LAIO_OPTIONS_INIT { (uint32_t)sizeof(struct laio_options), 0, 0, 0, 0, 0, 0, 0, 0 }
+#define LAIO_OPTIONS_INIT { (uint32_t)sizeof(struct laio_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+
+/* By records of context switches, perf_event_open(2). */
+#define LAIO_DETECTOR_PERF 0x1u
+/* By a thread for each processor that runs when nothing else does, SCHED_IDLE. */
+#define LAIO_DETECTOR_IDLE 0x2u
 
 /* At the limit of operations a call waits for one to finish, rather than fail with EAGAIN. */
 #define LAIO_WAIT_AT_LIMIT 0x1u
@@ -160,6 +169,8 @@ struct laio_options {
  *   E2BIG    a field that this library does not know is not 0
  *   EPERM, EACCES, ENOSYS, ENOMEM, EOPNOTSUPP  the back end "uring" was asked for and io_uring is not to
  *            be had; "lazy" needs no io_uring and does not fail for the lack of it
+ *   ENOSYS, EOPNOTSUPP, EACCES, ENOENT, ETIME, EBUSY  the back end "activations" was asked for, and cannot
+ *            be had: see laio_init(3)
  *   EMFILE, ENFILE  no descriptors are left
  *   EDEADLK  called from a signal handler that interrupted laio
  */
@@ -329,6 +340,16 @@ int laio_wake(struct laio_context *context);
  */
 int laio_flush(struct laio_context *context);
 
+/*
+ * As sigaction(2), and to be called instead of it in programs with the back end "activations". There a
+ * signal may come to a kernel thread from which the program has been taken; a handler would then run beside
+ * the program, with its thread-local variables. Handlers installed by this always run where the program runs:
+ * the signal is sent on, with si_code SI_QUEUE where it was one that only the kernel may give. `old` is what
+ * was there before, as it was given. With other back ends it makes no difference. From any thread and any
+ * signal handler. Returns 0. Errors: those of sigaction(2).
+ */
+int laio_sigaction(int number, const struct sigaction *action, struct sigaction *old);
+
 /* ---- Looking ---- */
 
 /* How calls went. */
@@ -364,10 +385,12 @@ struct laio_stats {
 	uint64_t sleeps;          /* waits in laio_poll() */
 	uint64_t submissions;     /* to io_uring, of one or more operations each */
 	struct laio_aio_counts aio;
+	uint64_t handoffs;        /* of "activations", all contexts of the thread: times the program was taken on */
+	uint64_t looked_in_vain;  /* times the call had returned, or its thread was ready to run */
 };
 
 #define LAIO_STATS_INIT { (uint32_t)sizeof(struct laio_stats), 0, { 0, 0, 0, 0 }, 0, 0, 0, 0, 0, 0, 0, 0, \
-	{ 0, 0, 0, 0, 0, 0, 0 } }
+	{ 0, 0, 0, 0, 0, 0, 0 }, 0, 0 }
 
 /*
  * Fills in what has been counted, of the fields that `size` covers and the library knows. Returns 0.
@@ -390,13 +413,17 @@ struct laio_info {
 	uint32_t pending;          /* operations in flight or not yet delivered */
 	uint32_t helper_threads;   /* alive now */
 	uint64_t memory;           /* bytes held for operations and descriptors */
+	uint32_t carriers;         /* the limit in force */
+	uint32_t carrier_threads;  /* kernel threads of "activations" alive now, beside the thread itself */
 };
 
-#define LAIO_INFO_INIT { (uint32_t)sizeof(struct laio_info), 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+#define LAIO_INFO_INIT { (uint32_t)sizeof(struct laio_info), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 
 #define LAIO_INFO_RING 0x1u           /* operations go to an io_uring */
 #define LAIO_INFO_NOWAIT 0x2u         /* reads of files can be tried: RWF_NOWAIT is there */
 #define LAIO_INFO_RESOLVE_CACHED 0x4u /* opens can be tried: RESOLVE_CACHED is there */
+#define LAIO_INFO_PERF 0x8u           /* "activations" notices by LAIO_DETECTOR_PERF ... */
+#define LAIO_INFO_IDLE 0x10u          /* ... or LAIO_DETECTOR_IDLE */
 
 /* As laio_stats(), for what the context is made of. */
 int laio_info(struct laio_context *context, struct laio_info *info);

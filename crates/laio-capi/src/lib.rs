@@ -29,7 +29,7 @@ pub use look::{
     laio_aio_counts, laio_call_stats, laio_counts, laio_info, laio_pending, laio_report,
     laio_stats, laio_strbackend, laio_version,
 };
-pub use notify::{laio_fd, laio_flush, laio_set_signal, laio_wake};
+pub use notify::{laio_fd, laio_flush, laio_set_signal, laio_sigaction, laio_wake};
 pub use operations::{
     laio_call, laio_cancel, laio_context_poll, laio_forget, laio_peek, laio_set_ordered,
     laio_set_timeout, laio_set_user, laio_submit, laio_take,

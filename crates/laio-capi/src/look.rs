@@ -5,7 +5,7 @@ use crate::report::report;
 use crate::ret::{IntoC, failed};
 use crate::sized::{self, Sized32};
 use crate::thread::{laio_context, with};
-use laio::{AioCounts, BackendKind, Counts, Errno};
+use laio::{AioCounts, BackendKind, Counts, Detector, Errno};
 use libc::{c_char, c_int, c_long};
 use std::ffi::CStr;
 
@@ -74,6 +74,10 @@ pub struct laio_stats {
     pub submissions: u64,
     /// Of the back ends `posix-aio` and `linux-aio`.
     pub aio: laio_aio_counts,
+    /// Times another kernel thread took the program on.
+    pub handoffs: u64,
+    /// Times one looked in vain.
+    pub looked_in_vain: u64,
 }
 
 /// What a context is made of.
@@ -101,11 +105,15 @@ pub struct laio_info {
     pub helper_threads: u32,
     /// Bytes held for operations and descriptors.
     pub memory: u64,
+    /// Limit of kernel threads of `activations`.
+    pub carriers: u32,
+    /// Those alive.
+    pub carrier_threads: u32,
 }
 
 const _: () = assert!(size_of::<laio_counts>() == 32);
-const _: () = assert!(size_of::<laio_stats>() == 160 && align_of::<laio_stats>() == 8);
-const _: () = assert!(size_of::<laio_info>() == 48 && align_of::<laio_info>() == 8);
+const _: () = assert!(size_of::<laio_stats>() == 176 && align_of::<laio_stats>() == 8);
+const _: () = assert!(size_of::<laio_info>() == 56 && align_of::<laio_info>() == 8);
 
 // SAFETY: begins with its size; numbers only.
 unsafe impl Sized32 for laio_stats {
@@ -120,6 +128,8 @@ unsafe impl Sized32 for laio_info {
 const INFO_RING: u32 = 0x1;
 const INFO_NOWAIT: u32 = 0x2;
 const INFO_RESOLVE_CACHED: u32 = 0x4;
+const INFO_PERF: u32 = 0x8;
+const INFO_IDLE: u32 = 0x10;
 
 impl From<AioCounts> for laio_aio_counts {
     fn from(counts: AioCounts) -> laio_aio_counts {
@@ -173,6 +183,8 @@ pub unsafe extern "C" fn laio_stats(context: *mut laio_context, stats: *mut laio
             sleeps: counted.sleeps,
             submissions: counted.submissions,
             aio: counted.aio.into(),
+            handoffs: counted.handoffs,
+            looked_in_vain: counted.looked_in_vain,
         };
         // SAFETY: by the caller.
         unsafe { sized::write(stats, &filled) }
@@ -216,7 +228,9 @@ pub unsafe extern "C" fn laio_info(context: *mut laio_context, info: *mut laio_i
             size: 0,
             flags: flag(engine.has_ring(), INFO_RING)
                 | flag(engine.can_try_reads(), INFO_NOWAIT)
-                | flag(engine.can_try_opens(), INFO_RESOLVE_CACHED),
+                | flag(engine.can_try_opens(), INFO_RESOLVE_CACHED)
+                | flag(engine.detector() == Some(Detector::Perf), INFO_PERF)
+                | flag(engine.detector() == Some(Detector::Idle), INFO_IDLE),
             backend: backend_name(engine.backend()).as_ptr(),
             operations: limits.operations,
             helpers: limits.helpers,
@@ -228,6 +242,8 @@ pub unsafe extern "C" fn laio_info(context: *mut laio_context, info: *mut laio_i
             pending: engine.pending() as u32,
             helper_threads: engine.helper_threads() as u32,
             memory: engine.memory() as u64,
+            carriers: limits.carriers,
+            carrier_threads: engine.carriers() as u32,
         };
         // SAFETY: by the caller.
         unsafe { sized::write(info, &filled) }

@@ -1,9 +1,9 @@
-//! Learning of completions elsewhere: the pollable descriptor, waking, and a signal.
+//! Learning of completions elsewhere: the pollable descriptor, waking, and a signal; and handlers of signals.
 
 use crate::ret::{IntoC, failed};
 use crate::thread::{LOCAL, laio_context, with};
 use laio::Errno;
-use libc::{c_int, c_void};
+use libc::{c_int, c_void, sigaction};
 use std::os::fd::AsRawFd;
 
 /// The pollable descriptor: see `laio.h`.
@@ -55,4 +55,27 @@ pub extern "C" fn laio_set_signal(
         context.engine.set_signal(signal)
     })
     .into_c()
+}
+
+/// Installs a signal handler that runs where the program runs: see `laio.h`. Safe in signal handlers.
+///
+/// # Safety
+/// As for `sigaction(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn laio_sigaction(
+    number: c_int,
+    action: *const sigaction,
+    old: *mut sigaction,
+) -> c_int {
+    // SAFETY: by the caller.
+    match unsafe { laio::set_signal_action(number, action.as_ref()) } {
+        Ok(before) => {
+            if !old.is_null() {
+                // SAFETY: by the caller.
+                unsafe { old.write(before) };
+            }
+            0
+        }
+        Err(errno) => failed(errno),
+    }
 }

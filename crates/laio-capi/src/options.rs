@@ -1,7 +1,7 @@
 //! `struct laio_options`.
 
 use crate::sized::{self, Sized32};
-use laio::{BackPressure, BackendKind, Errno, Inject, Limits, Options};
+use laio::{BackPressure, BackendKind, Detector, Errno, Inject, Limits, Options};
 use libc::c_char;
 use std::ffi::CStr;
 
@@ -28,9 +28,13 @@ pub struct laio_options {
     pub cancel_signal: i32,
     /// Injected bound of one step of a transfer.
     pub short_transfer: u32,
+    /// Limit of kernel threads of `activations`.
+    pub carriers: u32,
+    /// `LAIO_DETECTOR_PERF`, …
+    pub detector: u32,
 }
 
-const _: () = assert!(size_of::<laio_options>() == 40 && align_of::<laio_options>() == 8);
+const _: () = assert!(size_of::<laio_options>() == 48 && align_of::<laio_options>() == 8);
 
 // SAFETY: begins with its size; numbers and a pointer that is checked before use.
 unsafe impl Sized32 for laio_options {
@@ -42,6 +46,8 @@ const WITHOUT_RING: u32 = 0x2;
 const TRUST_NAMES: u32 = 0x4;
 const PURE: u32 = 0x8;
 const AIO_BLOCKING: u32 = 0x20;
+const DETECTOR_PERF: u32 = 0x1;
+const DETECTOR_IDLE: u32 = 0x2;
 const INJECT_INLINE: u32 = 0x100;
 const INJECT_BACKGROUND: u32 = 0x200;
 const INJECT_FALSE_EOF: u32 = 0x400;
@@ -79,7 +85,7 @@ pub(crate) unsafe fn read(options: *const laio_options) -> Result<Options, Errno
         .limits(Limits {
             operations: or(given.operations, limits.operations),
             helpers: or(given.helpers, limits.helpers),
-            carriers: limits.carriers,
+            carriers: or(given.carriers, limits.carriers),
             ring_entries: or(given.ring_entries, limits.ring_entries),
             // The engine's 0 is "no bound".
             inline_budget: match given.inline_budget {
@@ -109,6 +115,12 @@ pub(crate) unsafe fn read(options: *const laio_options) -> Result<Options, Errno
         let kind = name.to_str().ok().and_then(|name| name.parse().ok());
         wanted = wanted.backend(kind.ok_or(Errno::INVAL)?);
     }
+    wanted = match given.detector {
+        0 => wanted,
+        DETECTOR_PERF => wanted.detector(Detector::Perf),
+        DETECTOR_IDLE => wanted.detector(Detector::Idle),
+        _ => return Err(Errno::INVAL),
+    };
     match given.cancel_signal {
         0 => {}
         // SIGKILL and SIGSTOP cannot be handled.

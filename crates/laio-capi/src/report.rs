@@ -47,6 +47,16 @@ fn write_report(page: &mut String, context: &Context) -> std::fmt::Result {
         "waited        {} sleeps, {} submissions to the ring",
         stats.sleeps, stats.submissions
     )?;
+    if let Some(detector) = context.detector() {
+        writeln!(
+            page,
+            "carriers      {} now, limit {}; {} hand-offs noticed by {detector}, {} looks in vain",
+            context.carriers(),
+            limits.carriers,
+            stats.handoffs,
+            stats.looked_in_vain
+        )?;
+    }
     if stats.aio != AioCounts::default() {
         let aio = stats.aio;
         writeln!(

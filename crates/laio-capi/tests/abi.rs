@@ -188,6 +188,8 @@ fn layouts() -> Vec<Layout> {
             inline_budget,
             cancel_signal,
             short_transfer,
+            carriers,
+            detector,
         }),
         // The engine's own, whose fields are private; the programs in tests/c look at them.
         Layout {
@@ -237,6 +239,8 @@ fn layouts() -> Vec<Layout> {
             sleeps,
             submissions,
             aio,
+            handoffs,
+            looked_in_vain,
         }),
         layout!(laio_info {
             size,
@@ -249,6 +253,8 @@ fn layouts() -> Vec<Layout> {
             pending,
             helper_threads,
             memory,
+            carriers,
+            carrier_threads,
         }),
     ]
 }

@@ -1,3 +1,4 @@
+#![cfg_attr(laio_sanitized, feature(sanitize))]
 //! Lazy asynchronous I/O for Linux: any system call, without ever stalling, and at its own price when it
 //! does not block.
 //!
@@ -93,7 +94,7 @@ mod watched;
 mod ways;
 
 pub use background::activations::detectors::Detector;
-pub use background::activations::signals::{Handler, handle_signal};
+pub use background::activations::signals::{Handler, handle_signal, set_signal_action};
 pub use background::doorbell::Notifier;
 pub use call::{Call, Completion, Handle, Outcome};
 pub use context::Context;

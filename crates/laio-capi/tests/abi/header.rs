@@ -110,6 +110,7 @@ fn c_type(rust: &str) -> String {
         "c_char" => "char".to_owned(),
         "c_void" => "void".to_owned(),
         "usize" => "uintptr_t".to_owned(),
+        "sigaction" => "struct sigaction".to_owned(),
         "timespec" => "struct timespec".to_owned(),
         "Status" => "struct laio_status".to_owned(),
         name if name.starts_with("laio_") => format!("struct {name}"),

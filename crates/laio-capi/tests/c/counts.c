@@ -87,7 +87,8 @@ static void info(void)
 		known += strcmp(info.backend, laio_strbackend(i)) == 0;
 	CHECK_IS(known, 1);
 	CHECK(test_backend_is(info.backend));
-	CHECK_IS(info.flags & ~(uint32_t)(LAIO_INFO_RING | LAIO_INFO_NOWAIT | LAIO_INFO_RESOLVE_CACHED), 0);
+	CHECK_IS(info.flags & ~(uint32_t)(LAIO_INFO_RING | LAIO_INFO_NOWAIT | LAIO_INFO_RESOLVE_CACHED |
+					  LAIO_INFO_PERF | LAIO_INFO_IDLE), 0);
 	if (test_backend_is("uring"))
 		CHECK(info.flags & LAIO_INFO_RING);
 	CHECK(info.operations > 0 && info.helpers > 0 && info.ring_entries > 0 && info.inline_budget > 0);

@@ -489,7 +489,8 @@ int main(int argc, char **argv)
 	settings.seed = (uint64_t)time(NULL) * 1000003u + (uint64_t)getpid();
 	settings.calls = 60;
 	settings.patience = PATIENCE;
-	settings.bounces = getenv("LAIO_BACKEND") && strcmp(getenv("LAIO_BACKEND"), "linux-aio") == 0;
+	settings.bounces = test_backend_is("linux-aio");
+	settings.carried = test_backend_is("activations");
 	for (i = 1; i < argc; i++)
 		take_option(&i, argc, argv, &given);
 	if (settings.programs == 0 && settings.seconds == 0)

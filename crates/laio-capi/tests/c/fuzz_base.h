@@ -31,6 +31,9 @@
 /* Descriptors of the library are above this, those of the programs below. */
 #define FUZZ_FDS 192
 
+/* Room in the table of descriptors, from the beginning. */
+#define FUZZ_TABLE 1024
+
 /* No file grows beyond this, whatever a call asks for. */
 #define FUZZ_FILE (4u << 20)
 
@@ -205,12 +208,23 @@ struct settings {
 	const char *only;
 	int verbose, self;
 	int bounces;                /* the back end does direct I/O of any alignment: ARCHITECTURE.md */
+	int carried;                /* the back end changes its kernel thread: so does the thread's number */
 	int patience;               /* seconds until a run hangs */
 	uint32_t flags;             /* of struct laio_options */
 	char root[PATH_MAX];        /* the directory that a program works in */
 };
 
 static struct settings settings;
+
+/* Whether the program has many operations in flight at once. */
+static int is_flight(uint64_t seed)
+{
+	if (settings.self)
+		return 0;
+	if (settings.only)
+		return strcmp(settings.only, "flight") == 0;
+	return mix(seed) % 4 == 0;
+}
 
 /* Formatted text at the end of other text, cut off where there is no more room. */
 __attribute__((format(printf, 3, 4)))

@@ -36,15 +36,6 @@ struct flight {
 	uint64_t hash;              /* of the buffer when it became ours again */
 };
 
-static int is_flight(uint64_t seed)
-{
-	if (settings.self)
-		return 0;
-	if (settings.only)
-		return strcmp(settings.only, "flight") == 0;
-	return mix(seed) % 4 == 0;
-}
-
 /* Byte `at` of what flight `index` moves. */
 static unsigned char flight_byte(int index, size_t at)
 {

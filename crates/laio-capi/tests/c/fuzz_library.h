@@ -33,7 +33,7 @@ static int few_operations;              /* calls may meet the limit */
 static void start_library(uint64_t seed, uint32_t limit_flags)
 {
 	struct laio_options options = LAIO_OPTIONS_INIT;
-	struct dice dice = dice_of(seed, UINT64_MAX);
+	struct dice dice = dice_of(seed, UINT64_MAX), carrying = dice_of(seed, UINT64_MAX - 2);
 
 	options.flags = settings.flags;
 	if (once_in(&dice, 2)) {
@@ -45,8 +45,13 @@ static void start_library(uint64_t seed, uint32_t limit_flags)
 		if (once_in(&dice, 2))
 			options.flags |= limit_flags;
 	}
+	/* All that one call at a time needs are made now: later they would be among the program's descriptors. */
+	if (!is_flight(seed))
+		options.carriers = 2;
 	if (transfers_are_short(seed))
 		options.short_transfer = 4096 * (1 + below(&dice, 3)); /* whole pages of a pipe */
+	if (once_in(&carrying, 2))
+		options.flags |= LAIO_PURE;
 	if (laio_init(&options) == -1) {
 		fprintf(stderr, "laio_init: %s\n", strerror(errno));
 		_exit(3);

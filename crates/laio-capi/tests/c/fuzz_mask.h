@@ -214,8 +214,12 @@ static void mask_memory(const struct call *call, long value)
 static long mask_value(long number, long value)
 {
 	switch ((int)number) {
-	case SYS_getpid:
 	case SYS_gettid:
+		/* A carrier has a number of its own: only whether it has one. */
+		if (settings.carried)
+			return value > 0;
+		return value - getpid();
+	case SYS_getpid:
 		return value - getpid();
 	case SYS_times:
 #ifdef SYS_time

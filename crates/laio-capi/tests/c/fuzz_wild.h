@@ -109,8 +109,12 @@ static void wild_call(struct maker *m)
 		call->number = (long)below(&m->dice, 600);
 	while (is_harmful(call->number));
 	call->name = name_of(call->number);
-	for (i = 0; i < 6; i++)
+	for (i = 0; i < 6; i++) {
 		call->words[i] = wild_word(m);
+		/* Carriers have their descriptors from there on. */
+		if ((unsigned)call->words[i] >= 512 && (unsigned)call->words[i] < FUZZ_TABLE)
+			call->words[i] -= 512;
+	}
 }
 
 /* A call with an empty name is about its descriptor: the library looks at the name itself. */

@@ -70,9 +70,10 @@ static void try_everything(int number)
 	EXPECT_BUSY(laio_call_stats(NULL, SYS_read, &counts));
 	EXPECT_BUSY(laio_info(NULL, &info));
 	EXPECT_BUSY(laio_report(NULL, -1));
-	/* These three may always be called. */
+	/* These may always be called. */
 	status.laio_state = EINPROGRESS;
-	if (laio_peek(&status) != EINPROGRESS || !laio_version() || laio_wake(NULL) != 0)
+	if (laio_peek(&status) != EINPROGRESS || !laio_version() || laio_wake(NULL) != 0 ||
+	    laio_sigaction(SIGUSR2, NULL, NULL) != 0)
 		wrong_line = __LINE__;
 	caught_busy = caught_busy + 1;
 	errno = error;

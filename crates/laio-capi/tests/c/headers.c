@@ -28,7 +28,7 @@ ASSERT_OFFSET(laio_completion, laio_errno, 16, 8);
 ASSERT_OFFSET(laio_completion, laio_reserved, 20, 12);
 ASSERT_OFFSET(laio_completion, laio_user, 24, 16);
 
-ASSERT(sizeof(struct laio_options) == (sizeof(long) == 8 ? 40 : 36));
+ASSERT(sizeof(struct laio_options) == (sizeof(long) == 8 ? 48 : 44));
 ASSERT_OFFSET(laio_options, size, 0, 0);
 ASSERT_OFFSET(laio_options, flags, 4, 4);
 ASSERT_OFFSET(laio_options, backend, 8, 8);
@@ -38,6 +38,8 @@ ASSERT_OFFSET(laio_options, ring_entries, 24, 20);
 ASSERT_OFFSET(laio_options, inline_budget, 28, 24);
 ASSERT_OFFSET(laio_options, cancel_signal, 32, 28);
 ASSERT_OFFSET(laio_options, short_transfer, 36, 32);
+ASSERT_OFFSET(laio_options, carriers, 40, 36);
+ASSERT_OFFSET(laio_options, detector, 44, 40);
 
 ASSERT(sizeof(struct laio_status) == (sizeof(long) == 8 ? 16 : 12));
 ASSERT_OFFSET(laio_status, laio_state, 0, 0);
@@ -59,7 +61,7 @@ ASSERT(offsetof(struct laio_counts, background) == 8);
 ASSERT(offsetof(struct laio_counts, fallback) == 16);
 ASSERT(offsetof(struct laio_counts, latched) == 24);
 
-ASSERT(sizeof(struct laio_stats) == 160);
+ASSERT(sizeof(struct laio_stats) == 176);
 ASSERT(offsetof(struct laio_stats, size) == 0);
 ASSERT(offsetof(struct laio_stats, operations_max) == 4);
 ASSERT(offsetof(struct laio_stats, calls) == 8);
@@ -72,6 +74,8 @@ ASSERT(offsetof(struct laio_stats, over_budget) == 80);
 ASSERT(offsetof(struct laio_stats, sleeps) == 88);
 ASSERT(offsetof(struct laio_stats, submissions) == 96);
 ASSERT(offsetof(struct laio_stats, aio) == 104);
+ASSERT(offsetof(struct laio_stats, handoffs) == 160);
+ASSERT(offsetof(struct laio_stats, looked_in_vain) == 168);
 ASSERT(sizeof(struct laio_aio_counts) == 56);
 
 ASSERT_OFFSET(laio_info, size, 0, 0);
@@ -84,7 +88,9 @@ ASSERT_OFFSET(laio_info, inline_budget, 28, 24);
 ASSERT_OFFSET(laio_info, pending, 32, 28);
 ASSERT_OFFSET(laio_info, helper_threads, 36, 32);
 ASSERT(sizeof(long) != 8 || offsetof(struct laio_info, memory) == 40);
-ASSERT(sizeof(long) != 8 || sizeof(struct laio_info) == 48);
+ASSERT(sizeof(long) != 8 || offsetof(struct laio_info, carriers) == 48);
+ASSERT(sizeof(long) != 8 || offsetof(struct laio_info, carrier_threads) == 52);
+ASSERT(sizeof(long) != 8 || sizeof(struct laio_info) == 56);
 
 /* The initialisers fit their structs, also where the number is no constant. */
 static int initialisers(long number)
@@ -95,10 +101,10 @@ static int initialisers(long number)
 	struct laio_info info = LAIO_INFO_INIT;
 
 	return options.size == sizeof(options) && options.flags == 0 && options.backend == 0 &&
-	       options.short_transfer == 0 && call.size == sizeof(call) && call.number == number &&
+	       options.detector == 0 && call.size == sizeof(call) && call.number == number &&
 	       call.args[5] == 0 && call.user == 0 && call.timeout == 0 && call.status == 0 &&
-	       stats.size == sizeof(stats) && stats.submissions == 0 && info.size == sizeof(info) &&
-	       info.memory == 0;
+	       stats.size == sizeof(stats) && stats.looked_in_vain == 0 && info.size == sizeof(info) &&
+	       info.carrier_threads == 0;
 }
 
 /* Every function of the header is in the library, with C linkage. */
@@ -113,7 +119,7 @@ static int linkage(void)
 		(function)laio_take, (function)laio_peek, (function)laio_cancel,
 		(function)laio_set_user, (function)laio_set_timeout, (function)laio_set_ordered,
 		(function)laio_forget, (function)laio_pending, (function)laio_fd,
-		(function)laio_set_signal, (function)laio_wake, (function)laio_flush,
+		(function)laio_set_signal, (function)laio_sigaction, (function)laio_wake, (function)laio_flush,
 		(function)laio_stats, (function)laio_call_stats, (function)laio_info,
 		(function)laio_report, (function)laio_strbackend, (function)laio_version,
 	};
@@ -122,7 +128,7 @@ static int linkage(void)
 	for (i = 0; i < sizeof(functions) / sizeof(functions[0]); i++)
 		if (!functions[i])
 			return 0;
-	return i == 29;
+	return i == 30;
 }
 
 int main(void)

@@ -68,6 +68,11 @@ static void sizes(void)
 	memset(edge, 0, sizeof(*edge));
 	edge->size = sizeof(*edge);
 	expect_accepted(edge);
+	/* As before it had carriers. */
+	edge = (struct laio_options *)(void *)(pages + page - offsetof(struct laio_options, carriers));
+	memset(edge, 0, offsetof(struct laio_options, carriers));
+	edge->size = offsetof(struct laio_options, carriers);
+	expect_accepted(edge);
 	edge = (struct laio_options *)(void *)(pages + page - 8);
 	edge->size = 8;
 	edge->flags = 0x80000000u;
@@ -185,6 +190,7 @@ static void limits(void)
 	CHECK_IS(info.helpers, 64);
 	CHECK_IS(info.ring_entries, 128);
 	CHECK_IS(info.inline_budget, 256);
+	CHECK_IS(info.carriers, 256);
 	CHECK_IS(laio_finish(), 0);
 
 	options.operations = 1;
@@ -193,11 +199,13 @@ static void limits(void)
 	options.inline_budget = 1;
 	options.cancel_signal = SIGRTMIN + 3;
 	options.short_transfer = 1;
+	options.carriers = 1;
 	expect_accepted(&options);
 	options.operations = 12345;
 	options.helpers = 17;
 	options.ring_entries = 256;
 	options.inline_budget = UINT32_MAX;
+	options.carriers = 19;
 	context = laio_context_new(&options);
 	CHECK(context != NULL);
 	CHECK_IS(laio_info(context, &info), 0);
@@ -205,6 +213,7 @@ static void limits(void)
 	CHECK_IS(info.helpers, 17);
 	CHECK_IS(info.ring_entries, 256);
 	CHECK_IS(info.inline_budget, UINT32_MAX);
+	CHECK_IS(info.carriers, 19);
 	CHECK_IS(laio_context_free(context), 0);
 
 	memset(&options, 0, sizeof(options));
@@ -214,6 +223,11 @@ static void limits(void)
 	options.ring_entries = UINT32_MAX;
 	expect_refused(&options, EINVAL);
 	options.ring_entries = 0;
+	options.detector = 3;
+	expect_refused(&options, EINVAL);
+	options.detector = UINT32_MAX;
+	expect_refused(&options, EINVAL);
+	options.detector = 0;
 	for (i = 0; i < TEST_LENGTH(no_signals); i++) {
 		options.cancel_signal = no_signals[i];
 		expect_refused(&options, EINVAL);

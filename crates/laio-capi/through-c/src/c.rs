@@ -45,6 +45,8 @@ pub(crate) struct laio_options {
     pub(crate) inline_budget: u32,
     pub(crate) cancel_signal: i32,
     pub(crate) short_transfer: u32,
+    pub(crate) carriers: u32,
+    pub(crate) detector: u32,
 }
 
 #[repr(C)]
@@ -95,6 +97,8 @@ pub(crate) struct laio_stats {
     pub(crate) sleeps: u64,
     pub(crate) submissions: u64,
     pub(crate) aio: laio_aio_counts,
+    pub(crate) handoffs: u64,
+    pub(crate) looked_in_vain: u64,
 }
 
 #[repr(C)]
@@ -109,6 +113,8 @@ pub(crate) struct laio_info {
     pub(crate) pending: u32,
     pub(crate) helper_threads: u32,
     pub(crate) memory: u64,
+    pub(crate) carriers: u32,
+    pub(crate) carrier_threads: u32,
 }
 
 unsafe extern "C" {

@@ -282,6 +282,8 @@ impl Context {
             pending: 0,
             helper_threads: 0,
             memory: 0,
+            carriers: 0,
+            carrier_threads: 0,
         };
         // SAFETY: the struct is of the size that it says.
         succeeded(unsafe { laio_info(self.named(), &mut info) }).expect("what it is made of");

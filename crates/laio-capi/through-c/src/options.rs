@@ -26,6 +26,8 @@ impl Options {
             inline_budget: 0,
             cancel_signal: 0,
             short_transfer: 0,
+            carriers: 0,
+            detector: 0,
         })
     }
 
@@ -44,6 +46,7 @@ impl Options {
     pub fn limits(mut self, limits: Limits) -> Options {
         self.0.operations = limits.operations;
         self.0.helpers = limits.helpers;
+        self.0.carriers = limits.carriers;
         self.0.ring_entries = limits.ring_entries;
         self.0.inline_budget = match limits.inline_budget {
             // 0 stands for the default in C.

@@ -3,15 +3,19 @@
 mod atomic;
 mod carrier;
 mod conditions;
+#[cfg_attr(laio_sanitized, sanitize(address = "off", thread = "off"))]
 pub(crate) mod detectors;
 mod flight;
+#[cfg_attr(laio_sanitized, sanitize(address = "off", thread = "off"))]
 mod home;
 mod identity;
+#[cfg_attr(laio_sanitized, sanitize(address = "off", thread = "off"))]
 mod looking;
 mod rseq;
 mod shared;
 pub(crate) mod signals;
 mod slots;
+#[cfg_attr(laio_sanitized, sanitize(address = "off", thread = "off"))]
 mod spare;
 mod state;
 #[cfg(all(test, not(miri)))]

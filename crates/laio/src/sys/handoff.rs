@@ -7,7 +7,15 @@
 #[cfg_attr(any(miri, not(target_arch = "x86_64")), path = "handoff/elsewhere.rs")]
 mod arch;
 
-pub(crate) use arch::{AVAILABLE, call, interrupt, park, resume, set_thread_pointer, spawn};
+#[cfg(all(laio_sanitized, not(miri), target_arch = "x86_64"))]
+mod sanitized;
+
+#[cfg(not(all(laio_sanitized, not(miri), target_arch = "x86_64")))]
+pub(crate) use arch::spawn;
+#[cfg(all(laio_sanitized, not(miri), target_arch = "x86_64"))]
+pub(crate) use sanitized::{lend, spawn};
+
+pub(crate) use arch::{AVAILABLE, call, interrupt, park, resume, set_thread_pointer};
 pub(crate) use arch::{blocked_at, processor_known_by, stack_pointer, thread_pointer};
 
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};
@@ -64,6 +72,7 @@ pub(crate) struct Returned {
 pub(crate) struct Birth {
     pub(crate) entry: unsafe extern "C" fn(*mut Control) -> !,
     pub(crate) control: *mut Control,
+    #[cfg_attr(laio_sanitized, expect(dead_code, reason = "the thread has its own"))]
     pub(crate) thread_pointer: usize,
     /// Set to the thread's number, and to 0, with a futex wake, when it has ended.
     pub(crate) number: *const AtomicU32,

@@ -1,13 +1,20 @@
 //! Signals while the program changes its kernel thread: each is handled, by the program, and no result is wrong.
+//!
+//! `LAIO_STORM_SIGNALS` sets how many signals there are to be.
 
 use super::stress;
-use super::support::for_each_detector;
+use super::support::{for_each_detector, start};
+use laio::Outcome;
 use laio_testing::{child, limit, test_name};
 use std::cell::Cell;
 use std::ffi::c_void;
+use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::thread::JoinHandle;
 use std::time::Duration;
+
+const LIMIT: Duration = Duration::from_secs(300);
 
 static HANDLED: AtomicU64 = AtomicU64::new(0);
 /// Handlers that ran while the program, or another handler of its, was in the middle of something.
@@ -27,50 +34,111 @@ extern "C" fn on_signal(_: i32, _: *mut libc::siginfo_t, _: *mut c_void) {
     HANDLED.fetch_add(1, SeqCst);
 }
 
-/// The signals are sent to the process, and to the thread by its first number.
+/// A thread that sends signals, in turn to the process, and to the calling thread by its first number.
+struct Storm {
+    handled_before: u64,
+    over: Arc<AtomicBool>,
+    sent: Arc<AtomicU64>,
+    sender: JoinHandle<()>,
+}
+
+impl Storm {
+    fn begin(home: i32) -> Storm {
+        let (over, sent) = (Arc::<AtomicBool>::default(), Arc::<AtomicU64>::default());
+        let (until, count) = (over.clone(), sent.clone());
+        let sender = std::thread::spawn(move || {
+            while !until.load(SeqCst) {
+                let process = std::process::id() as i32;
+                // SAFETY: no pointers.
+                unsafe {
+                    match count.fetch_add(1, SeqCst) % 2 {
+                        0 => libc::syscall(libc::SYS_kill, process, libc::SIGUSR1),
+                        _ => libc::syscall(libc::SYS_tgkill, process, home, libc::SIGUSR1),
+                    };
+                }
+                std::thread::sleep(Duration::from_micros(50));
+            }
+        });
+        Storm {
+            handled_before: HANDLED.load(SeqCst),
+            over,
+            sent,
+            sender,
+        }
+    }
+
+    fn handled(&self) -> u64 {
+        HANDLED.load(SeqCst) - self.handled_before
+    }
+
+    fn end(self) {
+        self.over.store(true, SeqCst);
+        // Signals of one number merge while they wait; the last one is handled all the same.
+        assert!(limit::wait_until(Duration::from_secs(10), || self
+            .handled()
+            > 0));
+        let sent = self.sent.load(SeqCst);
+        println!("{sent} sent, {} handled", self.handled());
+        self.sender.join().unwrap();
+        assert_eq!(
+            WRONG.load(SeqCst),
+            0,
+            "handlers that ran beside the program"
+        );
+    }
+}
+
+fn wanted() -> u64 {
+    let wanted = std::env::var("LAIO_STORM_SIGNALS").ok();
+    wanted.and_then(|text| text.parse().ok()).unwrap_or(500)
+}
+
+/// Registers the handler, and tells the number of the calling thread.
+fn prepare() -> i32 {
+    // SAFETY: the set is filled in before use.
+    let none = unsafe {
+        let mut none = std::mem::zeroed();
+        libc::sigemptyset(&mut none);
+        none
+    };
+    laio::handle_signal(libc::SIGUSR1, on_signal, 0, &none).unwrap();
+    PROGRAM.set(true);
+    rustix::thread::gettid().as_raw_nonzero().get()
+}
+
 #[test]
 fn a_storm_of_signals_changes_no_result() {
-    child::check(Duration::from_secs(120), test_name!(), "", || {
-        // SAFETY: the set is filled in before use.
-        let none = unsafe {
-            let mut none = std::mem::zeroed();
-            libc::sigemptyset(&mut none);
-            none
-        };
-        laio::handle_signal(libc::SIGUSR1, on_signal, 0, &none).unwrap();
-        PROGRAM.set(true);
-        let home = rustix::thread::gettid().as_raw_nonzero().get();
+    child::check(LIMIT, test_name!(), "", || {
+        let home = prepare();
         for_each_detector(|mut context| {
-            let stop = Arc::new(AtomicBool::new(false));
-            let before = HANDLED.load(SeqCst);
-            let storm = std::thread::spawn({
-                let stop = stop.clone();
-                move || {
-                    let mut sent = 0u64;
-                    while !stop.load(SeqCst) && sent < 5_000 {
-                        let process = std::process::id() as i32;
-                        // SAFETY: no pointers.
-                        unsafe {
-                            match sent % 2 {
-                                0 => libc::kill(process, libc::SIGUSR1),
-                                _ => libc::syscall(libc::SYS_tgkill, process, home, libc::SIGUSR1)
-                                    as i32,
-                            };
-                        }
-                        sent += 1;
-                        std::thread::sleep(Duration::from_micros(50));
-                    }
-                    sent
-                }
-            });
-            stress::run(&mut context, 1_000);
-            stop.store(true, SeqCst);
-            let sent = storm.join().unwrap();
-            // Signals of one number merge while they wait; the last one is handled all the same.
-            let handled = || HANDLED.load(SeqCst) > before;
-            assert!(sent > 0 && limit::wait_until(Duration::from_secs(10), handled));
-            println!("{sent} sent, {} handled", HANDLED.load(SeqCst) - before);
+            let storm = Storm::begin(home);
+            let mut handoffs = 0;
+            while storm.handled() < wanted() {
+                handoffs += 200;
+                stress::run(&mut context, handoffs);
+            }
+            storm.end();
         });
-        assert_eq!(WRONG.load(SeqCst), 0, "handlers ran beside the program");
+    });
+}
+
+/// A call that does not block is on the carrier's stack before it has begun, and when it is over.
+#[test]
+fn signals_come_through_at_every_instruction_of_a_call() {
+    child::check(LIMIT, test_name!(), "", || {
+        let home = prepare();
+        let file = tempfile::tempfile().unwrap();
+        for_each_detector(|mut context| {
+            let storm = Storm::begin(home);
+            let mut room = 0u64;
+            let args = [file.as_raw_fd() as usize, (&raw mut room) as usize, 8, 0];
+            while storm.handled() < wanted() {
+                let outcome = start(&mut context, libc::SYS_pread64, args);
+                if !matches!(outcome, Outcome::Done(_)) {
+                    context.poll(&mut Vec::new(), None).unwrap();
+                }
+            }
+            storm.end();
+        });
     });
 }

@@ -89,6 +89,11 @@ impl Owned {
     /// The carrier of the calling thread, whose application begins there.
     pub(super) fn home(shared: &Shared) -> Result<Owned, Errno> {
         let mut home = Owned::new(shared)?;
+        #[cfg(laio_sanitized)]
+        // SAFETY: nobody else has it yet.
+        unsafe {
+            (*home.carrier).block = sys::handoff::lend()?;
+        }
         // SAFETY: gettid takes no pointers.
         let number = unsafe { sys::raw(libc::SYS_gettid, [])? };
         home.get().number.store(number as u32, SeqCst);
@@ -121,8 +126,9 @@ impl Owned {
             number: &thread.get().number,
         };
         let _blocked = mask::AllBlocked::new();
-        // SAFETY: the slot lives until the thread has ended, which its owner waits for.
-        unsafe { spawn(&birth)? };
+        // SAFETY: the slot lives until the thread has ended, which its owner waits for. The thread does not look at it
+        // before it is told to begin.
+        unsafe { (*thread.carrier).block = spawn(&birth)? };
         Ok(thread)
     }
 

@@ -10,12 +10,8 @@ use super::spare::{SignalInfo, forward};
 use super::state::{self, APP, CALL, with_state};
 use crate::Errno;
 use crate::sys::handoff;
-use libc::{c_int, c_void, siginfo_t, ucontext_t};
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-
-const SIGNALS: usize = 65;
-/// The program's handlers, by signal.
-static HANDLERS: [AtomicUsize; SIGNALS] = [const { AtomicUsize::new(0) }; SIGNALS];
+use libc::{c_int, c_void, sigaction, siginfo_t, ucontext_t};
+use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering::SeqCst};
 
 /// What a handler is here: as with `SA_SIGINFO`.
 pub type Handler = extern "C" fn(c_int, *mut siginfo_t, *mut c_void);
@@ -34,59 +30,129 @@ pub fn handle_signal(
     flags: c_int,
     mask: &libc::sigset_t,
 ) -> Result<(), Errno> {
-    let place = usize::try_from(signal).ok().and_then(|at| HANDLERS.get(at));
-    place.ok_or(Errno::INVAL)?.store(handler as usize, SeqCst);
-    // SAFETY: the action is fully initialised; its handler is async-signal-safe as far as the program's is.
-    let result = unsafe {
-        let mut action: libc::sigaction = std::mem::zeroed();
-        let wrapper: Handler = wrapper;
-        action.sa_sigaction = wrapper as usize;
+    // SAFETY: plain data; the handler takes what one with SA_SIGINFO is given.
+    unsafe {
+        let mut action: sigaction = std::mem::zeroed();
+        action.sa_sigaction = handler as usize;
         action.sa_flags = flags | libc::SA_SIGINFO;
         action.sa_mask = *mask;
-        libc::sigaction(signal, &action, std::ptr::null_mut())
+        set_signal_action(signal, Some(&action)).map(drop)
+    }
+}
+
+/// As `sigaction(2)`, for handlers that always run where the program runs: see [`handle_signal`]. Returns what was
+/// there before. `SIG_DFL` and `SIG_IGN` are what they are.
+///
+/// # Safety
+/// The handler is one, of the kind that the flags say.
+///
+/// # Errors
+/// Those of `sigaction`; nothing has changed then.
+pub unsafe fn set_signal_action(
+    signal: c_int,
+    action: Option<&sigaction>,
+) -> Result<sigaction, Errno> {
+    let place = usize::try_from(signal).ok().and_then(|at| HANDLED.get(at));
+    let place = place.ok_or(Errno::INVAL)?;
+    let (handler, flags) = (place.handler.load(SeqCst), place.flags.load(SeqCst));
+    let wrapped = action.map(|action| place.wrap(action));
+    let new = wrapped
+        .as_ref()
+        .map_or(std::ptr::null(), std::ptr::from_ref);
+    // SAFETY: whole structs; the wrapper does nothing that may not be done in a handler.
+    let (result, mut old) = unsafe {
+        let mut old: sigaction = std::mem::zeroed();
+        (sigaction(signal, new, &mut old), old)
     };
     if result != 0 {
+        place.handler.store(handler, SeqCst);
+        place.flags.store(flags, SeqCst);
         return Err(std::io::Error::last_os_error().into());
     }
-    Ok(())
+    if old.sa_sigaction == wrapper as Handler as usize {
+        old.sa_sigaction = handler;
+        old.sa_flags = old.sa_flags & !CHANGED | flags & CHANGED;
+    }
+    Ok(old)
+}
+
+/// The program's handler of a signal.
+struct Handled {
+    handler: AtomicUsize,
+    flags: AtomicI32,
+}
+
+/// By signal.
+static HANDLED: [Handled; 65] = [const {
+    Handled {
+        handler: AtomicUsize::new(0),
+        flags: AtomicI32::new(0),
+    }
+}; 65];
+
+/// Flags that the wrapper has otherwise than the handler. The kernel would reset the action when a signal comes
+/// to where the program is not, and what is sent on would end the process.
+const CHANGED: c_int = libc::SA_SIGINFO | libc::SA_RESETHAND;
+
+impl Handled {
+    /// The action with the wrapper in place of its handler, if it has one, which is kept.
+    fn wrap(&self, action: &sigaction) -> sigaction {
+        let mut wrapped = *action;
+        if !matches!(action.sa_sigaction, libc::SIG_DFL | libc::SIG_IGN) {
+            self.handler.store(action.sa_sigaction, SeqCst);
+            self.flags.store(action.sa_flags, SeqCst);
+            wrapped.sa_sigaction = wrapper as Handler as usize;
+            wrapped.sa_flags = action.sa_flags & !CHANGED | libc::SA_SIGINFO;
+        }
+        wrapped
+    }
+
+    fn run(&self, signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
+        if self.flags.load(SeqCst) & libc::SA_RESETHAND != 0 {
+            // SAFETY: plain data: the default action.
+            unsafe {
+                let default: sigaction = std::mem::zeroed();
+                sigaction(signal, &default, std::ptr::null_mut());
+            }
+        }
+        let handler = self.handler.load(SeqCst);
+        if handler != 0 {
+            // SAFETY: only handlers are stored. One without SA_SIGINFO does not look at what it did not ask for; the
+            // kernel passes it all the same.
+            let handler: Handler = unsafe { std::mem::transmute(handler) };
+            handler(signal, info, context);
+        }
+    }
 }
 
 extern "C" fn wrapper(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
+    let handled = &HANDLED[signal as usize];
     // SAFETY: the kernel passes a ucontext_t to a handler installed with SA_SIGINFO.
     let interrupted = unsafe { context.cast::<ucontext_t>().as_ref() };
     let carrier = interrupted
         .map(handoff::stack_pointer)
         .and_then(slots::carrier_at);
     let Some(carrier) = carrier else {
-        return run(signal, info, context);
+        return handled.run(signal, info, context);
     };
     // SAFETY: it is the carrier that was interrupted.
     let carrier: &Carrier = unsafe { &*carrier };
     let word = carrier.control.state.load(SeqCst);
     let running = with_state(word, APP);
-    let stays = state::state(word) == CALL
-        && carrier
-            .control
-            .state
-            .compare_exchange(word, running, SeqCst, SeqCst)
-            .is_ok();
-    if !stays {
-        // SAFETY: the kernel's own struct, of 128 bytes.
-        let mut copy = unsafe { info.cast::<SignalInfo>().read_unaligned() };
-        return forward(carrier.shared(), &mut copy);
+    match state::state(word) {
+        // Just before the call, or just after it. To send the signal on would be to send it here, for ever.
+        APP => return handled.run(signal, info, context),
+        CALL if state::change(&carrier.control.state, word, running) => {}
+        // Taken away, perhaps just now.
+        _ => {
+            // SAFETY: the kernel's own struct, of 128 bytes.
+            let mut copy = unsafe { info.cast::<SignalInfo>().read_unaligned() };
+            return forward(carrier.shared(), &mut copy);
+        }
     }
     // Nobody takes the program away while the handler runs.
-    run(signal, info, context);
+    handled.run(signal, info, context);
     carrier.control.state.store(word, SeqCst);
     // The call may begin anew, and what told of its blocking is forgotten.
     carrier.shared().wake_one();
-}
-
-fn run(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
-    let handler = HANDLERS[signal as usize].load(SeqCst);
-    if handler != 0 {
-        // SAFETY: only handlers are stored.
-        let handler: Handler = unsafe { std::mem::transmute(handler) };
-        handler(signal, info, context);
-    }
 }

@@ -96,6 +96,12 @@ pub(super) fn go_on(me: &Carrier, saved: usize) -> ! {
 /// # Safety
 /// From the assembly: the carrier's own thread, on its own stack, with the application's thread pointer.
 pub(super) unsafe extern "C" fn returned(control: *mut Control, word: usize) -> ! {
+    #[cfg(laio_sanitized)]
+    // SAFETY: its own from now on. What the sanitizers know of the application is in its variables, and it runs
+    // elsewhere.
+    unsafe {
+        set_thread_pointer((*control.cast::<Carrier>()).block);
+    }
     // SAFETY: by the caller.
     let me = unsafe { Carrier::at(control) };
     let flight = me.flight.load(Relaxed);
@@ -107,16 +113,18 @@ pub(super) unsafe extern "C" fn returned(control: *mut Control, word: usize) -> 
         yield_now();
     }
     leave_application(me);
+    let serves = !me.is_home() && me.is_current();
+    if serves {
+        // Before it lands: whoever has its result finds this carrier among the spares.
+        me.shared().spares.fetch_add(1, Release);
+    }
     // SAFETY: the flight of this call.
     unsafe { Flight::land(flight, word) };
-    if me.is_home() {
-        home::wait(me);
+    match serves {
+        true => serve(me),
+        false if me.is_home() => home::wait(me),
+        false => end(),
     }
-    if !me.is_current() {
-        end();
-    }
-    me.shared().spares.fetch_add(1, Release);
-    serve(me)
 }
 
 /// The application has let go of its stack, to go on at home.

@@ -46,16 +46,17 @@ pub(super) fn begin(word: &AtomicU64) -> u64 {
 /// After a call: whether the application is still here.
 #[allow(dead_code, reason = "done by the assembly; here for the model")]
 pub(super) fn leave(word: &AtomicU64, calling: u64) -> bool {
-    let running = with_state(calling, APP);
-    word.compare_exchange(calling, running, SeqCst, SeqCst)
-        .is_ok()
+    change(word, calling, with_state(calling, APP))
 }
 
 /// Takes the application from a carrier that was seen to be blocked in this very call.
 pub(super) fn take(word: &AtomicU64, calling: u64) -> bool {
-    let taken = with_state(calling, TAKEN);
-    word.compare_exchange(calling, taken, SeqCst, SeqCst)
-        .is_ok()
+    change(word, calling, with_state(calling, TAKEN))
+}
+
+/// If the word is still this one.
+pub(super) fn change(word: &AtomicU64, from: u64, to: u64) -> bool {
+    word.compare_exchange(from, to, SeqCst, SeqCst).is_ok()
 }
 
 /// The carrier changes its own state, which nobody else may at this time.

@@ -30,7 +30,7 @@ pub(crate) fn thread_pointer() -> usize {
     0
 }
 
-pub(crate) unsafe fn spawn(birth: &Birth) -> Result<u32, Errno> {
+pub(crate) unsafe fn spawn(birth: &Birth) -> Result<usize, Errno> {
     let _ = (
         birth.entry,
         birth.control,

@@ -4,10 +4,11 @@
 //! the state word says so another thread may take the application's stack away. x86 makes stores visible in
 //! order: what was stored before the state word is seen by whoever sees the word.
 
-use super::{Bed, Birth, Control, Returned};
-use crate::Errno;
+use super::{Bed, Control, Returned};
 use std::arch::{asm, global_asm};
 use std::mem::offset_of;
+#[cfg(not(laio_sanitized))]
+use {super::Birth, crate::Errno};
 
 pub(crate) const AVAILABLE: bool = true;
 
@@ -16,6 +17,7 @@ unsafe extern "C" {
     -> Returned;
     fn laio_handoff_park(control: *mut Control);
     fn laio_handoff_resume(saved: usize, thread_pointer: usize) -> !;
+    #[cfg(not(laio_sanitized))]
     fn laio_handoff_clone(
         flags: usize,
         stack: usize,
@@ -91,12 +93,14 @@ pub(crate) fn thread_pointer() -> usize {
     pointer
 }
 
-/// Starts a kernel thread that the C library does not know. It inherits the caller's signal mask.
+/// Starts a kernel thread that the C library does not know. It inherits the caller's signal mask. Returns the thread
+/// pointer that it has of its own.
 ///
 /// # Safety
 /// The birth's memory lives until the thread has ended; `entry` uses neither the C library nor thread-local
 /// variables.
-pub(crate) unsafe fn spawn(birth: &Birth) -> Result<u32, Errno> {
+#[cfg(not(laio_sanitized))]
+pub(crate) unsafe fn spawn(birth: &Birth) -> Result<usize, Errno> {
     let flags = libc::CLONE_VM
         | libc::CLONE_FS
         | libc::CLONE_FILES
@@ -120,7 +124,7 @@ pub(crate) unsafe fn spawn(birth: &Birth) -> Result<u32, Errno> {
             birth.thread_pointer,
         )
     };
-    Errno::from_register(result).map(|number| number as u32)
+    Errno::from_register(result).map(|_| birth.thread_pointer)
 }
 
 /// The program counter of a thread that is blocked in a call made through [`call`].
