@@ -181,6 +181,7 @@ struct record {
 	int skipped;          /* not made: it would wait for ever */
 	int background;
 	int unaligned;        /* refused, as direct I/O of this alignment is */
+	int chance;           /* what was not in the cache, though it may be there at another time */
 	long fed;             /* what the other thread got */
 	uint64_t words;       /* hashes: what was asked, ... */
 	uint64_t memory;      /* ... the memory, the descriptors */

@@ -25,6 +25,13 @@ static int fails_directly(const struct call *call, long value)
 	return value == -1 && flags != -1 && (flags & O_DIRECT);
 }
 
+/* Pages come and go, also those of a file that was just written. */
+static int missed_the_cache(const struct call *call, int error)
+{
+	return (call->number == SYS_preadv2 || call->number == SYS_pwritev2) && error == EAGAIN &&
+	       (call->words[5] & RWF_NOWAIT);
+}
+
 static void make_call(const struct program *program, int index)
 {
 	struct record *record = &report->records[index];
@@ -56,6 +63,7 @@ static void make_call(const struct program *program, int index)
 	else
 		value = syscall(call.number, w[0], w[1], w[2], w[3], w[4], w[5]);
 	record->error = value == -1 ? errno : 0;
+	record->chance = missed_the_cache(&call, record->error);
 	if (call.feed != FEED_NONE)
 		record->fed = end_feeding();
 	record->value = mask_value(call.number, value);

@@ -34,7 +34,7 @@ pub(crate) struct Control {
     pub(crate) ring: *const [AtomicU64; 2],
     /// The present call is to be given up.
     pub(crate) interrupted: AtomicU32,
-    /// Not 0 if [`Control::wake`] must be asked when a detector sleeps; see [`processor_known_by`].
+    /// Not 0 if [`Control::wake`] must be asked when a detector sleeps; see [`detected`].
     pub(crate) detected: u32,
     /// The processor on which the call was begun; only where `detected`.
     pub(crate) processor: AtomicU32,
@@ -47,6 +47,15 @@ pub(crate) struct Control {
     pub(crate) on_return: unsafe extern "C" fn(*mut Control, usize) -> !,
     /// The application has parked itself here.
     pub(crate) on_park: unsafe extern "C" fn(*mut Control) -> !,
+}
+
+/// Parts of [`Control::detected`].
+pub(crate) mod detected {
+    pub(crate) const YES: u32 = 1;
+    /// There is an instruction that tells the processor.
+    pub(crate) const BY_RDPID: u32 = 2;
+    /// The program itself orders what it says of its call before what it sees of detectors.
+    pub(crate) const BY_FENCE: u32 = 4;
 }
 
 /// Where a detector sleeps.

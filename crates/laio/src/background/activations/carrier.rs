@@ -6,7 +6,7 @@ use super::slots::Slot;
 use super::spare;
 use super::state::Gate;
 use crate::Errno;
-use crate::sys::handoff::{Bed, Birth, Control, processor_known_by, spawn};
+use crate::sys::handoff::{Bed, Birth, Control, spawn};
 use crate::sys::perf::Switches;
 use crate::sys::{self, mask};
 use rustix::event::epoll;
@@ -146,11 +146,7 @@ impl Owned {
                     stack: slot.stack(),
                     ring: &raw const (*carrier).no_ring,
                     interrupted: AtomicU32::new(0),
-                    detected: if beds.is_empty() {
-                        0
-                    } else {
-                        processor_known_by()
-                    },
+                    detected: shared.detected(),
                     processor: AtomicU32::new(0),
                     beds: beds.len() as u32,
                     bed: beds.as_ptr(),
@@ -212,16 +208,22 @@ impl Owned {
 
     /// Whether the thread has not ended.
     pub(super) fn is_alive(&self) -> bool {
-        self.get().number.load(SeqCst) != 0
+        self.living().is_some()
+    }
+
+    /// The number of the thread, if it has not ended.
+    fn living(&self) -> Option<u32> {
+        let number = self.get().number.load(SeqCst);
+        if number == 0 {
+            // The kernel has cleared it; this was the thread's own last word.
+            self.get().ready.load(Acquire);
+        }
+        (number != 0).then_some(number)
     }
 
     /// Waits until the thread has ended and no longer uses its slot.
     pub(super) fn wait_for_end(&self) {
-        loop {
-            let number = self.get().number.load(SeqCst);
-            if number == 0 {
-                return;
-            }
+        while let Some(number) = self.living() {
             // Not a private one: the kernel wakes as for any process.
             sys::futex_wait(&self.get().number, number, false);
         }

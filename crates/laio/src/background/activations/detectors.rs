@@ -14,7 +14,7 @@ use crate::sys::{self};
 use crate::{Errno, Options};
 use std::fmt;
 use std::str::FromStr;
-use std::sync::atomic::Ordering::*;
+use std::sync::atomic::{Ordering::*, fence};
 
 /// A way of noticing that a call blocks (`activations`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -178,9 +178,45 @@ pub(super) fn wake_all(shared: &Shared) {
     }
 }
 
+/// Who keeps the order of what one side says and then sees of the other, when a detector goes to sleep while the
+/// application begins a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Barrier {
+    /// Who goes to sleep, for both: `membarrier`. That is seldom, and calls are many.
+    Sleepers,
+    /// Each for itself, where that is forbidden.
+    Program,
+}
+
+impl Barrier {
+    const REGISTER: usize = 1 << 4;
+    const PRIVATE_EXPEDITED: usize = 1 << 3;
+
+    /// What this process may do.
+    pub(super) fn of(detector: Detector) -> Barrier {
+        // SAFETY: no pointers.
+        let registered = detector == Detector::Idle
+            && unsafe { sys::raw(libc::SYS_membarrier, [Barrier::REGISTER, 0, 0]) }.is_ok();
+        match registered {
+            true => Barrier::Sleepers,
+            false => Barrier::Program,
+        }
+    }
+
+    /// Between what is said and what is looked at.
+    fn pass(self) {
+        fence(SeqCst);
+        if self == Barrier::Sleepers {
+            // SAFETY: no pointers. It cannot fail once it is registered.
+            let _ = unsafe { sys::raw(libc::SYS_membarrier, [Barrier::PRIVATE_EXPEDITED, 0, 0]) };
+        }
+    }
+}
+
 /// Sleeps until the next call, unless there is something to see already.
 fn sleep(bed: &Bed, is_news: impl Fn() -> bool, shared: &Shared) {
     bed.asleep.store(1, SeqCst);
+    shared.barrier.pass();
     // The application first says that it is in a call, and then looks who sleeps.
     if is_news() || shared.closing.load(SeqCst) {
         bed.asleep.store(0, SeqCst);
@@ -212,7 +248,7 @@ unsafe extern "C" fn watch(control: *mut Control) -> ! {
     let processor = me.control.processor.load(SeqCst);
     stay_idle_on(processor as usize);
     let Some(bed) = shared.beds().get(processor as usize + 1) else {
-        spare::end();
+        spare::end(me);
     };
     let mut told = None;
     while !shared.closing.load(SeqCst) {
@@ -227,7 +263,7 @@ unsafe extern "C" fn watch(control: *mut Control) -> ! {
         };
         sleep(bed, news, shared);
     }
-    spare::end()
+    spare::end(me)
 }
 
 /// The life of the backstop: it looks now and then, for a while after each call.
@@ -240,7 +276,7 @@ unsafe extern "C" fn stop_back(control: *mut Control) -> ! {
     spare::wait_for_order(me);
     let shared = me.shared();
     let Some(bed) = shared.beds().first() else {
-        spare::end();
+        spare::end(me);
     };
     let (mut last, mut told, mut quiet) = (None, None, 0);
     while !shared.closing.load(SeqCst) {
@@ -259,7 +295,7 @@ unsafe extern "C" fn stop_back(control: *mut Control) -> ! {
         sleep(bed, || call_on(shared, None) != last, shared);
         quiet = 0;
     }
-    spare::end()
+    spare::end(me)
 }
 
 fn pause() {

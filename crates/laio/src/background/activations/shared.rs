@@ -1,7 +1,7 @@
 //! What all carriers of one application thread share.
 
 use super::carrier::Carrier;
-use super::detectors::Detector;
+use super::detectors::{Barrier, Detector};
 use crate::Errno;
 use crate::sys::handoff::Bed;
 use crate::sys::mask::{Mask, bit};
@@ -23,6 +23,7 @@ pub(super) struct Shared {
     pub(super) epoch: AtomicU32,
     pub(super) detector: Detector,
     beds: Box<[Bed]>,
+    pub(super) barrier: Barrier,
     /// The carrier that runs the application.
     pub(super) current: AtomicPtr<Carrier>,
     /// From whom the application was taken last.
@@ -71,6 +72,7 @@ impl Shared {
             epoch: AtomicU32::new(0),
             detector,
             beds: (0..beds).map(|_| Bed::default()).collect(),
+            barrier: Barrier::of(detector),
             current: AtomicPtr::new(std::ptr::null_mut()),
             victim: AtomicPtr::new(std::ptr::null_mut()),
             home: AtomicPtr::new(std::ptr::null_mut()),
@@ -88,6 +90,16 @@ impl Shared {
     /// Where detectors sleep; the first is the backstop's. None where records tell.
     pub(super) fn beds(&self) -> &[Bed] {
         &self.beds
+    }
+
+    /// What the assembly does for detectors before a call.
+    pub(super) fn detected(&self) -> u32 {
+        use crate::sys::handoff::{detected, processor_known_by};
+        match (self.beds.is_empty(), self.barrier) {
+            (true, _) => 0,
+            (false, Barrier::Sleepers) => detected::YES | processor_known_by(),
+            (false, Barrier::Program) => detected::YES | detected::BY_FENCE | processor_known_by(),
+        }
     }
 
     pub(super) fn uses_records(&self) -> bool {

@@ -35,7 +35,7 @@ pub(super) fn wait_for_order(me: &Carrier) {
         sys::futex_wait(&me.ready, readiness::NOT_YET, true);
     }
     if me.ready.load(SeqCst) == readiness::END {
-        end();
+        end(me);
     }
 }
 
@@ -46,11 +46,11 @@ fn serve(me: &Carrier) -> ! {
     loop {
         sleep(shared, again.is_some());
         if shared.closing.load(SeqCst) {
-            end();
+            end(me);
         }
         if !me.is_current() {
             shared.spares.fetch_sub(1, SeqCst);
-            end();
+            end(me);
         }
         if let Some(preempted) = again.take() {
             again = preempted.look_again(me);
@@ -104,7 +104,7 @@ pub(super) unsafe extern "C" fn returned(control: *mut Control, word: usize) -> 
     }
     // SAFETY: by the caller.
     let me = unsafe { Carrier::at(control) };
-    let flight = me.flight.load(Relaxed);
+    let flight = me.flight.load(Acquire);
     become_(&me.control.state, SPARE);
     // From here on nobody begins to interrupt it; who has begun is waited for. The signal is let through even if
     // the application has come to block it.
@@ -123,7 +123,7 @@ pub(super) unsafe extern "C" fn returned(control: *mut Control, word: usize) -> 
     match serves {
         true => serve(me),
         false if me.is_home() => home::wait(me),
-        false => end(),
+        false => end(me),
     }
 }
 
@@ -222,7 +222,9 @@ fn yield_now() {
 }
 
 /// Ends the thread. Its slot is free when the kernel says so.
-pub(super) fn end() -> ! {
+pub(super) fn end(me: &Carrier) -> ! {
+    // Whoever uses the slot next sees all that was done here: see `Owned::living`.
+    me.ready.store(readiness::END, Release);
     loop {
         // SAFETY: nothing of this thread needs cleaning up.
         let _ = unsafe { sys::raw(libc::SYS_exit, [0]) };

@@ -178,7 +178,7 @@ impl Thread {
         let returned = unsafe {
             let carrier = self.shared.current.load(Relaxed);
             let flight = std::ptr::from_ref(flight).cast_mut();
-            (*carrier).flight.store(flight, Relaxed);
+            (*carrier).flight.store(flight, Release);
             handoff::call(&raw mut (*carrier).control, call.number, &call.args)
         };
         if returned.taken == 0 {

@@ -4,7 +4,7 @@
 //! the state word says so another thread may take the application's stack away. x86 makes stores visible in
 //! order: what was stored before the state word is seen by whoever sees the word.
 
-use super::{Bed, Control, Returned};
+use super::{Bed, Control, Returned, detected};
 use std::arch::{asm, global_asm};
 use std::mem::offset_of;
 #[cfg(not(laio_sanitized))]
@@ -60,7 +60,7 @@ pub(crate) unsafe fn resume(saved: usize, thread_pointer: usize) -> ! {
     unsafe { laio_handoff_resume(saved, thread_pointer) }
 }
 
-/// What [`Control::detected`] says where detectors need to know the processor: how it is asked for.
+/// How the processor is asked for, of [`Control::detected`].
 pub(crate) fn processor_known_by() -> u32 {
     const RDPID: u32 = 1 << 22;
     #[allow(unused_unsafe, reason = "safe in later versions of the library")]
@@ -72,7 +72,11 @@ pub(crate) fn processor_known_by() -> u32 {
             _ => __cpuid_count(7, 0).ecx,
         }
     };
-    if features & RDPID != 0 { 2 } else { 1 }
+    if features & RDPID != 0 {
+        detected::BY_RDPID
+    } else {
+        0
+    }
 }
 
 /// Changes what thread-local variables are relative to.
@@ -246,10 +250,11 @@ global_asm!(
     "laio_handoff_label laio_handoff_cancel",
     "mov rax, -4",
     "jmp laio_handoff_end",
-    // Detectors need the processor, and to be woken. Publish, then test: hence the locked exchange.
+    // Detectors need the processor, and to be woken. Publish, then test: who goes to sleep sees to the order, or the
+    // fence does.
     "3:",
-    "cmp dword ptr [rbx + {detected}], 2",
-    "jne 7f",
+    "test dword ptr [rbx + {detected}], {by_rdpid}",
+    "jz 7f",
     "rdpid rcx",
     "jmp 8f",
     "7:",
@@ -259,8 +264,10 @@ global_asm!(
     "8:",
     "and ecx, 0xfff",
     "mov [rbx + {processor}], ecx",
-    "mov r15, r13",
-    "xchg [rbx + {state}], r15",
+    "mov [rbx + {state}], r13",
+    "test dword ptr [rbx + {detected}], {by_fence}",
+    "jnz 9f",
+    "12:",
     "mov r15, [rbx + {bed}]",
     "mov r11d, [r15]",
     "inc ecx",
@@ -290,6 +297,9 @@ global_asm!(
     "pop rdi",
     "pop rax",
     "jmp laio_handoff_begin",
+    "9:",
+    "mfence",
+    "jmp 12b",
     // Taken away meanwhile: this thread has nothing left but its own stack.
     "4:",
     "mov rdi, rbx",
@@ -353,4 +363,6 @@ global_asm!(
     on_return = const offset_of!(Control, on_return),
     on_park = const offset_of!(Control, on_park),
     clone = const libc::SYS_clone,
+    by_rdpid = const detected::BY_RDPID,
+    by_fence = const detected::BY_FENCE,
 );
