@@ -12,6 +12,6 @@ cd "$(dirname "$0")/.."
 
 root=$(mktemp -d)
 trap 'rm -rf "$root"' EXIT
-cargo xtask install --prefix "$root" >/dev/null
+cargo xtask install --no-program --prefix "$root" >/dev/null
 "${CC:-cc}" -O2 benches/capi.c -o "$root/capi" -I"$root/include" -L"$root/lib" -llaio -pthread
 LD_LIBRARY_PATH="$root/lib" "$root/capi"

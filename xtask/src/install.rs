@@ -5,6 +5,7 @@
 
 use crate::files::{failure, replace};
 use crate::library::{Library, file_name, soname};
+use crate::program::Program;
 use crate::{Failure, VERSION, capi, root};
 use std::collections::BTreeSet;
 use std::fs::{self, Permissions};
@@ -19,10 +20,14 @@ pub struct Place {
     pub destdir: Option<PathBuf>,
     /// What the others are below, usually.
     pub prefix: PathBuf,
+    /// For the command.
+    pub bindir: PathBuf,
     /// For the header.
     pub includedir: PathBuf,
     /// For the libraries; below it `pkgconfig`.
     pub libdir: PathBuf,
+    /// For completions; each shell has its directory below it.
+    pub datadir: PathBuf,
     /// For the manual pages.
     pub mandir: PathBuf,
     /// For documents.
@@ -35,8 +40,10 @@ impl Place {
         let prefix = prefix.into();
         Place {
             destdir: None,
+            bindir: prefix.join("bin"),
             includedir: prefix.join("include"),
             libdir: prefix.join("lib"),
+            datadir: prefix.join("share"),
             mandir: prefix.join("share/man"),
             docdir: prefix.join("share/doc/laio"),
             prefix,
@@ -69,13 +76,31 @@ enum Content {
     Link(String),
 }
 
-/// Installs the library; returns the files, as programs will see them.
+/// What is to be installed.
+#[derive(Clone, Copy, Debug)]
+pub struct Parts<'a> {
+    /// The C library, its header and manual pages.
+    pub library: Option<&'a Library>,
+    /// The command, its manual page and completions.
+    pub program: Option<&'a Program>,
+}
+
+impl<'a> From<&'a Library> for Parts<'a> {
+    fn from(library: &'a Library) -> Parts<'a> {
+        Parts {
+            library: Some(library),
+            program: None,
+        }
+    }
+}
+
+/// Installs; returns the files, as programs will see them.
 ///
 /// # Errors
 /// A file cannot be read or written. Each file is then complete or as it was before, and [`uninstall`]
 /// finds them all.
-pub fn install(library: &Library, place: &Place) -> Result<Vec<PathBuf>, Failure> {
-    let entries = entries(library, place)?;
+pub fn install<'a>(parts: impl Into<Parts<'a>>, place: &Place) -> Result<Vec<PathBuf>, Failure> {
+    let entries = entries(parts.into(), place)?;
     let list_path = place.list();
     let files = entries.iter().map(|entry| &entry.path);
     let files: BTreeSet<PathBuf> = files.chain([&list_path]).cloned().collect();
@@ -211,13 +236,42 @@ impl List {
     }
 }
 
-fn entries(library: &Library, place: &Place) -> Result<Vec<Entry>, Failure> {
+fn entries(parts: Parts<'_>, place: &Place) -> Result<Vec<Entry>, Failure> {
     let mut entries = Vec::new();
+    if let Some(program) = parts.program {
+        add_program(&mut entries, program, place)?;
+    }
+    if let Some(library) = parts.library {
+        add_library(&mut entries, library, place)?;
+    }
+    for document in ["README.md", "CHANGELOG.md", "LICENSE-APACHE", "LICENSE-MIT"] {
+        entries.push(Entry {
+            path: place.docdir.join(document),
+            content: Content::Copy(root().join(document)),
+        });
+    }
+    Ok(entries)
+}
+
+fn add_program(entries: &mut Vec<Entry>, program: &Program, place: &Place) -> Result<(), Failure> {
+    entries.push(Entry {
+        path: place.bindir.join("laio"),
+        content: Content::Program(program.binary.clone()),
+    });
+    for (path, text) in &program.completions {
+        entries.push(Entry {
+            path: place.datadir.join(path),
+            content: Content::Text(text.clone()),
+        });
+    }
+    add_pages(entries, &root().join("man"), '1', place)
+}
+
+fn add_library(entries: &mut Vec<Entry>, library: &Library, place: &Place) -> Result<(), Failure> {
     let mut add = |directory: &Path, name: &str, content| {
         let path = directory.join(name);
         entries.push(Entry { path, content });
     };
-
     let header = capi().join("include/laio.h");
     add(&place.includedir, "laio.h", Content::Copy(header));
     if let Some(shared) = &library.shared {
@@ -234,30 +288,23 @@ fn entries(library: &Library, place: &Place) -> Result<Vec<Entry>, Failure> {
     }
     let package = Content::Text(pkg_config(library, place)?);
     add(&place.libdir.join("pkgconfig"), "laio.pc", package);
-    // The pages of the library; that of the command (section 1) belongs to the command.
     for section in ['3', '7'] {
-        for page in pages(section)? {
-            let name = page.file_name().unwrap_or_default().to_string_lossy();
-            let directory = place.mandir.join(format!("man{section}"));
-            add(&directory, &name, Content::Copy(page.clone()));
-        }
+        let directory = root().join(format!("man/man{section}"));
+        add_pages(entries, &directory, section, place)?;
     }
-    for document in ["README.md", "CHANGELOG.md", "LICENSE-APACHE", "LICENSE-MIT"] {
-        add(
-            &place.docdir,
-            document,
-            Content::Copy(root().join(document)),
-        );
-    }
-    Ok(entries)
+    Ok(())
 }
 
 /// The manual pages of a section.
-fn pages(section: char) -> Result<Vec<PathBuf>, Failure> {
-    let directory = root().join(format!("man/man{section}"));
-    let cannot = |error| failure("read", &directory, &error);
+fn add_pages(
+    entries: &mut Vec<Entry>,
+    from: &Path,
+    section: char,
+    place: &Place,
+) -> Result<(), Failure> {
+    let cannot = |error| failure("read", from, &error);
     let mut pages = Vec::new();
-    for entry in fs::read_dir(&directory).map_err(cannot)? {
+    for entry in fs::read_dir(from).map_err(cannot)? {
         let page = entry.map_err(cannot)?.path();
         if page
             .extension()
@@ -267,7 +314,12 @@ fn pages(section: char) -> Result<Vec<PathBuf>, Failure> {
         }
     }
     pages.sort();
-    Ok(pages)
+    let directory = place.mandir.join(format!("man{section}"));
+    entries.extend(pages.into_iter().map(|page| Entry {
+        path: directory.join(page.file_name().unwrap_or_default()),
+        content: Content::Copy(page),
+    }));
+    Ok(())
 }
 
 /// `laio.pc`.

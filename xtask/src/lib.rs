@@ -1,5 +1,5 @@
 #![forbid(unsafe_code)]
-//! Builds the C library, installs it, and removes it again: what the command `cargo xtask` does, for its
+//! Builds the command and the C library, installs them, and removes them again: what the command `cargo xtask` does, for its
 //! `main` and for the tests.
 //!
 //! Needed are a Rust toolchain and a C compiler with its binutils; nothing else is run. In the order in
@@ -10,6 +10,7 @@
 //! | [`programs`] | running other programs, and saying what went wrong |
 //! | [`compile`] | the C compiler and the tools that belong to it |
 //! | [`library`] | from the crate to `liblaio.so` and `liblaio.a` |
+//! | [`program`] | the command, and completions for shells |
 //! | [`install`] | what goes where; putting it there and taking it away |
 //! | [`files`] | files that are either complete or not there |
 //! | [`advice`] | how to use what was installed |
@@ -19,6 +20,7 @@ pub mod compile;
 pub mod files;
 pub mod install;
 pub mod library;
+pub mod program;
 pub mod programs;
 
 use std::path::{Path, PathBuf};

@@ -4,12 +4,12 @@
 use clap::{Args, Parser, Subcommand};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use xtask::install::Place;
+use xtask::install::{Parts, Place};
 use xtask::library::{Kinds, build};
 use xtask::programs::{cannot_run, cargo};
-use xtask::{Failure, VERSION, advice, install};
+use xtask::{Failure, VERSION, advice, install, program};
 
-/// Builds, installs and tests the C library.
+/// Builds and installs the command and the C library, and tests the library.
 #[derive(Debug, Parser)]
 #[command(bin_name = "cargo xtask", version, arg_required_else_help = true)]
 struct Arguments {
@@ -19,7 +19,8 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Task {
-    /// Build the C library and install it: header, liblaio.so, liblaio.a, laio.pc, manual pages
+    /// Build and install the command with its completions, and the C library: header, liblaio.so, liblaio.a,
+    /// laio.pc; with manual pages
     Install(InstallArguments),
     /// Remove what install has put there; takes the same options
     Uninstall(InstallArguments),
@@ -35,18 +36,30 @@ struct InstallArguments {
     /// Put everything below this directory, where it is not meant to stay: for making packages
     #[arg(long, value_name = "DIR")]
     destdir: Option<String>,
+    /// For the command
+    #[arg(long, value_name = "DIR", default_value = "bin")]
+    bindir: String,
     /// For laio.h
     #[arg(long, value_name = "DIR", default_value = "include")]
     includedir: String,
     /// For the libraries and pkgconfig/laio.pc
     #[arg(long, value_name = "DIR", default_value = "lib")]
     libdir: String,
+    /// For the completions of bash, zsh and fish, in the directories where they look
+    #[arg(long, value_name = "DIR", default_value = "share")]
+    datadir: String,
     /// For the manual pages
     #[arg(long, value_name = "DIR", default_value = "share/man")]
     mandir: String,
     /// For the licences and other documents
     #[arg(long, value_name = "DIR", default_value = "share/doc/laio")]
     docdir: String,
+    /// Without the command
+    #[arg(long, conflicts_with = "no_library")]
+    no_program: bool,
+    /// Without the C library, for which a C compiler is needed
+    #[arg(long)]
+    no_library: bool,
     /// Without liblaio.a
     #[arg(long, conflicts_with = "no_shared")]
     no_static: bool,
@@ -87,11 +100,18 @@ fn install(arguments: &InstallArguments) -> Result<ExitCode, Failure> {
         shared: !arguments.no_shared,
         archive: !arguments.no_static,
     };
-    let library = build(kinds, false)?;
-    let files = install::install(&library, &place)?;
+    let library = (!arguments.no_library)
+        .then(|| build(kinds, false))
+        .transpose()?;
+    let program = (!arguments.no_program).then(program::build).transpose()?;
+    let parts = Parts {
+        library: library.as_ref(),
+        program: program.as_ref(),
+    };
+    let files = install::install(parts, &place)?;
     print!("laio {VERSION} is installed:\n{}", advice::summary(&files));
-    if place.destdir.is_none() {
-        print!("To use it:\n{}", advice::usage(&place, &library));
+    if let (Some(library), None) = (&library, &place.destdir) {
+        print!("To use the library:\n{}", advice::usage(&place, library));
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -124,8 +144,10 @@ impl InstallArguments {
         let below = |directory: &String| prefix.join(directory);
         Ok(Place {
             destdir: self.destdir.as_deref().map(absolute).transpose()?,
+            bindir: below(&self.bindir),
             includedir: below(&self.includedir),
             libdir: below(&self.libdir),
+            datadir: below(&self.datadir),
             mandir: below(&self.mandir),
             docdir: below(&self.docdir),
             prefix,

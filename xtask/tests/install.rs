@@ -6,8 +6,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 use xtask::advice::usage;
-use xtask::install::{Place, install, uninstall};
+use xtask::install::{Parts, Place, install, uninstall};
 use xtask::library::{Library, file_name, soname};
+use xtask::program::Program;
 
 struct Room {
     directory: TempDir,
@@ -94,6 +95,47 @@ fn each_thing_is_in_its_place() {
     };
     let all = below(&room.path("prefix"));
     assert_eq!(all.iter().find(is_hidden), None, "an unfinished file");
+}
+
+#[test]
+fn the_command_comes_with_its_page_and_completions() {
+    let room = Room::new();
+    let binary = room.path("laio");
+    fs::write(&binary, "command").expect("a file");
+    let program = Program {
+        binary,
+        completions: vec![("bash-completion/completions/laio", "complete".to_owned())],
+    };
+    let parts = Parts {
+        library: None,
+        program: Some(&program),
+    };
+    let staging = room.path("staging");
+    let place = Place {
+        destdir: Some(staging.clone()),
+        bindir: PathBuf::from("/usr/sbin"),
+        ..Place::below("/usr")
+    };
+    let files = install(parts, &place).expect("an installation");
+    let text = |name: &str| fs::read_to_string(staging.join(name)).expect("a file");
+    assert_eq!(text("usr/sbin/laio"), "command");
+    assert_eq!(mode(&staging.join("usr/sbin/laio")), 0o755);
+    assert_eq!(
+        text("usr/share/bash-completion/completions/laio"),
+        "complete"
+    );
+    assert!(text("usr/share/man/man1/laio.1").contains(".Nm laio"));
+    let installed = |name: &str| files.contains(&PathBuf::from(name));
+    assert!(installed("/usr/share/man/man1/laio.1"), "{files:?}");
+    assert!(!installed("/usr/include/laio.h"), "{files:?}");
+    // Both, one after the other, are one installation.
+    install(&room.library, &place).expect("an installation");
+    let files = uninstall(&place).expect("a removal");
+    assert!(
+        files.contains(&PathBuf::from("/usr/sbin/laio")),
+        "{files:?}"
+    );
+    assert_eq!(below(&staging), BTreeSet::new());
 }
 
 #[test]
