@@ -242,8 +242,12 @@ impl Entry {
 
     /// Another name beside the destination.
     pub(crate) fn beside(&self, name: &OsStr) -> Name<Handle> {
-        let above = Path::new(self.new_name()).parent();
-        match above.filter(|_| !name.as_bytes().contains(&b'/')) {
+        let has_parts = |name: &OsStr| name.as_bytes().contains(&b'/');
+        let above = match has_parts(self.new_name()) && !has_parts(name) {
+            true => Path::new(self.new_name()).parent(),
+            false => None,
+        };
+        match above {
             Some(above) => name_in(&self.at().target, above.join(name).as_os_str()),
             None => name_in(&self.at().target, name),
         }

@@ -352,7 +352,7 @@ fn tell(worker: &Worker, line: Option<&str>) {
 
 /// Counts what became of a file, reports a failure, and tells the observer.
 fn account(worker: &Worker, entry: &Entry, result: Result<&Copied, &Failure>) {
-    let (shared, counters) = (&worker.shared, &worker.shared.counters);
+    let (shared, counters) = (&worker.shared, &worker.counters());
     match result {
         Ok(copied) => {
             match copied.done {
@@ -396,8 +396,7 @@ fn account(worker: &Worker, entry: &Entry, result: Result<&Copied, &Failure>) {
 /// Adds bytes to those that have been copied.
 pub(crate) fn add_bytes(worker: &Worker, bytes: usize) {
     worker
-        .shared
-        .counters
+        .counters()
         .bytes
         .fetch_add(bytes as u64, Ordering::Relaxed);
 }

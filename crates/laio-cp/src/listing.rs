@@ -87,13 +87,14 @@ impl Listing {
                 return;
             }
         };
+        let mut is_near = self.is_in_memory;
         while !self.at_end && self.items.len() + self.directories.len() < ENTRIES_MAX {
             let mut buffer = std::mem::take(&mut self.buffer);
             if buffer.capacity() == 0 {
                 buffer.reserve(ReadDir::<()>::ROOM);
             }
             let read = ReadDir::with_buffer(source.clone(), buffer);
-            let entries = match worker.perhaps(read, self.is_in_memory).await {
+            let entries = match worker.perhaps(read, is_near).await {
                 Ok(entries) => entries,
                 Err(error) => {
                     let path = quote(self.directory.source_path());
@@ -108,6 +109,8 @@ impl Listing {
                 self.add(worker, entry.name(), entry.inode(), entry.file_type());
             }
             self.buffer = entries.into_buffer();
+            // What has room to spare most likely was all: the call that says so is not worth a hand-over.
+            is_near |= self.buffer.len() < ReadDir::<()>::ROOM / 2;
         }
         self.rest(&source);
         // In the order in which most file systems keep inodes, and data: it spares the disk.
@@ -116,11 +119,7 @@ impl Listing {
         self.directories
             .sort_unstable_by_key(|item| std::cmp::Reverse(item.inode));
         let found = self.items.len() as u64;
-        worker
-            .shared
-            .counters
-            .found
-            .fetch_add(found, Ordering::Relaxed);
+        worker.counters().found.fetch_add(found, Ordering::Relaxed);
     }
 
     fn add(&mut self, worker: &Worker, name: &OsStr, inode: u64, kind: FileType) {

@@ -98,8 +98,13 @@ pub(crate) fn describe(error: &io::Error) -> String {
     }
 }
 
-/// Counted while copying.
+/// What all workers count. Each has a line of memory of its own: in one that they shared, each file would wait for it.
+#[derive(Debug)]
+pub(crate) struct Tally(Box<[Counters]>);
+
+/// What a worker counts while copying.
 #[derive(Debug, Default)]
+#[repr(align(128))]
 pub(crate) struct Counters {
     pub(crate) files: AtomicU64,
     pub(crate) directories: AtomicU64,
@@ -183,25 +188,40 @@ impl std::ops::AddAssign<&Summary> for Summary {
     }
 }
 
-impl Counters {
+impl Tally {
+    pub(crate) fn new(workers: usize) -> Tally {
+        Tally((0..workers).map(|_| Counters::default()).collect())
+    }
+
+    /// Those of a worker.
+    pub(crate) fn of(&self, worker: usize) -> &Counters {
+        &self.0[worker]
+    }
+
+    /// The sum of one of them.
+    pub(crate) fn sum(&self, which: impl Fn(&Counters) -> &AtomicU64) -> u64 {
+        let all = self.0.iter();
+        all.map(|counters| which(counters).load(Ordering::Relaxed))
+            .sum()
+    }
+
     pub(crate) fn summary(&self) -> Summary {
-        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         Summary {
-            files: get(&self.files),
-            directories: get(&self.directories),
-            others: get(&self.others),
-            linked: get(&self.linked),
-            skipped: get(&self.skipped),
-            bytes: get(&self.bytes),
-            failures: get(&self.failures),
-            whole: get(&self.whole),
-            continued: get(&self.continued),
-            verified: get(&self.verified),
-            unverified: get(&self.unverified),
-            by_memory: get(&self.by_memory),
-            by_range: get(&self.by_range),
-            by_reflink: get(&self.by_reflink),
-            stolen: get(&self.stolen),
+            files: self.sum(|all| &all.files),
+            directories: self.sum(|all| &all.directories),
+            others: self.sum(|all| &all.others),
+            linked: self.sum(|all| &all.linked),
+            skipped: self.sum(|all| &all.skipped),
+            bytes: self.sum(|all| &all.bytes),
+            failures: self.sum(|all| &all.failures),
+            whole: self.sum(|all| &all.whole),
+            continued: self.sum(|all| &all.continued),
+            verified: self.sum(|all| &all.verified),
+            unverified: self.sum(|all| &all.unverified),
+            by_memory: self.sum(|all| &all.by_memory),
+            by_range: self.sum(|all| &all.by_range),
+            by_reflink: self.sum(|all| &all.by_reflink),
+            stolen: self.sum(|all| &all.stolen),
             background: 0,
             interrupted: None,
         }

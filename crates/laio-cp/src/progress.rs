@@ -1,6 +1,6 @@
 //! How far the copy is, on a terminal.
 
-use crate::outcome::Counters;
+use crate::outcome::Tally;
 use indicatif::{HumanBytes, HumanCount, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -35,7 +35,7 @@ impl Progress {
     }
 
     /// Draws the line until told to stop.
-    pub(crate) fn start(&self, counters: Arc<Counters>) -> Option<Drawing> {
+    pub(crate) fn start(&self, tally: Arc<Tally>) -> Option<Drawing> {
         let bar = self.0.clone()?;
         let over = Arc::new(AtomicBool::new(false));
         let told = over.clone();
@@ -44,7 +44,7 @@ impl Progress {
             .spawn(move || {
                 let begun = Instant::now();
                 while !told.load(Ordering::Relaxed) {
-                    bar.set_message(line(&counters, begun.elapsed()));
+                    bar.set_message(line(&tally, begun.elapsed()));
                     bar.tick();
                     std::thread::park_timeout(PERIOD);
                 }
@@ -74,24 +74,23 @@ impl Drawing {
 
 /// The total is not known before everything has been looked at: what has been found so far stands for
 /// it, and the time that is left is told of that.
-fn line(counters: &Counters, elapsed: Duration) -> String {
-    let get = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
-    let done = get(&counters.files)
-        + get(&counters.others)
-        + get(&counters.linked)
-        + get(&counters.skipped);
-    let found = get(&counters.found).max(done);
-    let bytes = get(&counters.bytes);
+fn line(tally: &Tally, elapsed: Duration) -> String {
+    let done = tally.sum(|all| &all.files)
+        + tally.sum(|all| &all.others)
+        + tally.sum(|all| &all.linked)
+        + tally.sum(|all| &all.skipped);
+    let found = tally.sum(|all| &all.found).max(done);
+    let bytes = tally.sum(|all| &all.bytes);
     let seconds = elapsed.as_secs_f64().max(0.001);
     let rate = HumanBytes((bytes as f64 / seconds) as u64);
     let mut line = format!(
         "{} of {} files, {} directories, {}, {rate}/s",
         HumanCount(done),
         HumanCount(found),
-        HumanCount(get(&counters.directories)),
+        HumanCount(tally.sum(|all| &all.directories)),
         HumanBytes(bytes),
     );
-    let failures = get(&counters.failures);
+    let failures = tally.sum(|all| &all.failures);
     if failures > 0 {
         line.push_str(&format!(", {} failed", HumanCount(failures)));
     }

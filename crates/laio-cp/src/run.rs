@@ -8,7 +8,7 @@ use crate::links::Links;
 use crate::listing::Listing;
 use crate::made::Made;
 use crate::options::{Existing, Options};
-use crate::outcome::{Counters, Failure, Summary};
+use crate::outcome::{Failure, Summary, Tally};
 use crate::plan::Stage;
 use crate::pool::Pool;
 use crate::pool::Task;
@@ -98,7 +98,7 @@ impl Engine {
         let room = Room::of(&options);
         let shared = Shared {
             console: Console::new(&options.program, progress.clone()),
-            counters: Arc::new(Counters::default()),
+            tally: Arc::new(Tally::new(room.jobs)),
             pool: Pool::new(room.jobs),
             descriptors: Descriptors::new(room.directories),
             links: Links::default(),
@@ -123,7 +123,7 @@ impl Engine {
 
     fn run(self, listing: Listing) -> Result<Summary, Misuse> {
         let shared = Arc::new(self.shared);
-        let drawing = self.progress.start(shared.counters.clone());
+        let drawing = self.progress.start(shared.tally.clone());
         let background = run_workers(&shared, self.jobs, self.depth, listing);
         if let Some(drawing) = drawing {
             drawing.stop();
@@ -141,7 +141,7 @@ impl Engine {
         if let Err(failure) = shared.console.finish() {
             shared.fail(&failure);
         }
-        let mut summary = shared.counters.summary();
+        let mut summary = shared.tally.summary();
         summary.interrupted = shared.stop.signal();
         summary.background = background.map_err(Misuse::Target)?;
         Ok(summary)

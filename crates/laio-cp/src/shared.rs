@@ -6,7 +6,7 @@ use crate::descriptors::Descriptors;
 use crate::links::Links;
 use crate::made::Made;
 use crate::options::{Follow, Options};
-use crate::outcome::{Counters, Failure, count};
+use crate::outcome::{Failure, Tally, count};
 use crate::plan::Stage;
 use crate::pool::Pool;
 use crate::rate::Rate;
@@ -17,7 +17,7 @@ use std::sync::Arc;
 pub(crate) struct Shared {
     pub(crate) options: Options,
     pub(crate) console: Console,
-    pub(crate) counters: Arc<Counters>,
+    pub(crate) tally: Arc<Tally>,
     pub(crate) pool: Pool,
     pub(crate) descriptors: Descriptors,
     pub(crate) links: Links,
@@ -74,7 +74,7 @@ impl Shared {
     pub(crate) fn fail(&self, failure: &Failure) {
         self.console.complain(failure);
         self.stage.keep(failure);
-        count(&self.counters.failures);
+        count(&self.tally.of(0).failures);
     }
 
     /// The rule for symbolic links: those found in directories are not followed if it is for arguments.

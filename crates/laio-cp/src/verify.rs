@@ -68,13 +68,13 @@ pub(crate) async fn filled(filled: Filled<'_>) -> Result<Option<Digest>, Failure
             // It was read twice: who knows what was copied?
             return Err(changed(entry));
         }
-        count(&worker.shared.counters.unverified);
+        count(&worker.counters().unverified);
         let source = entry.quoted_source();
         return Err(Failure::because(format!(
             "{name} is not what was read from {source}: SHA-256 {there} of {length} bytes read back, not {digest}"
         )));
     }
-    count(&worker.shared.counters.verified);
+    count(&worker.counters().verified);
     Ok(Some(digest))
 }
 

@@ -59,7 +59,7 @@ pub(crate) async fn enter(worker: &Worker, mut entry: Entry) -> Result<Option<Li
         let (from, to) = (entry.quoted_source(), entry.quoted_target());
         shared.console.tell(&format!("{from} -> {to}"));
     }
-    count(&shared.counters.directories);
+    count(&worker.counters().directories);
     let (target, found) = if options.dry_run && is_new {
         (None, None)
     } else {
@@ -357,7 +357,11 @@ async fn make_target(
         mode: mode.filter(|mode| *mode != made),
         default_acl,
         names,
-        is_in_memory: opened.is_some_and(is_in_memory),
+        // The same file system is asked once.
+        is_in_memory: match &entry.directory.found {
+            Some(above) if above.source.device() == source.device() => above.is_in_memory,
+            _ => opened.is_some_and(is_in_memory),
+        },
     };
     Ok((handle, found))
 }

@@ -4,6 +4,7 @@ use crate::descriptors::Opened;
 use crate::directory::{Directory, Entry};
 use crate::listing::Listing;
 use crate::options::{Options, Writes};
+use crate::outcome::Counters;
 use crate::pool::Task;
 use crate::shared::Shared;
 use crate::{entry, plan, walk};
@@ -90,7 +91,7 @@ pub(crate) fn run(
                 Some(Ok(())) => {}
                 Some(Err(_)) => {
                     // It panicked, which has been reported; what it was at counts as failed.
-                    crate::outcome::count(&shared.counters.failures);
+                    crate::outcome::count(&worker.counters().failures);
                     shared.pool.stop();
                 }
                 None => {
@@ -135,7 +136,7 @@ async fn lane(worker: Rc<Worker>) {
             listing.read(&worker).await;
             worker.list(listing);
         } else if let Some(task) = worker.shared.pool.steal(worker.index) {
-            crate::outcome::count(&worker.shared.counters.stolen);
+            crate::outcome::count(&worker.counters().stolen);
             worker.begin(task).await;
         } else {
             worker.wait().await;
@@ -148,6 +149,10 @@ async fn lane(worker: Rc<Worker>) {
 impl Worker {
     pub(crate) fn options(&self) -> &Options {
         &self.shared.options
+    }
+
+    pub(crate) fn counters(&self) -> &Counters {
+        self.shared.tally.of(self.index)
     }
 
     /// Makes a call on the source: if it would wait, other files go on.

@@ -98,7 +98,7 @@ impl Finish {
                 continue;
             }
             match region::complete(worker, &self.opener, &named, &big).await {
-                Ok(_) => count(&worker.shared.counters.files),
+                Ok(_) => count(&worker.counters().files),
                 Err(failure) => {
                     worker.shared.fail(&failure);
                     self.lose(worker, &named).await;
@@ -116,8 +116,8 @@ impl Finish {
                 return;
             }
             match self.link(worker, &named, (directory, first), part).await {
-                Ok(true) => count(&worker.shared.counters.linked),
-                Ok(false) => count(&worker.shared.counters.skipped),
+                Ok(true) => count(&worker.counters().linked),
+                Ok(false) => count(&worker.counters().skipped),
                 Err(failure) => worker.shared.fail(&failure),
             }
         }

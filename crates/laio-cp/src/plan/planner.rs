@@ -169,7 +169,7 @@ impl Planner {
         let may_stay = worker.options().existing == Existing::Skip
             && (!entry.directory.is_new || entry.argument.is_some());
         if may_stay && existing::examine(worker, entry, status).await? == Found::Kept {
-            count(&worker.shared.counters.skipped);
+            count(&worker.counters().skipped);
             return Ok(());
         }
         let has_names = has_other_names(worker, entry, status);
@@ -250,7 +250,7 @@ impl Planner {
         status: &Metadata,
     ) -> Result<(), Failure> {
         if let Found::Kept | Found::NotOlder(_) = existing::examine(worker, entry, status).await? {
-            count(&worker.shared.counters.skipped);
+            count(&worker.counters().skipped);
             return Ok(());
         }
         let large = {

@@ -96,7 +96,7 @@ pub(crate) async fn begin(
         let start = how_far(source, &status);
         worker.write(Truncate::new(file.clone(), start)).await?;
         if start > 0 {
-            count(&worker.shared.counters.continued);
+            count(&worker.counters().continued);
         }
         return Ok(Ok(Begun {
             start,

@@ -43,7 +43,7 @@ pub(crate) async fn check(
         false => other(worker, entry, source, there),
     };
     if whole.is_some() {
-        count(&worker.shared.counters.whole);
+        count(&worker.counters().whole);
     }
     Ok(whole)
 }
@@ -100,7 +100,7 @@ async fn is_same(worker: &Worker, entry: &Entry, target: &Handle, wanted: Digest
     };
     let is_same = there.is_ok_and(|(there, _)| there == wanted);
     if is_same && worker.options().verify {
-        count(&worker.shared.counters.verified);
+        count(&worker.counters().verified);
     }
     is_same
 }

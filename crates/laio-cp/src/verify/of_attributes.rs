@@ -73,12 +73,12 @@ pub(crate) async fn named(worker: &Worker, entry: &Entry, source: &Metadata) {
         }
     };
     if !same {
-        count(&worker.shared.counters.unverified);
+        count(&worker.counters().unverified);
         let (from, to) = (entry.quoted_source(), entry.quoted_target());
         let failure = Failure::because(format!("{to} is not what {from} is"));
         return worker.shared.fail(&failure);
     }
-    count(&worker.shared.counters.verified);
+    count(&worker.counters().verified);
     let origin = Object::Named(entry.source());
     let Ok(names) = attributes::names(worker, &origin) else {
         return;
@@ -119,7 +119,7 @@ fn compare(pair: &Pair<'_>, path: &dyn Fn() -> PathBuf) {
             format!("cannot verify attributes of {}", quote(path())),
         ),
     };
-    count(&worker.shared.counters.unverified);
+    count(&worker.counters().unverified);
     worker.shared.fail(&failure);
 }
 
