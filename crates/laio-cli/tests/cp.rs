@@ -7,6 +7,7 @@
 //! | `LAIO_TEST_GNU_CP` | the GNU cp to compare with; else `/bin/cp` |
 //! | `LAIO_TEST_CP` | a program to test in place of ours, which is called as `cp` |
 //! | `LAIO_TEST_KILLS` | how often copies are killed at random moments; else 15 times |
+//! | `LAIO_TEST_USR` | a directory on a disk, in which all of `/usr` is copied through every back end |
 //! | `LAIO_TEST_NO_SKIP` | a skip is a failure |
 
 #[path = "cp/case.rs"]

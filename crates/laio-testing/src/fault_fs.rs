@@ -180,6 +180,8 @@ pub enum Fault {
     Short(usize),
     /// The first byte that a read returns, or that a write stores, is another than it should be.
     Flip,
+    /// Attributes are said to have been set, and have not been.
+    Pretend,
 }
 
 impl Fault {

@@ -21,11 +21,16 @@ use crate::world::World;
 const LIMIT: Duration = Duration::from_secs(20);
 
 pub(crate) fn trials() -> Vec<Trial> {
-    vec![
+    let mut trials = vec![
         trial("hashes::through every back end", every_back_end),
         trial("hashes::a list that sha256sum checks", checked),
         trial("hashes::an interrupted list has no name", without_name),
-    ]
+    ];
+    if std::env::var_os(WHOLE_SYSTEM).is_some() {
+        let name = "hashes::all of /usr through every back end";
+        trials.push(trial(name, whole_system));
+    }
+    trials
 }
 
 fn succeeds(world: &World, command: &str) {
@@ -41,6 +46,47 @@ fn hashes(world: &World, options: &str) -> Vec<String> {
     let mut lines: Vec<String> = list.lines().map(str::to_owned).collect();
     lines.sort();
     lines
+}
+
+/// Names a directory on a disk with room for a copy of `/usr`: that takes a while.
+const WHOLE_SYSTEM: &str = "LAIO_TEST_USR";
+const WHOLE_SYSTEM_LIMIT: Duration = Duration::from_secs(3600);
+
+/// All of `/usr` through every back end: the same hashes, and rsync finds nothing that differs.
+fn whole_system() -> Result<(), Skip> {
+    let directory = std::env::var_os(WHOLE_SYSTEM).expect("it is only tried then");
+    let scratch = tempfile::tempdir_in(directory).expect("a directory");
+    let mut expected = None;
+    for backend in [
+        "sync",
+        "threads",
+        "hybrid",
+        "posix-aio",
+        "linux-aio",
+        "uring",
+        "lazy",
+    ] {
+        let command = format!("-aT --backend={backend} --manifest=list /usr copy");
+        let case = case("", "", command);
+        let child = run::start(&mut run::command(&case, Side::Ours, scratch.path()), b"");
+        let ran = run::finish(child, WHOLE_SYSTEM_LIMIT);
+        assert_eq!(ran.status, "exit status 0", "{backend}: {ran:?}");
+        let differing = Command::new("rsync")
+            .args(["-naHAXS", "--checksum", "--delete", "--itemize-changes"])
+            .args(["/usr/", "copy/"])
+            .current_dir(scratch.path())
+            .output();
+        let differing = differing.expect("rsync is there").stdout;
+        assert_eq!(String::from_utf8_lossy(&differing), "", "{backend}");
+        let list = fs::read_to_string(scratch.path().join("list")).expect("a list");
+        let mut lines: Vec<String> = list.lines().map(str::to_owned).collect();
+        lines.sort();
+        let count = lines.len();
+        eprintln!("{backend}: {count} files, as they should be");
+        assert!(*expected.get_or_insert(lines.clone()) == lines, "{backend}");
+        fs::remove_dir_all(scratch.path().join("copy")).expect("the copy");
+    }
+    Ok(())
 }
 
 /// The headers of the machine, where it has some, are a tree as people have them.
@@ -68,6 +114,8 @@ fn every_back_end() -> Result<(), Skip> {
         ("uring", "--resume"),
         ("hybrid", "--method=copy-file-range"),
         ("threads", "--sparse=always"),
+        ("posix-aio", "--buffer=4K"),
+        ("linux-aio", "--direct"),
         ("sync", "--atomic"),
     ] {
         let options = format!("--backend={backend} {more}");

@@ -39,6 +39,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     vec![
         trial("own::paths longer than a path may be", too_long_paths),
         trial("own::it says its name", says_its_name),
+        trial("own::what is newer is not replaced by a link", newer_stays),
     ]
 }
 
@@ -47,6 +48,23 @@ fn ours(lines: &str, command: &str) -> Result<(run::Ran, World), Skip> {
     let world = World::make(&fresh(Side::Ours), lines, false)?;
     let ran = run::run(&case("", "", command), Side::Ours, &world.root);
     Ok((ran, world))
+}
+
+/// GNU cp makes the second a hard link to the first, whatever was in it, though it was not told to keep links.
+fn newer_stays() -> Result<(), Skip> {
+    let lines = "file s/f =one; hard s/h s/f; file d/s/f =newer; file d/s/h =other; time 1000000000 s/f s/h; \
+        time 2000000000 d/s/f d/s/h";
+    for command in ["-Ru s d", "-Rlu s d", "-RLu s d", "-u s/f s/h d/s"] {
+        let (ran, world) = ours(lines, command)?;
+        assert_eq!(ran.status, "exit status 0", "{command}: {ran:?}");
+        let text = |name: &str| std::fs::read_to_string(world.root.join(name)).expect("a file");
+        assert_eq!(
+            (text("d/s/f"), text("d/s/h")),
+            ("newer".to_owned(), "other".to_owned()),
+            "{command}"
+        );
+    }
+    Ok(())
 }
 
 /// GNU cp cannot do that.

@@ -52,12 +52,15 @@ pub(super) struct Manner {
     pub(super) limit: usize,
     /// The first byte is another.
     pub(super) flips: bool,
+    /// Nothing is changed.
+    pub(super) pretends: bool,
 }
 
 impl Manner {
     pub(super) const PLAIN: Manner = Manner {
         limit: usize::MAX,
         flips: false,
+        pretends: false,
     };
 
     fn at_most(limit: usize) -> Manner {
@@ -160,6 +163,10 @@ impl Rules {
             Some(Fault::Short(bytes)) => Verdict::Serve(Manner::at_most(bytes)),
             Some(Fault::Flip) => Verdict::Serve(Manner {
                 flips: true,
+                ..Manner::PLAIN
+            }),
+            Some(Fault::Pretend) => Verdict::Serve(Manner {
+                pretends: true,
                 ..Manner::PLAIN
             }),
             _ => Verdict::Serve(Manner::PLAIN),

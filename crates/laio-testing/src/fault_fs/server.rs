@@ -254,9 +254,15 @@ impl Filesystem for Server {
             accessed,
             modified,
         };
-        let work = move |tree: &mut Tree, _, reply: ReplyAttr| match tree.change(ino.0, &changes) {
-            Ok(attributes) => reply.attr(&time, &attributes),
-            Err(errno) => reply.refuse(errno),
+        let work = move |tree: &mut Tree, manner: Manner, reply: ReplyAttr| {
+            let changed = match manner.pretends {
+                true => tree.attributes(ino.0),
+                false => tree.change(ino.0, &changes),
+            };
+            match changed {
+                Ok(attributes) => reply.attr(&time, &attributes),
+                Err(errno) => reply.refuse(errno),
+            }
         };
         self.serve(&self.name(ino), Kind::Setattr, request, reply, work);
     }

@@ -196,6 +196,22 @@ fn bytes_flip_on_command() {
 }
 
 #[test]
+fn attributes_are_only_said_to_be_set_on_command() {
+    use std::os::unix::fs::PermissionsExt;
+    on_fs(|fs| {
+        fs.add_file("file", b"abc");
+        let mode = || fs::metadata(fs.join("file")).unwrap().permissions().mode() & 0o777;
+        let set = |mode| fs::set_permissions(fs.join("file"), fs::Permissions::from_mode(mode));
+        set(0o640).unwrap();
+        fs.next_at("file", Kind::Setattr, Fault::Pretend);
+        set(0o600).unwrap();
+        assert_eq!(mode(), 0o640);
+        set(0o600).unwrap();
+        assert_eq!(mode(), 0o600);
+    });
+}
+
+#[test]
 fn a_file_is_as_old_as_it_is_told_to_be() {
     on_fs(|fs| {
         fs.add_file("file", b"abc");

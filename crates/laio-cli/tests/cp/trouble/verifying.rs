@@ -27,7 +27,8 @@ pub(super) fn trials() -> Vec<Trial> {
         trial("verifying::bringing it to the device fails", syncing_fails),
         trial("verifying::what was there stays with --atomic", keeps),
         trial("verifying::a source that changes", changes),
-        trial("verifying::attributes that do not stay", attributes),
+        trial("verifying::attributes", attributes),
+        trial("verifying::attributes that are not set", attributes_not_set),
         trial("verifying::a full device", full),
         trial("verifying::a pipe cannot be read back", pipe),
     ]
@@ -175,11 +176,35 @@ fn changes() -> Result<(), Skip> {
     Ok(())
 }
 
-/// A file system that says that it has set a mode, and has not.
 fn attributes() -> Result<(), Skip> {
     let places = Places::make(Side::Ours, "file s/f; mode 640 s/f; mount d")?;
     let (ran, said) = ran(&places, "-r --preserve=all --verify s d");
     assert_eq!(ran.status, "exit status 0", "{said}");
+    Ok(())
+}
+
+/// A file system that says that it has set attributes, and has not. The copy stays.
+fn attributes_not_set() -> Result<(), Skip> {
+    for (of, attribute, line, what) in [
+        ("s/f", "mode", "mode 4751 s/f", "mode 0751, not 4751"),
+        ("s/f", "ownership", "own 3:4 s/f", "owner 0:0, not 3:4"),
+        ("s/f", "timestamps", "time 1000000000 s/f", "changed at"),
+        ("s", "mode", "mode 2750 s", "mode 0750, not 2750"),
+        ("s", "ownership", "own 3:4 s", "owner 0:0, not 3:4"),
+        ("s", "timestamps", "time 1000000000 s", "changed at"),
+    ] {
+        let places = Places::make(Side::Ours, &format!("file s/f; file s/g; {line}"))?;
+        places.fs.add_dir("d");
+        let name = format!("d/{of}");
+        places.fs.set_at(&name, Kind::Setattr, Fault::Pretend);
+        let command = format!("-r --preserve={attribute} --verify --stats s FS/d");
+        let (ran, said) = ran(&places, &command);
+        assert_eq!(ran.status, "exit status 1", "{of}, {attribute}: {said}");
+        let message = format!("'FS/{name}' has not the attributes of its source: {what}");
+        assert!(said.contains(&message), "{attribute}: {said}");
+        assert!(said.contains("unverified    1\n"), "{said}");
+        assert_eq!(names(&places.fs.join("d/s")), ["f", "g"], "{said}");
+    }
     Ok(())
 }
 
