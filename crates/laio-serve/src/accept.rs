@@ -2,7 +2,6 @@
 
 use crate::connection::Connection;
 use crate::messages::say;
-use crate::stream::Stream;
 use crate::worker::Worker;
 use laio::ops::Accept;
 use laio_rt::Descriptor;
@@ -20,7 +19,7 @@ use std::time::Duration;
 const BREATHER: Duration = Duration::from_millis(100);
 
 /// Takes connections until the worker stops.
-pub(crate) async fn accept(worker: Rc<Worker>, listener: Descriptor) {
+pub(crate) async fn accept(worker: Rc<Worker>, listener: Descriptor, tls: bool) {
     let mut out_of_breath = false;
     loop {
         race(worker.room(), worker.stopped()).await;
@@ -41,7 +40,7 @@ pub(crate) async fn accept(worker: Rc<Worker>, listener: Descriptor) {
                     say("connections are taken again");
                 }
                 let peer = peer.and_then(|peer| peer.inet()).map(|peer| peer.ip());
-                start(&worker, socket, peer).await;
+                start(&worker, socket, peer, tls).await;
             }
             Err(_) if worker.is_stopping() => return,
             // The client is gone already.
@@ -66,7 +65,7 @@ fn is(error: &io::Error, errno: Errno) -> bool {
     error.raw_os_error() == Some(errno.raw_os_error())
 }
 
-async fn start(worker: &Rc<Worker>, socket: OwnedFd, peer: Option<IpAddr>) {
+async fn start(worker: &Rc<Worker>, socket: OwnedFd, peer: Option<IpAddr>, tls: bool) {
     let entered = match peer.zip(worker.limits().connections_per_address) {
         Some((peer, most)) => match worker.addresses.enter(peer, most) {
             Some(entered) => Some(entered),
@@ -76,11 +75,13 @@ async fn start(worker: &Rc<Worker>, socket: OwnedFd, peer: Option<IpAddr>) {
     };
     // Answers are written whole: waiting to merge them would only delay the last piece.
     let _ = sockopt::set_tcp_nodelay(&socket, true);
-    let peer = peer.map_or_else(|| "-".into(), |peer| peer.to_string());
-    let peer = peer.into_boxed_str();
+    let peer = peer.map_or_else(|| "-".to_owned(), |peer| peer.to_string());
+    let peer = Rc::from(peer);
     let idle = Rc::new(Cell::new(true));
     if !worker.is_sync() {
-        let stream = Stream::Plain(Descriptor::from(socket));
+        let Ok(stream) = worker.stream(socket, tls) else {
+            return;
+        };
         let connection = Connection::new(worker.clone(), stream, peer, idle.clone(), entered);
         worker.spawn(connection, idle);
         return;
@@ -97,7 +98,9 @@ async fn start(worker: &Rc<Worker>, socket: OwnedFd, peer: Option<IpAddr>) {
     let _ = sockopt::set_socket_timeout(&socket, Timeout::Send, Some(send));
     let _interruptible = worker.interruptible(&socket);
     worker.count();
-    let stream = Stream::Plain(Descriptor::from(socket));
+    let Ok(stream) = worker.stream(socket, tls) else {
+        return;
+    };
     Connection::new(worker.clone(), stream, peer, idle, entered)
         .serve()
         .await;

@@ -30,9 +30,9 @@ impl Worker {
             }
             Body::Parts(contents, parts) => self.send_parts(stream, out, &contents, &parts).await,
             Body::Gzip(mut gzip) => {
-                let mut out = out;
+                let (mut out, framed) = (out, !stream.delimits());
                 loop {
-                    let last = self.next_chunk(&mut gzip, &mut out).await?;
+                    let last = self.next_chunk(&mut gzip, &mut out, framed).await?;
                     out = self.send_all(stream, out).await?;
                     if last {
                         return Ok(out);

@@ -37,12 +37,17 @@ impl Gzip {
 }
 
 impl Worker {
-    /// Appends the next chunk to `out` (RFC 9112, section 7.1); whether it was the last.
+    /// Appends the next chunk to `out`, framed as in HTTP/1.1 (RFC 9112, section 7.1) or bare; whether it was the last.
     ///
     /// # Errors
     /// Those of reading; `UnexpectedEof` if the file has become shorter: then the last chunk is missing, and
     /// the client does not take the rest for whole.
-    pub(crate) async fn next_chunk(&self, gzip: &mut Gzip, out: &mut Vec<u8>) -> io::Result<bool> {
+    pub(crate) async fn next_chunk(
+        &self,
+        gzip: &mut Gzip,
+        out: &mut Vec<u8>,
+        framed: bool,
+    ) -> io::Result<bool> {
         let mut piece = std::mem::take(&mut gzip.piece);
         piece.clear();
         let most = gzip.left.min(Gzip::PIECE as u64) as usize;
@@ -69,12 +74,14 @@ impl Worker {
         gzip.encoder = encoder;
         gzip.piece = piece;
         // An empty chunk would be the last.
-        if !made.is_empty() {
+        if !framed {
+            out.extend_from_slice(&made);
+        } else if !made.is_empty() {
             write!(out, "{:x}\r\n", made.len())?;
             out.extend_from_slice(&made);
             out.extend_from_slice(b"\r\n");
         }
-        if last {
+        if last && framed {
             out.extend_from_slice(b"0\r\n\r\n");
         }
         Ok(last)

@@ -3,6 +3,7 @@
 mod forward;
 
 use crate::addresses::Entered;
+use crate::http2;
 use crate::pages;
 use crate::receive::Skipped;
 use crate::reply::{Asked, Body, Reply};
@@ -21,7 +22,7 @@ use std::time::Instant;
 pub(crate) struct Connection {
     worker: Rc<Worker>,
     stream: Stream,
-    peer: Box<str>,
+    peer: Rc<str>,
     /// Received and not yet used up.
     input: Vec<u8>,
     output: Vec<u8>,
@@ -39,6 +40,8 @@ enum Next {
     End,
     /// The client may still be sending what nobody will read.
     Linger,
+    /// The client speaks HTTP/2.
+    Multiplex,
 }
 
 /// What came of waiting for more of a request.
@@ -52,7 +55,7 @@ impl Connection {
     pub(crate) fn new(
         worker: Rc<Worker>,
         stream: Stream,
-        peer: Box<str>,
+        peer: Rc<str>,
         idle: Rc<Cell<bool>>,
         entered: Option<Entered>,
     ) -> Connection {
@@ -69,14 +72,37 @@ impl Connection {
         }
     }
 
+    /// For one request of a connection of HTTP/2, whose head is `input`.
+    pub(crate) fn of_exchange(
+        worker: Rc<Worker>,
+        stream: Stream,
+        input: Vec<u8>,
+        peer: Rc<str>,
+    ) -> Connection {
+        let idle = Rc::new(Cell::new(false));
+        Connection {
+            input,
+            ..Connection::new(worker, stream, peer, idle, None)
+        }
+    }
+
     /// Serves until the client leaves, misbehaves or has had its share. An I/O error ends the
     /// connection: there is nobody to tell.
     pub(crate) async fn serve(mut self) {
+        match self.worker.begin(&self.stream).await {
+            Ok(false) => {}
+            Ok(true) => return self.multiplex().await,
+            Err(_) => return,
+        }
         for count in 1.. {
-            let last = count == self.worker.limits().requests;
-            match self.exchange(last).await {
+            match self.exchange(count).await {
                 Ok(Next::Request) => {}
-                Ok(Next::End) | Err(_) => break,
+                Ok(Next::Multiplex) => return self.multiplex().await,
+                Ok(Next::End) => {
+                    self.worker.leave(&self.stream).await;
+                    break;
+                }
+                Err(_) => break,
                 Ok(Next::Linger) => {
                     self.worker.linger(&self.stream).await;
                     break;
@@ -89,8 +115,28 @@ impl Connection {
         }
     }
 
-    /// One request and its answer.
-    async fn exchange(&mut self, last: bool) -> io::Result<Next> {
+    /// Answers the one request of a stream of HTTP/2; whether that is done, and all of the answer sent.
+    pub(crate) async fn answer_one(mut self) -> bool {
+        self.exchange(1).await.is_ok()
+    }
+
+    /// Goes on in HTTP/2, in memory of its own, which connections of HTTP/1.1 do not need.
+    async fn multiplex(self) {
+        let Connection {
+            worker,
+            stream,
+            peer,
+            input,
+            idle,
+            _entered,
+            ..
+        } = self;
+        Box::pin(http2::serve(worker, stream, input, peer, idle)).await;
+    }
+
+    /// The request of this number and its answer.
+    async fn exchange(&mut self, number: u32) -> io::Result<Next> {
+        let last = number == self.worker.limits().requests;
         // Taken, so that the request can borrow from it while the rest of self is in use.
         let mut input = std::mem::take(&mut self.input);
         self.idle.set(input.is_empty());
@@ -103,6 +149,10 @@ impl Connection {
             match parse(&input, &worker.limits().head) {
                 Ok(Parsed::Complete { request, head_len }) => break (request, head_len),
                 Ok(Parsed::Partial) => {}
+                Err(_) if number == 1 && worker.http2().is_some() && http2::begins(&input) => {
+                    self.input = input;
+                    return Ok(Next::Multiplex);
+                }
                 Err(rejection) => {
                     return self.refuse(rejection.status(), rejection.detail()).await;
                 }
@@ -162,6 +212,9 @@ impl Connection {
         let sent = self.deliver(&request, &date, started, reply, output).await;
         self.output = sent?;
         input.drain(..used);
+        if self.stream.delimits() {
+            return Ok(Next::End);
+        }
         if !keep_alive {
             let quiet = input.is_empty() && skip.is_done();
             return Ok(if quiet { Next::End } else { Next::Linger });
@@ -227,6 +280,7 @@ impl Connection {
             status,
             bytes: length,
             duration_us: micros_since(started),
+            version: self.stream.version().unwrap_or(request.version.as_str()),
             ..LogRecord::of(request, date)
         });
         sent

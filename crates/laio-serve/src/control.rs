@@ -3,7 +3,7 @@
 
 use crate::addresses::Addresses;
 use crate::generation::{Ended, Generation};
-use crate::listen::Listener;
+use crate::listen::{Listener, Share};
 use crate::messages::{self, say};
 use crate::options::{Limits, Options};
 use crate::server::Served;
@@ -23,6 +23,7 @@ pub(crate) enum Order {
     Stop,
     Reload(Box<Options>, Sender<io::Result<Vec<&'static str>>>),
     ReopenLog(Sender<io::Result<()>>),
+    Certificates(Sender<io::Result<()>>),
     Listeners(Sender<io::Result<Vec<OwnedFd>>>),
     HandOver,
     Ended(Ended),
@@ -49,6 +50,15 @@ impl Control {
     /// Those of opening; lines go on to the file that was moved.
     pub fn reopen_log(&self) -> io::Result<()> {
         self.ask(Order::ReopenLog)
+    }
+
+    /// Reads the certificates anew, as it does by itself when their files change. Connections that are there keep
+    /// what they have.
+    ///
+    /// # Errors
+    /// Says which file is wrong, and how; then all stays as it is.
+    pub fn reload_certificates(&self) -> io::Result<()> {
+        self.ask(Order::Certificates)
     }
 
     /// The sockets on which it listens, for a server that takes its place.
@@ -78,7 +88,7 @@ pub(crate) struct Sockets {
     /// Kept as long as the workers run, for the files of Unix sockets.
     pub(crate) listeners: Vec<Listener>,
     /// Those of each worker.
-    pub(crate) sockets: Vec<Vec<OwnedFd>>,
+    pub(crate) sockets: Vec<Vec<Share>>,
 }
 
 /// A server as the thread that controls it sees it.
@@ -185,6 +195,10 @@ impl Service {
                 let reopened = logs.try_for_each(|log| log.reopen());
                 let _ = reply.send(reopened);
             }
+            Order::Certificates(reply) => {
+                let tls = self.present.shared.tls.as_ref();
+                let _ = reply.send(tls.map_or(Ok(()), |tls| tls.reload()));
+            }
             Order::Listeners(reply) => {
                 let _ = reply.send(self.listeners());
             }
@@ -198,7 +212,7 @@ impl Service {
             return Err(io::Error::new(io::ErrorKind::Unsupported, text));
         }
         let all = self.sockets.sockets.iter().flatten();
-        all.map(OwnedFd::try_clone).collect()
+        all.map(|share| share.socket.try_clone()).collect()
     }
 
     fn wind_down(&mut self, level: Level) {

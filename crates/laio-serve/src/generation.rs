@@ -3,17 +3,18 @@
 use crate::addresses::Addresses;
 use crate::aside::Aside;
 use crate::control::Order;
+use crate::listen::Share;
 use crate::log::LogFile;
 use crate::options::{Limits, Options};
 use crate::server::Served;
 use crate::site::Prepared;
 use crate::stop::Stop;
+use crate::tls::Tls;
 use crate::worker;
 use laio::BackendKind;
 use laio_rt::Runtime;
 use std::any::Any;
 use std::io;
-use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
@@ -40,6 +41,7 @@ pub(crate) struct Shared {
     pub(crate) aside: Arc<Aside>,
     pub(crate) log: Option<Arc<LogFile>>,
     pub(crate) stop: Arc<Stop>,
+    pub(crate) tls: Option<Arc<Tls>>,
 }
 
 /// A place for a worker.
@@ -65,7 +67,7 @@ impl Generation {
         number: u64,
         options: Options,
         kind: BackendKind,
-        sockets: &[Vec<OwnedFd>],
+        sockets: &[Vec<Share>],
         addresses: Arc<Addresses>,
         orders: Sender<Order>,
     ) -> io::Result<Generation> {
@@ -80,6 +82,7 @@ impl Generation {
             aside: Arc::new(Aside::new(threads)),
             log: LogFile::open(&options.log)?,
             stop: Arc::default(),
+            tls: Tls::new(&options, options.http2(kind).is_some())?.map(Arc::new),
         };
         let mut generation = Generation {
             number,
@@ -107,13 +110,13 @@ impl Generation {
     ///
     /// # Errors
     /// As [`Generation::start`].
-    pub(crate) fn restart(&mut self, worker: usize, sockets: &[OwnedFd]) -> io::Result<()> {
+    pub(crate) fn restart(&mut self, worker: usize, sockets: &[Share]) -> io::Result<()> {
         self.workers[worker] = self.start_worker(worker, sockets)?;
         Ok(())
     }
 
-    fn start_worker(&mut self, worker: usize, sockets: &[OwnedFd]) -> io::Result<Slot> {
-        let clones = sockets.iter().map(OwnedFd::try_clone);
+    fn start_worker(&mut self, worker: usize, sockets: &[Share]) -> io::Result<Slot> {
+        let clones = sockets.iter().map(Share::try_clone);
         let listeners = clones.collect::<io::Result<Vec<_>>>()?;
         let (report, reported) = channel();
         let (shared, options) = (self.shared.clone(), self.options.clone());
@@ -186,7 +189,10 @@ fn make_runtime(kind: BackendKind, options: &Options) -> io::Result<Runtime> {
     let mut engine = laio::Options::new().backend(kind);
     if kind == BackendKind::Threads {
         // Here each connection that waits for its client keeps a helper.
-        engine = engine.helpers((options.connections(kind) + Limits::HELPERS_SPARE) as u32);
+        // In HTTP/2 it is received from and sent to at the same time.
+        let each = if options.http2.is_some() { 2 } else { 1 };
+        let helpers = each * options.connections(kind) + Limits::HELPERS_SPARE;
+        engine = engine.helpers(helpers as u32);
     }
     Runtime::new(engine).map_err(|error| {
         let hint = match kind {

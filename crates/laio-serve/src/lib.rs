@@ -38,6 +38,7 @@ mod control;
 mod cors;
 mod fields;
 mod generation;
+mod http2;
 mod inherited;
 mod listen;
 mod listing;
@@ -54,6 +55,7 @@ mod server;
 mod site;
 mod stop;
 mod stream;
+mod tls;
 mod upstream;
 mod variant;
 mod worker;
@@ -62,9 +64,9 @@ pub use control::Control;
 pub use laio_http::log::LogFormat;
 pub use laio_http::{Coding, Limits as HeadLimits, Status};
 pub use options::{
-    Auth, Cache, ClassLimits, Cors, Dotfiles, ErrorPage, FieldRule, Host, Io, Limits, Listen,
-    ListenAddress, LogTarget, Options, PRESETS, Policies, Preset, Redirect, Site, Step, Symlinks,
-    Transfer,
+    Auth, Cache, Certificate, ClassLimits, Cors, Dotfiles, ErrorPage, FieldRule, Host, Http2, Io,
+    Limits, Listen, ListenAddress, LogTarget, Options, PRESETS, Policies, Preset, Redirect, Site,
+    Step, Symlinks, Transfer,
 };
 pub use options::{Protocol, Upstream, UpstreamAddress, UpstreamLimits};
 pub use server::{Served, Server, check};

@@ -55,14 +55,35 @@ impl Listener {
     ///
     /// # Errors
     /// As for [`Listener::open_all`].
-    pub(crate) fn share(&self, own: bool) -> io::Result<OwnedFd> {
-        match self.listen.inet() {
+    pub(crate) fn share(&self, own: bool) -> io::Result<Share> {
+        let socket = match self.listen.inet() {
             Some(address) if own && self.spreads => {
                 let only_v6 = address.is_ipv6() && sockopt::ipv6_v6only(&self.socket)?;
-                inet(address, only_v6).map_err(|error| explain(&error, &self.listen))
+                inet(address, only_v6).map_err(|error| explain(&error, &self.listen))?
             }
-            _ => self.socket.try_clone(),
-        }
+            _ => self.socket.try_clone()?,
+        };
+        let tls = self.listen.tls;
+        Ok(Share { socket, tls })
+    }
+}
+
+/// A worker's share of a listener.
+#[derive(Debug)]
+pub(crate) struct Share {
+    pub(crate) socket: OwnedFd,
+    /// Whether connections are encrypted.
+    pub(crate) tls: bool,
+}
+
+impl Share {
+    /// # Errors
+    /// When there are no descriptors left.
+    pub(crate) fn try_clone(&self) -> io::Result<Share> {
+        Ok(Share {
+            socket: self.socket.try_clone()?,
+            tls: self.tls,
+        })
     }
 }
 

@@ -1,20 +1,24 @@
 //! What a server is told when it starts. Each feature has one place here.
 
 mod cache;
+mod http2;
 mod limits;
 mod listen;
 mod policy;
 mod preset;
 mod site;
+mod tls;
 mod upstream;
 
 pub use cache::Cache;
+pub use http2::Http2;
 pub use limits::Limits;
 pub(crate) use listen::abstract_name;
 pub use listen::{Listen, ListenAddress};
 pub use policy::{ClassLimits, Io, Policies, Step, Transfer};
 pub use preset::{PRESETS, Preset};
 pub use site::{Auth, Cors, Dotfiles, ErrorPage, FieldRule, Host, Redirect, Site, Symlinks};
+pub use tls::Certificate;
 pub use upstream::{Protocol, Upstream, UpstreamAddress, UpstreamLimits};
 
 use laio::BackendKind;
@@ -30,6 +34,11 @@ pub struct Options {
     pub hosts: Vec<Host>,
     /// Where to listen.
     pub listen: Vec<Listen>,
+    /// What the server shows to clients that connect with TLS: the first that is for the name they ask for, or
+    /// else the first.
+    pub certificates: Vec<Certificate>,
+    /// Limits of HTTP/2; `None` turns it off. With the back end `sync`, which does one thing at a time, it is off.
+    pub http2: Option<Http2>,
     /// Threads, each with a context, an executor and a listening socket of its own; `None` is one for
     /// each processor, and [`Limits::WORKERS_SYNC`] with the back end `sync`, where each serves one
     /// connection at a time.
@@ -86,6 +95,11 @@ impl Options {
         self.limits.connections.clamp(1, most)
     }
 
+    /// The limits of HTTP/2, if it is spoken with a back end.
+    pub(crate) fn http2(&self, kind: BackendKind) -> Option<Http2> {
+        self.http2.clone().filter(|_| kind != BackendKind::Sync)
+    }
+
     /// The number of workers with a back end.
     pub(crate) fn workers(&self, kind: BackendKind) -> usize {
         let default = || match kind {
@@ -102,6 +116,8 @@ impl Default for Options {
             site: Site::default(),
             hosts: Vec::new(),
             listen: Listen::usual(),
+            certificates: Vec::new(),
+            http2: Some(Http2::default()),
             workers: None,
             backend: None,
             io: Io::default(),

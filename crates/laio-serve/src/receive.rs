@@ -87,6 +87,27 @@ impl Worker {
         }
     }
 
+    /// Agrees with the client on how to encrypt, if that is to be done; tells whether it is to be HTTP/2.
+    ///
+    /// # Errors
+    /// When they do not agree, or not in time.
+    pub(crate) async fn begin(&self, stream: &Stream) -> io::Result<bool> {
+        match stream {
+            Stream::Tls(_) => {
+                let begun = laio_rt::time::timeout(self.limits().head_time, stream.begin()).await;
+                begun.map_err(|_| io::ErrorKind::TimedOut)?
+            }
+            _ => Ok(false),
+        }
+    }
+
+    /// Ends a connection between two requests: who encrypts says so, who does not just closes it.
+    pub(crate) async fn leave(&self, stream: &Stream) {
+        if let Stream::Tls(_) = stream {
+            let _ = laio_rt::time::timeout(self.limits().linger_time, stream.finish()).await;
+        }
+    }
+
     /// Ends a connection whose client may still be sending. If it were closed at once, what has not been read
     /// would make the kernel reset it, and the client might lose the answer before it has read it (RFC 9112,
     /// section 9.6).

@@ -1,14 +1,14 @@
 //! Starting and stopping the workers.
 
 use crate::control::{Control, Service, Sockets};
-use crate::listen::Listener;
+use crate::listen::{Listener, Share};
 use crate::log::LogFile;
 use crate::options::{Io, Listen, Options};
 use crate::site::Prepared;
+use crate::tls::Tls;
 use laio::BackendKind;
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::OwnedFd;
 use std::thread::JoinHandle;
 
 /// A server that is running.
@@ -105,6 +105,7 @@ impl Server {
 pub fn check(options: &Options) -> io::Result<()> {
     backend(options)?;
     LogFile::open(&options.log)?;
+    Tls::new(options, false)?;
     Prepared::new(options).map(drop)
 }
 
@@ -139,7 +140,7 @@ fn workers(options: &Options, kind: BackendKind, listeners: usize) -> usize {
 }
 
 /// What a worker listens on.
-fn shares(listeners: &[Listener], kind: BackendKind, number: usize) -> io::Result<Vec<OwnedFd>> {
+fn shares(listeners: &[Listener], kind: BackendKind, number: usize) -> io::Result<Vec<Share>> {
     if kind == BackendKind::Sync {
         // A worker that serves one connection at a time must leave the others to those that are free: the
         // kernel would hand each its share of a port, busy or not.

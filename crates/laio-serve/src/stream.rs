@@ -1,22 +1,40 @@
 //! A client's connection as bytes in both directions, whatever carries them.
 
+mod wire;
+
+pub(crate) use wire::Wire;
+
+use crate::http2::Exchange;
+use crate::tls::Session;
 use laio::ops::{Recv, Send};
 use laio_rt::Descriptor;
 use rustix::net::Shutdown;
+use std::cell::RefCell;
+use std::future::poll_fn;
 use std::io;
+use std::rc::Rc;
+use std::task::ready;
 
 /// What a connection reads from and writes to. On a plain socket each method is the call itself.
 pub(crate) enum Stream {
     Plain(Descriptor),
+    Tls(Box<RefCell<Session>>),
+    /// One request of many on a connection of HTTP/2, and its answer: the bytes are those of the bodies.
+    Http2(Rc<Exchange>),
 }
 
 impl Stream {
+    pub(crate) fn encrypted(session: Session) -> Stream {
+        Stream::Tls(Box::new(RefCell::new(session)))
+    }
+
     /// The socket, if what is written to it goes to the client as it is: only then may the kernel send a file
     /// by itself.
     #[expect(dead_code, reason = "for ways of sending that are the kernel's own")]
     pub(crate) fn plain(&self) -> Option<&Descriptor> {
         match self {
             Stream::Plain(socket) => Some(socket),
+            Stream::Tls(_) | Stream::Http2(_) => None,
         }
     }
 
@@ -24,24 +42,60 @@ impl Stream {
     pub(crate) fn is_secure(&self) -> bool {
         match self {
             Stream::Plain(_) => false,
+            Stream::Tls(_) => true,
+            Stream::Http2(exchange) => exchange.is_secure(),
         }
     }
 
-    /// Something that tells whether the client has gone, or has ended its side.
+    /// Something that tells whether the client has gone, or has ended its side. Of a request that was taken back
+    /// in HTTP/2 the answer ends by itself.
     pub(crate) fn watch(&self) -> Box<dyn Fn() -> bool> {
-        match self {
-            Stream::Plain(socket) => {
-                let socket = socket.clone();
-                Box::new(move || crate::upstream::has_ended(&socket))
-            }
+        match self.socket() {
+            Some(socket) => Box::new(move || crate::upstream::has_ended(&socket)),
+            None => Box::new(|| false),
         }
+    }
+
+    /// The socket, of whatever goes over it.
+    pub(crate) fn socket(&self) -> Option<Descriptor> {
+        match self {
+            Stream::Plain(socket) => Some(socket.clone()),
+            Stream::Tls(session) => Some(session.borrow().socket().clone()),
+            Stream::Http2(_) => None,
+        }
+    }
+
+    /// Whether the stream carries one answer, and itself says where it ends, so that chunks must not.
+    pub(crate) fn delimits(&self) -> bool {
+        matches!(self, Stream::Http2(_))
+    }
+
+    /// The version of HTTP, if it is not the one that the request line tells.
+    pub(crate) fn version(&self) -> Option<&'static str> {
+        matches!(self, Stream::Http2(_)).then_some("HTTP/2.0")
+    }
+
+    /// Agrees with the client on how to encrypt, if that is to be done; tells whether it is to be HTTP/2.
+    pub(crate) async fn begin(&self) -> io::Result<bool> {
+        let Stream::Tls(session) = self else {
+            return Ok(false);
+        };
+        poll_fn(|context| session.borrow_mut().poll_handshake(context)).await?;
+        Ok(session.borrow().speaks_http2())
     }
 
     /// Appends what has come to `input`, waiting for it if there is nothing; 0 at the end.
-    pub(crate) async fn receive(&self, input: Vec<u8>) -> (io::Result<usize>, Vec<u8>) {
+    pub(crate) async fn receive(&self, mut input: Vec<u8>) -> (io::Result<usize>, Vec<u8>) {
         let turn = laio_rt::turn();
         let received = match self {
             Stream::Plain(socket) => laio_rt::submit(Recv::new(socket.clone(), input)).await,
+            Stream::Tls(session) => {
+                let receive = |context: &mut std::task::Context<'_>| {
+                    session.borrow_mut().poll_receive(context, &mut input)
+                };
+                (poll_fn(receive).await, input)
+            }
+            Stream::Http2(exchange) => (exchange.receive(&mut input).await, input),
         };
         crate::cache::note_received(turn);
         received
@@ -51,6 +105,8 @@ impl Stream {
     pub(crate) async fn send(&self, out: Vec<u8>) -> (io::Result<usize>, Vec<u8>) {
         match self {
             Stream::Plain(socket) => laio_rt::submit(Send::new(socket.clone(), out)).await,
+            Stream::Tls(session) => (encrypt(session, &out).await, out),
+            Stream::Http2(exchange) => exchange.send(out).await,
         }
     }
 
@@ -58,6 +114,23 @@ impl Stream {
     pub(crate) async fn finish(&self) -> io::Result<()> {
         match self {
             Stream::Plain(socket) => Ok(rustix::net::shutdown(socket, Shutdown::Write)?),
+            Stream::Tls(session) => {
+                poll_fn(|context| session.borrow_mut().poll_finish(context)).await
+            }
+            Stream::Http2(_) => Ok(()),
         }
     }
+}
+
+async fn encrypt(session: &RefCell<Session>, out: &[u8]) -> io::Result<usize> {
+    let mut done = 0;
+    poll_fn(|context| {
+        let mut session = session.borrow_mut();
+        while done < out.len() {
+            done += ready!(session.poll_write(context, &out[done..]))?;
+        }
+        session.poll_send(context)
+    })
+    .await?;
+    Ok(done)
 }

@@ -7,11 +7,14 @@ use crate::auth::Remembered;
 use crate::cache::Cache;
 use crate::connection::Connection;
 use crate::generation::Shared;
+use crate::listen::Share;
 use crate::log::Log;
-use crate::options::{Limits, Options};
+use crate::options::{Http2, Limits, Options};
 use crate::server::Served;
 use crate::site::Sites;
 use crate::stop::{Interruptible, Level, Stop};
+use crate::stream::Stream;
+use crate::tls::{Session, Tls};
 use laio::BackendKind;
 use laio_http::{DateCache, HttpDate};
 use laio_rt::future::{Either, race};
@@ -39,6 +42,8 @@ pub(crate) struct Worker {
     pub(crate) auth_checks: Semaphore,
     pub(crate) compressions: Semaphore,
     limits: Limits,
+    http2: Option<Http2>,
+    tls: Option<Arc<Tls>>,
     connections_max: usize,
     clock: RefCell<DateCache>,
     stop: Arc<Stop>,
@@ -70,7 +75,7 @@ pub(crate) fn run(
     runtime: Runtime,
     options: &Options,
     shared: Shared,
-    listeners: Vec<OwnedFd>,
+    listeners: Vec<Share>,
 ) -> io::Result<Served> {
     runtime.block_on(async {
         let log = Log::start(shared.log.clone(), options.log_format)?;
@@ -87,6 +92,8 @@ pub(crate) fn run(
             auth_checks: Semaphore::new(options.limits.auth_checks),
             compressions: Semaphore::new(options.limits.compressions),
             limits: options.limits.clone(),
+            http2: options.http2(backend),
+            tls: shared.tls,
             connections_max: options.connections(backend),
             clock: RefCell::default(),
             stop: stop.clone(),
@@ -99,9 +106,11 @@ pub(crate) fn run(
             accepted: Cell::new(0),
             waiting: RefCell::default(),
         });
-        let interruptible = listeners.iter().map(|it| worker.interruptible(it));
+        let interruptible = listeners.iter().map(|it| worker.interruptible(&it.socket));
         let _interruptible: Vec<_> = interruptible.collect();
-        let accept = |listener| laio_rt::spawn(accept(worker.clone(), Descriptor::from(listener)));
+        let accept = |Share { socket, tls }| {
+            laio_rt::spawn(accept(worker.clone(), Descriptor::from(socket), tls))
+        };
         let mut accepting = Accepting(listeners.into_iter().map(accept).collect());
         let stopped = stop.reached(Level::HandingOver);
         if let Either::Left(Err(aborted)) = race(accepting.ended(), stopped).await {
@@ -146,6 +155,23 @@ impl Worker {
     /// Whether calls wait in the kernel, and with them all tasks of the worker.
     pub(crate) fn is_sync(&self) -> bool {
         self.sync
+    }
+
+    /// What carries the bytes of a connection.
+    ///
+    /// # Errors
+    /// Those of rustls, about the configuration.
+    pub(crate) fn stream(&self, socket: OwnedFd, tls: bool) -> io::Result<Stream> {
+        let socket = Descriptor::from(socket);
+        match self.tls.as_ref().filter(|_| tls) {
+            Some(tls) => Ok(Stream::encrypted(Session::new(socket, tls.config.clone())?)),
+            None => Ok(Stream::Plain(socket)),
+        }
+    }
+
+    /// The limits of HTTP/2, if it is spoken.
+    pub(crate) fn http2(&self) -> Option<Http2> {
+        self.http2.clone()
     }
 
     /// A number that nobody foresees.

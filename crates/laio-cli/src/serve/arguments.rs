@@ -61,7 +61,6 @@ impl Arguments {
         let mut options = Options {
             site,
             hosts,
-            listen: self.listen.places(),
             workers: self.workers.map(NonZeroUsize::get),
             log,
             log_format: self.log_format,
@@ -72,6 +71,7 @@ impl Arguments {
             },
             ..Options::default()
         };
+        self.listen.apply(&mut options)?;
         self.policy.set(&mut options);
         options.backend = self.backend.or(options.backend);
         Ok(options)

@@ -46,7 +46,7 @@ impl Connection {
             path,
             peer: &self.peer,
             secure: self.stream.is_secure(),
-            websocket: true,
+            websocket: !self.stream.delimits(),
             trusts: false,
         };
         let forwarded = worker
@@ -83,6 +83,7 @@ impl Connection {
             status,
             bytes: length,
             duration_us: micros_since(started),
+            version: self.stream.version().unwrap_or(request.version.as_str()),
             ..LogRecord::of(request, asked.date)
         });
         self.output = sent?;

@@ -93,6 +93,10 @@ impl Limits {
     pub const AUTH_FILE: u64 = 1024 * 1024;
     /// Times an opening is tried again when a directory on the way is renamed at the same moment.
     pub const OPEN_RACES: u32 = 16;
+    /// Bytes of an answer that are encrypted and not yet sent.
+    pub const TLS_BUFFER: usize = 64 * 1024;
+    /// How often the files of certificates are looked at.
+    pub const TLS_LOOK: Duration = Duration::from_secs(10);
     /// Bytes of the smallest file that is worth compressing.
     pub const COMPRESS_FROM: u64 = 1024;
 }

@@ -35,7 +35,7 @@ pub enum ListenAddress {
 impl Listen {
     /// Where a server listens that is told nothing: on the sockets that it was started with, if there are
     /// any, and else for this machine only.
-    pub(super) fn usual() -> Vec<Listen> {
+    pub fn usual() -> Vec<Listen> {
         if crate::inherited::any() {
             let address = ListenAddress::Inherited(None);
             return vec![Listen {
@@ -44,6 +44,18 @@ impl Listen {
             }];
         }
         vec![SocketAddr::from((Ipv4Addr::LOCALHOST, 8080)).into()]
+    }
+
+    /// As [`Listen::usual`], for a server that was given a certificate.
+    pub fn usual_tls() -> Vec<Listen> {
+        let mut usual = Listen::usual();
+        for listen in &mut usual {
+            listen.tls = true;
+            if let ListenAddress::Inet(address) = &mut listen.address {
+                address.set_port(8443);
+            }
+        }
+        usual
     }
 
     /// The address, if it is one of the internet.

@@ -54,23 +54,6 @@ impl Relayed {
         self.content
     }
 
-    /// Appends the next piece of content, waiting for it; whether it was the last.
-    ///
-    /// # Errors
-    /// When the upstream breaks off, or its framing makes no sense: the client must not take what it has for
-    /// whole.
-    #[expect(dead_code, reason = "for transports with a framing of their own")]
-    pub(crate) async fn next(&mut self, out: &mut Vec<u8>) -> io::Result<bool> {
-        loop {
-            let before = out.len();
-            let last = self.take(out)?;
-            if last || out.len() > before {
-                return Ok(last);
-            }
-            self.wait().await?;
-        }
-    }
-
     /// Appends the content that has come; whether it was the last.
     pub(super) fn take(&mut self, out: &mut Vec<u8>) -> io::Result<bool> {
         let Some(lease) = &mut self.lease else {
@@ -166,7 +149,7 @@ impl Worker {
         body: &mut Relayed,
     ) -> io::Result<Vec<u8>> {
         loop {
-            let last = match body.chunked {
+            let last = match body.chunked && !stream.delimits() {
                 true => chunk(body, &mut out),
                 false => body.take(&mut out),
             };

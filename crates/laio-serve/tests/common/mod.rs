@@ -76,6 +76,10 @@ impl Running {
         self.connect().get(target)
     }
 
+    pub(crate) fn control(&self) -> Control {
+        self.server.as_ref().unwrap().control()
+    }
+
     pub(crate) fn places(&self) -> &[Listen] {
         &self.places
     }

@@ -1,0 +1,272 @@
+//! HTTP/2: many requests at the same time on one connection. The `h2` crate knows the frames; each request is
+//! put into the words of HTTP/1.1 and then goes the one line that all requests go.
+
+mod exchange;
+mod io;
+mod request;
+
+pub(crate) use exchange::Exchange;
+
+use crate::connection::Connection;
+use crate::options::{Http2, Limits};
+use crate::stream::Stream;
+use crate::worker::Worker;
+use bytes::Bytes;
+use h2::server::{Builder, SendResponse};
+use h2::{Reason, RecvStream};
+use http::Request;
+use io::{Io, Stalled};
+use laio_rt::JoinHandle;
+use laio_rt::future::{Either, race};
+use laio_rt::time;
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+
+/// What a client that speaks HTTP/2 without having asked sends first, as far as it shows in a request line
+/// (RFC 9113, section 3.4).
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n";
+
+type Incoming = (Request<RecvStream>, SendResponse<Bytes>);
+
+/// Whether a connection begins like one of HTTP/2.
+pub(crate) fn begins(input: &[u8]) -> bool {
+    input.starts_with(PREFACE)
+}
+
+/// Serves a connection until the client leaves, misbehaves or has had its share. `input` has been received
+/// already; `idle` is kept true while nothing is asked.
+pub(crate) async fn serve(
+    worker: Rc<Worker>,
+    stream: Stream,
+    input: Vec<u8>,
+    peer: Rc<str>,
+    idle: Rc<Cell<bool>>,
+) {
+    let Some(limits) = worker.http2() else { return };
+    let Some(socket) = stream.socket() else {
+        return;
+    };
+    let (shared, secure) = (Rc::new(Shared::new(idle)), stream.is_secure());
+    let Some(io) = Io::new(stream, input, shared.stalled.clone()) else {
+        return;
+    };
+    let handshake = builder(&limits, worker.limits()).handshake::<_, Bytes>(io);
+    let Ok(Ok(connection)) = time::timeout(worker.limits().head_time, handshake).await else {
+        return;
+    };
+    let connection = Multiplexed {
+        worker: worker.clone(),
+        limits,
+        connection,
+        shared,
+        peer,
+        secure,
+    };
+    if connection.serve().await == End::Broken {
+        worker.linger(&Stream::Plain(socket)).await;
+    }
+}
+
+fn builder(limits: &Http2, common: &Limits) -> Builder {
+    let mut builder = Builder::new();
+    builder
+        .max_concurrent_streams(limits.streams)
+        .max_header_list_size(common.head.head_bytes.try_into().unwrap_or(u32::MAX))
+        .initial_window_size(limits.window)
+        .initial_connection_window_size(limits.window)
+        .max_send_buffer_size(Http2::SEND_BUFFER)
+        .max_pending_accept_reset_streams(Http2::PENDING_RESETS)
+        .max_concurrent_reset_streams(Http2::KEPT_RESETS)
+        .reset_stream_duration(Http2::RESET_TIME);
+    builder
+}
+
+/// A connection that carries many requests.
+struct Multiplexed {
+    worker: Rc<Worker>,
+    limits: Http2,
+    connection: h2::server::Connection<Io, Bytes>,
+    shared: Rc<Shared>,
+    peer: Rc<str>,
+    secure: bool,
+}
+
+/// What the connection and its requests tell each other.
+struct Shared {
+    idle: Rc<Cell<bool>>,
+    tasks: RefCell<HashMap<u32, JoinHandle<()>>>,
+    /// Requests that the client took back.
+    resets: Cell<u32>,
+    /// When there was something asked the last time.
+    active: Cell<Instant>,
+    stalled: Stalled,
+    waiting: Cell<Option<Waker>>,
+}
+
+/// How a connection ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    Fine,
+    /// The client may still be sending, and has not read why nobody wants it.
+    Broken,
+}
+
+enum Event {
+    Request(Box<Incoming>),
+    Closed(End),
+    /// Nothing was asked for too long.
+    Idle,
+    /// The client does not take what it is sent.
+    Stalled,
+    /// The client takes back too much.
+    TooManyResets,
+}
+
+impl Event {
+    fn closed(result: Result<(), h2::Error>) -> Event {
+        let broken = result.is_err_and(|error| !error.is_io());
+        Event::Closed(if broken { End::Broken } else { End::Fine })
+    }
+}
+
+impl Multiplexed {
+    async fn serve(mut self) -> End {
+        let (worker, shared) = (self.worker.clone(), self.shared.clone());
+        let mut watch = pin!(watch(worker.limits(), &shared));
+        let mut count = 0u32;
+        loop {
+            let event = poll_fn(|context| match watch.as_mut().poll(context) {
+                Poll::Ready(event) => Poll::Ready(event),
+                Poll::Pending => self.poll_event(context),
+            })
+            .await;
+            match event {
+                Event::Request(incoming) => {
+                    count += 1;
+                    if count >= worker.limits().requests {
+                        self.connection.graceful_shutdown();
+                    }
+                    self.start(*incoming);
+                }
+                Event::Idle => {
+                    self.connection.graceful_shutdown();
+                    self.close().await;
+                    return End::Fine;
+                }
+                Event::TooManyResets => {
+                    self.connection.abrupt_shutdown(Reason::ENHANCE_YOUR_CALM);
+                    self.close().await;
+                    return End::Broken;
+                }
+                Event::Closed(end) => return end,
+                Event::Stalled => return End::Fine,
+            }
+        }
+    }
+
+    fn poll_event(&mut self, context: &mut Context<'_>) -> Poll<Event> {
+        self.shared.waiting.set(Some(context.waker().clone()));
+        if self.shared.resets.get() > self.limits.resets {
+            return Poll::Ready(Event::TooManyResets);
+        }
+        if self.worker.is_stopping() {
+            self.connection.graceful_shutdown();
+        }
+        // A request that the client has taken back no longer counts for the protocol, but is still at work here
+        // until its task has ended.
+        if self.shared.tasks.borrow().len() >= self.limits.streams as usize {
+            return self.connection.poll_closed(context).map(Event::closed);
+        }
+        self.connection.poll_accept(context).map(|next| match next {
+            Some(Ok(incoming)) => Event::Request(Box::new(incoming)),
+            Some(Err(error)) => Event::closed(Err(error)),
+            None => Event::closed(Ok(())),
+        })
+    }
+
+    /// Answers a request in a task of its own.
+    fn start(&self, (request, respond): Incoming) {
+        let id = respond.stream_id().as_u32();
+        let head = request::head(&request);
+        let exchange = Rc::new(Exchange::new(
+            request,
+            respond,
+            self.secure,
+            self.worker.limits(),
+        ));
+        let stream = Stream::Http2(exchange.clone());
+        let connection =
+            Connection::of_exchange(self.worker.clone(), stream, head, self.peer.clone());
+        let shared = self.shared.clone();
+        shared.idle.set(false);
+        let task = laio_rt::spawn(async move {
+            match race(exchange.taken_back(), connection.answer_one()).await {
+                Either::Left(()) => shared.resets.set(shared.resets.get() + 1),
+                Either::Right(whole) => exchange.end(whole),
+            }
+            shared.ended(id);
+        });
+        self.shared.tasks.borrow_mut().insert(id, task);
+    }
+
+    /// Says good-bye, if the client listens.
+    async fn close(mut self) {
+        let closed = poll_fn(|context| self.connection.poll_closed(context));
+        let _ = time::timeout(self.worker.limits().linger_time, closed).await;
+    }
+}
+
+impl Shared {
+    fn new(idle: Rc<Cell<bool>>) -> Shared {
+        idle.set(true);
+        Shared {
+            idle,
+            tasks: RefCell::default(),
+            resets: Cell::new(0),
+            active: Cell::new(Instant::now()),
+            stalled: Stalled::default(),
+            waiting: Cell::new(None),
+        }
+    }
+
+    fn ended(&self, id: u32) {
+        self.tasks.borrow_mut().remove(&id);
+        self.active.set(Instant::now());
+        self.idle.set(self.tasks.borrow().is_empty());
+        if let Some(waker) = self.waiting.take() {
+            waker.wake();
+        }
+    }
+}
+
+impl Drop for Multiplexed {
+    fn drop(&mut self) {
+        let tasks = self.shared.tasks.take();
+        tasks.values().for_each(JoinHandle::abort);
+    }
+}
+
+/// Ends when the client has let a time pass.
+async fn watch(limits: &Limits, shared: &Shared) -> Event {
+    loop {
+        let quiet = shared.tasks.borrow().is_empty();
+        let quiet = quiet.then(|| shared.active.get());
+        let left = |since: Option<Instant>, most: Duration| {
+            most.saturating_sub(since.map_or(Duration::ZERO, |since| since.elapsed()))
+        };
+        let until_idle = left(quiet, limits.idle_time);
+        let until_stalled = left(shared.stalled.get(), limits.write_time);
+        if until_stalled.is_zero() {
+            return Event::Stalled;
+        }
+        if until_idle.is_zero() {
+            return Event::Idle;
+        }
+        time::sleep(until_idle.min(until_stalled)).await;
+    }
+}

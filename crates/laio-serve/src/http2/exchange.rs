@@ -1,0 +1,248 @@
+//! A request of HTTP/2 and its answer, as a stream of bytes for the line that all requests go: read from it
+//! comes the body of the request, written to it goes an answer in the words of HTTP/1.1.
+
+use crate::options::Limits;
+use bytes::{Buf, Bytes};
+use h2::server::SendResponse;
+use h2::{Reason, RecvStream, SendStream};
+use http::{Request, Response};
+use laio_http::upstream::parse_answer;
+use laio_rt::time;
+use std::cell::RefCell;
+use std::future::poll_fn;
+use std::io;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+pub(crate) struct Exchange {
+    answer: RefCell<Answer>,
+    body: RefCell<RequestBody>,
+    /// Whether the answer is to a HEAD, so that no body follows it.
+    to_head: bool,
+    /// Whether nobody on the way can read it.
+    secure: bool,
+    write_time: Duration,
+}
+
+enum Answer {
+    /// The head is still to be sent.
+    Due(SendResponse<Bytes>),
+    /// Bytes of the body are due: so many, or until the end.
+    Body(SendStream<Bytes>, Option<u64>),
+    Over,
+}
+
+struct RequestBody {
+    stream: RecvStream,
+    /// Its length was not told: chunks tell where it ends.
+    chunked: bool,
+    ended: bool,
+}
+
+/// The fields that are of the connection in HTTP/1.1, and of nothing in HTTP/2 (RFC 9113, section 8.2.2).
+const OF_CONNECTIONS: [&str; 5] = [
+    "connection",
+    "keep-alive",
+    "proxy-connection",
+    "transfer-encoding",
+    "upgrade",
+];
+
+impl Exchange {
+    pub(super) fn new(
+        request: Request<RecvStream>,
+        respond: SendResponse<Bytes>,
+        secure: bool,
+        limits: &Limits,
+    ) -> Exchange {
+        let chunked = !request.headers().contains_key(http::header::CONTENT_LENGTH);
+        Exchange {
+            to_head: request.method() == http::Method::HEAD,
+            answer: RefCell::new(Answer::Due(respond)),
+            body: RefCell::new(RequestBody {
+                stream: request.into_body(),
+                chunked,
+                ended: false,
+            }),
+            secure,
+            write_time: limits.write_time,
+        }
+    }
+
+    pub(crate) fn is_secure(&self) -> bool {
+        self.secure
+    }
+
+    /// Appends what has come of the body of the request. After the answer nobody waits for the rest.
+    pub(crate) async fn receive(&self, input: &mut Vec<u8>) -> io::Result<usize> {
+        if matches!(*self.answer.borrow(), Answer::Over) {
+            return Ok(0);
+        }
+        poll_fn(|context| self.body.borrow_mut().poll_receive(context, input)).await
+    }
+
+    /// Sends all of `out`, which begins with the head of the answer if that was not sent yet. An empty buffer
+    /// comes back.
+    pub(crate) async fn send(&self, out: Vec<u8>) -> (io::Result<usize>, Vec<u8>) {
+        let length = out.len();
+        let sent = self.send_all(Bytes::from(out)).await;
+        (sent.map(|()| length), Vec::new())
+    }
+
+    async fn send_all(&self, mut out: Bytes) -> io::Result<()> {
+        while !out.is_empty() && matches!(*self.answer.borrow(), Answer::Due(_)) {
+            self.send_head(&mut out)?;
+        }
+        while !out.is_empty() {
+            let granted = poll_fn(|context| self.poll_leave(context, out.len()));
+            let granted = time::timeout(self.write_time, granted).await;
+            let granted = granted.map_err(|_| io::ErrorKind::TimedOut)??;
+            let piece = out.split_to(granted.min(out.len()));
+            self.send_piece(piece)?;
+        }
+        Ok(())
+    }
+
+    /// Takes the head from what is sent, and sends it as HTTP/2 does.
+    fn send_head(&self, out: &mut Bytes) -> io::Result<()> {
+        let limits = laio_http::Limits {
+            head_bytes: usize::MAX,
+            headers: usize::MAX,
+            ..laio_http::Limits::DEFAULT
+        };
+        let parsed = parse_answer(out, &limits, self.to_head).map_err(io::Error::other)?;
+        let (head, length) = parsed.ok_or(io::ErrorKind::InvalidData)?;
+        let mut response = Response::builder().status(head.status.code());
+        for (name, value) in head.headers.iter() {
+            let name = name.to_ascii_lowercase();
+            if !OF_CONNECTIONS.iter().any(|own| own.as_bytes() == name) {
+                response = response.header(&name[..], value);
+            }
+        }
+        let response = response.body(()).map_err(io::Error::other)?;
+        let due = match head.framing {
+            Some(laio_http::Framing::None) => Some(0),
+            Some(laio_http::Framing::Length(length)) => Some(length),
+            _ => None,
+        };
+        out.advance(length);
+        let mut answer = self.answer.borrow_mut();
+        let Answer::Due(respond) = &mut *answer else {
+            return Ok(());
+        };
+        if response.status().is_informational() {
+            return respond
+                .send_informational(response)
+                .map_err(io::Error::other);
+        }
+        let sent = respond.send_response(response, due == Some(0));
+        let stream = sent.map_err(io::Error::other)?;
+        *answer = match due {
+            Some(0) => Answer::Over,
+            due => Answer::Body(stream, due),
+        };
+        Ok(())
+    }
+
+    /// Waits until the client, and the buffer, have room for some of `length` bytes.
+    fn poll_leave(&self, context: &mut Context<'_>, length: usize) -> Poll<io::Result<usize>> {
+        let mut answer = self.answer.borrow_mut();
+        let Answer::Body(stream, _) = &mut *answer else {
+            let text = "more of a body than its head told of";
+            return Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, text)));
+        };
+        stream.reserve_capacity(length);
+        loop {
+            if stream.capacity() > 0 {
+                return Poll::Ready(Ok(stream.capacity()));
+            }
+            match ready!(stream.poll_capacity(context)) {
+                Some(granted) => drop(granted.map_err(io::Error::other)?),
+                None => return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into())),
+            }
+        }
+    }
+
+    fn send_piece(&self, piece: Bytes) -> io::Result<()> {
+        let mut answer = self.answer.borrow_mut();
+        let Answer::Body(stream, due) = &mut *answer else {
+            return Err(io::ErrorKind::BrokenPipe.into());
+        };
+        if let Some(due) = due {
+            let length = piece.len() as u64;
+            let left = due.checked_sub(length);
+            *due = left.ok_or(io::ErrorKind::InvalidData)?;
+        }
+        let last = *due == Some(0);
+        stream.send_data(piece, last).map_err(io::Error::other)?;
+        if last {
+            *answer = Answer::Over;
+        }
+        Ok(())
+    }
+
+    /// Ends the answer. What is not `whole` must not look whole.
+    pub(super) fn end(&self, whole: bool) {
+        match std::mem::replace(&mut *self.answer.borrow_mut(), Answer::Over) {
+            Answer::Due(mut respond) => respond.send_reset(Reason::INTERNAL_ERROR),
+            Answer::Body(mut stream, None) if whole => {
+                let _ = stream.send_data(Bytes::new(), true);
+            }
+            Answer::Body(mut stream, _) => stream.send_reset(Reason::INTERNAL_ERROR),
+            Answer::Over => {}
+        }
+    }
+
+    /// Waits until the client no longer wants the answer.
+    pub(super) async fn taken_back(&self) {
+        poll_fn(|context| match &mut *self.answer.borrow_mut() {
+            Answer::Due(respond) => respond.poll_reset(context).map(drop),
+            Answer::Body(stream, _) => stream.poll_reset(context).map(drop),
+            Answer::Over => Poll::Pending,
+        })
+        .await;
+    }
+}
+
+impl RequestBody {
+    fn poll_receive(
+        &mut self,
+        context: &mut Context<'_>,
+        input: &mut Vec<u8>,
+    ) -> Poll<io::Result<usize>> {
+        if self.ended {
+            return Poll::Ready(Ok(0));
+        }
+        let before = input.len();
+        match ready!(self.stream.poll_data(context)) {
+            Some(Ok(bytes)) if bytes.is_empty() => {
+                context.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            Some(Ok(bytes)) => {
+                let flow = self.stream.flow_control();
+                flow.release_capacity(bytes.len())
+                    .map_err(io::Error::other)?;
+                self.push(&bytes, input);
+            }
+            Some(Err(error)) => return Poll::Ready(Err(io::Error::other(error))),
+            None => {
+                self.ended = true;
+                if self.chunked {
+                    input.extend_from_slice(b"0\r\n\r\n");
+                }
+            }
+        }
+        Poll::Ready(Ok(input.len() - before))
+    }
+
+    fn push(&self, bytes: &[u8], input: &mut Vec<u8>) {
+        if self.chunked {
+            input.extend_from_slice(format!("{:x}\r\n", bytes.len()).as_bytes());
+        }
+        input.extend_from_slice(bytes);
+        if self.chunked {
+            input.extend_from_slice(b"\r\n");
+        }
+    }
+}

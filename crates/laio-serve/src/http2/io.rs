@@ -1,0 +1,166 @@
+//! A connection as the `h2` crate reads and writes one. What it writes is collected, so that many frames go
+//! out with one call.
+
+use crate::options::Http2;
+use crate::stream::{Stream, Wire};
+use crate::tls::Session;
+use std::cell::Cell;
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+use std::time::Instant;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+/// Since when the client has not taken what it is sent.
+pub(super) type Stalled = Rc<Cell<Option<Instant>>>;
+
+pub(super) struct Io {
+    carrier: Carrier,
+    /// Received, and not yet read from `used` on.
+    input: Vec<u8>,
+    used: usize,
+    /// Written, and not yet sent.
+    output: Vec<u8>,
+    stalled: Stalled,
+}
+
+enum Carrier {
+    Plain(Wire),
+    Tls(Box<Session>),
+}
+
+impl Io {
+    /// `input` has been received already. None: the stream is one of HTTP/2 itself.
+    pub(super) fn new(stream: Stream, input: Vec<u8>, stalled: Stalled) -> Option<Io> {
+        let carrier = match stream {
+            Stream::Plain(socket) => Carrier::Plain(Wire::new(socket)),
+            Stream::Tls(session) => Carrier::Tls(Box::new(session.into_inner())),
+            Stream::Http2(_) => return None,
+        };
+        Some(Io {
+            carrier,
+            input,
+            used: 0,
+            output: Vec::new(),
+            stalled,
+        })
+    }
+
+    /// Sends what has been written.
+    fn poll_drain(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let drained = self.carrier.poll_send(context, &mut self.output);
+        let since = self.stalled.get().or_else(|| Some(Instant::now()));
+        self.stalled.set(since.filter(|_| drained.is_pending()));
+        drained
+    }
+
+    fn take(&mut self, bytes: &[u8]) -> usize {
+        let room = Http2::WRITE_BUFFER.saturating_sub(self.output.len());
+        let count = bytes.len().min(room);
+        self.output.extend_from_slice(&bytes[..count]);
+        count
+    }
+}
+
+impl Carrier {
+    fn poll_receive(
+        &mut self,
+        context: &mut Context<'_>,
+        input: &mut Vec<u8>,
+    ) -> Poll<io::Result<()>> {
+        match self {
+            Carrier::Plain(wire) => *input = ready!(wire.poll_receive(context))?,
+            Carrier::Tls(session) => {
+                ready!(session.poll_receive(context, input))?;
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Sends all of `output`, which is empty when that is done.
+    fn poll_send(
+        &mut self,
+        context: &mut Context<'_>,
+        output: &mut Vec<u8>,
+    ) -> Poll<io::Result<()>> {
+        match self {
+            Carrier::Plain(wire) => {
+                ready!(wire.poll_sent(context))?;
+                if output.is_empty() {
+                    return Poll::Ready(Ok(()));
+                }
+                wire.send(std::mem::take(output));
+                wire.poll_sent(context)
+            }
+            Carrier::Tls(session) => {
+                while !output.is_empty() {
+                    let count = ready!(session.poll_write(context, output))?;
+                    output.drain(..count);
+                }
+                session.poll_send(context)
+            }
+        }
+    }
+}
+
+impl AsyncRead for Io {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let Io {
+            carrier,
+            input,
+            used,
+            ..
+        } = &mut *self;
+        if *used == input.len() {
+            input.clear();
+            *used = 0;
+            ready!(carrier.poll_receive(context, input))?;
+        }
+        let count = buffer.remaining().min(input.len() - *used);
+        buffer.put_slice(&input[*used..][..count]);
+        *used += count;
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Io {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.poll_write_vectored(context, &[IoSlice::new(bytes)])
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        if self.output.len() >= Http2::WRITE_BUFFER {
+            ready!(self.poll_drain(context))?;
+        }
+        Poll::Ready(Ok(slices.iter().map(|slice| self.take(slice)).sum()))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.poll_drain(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        ready!(self.poll_drain(context))?;
+        match &mut self.carrier {
+            Carrier::Plain(wire) => Poll::Ready(wire.finish()),
+            Carrier::Tls(session) => session.poll_finish(context),
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! A socket for who polls: what is in flight is kept between polls, and so is its buffer.
+
+use laio::ops::{Recv, Send};
+use laio_rt::{Descriptor, Submission};
+use rustix::net::Shutdown;
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+/// A socket with at most one receive and one send in flight.
+pub(crate) struct Wire {
+    socket: Descriptor,
+    receiving: Option<Submission<Recv<Descriptor, Vec<u8>>>>,
+    sending: Option<Sending>,
+}
+
+struct Sending {
+    submission: Submission<Send<Descriptor, Vec<u8>>>,
+    length: usize,
+}
+
+impl Wire {
+    /// Room for one receive.
+    const ROOM: usize = 4096;
+
+    pub(crate) fn new(socket: Descriptor) -> Wire {
+        Wire {
+            socket,
+            receiving: None,
+            sending: None,
+        }
+    }
+
+    pub(crate) fn socket(&self) -> &Descriptor {
+        &self.socket
+    }
+
+    /// What comes next; nothing at the end.
+    pub(crate) fn poll_receive(&mut self, context: &mut Context<'_>) -> Poll<io::Result<Vec<u8>>> {
+        let start = || {
+            let buffer = Vec::with_capacity(Wire::ROOM);
+            laio_rt::submit(Recv::new(self.socket.clone(), buffer))
+        };
+        let receiving = self.receiving.get_or_insert_with(start);
+        let (result, buffer) = ready!(Pin::new(receiving).poll(context));
+        self.receiving = None;
+        Poll::Ready(result.map(|_| buffer))
+    }
+
+    /// Sends a buffer when the one before is sent. Nothing may be in flight.
+    pub(crate) fn send(&mut self, buffer: Vec<u8>) {
+        debug_assert!(self.sending.is_none());
+        self.sending = Some(Sending {
+            length: buffer.len(),
+            submission: laio_rt::submit(Send::new(self.socket.clone(), buffer)),
+        });
+    }
+
+    /// Waits until nothing is in flight to the client.
+    pub(crate) fn poll_sent(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let Some(sending) = &mut self.sending else {
+            return Poll::Ready(Ok(()));
+        };
+        let (result, _) = ready!(Pin::new(&mut sending.submission).poll(context));
+        let length = sending.length;
+        self.sending = None;
+        Poll::Ready(match result {
+            // With the back end sync, the socket's own time-out cuts it short.
+            Ok(count) if count < length => Err(io::ErrorKind::TimedOut.into()),
+            result => result.map(drop),
+        })
+    }
+
+    /// Tells the client that nothing more will come.
+    pub(crate) fn finish(&self) -> io::Result<()> {
+        Ok(rustix::net::shutdown(&self.socket, Shutdown::Write)?)
+    }
+}

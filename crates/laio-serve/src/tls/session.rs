@@ -1,0 +1,135 @@
+//! An encrypted connection: records in and out, over a socket. rustls computes, the engine moves the bytes.
+
+use crate::options::Limits;
+use crate::stream::Wire;
+use laio_rt::Descriptor;
+use rustls::{ServerConfig, ServerConnection};
+use std::io::{self, BufRead, Write};
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+/// One client's session. Of what waits to be sent there is never more than [`Limits::TLS_BUFFER`].
+pub(crate) struct Session {
+    connection: ServerConnection,
+    wire: Wire,
+    /// Received, and not yet looked at from `used` on.
+    records: Vec<u8>,
+    used: usize,
+}
+
+impl Session {
+    /// # Errors
+    /// Those of rustls, about the configuration.
+    pub(crate) fn new(socket: Descriptor, config: Arc<ServerConfig>) -> io::Result<Session> {
+        let mut connection = ServerConnection::new(config).map_err(io::Error::other)?;
+        connection.set_buffer_limit(Some(Limits::TLS_BUFFER));
+        Ok(Session {
+            connection,
+            wire: Wire::new(socket),
+            records: Vec::new(),
+            used: 0,
+        })
+    }
+
+    /// Agrees with the client on keys and protocol.
+    pub(crate) fn poll_handshake(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while self.connection.is_handshaking() {
+            ready!(self.poll_send(context))?;
+            if self.connection.is_handshaking() && ready!(self.poll_records(context))? == 0 {
+                return Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into()));
+            }
+        }
+        self.poll_send(context)
+    }
+
+    pub(crate) fn socket(&self) -> &Descriptor {
+        self.wire.socket()
+    }
+
+    /// Whether HTTP/2 was agreed on (ALPN).
+    pub(crate) fn speaks_http2(&self) -> bool {
+        self.connection.alpn_protocol() == Some(b"h2")
+    }
+
+    /// Appends what comes next, deciphered, to `input`; 0 at the end, whether or not it was announced: a
+    /// request that is cut off is not whole by itself.
+    pub(crate) fn poll_receive(
+        &mut self,
+        context: &mut Context<'_>,
+        input: &mut Vec<u8>,
+    ) -> Poll<io::Result<usize>> {
+        loop {
+            match self.connection.reader().fill_buf() {
+                Ok(bytes) => {
+                    let count = bytes.len();
+                    input.extend_from_slice(bytes);
+                    self.connection.reader().consume(count);
+                    return Poll::Ready(Ok(count));
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                    return Poll::Ready(Ok(0));
+                }
+                Err(error) => return Poll::Ready(Err(error)),
+            }
+            ready!(self.poll_records(context))?;
+            // An answer of the protocol's own may wait for its turn; what comes does not wait for it.
+            if let Poll::Ready(Err(error)) = self.poll_send(context) {
+                return Poll::Ready(Err(error));
+            }
+        }
+    }
+
+    /// Gives rustls what has come, one gulp at a time: it holds one in clear.
+    fn poll_records(&mut self, context: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        if self.used == self.records.len() {
+            self.records = ready!(self.wire.poll_receive(context))?;
+            self.used = 0;
+        }
+        let mut left = &self.records[self.used..];
+        let count = self.connection.read_tls(&mut left)?;
+        self.used = self.records.len() - left.len();
+        if let Err(error) = self.connection.process_new_packets() {
+            // The alert tells the client why, if there is room for it.
+            let _ = self.poll_send(context);
+            return Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, error)));
+        }
+        Poll::Ready(Ok(count))
+    }
+
+    /// Takes some of `bytes` to be sent, when there is room.
+    pub(crate) fn poll_write(
+        &mut self,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        ready!(self.poll_send(context))?;
+        let count = self.connection.writer().write(bytes)?;
+        if let Poll::Ready(Err(error)) = self.poll_send(context) {
+            return Poll::Ready(Err(error));
+        }
+        Poll::Ready(Ok(count))
+    }
+
+    /// Waits until everything is sent.
+    pub(crate) fn poll_send(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        loop {
+            ready!(self.wire.poll_sent(context))?;
+            if !self.connection.wants_write() {
+                return Poll::Ready(Ok(()));
+            }
+            let mut records = Vec::new();
+            while self.connection.wants_write() {
+                self.connection.write_tls(&mut records)?;
+            }
+            self.wire.send(records);
+        }
+    }
+
+    /// Says that nothing more will come, in a way that nobody in between could.
+    pub(crate) fn poll_finish(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.connection.send_close_notify();
+        ready!(self.poll_send(context))?;
+        Poll::Ready(self.wire.finish())
+    }
+}
