@@ -4,6 +4,7 @@ mod arguments;
 mod cache;
 mod limits;
 mod listen;
+mod notify;
 mod policy;
 mod site;
 mod upstreams;
@@ -34,12 +35,14 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
     let root = options.site.root.clone();
     let server = Server::start(options)?;
     announce(&server, &root);
+    notify::tell(notify::State::Ready);
     let control = server.control();
     std::thread::Builder::new()
         .name("laio-signals".to_owned())
         .spawn(move || {
             if signals.forever().next().is_some() {
                 say("stopping: answers in flight are finished; once more ends at once");
+                notify::tell(notify::State::Stopping);
                 control.stop();
             }
         })?;
