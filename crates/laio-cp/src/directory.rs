@@ -3,6 +3,7 @@
 use crate::attributes::Names;
 use crate::descriptors::Slot;
 use crate::made::Identity;
+use crate::medium::Medium;
 use crate::outcome::Failure;
 use crate::plan::Noted;
 use crate::quote::quote;
@@ -77,8 +78,8 @@ pub(crate) struct Found {
     pub(crate) default_acl: bool,
     /// Extended attributes of the source.
     pub(crate) names: Names,
-    /// The source's file system keeps everything in memory: nothing in it waits.
-    pub(crate) is_in_memory: bool,
+    /// What the source is on.
+    pub(crate) medium: Medium,
 }
 
 impl Directory {
@@ -225,7 +226,7 @@ impl Entry {
     /// No call on the source waits.
     pub(crate) fn is_in_memory(&self) -> bool {
         let found = self.directory.found.as_ref();
-        found.is_some_and(|found| found.is_in_memory)
+        found.is_some_and(|found| found.medium == Medium::Memory)
     }
 
     /// Nothing is done, so there is not even the directory that the destination would be in.

@@ -36,6 +36,7 @@ mod link;
 mod links;
 mod listing;
 mod made;
+mod medium;
 mod options;
 mod outcome;
 pub mod plan;

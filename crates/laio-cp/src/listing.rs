@@ -1,6 +1,7 @@
 //! The entries of a directory, read a bounded number at a time.
 
 use crate::directory::{Directory, Entry, Handle};
+use crate::medium::Medium;
 use crate::outcome::Failure;
 use crate::pool::Task;
 use crate::quote::quote;
@@ -87,6 +88,8 @@ impl Listing {
                 return;
             }
         };
+        let found = self.directory.found.as_ref();
+        let is_local = found.is_some_and(|found| found.medium != Medium::Unknown);
         let mut is_near = self.is_in_memory;
         while !self.at_end && self.items.len() + self.directories.len() < ENTRIES_MAX {
             let mut buffer = std::mem::take(&mut self.buffer);
@@ -110,7 +113,7 @@ impl Listing {
             }
             self.buffer = entries.into_buffer();
             // What has room to spare most likely was all: the call that says so is not worth a hand-over.
-            is_near |= self.buffer.len() < ReadDir::<()>::ROOM / 2;
+            is_near |= is_local && self.buffer.len() < ReadDir::<()>::ROOM / 2;
         }
         self.rest(&source);
         // In the order in which most file systems keep inodes, and data: it spares the disk.

@@ -5,6 +5,7 @@ use crate::directory::{Directory, Entry, Found, Handle, Handles, Side};
 use crate::existing::{self, Place};
 use crate::listing::Listing;
 use crate::made::identity;
+use crate::medium::Medium;
 use crate::options::Follow;
 use crate::outcome::{Failure, count};
 use crate::quote::quote;
@@ -358,19 +359,12 @@ async fn make_target(
         default_acl,
         names,
         // The same file system is asked once.
-        is_in_memory: match &entry.directory.found {
-            Some(above) if above.source.device() == source.device() => above.is_in_memory,
-            _ => opened.is_some_and(is_in_memory),
+        medium: match &entry.directory.found {
+            Some(above) if above.source.device() == source.device() => above.medium,
+            _ => opened.map_or_else(Medium::default, Medium::of),
         },
     };
     Ok((handle, found))
-}
-
-/// File systems without a device or a server behind them. (Swapped out is what nobody is in need of.)
-pub(crate) fn is_in_memory(directory: &Handle) -> bool {
-    const RAMFS_MAGIC: libc::__fsword_t = 0x8584_58f6;
-    let status = rustix::fs::fstatfs(directory);
-    status.is_ok_and(|status| matches!(status.f_type, libc::TMPFS_MAGIC | RAMFS_MAGIC))
 }
 
 pub(crate) async fn has_default_acl(worker: &Worker, handle: &Handle) -> bool {

@@ -4,6 +4,7 @@
 use super::records::{Named, Records, Root};
 use crate::directory::{Argument, Directory, Entry, Handle, Handles, Side};
 use crate::made::identity;
+use crate::medium::Medium;
 use crate::outcome::Failure;
 use crate::quote::quote;
 use crate::walk;
@@ -125,7 +126,9 @@ impl Opener {
             mode: place.mode,
             default_acl: walk::has_default_acl(worker, &target).await,
             names: Default::default(),
-            is_in_memory: source.as_ref().is_ok_and(walk::is_in_memory),
+            medium: source
+                .as_ref()
+                .map_or_else(|_| Medium::default(), Medium::of),
         };
         let sides = (
             Side {

@@ -1,0 +1,35 @@
+//! What a file system keeps its files on, as far as it decides whether calls may wait.
+
+use crate::directory::Handle;
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Medium {
+    /// Nothing waits. (Swapped out is what nobody is in need of.)
+    Memory,
+    /// A call waits for a device, and no longer than that.
+    Device,
+    /// There may be a server, which may never answer.
+    #[default]
+    Unknown,
+}
+
+const TMPFS: u64 = libc::TMPFS_MAGIC as u64;
+const EXT4: u64 = libc::EXT4_SUPER_MAGIC as u64;
+const XFS: u64 = libc::XFS_SUPER_MAGIC as u64;
+const BTRFS: u64 = libc::BTRFS_SUPER_MAGIC as u64;
+const RAMFS: u64 = 0x8584_58f6;
+const F2FS: u64 = 0xf2f5_2010;
+
+impl Medium {
+    pub(crate) fn of(directory: &Handle) -> Medium {
+        let Ok(status) = rustix::fs::fstatfs(directory) else {
+            return Medium::Unknown;
+        };
+        // The kernel's numbers have 32 bits; the type that has them differs from machine to machine.
+        match u64::from(status.f_type as u32) {
+            TMPFS | RAMFS => Medium::Memory,
+            EXT4 | XFS | BTRFS | F2FS => Medium::Device,
+            _ => Medium::Unknown,
+        }
+    }
+}
