@@ -1,7 +1,9 @@
 //! Step 1: connections.
 
 use crate::connection::Connection;
+use crate::lanes;
 use crate::messages::say;
+use crate::options::Step;
 use crate::worker::Worker;
 use laio::ops::Accept;
 use laio_rt::Descriptor;
@@ -26,7 +28,7 @@ pub(crate) async fn accept(worker: Rc<Worker>, listener: Descriptor, tls: bool) 
         if worker.is_stopping() {
             return;
         }
-        let mut next = laio_rt::submit(Accept::new(listener.clone()));
+        let mut next = lanes::submit(Step::Accept, Accept::new(listener.clone()));
         let accepted = match race(&mut next, worker.stopped()).await {
             Either::Left(accepted) => accepted,
             Either::Right(()) => {
@@ -104,4 +106,5 @@ async fn start(worker: &Rc<Worker>, socket: OwnedFd, peer: Option<IpAddr>, tls: 
     Connection::new(worker.clone(), stream, peer, idle, entered)
         .serve()
         .await;
+    worker.counted.tell();
 }

@@ -1,9 +1,11 @@
 //! Step 6: the bytes.
 
 use crate::contents::Contents;
+use crate::lanes;
 use crate::options::Limits;
 use crate::reply::Body;
 use crate::stream::Stream;
+use crate::transfer::Corked;
 use crate::worker::Worker;
 use laio_http::{ByteRange, Multipart};
 use std::io;
@@ -22,6 +24,9 @@ impl Worker {
         out: Vec<u8>,
         body: Body,
     ) -> io::Result<Vec<u8>> {
+        let with_file = matches!(body, Body::File(..) | Body::Parts(..));
+        let corks = self.io.cork && with_file;
+        let _corked = stream.plain().filter(|_| corks).and_then(Corked::new);
         match body {
             Body::Nothing => self.send_all(stream, out).await,
             Body::File(contents, range) => {
@@ -50,10 +55,13 @@ impl Worker {
         contents: &Contents,
         range: ByteRange,
     ) -> io::Result<Vec<u8>> {
+        if let Some(ends) = self.by_kernel(stream, contents) {
+            return self.send_by_kernel(stream, ends, out, range).await;
+        }
         let (mut offset, mut left, mut sent) = (range.start, range.len(), 0);
         while left > 0 {
-            let piece = left.min(Limits::PIECE as u64) as usize;
-            if out.len() > Limits::PIECE {
+            let piece = left.min(self.chunk as u64) as usize;
+            if out.len() > self.chunk {
                 out = self.send_all(stream, out).await?;
             }
             let before = out.len();
@@ -91,8 +99,21 @@ impl Worker {
 
     /// Sends a whole buffer, as long as the client takes it within the limits, and gives it back empty.
     pub(crate) async fn send_all(&self, stream: &Stream, out: Vec<u8>) -> io::Result<Vec<u8>> {
+        if lanes::sends_in_turns()
+            && let Some(socket) = stream.plain()
+        {
+            return self.send_in_turns(socket, out).await;
+        }
         let length = out.len();
-        let sent = stream.send(out);
+        self.sent(length, stream.send(out)).await
+    }
+
+    /// Waits until the client has taken a whole buffer, as long as the limits let it.
+    pub(crate) async fn sent(
+        &self,
+        length: usize,
+        sent: impl Future<Output = (io::Result<usize>, Vec<u8>)>,
+    ) -> io::Result<Vec<u8>> {
         match laio_rt::time::timeout(self.time_to_send(length), sent).await {
             // With the back end sync, the socket's own time-out cuts it short.
             Ok((Ok(count), _)) if count < length => Err(io::ErrorKind::TimedOut.into()),
@@ -106,7 +127,7 @@ impl Worker {
     }
 
     /// Who reads slower than this holds a connection and a buffer for nothing.
-    fn time_to_send(&self, length: usize) -> Duration {
+    pub(crate) fn time_to_send(&self, length: usize) -> Duration {
         let limits = self.limits();
         let at_rate = length as u64 / limits.write_rate.max(1);
         limits.write_time.max(Duration::from_secs(at_rate))

@@ -1,8 +1,11 @@
 //! Where the bytes of a file come from.
 
+use crate::lanes;
+use crate::options::Step;
 use crate::worker::Worker;
-use laio::ops::{Limit, ReadAt};
+use laio::ops::{Limit, ReadAt, Sink};
 use laio_rt::Descriptor;
+use rustix::fs::OFlags;
 use std::io;
 use std::rc::Rc;
 
@@ -38,17 +41,44 @@ impl Worker {
                 return Ok(out);
             }
         };
-        let read = ReadAt::new(file.clone(), Limit::new(out, most), offset);
-        let read = laio_rt::time::timeout(self.limits().read_time, laio_rt::submit(read)).await;
-        let (result, limited) = read.map_err(|_| io::ErrorKind::TimedOut)?;
-        if result? == 0 {
-            return Err(shorter());
+        let limited = Limit::new(out, most);
+        Ok(self.read_into(file, limited, offset).await?.into_inner())
+    }
+
+    /// Reads a file into the room of a buffer.
+    ///
+    /// # Errors
+    /// As [`Worker::read`].
+    pub(crate) async fn read_into<B: Sink>(
+        &self,
+        file: &Descriptor,
+        mut buffer: B,
+        offset: u64,
+    ) -> io::Result<B> {
+        let mut direct = lanes::reads_directly();
+        loop {
+            let permit = self.turns.turn(Step::FileRead).await;
+            let read = ReadAt::new(file.clone(), buffer, offset);
+            let read = lanes::submit(Step::FileRead, read);
+            let read = laio_rt::time::timeout(self.limits().read_time, read).await;
+            drop(permit);
+            let (result, filled) = read.map_err(|_| io::ErrorKind::TimedOut)?;
+            match result {
+                Ok(0) => return Err(shorter()),
+                Ok(_) => return Ok(filled),
+                // Kernel AIO would have waited (for pages not yet written, for example), and past the page cache a
+                // helper can only read what is aligned.
+                Err(error) if direct && error.kind() == io::ErrorKind::InvalidInput => {
+                    rustix::fs::fcntl_setfl(file, OFlags::empty())?;
+                    (buffer, direct) = (filled, false);
+                }
+                Err(error) => return Err(error),
+            }
         }
-        Ok(limited.into_inner())
     }
 }
 
-fn shorter() -> io::Error {
+pub(crate) fn shorter() -> io::Error {
     io::Error::new(
         io::ErrorKind::UnexpectedEof,
         "the file became shorter while it was sent",

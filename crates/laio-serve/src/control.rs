@@ -2,6 +2,7 @@
 //! A thread of its own does it, one thing after the other, and restarts workers that die.
 
 use crate::addresses::Addresses;
+use crate::counters::Counters;
 use crate::generation::{Ended, Generation};
 use crate::listen::{Listener, Share};
 use crate::messages::{self, say};
@@ -96,6 +97,7 @@ pub(crate) struct Service {
     kind: BackendKind,
     sockets: Sockets,
     addresses: Arc<Addresses>,
+    counters: Arc<Counters>,
     /// The one that serves, or was the last to.
     present: Generation,
     /// Those that finish what they have begun.
@@ -120,18 +122,21 @@ impl Service {
     ) -> io::Result<Service> {
         let (sender, orders) = channel();
         let addresses = Arc::<Addresses>::default();
+        let counters = Arc::<Counters>::default();
         let present = Generation::start(
             0,
             options,
             kind,
             &sockets.sockets,
             addresses.clone(),
+            counters.clone(),
             sender.clone(),
         )?;
         Ok(Service {
             kind,
             sockets,
             addresses,
+            counters,
             present,
             past: Vec::new(),
             level: Level::Serving,
@@ -140,6 +145,10 @@ impl Service {
             orders,
             sender,
         })
+    }
+
+    pub(crate) fn counters(&self) -> Arc<Counters> {
+        self.counters.clone()
     }
 
     pub(crate) fn control(&self) -> Control {
@@ -239,6 +248,7 @@ impl Service {
             self.kind,
             &self.sockets.sockets,
             self.addresses.clone(),
+            self.counters.clone(),
             self.sender.clone(),
         )?;
         let old = std::mem::replace(&mut self.present, new);

@@ -3,9 +3,11 @@
 use crate::addresses::Addresses;
 use crate::aside::Aside;
 use crate::control::Order;
+use crate::counters::Counters;
+use crate::lanes::Plan;
 use crate::listen::Share;
 use crate::log::LogFile;
-use crate::options::{Limits, Options};
+use crate::options::Options;
 use crate::server::Served;
 use crate::site::Prepared;
 use crate::stop::Stop;
@@ -38,6 +40,7 @@ pub(crate) struct Generation {
 pub(crate) struct Shared {
     pub(crate) sites: Arc<Prepared>,
     pub(crate) addresses: Arc<Addresses>,
+    pub(crate) counters: Arc<Counters>,
     pub(crate) aside: Arc<Aside>,
     pub(crate) log: Option<Arc<LogFile>>,
     pub(crate) stop: Arc<Stop>,
@@ -69,6 +72,7 @@ impl Generation {
         kind: BackendKind,
         sockets: &[Vec<Share>],
         addresses: Arc<Addresses>,
+        counters: Arc<Counters>,
         orders: Sender<Order>,
     ) -> io::Result<Generation> {
         // With sync the caller's own thread computes: there are enough of them.
@@ -79,6 +83,7 @@ impl Generation {
         let shared = Shared {
             sites: Arc::new(Prepared::new(&options)?),
             addresses,
+            counters,
             aside: Arc::new(Aside::new(threads)),
             log: LogFile::open(&options.log)?,
             stop: Arc::default(),
@@ -173,7 +178,7 @@ fn set_up(
     options: &Options,
     report: &Sender<io::Result<String>>,
 ) -> io::Result<Runtime> {
-    match make_runtime(kind, options) {
+    match Plan::new(options, kind).and_then(|plan| plan.make(options)) {
         Ok(runtime) => {
             let _ = report.send(Ok(runtime.with_context(describe)));
             Ok(runtime)
@@ -183,25 +188,6 @@ fn set_up(
             Err(error)
         }
     }
-}
-
-fn make_runtime(kind: BackendKind, options: &Options) -> io::Result<Runtime> {
-    let mut engine = laio::Options::new().backend(kind);
-    if kind == BackendKind::Threads {
-        // Here each connection that waits for its client keeps a helper.
-        // In HTTP/2 it is received from and sent to at the same time.
-        let each = if options.http2.is_some() { 2 } else { 1 };
-        let helpers = each * options.connections(kind) + Limits::HELPERS_SPARE;
-        engine = engine.helpers(helpers as u32);
-    }
-    Runtime::new(engine).map_err(|error| {
-        let hint = match kind {
-            BackendKind::Uring => "; io_uring may be absent or forbidden here: `laio info` tells",
-            _ => "",
-        };
-        let text = format!("cannot set up the back end {kind}: {error}{hint}");
-        io::Error::new(error.kind(), text)
-    })
 }
 
 fn describe(context: &mut laio::Context) -> String {

@@ -36,10 +36,12 @@ mod connection;
 mod contents;
 mod control;
 mod cors;
+mod counters;
 mod fields;
 mod generation;
 mod http2;
 mod inherited;
+mod lanes;
 mod listen;
 mod listing;
 mod log;
@@ -56,11 +58,13 @@ mod site;
 mod stop;
 mod stream;
 mod tls;
+mod transfer;
 mod upstream;
 mod variant;
 mod worker;
 
 pub use control::Control;
+pub use counters::StepCounts;
 pub use laio_http::log::LogFormat;
 pub use laio_http::{Coding, Limits as HeadLimits, Status};
 pub use options::{

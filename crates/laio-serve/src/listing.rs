@@ -3,6 +3,8 @@
 mod html;
 mod json;
 
+use crate::lanes;
+use crate::options::Step;
 use crate::reply::{Asked, Reply};
 use crate::worker::Worker;
 use laio::ops::{FileType, Name, ReadDir, StatPath};
@@ -79,7 +81,7 @@ impl Worker {
         let mut buffer = Vec::with_capacity(ReadDir::<Descriptor>::ROOM);
         loop {
             let read = ReadDir::with_buffer(directory.clone(), buffer);
-            let entries = laio_rt::submit(read).await?;
+            let entries = lanes::submit(Step::Open, read).await?;
             if entries.is_empty() || listing.cut {
                 break;
             }
@@ -115,7 +117,7 @@ async fn look(directory: &Descriptor, name: &[u8], known: FileType) -> Option<En
     }
     let path = Name::at(directory.clone(), CString::new(name).ok()?);
     // Links are shown as what they are, and lead wherever the site lets them when they are asked for.
-    let status = laio_rt::submit(StatPath::new(path).no_follow())
+    let status = lanes::submit(Step::Stat, StatPath::new(path).no_follow())
         .await
         .ok()?;
     let shown = status.is_file() || status.is_dir() || status.is_symlink();

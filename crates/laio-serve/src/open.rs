@@ -1,7 +1,8 @@
 //! Step 4: open the file below the root, and look at it.
 
 use crate::contents::Contents;
-use crate::options::Limits;
+use crate::lanes;
+use crate::options::{Limits, Step};
 use crate::site::Site;
 use crate::worker::Worker;
 use laio::ops::{Name, Open, StatFile, Status};
@@ -40,6 +41,7 @@ impl Worker {
     /// background.
     pub(crate) async fn open(&self, site: &Site, name: &[u8]) -> io::Result<Found> {
         let opening = async {
+            let _turn = self.turns.turn(Step::Open).await;
             match self.kept(site, name).await? {
                 Some(found) => Ok(found),
                 None => look(site, name).await,
@@ -68,7 +70,7 @@ pub(crate) async fn look(site: &Site, name: &[u8]) -> io::Result<Found> {
 
 /// What it is that was opened.
 pub(crate) async fn examine(file: Descriptor) -> io::Result<Found> {
-    let status = laio_rt::submit(StatFile::new(file.clone())).await?;
+    let status = lanes::submit(Step::Stat, StatFile::new(file.clone())).await?;
     if status.is_dir() {
         return Ok(Found::Directory(file));
     }
@@ -76,7 +78,10 @@ pub(crate) async fn examine(file: Descriptor) -> io::Result<Found> {
         return Ok(Found::Special);
     }
     // Reads of the file itself may wait, in the background.
-    rustix::fs::fcntl_setfl(&file, OFlags::empty())?;
+    // Not every file system can be read past the page cache.
+    if !lanes::reads_directly() || rustix::fs::fcntl_setfl(&file, OFlags::DIRECT).is_err() {
+        rustix::fs::fcntl_setfl(&file, OFlags::empty())?;
+    }
     let contents = Contents::File(file);
     Ok(Found::File(Opened { contents, status }))
 }
@@ -94,7 +99,7 @@ pub(crate) async fn open_below(
         // Names were checked for NUL when they were resolved.
         let name = Name::at(site.root.clone(), CString::new(name)?);
         let open = Open::new(name, flags.bits() as i32).resolve(resolve);
-        match laio_rt::submit(open).await {
+        match lanes::submit(Step::Open, open).await {
             // A directory on the way was renamed at the same moment (openat2), so that the kernel cannot tell
             // whether the name stays below the root.
             Err(error) if is_race(&error) && races < Limits::OPEN_RACES => races += 1,

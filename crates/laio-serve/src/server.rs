@@ -1,14 +1,17 @@
 //! Starting and stopping the workers.
 
 use crate::control::{Control, Service, Sockets};
+use crate::counters::{Counters, StepCounts};
+use crate::lanes::Plan;
 use crate::listen::{Listener, Share};
 use crate::log::LogFile;
-use crate::options::{Io, Listen, Options};
+use crate::options::{Listen, Options};
 use crate::site::Prepared;
 use crate::tls::Tls;
 use laio::BackendKind;
 use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::thread::JoinHandle;
 
 /// A server that is running.
@@ -18,6 +21,7 @@ pub struct Server {
     backend: String,
     workers: usize,
     control: Control,
+    counters: Arc<Counters>,
     service: JoinHandle<Served>,
 }
 
@@ -42,10 +46,7 @@ impl Server {
     /// back end that is not to be had.
     pub fn start(options: Options) -> io::Result<Server> {
         let kind = backend(&options)?;
-        if options.io != Io::default() {
-            let text = "policies, transfers other than `buffer`, chunks and limits of classes are not there yet";
-            return Err(io::Error::new(io::ErrorKind::Unsupported, text));
-        }
+        Plan::new(&options, kind)?;
         let listeners = Listener::open_all(&options.listen)?;
         let addresses = listeners.iter().map(|it| it.place().clone()).collect();
         let workers = workers(&options, kind, listeners.len());
@@ -53,12 +54,14 @@ impl Server {
         let sockets = sockets.collect::<io::Result<_>>()?;
         let service = Service::start(options, kind, Sockets { listeners, sockets })?;
         let (backend, control) = (service.backend().to_owned(), service.control());
+        let counters = service.counters();
         let thread = std::thread::Builder::new().name("laio-control".to_owned());
         Ok(Server {
             addresses,
             backend,
             workers,
             control,
+            counters,
             service: thread.spawn(move || service.run())?,
         })
     }
@@ -83,6 +86,12 @@ impl Server {
         self.workers
     }
 
+    /// How often the calls of each operation were done at once, tried in vain, or sent to the background without a
+    /// try. Asks the workers, and waits for them a moment at most.
+    pub fn counts(&self) -> Vec<StepCounts> {
+        self.counters.read()
+    }
+
     /// A handle that stops it, or asks it for something else.
     pub fn control(&self) -> Control {
         self.control.clone()
@@ -103,7 +112,7 @@ impl Server {
 /// # Errors
 /// As [`Server::start`].
 pub fn check(options: &Options) -> io::Result<()> {
-    backend(options)?;
+    Plan::new(options, backend(options)?)?;
     LogFile::open(&options.log)?;
     Tls::new(options, false)?;
     Prepared::new(options).map(drop)

@@ -5,6 +5,8 @@ mod wire;
 pub(crate) use wire::Wire;
 
 use crate::http2::Exchange;
+use crate::lanes;
+use crate::options::Step;
 use crate::tls::Session;
 use laio::ops::{Recv, Send};
 use laio_rt::Descriptor;
@@ -30,7 +32,6 @@ impl Stream {
 
     /// The socket, if what is written to it goes to the client as it is: only then may the kernel send a file
     /// by itself.
-    #[expect(dead_code, reason = "for ways of sending that are the kernel's own")]
     pub(crate) fn plain(&self) -> Option<&Descriptor> {
         match self {
             Stream::Plain(socket) => Some(socket),
@@ -88,7 +89,9 @@ impl Stream {
     pub(crate) async fn receive(&self, mut input: Vec<u8>) -> (io::Result<usize>, Vec<u8>) {
         let turn = laio_rt::turn();
         let received = match self {
-            Stream::Plain(socket) => laio_rt::submit(Recv::new(socket.clone(), input)).await,
+            Stream::Plain(socket) => {
+                lanes::submit(Step::Read, Recv::new(socket.clone(), input)).await
+            }
             Stream::Tls(session) => {
                 let receive = |context: &mut std::task::Context<'_>| {
                     session.borrow_mut().poll_receive(context, &mut input)
@@ -104,7 +107,9 @@ impl Stream {
     /// Sends all of `out`. Fewer bytes than that: something stopped it on its way.
     pub(crate) async fn send(&self, out: Vec<u8>) -> (io::Result<usize>, Vec<u8>) {
         match self {
-            Stream::Plain(socket) => laio_rt::submit(Send::new(socket.clone(), out)).await,
+            Stream::Plain(socket) => {
+                lanes::submit(Step::Write, Send::new(socket.clone(), out)).await
+            }
             Stream::Tls(session) => (encrypt(session, &out).await, out),
             Stream::Http2(exchange) => exchange.send(out).await,
         }

@@ -6,15 +6,18 @@ use crate::aside::Aside;
 use crate::auth::Remembered;
 use crate::cache::Cache;
 use crate::connection::Connection;
+use crate::counters::Place;
 use crate::generation::Shared;
+use crate::lanes::{Plan, Turns};
 use crate::listen::Share;
 use crate::log::Log;
-use crate::options::{Http2, Limits, Options};
+use crate::options::{Http2, Io, Limits, Options};
 use crate::server::Served;
 use crate::site::Sites;
 use crate::stop::{Interruptible, Level, Stop};
 use crate::stream::Stream;
 use crate::tls::{Session, Tls};
+use crate::transfer::Pools;
 use laio::BackendKind;
 use laio_http::{DateCache, HttpDate};
 use laio_rt::future::{Either, race};
@@ -41,6 +44,12 @@ pub(crate) struct Worker {
     pub(crate) remembered: Remembered,
     pub(crate) auth_checks: Semaphore,
     pub(crate) compressions: Semaphore,
+    pub(crate) io: Io,
+    /// Bytes of a file read, or sent, at a time.
+    pub(crate) chunk: usize,
+    pub(crate) turns: Turns,
+    pub(crate) pools: Pools,
+    pub(crate) counted: Place,
     limits: Limits,
     http2: Option<Http2>,
     tls: Option<Arc<Tls>>,
@@ -91,10 +100,15 @@ pub(crate) fn run(
             remembered: Remembered::default(),
             auth_checks: Semaphore::new(options.limits.auth_checks),
             compressions: Semaphore::new(options.limits.compressions),
+            io: options.io,
+            chunk: options.io.chunk.unwrap_or(Limits::PIECE),
+            turns: Turns::new(options, backend),
+            pools: Pools::default(),
+            counted: Place::new(shared.counters, backend != BackendKind::Sync),
             limits: options.limits.clone(),
             http2: options.http2(backend),
             tls: shared.tls,
-            connections_max: options.connections(backend),
+            connections_max: Plan::new(options, backend)?.connections(options),
             clock: RefCell::default(),
             stop: stop.clone(),
             stopping: Cell::new(false),
@@ -106,6 +120,10 @@ pub(crate) fn run(
             accepted: Cell::new(0),
             waiting: RefCell::default(),
         });
+        let asked = worker.clone();
+        // One that waits in the kernel tells after each connection.
+        let answering =
+            (!worker.sync).then(|| laio_rt::spawn(async move { asked.counted.answer().await }));
         let interruptible = listeners.iter().map(|it| worker.interruptible(&it.socket));
         let _interruptible: Vec<_> = interruptible.collect();
         let accept = |Share { socket, tls }| {
@@ -121,6 +139,8 @@ pub(crate) fn run(
         worker.stopped.notify_waiters();
         worker.drain(accepting).await;
         worker.log.finish().await;
+        worker.counted.tell();
+        drop(answering);
         Ok(Served {
             connections: worker.accepted.get(),
             requests: worker.log.lines(),

@@ -57,6 +57,12 @@ impl Limits {
     /// Bytes of a file read and sent at a time. A client that claims a long transfer holds no more
     /// memory than this.
     pub const PIECE: usize = 128 * 1024;
+    /// Bytes of a chunk at least.
+    pub const CHUNK_MIN: usize = 4096;
+    /// Bytes of a chunk at most: each connection with a body has one.
+    pub const CHUNK_MAX: usize = 16 << 20;
+    /// Pipes, and buffers in shared memory, that a worker keeps for transfers to come.
+    pub const TRANSFERS_KEPT: usize = 16;
     /// Bytes that a connection sends before others have their turn: socket buffers take megabytes at once, and
     /// many clients that begin a large file would keep a small one waiting.
     pub const TURN: u64 = 2 * Limits::PIECE as u64;

@@ -1,0 +1,309 @@
+//! Which context the calls of each step are made through: the worker's own, or one beside it for another back end, or
+//! for a class with a limit.
+
+use crate::options::{Limits, Options, Step, Transfer};
+use laio::{BackendKind, Operation};
+use laio_rt::sync::{Permit, Semaphore};
+use laio_rt::{ContextId, Runtime, Submission};
+use std::cell::Cell;
+use std::io;
+
+/// Makes the call of an operation the way of its step.
+#[inline]
+pub(crate) fn submit<O: Operation>(step: Step, operation: O) -> Submission<O> {
+    let context = LANES.with(|lanes| lanes.get().contexts[step as usize]);
+    laio_rt::submit_to(context, operation)
+}
+
+/// Whether files are read past the page cache: what else would Linux AIO do asynchronously?
+pub(crate) fn reads_directly() -> bool {
+    LANES.get().reads_directly
+}
+
+/// Whether sending must not keep a helper while the client takes its time, because there are only so many.
+pub(crate) fn sends_in_turns() -> bool {
+    LANES.get().sends_in_turns
+}
+
+/// The contexts in which a worker's calls are made, each once.
+pub(crate) fn contexts() -> Vec<ContextId> {
+    let mut all = vec![ContextId::OWN];
+    for context in LANES.get().contexts {
+        if !all.contains(&context) {
+            all.push(context);
+        }
+    }
+    all
+}
+
+#[derive(Clone, Copy)]
+struct Lanes {
+    contexts: [ContextId; Step::ALL.len()],
+    reads_directly: bool,
+    sends_in_turns: bool,
+}
+
+thread_local! {
+    /// Those of the worker that the thread is.
+    static LANES: Cell<Lanes> = const {
+        Cell::new(Lanes {
+            contexts: [ContextId::OWN; Step::ALL.len()],
+            reads_directly: false,
+            sends_in_turns: false,
+        })
+    };
+}
+
+/// What contexts a worker needs. Made before any is, so that what cannot be is refused with a reason.
+pub(crate) struct Plan {
+    own: BackendKind,
+    /// Beside the worker's own.
+    beside: Vec<Lane>,
+    /// Of each step; none is the worker's own.
+    of: [Option<usize>; Step::ALL.len()],
+    /// Each connection that waits for its client keeps a helper.
+    holds_helpers: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Lane {
+    kind: BackendKind,
+    /// The class that has it to itself, and how many of it may be in flight.
+    limit: Option<(Class, u32)>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Class {
+    Stat,
+    Read,
+    Write,
+}
+
+impl Class {
+    const ALL: [Class; 3] = [Class::Stat, Class::Read, Class::Write];
+
+    fn of(step: Step) -> Option<Class> {
+        match step {
+            Step::Accept | Step::Read => None,
+            Step::Open | Step::Stat => Some(Class::Stat),
+            Step::FileRead => Some(Class::Read),
+            Step::Write | Step::Sendfile => Some(Class::Write),
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Class::Stat => "stat",
+            Class::Read => "read",
+            Class::Write => "write",
+        }
+    }
+}
+
+impl Plan {
+    /// # Errors
+    /// `InvalidInput`, with what to do, for what cannot be combined.
+    pub(crate) fn new(options: &Options, own: BackendKind) -> io::Result<Plan> {
+        check(options, own)?;
+        let mut plan = Plan {
+            own,
+            beside: Vec::new(),
+            of: [None; Step::ALL.len()],
+            holds_helpers: false,
+        };
+        for step in Step::ALL {
+            let kind = kind(options, own, step);
+            let class = Class::of(step);
+            // What is made plainly is never in flight.
+            let limited = kind != BackendKind::Sync;
+            let limit = options.io.class_limits.of(step).filter(|_| limited);
+            let lane = Lane {
+                kind,
+                limit: class.zip(limit),
+            };
+            let waits_for_clients = matches!(step, Step::Accept | Step::Read | Step::Write);
+            plan.holds_helpers |=
+                kind == BackendKind::Threads && limit.is_none() && waits_for_clients;
+            if kind == own && lane.limit.is_none() {
+                continue;
+            }
+            let known = plan.beside.iter().position(|other| *other == lane);
+            plan.of[step as usize] = Some(known.unwrap_or_else(|| {
+                plan.beside.push(lane);
+                plan.beside.len() - 1
+            }));
+        }
+        Ok(plan)
+    }
+
+    /// Connections of a worker.
+    pub(crate) fn connections(&self, options: &Options) -> usize {
+        let kind = match self.holds_helpers {
+            true => BackendKind::Threads,
+            false => self.own,
+        };
+        options.connections(kind)
+    }
+
+    /// Makes the contexts, for the calling thread.
+    ///
+    /// # Errors
+    /// Those of the back ends, with what to do.
+    pub(crate) fn make(&self, options: &Options) -> io::Result<Runtime> {
+        let own = Lane {
+            kind: self.own,
+            limit: None,
+        };
+        let runtime = Runtime::new(self.engine(own, options)).map_err(|e| explain(own.kind, &e))?;
+        let mut contexts = Vec::new();
+        for &lane in &self.beside {
+            let context = runtime.add_context(self.engine(lane, options));
+            contexts.push(context.map_err(|error| explain(lane.kind, &error))?);
+        }
+        let of = |step: Step| self.of[step as usize];
+        let reads = kind(options, self.own, Step::FileRead);
+        LANES.set(Lanes {
+            contexts: Step::ALL.map(|step| of(step).map_or(ContextId::OWN, |lane| contexts[lane])),
+            reads_directly: reads == BackendKind::LinuxAio,
+            sends_in_turns: of(Step::Write).is_some_and(|lane| self.beside[lane].limit.is_some()),
+        });
+        Ok(runtime)
+    }
+
+    fn engine(&self, lane: Lane, options: &Options) -> laio::Options {
+        let engine = laio::Options::new().backend(lane.kind);
+        let mut kinds = self.beside.iter().map(|lane| lane.kind).chain([self.own]);
+        let carried = kinds.any(|kind| kind == BackendKind::Activations);
+        // A ring serves one kernel thread only, and helpers are what a limit is about.
+        let engine = engine.without_ring(carried || lane.limit.is_some());
+        match lane.limit {
+            Some((_, limit)) => engine.helpers(limit),
+            None if lane.kind == BackendKind::Threads => {
+                // In HTTP/2 a connection is received from and sent to at the same time.
+                let each = if options.http2.is_some() { 2 } else { 1 };
+                let helpers = each * self.connections(options) + Limits::HELPERS_SPARE;
+                engine.helpers(helpers as u32)
+            }
+            // A call that finds no carrier left fails.
+            None if lane.kind == BackendKind::Activations => engine
+                .carriers((self.connections(options) + Limits::HELPERS_SPARE).min(4096) as u32),
+            None => engine,
+        }
+    }
+}
+
+/// The back end of a step.
+fn kind(options: &Options, own: BackendKind, step: Step) -> BackendKind {
+    let from_memory = matches!(
+        options.io.transfer,
+        Transfer::ShmSendfile | Transfer::Splice
+    );
+    match options.io.policies.of(step) {
+        Some(kind) => kind,
+        // What is in memory goes to a socket that does not wait: there is nothing to be gained by a detour.
+        None if step == Step::Sendfile && from_memory && own != BackendKind::Threads => {
+            BackendKind::Sync
+        }
+        None => own,
+    }
+}
+
+fn check(options: &Options, own: BackendKind) -> io::Result<()> {
+    let refuse = |text: String| Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+    let io = &options.io;
+    if let Some(chunk) = io.chunk
+        && !(Limits::CHUNK_MIN..=Limits::CHUNK_MAX).contains(&chunk)
+    {
+        let (least, most) = (Limits::CHUNK_MIN, Limits::CHUNK_MAX);
+        return refuse(format!(
+            "a chunk of {chunk} bytes cannot be: it has from {least} to {most}"
+        ));
+    }
+    let kinds = Step::ALL.map(|step| kind(options, own, step));
+    for (step, kind) in Step::ALL.into_iter().zip(kinds) {
+        let plain = kind == BackendKind::Sync;
+        if own == BackendKind::Sync && !plain {
+            return refuse(format!(
+                "{step}={kind} cannot be with the back end sync, where a worker waits in the kernel; choose another \
+                 back end, such as hybrid, and make the other operations sync"
+            ));
+        }
+        if own != BackendKind::Sync
+            && plain
+            && matches!(step, Step::Accept | Step::Read | Step::Write)
+        {
+            return refuse(format!(
+                "{step}=sync would stop all of a worker's connections until one client does something; of the \
+                 network's operations only sendfile can be sync, or all of them with the back end sync"
+            ));
+        }
+    }
+    if kinds.contains(&BackendKind::Activations) && kinds.contains(&BackendKind::Uring) {
+        let text =
+            "activations and uring cannot be in one worker: a ring serves one kernel thread only";
+        return refuse(text.to_owned());
+    }
+    for class in Class::ALL {
+        let mut steps = Step::ALL
+            .into_iter()
+            .zip(kinds)
+            .filter(|(step, _)| Class::of(*step) == Some(class))
+            .peekable();
+        let limited = steps
+            .peek()
+            .is_some_and(|(step, _)| io.class_limits.of(*step).is_some());
+        if limited && steps.all(|(_, kind)| kind == BackendKind::Sync) {
+            let name = class.name();
+            return refuse(format!(
+                "there is nothing for a limit of {name} threads to limit where these operations are sync; choose a \
+                 policy for them, such as hybrid"
+            ));
+        }
+    }
+    if io.transfer == Transfer::ZeroCopy {
+        let text = "the transfer zerocopy is not there yet; choose buffer, sendfile, shm-sendfile or splice";
+        return Err(io::Error::new(io::ErrorKind::Unsupported, text));
+    }
+    Ok(())
+}
+
+fn explain(kind: BackendKind, error: &io::Error) -> io::Error {
+    let hint = match kind {
+        BackendKind::Uring => "; io_uring may be absent or forbidden here: `laio info` tells",
+        BackendKind::Activations => "; what it needs may be absent here: `laio info` tells",
+        _ => "",
+    };
+    let text = format!("cannot set up the back end {kind}: {error}{hint}");
+    io::Error::new(error.kind(), text)
+}
+
+/// Bounds what is in flight where the kernel takes all it is given: elsewhere the number of helpers does.
+pub(crate) struct Turns([Option<Semaphore>; Class::ALL.len()]);
+
+impl Turns {
+    pub(crate) fn new(options: &Options, own: BackendKind) -> Turns {
+        let mut turns = Turns(Default::default());
+        for step in Step::ALL {
+            let by_kernel = matches!(
+                kind(options, own, step),
+                BackendKind::Uring
+                    | BackendKind::LinuxAio
+                    | BackendKind::PosixAio
+                    | BackendKind::Activations
+            );
+            if let Some(class) = Class::of(step).filter(|_| by_kernel)
+                && let Some(limit) = options.io.class_limits.of(step)
+            {
+                turns.0[class as usize] = Some(Semaphore::new(limit as usize));
+            }
+        }
+        turns
+    }
+
+    /// Waits for a step's turn, which lasts as long as the permit.
+    #[inline]
+    pub(crate) async fn turn(&self, step: Step) -> Option<Permit> {
+        let turns = self.0[Class::of(step)? as usize].as_ref()?;
+        Some(turns.acquire().await)
+    }
+}

@@ -1,0 +1,281 @@
+//! Ways to send a file that are the kernel's own: what the client has no room for is waited for with the socket in
+//! non-blocking mode, by readiness, so that a slow client keeps no helper and no worker.
+
+mod pools;
+
+use crate::contents::{Contents, shorter};
+use crate::lanes;
+use crate::options::{Limits, Step, Transfer};
+use crate::stream::Stream;
+use crate::worker::Worker;
+use laio::ops::{Part, Readiness, Send, SendFile, SharedBuffer, Splice};
+use laio_http::ByteRange;
+use laio_rt::Descriptor;
+use rustix::fs::OFlags;
+use rustix::net::{SendFlags, sockopt};
+use std::io;
+use std::time::{Duration, Instant};
+
+pub(crate) use pools::Pools;
+
+/// A file on its way to a client.
+struct Way<'a> {
+    worker: &'a Worker,
+    socket: &'a Descriptor,
+    file: &'a Descriptor,
+}
+
+impl Worker {
+    /// The socket and the file, if the server sends files by the kernel, and these allow it.
+    pub(crate) fn by_kernel<'a>(
+        &self,
+        stream: &'a Stream,
+        contents: &'a Contents,
+    ) -> Option<(&'a Descriptor, &'a Descriptor)> {
+        match (self.io.transfer, contents) {
+            (Transfer::Buffer, _) | (_, Contents::Memory(_)) => None,
+            (_, Contents::File(file)) => Some((stream.plain()?, file)),
+        }
+    }
+
+    /// Sends a range of a file behind what is in `out`, and gives that back empty.
+    ///
+    /// # Errors
+    /// As [`Worker::send`].
+    pub(crate) async fn send_by_kernel(
+        &self,
+        stream: &Stream,
+        (socket, file): (&Descriptor, &Descriptor),
+        out: Vec<u8>,
+        range: ByteRange,
+    ) -> io::Result<Vec<u8>> {
+        let out = self.send_head(stream, socket, out).await?;
+        let _mode = (!self.is_sync()).then(|| NonBlocking::new(socket));
+        let way = Way {
+            worker: self,
+            socket,
+            file,
+        };
+        let (mut offset, mut left, mut sent) = (range.start, range.len(), 0);
+        let mut pipe = None;
+        let mut buffer = None;
+        while left > 0 {
+            let most = left.min(self.chunk as u64) as usize;
+            let count = match self.io.transfer {
+                Transfer::Splice => way.splice(&mut pipe, offset, most).await?,
+                Transfer::ShmSendfile => way.through_memory(&mut buffer, offset, most).await?,
+                _ => way.sendfile(offset, most).await?,
+            };
+            offset += count;
+            left -= count;
+            sent += count;
+            if sent >= Limits::TURN && left > 0 {
+                sent = 0;
+                laio_rt::yield_now().await;
+            }
+        }
+        self.pools.keep(pipe, buffer);
+        Ok(out)
+    }
+
+    /// Sends the head so that the first bytes of the file still get into its packet.
+    async fn send_head(
+        &self,
+        stream: &Stream,
+        socket: &Descriptor,
+        out: Vec<u8>,
+    ) -> io::Result<Vec<u8>> {
+        if self.io.cork || out.is_empty() || lanes::sends_in_turns() {
+            return self.send_all(stream, out).await;
+        }
+        let more = SendFlags::MORE.bits() as i32;
+        let length = out.len();
+        let send = Send::new(socket.clone(), out).flags(more);
+        self.sent(length, lanes::submit(Step::Write, send)).await
+    }
+
+    /// Waits until a client takes more, which it must do until a time.
+    async fn writable(&self, socket: &Descriptor, until: Instant) -> io::Result<()> {
+        if self.is_sync() {
+            // The socket's own time-out has cut it short.
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        let left = until.saturating_duration_since(Instant::now());
+        let ready = laio_rt::submit(Readiness::writable(socket.clone()));
+        match laio_rt::time::timeout(left.max(Duration::from_millis(1)), ready).await {
+            Ok(seen) => seen.map(drop),
+            Err(_) => Err(io::ErrorKind::TimedOut.into()),
+        }
+    }
+
+    /// When a client must have taken so many bytes.
+    fn deadline(&self, count: usize) -> Instant {
+        Instant::now() + self.time_to_send(count)
+    }
+
+    /// Sends a whole buffer without keeping a helper while the client takes its time.
+    pub(crate) async fn send_in_turns(
+        &self,
+        socket: &Descriptor,
+        mut out: Vec<u8>,
+    ) -> io::Result<Vec<u8>> {
+        let until = self.deadline(out.len());
+        let mut done = 0;
+        while done < out.len() {
+            let part = Part::new(out, done..);
+            let dontwait = SendFlags::DONTWAIT.bits() as i32;
+            let send = Send::new(socket.clone(), part).flags(dontwait);
+            let permit = self.turns.turn(Step::Write).await;
+            let (result, part) = lanes::submit(Step::Write, send).await;
+            drop(permit);
+            out = part.into_inner();
+            match result {
+                Ok(count) => done += count,
+                Err(error) if would_block(&error) => self.writable(socket, until).await?,
+                Err(error) => return Err(error),
+            }
+        }
+        out.clear();
+        Ok(out)
+    }
+}
+
+impl Way<'_> {
+    /// Sends as much as the client takes, one byte at least.
+    async fn sendfile(&self, offset: u64, most: usize) -> io::Result<u64> {
+        self.push(most, |most| {
+            SendFile::new(self.socket.clone(), self.file.clone(), Some(offset), most)
+        })
+        .await
+    }
+
+    /// Sends a chunk from memory that the file was read into.
+    async fn through_memory(
+        &self,
+        buffer: &mut Option<SharedBuffer>,
+        offset: u64,
+        most: usize,
+    ) -> io::Result<u64> {
+        let worker = self.worker;
+        let mut filled = match buffer.take() {
+            // What was sent from it may wait for the client still.
+            Some(mut used) => {
+                used.renew()?;
+                used
+            }
+            None => match worker.pools.buffer() {
+                Some(kept) => kept,
+                None => SharedBuffer::new(worker.chunk)?,
+            },
+        };
+        filled = worker.read_into(self.file, filled, offset).await?;
+        let count = filled.len().min(most);
+        let mut sent = 0;
+        while sent < count {
+            let memory = filled.file().clone();
+            let from = sent as u64;
+            sent += self
+                .push(count - sent, |most| {
+                    SendFile::new(self.socket.clone(), memory.clone(), Some(from), most)
+                })
+                .await? as usize;
+        }
+        *buffer = Some(filled);
+        Ok(count as u64)
+    }
+
+    /// Sends a chunk through a pipe.
+    async fn splice(
+        &self,
+        pipe: &mut Option<pools::Pipe>,
+        offset: u64,
+        most: usize,
+    ) -> io::Result<u64> {
+        let worker = self.worker;
+        // Given back only when it is empty.
+        let used = match pipe.take() {
+            Some(used) => used,
+            None => worker.pools.pipe(worker.chunk)?,
+        };
+        let most = most.min(used.room);
+        let permit = worker.turns.turn(Step::FileRead).await;
+        let fill = Splice::new(self.file.clone(), used.writer.clone(), most).from_offset(offset);
+        let fill = lanes::submit(Step::FileRead, fill);
+        let count = laio_rt::time::timeout(worker.limits().read_time, fill).await;
+        drop(permit);
+        let count = count.map_err(|_| io::ErrorKind::TimedOut)??;
+        if count == 0 {
+            return Err(shorter());
+        }
+        let mut sent = 0;
+        while sent < count {
+            let reader = used.reader.clone();
+            sent += self
+                .push(count - sent, |most| {
+                    Splice::new(reader.clone(), self.socket.clone(), most)
+                })
+                .await? as usize;
+        }
+        *pipe = Some(used);
+        Ok(count as u64)
+    }
+
+    /// Makes a call that moves bytes to the client, until it has moved any.
+    async fn push<O>(&self, most: usize, operation: impl Fn(usize) -> O) -> io::Result<u64>
+    where
+        O: laio::Operation<Output = io::Result<usize>>,
+    {
+        let until = self.worker.deadline(most);
+        loop {
+            let permit = self.worker.turns.turn(Step::Sendfile).await;
+            let moved = lanes::submit(Step::Sendfile, operation(most)).await;
+            drop(permit);
+            match moved {
+                Ok(0) => return Err(shorter()),
+                Ok(count) => return Ok(count as u64),
+                Err(error) if would_block(&error) => {
+                    self.worker.writable(self.socket, until).await?;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+fn would_block(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::WouldBlock
+}
+
+/// A socket whose calls do not wait, until dropped.
+struct NonBlocking<'a>(&'a Descriptor);
+
+impl NonBlocking<'_> {
+    fn new(socket: &Descriptor) -> NonBlocking<'_> {
+        // Sockets have no other flags that this would change. Where it fails, calls wait: with a helper.
+        let _ = rustix::fs::fcntl_setfl(socket, OFlags::NONBLOCK);
+        NonBlocking(socket)
+    }
+}
+
+impl Drop for NonBlocking<'_> {
+    fn drop(&mut self) {
+        let _ = rustix::fs::fcntl_setfl(self.0, OFlags::empty());
+    }
+}
+
+/// A connection whose packets wait until they are full, until dropped.
+pub(crate) struct Corked<'a>(&'a Descriptor);
+
+impl Corked<'_> {
+    /// Not of a socket that has no packets.
+    pub(crate) fn new(socket: &Descriptor) -> Option<Corked<'_>> {
+        sockopt::set_tcp_cork(socket, true).ok()?;
+        Some(Corked(socket))
+    }
+}
+
+impl Drop for Corked<'_> {
+    fn drop(&mut self) {
+        let _ = sockopt::set_tcp_cork(self.0, false);
+    }
+}
