@@ -102,7 +102,15 @@ mod tests {
     fn flags_of_the_server_are_documented_and_exist() {
         let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
         let read = |path: &str| std::fs::read_to_string(format!("{root}/{path}")).unwrap();
-        let pages = ["files", "answers", "access", "limits", "http", "transport", "policies"];
+        let pages = [
+            "files",
+            "answers",
+            "access",
+            "limits",
+            "http",
+            "transport",
+            "policies",
+        ];
         let pages: String = pages
             .iter()
             .map(|page| read(&format!("docs/serve/{page}.md")))
