@@ -45,6 +45,17 @@ impl<'v> ResponseHead<'v> {
         ResponseHead { out }
     }
 
+    /// What was written so far, and whatever was in the buffer before.
+    pub fn written(&self) -> &[u8] {
+        self.out
+    }
+
+    /// Fields as they were [written](ResponseHead::written) for an earlier answer.
+    pub fn again(self, fields: &[u8]) -> Self {
+        self.out.extend_from_slice(fields);
+        self
+    }
+
     /// `Date`, from the server's [`crate::DateCache`].
     pub fn date(self, date: &HttpDate) -> Self {
         self.field("Date", |out| out.extend_from_slice(date.as_bytes()))

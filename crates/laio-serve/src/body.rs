@@ -58,25 +58,33 @@ impl Worker {
         if let Some(ends) = self.by_kernel(stream, contents) {
             return self.send_by_kernel(stream, ends, out, range).await;
         }
-        let (mut offset, mut left, mut sent) = (range.start, range.len(), 0);
-        while left > 0 {
-            let piece = left.min(self.chunk as u64) as usize;
-            if out.len() > self.chunk {
-                out = self.send_all(stream, out).await?;
-            }
-            let before = out.len();
-            out.reserve(piece);
-            out = self.read(contents, out, piece, offset).await?;
-            let count = (out.len() - before) as u64;
-            offset += count;
-            left -= count;
-            if left > 0 {
-                out = self.send_all(stream, out).await?;
-                sent += count;
-                if sent >= Limits::TURN {
-                    sent = 0;
-                    laio_rt::yield_now().await;
+        let (mut offset, mut sent) = (range.start, 0);
+        while offset < range.end {
+            let left = ByteRange {
+                start: offset,
+                end: range.end,
+            };
+            let (buffer, mut count) = self.send_resident(stream, out, contents, left).await?;
+            out = buffer;
+            if count == 0 {
+                let piece = (self.chunk as u64 - offset % self.chunk as u64).min(left.len());
+                if out.len() > self.chunk {
+                    out = self.send_all(stream, out).await?;
                 }
+                let before = out.len();
+                out.reserve(piece as usize);
+                out = self.read(contents, out, piece as usize, offset).await?;
+                count = (out.len() - before) as u64;
+                contents.was_read(offset, offset + count);
+                if count < left.len() {
+                    out = self.send_all(stream, out).await?;
+                }
+            }
+            offset += count;
+            sent += count;
+            if sent >= Limits::TURN && offset < range.end {
+                sent = 0;
+                laio_rt::yield_now().await;
             }
         }
         Ok(out)
@@ -106,6 +114,12 @@ impl Worker {
         }
         let length = out.len();
         self.sent(length, stream.send(out)).await
+    }
+
+    /// Sends a buffer that something follows at once: the kernel puts both into one packet.
+    pub(crate) async fn send_before(&self, stream: &Stream, out: Vec<u8>) -> io::Result<Vec<u8>> {
+        let length = out.len();
+        self.sent(length, stream.send_more(out)).await
     }
 
     /// Waits until the client has taken a whole buffer, as long as the limits let it.

@@ -13,6 +13,7 @@ mod watches;
 use crate::contents::Contents;
 use crate::open::{Found, Opened, examine, open_below};
 use crate::options::Cache as Limits;
+use crate::resident::Open;
 use crate::resolve::enter;
 use crate::site::Site;
 use crate::worker::Worker;
@@ -84,12 +85,18 @@ impl Worker {
             Found::File(opened) => opened,
             other => return Ok(Some(other)),
         };
-        if opened.status.size() <= cache.limits.file_bytes as u64 {
+        let size = opened.status.size();
+        if let Contents::File(file) = &opened.contents
+            && size > cache.limits.file_bytes as u64
+        {
+            opened.contents = Contents::Open(Rc::new(Open::new(file.clone(), size)));
+        } else {
             let Some(contents) = self.whole(&opened).await? else {
                 return Ok(None);
             };
             opened.contents = contents;
         }
+        opened.fields = Some(Rc::default());
         cache.insert(begun, site.number, name, &opened, watch);
         Ok(Some(Found::File(opened)))
     }
@@ -137,10 +144,6 @@ struct State {
 }
 
 /// What is known of a name.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "the large one is the common one, and lives for one step"
-)]
 enum Sought {
     Kept(Opened),
     /// Asked for before, and not kept.

@@ -3,6 +3,7 @@
 mod forward;
 
 use crate::addresses::Entered;
+use crate::buffers::Buffers;
 use crate::http2;
 use crate::pages;
 use crate::receive::Skipped;
@@ -25,8 +26,8 @@ pub(crate) struct Connection {
     peer: Rc<str>,
     /// Received and not yet used up.
     input: Vec<u8>,
-    output: Vec<u8>,
-    name: Vec<u8>,
+    /// A request was answered, and the next will hardly be there at once.
+    answered: bool,
     /// Between two requests: may be ended at any time without harm.
     idle: Rc<Cell<bool>>,
     /// Counted among those of its address.
@@ -59,14 +60,12 @@ impl Connection {
         idle: Rc<Cell<bool>>,
         entered: Option<Entered>,
     ) -> Connection {
-        let (input, output, name) = (Vec::new(), Vec::new(), Vec::new());
         Connection {
             worker,
             stream,
             peer,
-            input,
-            output,
-            name,
+            input: Vec::new(),
+            answered: false,
             idle,
             _entered: entered,
         }
@@ -199,18 +198,19 @@ impl Connection {
         if waits && !matches!(request.method.as_str(), "GET" | "HEAD") {
             asked.keep_alive = false;
         }
-        let (mut output, mut name) = (
-            std::mem::take(&mut self.output),
-            std::mem::take(&mut self.name),
-        );
+        let Buffers {
+            mut output,
+            mut name,
+        } = worker.spare.take();
         if waits && asked.keep_alive {
             output.extend_from_slice(CONTINUE);
         }
         let keep_alive = asked.keep_alive;
         let reply = worker.answer(asked, &mut output, &mut name).await;
-        self.name = name;
         let sent = self.deliver(&request, &date, started, reply, output).await;
-        self.output = sent?;
+        let output = sent?;
+        worker.spare.give_back(Buffers { output, name });
+        self.answered = true;
         input.drain(..used);
         if self.stream.delimits() {
             return Ok(Next::End);
@@ -242,6 +242,8 @@ impl Connection {
         let before = input.len();
         let received = if time.is_zero() {
             Err(io::ErrorKind::TimedOut.into())
+        } else if started.is_none() && self.answered {
+            self.worker.receive_next(&self.stream, input, time).await
         } else {
             self.worker.receive(&self.stream, input, time).await
         };
@@ -289,14 +291,14 @@ impl Connection {
     /// Answers what is not a request, and ends the connection.
     async fn refuse(&mut self, status: Status, detail: &str) -> io::Result<Next> {
         let (date, _) = self.worker.now();
-        let reply = pages::unread(&mut self.output, &date, status, detail);
+        let mut output = Vec::new();
+        let reply = pages::unread(&mut output, &date, status, detail);
         self.worker.log.write(&LogRecord {
             remote: &self.peer,
             status: reply.status,
             bytes: reply.length,
             ..LogRecord::unread(&date)
         });
-        let output = std::mem::take(&mut self.output);
         self.worker
             .send(&self.stream, output, Body::Nothing)
             .await?;

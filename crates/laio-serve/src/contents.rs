@@ -2,6 +2,7 @@
 
 use crate::lanes;
 use crate::options::Step;
+use crate::resident::Open;
 use crate::worker::Worker;
 use laio::ops::{Limit, ReadAt, Sink};
 use laio_rt::Descriptor;
@@ -13,8 +14,19 @@ use std::rc::Rc;
 #[derive(Clone, Debug)]
 pub(crate) enum Contents {
     File(Descriptor),
+    /// Kept open, and some of them in memory for certain.
+    Open(Rc<Open>),
     /// Whole: they were read before.
     Memory(Rc<[u8]>),
+}
+
+impl Contents {
+    /// Notes that bytes of it were read.
+    pub(crate) fn was_read(&self, start: u64, end: u64) {
+        if let Contents::Open(open) = self {
+            open.was_read(start, end);
+        }
+    }
 }
 
 impl Worker {
@@ -31,6 +43,7 @@ impl Worker {
     ) -> io::Result<Vec<u8>> {
         let file = match contents {
             Contents::File(file) => file,
+            Contents::Open(open) => &open.file,
             Contents::Memory(bytes) => {
                 let start = bytes.len().min(offset as usize);
                 let end = bytes.len().min(start.saturating_add(most));
@@ -78,6 +91,7 @@ impl Worker {
     }
 }
 
+/// What is said when there is less than was promised.
 pub(crate) fn shorter() -> io::Error {
     io::Error::new(
         io::ErrorKind::UnexpectedEof,

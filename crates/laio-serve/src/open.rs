@@ -8,23 +8,23 @@ use crate::worker::Worker;
 use laio::ops::{Name, Open, StatFile, Status};
 use laio_rt::Descriptor;
 use rustix::fs::OFlags;
+use std::cell::OnceCell;
 use std::ffi::CString;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::rc::Rc;
 
 /// A file that can be served.
 #[derive(Clone, Debug)]
 pub(crate) struct Opened {
     pub(crate) contents: Contents,
-    pub(crate) status: Status,
+    pub(crate) status: Rc<Status>,
+    /// If it is kept: the fields of an answer with all of it, once they were written.
+    pub(crate) fields: Option<Rc<OnceCell<Box<[u8]>>>>,
 }
 
 /// What a name led to.
 #[derive(Debug)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "the large one is the common one, and lives for one step"
-)]
 pub(crate) enum Found {
     File(Opened),
     Directory(Descriptor),
@@ -83,7 +83,12 @@ pub(crate) async fn examine(file: Descriptor) -> io::Result<Found> {
         rustix::fs::fcntl_setfl(&file, OFlags::empty())?;
     }
     let contents = Contents::File(file);
-    Ok(Found::File(Opened { contents, status }))
+    let status = Rc::new(status);
+    Ok(Found::File(Opened {
+        contents,
+        status,
+        fields: None,
+    }))
 }
 
 /// Opens a name below the root of a site.

@@ -36,16 +36,21 @@ impl Worker {
         if input.capacity() - input.len() < RECEIVE_ROOM / 2 {
             input.reserve(RECEIVE_ROOM);
         }
-        let received = stream.receive(input);
-        match laio_rt::time::timeout(time, received).await {
-            Ok((Ok(_), input)) => Ok(input),
-            // With the back end sync, the time-out is the socket's own.
-            Ok((Err(error), _)) if error.kind() == io::ErrorKind::WouldBlock => {
-                Err(io::ErrorKind::TimedOut.into())
-            }
-            Ok((Err(error), _)) => Err(error),
-            Err(_) => Err(io::ErrorKind::TimedOut.into()),
+        received(time, stream.receive(input)).await
+    }
+
+    /// The same, for the beginning of the next request after an answer, into a buffer of
+    /// [`Limits::IDLE_BYTES`]: there may be many who wait long for it.
+    pub(crate) async fn receive_next(
+        &self,
+        stream: &Stream,
+        mut input: Vec<u8>,
+        time: Duration,
+    ) -> io::Result<Vec<u8>> {
+        if !(Limits::IDLE_BYTES / 2..=Limits::IDLE_BYTES).contains(&input.capacity()) {
+            input = Vec::with_capacity(Limits::IDLE_BYTES);
         }
+        received(time, stream.receive_patiently(input)).await
     }
 
     /// Passes over the body of a request, at the head of `input` and behind it, so that the next request is
@@ -129,5 +134,20 @@ impl Worker {
                 _ => return,
             }
         }
+    }
+}
+
+async fn received(
+    time: Duration,
+    receiving: impl Future<Output = (io::Result<usize>, Vec<u8>)>,
+) -> io::Result<Vec<u8>> {
+    match laio_rt::time::timeout(time, receiving).await {
+        Ok((Ok(_), input)) => Ok(input),
+        // With the back end sync, the time-out is the socket's own.
+        Ok((Err(error), _)) if error.kind() == io::ErrorKind::WouldBlock => {
+            Err(io::ErrorKind::TimedOut.into())
+        }
+        Ok((Err(error), _)) => Err(error),
+        Err(_) => Err(io::ErrorKind::TimedOut.into()),
     }
 }

@@ -110,7 +110,16 @@ struct Presented<'a> {
 impl Presented<'_> {
     /// The fields that 200, 206 and 304 share (RFC 9110, section 15.4.5).
     fn head<'v>(&self, asked: Asked<'_>, out: &'v mut Vec<u8>, status: Status) -> ResponseHead<'v> {
-        let mut head = asked.head(out, status).etag(&self.etag);
+        self.fields(asked, asked.head(out, status), status)
+    }
+
+    fn fields<'v>(
+        &self,
+        asked: Asked<'_>,
+        head: ResponseHead<'v>,
+        status: Status,
+    ) -> ResponseHead<'v> {
+        let mut head = head.etag(&self.etag);
         if let Some(date) = HttpDate::from_unix(self.last_modified) {
             head = head.last_modified(&date);
         }
@@ -133,6 +142,14 @@ impl Worker {
         name: &[u8],
         variant: Variant,
     ) -> Reply {
+        if let Variant::Plain(opened) = &variant
+            && let Some(fields) = opened.fields.as_ref().and_then(|fields| fields.get())
+            && !has_conditions(asked.request)
+        {
+            let head = asked.head(out, Status::OK).again(fields);
+            return whole_behind(asked, head, opened);
+        }
+        let plain = matches!(variant, Variant::Plain(_));
         let (opened, coding, permit) = match variant {
             Variant::Plain(opened) => (opened, Coding::Identity, None),
             Variant::Ready(opened, coding) => (opened, coding, None),
@@ -176,7 +193,7 @@ impl Worker {
         }
         match range {
             Ranges::Unsatisfiable => self.unsatisfiable(asked, out, size).await,
-            Ranges::None => whole(asked, out, &presented, opened),
+            Ranges::None => whole(asked, out, &presented, &opened, plain),
             Ranges::Single(range) => part(asked, out, &presented, opened, range),
             Ranges::Multiple(set) => {
                 let content_type = ContentType::of_path(name);
@@ -225,19 +242,53 @@ fn present<'a>(
     }
 }
 
-fn whole(asked: Asked<'_>, out: &mut Vec<u8>, presented: &Presented<'_>, opened: Opened) -> Reply {
+fn whole(
+    asked: Asked<'_>,
+    out: &mut Vec<u8>,
+    presented: &Presented<'_>,
+    opened: &Opened,
+    plain: bool,
+) -> Reply {
+    let head = asked.head(out, Status::OK);
+    let start = head.written().len();
+    let head = presented.fields(asked, head, Status::OK).accept_ranges();
+    let head = head
+        .content_type(ContentType::of_path(presented.name))
+        .content_length(opened.status.size());
+    // A tag that is not settled yet becomes another one.
+    if plain
+        && !presented.etag.is_weak()
+        && let Some(fields) = &opened.fields
+    {
+        let _ = fields.set(head.written()[start..].into());
+    }
+    whole_behind(asked, head, opened)
+}
+
+/// The answer with all of a file, of which only the end of the head is missing.
+fn whole_behind(asked: Asked<'_>, head: ResponseHead<'_>, opened: &Opened) -> Reply {
+    asked.finish(head);
     let size = opened.status.size();
-    let head = presented.head(asked, out, Status::OK).accept_ranges();
-    let content_type = ContentType::of_path(presented.name);
-    let reply = asked.with_length(head, Status::OK, content_type, size);
-    with_file(
-        reply,
-        opened.contents,
-        ByteRange {
-            start: 0,
-            end: size,
-        },
-    )
+    let length = if asked.sends() { size } else { 0 };
+    let reply = Reply {
+        length,
+        ..Reply::bare(Status::OK)
+    };
+    let range = ByteRange {
+        start: 0,
+        end: size,
+    };
+    with_file(reply, opened.contents.clone(), range)
+}
+
+/// Whether the answer depends on more than the file.
+fn has_conditions(request: &Request<'_>) -> bool {
+    request.headers.iter().any(|(name, _)| {
+        let conditional = name
+            .get(..3)
+            .is_some_and(|start| start.eq_ignore_ascii_case(b"if-"));
+        conditional || name.eq_ignore_ascii_case(b"range")
+    })
 }
 
 fn part(

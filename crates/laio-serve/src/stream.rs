@@ -10,7 +10,7 @@ use crate::options::Step;
 use crate::tls::Session;
 use laio::ops::{Recv, Send};
 use laio_rt::Descriptor;
-use rustix::net::Shutdown;
+use rustix::net::{SendFlags, Shutdown};
 use std::cell::RefCell;
 use std::future::poll_fn;
 use std::io;
@@ -87,21 +87,27 @@ impl Stream {
 
     /// Appends what has come to `input`, waiting for it if there is nothing; 0 at the end.
     pub(crate) async fn receive(&self, mut input: Vec<u8>) -> (io::Result<usize>, Vec<u8>) {
-        let turn = laio_rt::turn();
-        let received = match self {
-            Stream::Plain(socket) => {
-                lanes::submit(Step::Read, Recv::new(socket.clone(), input)).await
-            }
+        let result = match self {
+            Stream::Plain(socket) => return received(Recv::new(socket.clone(), input)).await,
             Stream::Tls(session) => {
                 let receive = |context: &mut std::task::Context<'_>| {
                     session.borrow_mut().poll_receive(context, &mut input)
                 };
-                (poll_fn(receive).await, input)
+                poll_fn(receive).await
             }
-            Stream::Http2(exchange) => (exchange.receive(&mut input).await, input),
+            Stream::Http2(exchange) => exchange.receive(&mut input).await,
         };
-        crate::cache::note_received(turn);
-        received
+        // It may have come to another task, in whatever turn.
+        crate::cache::note_received(laio_rt::turn());
+        (result, input)
+    }
+
+    /// The same, where there is probably nothing yet.
+    pub(crate) async fn receive_patiently(&self, input: Vec<u8>) -> (io::Result<usize>, Vec<u8>) {
+        match self {
+            Stream::Plain(socket) => received(Recv::new(socket.clone(), input).patient()).await,
+            _ => self.receive(input).await,
+        }
     }
 
     /// Sends all of `out`. Fewer bytes than that: something stopped it on its way.
@@ -112,6 +118,17 @@ impl Stream {
             }
             Stream::Tls(session) => (encrypt(session, &out).await, out),
             Stream::Http2(exchange) => exchange.send(out).await,
+        }
+    }
+
+    /// As [`Stream::send`], when something follows at once.
+    pub(crate) async fn send_more(&self, out: Vec<u8>) -> (io::Result<usize>, Vec<u8>) {
+        match self {
+            Stream::Plain(socket) => {
+                let more = SendFlags::MORE.bits() as i32;
+                lanes::submit(Step::Write, Send::new(socket.clone(), out).flags(more)).await
+            }
+            _ => self.send(out).await,
         }
     }
 
@@ -138,4 +155,11 @@ async fn encrypt(session: &RefCell<Session>, out: &[u8]) -> io::Result<usize> {
     })
     .await?;
     Ok(done)
+}
+
+async fn received(receive: Recv<Descriptor, Vec<u8>>) -> (io::Result<usize>, Vec<u8>) {
+    let turn = laio_rt::turn();
+    let received = lanes::submit(Step::Read, receive).await;
+    crate::cache::note_received(turn);
+    received
 }

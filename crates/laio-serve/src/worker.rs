@@ -4,6 +4,7 @@ use crate::accept::accept;
 use crate::addresses::Addresses;
 use crate::aside::Aside;
 use crate::auth::Remembered;
+use crate::buffers::Spare;
 use crate::cache::Cache;
 use crate::connection::Connection;
 use crate::counters::Place;
@@ -38,6 +39,7 @@ use std::task::{Poll, Waker};
 pub(crate) struct Worker {
     pub(crate) sites: Sites,
     pub(crate) cache: Option<Cache>,
+    pub(crate) spare: Spare,
     pub(crate) log: Log,
     pub(crate) addresses: Arc<Addresses>,
     pub(crate) aside: Arc<Aside>,
@@ -92,6 +94,7 @@ pub(crate) fn run(
         let stop = shared.stop;
         let sites = Sites::new(shared.sites)?;
         let worker = Rc::new(Worker {
+            spare: Spare::default(),
             cache: Cache::new(&options.cache, sites.count()),
             sites,
             log,

@@ -46,6 +46,8 @@ pub(crate) enum Why {
     WouldBlock,
     /// No attempt was made: the back end or the class has none.
     NotTried,
+    /// No attempt was made: whoever asks expects to wait, and will, in whatever mode the descriptor is.
+    Patient,
     /// The file, or this environment, does not know the attempt.
     Unsupported,
     /// The file system is known not to know the attempt.
@@ -57,7 +59,7 @@ pub(crate) enum Why {
 }
 
 impl Attempted {
-    pub(super) fn blocked(done: usize, why: Why) -> Attempted {
+    pub(crate) fn blocked(done: usize, why: Why) -> Attempted {
         Attempted::Blocked(Blocked { done, why })
     }
 
@@ -94,7 +96,7 @@ impl Context {
             Attempted::Blocked(blocked) => {
                 let counts = &mut self.stats.calls[index];
                 match blocked.why {
-                    Why::WouldBlock | Why::Ordered => counts.background += 1,
+                    Why::WouldBlock | Why::Ordered | Why::Patient => counts.background += 1,
                     Why::NotTried | Why::Unsupported | Why::NoCarrier => counts.fallback += 1,
                     Why::Latched => {
                         counts.fallback += 1;

@@ -116,6 +116,12 @@ impl Context {
         }
     }
 
+    /// Whether to wait for a stream costs less on the ring alone than with an attempt before.
+    #[inline]
+    pub(crate) fn has_patience(&self) -> bool {
+        self.quick.streams && self.has_ring()
+    }
+
     /// Whether nothing is in flight on the descriptor, its file system is not known to refuse the attempt, and it
     /// is known not to go past the page cache.
     #[inline]

@@ -113,7 +113,9 @@ impl Context {
         // Only the plain call keeps the time-out of the socket itself, and does not wait at all in
         // non-blocking mode, which the ring ignores.
         let may_time_out = kind != Some(FileKind::Stream);
+        let patient = why == Why::Patient;
         let own_terms = stream
+            && !patient
             && ((may_time_out
                 && has_timeout(fd, direction(row) == Direction::Write || is_connect(row)))
                 || (!tried && sys::is_nonblocking(fd)));
@@ -142,7 +144,11 @@ impl Context {
         let try_first = by_readiness && !tried && row.attempt != Attempt::Never;
         match &mut self.waiter {
             Waiter::Ring(ring) => {
-                if let Some(mut entry) = prepare::entry(row, call, scratch, ring.opcodes()) {
+                let entry = match patient {
+                    true => prepare::patient(call, ring.opcodes()),
+                    false => prepare::entry(row, call, scratch, ring.opcodes()),
+                };
+                if let Some(mut entry) = entry {
                     *state = State::Ring;
                     if aside {
                         *state = State::Aside;

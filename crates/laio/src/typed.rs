@@ -5,9 +5,11 @@
 //! its memory stays put, and the call goes to the background; [`Context::take`] gives the output once
 //! [`Context::poll`] has delivered the completion.
 
-use crate::attempt::Attempted;
+use crate::attempt::{Attempted, Why};
 use crate::context::Context;
 use crate::operation::State;
+use crate::table;
+use crate::ways::Way;
 use crate::{Call, Errno, Handle, Outcome};
 use std::marker::PhantomData;
 
@@ -23,6 +25,12 @@ pub unsafe trait Operation: 'static {
 
     /// The system call.
     fn call(&mut self) -> Call;
+
+    /// Whether it will have to wait, most probably: then it is left to the ring, where there is one, without an
+    /// attempt before. For receiving only.
+    fn is_patient(&self) -> bool {
+        false
+    }
 
     /// The output, from the result of the call.
     fn finish(self, result: Result<usize, Errno>) -> Self::Output;
@@ -66,6 +74,13 @@ impl Context {
         self.notice_fork();
         if self.activations.is_some() {
             return self.submit_in_place(Box::new(operation), user_data);
+        }
+        if operation.is_patient() && self.has_patience() {
+            let mut operation = Box::new(operation);
+            let call = operation.call();
+            let attempted = Attempted::blocked(0, Why::Patient);
+            let attempted = self.count(table::find(call.number).0, Way::Try, attempted);
+            return self.keep(operation, &call, attempted, user_data);
         }
         let call = operation.call();
         // SAFETY: the operation owns what the call points to and stays where it is during the attempt.

@@ -134,7 +134,7 @@ impl Shelf {
 /// Bytes and descriptors.
 fn cost(contents: &Contents) -> (usize, usize) {
     match contents {
-        Contents::File(_) => (0, 1),
+        Contents::File(_) | Contents::Open(_) => (0, 1),
         Contents::Memory(bytes) => (bytes.len(), 0),
     }
 }

@@ -66,6 +66,14 @@ impl Limits {
     /// Bytes that a connection sends before others have their turn: socket buffers take megabytes at once, and
     /// many clients that begin a large file would keep a small one waiting.
     pub const TURN: u64 = 2 * Limits::PIECE as u64;
+    /// Bytes of the smallest part of a file that the kernel sends by itself: fewer are copied as soon.
+    pub const SENDFILE_FROM: u64 = 16 * 1024;
+    /// Buffers that a worker has ready for requests: connections that wait for one have none.
+    pub const SPARE_BUFFERS: usize = 64;
+    /// Bytes of the largest such buffer.
+    pub const SPARE_BYTES: usize = 64 * 1024;
+    /// Bytes of room that a connection which waits for a request has for it.
+    pub const IDLE_BYTES: usize = 1024;
     /// Bytes between two ranges below which they are sent as one: another part costs about as much.
     pub const RANGE_GAP: u64 = 80;
     /// Bytes of access log a worker keeps while the log is slow; lines beyond are counted, not kept.

@@ -153,6 +153,24 @@ pub(crate) fn entry(
     opcodes.has(entry.get_opcode() as u8).then_some(entry)
 }
 
+/// The entry for a receive that expects to wait: the ring then does not try first either, on Linux 5.19 or later,
+/// which is told by an operation that came with it.
+pub(crate) fn patient(call: &Call, opcodes: &Opcodes) -> Option<squeue::Entry> {
+    const POLL_FIRST: u16 = 1;
+    let args = &call.args;
+    let length = args[2].min(0x7fff_f000) as u32;
+    let wait = if opcodes.has(opcode::Socket::CODE) {
+        POLL_FIRST
+    } else {
+        0
+    };
+    let entry = opcode::Recv::new(types::Fd(args[0] as i32), args[1] as *mut u8, length)
+        .flags(args[3] as i32)
+        .ioprio(wait)
+        .build();
+    opcodes.has(opcode::Recv::CODE).then_some(entry)
+}
+
 /// Entry that waits until a descriptor is ready.
 pub(crate) fn readiness(fd: i32, write: bool) -> squeue::Entry {
     let events = if write {

@@ -20,6 +20,7 @@ pub struct Recv<F, B> {
     socket: F,
     buffer: B,
     flags: i32,
+    patient: bool,
 }
 
 impl<F, B> Recv<F, B> {
@@ -29,12 +30,20 @@ impl<F, B> Recv<F, B> {
             socket,
             buffer,
             flags: 0,
+            patient: false,
         }
     }
 
     /// `MSG_PEEK`, `MSG_WAITALL`, `MSG_DONTWAIT`, `MSG_OOB`; other bits are ignored.
     pub fn flags(mut self, flags: i32) -> Self {
         self.flags = flags & RECEIVE_FLAGS;
+        self
+    }
+
+    /// For when there is probably nothing yet, such as right after an answer. With a ring it is then left to it
+    /// without an attempt before, and waits even if the socket is in non-blocking mode or has a time-out of its own.
+    pub fn patient(mut self) -> Self {
+        self.patient = true;
         self
     }
 }
@@ -53,6 +62,10 @@ unsafe impl<F: AsFd + 'static, B: Sink> Operation for Recv<F, B> {
             self.flags as usize,
         ];
         Call::new(libc::SYS_recvfrom, args)
+    }
+
+    fn is_patient(&self) -> bool {
+        self.patient
     }
 
     fn finish(mut self, result: Result<usize, Errno>) -> Self::Output {
