@@ -156,9 +156,10 @@ impl<'v> ResponseHead<'v> {
         })
     }
 
-    /// Ends the head.
-    pub fn finish(self) {
+    /// Ends the head. The body goes into the same buffer, behind it.
+    pub fn finish(self) -> &'v mut Vec<u8> {
         self.out.extend_from_slice(b"\r\n");
+        self.out
     }
 
     fn field(self, name: &str, push_value: impl FnOnce(&mut Vec<u8>)) -> Self {

@@ -187,17 +187,33 @@ impl Cache {
         self.hear();
         let state = &mut *self.state.borrow_mut();
         if let Some(kept) = state.shelf.get(site, name) {
-            if state.now.saturating_duration_since(kept.since) < Limits::KEEPS {
-                kept.asked.set(true);
-                self.hits.set(self.hits.get() + 1);
-                return Sought::Kept(kept.opened.clone());
+            if let Some(opened) = self.fresh(kept, state.now) {
+                return Sought::Kept(opened);
             }
+            // This one renews it; until it has, others need not.
+            kept.since.set(state.now);
             return Sought::Often;
         }
         match state.doorkeeper.see(name, state.now) {
             Sight::First | Sight::Refused => Sought::Seldom,
             Sight::Again => Sought::Often,
         }
+    }
+
+    /// A file that is kept.
+    pub(crate) fn get(&self, site: usize, name: &[u8]) -> Option<Opened> {
+        self.hear();
+        let state = self.state.borrow();
+        self.fresh(state.shelf.get(site, name)?, state.now)
+    }
+
+    fn fresh(&self, kept: &Kept, now: Instant) -> Option<Opened> {
+        if now.saturating_duration_since(kept.since.get()) >= Limits::KEEPS {
+            return None;
+        }
+        kept.asked.set(true);
+        self.hits.set(self.hits.get() + 1);
+        Some(kept.opened.clone())
     }
 
     /// Hears what has changed, once a turn: what has come from clients in the background had come before the turn
@@ -268,7 +284,7 @@ impl Cache {
             name: name.into(),
             opened: opened.clone(),
             watch,
-            since,
+            since: Cell::new(since),
             asked: Cell::new(false),
         });
     }

@@ -206,7 +206,10 @@ impl Connection {
             output.extend_from_slice(CONTINUE);
         }
         let keep_alive = asked.keep_alive;
-        let reply = worker.answer(asked, &mut output, &mut name).await;
+        let reply = match worker.answer_at_once(asked, &mut output, &mut name) {
+            Some(reply) => reply,
+            None => worker.answer(asked, &mut output, &mut name).await,
+        };
         let sent = self.deliver(&request, &date, started, reply, output).await;
         let output = sent?;
         worker.spare.give_back(Buffers { output, name });

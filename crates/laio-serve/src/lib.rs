@@ -28,6 +28,7 @@ mod accept;
 mod addresses;
 mod answer;
 mod aside;
+mod at_once;
 mod auth;
 mod body;
 mod buffers;

@@ -59,9 +59,9 @@ impl Asked<'_> {
     }
 
     /// The fields that every answer ends with.
-    pub(crate) fn finish(&self, head: ResponseHead<'_>) {
+    pub(crate) fn finish<'v>(&self, head: ResponseHead<'v>) -> &'v mut Vec<u8> {
         head.connection(self.request.version, self.keep_alive)
-            .finish();
+            .finish()
     }
 
     /// An answer whose body is `length` bytes that the caller puts behind the head, unless the method is HEAD.
@@ -266,23 +266,33 @@ fn whole(
 }
 
 /// The answer with all of a file, of which only the end of the head is missing.
-fn whole_behind(asked: Asked<'_>, head: ResponseHead<'_>, opened: &Opened) -> Reply {
-    asked.finish(head);
+pub(crate) fn whole_behind(asked: Asked<'_>, head: ResponseHead<'_>, opened: &Opened) -> Reply {
+    let out = asked.finish(head);
     let size = opened.status.size();
     let length = if asked.sends() { size } else { 0 };
     let reply = Reply {
         length,
         ..Reply::bare(Status::OK)
     };
-    let range = ByteRange {
-        start: 0,
-        end: size,
-    };
-    with_file(reply, opened.contents.clone(), range)
+    match &opened.contents {
+        Contents::Memory(bytes) => {
+            if asked.sends() {
+                out.extend_from_slice(bytes);
+            }
+            reply
+        }
+        contents => {
+            let range = ByteRange {
+                start: 0,
+                end: size,
+            };
+            with_file(reply, contents.clone(), range)
+        }
+    }
 }
 
 /// Whether the answer depends on more than the file.
-fn has_conditions(request: &Request<'_>) -> bool {
+pub(crate) fn has_conditions(request: &Request<'_>) -> bool {
     request.headers.iter().any(|(name, _)| {
         let conditional = name
             .get(..3)

@@ -14,7 +14,8 @@ pub(super) struct Kept {
     pub(super) name: Box<[u8]>,
     pub(super) opened: Opened,
     pub(super) watch: Watch,
-    pub(super) since: Instant,
+    /// Since it was opened; or it is being opened anew since then.
+    pub(super) since: Cell<Instant>,
     /// Asked for since the hand came by.
     pub(super) asked: Cell<bool>,
 }

@@ -1,6 +1,7 @@
 //! A request that an upstream answers.
 
 use super::{Connection, Next, micros_since};
+use crate::buffers::Buffers;
 use crate::reply::Asked;
 use crate::stream::Stream;
 use crate::upstream::{Asking, Forwarded, Route, Source, Trouble};
@@ -28,10 +29,10 @@ impl Connection {
             Ok(body) => body,
             Err(rejection) => return self.refuse(rejection.status(), rejection.detail()).await,
         };
-        let (mut output, mut name) = (
-            std::mem::take(&mut self.output),
-            std::mem::take(&mut self.name),
-        );
+        let Buffers {
+            mut output,
+            mut name,
+        } = worker.spare.take();
         let mut source = Received {
             worker: &worker,
             stream: &self.stream,
@@ -53,7 +54,6 @@ impl Connection {
             .forward(asking, route, &mut source, &mut output, &mut name)
             .await;
         let (input, done) = (std::mem::take(&mut source.input), source.is_done());
-        self.name = name;
         let Some(forwarded) = forwarded else {
             return Ok(Next::End);
         };
@@ -86,7 +86,9 @@ impl Connection {
             version: self.stream.version().unwrap_or(request.version.as_str()),
             ..LogRecord::of(request, asked.date)
         });
-        self.output = sent?;
+        let output = sent?;
+        worker.spare.give_back(Buffers { output, name });
+        self.answered = true;
         Ok(match (keep_alive, done) {
             (true, _) => Next::Request,
             (false, true) if self.input.is_empty() => Next::End,

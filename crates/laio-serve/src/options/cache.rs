@@ -29,7 +29,8 @@ impl Cache {
     /// How soon after that it may happen again; meanwhile files in further directories are not kept.
     pub const FORGETS: Duration = Duration::from_secs(10);
     /// How long a file is kept before it is opened anew, whatever was heard: not all changes are told. Stores to
-    /// mapped memory are not, nor is what the kernel's own AIO writes.
+    /// mapped memory are not, nor is what the kernel's own AIO writes. While it is opened anew, as long again at
+    /// most.
     pub const KEEPS: Duration = Duration::from_secs(1);
     /// Names remembered that were asked for once: a file is kept when it is asked for again soon.
     pub const NAMES: usize = 8192;
