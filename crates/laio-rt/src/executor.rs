@@ -9,7 +9,7 @@ use crate::timers::Timers;
 use laio::Options;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
@@ -165,7 +165,12 @@ impl Core {
             return JoinHandle::new(TaskId::MAIN, Rc::downgrade(self), join);
         }
         let told = join.clone();
-        let future = Box::pin(async move { told.finish(Ok(future.await)) });
+        // In a box of its own: an async block that awaited it would have room for it twice.
+        let mut future = Box::pin(future);
+        let future = Box::pin(poll_fn(move |context| {
+            let polled = future.as_mut().poll(context);
+            polled.map(|output| told.finish(Ok(output)))
+        }));
         let mut wakes = None;
         let id = self.tasks.borrow_mut().insert(|id| {
             let header = Header::new(id, self.remote.clone());

@@ -29,7 +29,9 @@ const REQUEST: usize = 1 << 20;
 
 fn main() -> io::Result<()> {
     let mut arguments = std::env::args().skip(1);
-    let address = arguments.next().unwrap_or_else(|| "127.0.0.1:1029".to_owned());
+    let address = arguments
+        .next()
+        .unwrap_or_else(|| "127.0.0.1:1029".to_owned());
     let threads = arguments.next().and_then(|number| number.parse().ok());
     let listener = Arc::new(match address.strip_prefix("unix:") {
         Some(path) => Listener::Unix(UnixListener::bind(path)?),

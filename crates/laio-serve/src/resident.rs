@@ -4,6 +4,7 @@
 //! moment ago, for somebody else: within [`Cache::KEEPS`](crate::Cache::KEEPS), which is how long a file is kept.
 
 use crate::contents::Contents;
+use crate::lanes;
 use crate::options::Limits;
 use crate::stream::Stream;
 use crate::worker::Worker;
@@ -79,7 +80,9 @@ impl Worker {
         };
         let most = range.end.min(range.start + Limits::TURN);
         let end = open.resident(range.start, most);
-        if end - range.start < Limits::SENDFILE_FROM || self.is_sync() {
+        // What was read past the page cache is not in it.
+        let elsewhere = self.is_sync() || lanes::reads_directly();
+        if end - range.start < Limits::SENDFILE_FROM || elsewhere {
             return Ok((out, 0));
         }
         if !out.is_empty() {

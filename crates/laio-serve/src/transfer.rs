@@ -35,6 +35,7 @@ impl Worker {
         match (self.io.transfer, contents) {
             (Transfer::Buffer, _) | (_, Contents::Memory(_)) => None,
             (_, Contents::File(file)) => Some((stream.plain()?, file)),
+            (_, Contents::Open(open)) => Some((stream.plain()?, &open.file)),
         }
     }
 
