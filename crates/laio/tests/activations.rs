@@ -1,6 +1,7 @@
 //! The back end `activations`: what only it has. What it has in common with others is in the contract suite.
 
 mod activations {
+    mod forbidden;
     mod identity;
     mod signals;
     mod stress;

@@ -155,12 +155,24 @@ pub(super) fn start(shared: &Shared) -> Result<Vec<Owned>, Errno> {
 /// # Safety
 /// From the assembly: on the carrier's own stack, with the application's thread pointer.
 pub(super) unsafe extern "C" fn wake(control: *mut Control) {
+    #[cfg(laio_sanitized)]
+    let application = crate::sys::handoff::thread_pointer();
+    #[cfg(laio_sanitized)]
+    // SAFETY: by the caller.
+    unsafe {
+        spare::be_oneself(control);
+    }
     // SAFETY: the carrier that runs the application.
     let carrier = unsafe { Carrier::at(control) };
     let beds = carrier.shared().beds();
     let processor = carrier.control.processor.load(Relaxed) as usize;
     rouse(beds.first());
     rouse(beds.get(processor + 1));
+    #[cfg(laio_sanitized)]
+    // SAFETY: as it was.
+    unsafe {
+        crate::sys::handoff::set_thread_pointer(application);
+    }
 }
 
 fn rouse(bed: Option<&Bed>) {

@@ -97,10 +97,9 @@ pub(super) fn go_on(me: &Carrier, saved: usize) -> ! {
 /// From the assembly: the carrier's own thread, on its own stack, with the application's thread pointer.
 pub(super) unsafe extern "C" fn returned(control: *mut Control, word: usize) -> ! {
     #[cfg(laio_sanitized)]
-    // SAFETY: its own from now on. What the sanitizers know of the application is in its variables, and it runs
-    // elsewhere.
+    // SAFETY: by the caller.
     unsafe {
-        set_thread_pointer((*control.cast::<Carrier>()).block);
+        be_oneself(control);
     }
     // SAFETY: by the caller.
     let me = unsafe { Carrier::at(control) };
@@ -132,6 +131,11 @@ pub(super) unsafe extern "C" fn returned(control: *mut Control, word: usize) -> 
 /// # Safety
 /// As for [`returned`]; every signal is blocked.
 pub(super) unsafe extern "C" fn parked(control: *mut Control) -> ! {
+    #[cfg(laio_sanitized)]
+    // SAFETY: by the caller.
+    unsafe {
+        be_oneself(control);
+    }
     // SAFETY: by the caller.
     let me = unsafe { Carrier::at(control) };
     let shared = me.shared();
@@ -144,6 +148,17 @@ pub(super) unsafe extern "C" fn parked(control: *mut Control) -> ! {
     shared.returning.store(saved, SeqCst);
     home::call(shared);
     serve(me)
+}
+
+/// From here on the carrier's own thread-local variables count: what the sanitizers know of the application is in those
+/// of the application, which runs elsewhere, or is about to.
+///
+/// # Safety
+/// On the carrier's own stack, by its own thread.
+#[cfg(laio_sanitized)]
+pub(super) unsafe fn be_oneself(control: *mut Control) {
+    // SAFETY: by the caller.
+    unsafe { set_thread_pointer((*control.cast::<Carrier>()).block) };
 }
 
 /// From now on this thread has nothing to do with the application: neither its signals nor its variables.

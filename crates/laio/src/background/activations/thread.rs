@@ -302,6 +302,8 @@ impl Thread {
         mask::set(mask::Mask::MAX);
         // SAFETY: the current carrier is that of the running thread.
         unsafe { handoff::park(&raw mut (*current).control) };
+        // What the home carrier did before it let go.
+        self.shared.current.load(Acquire);
         mask::set(self.shared.mask.load(Relaxed));
     }
 

@@ -1,0 +1,124 @@
+//! Users without rights, and machines that forbid what is needed: it works, another way if need be, or says no and
+//! leaves nothing behind.
+
+use super::stress;
+use laio::{BackendKind, Context, Detector, Errno, Options};
+use laio_testing::forbid::{self, Forbid};
+use laio_testing::{child, limit, test_name};
+use std::time::Duration;
+
+const NOBODY: u32 = 65_534;
+const LIMIT: Duration = Duration::from_secs(120);
+const HANDOFFS: u64 = 300;
+
+fn options() -> Options {
+    Options::new()
+        .backend(BackendKind::Activations)
+        .pure(true)
+        .carriers(64)
+}
+
+/// With the detector that is chosen here.
+fn hand_off() -> Detector {
+    let mut context = Context::new(options()).unwrap();
+    stress::run(&mut context, HANDOFFS);
+    context.detector().unwrap()
+}
+
+/// Becomes nobody in particular, as a program is that was started so: its files below `/proc` are its own.
+fn become_nobody(is_dumpable: bool) {
+    // SAFETY: no pointers but an empty list.
+    unsafe {
+        assert_eq!(libc::setgroups(0, std::ptr::null()), 0);
+        assert_eq!(libc::setresgid(NOBODY, NOBODY, NOBODY), 0);
+        assert_eq!(libc::setresuid(NOBODY, NOBODY, NOBODY), 0);
+        let dumpable = libc::c_ulong::from(is_dumpable);
+        assert_eq!(libc::prctl(libc::PR_SET_DUMPABLE, dumpable, 0, 0, 0), 0);
+    }
+}
+
+fn is_root() -> bool {
+    let is_root = rustix::process::geteuid().is_root();
+    if !is_root {
+        println!("skipped: only root can become another user");
+    }
+    is_root
+}
+
+fn entries(directory: &str) -> usize {
+    std::fs::read_dir(directory).unwrap().count()
+}
+
+/// What is refused has left no thread and no descriptor.
+fn refuses(options: Options, errnos: &[Errno]) {
+    let before = (entries("/proc/self/task"), entries("/proc/self/fd"));
+    let refused = Context::new(options).map(|_| ()).unwrap_err();
+    assert!(errnos.contains(&refused), "{refused}");
+    let after = || (entries("/proc/self/task"), entries("/proc/self/fd"));
+    // A thread's entry may outlive its last word.
+    let is_as_before = || after() == before;
+    assert!(
+        limit::wait_until(Duration::from_secs(10), is_as_before),
+        "{before:?}, {:?}",
+        after()
+    );
+}
+
+/// `perf_event_paranoid` is 2 by default; more than that is unknown to the kernels of kernel.org.
+#[test]
+fn any_user_may() {
+    child::check(LIMIT, test_name!(), "", || {
+        if !is_root() {
+            return;
+        }
+        become_nobody(true);
+        let level = std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid");
+        let level: i32 = level.map_or(3, |text| text.trim().parse().unwrap());
+        for detector in [Detector::Perf, Detector::Idle] {
+            match Context::new(options().detector(detector)) {
+                Ok(mut context) => stress::run(&mut context, HANDOFFS),
+                Err(errno) => assert!(detector == Detector::Perf && level > 2, "{errno}"),
+            }
+        }
+    });
+}
+
+#[test]
+fn without_perf_events_it_is_noticed_otherwise() {
+    for errno in [libc::EPERM, libc::EACCES, libc::ENOSYS] {
+        forbid::child(test_name!(), &Forbid::new(forbid::PERF, errno), || {
+            assert_eq!(hand_off(), Detector::Idle);
+            refuses(options().detector(Detector::Perf), &[Errno::from_raw(errno)]);
+        });
+    }
+}
+
+/// Then the program itself keeps the order.
+#[test]
+fn without_membarrier_too() {
+    let forbid = Forbid::new(forbid::PERF, libc::EPERM).and(&[libc::SYS_membarrier], libc::EPERM);
+    forbid::child(test_name!(), &forbid, || {
+        assert_eq!(hand_off(), Detector::Idle);
+    });
+}
+
+/// What a thread does is not told to a process that hides itself, and has no rights.
+#[test]
+fn where_nothing_works_it_says_so() {
+    child::check(LIMIT, test_name!(), "", || {
+        if !is_root() {
+            return;
+        }
+        become_nobody(false);
+        for detector in [None, Some(Detector::Perf), Some(Detector::Idle)] {
+            let options = match detector {
+                Some(detector) => options().detector(detector),
+                None => options(),
+            };
+            refuses(options, &[Errno::ACCES, Errno::PERM]);
+        }
+        // And others are still to be had.
+        let lazy = Context::new(Options::new().backend(BackendKind::Lazy));
+        assert_eq!(lazy.unwrap().backend(), BackendKind::Lazy);
+    });
+}
