@@ -3,6 +3,7 @@
 mod activations {
     mod forbidden;
     mod identity;
+    mod library;
     mod signals;
     mod stress;
     pub(crate) mod support;

@@ -88,7 +88,10 @@ fn without_perf_events_it_is_noticed_otherwise() {
     for errno in [libc::EPERM, libc::EACCES, libc::ENOSYS] {
         forbid::child(test_name!(), &Forbid::new(forbid::PERF, errno), || {
             assert_eq!(hand_off(), Detector::Idle);
-            refuses(options().detector(Detector::Perf), &[Errno::from_raw(errno)]);
+            refuses(
+                options().detector(Detector::Perf),
+                &[Errno::from_raw(errno)],
+            );
         });
     }
 }

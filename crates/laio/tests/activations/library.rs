@@ -1,0 +1,215 @@
+//! What the C library and the compiler keep for a thread goes with the program, wherever it runs.
+
+use super::support::{for_each_detector, start};
+use laio::{BackendKind, Context, Options, Outcome};
+use laio_testing::{child, test_name};
+use std::cell::Cell;
+use std::os::fd::AsRawFd;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+use std::time::Duration;
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Makes a call that waits, so that the program goes on elsewhere; and ends it.
+fn hand_off(context: &mut Context, meanwhile: impl FnOnce()) {
+    let (reader, writer) = rustix::pipe::pipe().unwrap();
+    let mut room = 0u8;
+    let before = rustix::thread::gettid();
+    let args = [reader.as_raw_fd() as usize, (&raw mut room) as usize, 1];
+    let outcome = start(context, libc::SYS_read, args);
+    assert!(matches!(outcome, Outcome::Pending(_)), "{outcome:?}");
+    assert_ne!(rustix::thread::gettid(), before, "another kernel thread");
+    meanwhile();
+    rustix::io::write(&writer, b"x").unwrap();
+    let mut completions = Vec::new();
+    while completions.is_empty() {
+        context.poll(&mut completions, None).unwrap();
+    }
+    assert_eq!((completions[0].result, room), (Ok(1), b'x'));
+}
+
+/// A mutex of the C library that knows its owner.
+struct Owned(libc::pthread_mutex_t);
+
+impl Owned {
+    fn new(prepare: impl FnOnce(*mut libc::pthread_mutexattr_t) -> i32) -> Box<Owned> {
+        // SAFETY: both are initialised before use; the mutex does not move afterwards.
+        unsafe {
+            let mut attributes = std::mem::zeroed();
+            assert_eq!(libc::pthread_mutexattr_init(&mut attributes), 0);
+            assert_eq!(prepare(&mut attributes), 0);
+            let mut mutex = Box::new(Owned(std::mem::zeroed()));
+            assert_eq!(libc::pthread_mutex_init(&mut mutex.0, &attributes), 0);
+            mutex
+        }
+    }
+}
+
+#[test]
+fn mutexes_know_their_owner() {
+    for_each_detector(|mut context| {
+        // SAFETY: initialised.
+        let checked =
+            |it| unsafe { libc::pthread_mutexattr_settype(it, libc::PTHREAD_MUTEX_ERRORCHECK) };
+        // SAFETY: initialised.
+        let robust =
+            |it| unsafe { libc::pthread_mutexattr_setrobust(it, libc::PTHREAD_MUTEX_ROBUST) };
+        let mut held = [Owned::new(checked), Owned::new(robust)];
+        let plain = Mutex::new(0);
+        for _ in 0..20 {
+            let guard = plain.lock().unwrap();
+            for mutex in &mut held {
+                // SAFETY: initialised.
+                assert_eq!(unsafe { libc::pthread_mutex_lock(&mut mutex.0) }, 0);
+            }
+            hand_off(&mut context, || {});
+            for mutex in &mut held {
+                // SAFETY: initialised.
+                assert_eq!(unsafe { libc::pthread_mutex_unlock(&mut mutex.0) }, 0);
+            }
+            drop(guard);
+        }
+    });
+}
+
+#[test]
+fn errno_and_variables_are_the_programs() {
+    std::thread_local! {
+        static HERE: Cell<u32> = const { Cell::new(0) };
+    }
+    for_each_detector(|mut context| {
+        HERE.set(0);
+        for round in 1..20 {
+            // SAFETY: fails, and sets errno.
+            assert_eq!(unsafe { libc::close(-1) }, -1);
+            hand_off(&mut context, || {
+                let errno = std::io::Error::last_os_error().raw_os_error();
+                assert_eq!(errno, Some(libc::EBADF));
+            });
+            HERE.set(HERE.get() + 1);
+            assert_eq!(HERE.get(), round);
+        }
+    });
+}
+
+/// An exception passes frames that began on another kernel thread.
+#[test]
+fn a_panic_unwinds() {
+    for_each_detector(|mut context| {
+        let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            hand_off(&mut context, || {});
+            std::panic::resume_unwind(Box::new(7));
+        }));
+        assert_eq!(caught.unwrap_err().downcast_ref(), Some(&7));
+        hand_off(&mut context, || {});
+    });
+}
+
+/// The program ends its thread where the C library waits for it, and its destructors have run.
+#[test]
+fn a_thread_that_returns_is_joined() {
+    static ENDED: AtomicU32 = AtomicU32::new(0);
+    struct Last;
+    impl Drop for Last {
+        fn drop(&mut self) {
+            ENDED.fetch_add(1, SeqCst);
+        }
+    }
+    std::thread_local! {
+        static LAST: Last = const { Last };
+    }
+    let rounds = 10;
+    for _ in 0..rounds {
+        let thread = std::thread::spawn(|| {
+            LAST.with(|_| {});
+            for_each_detector(|mut context| hand_off(&mut context, || {}));
+        });
+        thread.join().unwrap();
+    }
+    assert_eq!(ENDED.load(SeqCst), rounds);
+}
+
+/// Where the thread runs is asked of the kernel, while nothing may write it into the thread's memory.
+#[test]
+fn the_processor_is_told_right() {
+    let here = || {
+        let mut processor = 0u32;
+        let nothing = std::ptr::null_mut::<u32>();
+        // SAFETY: the kernel writes one number.
+        unsafe { libc::syscall(libc::SYS_getcpu, &raw mut processor, nothing, nothing) };
+        processor as i32
+    };
+    for_each_detector(|mut context| {
+        for _ in 0..20 {
+            hand_off(&mut context, || {});
+            let is_told = || {
+                let before = here();
+                // SAFETY: no pointers.
+                let told = unsafe { libc::sched_getcpu() };
+                (before == here()).then_some(told == before)
+            };
+            // Unless it has just been moved.
+            assert!((0..1_000).find_map(|_| is_told()).unwrap());
+        }
+    });
+}
+
+/// What was said of the thread before holds for its carriers.
+#[test]
+fn the_name_goes_along() {
+    child::check(LIMIT, test_name!(), "", || {
+        rustix::thread::set_name(c"a-program").unwrap();
+        for_each_detector(|mut context| {
+            hand_off(&mut context, || {
+                assert_eq!(rustix::thread::name().unwrap().as_c_str(), c"a-program");
+            });
+        });
+    });
+}
+
+/// A child has a context of its own when it asks for one; a program that it becomes has nothing of it.
+#[test]
+fn other_programs_are_run() {
+    for_each_detector(|mut context| {
+        hand_off(&mut context, || {
+            let mut shell = std::process::Command::new("/bin/sh");
+            let status = shell.args(["-c", "exit 5"]).status().unwrap();
+            assert_eq!(status.code(), Some(5));
+        });
+    });
+}
+
+/// At the limit a call that would block is refused, and what does not block is done.
+#[test]
+fn nobody_waits_at_the_limit() {
+    for_each_detector(|context| {
+        let detector = context.detector().unwrap();
+        drop(context);
+        let options = Options::new().backend(BackendKind::Activations).pure(true);
+        let mut context = Context::new(options.detector(detector).carriers(3)).unwrap();
+        let pipes: Vec<_> = (0..4).map(|_| rustix::pipe::pipe().unwrap()).collect();
+        let mut rooms = [0u8; 4];
+        let mut read = |context: &mut Context, at: usize| {
+            let address = (&raw mut rooms[at]) as usize;
+            let args = [pipes[at].0.as_raw_fd() as usize, address, 1];
+            start(context, libc::SYS_read, args)
+        };
+        for at in 0..3 {
+            assert!(matches!(read(&mut context, at), Outcome::Pending(_)));
+        }
+        assert_eq!(
+            read(&mut context, 3),
+            Outcome::Done(Err(laio::Errno::AGAIN))
+        );
+        for (_, writer) in &pipes {
+            rustix::io::write(writer, b"x").unwrap();
+        }
+        assert_eq!(read(&mut context, 3), Outcome::Done(Ok(1)));
+        let mut completions = Vec::new();
+        while completions.len() < 3 {
+            context.poll(&mut completions, None).unwrap();
+        }
+        assert!(completions.iter().all(|one| one.result == Ok(1)));
+    });
+}
