@@ -168,6 +168,32 @@ fn the_name_goes_along() {
     });
 }
 
+/// What the program blocks is blocked elsewhere too.
+#[test]
+fn the_signal_mask_goes_along() {
+    let change = |context: &mut Context, how: i32| {
+        let set = 1u64 << (libc::SIGUSR2 - 1);
+        let (at, nowhere) = ((&raw const set) as usize, 0);
+        let args = [how as usize, at, nowhere, size_of_val(&set)];
+        let changed = start(context, libc::SYS_rt_sigprocmask, args);
+        assert_eq!(changed, Outcome::Done(Ok(0)));
+    };
+    let is_blocked = || {
+        // SAFETY: the set is filled in before it is looked at.
+        unsafe {
+            let mut set = std::mem::zeroed();
+            libc::pthread_sigmask(libc::SIG_BLOCK, std::ptr::null(), &mut set);
+            libc::sigismember(&set, libc::SIGUSR2) == 1
+        }
+    };
+    for_each_detector(|mut context| {
+        change(&mut context, libc::SIG_BLOCK);
+        hand_off(&mut context, || assert!(is_blocked()));
+        change(&mut context, libc::SIG_UNBLOCK);
+        hand_off(&mut context, || assert!(!is_blocked()));
+    });
+}
+
 /// A child has a context of its own when it asks for one; a program that it becomes has nothing of it.
 #[test]
 fn other_programs_are_run() {
