@@ -43,7 +43,7 @@ impl Open {
     /// Notes that bytes were read: a piece counts if all of it, or of what the file has of it, was.
     pub(crate) fn was_read(&self, start: u64, end: u64) {
         let piece = start / PIECE;
-        let whole = start % PIECE == 0 && end >= self.size.min(start + PIECE);
+        let whole = start.is_multiple_of(PIECE) && end >= self.size.min(start + PIECE);
         if whole && let Some(word) = self.pieces.borrow_mut().get_mut(piece as usize / 64) {
             *word |= 1 << (piece % 64);
         }
