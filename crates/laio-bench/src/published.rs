@@ -5,6 +5,7 @@ mod copies;
 mod files;
 mod getpid;
 mod rmw;
+mod servers;
 mod share;
 
 use crate::calls::ground::choose_directory;
@@ -81,6 +82,24 @@ impl Comparison {
             what: "the share of potentially blocking calls that do not block (LAIO, why be lazy)",
             run: share::run,
             show: share::show,
+        },
+        Comparison {
+            name: "clients",
+            what: "servers by the number of their clients (thesis, figures 6 to 13)",
+            run: servers::run_clients,
+            show: servers::show_clients,
+        },
+        Comparison {
+            name: "flash",
+            what: "one server with four kinds of disk I/O (LAIO, large and small workload)",
+            run: servers::run_flash,
+            show: servers::show_flash,
+        },
+        Comparison {
+            name: "lighttpd",
+            what: "asynchronous bodies, chunks, and stat (lighttpd 1.5)",
+            run: servers::run_lighttpd,
+            show: servers::show_lighttpd,
         },
         Comparison {
             name: "cp",

@@ -28,6 +28,12 @@ pub(crate) enum Command {
     Rmw(published::Arguments),
     /// The share of potentially blocking calls that do not block (LAIO, why be lazy)
     LazyShare(published::Arguments),
+    /// Servers by the number of their clients (thesis, figures 6 to 13)
+    Clients(published::Arguments),
+    /// One server with four kinds of disk I/O (LAIO, large and small workload)
+    Flash(published::Arguments),
+    /// Asynchronous bodies, chunks, and stat (lighttpd 1.5)
+    Lighttpd(published::Arguments),
     /// Run all of these, or some, and write one page with tables, plots and what follows from them
     Report(report::Arguments),
     /// Measure recursive copies: laio cp through every back end, GNU cp, and other tools
@@ -45,6 +51,9 @@ pub(crate) fn run(command: Command) -> Result<(), Failure> {
         Command::OpenStatRead(arguments) => published::run("open-stat-read", &arguments),
         Command::Rmw(arguments) => published::run("rmw", &arguments),
         Command::LazyShare(arguments) => published::run("lazy-share", &arguments),
+        Command::Clients(arguments) => published::run("clients", &arguments),
+        Command::Flash(arguments) => published::run("flash", &arguments),
+        Command::Lighttpd(arguments) => published::run("lighttpd", &arguments),
         Command::Report(arguments) => report::run(&arguments),
     }
 }

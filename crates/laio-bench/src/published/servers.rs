@@ -1,0 +1,103 @@
+//! Servers loaded with traces: `laio bench clients`, `flash` and `lighttpd`.
+//!
+//! In each turn a server is started as a process of its own, loaded until the trace ends, every byte checked, and
+//! ended. Client and server share the machine, alike for all. `laio serve` has one worker, as the published servers
+//! had one thread; nginx and lighttpd as well.
+
+mod bout;
+mod clients;
+mod curves;
+mod flash;
+mod lighttpd;
+mod schedulers;
+mod serving;
+
+pub(super) use clients::{run as run_clients, show as show_clients};
+pub(super) use flash::{run as run_flash, show as show_flash};
+pub(super) use lighttpd::{run as run_lighttpd, show as show_lighttpd};
+
+use super::{Progress, Settings};
+use crate::error::{Error, While};
+use crate::record::{Cache, Record};
+use crate::stop::Stop;
+use crate::trace::{FILES, Trace, make};
+use bout::Bout;
+use serving::Server;
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
+
+/// Where servers are compared: sets of files, and what all bouts share.
+struct Arena<'a> {
+    settings: &'a Settings,
+    own: TempDir,
+    place: laio::Place,
+    rounds: u32,
+    stop: &'a Stop,
+}
+
+impl<'a> Arena<'a> {
+    fn open(
+        name: &str,
+        settings: &'a Settings,
+        rounds: u32,
+        stop: &'a Stop,
+    ) -> Result<(Arena<'a>, Record), Error> {
+        let (record, directory) = settings.begin(name, rounds)?;
+        let own = tempfile::Builder::new()
+            .prefix("laio-bench-")
+            .tempdir_in(&directory.path);
+        let arena = Arena {
+            settings,
+            own: own.doing("cannot make a directory")?,
+            place: directory.place,
+            rounds,
+            stop,
+        };
+        Ok((arena, record))
+    }
+
+    /// Makes a set of files; the directory that is to be served.
+    fn make(
+        &self,
+        name: &str,
+        trace: &Trace,
+        record: &mut Record,
+        progress: Progress<'_>,
+    ) -> Result<PathBuf, Error> {
+        let set = self.own.path().join(name.replace([' ', ','], "-"));
+        let words = format!(
+            "{} requests for {} files, {} MiB of files, {} MiB in all answers",
+            trace.requests.len(),
+            trace.files.len(),
+            trace.set_bytes() >> 20,
+            trace.transferred() >> 20,
+        );
+        record.settings.insert(name.to_owned(), words);
+        make(trace, &set, true, self.stop, progress)?;
+        Ok(set.join(FILES))
+    }
+
+    /// The room of a set that is done with.
+    fn remove(&self, root: &Path) -> Result<(), Error> {
+        let set = root.parent().unwrap_or(root);
+        std::fs::remove_dir_all(set).doing("cannot remove a set of files")
+    }
+
+    /// Those that are wanted and can be had here; notes tell of the others.
+    fn servers(&self, all: Vec<Server>, record: &mut Record) -> Vec<Server> {
+        let mut servers = all;
+        servers.retain(|server| self.settings.takes(&server.name));
+        servers.retain(|server| match server.is_there() {
+            true => true,
+            false => {
+                record.note(format!("{} left out: it is not installed", server.name));
+                false
+            }
+        });
+        servers
+    }
+
+    fn caches(&self, record: &mut Record) -> Vec<Cache> {
+        crate::caches::possible(&self.settings.caches(), self.place, record)
+    }
+}

@@ -1,0 +1,153 @@
+//! What all comparisons of servers show: throughput and response time over an axis.
+
+use crate::plot::{Axis, Lines, Scale, Series, Style};
+use crate::record::{Cell, Place, Record};
+use crate::sheet::{Picture, Table, caption, cell};
+
+/// A quantity, and its name with the unit.
+pub(super) type Quantity = (&'static str, &'static str);
+
+pub(super) const MEGABYTES: Quantity = ("mb_s", "throughput, MB/s");
+pub(super) const RATE: Quantity = ("rate", "requests each second");
+pub(super) const RESPONSE: Quantity = ("response_ms", "mean response time, ms");
+pub(super) const CPU: Quantity = (
+    "cpu_us",
+    "processor time of the server for each request, us",
+);
+pub(super) const SWITCHES: Quantity = (
+    "switches",
+    "context switches of the server for each request",
+);
+
+/// Workload and cache, in the order in which they were measured.
+pub(super) fn groups(record: &Record) -> Vec<Place> {
+    let mut groups: Vec<Place> = Vec::new();
+    for place in record.places() {
+        let group = Place { at: None, ..place };
+        if !groups.contains(&group) {
+            groups.push(group);
+        }
+    }
+    groups
+}
+
+pub(super) fn title(group: &Place) -> String {
+    format!("{}, {} cache", group.workload, group.cache.name())
+}
+
+pub(super) fn places(record: &Record, group: &Place) -> Vec<Place> {
+    let mut places = record.places();
+    places.retain(|place| place.workload == group.workload && place.cache == group.cache);
+    places
+}
+
+fn names<'a>(record: &'a Record, group: &Place) -> Vec<&'a str> {
+    let takes_part = |name: &&str| {
+        let there = |cell: &&Cell| {
+            cell.contestant == **name
+                && cell.workload == group.workload
+                && cell.cache == group.cache
+        };
+        record.cells.iter().any(|cell| there(&cell))
+    };
+    record
+        .contestants()
+        .into_iter()
+        .filter(takes_part)
+        .collect()
+}
+
+/// The highest value over the axis.
+pub(super) fn peak(record: &Record, group: &Place, name: &str, quantity: &str) -> Option<f64> {
+    let values = places(record, group).into_iter();
+    values
+        .filter_map(|place| record.median(&place, name, quantity))
+        .reduce(f64::max)
+}
+
+pub(super) fn table(
+    record: &Record,
+    group: &Place,
+    axis: &str,
+    (quantity, label): Quantity,
+) -> Table {
+    let places = places(record, group);
+    let mut head = vec![axis.to_owned()];
+    head.extend(
+        places
+            .iter()
+            .map(|place| place.at.map_or_else(String::new, |at| at.to_string())),
+    );
+    let line = |name: &str| {
+        let cells = places
+            .iter()
+            .map(|place| cell(record.median(place, name, quantity)));
+        std::iter::once(name.to_owned()).chain(cells).collect()
+    };
+    Table {
+        title: format!("{}: {label}", title(group)),
+        head,
+        lines: names(record, group).into_iter().map(line).collect(),
+        foot: String::new(),
+    }
+}
+
+pub(super) fn picture(
+    record: &Record,
+    group: &Place,
+    axis: &str,
+    (quantity, label): Quantity,
+    then: Vec<Series>,
+) -> Picture {
+    let places = places(record, group);
+    let series = names(record, group).into_iter().map(|name| {
+        let found: Vec<_> = places
+            .iter()
+            .filter_map(|place| {
+                Some((place.at?, record.cell(place, name)?.measured.get(quantity)?))
+            })
+            .collect();
+        Series {
+            name: name.to_owned(),
+            points: found
+                .iter()
+                .map(|(at, measured)| (*at, measured.median))
+                .collect(),
+            ranges: found
+                .iter()
+                .map(|(_, measured)| (measured.low_quartile, measured.high_quartile))
+                .collect(),
+            style: Style::Line,
+        }
+    });
+    let ticks: Vec<f64> = places.iter().filter_map(|place| place.at).collect();
+    let scale = if quantity == RESPONSE.0 {
+        Scale::Log
+    } else {
+        Scale::Linear
+    };
+    let plot = Lines {
+        title: title(group),
+        caption: caption(record),
+        x: Axis::new(axis, Scale::Log).at(&ticks),
+        y: Axis::new(label, scale),
+        series: series
+            .chain(then)
+            .filter(|series| !series.points.is_empty())
+            .collect(),
+        reference: None,
+    };
+    let words = format!(
+        "{}-{}-{}-{quantity}",
+        record.benchmark,
+        group.workload,
+        group.cache.name()
+    );
+    Picture {
+        name: words
+            .replace(", ", "-")
+            .replace([' ', '/'], "-")
+            .to_lowercase(),
+        svg: plot.svg(),
+    }
+}

@@ -1,0 +1,126 @@
+//! `laio bench flash`: the Flash web server with four kinds of disk I/O (LAIO, 2004).
+
+use super::super::{Progress, Settings};
+use super::curves::{self, CPU, MEGABYTES, RESPONSE};
+use super::{Arena, Bout, Server};
+use crate::error::Error;
+use crate::load::Pace;
+use crate::record::Record;
+use crate::sheet::{Finding, Sheet, number};
+use crate::stop::Stop;
+use crate::trace::Preset;
+
+const PRESETS: [&str; 4] = ["flash-nb-b", "flash-nb-aio", "flash-amped", "flash-laio"];
+const OURS: &str = "flash-laio";
+const CLIENTS: [usize; 6] = [1, 10, 50, 100, 300, 500];
+const CLIENTS_QUICK: [usize; 2] = [10, 100];
+const AXIS: &str = "clients";
+
+pub(in crate::published) fn run(
+    settings: &Settings,
+    stop: &Stop,
+    progress: Progress<'_>,
+) -> Result<Record, Error> {
+    let rounds = settings.rounds(2, 5);
+    let (arena, mut record) = Arena::open("flash", settings, rounds, stop)?;
+    let mut servers: Vec<Server> = PRESETS.map(Server::preset).into();
+    servers.extend(Server::peers());
+    let servers = arena.servers(servers, &mut record);
+    let usual: &[usize] = if settings.quick {
+        &CLIENTS_QUICK
+    } else {
+        &CLIENTS
+    };
+    let numbers = settings.at(usual);
+    record.note(
+        "published: the large set was 3.2 times as large as the memory; here the cold cache stands for that, and large means many files".to_owned(),
+    );
+    let sets = [
+        ("small (Rice)", Preset::Rice, 1.0),
+        ("large (Berkeley)", Preset::Berkeley, 0.5),
+    ];
+    for (name, preset, part) in sets {
+        let trace = preset.trace(1, settings.scale(0.012) * part);
+        let root = arena.make(name, &trace, &mut record, progress)?;
+        for cache in arena.caches(&mut record) {
+            let each = |clients: &usize| {
+                let clients = *clients;
+                servers
+                    .iter()
+                    .map(move |server| (clients, server.clone(), Pace::Clients(clients)))
+            };
+            let bout = Bout {
+                workload: name,
+                cache,
+                trace: &trace,
+                root: &root,
+                entrants: numbers.iter().flat_map(each).collect(),
+                close: true,
+            };
+            bout.take(&arena, &mut record, progress)?;
+        }
+        arena.remove(&root)?;
+    }
+    Ok(record)
+}
+
+pub(in crate::published) fn show(record: &Record) -> Sheet {
+    let mut sheet = Sheet::of(
+        record,
+        "flash: one server, four kinds of disk I/O (LAIO, 2004)",
+    );
+    for group in curves::groups(record) {
+        for quantity in [MEGABYTES, RESPONSE, CPU] {
+            sheet
+                .tables
+                .push(curves::table(record, &group, AXIS, quantity));
+        }
+        sheet
+            .pictures
+            .push(curves::picture(record, &group, AXIS, MEGABYTES, Vec::new()));
+    }
+    if let Some(last) = sheet.tables.last_mut() {
+        last.foot =
+            "2004: curves only; FreeBSD 5.2, Xeon of 2.4 GHz, 2 GB of memory, gigabit network"
+                .to_owned();
+    }
+    sheet.findings = PRESETS[..3]
+        .iter()
+        .map(|other| meets(record, other))
+        .collect();
+    sheet
+}
+
+/// Ours beside another, in each group.
+fn meets(record: &Record, other: &str) -> Finding {
+    let ratios: Vec<_> = curves::groups(record)
+        .into_iter()
+        .filter_map(|group| {
+            let peak = |name| curves::peak(record, &group, name, MEGABYTES.0);
+            Some((curves::title(&group), peak(OURS)? / peak(other)?))
+        })
+        .collect();
+    let lowest = ratios.iter().map(|ratio| ratio.1).reduce(f64::min);
+    let found = lowest.map(|lowest| {
+        let words: Vec<_> = ratios
+            .iter()
+            .map(|(title, ratio)| format!("{title} {}", number(*ratio)))
+            .collect();
+        let why = match other {
+            "flash-amped" => "helpers are spared where nothing waits",
+            "flash-nb-aio" => {
+                "open and stat do not stall it either, and what is in memory is read at once"
+            }
+            _ => "no client waits for another's disk",
+        };
+        // What servers on a shared machine differ by anyway.
+        (
+            lowest >= 0.95,
+            format!(
+                "peak of {OURS} over that of {other}: {}; {why}",
+                words.join(", ")
+            ),
+        )
+    });
+    Finding::new(&format!("{OURS} meets or exceeds {other}"), found)
+}

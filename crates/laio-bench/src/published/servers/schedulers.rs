@@ -1,0 +1,65 @@
+//! The I/O scheduler of the device below a directory: which there are, and changing it for a while.
+
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// A device whose scheduler can be changed; dropped, it has its own again.
+pub(super) struct Schedulers {
+    file: PathBuf,
+    own: String,
+    all: Vec<String>,
+}
+
+impl Schedulers {
+    /// Of the device that a directory is on; a reason why nothing can be changed.
+    pub(super) fn of(directory: &Path) -> Result<Schedulers, String> {
+        let device = std::fs::metadata(directory)
+            .map_err(|error| error.to_string())?
+            .dev();
+        let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
+        let block = PathBuf::from(format!("/sys/dev/block/{major}:{minor}"));
+        // A partition has the queue of the disk that it is on.
+        let candidates = [
+            block.join("queue/scheduler"),
+            block.join("../queue/scheduler"),
+        ];
+        let file = candidates.into_iter().find(|file| file.exists());
+        let file = file.ok_or("the device has no queue of its own")?;
+        let text = std::fs::read_to_string(&file).map_err(|error| error.to_string())?;
+        let all: Vec<String> = text
+            .split_whitespace()
+            .map(|word| word.trim_matches(['[', ']']).to_owned())
+            .collect();
+        let own = text.split_whitespace().find(|word| word.starts_with('['));
+        let own = own
+            .ok_or("the device names no scheduler")?
+            .trim_matches(['[', ']'])
+            .to_owned();
+        if all.len() < 2 {
+            return Err(format!(
+                "the kernel has no other than {own} for this device"
+            ));
+        }
+        if std::fs::write(&file, &own).is_err() {
+            return Err("changing it is for root".to_owned());
+        }
+        Ok(Schedulers { file, own, all })
+    }
+
+    /// The device's own first.
+    pub(super) fn names(&self) -> Vec<String> {
+        let mut names = vec![self.own.clone()];
+        names.extend(self.all.iter().filter(|name| **name != self.own).cloned());
+        names
+    }
+
+    pub(super) fn choose(&self, name: &str) -> std::io::Result<()> {
+        std::fs::write(&self.file, name)
+    }
+}
+
+impl Drop for Schedulers {
+    fn drop(&mut self) {
+        let _ = std::fs::write(&self.file, &self.own);
+    }
+}

@@ -1,0 +1,296 @@
+//! A server as a process: started, found, measured, ended.
+
+use laio::measure::Usage;
+use rustix::process::{Pid, Signal, kill_process};
+use std::fs::File;
+use std::io::{self, Read, Seek};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// A server that can be started.
+#[derive(Clone, Debug)]
+pub(super) struct Server {
+    pub(super) name: String,
+    kind: Kind,
+}
+
+#[derive(Clone, Debug)]
+enum Kind {
+    /// `laio serve` with these arguments.
+    Laio(Vec<String>),
+    Nginx,
+    Lighttpd,
+}
+
+/// The name of `laio serve` without more ado.
+pub(super) const USUAL: &str = "laio serve";
+/// For a server to answer, and to end.
+const PATIENCE: Duration = Duration::from_secs(30);
+const LOOK: Duration = Duration::from_millis(5);
+
+impl Server {
+    /// `laio serve`, with one worker.
+    pub(super) fn laio(name: &str, arguments: &[&str]) -> Server {
+        let arguments = arguments.iter().map(|word| (*word).to_owned());
+        Server {
+            name: name.to_owned(),
+            kind: Kind::Laio(arguments.collect()),
+        }
+    }
+
+    /// A back end, with nothing kept between requests: all are asked to do the same calls.
+    pub(super) fn backend(name: &str) -> Server {
+        Server::laio(name, &["--backend", name, "--no-cache"])
+    }
+
+    /// As users have it.
+    pub(super) fn usual() -> Server {
+        Server::laio(USUAL, &[])
+    }
+
+    pub(super) fn preset(name: &str) -> Server {
+        Server::laio(name, &["--preset", name])
+    }
+
+    /// The same by another name.
+    pub(super) fn called(mut self, name: &str) -> Server {
+        name.clone_into(&mut self.name);
+        self
+    }
+
+    /// Those of others, as today's distributions have them.
+    pub(super) fn peers() -> [Server; 2] {
+        [
+            Server {
+                name: "nginx".to_owned(),
+                kind: Kind::Nginx,
+            },
+            Server {
+                name: "lighttpd".to_owned(),
+                kind: Kind::Lighttpd,
+            },
+        ]
+    }
+
+    pub(super) fn is_there(&self) -> bool {
+        let program = match self.kind {
+            Kind::Laio(_) => return true,
+            Kind::Nginx => "nginx",
+            Kind::Lighttpd => "lighttpd",
+        };
+        let found = Command::new(program)
+            .arg("-v")
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .status();
+        found.is_ok_and(|status| status.success())
+    }
+
+    /// Starts it, and waits until it answers.
+    pub(super) fn start(&self, laio: &Path, root: &Path) -> Result<Serving, String> {
+        let told = |error: io::Error| format!("cannot start {}: {error}", self.name);
+        let scratch = tempfile::tempdir().map_err(told)?;
+        let said = tempfile::tempfile().map_err(told)?;
+        let (mut command, address) = match &self.kind {
+            Kind::Laio(arguments) => (serve(laio, root, arguments), None),
+            Kind::Nginx => nginx(scratch.path(), root).map_err(told)?,
+            Kind::Lighttpd => lighttpd(scratch.path(), root).map_err(told)?,
+        };
+        let stderr = said.try_clone().map_err(told)?;
+        let stdout = said.try_clone().map_err(told)?;
+        command.stdin(Stdio::null()).stdout(stdout).stderr(stderr);
+        let child = command.spawn().map_err(told)?;
+        let mut serving = Serving {
+            child,
+            said,
+            address: SocketAddr::from(([127, 0, 0, 1], 0)),
+            _scratch: scratch,
+        };
+        serving.wait_for(address)?;
+        Ok(serving)
+    }
+}
+
+fn serve(laio: &Path, root: &Path, arguments: &[String]) -> Command {
+    let mut command = Command::new(laio);
+    command
+        .arg("serve")
+        .arg(root)
+        .args(["--listen", "127.0.0.1:0", "--log", "off", "--workers", "1"])
+        .args(["--max-requests", "1000000000"])
+        .args(arguments)
+        .env_remove("LAIO_BACKEND");
+    command
+}
+
+/// A port that was free a moment ago.
+fn free_port() -> io::Result<SocketAddr> {
+    TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, 0))?.local_addr()
+}
+
+fn nginx(scratch: &Path, root: &Path) -> io::Result<(Command, Option<SocketAddr>)> {
+    let address = free_port()?;
+    let (place, root) = (scratch.display(), root.display());
+    let configuration = format!(
+        "daemon off;\nmaster_process off;\nworker_processes 1;\nerror_log stderr crit;\npid {place}/pid;\n\
+         events {{ worker_connections 20000; }}\n\
+         http {{\n  access_log off;\n  sendfile on;\n  tcp_nopush on;\n  keepalive_requests 1000000000;\n  \
+         client_body_temp_path {place}/body;\n  proxy_temp_path {place}/proxy;\n  fastcgi_temp_path {place}/fastcgi;\n  \
+         uwsgi_temp_path {place}/uwsgi;\n  scgi_temp_path {place}/scgi;\n  default_type application/octet-stream;\n  \
+         server {{ listen {address} backlog=4096; root \"{root}\"; }}\n}}\n"
+    );
+    let file = scratch.join("nginx.conf");
+    std::fs::write(&file, configuration)?;
+    let mut command = Command::new("nginx");
+    command
+        .arg("-p")
+        .arg(scratch)
+        .arg("-e")
+        .arg("stderr")
+        .arg("-c")
+        .arg(file);
+    Ok((command, Some(address)))
+}
+
+fn lighttpd(scratch: &Path, root: &Path) -> io::Result<(Command, Option<SocketAddr>)> {
+    let address = free_port()?;
+    let (port, root) = (address.port(), root.display());
+    let configuration = format!(
+        "server.document-root = \"{root}\"\nserver.bind = \"127.0.0.1\"\nserver.port = {port}\n\
+         server.max-connections = 8000\nserver.max-fds = 17000\nserver.listen-backlog = 4096\n\
+         server.max-keep-alive-requests = 65535\n"
+    );
+    let file = scratch.join("lighttpd.conf");
+    std::fs::write(&file, configuration)?;
+    let mut command = Command::new("lighttpd");
+    command.arg("-D").arg("-f").arg(file);
+    Ok((command, Some(address)))
+}
+
+/// A server that runs; ended when dropped.
+#[derive(Debug)]
+pub(super) struct Serving {
+    child: Child,
+    said: File,
+    pub(super) address: SocketAddr,
+    _scratch: TempDir,
+}
+
+impl Serving {
+    /// Until it listens: where it was told to, or where it says.
+    fn wait_for(&mut self, address: Option<SocketAddr>) -> Result<(), String> {
+        let until = Instant::now() + PATIENCE;
+        while Instant::now() < until {
+            let ended = self.child.try_wait().ok().flatten();
+            if let Some(status) = ended {
+                return Err(format!("it ended, {status}: {}", self.complaint()));
+            }
+            let found = address.or_else(|| announced(&self.words()));
+            if let Some(found) = found
+                && TcpStream::connect(found).is_ok()
+            {
+                self.address = found;
+                return Ok(());
+            }
+            std::thread::sleep(LOOK);
+        }
+        Err(format!("it does not answer: {}", self.complaint()))
+    }
+
+    fn words(&mut self) -> String {
+        let mut bytes = Vec::new();
+        if self.said.rewind().is_ok() {
+            let _ = (&mut self.said).take(64 << 10).read_to_end(&mut bytes);
+        }
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+
+    /// What it said, in a line.
+    fn complaint(&mut self) -> String {
+        let words = self.words();
+        let mut lines = words.lines().map(str::trim).filter(|line| !line.is_empty());
+        lines
+            .next_back()
+            .unwrap_or("it said nothing")
+            .chars()
+            .take(200)
+            .collect()
+    }
+
+    /// What its threads have used so far; those that have ended are only in the processor time.
+    pub(super) fn usage(&self) -> Usage {
+        let process = format!("/proc/{}", self.child.id());
+        let mut usage = Usage::default();
+        let stat = std::fs::read_to_string(format!("{process}/stat")).unwrap_or_default();
+        // Behind the name, which may have spaces: the state, and eleven fields later user and system time.
+        let fields: Vec<&str> = stat
+            .rsplit(')')
+            .next()
+            .unwrap_or("")
+            .split_whitespace()
+            .collect();
+        let ticks: u64 = fields
+            .iter()
+            .skip(11)
+            .take(2)
+            .filter_map(|field| field.parse::<u64>().ok())
+            .sum();
+        usage.processor =
+            Duration::from_secs_f64(ticks as f64 / rustix::param::clock_ticks_per_second() as f64);
+        let tasks = std::fs::read_dir(format!("{process}/task"))
+            .into_iter()
+            .flatten();
+        for task in tasks.flatten() {
+            let status = std::fs::read_to_string(task.path().join("status")).unwrap_or_default();
+            let field = |name: &str| {
+                let line = status.lines().find_map(|line| line.strip_prefix(name));
+                line.and_then(|value| value.trim().parse::<u64>().ok())
+                    .unwrap_or(0)
+            };
+            usage.waits += field("voluntary_ctxt_switches:");
+            usage.preemptions += field("nonvoluntary_ctxt_switches:");
+        }
+        usage
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        let pid = Pid::from_raw(self.child.id().cast_signed());
+        if let Some(pid) = pid {
+            // It is our child and not waited for yet, so the number is still its own.
+            let _ = kill_process(pid, Signal::TERM);
+        }
+        let until = Instant::now() + PATIENCE;
+        while Instant::now() < until {
+            if let Ok(Some(_)) | Err(_) = self.child.try_wait() {
+                return;
+            }
+            std::thread::sleep(LOOK);
+        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The address in what `laio serve` says when it starts.
+fn announced(words: &str) -> Option<SocketAddr> {
+    let rest = words.split_once("http://")?.1;
+    let (address, _) = rest.split_once('/')?;
+    address.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_address_is_found_in_what_the_server_says() {
+        let words = "laio 0.1.0 serves x\n\n  http://127.0.0.1:4711/\n\n1 worker";
+        assert_eq!(announced(words), "127.0.0.1:4711".parse().ok());
+        assert_eq!(announced("http://127.0"), None);
+    }
+}
