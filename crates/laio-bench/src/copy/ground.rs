@@ -1,14 +1,14 @@
 //! The directory that is measured in: room, caches, and nothing left behind.
 
 use super::Workload;
+use crate::caches;
 use crate::error::{Error, While};
 use crate::record::{Cache, Record};
 use crate::stop::Stop;
 use laio::Place;
 use laio::probe::Directory;
-use rustix::fs::{statvfs, syncfs};
+use rustix::fs::statvfs;
 use std::cell::{Cell, RefCell};
-use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
@@ -26,10 +26,6 @@ pub(super) struct Ground {
     made: Cell<u32>,
 }
 
-/// Writing here drops what the caches hold; for root only.
-const DROP: &str = "/proc/sys/vm/drop_caches";
-/// Pages, names and attributes.
-const ALL: &str = "3";
 /// Room that a file and a directory take besides their bytes: their part of inodes and directories, and
 /// what is lost in the last block.
 const EACH: u64 = 4096 + 512;
@@ -55,19 +51,7 @@ impl Ground {
 
     /// Those that can be had here, with a note on those that cannot.
     pub(super) fn caches(&self, wanted: &[Cache], record: &mut Record) -> Vec<Cache> {
-        let reason = match self.place {
-            Place::Memory => Some("the directory is in memory; name a --dir on a disk"),
-            _ if File::options().write(true).open(DROP).is_err() => {
-                Some("dropping the system's caches is for root")
-            }
-            _ => None,
-        };
-        let mut caches = wanted.to_vec();
-        if let Some(reason) = reason.filter(|_| wanted.contains(&Cache::Cold)) {
-            record.note(format!("cold copies left out: {reason}"));
-            caches.retain(|cache| *cache != Cache::Cold);
-        }
-        caches
+        caches::possible(wanted, self.place, record)
     }
 
     /// A name that nothing has.
@@ -134,12 +118,7 @@ impl Ground {
 
     /// Before each copy: what was written before is on the device, and memory is as it is to be.
     pub(super) fn settle(&self, cache: Cache) -> Result<(), Error> {
-        let directory = File::open(self.own.path()).doing("cannot open the directory")?;
-        syncfs(&directory).doing("cannot write back what was written")?;
-        match cache {
-            Cache::Cold => std::fs::write(DROP, ALL).doing("cannot drop the system's caches"),
-            Cache::Warm => Ok(()),
-        }
+        caches::settle(self.own.path(), cache)
     }
 }
 

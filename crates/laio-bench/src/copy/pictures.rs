@@ -1,6 +1,6 @@
 //! The results as plots.
 
-use super::report::{contestants, find, is_published, speed};
+use super::report::{find, is_published, speed};
 use super::workload::{DEPTHS, SIZES};
 use super::{Workload, published};
 use crate::plot::{Axis, Bar, Bars, Group, Lines, Scale, Series, Style};
@@ -37,7 +37,7 @@ fn caption(record: &Record) -> String {
 /// Speed over the size of the files, today's contestants and the published ones.
 fn table1(record: &Record, depth: u32, cache: Cache) -> Option<String> {
     let mut series = Vec::new();
-    for contestant in contestants(record) {
+    for contestant in record.contestants() {
         let of_size = |kib: &u64| {
             let name = Workload::Published { depth, kib: *kib }.name();
             let cell = find(record, &name, cache, contestant)?;
@@ -93,7 +93,7 @@ fn table1(record: &Record, depth: u32, cache: Cache) -> Option<String> {
 
 /// Speed on every other tree.
 fn trees(record: &Record, cache: Cache) -> Option<String> {
-    let names = contestants(record);
+    let names = record.contestants();
     let mut groups: Vec<Group> = Vec::new();
     for cell in &record.cells {
         if cell.cache != cache || is_published(&cell.workload) {

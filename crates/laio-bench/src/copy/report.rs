@@ -3,7 +3,7 @@
 use super::contestant::REFERENCE;
 use super::workload::{DEPTHS, SIZES};
 use super::{Workload, published};
-use crate::record::{Cache, Cell, Record};
+use crate::record::{Cache, Cell, Place, Record};
 use crate::statistics::Quartiles;
 use crate::text::{Align, columns};
 
@@ -55,21 +55,7 @@ pub(super) fn find<'a>(
     cache: Cache,
     contestant: &str,
 ) -> Option<&'a Cell> {
-    let mut cells = record.cells.iter();
-    cells.find(|cell| {
-        cell.workload == workload && cell.cache == cache && cell.contestant == contestant
-    })
-}
-
-/// Contestants in the order in which they were measured.
-pub(super) fn contestants(record: &Record) -> Vec<&str> {
-    let mut names: Vec<&str> = Vec::new();
-    for cell in &record.cells {
-        if !names.contains(&cell.contestant.as_str()) {
-            names.push(&cell.contestant);
-        }
-    }
-    names
+    record.cell(&Place::new(workload, cache), contestant)
 }
 
 pub(crate) fn is_published(workload: &str) -> bool {
@@ -79,7 +65,7 @@ pub(crate) fn is_published(workload: &str) -> bool {
 
 /// A part of table 1: the published seconds, today's, and what matters more, the speed beside GNU cp's.
 fn published_trees(record: &Record, depth: u32, cache: Cache) -> String {
-    let names = contestants(record);
+    let names = record.contestants();
     let name = |kib| Workload::Published { depth, kib }.name();
     let sizes = SIZES.iter().filter(|kib| {
         let cells = record.cells.iter();
@@ -157,7 +143,7 @@ fn tree(record: &Record, workload: &str, cache: Cache) -> String {
         "",
     ];
     let mut lines = vec![head.map(str::to_owned).to_vec()];
-    for contestant in contestants(record) {
+    for contestant in record.contestants() {
         let Some(cell) = find(record, workload, cache, contestant) else {
             continue;
         };

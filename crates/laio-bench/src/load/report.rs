@@ -5,7 +5,6 @@ use super::{Pace, Settings};
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 /// What came of loading a server.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -104,6 +103,7 @@ impl Percentiles {
 impl Outcome {
     pub(super) fn of(settings: &Settings, tally: &Tally) -> Outcome {
         let seconds = tally.began.elapsed().as_secs_f64();
+        let used = laio::measure::Usage::of_process().processor - tally.used;
         let series = tally
             .seconds
             .iter()
@@ -139,7 +139,7 @@ impl Outcome {
             service: Percentiles::of(&tally.service),
             response: Percentiles::of(&tally.response),
             lag: Percentiles::of(&tally.lag),
-            processor: processor_time().as_secs_f64() / seconds,
+            processor: used.as_secs_f64() / seconds,
             series: series.collect(),
         }
     }
@@ -246,9 +246,4 @@ impl Outcome {
         let late = self.lag.as_ref().is_some_and(|lag| lag.p50 > 5.0);
         late || self.processor > 0.95
     }
-}
-
-fn processor_time() -> Duration {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
-    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }

@@ -12,6 +12,8 @@ const DIGITS: u8 = 3;
 
 pub(super) struct Tally {
     pub(super) began: Instant,
+    /// What this process had used before.
+    pub(super) used: Duration,
     pub(super) requests: u64,
     pub(super) bytes: u64,
     pub(super) in_flight: usize,
@@ -56,6 +58,7 @@ impl Tally {
     pub(super) fn new() -> Tally {
         Tally {
             began: Instant::now(),
+            used: laio::measure::Usage::of_process().processor,
             requests: 0,
             bytes: 0,
             in_flight: 0,
