@@ -73,7 +73,11 @@ fn main() -> ExitCode {
         Err(failure) => {
             // Nothing can be done if standard error is gone too.
             let _ = writeln!(std::io::stderr(), "laio: {failure}");
-            ExitCode::FAILURE
+            ExitCode::from(if failure.is::<serve::Mistakes>() {
+                2
+            } else {
+                1
+            })
         }
     }
 }
@@ -110,6 +114,10 @@ mod tests {
             "http",
             "transport",
             "policies",
+        let pages = [
+            "operation",
+            "safety",
+        ];
         ];
         let pages: String = pages
             .iter()

@@ -1,75 +1,143 @@
-//! `laio serve`: the banner, and stopping when asked to.
+//! `laio serve`: from the arguments to a server that runs.
 
 mod arguments;
 mod cache;
+mod config;
+mod handover;
 mod limits;
 mod listen;
 mod notify;
+mod operation;
 mod policy;
+mod signals;
 mod site;
+mod supervise;
 mod upstreams;
 
 pub(crate) use arguments::Arguments;
 
 use crate::Failure;
-use laio_serve::Server;
-use signal_hook::consts::{SIGINT, SIGTERM};
-use signal_hook::iterator::Signals;
+pub(crate) use config::Mistakes;
+use laio_serve::{Host, Listen, Options, Server};
+use std::ffi::OsString;
 use std::io::{IsTerminal, Write};
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::path::Path;
+use std::sync::OnceLock;
 
-/// Serves until SIGINT or SIGTERM; a second one ends the process at once.
+/// Serves until it is asked to stop; a second SIGINT or SIGTERM ends the process at once.
 pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
     if arguments.lists_presets() {
         return crate::print(&policy::presets());
     }
-    let options = arguments.options()?;
-    // Before the workers start: they inherit what is set up here.
-    let impatient = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
-        signal_hook::flag::register_conditional_shutdown(signal, 1, impatient.clone())?;
-        signal_hook::flag::register(signal, impatient.clone())?;
+    handover::take_sockets()?;
+    let loaded = match arguments.config() {
+        Some(_) => load()?,
+        None => Loaded::new(arguments),
+    };
+    if loaded.arguments.checks() {
+        laio_serve::check(&loaded.options()?)?;
+        say("ok");
+        return Ok(());
     }
-    let mut signals = Signals::new([SIGINT, SIGTERM])?;
+    match loaded.arguments.processes() {
+        Some(processes) if !handover::is_supervised() => supervise::run(loaded, processes),
+        _ => serve(loaded),
+    }
+}
+
+fn serve(loaded: Loaded) -> Result<(), Failure> {
+    let options = loaded.options()?;
+    let signals = signals::catch(&[])?;
+    if handover::is_supervised() {
+        // Nobody would stop it any more.
+        rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM))?;
+    }
     let root = options.site.root.clone();
     let server = Server::start(options)?;
-    announce(&server, &root);
-    notify::tell(notify::State::Ready);
-    let control = server.control();
-    std::thread::Builder::new()
-        .name("laio-signals".to_owned())
-        .spawn(move || {
-            if signals.forever().next().is_some() {
-                say("stopping: answers in flight are finished; once more ends at once");
-                notify::tell(notify::State::Stopping);
-                control.stop();
-            }
-        })?;
+    if !handover::is_supervised() {
+        let plural = if server.workers() == 1 { "" } else { "s" };
+        let how = format!("{} worker{plural}, {}", server.workers(), server.backend());
+        announce(&root, server.addresses(), &how);
+        notify::tell(notify::State::Ready);
+    }
+    signals::obey(signals, server.control())?;
+    handover::tell_ready()?;
     let served = server.wait()?;
+    let lost = match served.log_lines_lost {
+        0 => String::new(),
+        lines => format!("; {lines} lines of the access log were left out"),
+    };
     say(&format!(
-        "served {} requests on {} connections",
+        "served {} requests on {} connections{lost}",
         served.requests, served.connections
     ));
     Ok(())
 }
 
+/// What the command line and the file say together.
+#[derive(Clone)]
+struct Loaded {
+    arguments: Arguments,
+    hosts: Vec<Host>,
+}
+
+impl Loaded {
+    fn new(arguments: Arguments) -> Loaded {
+        let hosts = Vec::new();
+        Loaded { arguments, hosts }
+    }
+
+    fn options(&self) -> Result<Options, Failure> {
+        let mut options = self.arguments.clone().options()?;
+        let mut hosts = self.hosts.clone();
+        for host in &mut hosts {
+            self.arguments.add_to(&mut host.site);
+        }
+        options.hosts.append(&mut hosts);
+        Ok(options)
+    }
+}
+
+/// Reads the command line, and the file that it names, as they are now.
+fn load() -> Result<Loaded, Failure> {
+    // Behind `laio serve`.
+    let flags: Vec<OsString> = std::env::args_os().skip(2).collect();
+    let loaded = config::load(&flags)?;
+    let hosts = loaded.hosts.into_iter().map(|(names, site)| {
+        let (site, _) = site.sites()?;
+        Ok::<_, Failure>(Host { names, site })
+    });
+    Ok(Loaded {
+        arguments: loaded.arguments,
+        hosts: hosts.collect::<Result<_, _>>()?,
+    })
+}
+
+/// Whether somebody sat at a terminal, and is gone.
+fn interactive_end() -> bool {
+    WATCHED.get() == Some(&true) && !std::io::stderr().is_terminal()
+}
+
+/// Whether standard error was a terminal at the start.
+static WATCHED: OnceLock<bool> = OnceLock::new();
+
 /// Tells where the site is. On standard error, so that standard output is the access log alone.
-fn announce(server: &Server, root: &std::path::Path) {
+fn announce(root: &Path, places: &[Listen], how: &str) {
     let version = env!("CARGO_PKG_VERSION");
-    let plural = if server.workers() == 1 { "" } else { "s" };
-    let (bold, plain) = if std::io::stderr().is_terminal() {
+    let watched = *WATCHED.get_or_init(|| std::io::stderr().is_terminal());
+    let (bold, plain) = if watched {
         ("\x1b[1m", "\x1b[0m")
     } else {
         ("", "")
     };
-    let place = |listen| format!("  {bold}{}{plain}\n", listen::shown(listen));
+    let mut places: Vec<_> = places.iter().map(listen::shown).collect();
+    // Sockets that were passed on may be several at one address.
+    places.dedup();
+    let place = |place: &String| format!("  {bold}{place}{plain}\n");
     say(&format!(
-        "laio {version} serves {}\n\n{}\n{} worker{plural}, {}; Ctrl-C stops",
+        "laio {version} serves {}\n\n{}\n{how}; Ctrl-C stops",
         root.display(),
-        server.addresses().iter().map(place).collect::<String>(),
-        server.workers(),
-        server.backend(),
+        places.iter().map(place).collect::<String>(),
     ));
 }
 

@@ -38,6 +38,8 @@ pub(crate) async fn accept(worker: Rc<Worker>, listener: Descriptor, tls: bool) 
         };
         match accepted {
             Ok((socket, peer)) => {
+                #[cfg(test)]
+                tests::panic_if_asked();
                 if std::mem::take(&mut out_of_breath) {
                     say("connections are taken again");
                 }
@@ -107,4 +109,51 @@ async fn start(worker: &Rc<Worker>, socket: OwnedFd, peer: Option<IpAddr>, tls: 
         .serve()
         .await;
     worker.counted.tell();
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{LogTarget, Options, Server};
+    use std::io::{Read, Write};
+    use std::net::{SocketAddr, TcpStream};
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::time::Duration;
+
+    static PANIC: AtomicBool = AtomicBool::new(false);
+
+    pub(super) fn panic_if_asked() {
+        assert!(!PANIC.swap(false, Ordering::SeqCst), "as the test asks");
+    }
+
+    #[test]
+    fn a_worker_that_panics_is_started_again() {
+        let options = Options {
+            listen: vec![SocketAddr::from(([127, 0, 0, 1], 0)).into()],
+            workers: Some(1),
+            log: LogTarget::Off,
+            ..Options::default()
+        };
+        let server = Server::start(options).unwrap();
+        let get = || {
+            let mut stream = TcpStream::connect(server.address().unwrap()).unwrap();
+            stream
+                .set_read_timeout(Some(Duration::from_secs(60)))
+                .unwrap();
+            let mut answer = String::new();
+            let request = b"HEAD / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+            let answered = stream.write_all(request);
+            answered
+                .and_then(|()| stream.read_to_string(&mut answer))
+                .map(|_| answer)
+        };
+        assert!(get().unwrap().starts_with("HTTP/1.1 404"));
+        for _ in 0..2 {
+            PANIC.store(true, Ordering::SeqCst);
+            // The one that it dies of is closed or reset.
+            assert!(get().map_or(true, |answer| answer.is_empty()));
+            assert!(get().unwrap().starts_with("HTTP/1.1 404"));
+        }
+        server.control().stop();
+        server.wait().unwrap();
+    }
 }

@@ -4,7 +4,7 @@
 use crate::addresses::Addresses;
 use crate::counters::Counters;
 use crate::generation::{Ended, Generation};
-use crate::listen::{Listener, Share};
+use crate::listen::Listening;
 use crate::messages::{self, say};
 use crate::options::{Limits, Options};
 use crate::server::Served;
@@ -84,18 +84,10 @@ impl Control {
     }
 }
 
-/// What a server listens on.
-pub(crate) struct Sockets {
-    /// Kept as long as the workers run, for the files of Unix sockets.
-    pub(crate) listeners: Vec<Listener>,
-    /// Those of each worker.
-    pub(crate) sockets: Vec<Vec<Share>>,
-}
-
 /// A server as the thread that controls it sees it.
 pub(crate) struct Service {
     kind: BackendKind,
-    sockets: Sockets,
+    sockets: Listening,
     addresses: Arc<Addresses>,
     counters: Arc<Counters>,
     /// The one that serves, or was the last to.
@@ -118,7 +110,7 @@ impl Service {
     pub(crate) fn start(
         options: Options,
         kind: BackendKind,
-        sockets: Sockets,
+        sockets: Listening,
     ) -> io::Result<Service> {
         let (sender, orders) = channel();
         let addresses = Arc::<Addresses>::default();
@@ -127,7 +119,7 @@ impl Service {
             0,
             options,
             kind,
-            &sockets.sockets,
+            &sockets.shares,
             addresses.clone(),
             counters.clone(),
             sender.clone(),
@@ -190,10 +182,7 @@ impl Service {
         match order {
             Order::Stop => self.wind_down(Level::Stopping),
             Order::HandOver => {
-                self.sockets
-                    .listeners
-                    .iter_mut()
-                    .for_each(Listener::keep_file);
+                self.sockets.leave();
                 self.wind_down(Level::HandingOver);
             }
             Order::Reload(options, reply) => {
@@ -220,7 +209,7 @@ impl Service {
             let text = "with the back end sync, sockets cannot be left to others: workers wait in the kernel";
             return Err(io::Error::new(io::ErrorKind::Unsupported, text));
         }
-        let all = self.sockets.sockets.iter().flatten();
+        let all = self.sockets.shares.iter().flatten();
         all.map(|share| share.socket.try_clone()).collect()
     }
 
@@ -246,7 +235,7 @@ impl Service {
             number,
             options,
             self.kind,
-            &self.sockets.sockets,
+            &self.sockets.shares,
             self.addresses.clone(),
             self.counters.clone(),
             self.sender.clone(),
@@ -304,7 +293,7 @@ impl Service {
                 self.dead.push((worker, due));
                 continue;
             }
-            if let Err(error) = self.present.restart(worker, &self.sockets.sockets[worker]) {
+            if let Err(error) = self.present.restart(worker, &self.sockets.shares[worker]) {
                 say(format_args!("worker {worker} cannot be started: {error}"));
                 self.dead.push((worker, now + Limits::RESTART_PAUSE));
             }

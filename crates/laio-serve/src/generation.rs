@@ -4,9 +4,11 @@ use crate::addresses::Addresses;
 use crate::aside::Aside;
 use crate::control::Order;
 use crate::counters::Counters;
+use crate::fence;
 use crate::lanes::Plan;
 use crate::listen::Share;
 use crate::log::LogFile;
+use crate::messages::say;
 use crate::options::Options;
 use crate::server::Served;
 use crate::site::Prepared;
@@ -129,7 +131,7 @@ impl Generation {
         let thread = std::thread::Builder::new().name(format!("laio-serve-{worker}"));
         let thread = thread.spawn(move || {
             let served = catch_unwind(AssertUnwindSafe(|| {
-                let runtime = set_up(kind, &options, &report)?;
+                let runtime = set_up(kind, &options, worker == 0, &report)?;
                 worker::run(runtime, &options, shared, listeners)
             }));
             let outcome = match served {
@@ -176,9 +178,17 @@ impl Generation {
 fn set_up(
     kind: BackendKind,
     options: &Options,
+    first: bool,
     report: &Sender<io::Result<String>>,
 ) -> io::Result<Runtime> {
-    match Plan::new(options, kind).and_then(|plan| plan.make(options)) {
+    let fenced = fence::put_up(options, kind).inspect(|missing| {
+        // The others are in the same situation.
+        if first {
+            missing.iter().for_each(say);
+        }
+    });
+    let made = fenced.and_then(|_| Plan::new(options, kind));
+    match made.and_then(|plan| plan.make(options)) {
         Ok(runtime) => {
             let _ = report.send(Ok(runtime.with_context(describe)));
             Ok(runtime)

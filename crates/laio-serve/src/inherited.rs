@@ -31,6 +31,11 @@ pub(crate) fn any() -> bool {
     !INHERITED.is_empty()
 }
 
+/// Whether another server has passed them on to this one, which listens where it did.
+pub(crate) fn from_server() -> bool {
+    any() && std::env::var_os("LAIO_READY_FD").is_some()
+}
+
 /// Those of a name, or all.
 ///
 /// # Errors

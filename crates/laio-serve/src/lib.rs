@@ -39,6 +39,7 @@ mod contents;
 mod control;
 mod cors;
 mod counters;
+mod fence;
 mod fields;
 mod generation;
 mod http2;
@@ -51,6 +52,7 @@ mod messages;
 mod open;
 mod options;
 mod pages;
+mod privileges;
 mod receive;
 mod redirect;
 mod reply;
@@ -70,12 +72,14 @@ pub use control::Control;
 pub use counters::StepCounts;
 pub use laio_http::log::LogFormat;
 pub use laio_http::{Coding, Limits as HeadLimits, Status};
+pub use listen::Listening;
 pub use options::{
     Auth, Cache, Certificate, ClassLimits, Cors, Dotfiles, ErrorPage, FieldRule, Host, Http2, Io,
     Limits, Listen, ListenAddress, LogTarget, Options, PRESETS, Policies, Preset, Redirect, Site,
     Step, Symlinks, Transfer,
 };
 pub use options::{Protocol, Upstream, UpstreamAddress, UpstreamLimits};
+pub use options::{Safety, Sandbox};
 pub use server::{Served, Server, check};
 
 /// The name in the `Server` field.

@@ -1,13 +1,66 @@
 //! The sockets that a server listens on.
 
 use crate::inherited;
-use crate::options::{Limits, Listen, ListenAddress, abstract_name};
+use crate::options::{Limits, Listen, ListenAddress, Options, abstract_name};
 use rustix::fs::{FileType, Mode};
 use rustix::net::{AddressFamily, SocketAddrAny, SocketAddrUnix, SocketFlags, SocketType, sockopt};
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
+
+/// What a server listens on, bound and not yet served.
+#[derive(Debug)]
+pub struct Listening {
+    /// Kept as long as they are served, for the files of Unix sockets.
+    listeners: Vec<Listener>,
+    addresses: Vec<Listen>,
+    /// The sockets of each worker.
+    pub(crate) shares: Vec<Vec<Share>>,
+}
+
+impl Listening {
+    /// Binds sockets for some workers, in this process or in others.
+    ///
+    /// # Errors
+    /// Says where it cannot listen, and why.
+    pub fn open(options: &Options, workers: usize) -> io::Result<Listening> {
+        Listening::with(Listener::open_all(&options.listen)?, |listeners, number| {
+            let share = |listener: &Listener| listener.share(number > 0);
+            (number < workers).then(|| listeners.iter().map(share).collect())
+        })
+    }
+
+    /// Binds sockets, and shares them out to workers until there is no further one.
+    pub(crate) fn with(
+        listeners: Vec<Listener>,
+        share: impl Fn(&[Listener], usize) -> Option<io::Result<Vec<Share>>>,
+    ) -> io::Result<Listening> {
+        let shares = (0..).map_while(|number| share(&listeners, number));
+        Ok(Listening {
+            shares: shares.collect::<io::Result<_>>()?,
+            addresses: listeners.iter().map(|it| it.listen.clone()).collect(),
+            listeners,
+        })
+    }
+
+    /// Where it listens, with the ports that were found free.
+    pub fn addresses(&self) -> &[Listen] {
+        &self.addresses
+    }
+
+    /// The sockets of each worker.
+    pub fn take_shares(&mut self) -> Vec<Vec<OwnedFd>> {
+        let shares = std::mem::take(&mut self.shares).into_iter();
+        let sockets = |shares: Vec<Share>| shares.into_iter().map(|it| it.socket).collect();
+        shares.map(sockets).collect()
+    }
+
+    /// Leaves the files of Unix sockets where they are: another server listens on the same sockets from now on.
+    pub fn leave(&mut self) {
+        self.listeners.iter_mut().for_each(Listener::keep_file);
+    }
+}
 
 /// A socket that listens, of which each worker has a share.
 #[derive(Debug)]
@@ -31,23 +84,23 @@ impl Listener {
             let text = "there is no address to listen on";
             return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
         }
-        for address in places.iter().filter_map(Listen::inet) {
+        let mut listeners = Vec::new();
+        let mut new = Vec::new();
+        for listen in places {
+            if !take_over(listen, &mut listeners).map_err(|error| explain(&error, listen))? {
+                new.push(listen);
+            }
+        }
+        for address in new.iter().filter_map(|listen| listen.inet()) {
             refuse_taken(address).map_err(|error| explain(&error, &address))?;
         }
-        let mut listeners = Vec::new();
-        for listen in places {
+        for listen in new {
             open(listen, places, &mut listeners).map_err(|error| explain(&error, listen))?;
         }
         Ok(listeners)
     }
 
-    /// Where it listens.
-    pub(crate) fn place(&self) -> &Listen {
-        &self.listen
-    }
-
-    /// Leaves the file of a Unix socket where it is: another server listens on the same socket from now on.
-    pub(crate) fn keep_file(&mut self) {
+    fn keep_file(&mut self) {
         std::mem::forget(self.file.take());
     }
 
@@ -85,6 +138,32 @@ impl Share {
             tls: self.tls,
         })
     }
+}
+
+/// Takes the sockets that another server of this kind has passed on for a place. False if there are none.
+fn take_over(listen: &Listen, listeners: &mut Vec<Listener>) -> io::Result<bool> {
+    if !inherited::from_server() || matches!(listen.address, ListenAddress::Inherited(_)) {
+        return Ok(false);
+    }
+    let before = listeners.len();
+    for socket in inherited::sockets(None)? {
+        let file = match (&listen.address, address_of(&socket)?) {
+            (ListenAddress::Unix { path, .. }, ListenAddress::Unix { path: other, .. })
+                if *path == other =>
+            {
+                SocketFile::of(path).ok()
+            }
+            (asked, other) if *asked == other => None,
+            _ => continue,
+        };
+        listeners.push(Listener {
+            socket,
+            listen: listen.clone(),
+            spreads: false,
+            file,
+        });
+    }
+    Ok(listeners.len() > before)
 }
 
 fn open(listen: &Listen, all: &[Listen], listeners: &mut Vec<Listener>) -> io::Result<()> {

@@ -6,6 +6,7 @@ mod limits;
 mod listen;
 mod policy;
 mod preset;
+mod safety;
 mod site;
 mod tls;
 mod upstream;
@@ -17,6 +18,7 @@ pub(crate) use listen::abstract_name;
 pub use listen::{Listen, ListenAddress};
 pub use policy::{ClassLimits, Io, Policies, Step, Transfer};
 pub use preset::{PRESETS, Preset};
+pub use safety::{Safety, Sandbox};
 pub use site::{Auth, Cors, Dotfiles, ErrorPage, FieldRule, Host, Redirect, Site, Symlinks};
 pub use tls::Certificate;
 pub use upstream::{Protocol, Upstream, UpstreamAddress, UpstreamLimits};
@@ -55,6 +57,8 @@ pub struct Options {
     pub cache: Cache,
     /// The limits in force.
     pub limits: Limits,
+    /// What it gives up before it serves.
+    pub safety: Safety,
 }
 
 /// Where the access log goes.
@@ -80,6 +84,13 @@ impl Options {
         keep(self.listen != present.listen, "listen");
         keep(self.workers != present.workers, "workers");
         keep(self.backend != present.backend, "backend");
+        let (asked, present_safety) = (&self.safety, &present.safety);
+        keep(
+            (&asked.user, &asked.group) != (&present_safety.user, &present_safety.group),
+            "user and group",
+        );
+        self.safety.user.clone_from(&present_safety.user);
+        self.safety.group.clone_from(&present_safety.group);
         self.listen.clone_from(&present.listen);
         self.workers = present.workers;
         self.backend = present.backend;
@@ -125,6 +136,7 @@ impl Default for Options {
             log_format: LogFormat::Combined,
             cache: Cache::default(),
             limits: Limits::default(),
+            safety: Safety::default(),
         }
     }
 }

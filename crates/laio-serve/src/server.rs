@@ -1,11 +1,13 @@
 //! Starting and stopping the workers.
 
-use crate::control::{Control, Service, Sockets};
+use crate::control::{Control, Service};
 use crate::counters::{Counters, StepCounts};
 use crate::lanes::Plan;
-use crate::listen::{Listener, Share};
+use crate::listen::{Listener, Listening, Share};
 use crate::log::LogFile;
+use crate::messages::say;
 use crate::options::{Listen, Options};
+use crate::privileges;
 use crate::site::Prepared;
 use crate::tls::Tls;
 use laio::BackendKind;
@@ -48,11 +50,17 @@ impl Server {
         let kind = backend(&options)?;
         Plan::new(&options, kind)?;
         let listeners = Listener::open_all(&options.listen)?;
-        let addresses = listeners.iter().map(|it| it.place().clone()).collect();
         let workers = workers(&options, kind, listeners.len());
-        let sockets = (0..workers).map(|number| shares(&listeners, kind, number));
-        let sockets = sockets.collect::<io::Result<_>>()?;
-        let service = Service::start(options, kind, Sockets { listeners, sockets })?;
+        let sockets = Listening::with(listeners, |listeners, number| {
+            (number < workers).then(|| shares(listeners, kind, number))
+        })?;
+        let addresses = sockets.addresses().to_vec();
+        // Before there are other threads, and after what takes rights.
+        privileges::drop_to(&options.safety)?;
+        if privileges::is_root() && options.safety.user.is_none() {
+            say("it serves as root, which it need not: --user NAME makes it somebody else");
+        }
+        let service = Service::start(options, kind, sockets)?;
         let (backend, control) = (service.backend().to_owned(), service.control());
         let counters = service.counters();
         let thread = std::thread::Builder::new().name("laio-control".to_owned());

@@ -3,6 +3,7 @@
 use super::cache::CacheArguments;
 use super::limits::LimitArguments;
 use super::listen::ListenArguments;
+use super::operation::OperationArguments;
 use super::policy::PolicyArguments;
 use super::site::SiteArguments;
 use super::upstreams::UpstreamArguments;
@@ -10,9 +11,10 @@ use crate::Failure;
 use laio::BackendKind;
 use laio_serve::{LogFormat, LogTarget, Options};
 use std::num::NonZeroUsize;
+use std::path::Path;
 
 /// Serve the files of a directory over HTTP.
-#[derive(Debug, clap::Args)]
+#[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     site: SiteArguments,
@@ -39,12 +41,34 @@ pub(crate) struct Arguments {
     upstreams: UpstreamArguments,
     #[command(flatten)]
     limits: LimitArguments,
+    #[command(flatten)]
+    operation: OperationArguments,
 }
 
 impl Arguments {
     /// Whether nothing is to be served, but the presets be listed.
     pub(super) fn lists_presets(&self) -> bool {
         self.policy.list_presets
+    }
+
+    /// The file that says more.
+    pub(super) fn config(&self) -> Option<&Path> {
+        self.operation.config.as_deref()
+    }
+
+    /// Whether nothing is to be served, but all be looked at.
+    pub(super) fn checks(&self) -> bool {
+        self.operation.check
+    }
+
+    /// The number of processes that serve, if it is not this one.
+    pub(super) fn processes(&self) -> Option<usize> {
+        self.operation.processes.map(NonZeroUsize::get)
+    }
+
+    /// Adds what is the same for all sites, and no part of their own arguments.
+    pub(super) fn add_to(&self, site: &mut laio_serve::Site) {
+        self.upstreams.add_to(site);
     }
 
     pub(super) fn options(self) -> Result<Options, Failure> {
@@ -69,6 +93,7 @@ impl Arguments {
                 upstream: self.upstreams.limits(),
                 ..self.limits.limits()
             },
+            safety: self.operation.safety(),
             ..Options::default()
         };
         self.listen.apply(&mut options)?;

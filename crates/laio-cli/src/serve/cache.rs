@@ -2,7 +2,7 @@
 
 use laio_serve::Cache;
 
-#[derive(Debug, clap::Args)]
+#[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Cache")]
 pub(super) struct CacheArguments {
     /// Open and read each file anew for each request

@@ -4,7 +4,7 @@ use crate::Failure;
 use laio_serve::{Certificate, Http2, Listen, ListenAddress, Options};
 use std::path::PathBuf;
 
-#[derive(Debug, clap::Args)]
+#[derive(Clone, Debug, clap::Args)]
 pub(super) struct ListenArguments {
     /// Where to listen, several times if need be: ADDRESS:PORT, where port 0 takes a free one;
     /// unix:PATH[,mode=660]; or systemd[:NAME] for sockets that were passed on With tls: before it, connections are

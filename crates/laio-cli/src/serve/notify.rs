@@ -12,7 +12,6 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 pub(super) enum State {
     /// Connections are accepted; also after `Reloading`.
     Ready,
-    #[expect(dead_code, reason = "for whoever reloads")]
     Reloading,
     Stopping,
 }

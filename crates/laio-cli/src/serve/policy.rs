@@ -3,7 +3,7 @@
 use laio_serve::{Options, PRESETS, Policies, Preset, Transfer};
 use std::num::{NonZeroU32, NonZeroUsize};
 
-#[derive(Debug, clap::Args)]
+#[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "System calls and transfer of bodies")]
 pub(super) struct PolicyArguments {
     /// Make calls and send bodies as a published server did; other flags differ from it

@@ -6,7 +6,7 @@ use laio_serve::{
 };
 use std::path::PathBuf;
 
-#[derive(Debug, clap::Args)]
+#[derive(Clone, Debug, clap::Args)]
 pub(super) struct SiteArguments {
     /// The directory to serve
     #[arg(default_value = ".", value_name = "DIR")]

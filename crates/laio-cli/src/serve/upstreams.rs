@@ -4,7 +4,7 @@ use super::limits::Seconds;
 use laio_serve::{Site, Upstream, UpstreamLimits};
 use std::path::PathBuf;
 
-#[derive(Debug, clap::Args)]
+#[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Upstreams")]
 pub(super) struct UpstreamArguments {
     /// Have an HTTP server answer below a prefix: http://HOST:PORT, or http+unix:SOCKET; with a path behind it

@@ -1,0 +1,390 @@
+//! The configuration file of `laio serve`. What can be written there is asked of the flags themselves: each is a
+//! key, and a flag that is given takes the place of its key.
+
+use super::Arguments;
+use super::site::SiteArguments;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::parser::ValueSource;
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
+use std::ffi::OsString;
+use std::fmt;
+use std::ops::Range;
+use std::path::Path;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+/// What is wrong with a configuration file, a line for each mistake.
+#[derive(Debug)]
+pub(crate) struct Mistakes(Vec<String>);
+
+impl fmt::Display for Mistakes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.join("\n"))
+    }
+}
+
+impl std::error::Error for Mistakes {}
+
+/// Everything that the command line and the file say.
+pub(super) struct Settings {
+    pub(super) arguments: Arguments,
+    /// Names, and the site under them.
+    pub(super) hosts: Vec<(Vec<String>, SiteArguments)>,
+}
+
+/// Flags that are no keys: they say where the file is, or to do something other than serve.
+const NO_KEYS: [&str; 4] = ["config", "check", "help", "list-presets"];
+
+/// Reads the flags of the command line, which are those behind `laio serve`, and the file that they name.
+///
+/// # Errors
+/// All that is wrong, by file and line.
+pub(super) fn load(flags: &[OsString]) -> Result<Settings, Mistakes> {
+    let given = Keys::of::<Arguments>("laio serve").parse(flags.to_vec());
+    let parsed = given.and_then(|mut given| {
+        Arguments::from_arg_matches_mut(&mut given).map_err(|error| explain(&error))
+    });
+    let arguments = parsed.map_err(|what| Mistakes(vec![what]))?;
+    let Some(file) = arguments.config().map(Path::to_owned) else {
+        let hosts = Vec::new();
+        return Ok(Settings { arguments, hosts });
+    };
+    let name = file.display();
+    let text = std::fs::read_to_string(&file)
+        .map_err(|error| Mistakes(vec![format!("cannot read {name}: {error}")]))?;
+    read(&text, flags).map_err(|mut mistakes| {
+        mistakes.sort_by_key(|(place, _)| *place);
+        let told = mistakes.into_iter().map(|(place, what)| match place {
+            Some(place) => format!("{name}:{}: {what}", line(&text, place)),
+            None => format!("{name}: {what}"),
+        });
+        Mistakes(told.collect())
+    })
+}
+
+/// What is wrong, and at which byte if that is known.
+type Mistake = (Option<usize>, String);
+
+fn line(text: &str, place: usize) -> usize {
+    1 + text.as_bytes()[..place]
+        .iter()
+        .filter(|&&byte| byte == b'\n')
+        .count()
+}
+
+fn read(text: &str, flags: &[OsString]) -> Result<Settings, Vec<Mistake>> {
+    let root = DeTable::parse(text).map_err(|error| {
+        let place = error.span().map(|span| span.start);
+        vec![(place, error.message().to_owned())]
+    })?;
+    let main = Keys::of::<Arguments>("laio serve");
+    let site = Keys::of::<SiteArguments>("laio serve");
+    let (mut entries, mut hosts, mut mistakes) = (Vec::new(), Vec::new(), Vec::new());
+    for (key, value) in in_order(root.get_ref()) {
+        if key.get_ref() == "host"
+            && let DeValue::Table(table) = value.get_ref()
+        {
+            for (name, value) in in_order(table) {
+                match value.get_ref() {
+                    DeValue::Table(table) => {
+                        hosts.push((name, site.entries(table, &mut mistakes)));
+                    }
+                    _ => main.add("host", &[(name, value)], &mut entries, &mut mistakes),
+                }
+            }
+        } else {
+            main.add_key(key, value, &mut entries, &mut mistakes);
+        }
+    }
+    if !mistakes.is_empty() {
+        return Err(mistakes);
+    }
+    let given = main
+        .parse(flags.to_vec())
+        .map_err(|what| vec![(None, what)])?;
+    let mut words: Vec<OsString> = Vec::new();
+    for entry in entries {
+        if given.value_source(&entry.id) != Some(ValueSource::CommandLine) {
+            words.extend(entry.words);
+        }
+    }
+    words.extend_from_slice(flags);
+    let mut matches = main.parse(words).map_err(|what| vec![(None, what)])?;
+    let inherited = site.given(&matches);
+    let hosts = hosts.into_iter().map(|(name, entries)| {
+        let other = |entry: &&Entry| !entries.iter().any(|own| own.id == entry.id);
+        let kept = inherited.iter().filter(other);
+        let words = kept.chain(&entries).flat_map(|entry| entry.words.clone());
+        let place = Some(name.span().start);
+        let mut matches = site.parse(words.collect()).map_err(|what| (place, what))?;
+        let arguments = SiteArguments::from_arg_matches_mut(&mut matches)
+            .map_err(|error| (place, explain(&error)))?;
+        let names = name
+            .get_ref()
+            .split([',', ' '])
+            .filter(|name| !name.is_empty());
+        Ok((names.map(str::to_owned).collect(), arguments))
+    });
+    let hosts = hosts
+        .collect::<Result<_, Mistake>>()
+        .map_err(|it| vec![it])?;
+    let arguments = Arguments::from_arg_matches_mut(&mut matches)
+        .map_err(|error| vec![(None, explain(&error))])?;
+    Ok(Settings { arguments, hosts })
+}
+
+/// What the file says for one flag.
+struct Entry {
+    id: String,
+    words: Vec<OsString>,
+}
+
+type Key<'a> = Spanned<std::borrow::Cow<'a, str>>;
+type Value<'a> = Spanned<DeValue<'a>>;
+
+/// The flags as keys.
+struct Keys(Command);
+
+impl Keys {
+    fn of<A: Args>(name: &'static str) -> Keys {
+        let mut command = A::augment_args(Command::new(name)).no_binary_name(true);
+        command.build();
+        Keys(command)
+    }
+
+    fn find(&self, key: &str) -> Option<&Arg> {
+        let is = |arg: &&Arg| match arg.get_long() {
+            Some(long) => long == key && !NO_KEYS.contains(&key),
+            None => arg.is_positional() && arg.get_id() == key,
+        };
+        self.0.get_arguments().find(is)
+    }
+
+    fn entries(&self, table: &DeTable<'_>, mistakes: &mut Vec<Mistake>) -> Vec<Entry> {
+        let mut entries = Vec::new();
+        for (key, value) in in_order(table) {
+            if key.get_ref() == "host" {
+                let text = "a host has no hosts of its own".to_owned();
+                mistakes.push((Some(key.span().start), text));
+            } else {
+                self.add_key(key, value, &mut entries, mistakes);
+            }
+        }
+        entries
+    }
+
+    fn add_key(
+        &self,
+        key: &Key<'_>,
+        value: &Value<'_>,
+        entries: &mut Vec<Entry>,
+        mistakes: &mut Vec<Mistake>,
+    ) {
+        let name = key.get_ref();
+        match value.get_ref() {
+            // A table is another way to write down what has a = in it.
+            DeValue::Table(table) if self.find(name).is_some() => {
+                self.add(name, &in_order(table), entries, mistakes);
+            }
+            DeValue::Array(array) if self.find(name).is_some_and(takes_several) => {
+                let mut all = Entry::new(self, name);
+                for value in array.iter() {
+                    match self.words(name, None, value) {
+                        Ok(words) => all.words.extend(words),
+                        Err(what) => mistakes.push((Some(value.span().start), what)),
+                    }
+                }
+                entries.push(all);
+            }
+            _ => match self.words(name, None, value) {
+                Ok(words) => entries.push(Entry {
+                    words,
+                    ..Entry::new(self, name)
+                }),
+                Err(what) => {
+                    let Range { start, .. } = match self.find(name) {
+                        Some(_) => value.span(),
+                        None => key.span(),
+                    };
+                    mistakes.push((Some(start), what));
+                }
+            },
+        }
+    }
+
+    /// Adds pairs, as values with a = in them.
+    fn add(
+        &self,
+        name: &str,
+        pairs: &[(&Key<'_>, &Value<'_>)],
+        entries: &mut Vec<Entry>,
+        mistakes: &mut Vec<Mistake>,
+    ) {
+        let mut all = Entry::new(self, name);
+        for (key, value) in pairs {
+            match self.words(name, Some(key.get_ref()), value) {
+                Ok(words) => all.words.extend(words),
+                Err(what) => mistakes.push((Some(key.span().start), what)),
+            }
+        }
+        entries.push(all);
+    }
+
+    /// The words of a command line that say the same.
+    fn words(
+        &self,
+        name: &str,
+        part: Option<&str>,
+        value: &Value<'_>,
+    ) -> Result<Vec<OsString>, String> {
+        let arg = self.find(name).ok_or_else(|| self.unknown(name))?;
+        let optional = arg
+            .get_num_args()
+            .is_some_and(|range| range.min_values() == 0);
+        let flag = format!("--{name}");
+        let words = match value.get_ref() {
+            DeValue::Boolean(true) if optional && part.is_none() => vec![flag],
+            DeValue::Boolean(false) if optional && part.is_none() => vec![],
+            _ if !arg.get_action().takes_values() => {
+                return Err(format!("{name} is either true or false"));
+            }
+            value => {
+                let text =
+                    scalar(value).ok_or_else(|| format!("{name} does not take {}", kind(value)))?;
+                let text = part.map_or(text.clone(), |part| format!("{part}={text}"));
+                match arg.is_positional() {
+                    // It must not look like a flag.
+                    true if text.starts_with('-') => vec![format!("./{text}")],
+                    true => vec![text],
+                    false => vec![format!("{flag}={text}")],
+                }
+            }
+        };
+        let words: Vec<OsString> = words.into_iter().map(OsString::from).collect();
+        match self.0.clone().try_get_matches_from(&words) {
+            // What depends on other keys is looked at when all are together.
+            Err(error) if !depends_on_others(error.kind()) => Err(explain(&error)),
+            _ => Ok(words),
+        }
+    }
+
+    fn unknown(&self, name: &str) -> String {
+        if NO_KEYS.contains(&name) {
+            return format!("{name} is a flag, and no key");
+        }
+        let mut text = format!("there is no key {name}");
+        let whole = Keys::of::<Arguments>("laio serve");
+        if whole.find(name).is_some() {
+            text += " of a host; it stands before the first [host] and is for all";
+            return text;
+        }
+        let dashes = name.replace('_', "-");
+        let similar = if self.find(&dashes).is_some() {
+            Some(dashes)
+        } else {
+            let error = self.0.clone().try_get_matches_from([format!("--{name}")]);
+            let error = error.err();
+            error.and_then(|error| match error.get(ContextKind::SuggestedArg) {
+                Some(ContextValue::String(flag)) => Some(flag.trim_start_matches('-').to_owned()),
+                _ => None,
+            })
+        };
+        if let Some(similar) = similar {
+            text += &format!("; did you mean {similar}?");
+        }
+        text
+    }
+
+    fn parse(&self, words: Vec<OsString>) -> Result<ArgMatches, String> {
+        let parsed = self.0.clone().try_get_matches_from(words);
+        parsed.map_err(|error| explain(&error))
+    }
+
+    /// What was given of these flags, as words again.
+    fn given(&self, matches: &ArgMatches) -> Vec<Entry> {
+        let ours = self.0.get_arguments().filter(|arg| {
+            let id = arg.get_id().as_str();
+            id != "host"
+                && id != "help"
+                && matches.value_source(id) == Some(ValueSource::CommandLine)
+        });
+        let entry = |arg: &Arg| {
+            let id = arg.get_id().as_str();
+            let flag = arg.get_long().map(|long| format!("--{long}"));
+            let words = match (flag, matches.get_raw(id)) {
+                (Some(flag), _) if !arg.get_action().takes_values() => vec![flag.into()],
+                (Some(flag), Some(values)) => values
+                    .map(|value| {
+                        let mut word = OsString::from(format!("{flag}="));
+                        word.push(value);
+                        word
+                    })
+                    .collect(),
+                (None, Some(values)) => values.map(OsString::from).collect(),
+                (_, None) => Vec::new(),
+            };
+            let id = id.to_owned();
+            Entry { id, words }
+        };
+        ours.map(entry).collect()
+    }
+}
+
+impl Entry {
+    fn new(keys: &Keys, name: &str) -> Entry {
+        let id = keys.find(name).map_or(name, |arg| arg.get_id().as_str());
+        Entry {
+            id: id.to_owned(),
+            words: Vec::new(),
+        }
+    }
+}
+
+fn takes_several(arg: &Arg) -> bool {
+    matches!(arg.get_action(), ArgAction::Append)
+}
+
+fn depends_on_others(kind: ErrorKind) -> bool {
+    matches!(
+        kind,
+        ErrorKind::ArgumentConflict | ErrorKind::MissingRequiredArgument
+    )
+}
+
+/// The sentence of clap without what is around it.
+fn explain(error: &clap::Error) -> String {
+    let text = error.render().to_string();
+    let text = text.strip_prefix("error: ").unwrap_or(&text);
+    let text = text.split("\n\nUsage").next().unwrap_or(text);
+    let text = text.split("\n\nFor more").next().unwrap_or(text);
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    lines.collect::<Vec<_>>().join("; ")
+}
+
+fn in_order<'t, 'a>(table: &'t DeTable<'a>) -> Vec<(&'t Key<'a>, &'t Value<'a>)> {
+    let mut entries: Vec<_> = table.iter().collect();
+    entries.sort_by_key(|(key, _)| key.span().start);
+    entries
+}
+
+fn scalar(value: &DeValue<'_>) -> Option<String> {
+    match value {
+        DeValue::String(text) => Some(text.to_string()),
+        DeValue::Integer(number) => {
+            let value = i64::from_str_radix(number.as_str(), number.radix());
+            value.ok().map(|value| value.to_string())
+        }
+        DeValue::Float(number) => Some(number.as_str().to_owned()),
+        DeValue::Boolean(value) => Some(value.to_string()),
+        _ => None,
+    }
+}
+
+fn kind(value: &DeValue<'_>) -> &'static str {
+    match value {
+        DeValue::Array(_) => "several values",
+        DeValue::Table(_) => "a table",
+        DeValue::Integer(_) => "so large a number",
+        _ => "such a value",
+    }
+}

@@ -1,0 +1,85 @@
+//! What signals ask of a server.
+
+use super::{handover, interactive_end, load, notify, say};
+use laio_serve::{Control, Options};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
+use signal_hook::iterator::Signals;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+/// The signals, caught from now on: before there are other threads, which inherit what is set up here.
+pub(super) fn catch(more: &[i32]) -> io::Result<Signals> {
+    let impatient = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        signal_hook::flag::register_conditional_shutdown(signal, 1, impatient.clone())?;
+        signal_hook::flag::register(signal, impatient.clone())?;
+    }
+    let all = [SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2];
+    Signals::new(all.iter().chain(more))
+}
+
+/// Does what signals ask, on a thread of its own.
+pub(super) fn obey(mut signals: Signals, control: Control) -> io::Result<()> {
+    let thread = std::thread::Builder::new().name("laio-signals".to_owned());
+    thread.spawn(move || {
+        for signal in signals.forever() {
+            match signal {
+                SIGHUP if interactive_end() => control.stop(),
+                SIGHUP => reload(&control),
+                SIGUSR1 => match control.reopen_log() {
+                    Ok(()) => say("the access log is opened anew"),
+                    Err(error) => say(&format!("the access log stays where it is: {error}")),
+                },
+                SIGUSR2 if handover::is_supervised() => control.hand_over(),
+                SIGUSR2 => restart(&control),
+                _ if handover::is_supervised() => control.stop(),
+                _ => {
+                    say("stopping: answers in flight are finished; once more ends at once");
+                    notify::tell(notify::State::Stopping);
+                    control.stop();
+                }
+            }
+        }
+    })?;
+    Ok(())
+}
+
+/// Reads all options anew, and serves with them if they make sense.
+fn reload(control: &Control) {
+    notify::tell(notify::State::Reloading);
+    let options = load().and_then(|loaded| loaded.options());
+    match options.and_then(|options: Options| Ok(control.reload(options)?)) {
+        Ok(kept) if kept.is_empty() => say("the options were read anew"),
+        Ok(kept) => say(&format!(
+            "the options were read anew; changes of {} take a restart",
+            kept.join(", ")
+        )),
+        Err(failure) => say(&format!("the options stay as they are:\n{failure}")),
+    }
+    notify::tell(notify::State::Ready);
+}
+
+/// Starts this program anew, which may be another version by now, and leaves the sockets to it when it serves.
+fn restart(control: &Control) {
+    let started = control
+        .listeners()
+        .and_then(|sockets| handover::start(sockets, false));
+    match started {
+        Ok(mut next) => {
+            let number = next.child.id();
+            if next.serves() {
+                say(&format!(
+                    "process {number} serves; answers in flight are finished here"
+                ));
+                control.hand_over();
+            } else {
+                let _ = next.child.wait();
+                say(&format!(
+                    "process {number} does not serve; this one goes on"
+                ));
+            }
+        }
+        Err(error) => say(&format!("no other process can be started: {error}")),
+    }
+}

@@ -1,0 +1,119 @@
+//! Fences around a worker: what a mistake in it could reach is little. Each thread puts them up for itself and
+//! the threads that it makes; the thread that controls the workers stays outside, and so can read new options.
+
+mod calls;
+
+use crate::options::{Options, Safety, Sandbox, Symlinks};
+use laio::BackendKind;
+use landlock::{
+    ABI, Access, AccessFs, CompatLevel, Compatible, Ruleset, RulesetAttr, RulesetCreatedAttr,
+    RulesetStatus, path_beneath_rules,
+};
+use std::io;
+use std::path::PathBuf;
+
+/// Puts up what was asked for around the calling thread. Says what could not be put up and need not be.
+///
+/// # Errors
+/// When what has to be cannot be put up.
+pub(crate) fn put_up(options: &Options, kind: BackendKind) -> io::Result<Vec<String>> {
+    let Safety {
+        landlock, seccomp, ..
+    } = options.safety;
+    let mut missing = Vec::new();
+    let mut fence = |mode, name: &str, put_up: &dyn Fn() -> Result<(), String>| {
+        if mode == Sandbox::Off {
+            return Ok(());
+        }
+        match put_up() {
+            Ok(()) => Ok(()),
+            Err(why) if mode == Sandbox::Auto => {
+                missing.push(format!("without {name}: {why}"));
+                Ok(())
+            }
+            Err(why) => Err(io::Error::new(
+                io::ErrorKind::Unsupported,
+                format!("{name} cannot be had: {why}"),
+            )),
+        }
+    };
+    fence(landlock, "Landlock", &|| files(options))?;
+    fence(seccomp, "seccomp", &|| calls::allow_serving(kind))?;
+    Ok(missing)
+}
+
+/// No files but those that are served, and those of the kernel that the engine reads.
+fn files(options: &Options) -> Result<(), String> {
+    let sites = || {
+        let hosts = options.hosts.iter().map(|host| &host.site);
+        [&options.site].into_iter().chain(hosts)
+    };
+    if sites().any(|site| site.symlinks == Symlinks::Follow) {
+        return Err("with --symlinks follow, files are served from anywhere".to_owned());
+    }
+    // The oldest version that knows everything there is to forbid; the kernel may know less of it.
+    let abi = ABI::V5;
+    let read = AccessFs::ReadFile | AccessFs::ReadDir;
+    // Files that upstreams have made to be sent once are removed then.
+    let remove = AccessFs::RemoveFile;
+    let passed: Vec<PathBuf> = sites()
+        .flat_map(|site| site.sendfile_roots.iter().cloned())
+        .collect();
+    let roots = sites().map(|site| site.root.clone());
+    let roots: Vec<PathBuf> = roots.chain([PathBuf::from("/proc")]).collect();
+    let status = Ruleset::default()
+        .set_compatibility(CompatLevel::BestEffort)
+        .handle_access(AccessFs::from_all(abi))
+        .and_then(Ruleset::create)
+        .and_then(|rules| rules.add_rules(path_beneath_rules(&roots, read)))
+        .and_then(|rules| rules.add_rules(path_beneath_rules(&passed, read | remove)))
+        .and_then(|rules| rules.restrict_self())
+        .map_err(|error| error.to_string())?;
+    match status.ruleset {
+        RulesetStatus::NotEnforced => Err("this kernel does not have it".to_owned()),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options::Site;
+    use std::fs;
+
+    #[test]
+    fn inside_there_is_only_the_site() {
+        let site = tempfile::tempdir().unwrap();
+        let outside = tempfile::NamedTempFile::new().unwrap();
+        let inside = site.path().join("a.txt");
+        fs::write(&inside, "a").unwrap();
+        let options = Options {
+            site: Site {
+                root: site.path().to_owned(),
+                ..Site::default()
+            },
+            safety: Safety {
+                landlock: Sandbox::Auto,
+                seccomp: Sandbox::Auto,
+                ..Safety::default()
+            },
+            ..Options::default()
+        };
+        let fenced = std::thread::spawn(move || {
+            let missing = put_up(&options, BackendKind::Lazy).unwrap();
+            let denied = |result: io::Result<()>| result.is_err();
+            assert_eq!(fs::read(&inside).unwrap(), b"a");
+            if missing.is_empty() {
+                assert!(denied(fs::read(outside.path()).map(drop)));
+                assert!(denied(fs::write(&inside, "b")));
+                assert!(denied(fs::remove_file(&inside)));
+                assert!(denied(
+                    std::process::Command::new("/bin/true").spawn().map(drop)
+                ));
+            } else {
+                eprintln!("not all fences can be had here: {missing:?}");
+            }
+        });
+        fenced.join().unwrap();
+    }
+}

@@ -1,0 +1,99 @@
+//! Becoming somebody with fewer rights, once the sockets are bound.
+
+use crate::options::Safety;
+use nix::unistd::{Gid, Group, Uid, User, getgrouplist, setgroups, setresgid, setresuid};
+use std::ffi::CString;
+use std::io;
+
+/// Becomes the user and group that were asked for, for good: all threads of the process, with the
+/// supplementary groups of the user, and without a way back by programs that have more rights.
+///
+/// # Errors
+/// Says who is not known, or cannot be become.
+pub(crate) fn drop_to(safety: &Safety) -> io::Result<()> {
+    if safety.user.is_none() && safety.group.is_none() {
+        return Ok(());
+    }
+    let user = safety.user.as_deref().map(find_user).transpose()?;
+    let group = match (&safety.group, &user) {
+        (Some(group), _) => Some(find_group(group)?),
+        (None, Some(user)) => Some(user.gid),
+        (None, None) => None,
+    };
+    let become_them = || -> nix::Result<()> {
+        if let Some(group) = group {
+            let groups = match &user {
+                Some(user) => getgrouplist(&user.name, group)?,
+                None => vec![group],
+            };
+            setgroups(&groups)?;
+            setresgid(group, group, group)?;
+        }
+        if let Some(user) = &user {
+            setresuid(user.uid, user.uid, user.uid)?;
+        }
+        Ok(())
+    };
+    become_them().map_err(|errno| {
+        let who = safety.user.as_ref().or(safety.group.as_ref());
+        let who = who.map_or("", String::as_str);
+        let hint = match errno {
+            nix::Error::EPERM => "; that takes root, or CAP_SETUID and CAP_SETGID",
+            _ => "",
+        };
+        let text = format!("cannot become {who}: {}{hint}", errno.desc());
+        io::Error::new(io::Error::from(errno).kind(), text)
+    })?;
+    rustix::thread::set_no_new_privs(true)?;
+    Ok(())
+}
+
+/// Whether the process may do anything.
+pub(crate) fn is_root() -> bool {
+    nix::unistd::geteuid().is_root()
+}
+
+struct Found {
+    name: CString,
+    uid: Uid,
+    gid: Gid,
+}
+
+fn find_user(name: &str) -> io::Result<Found> {
+    let number = name.parse().ok().map(Uid::from_raw);
+    let found = match number {
+        Some(uid) => User::from_uid(uid)?,
+        None => User::from_name(name)?,
+    };
+    match (found, number) {
+        (Some(user), _) => Ok(Found {
+            name: CString::new(user.name)?,
+            uid: user.uid,
+            gid: user.gid,
+        }),
+        // A number need not have a name: then its group has the same number.
+        (None, Some(uid)) => Ok(Found {
+            name: CString::new(name)?,
+            uid,
+            gid: Gid::from_raw(uid.as_raw()),
+        }),
+        (None, None) => Err(unknown("user", name)),
+    }
+}
+
+fn find_group(name: &str) -> io::Result<Gid> {
+    match name.parse() {
+        Ok(number) => Ok(Gid::from_raw(number)),
+        Err(_) => match Group::from_name(name)? {
+            Some(group) => Ok(group.gid),
+            None => Err(unknown("group", name)),
+        },
+    }
+}
+
+fn unknown(what: &str, name: &str) -> io::Error {
+    io::Error::new(
+        io::ErrorKind::NotFound,
+        format!("there is no {what} {name}"),
+    )
+}
