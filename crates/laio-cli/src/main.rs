@@ -114,10 +114,8 @@ mod tests {
             "http",
             "transport",
             "policies",
-        let pages = [
             "operation",
             "safety",
-        ];
         ];
         let pages: String = pages
             .iter()

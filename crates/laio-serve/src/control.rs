@@ -110,7 +110,7 @@ impl Service {
     pub(crate) fn start(
         options: Options,
         kind: BackendKind,
-        sockets: Listening,
+        mut sockets: Listening,
     ) -> io::Result<Service> {
         let (sender, orders) = channel();
         let addresses = Arc::<Addresses>::default();
@@ -124,6 +124,7 @@ impl Service {
             counters.clone(),
             sender.clone(),
         )?;
+        sockets.adopt();
         Ok(Service {
             kind,
             sockets,

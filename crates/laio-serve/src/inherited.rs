@@ -36,6 +36,11 @@ pub(crate) fn from_server() -> bool {
     any() && std::env::var_os("LAIO_READY_FD").is_some()
 }
 
+/// Whether that server leaves them to this one, and does not supervise it.
+pub(crate) fn is_successor() -> bool {
+    from_server() && std::env::var_os("LAIO_SUPERVISED").is_none()
+}
+
 /// Those of a name, or all.
 ///
 /// # Errors

@@ -56,6 +56,14 @@ impl Listening {
         shares.map(sockets).collect()
     }
 
+    /// Sees to the files of Unix sockets that were passed on by a server whose place is taken now: not before, or one
+    /// that cannot serve would take them along.
+    pub fn adopt(&mut self) {
+        if inherited::is_successor() {
+            self.listeners.iter_mut().for_each(Listener::adopt_file);
+        }
+    }
+
     /// Leaves the files of Unix sockets where they are: another server listens on the same sockets from now on.
     pub fn leave(&mut self) {
         self.listeners.iter_mut().for_each(Listener::keep_file);
@@ -98,6 +106,13 @@ impl Listener {
             open(listen, places, &mut listeners).map_err(|error| explain(&error, listen))?;
         }
         Ok(listeners)
+    }
+
+    /// Takes over the file of a Unix socket that was passed on.
+    fn adopt_file(&mut self) {
+        if let (None, ListenAddress::Unix { path, .. }) = (&self.file, &self.listen.address) {
+            self.file = SocketFile::of(path).ok();
+        }
     }
 
     fn keep_file(&mut self) {
@@ -147,20 +162,20 @@ fn take_over(listen: &Listen, listeners: &mut Vec<Listener>) -> io::Result<bool>
     }
     let before = listeners.len();
     for socket in inherited::sockets(None)? {
-        let file = match (&listen.address, address_of(&socket)?) {
-            (ListenAddress::Unix { path, .. }, ListenAddress::Unix { path: other, .. })
-                if *path == other =>
-            {
-                SocketFile::of(path).ok()
+        let same = match (&listen.address, address_of(&socket)?) {
+            (ListenAddress::Unix { path, .. }, ListenAddress::Unix { path: other, .. }) => {
+                *path == other
             }
-            (asked, other) if *asked == other => None,
-            _ => continue,
+            (asked, other) => *asked == other,
         };
+        if !same {
+            continue;
+        }
         listeners.push(Listener {
             socket,
             listen: listen.clone(),
             spreads: false,
-            file,
+            file: None,
         });
     }
     Ok(listeners.len() > before)

@@ -50,6 +50,7 @@ pub(super) fn run(loaded: Loaded, processes: usize) -> Result<(), Failure> {
         listening.addresses(),
         &format!("{processes} processes"),
     );
+    listening.adopt();
     notify::tell(notify::State::Ready);
     handover::tell_ready()?;
     while supervisor.alive() {
