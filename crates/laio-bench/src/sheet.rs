@@ -95,6 +95,7 @@ impl Sheet {
         let settings = record.settings.iter();
         about.extend(settings.map(|(name, what)| format!("{name}: {what}")));
         about.extend(record.notes.iter().map(|note| format!("note: {note}")));
+        about.extend(busy(record));
         let mut left_out: Vec<String> = Vec::new();
         for cell in &record.cells {
             if let Some(reason) = &cell.left_out {
@@ -155,15 +156,26 @@ impl Table {
     }
 }
 
+/// Where others used the processors meanwhile, figures are unsteady, and the reader must know.
+pub(crate) fn busy(record: &Record) -> Option<String> {
+    let machine = &record.machine;
+    let load: f64 = machine.load.as_ref()?.parse().ok()?;
+    (load > machine.processors as f64).then(|| {
+        let (processors, name) = (machine.processors, &record.benchmark);
+        format!("{name}: the machine was busy with other work when it began (load {load} on {processors} processors), so its figures are unsteady")
+    })
+}
+
 /// The small letters below a plot.
 pub(crate) fn caption(record: &Record) -> String {
     let machine = &record.machine;
-    let rounds = record.settings.get("rounds").map_or("", String::as_str);
+    let rounds = match record.settings.get("rounds").map_or("", String::as_str) {
+        "1" => "one round".to_owned(),
+        rounds => format!("medians of {rounds} rounds and the middle half"),
+    };
     let (kernel, processors) = (&machine.kernel, machine.processors);
     let file_system = &machine.file_system;
-    format!(
-        "{kernel}, {processors} CPUs, {file_system}; medians of {rounds} rounds and the middle half"
-    )
+    format!("{kernel}, {processors} CPUs, {file_system}; {rounds}")
 }
 
 /// A number as tables have it: three digits that count.

@@ -57,9 +57,14 @@ fn introduction(records: &[Record]) -> String {
     let days: std::collections::BTreeSet<_> =
         records.iter().map(|record| day(record.began)).collect();
     let days: Vec<_> = days.into_iter().collect();
+    let busy: Vec<_> = records.iter().filter_map(crate::sheet::busy).collect();
+    let busy = match busy.as_slice() {
+        [] => String::new(),
+        lines => format!("<p><b>Beware.</b> {}.</p>\n", escaped(&lines.join("; "))),
+    };
     format!(
         "<p>Measured by laio {} on {}: {}. Contestants take turns in each round; figures are medians of rounds, \
-         with the middle half. Each comparison says below where and how.</p>\n",
+         with the middle half. Each comparison says below where and how.</p>\n{busy}",
         escaped(&versions.join(", ")),
         escaped(&days.join(", ")),
         escaped(&machines.join("; ")),
@@ -109,7 +114,7 @@ h1{font-size:1.6rem;line-height:1.25}h2{font-size:1.25rem;margin-top:2.5rem;bord
 a{color:inherit}
 .wide{overflow-x:auto}
 table{border-collapse:collapse;font-size:.85rem;margin:.8rem 0;font-variant-numeric:tabular-nums}
-caption{text-align:left;font-weight:600;padding-bottom:.3rem}
+caption{text-align:left;white-space:nowrap;font-weight:600;padding-bottom:.3rem}
 th,td{text-align:right;padding:.15rem .5rem;border-bottom:1px solid var(--line);vertical-align:top;white-space:nowrap}
 th:first-child,td:first-child{text-align:left;padding-left:0}
 .overview td{text-align:left;white-space:normal}.overview td:last-child{white-space:nowrap}

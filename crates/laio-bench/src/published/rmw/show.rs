@@ -313,7 +313,7 @@ fn reason(record: &Record, way: &str) -> Option<String> {
     });
     Some(format!(
         ". Why not everywhere: with {} clients ({workload}) it takes {} us of processor time for each iteration, threads {}; \
-         the fastest of all does {} each second, it {}{plain}: what the disk takes is the limit where these are alike",
+         the fastest of all does {} each second, it {}{plain}: where rates are alike the disk is the limit for both",
         clients(&place),
         number(own),
         number(theirs),
