@@ -167,6 +167,7 @@ fn record_locks_that_wait(sys: &mut Sys<'_>) {
 
     // Those of the process, held by a child.
     let (ready, told) = pipe();
+    let (go, let_go) = pipe();
     // SAFETY: the child makes system calls only, and leaves by _exit.
     let pid = unsafe { libc::fork() };
     assert!(pid >= 0);
@@ -176,6 +177,8 @@ fn record_locks_that_wait(sys: &mut Sys<'_>) {
             [other.arg(), libc::F_SETLK as usize, at(&lock)],
         );
         let _ = plain(libc::SYS_write, [told.arg(), at("x"), 1]);
+        let mut room = [0u8];
+        let _ = plain(libc::SYS_read, [go.arg(), room.as_mut_ptr() as usize, 1]);
         let _ = plain(libc::SYS_nanosleep, [at(&time(0, 15_000_000)), 0]);
         let _ = plain(libc::SYS_exit_group, [0]);
     }
@@ -185,6 +188,7 @@ fn record_locks_that_wait(sys: &mut Sys<'_>) {
         libc::SYS_fcntl,
         [file.arg(), libc::F_SETLK as usize, at(&lock)],
     );
+    rustix::io::write(&let_go, b"x").unwrap();
     let _ = sys.check(
         "by the process",
         libc::SYS_fcntl,
