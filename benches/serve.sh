@@ -39,7 +39,7 @@ finish() {
 trap finish EXIT
 
 # name -> process ids and port
-declare -A pids ports
+declare -A pids=() ports=()
 
 # start NAME ROOT: each server on processor 0
 start() {
@@ -90,7 +90,8 @@ END
         (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null && break
         sleep 0.05
     done
-    pids[$name]="$! $(pgrep -P $! | tr '\n' ' ')"
+    # A server of one process has none.
+    pids[$name]="$! $(pgrep -P $! | tr '\n' ' ' || true)"
 }
 
 stop() {
@@ -156,6 +157,7 @@ installed() {
     for name in "$@"; do
         command -v "$(case $name in laio*) echo "$laio" ;; nginx*) echo nginx ;; *) echo "$name" ;; esac)" >/dev/null && echo "$name"
     done
+    return 0
 }
 
 warm() {
