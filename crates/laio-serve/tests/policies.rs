@@ -1,5 +1,6 @@
 //! Presets, policies and transfers: whatever the way, the same bytes; and nobody waits for a slow client.
 
+#[allow(dead_code, reason = "shared by several test binaries")]
 mod common;
 
 use common::{Running, anywhere};

@@ -145,6 +145,28 @@ fn reads_past_the_cache_need_no_alignment_on_linux_aio() {
     }
 }
 
+/// Pages that are not yet on the disk make the kernel's AIO say that it would wait.
+#[test]
+fn reads_past_a_dirty_cache_need_no_alignment_either() {
+    let Some(mut context) = context(BackendKind::LinuxAio) else {
+        return;
+    };
+    let bytes = contents(8 * BLOCK);
+    let Some((directory, file)) = direct(&bytes) else {
+        return;
+    };
+    let name = directory.path().join("file");
+    for round in 0..20 {
+        let cached = File::options().write(true).open(&name).unwrap();
+        rustix::io::pwrite(&cached, &[round], 100).unwrap();
+        let mut room = [0; 10];
+        let args = [file.arg(), at_mut(&mut room), 10, 100];
+        assert_eq!(call(&mut context, libc::SYS_pread64, args), Ok(10));
+        assert_eq!(room[0], round);
+        assert_eq!(room[1..], bytes[101..110]);
+    }
+}
+
 #[test]
 fn writes_past_the_cache_are_never_patched_together() {
     let Some(mut context) = context(BackendKind::LinuxAio) else {

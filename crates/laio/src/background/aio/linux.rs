@@ -270,12 +270,16 @@ impl Linux {
         }
     }
 
-    /// Prepares a request once more that was refused for the sake of `RWF_NOWAIT`, which not all files know.
+    /// Prepares a request once more that was refused for the sake of `RWF_NOWAIT`: not all files know it, and a
+    /// helper, which makes the caller's own call, cannot make one that is not aligned.
     fn goes_again(&mut self, index: u16, result: i64) -> bool {
-        let block = &mut self.requests[index as usize].block;
-        let again = block.aio_rw_flags != 0 && result == -i64::from(libc::EOPNOTSUPP);
+        let request = &mut self.requests[index as usize];
+        let waits = request.bounce.is_some() && result == -i64::from(libc::EAGAIN);
+        let unknown = result == -i64::from(libc::EOPNOTSUPP);
+        let again = request.block.aio_rw_flags != 0 && (unknown || waits);
         if again {
-            block.aio_rw_flags = 0;
+            request.waits |= waits;
+            request.block.aio_rw_flags = 0;
             self.prepared.push_back(index);
         }
         again
