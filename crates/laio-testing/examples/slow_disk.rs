@@ -166,5 +166,5 @@ fn main() -> io::Result<()> {
     };
     let mut config = Config::default();
     config.acl = SessionACL::All;
-    fuser::mount2(disk, directory, &config)
+    fuser::mount(disk, directory, &config)
 }

@@ -129,7 +129,7 @@ mod tests {
             assert_eq!((result.unwrap(), filled.len()), (5000, 5000));
             shared = filled;
             let mut offset = 0;
-            let sent = rustix::fs::sendfile(&to, &*shared.file(), Some(&mut offset), 5000);
+            let sent = rustix::fs::sendfile(&to, shared.file(), Some(&mut offset), 5000);
             assert_eq!(sent, Ok(5000));
         }
         drop(shared);
