@@ -7,6 +7,7 @@ mod handover;
 mod limits;
 mod listen;
 mod notify;
+mod observe;
 mod operation;
 mod policy;
 mod signals;
@@ -46,6 +47,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
 }
 
 fn serve(loaded: Loaded) -> Result<(), Failure> {
+    let observe = loaded.arguments.observe();
     let options = loaded.options()?;
     let signals = signals::catch(&[])?;
     if handover::is_supervised() {
@@ -53,6 +55,7 @@ fn serve(loaded: Loaded) -> Result<(), Failure> {
         rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM))?;
     }
     let root = options.site.root.clone();
+    let observing = observe.start(options.observer.clone())?;
     let server = Server::start(options)?;
     if !handover::is_supervised() {
         let plural = if server.workers() == 1 { "" } else { "s" };
@@ -60,9 +63,10 @@ fn serve(loaded: Loaded) -> Result<(), Failure> {
         announce(&root, server.addresses(), &how);
         notify::tell(notify::State::Ready);
     }
-    signals::obey(signals, server.control())?;
+    signals::obey(signals, server.control(), observing.admin())?;
     handover::tell_ready()?;
     let served = server.wait()?;
+    observing.finish()?;
     let lost = match served.log_lines_lost {
         0 => String::new(),
         lines => format!("; {lines} lines of the access log were left out"),

@@ -3,6 +3,7 @@
 use crate::connection::Connection;
 use crate::lanes;
 use crate::messages::say;
+use crate::observe::{self, Stage};
 use crate::options::Step;
 use crate::worker::Worker;
 use laio::ops::Accept;
@@ -70,6 +71,8 @@ fn is(error: &io::Error, errno: Errno) -> bool {
 }
 
 async fn start(worker: &Rc<Worker>, socket: OwnedFd, peer: Option<IpAddr>, tls: bool) {
+    observe::connected();
+    let begun = observe::begin();
     let entered = match peer.zip(worker.limits().connections_per_address) {
         Some((peer, most)) => match worker.addresses.enter(peer, most) {
             Some(entered) => Some(entered),
@@ -88,6 +91,7 @@ async fn start(worker: &Rc<Worker>, socket: OwnedFd, peer: Option<IpAddr>, tls: 
         };
         let connection = Connection::new(worker.clone(), stream, peer, idle.clone(), entered);
         worker.spawn(connection, idle);
+        observe::end(Stage::Accept, begun);
         return;
     }
     // Each call waits in the kernel, so this connection is served before the next is taken, and the time-outs
@@ -109,6 +113,7 @@ async fn start(worker: &Rc<Worker>, socket: OwnedFd, peer: Option<IpAddr>, tls: 
         .serve()
         .await;
     worker.counted.tell();
+    observe::tell();
 }
 
 #[cfg(test)]

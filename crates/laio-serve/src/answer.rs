@@ -2,6 +2,7 @@
 
 use crate::auth::Access;
 use crate::cors;
+use crate::observe::{self, Stage};
 use crate::open::Found;
 use crate::pages;
 use crate::reply::{Asked, Reply};
@@ -29,7 +30,10 @@ impl Worker {
             Method::Options => {}
             method => return self.wrong_method(asked, out, method).await,
         }
-        let resolved = match resolve(site, request.path, name) {
+        let begun = observe::begin();
+        let resolved = resolve(site, request.path, name);
+        observe::end(Stage::Resolve, begun);
+        let resolved = match resolved {
             Ok(resolved) => resolved,
             Err(refusal) => return self.refuse(asked, out, refusal).await,
         };

@@ -1,6 +1,7 @@
 //! The answer to the request that is made most: for all of a file that is kept, without conditions, where nobody is
 //! asked for a password. It is what [`Worker::answer`] would come to, without a step that could wait.
 
+use crate::observe::{self, Stage};
 use crate::reply::{Asked, Reply, has_conditions, whole_behind};
 use crate::resolve::{enter, resolve};
 use crate::worker::Worker;
@@ -24,6 +25,7 @@ impl Worker {
         if !simple {
             return None;
         }
+        let begun = observe::begin();
         let resolved = resolve(site, request.path, name).ok()?;
         let moved = site.redirects.of(name, resolved.directory, request.query);
         if moved.is_some() {
@@ -34,6 +36,7 @@ impl Worker {
         }
         let opened = cache.get(site.number, name)?;
         let fields = opened.fields.as_ref()?.get()?;
+        observe::end(Stage::Resolve, begun);
         let head = asked.head(out, Status::OK).again(fields);
         Some(whole_behind(asked, head, &opened))
     }

@@ -2,6 +2,7 @@
 
 use crate::contents::Contents;
 use crate::lanes;
+use crate::observe::{self, Stage};
 use crate::options::Limits;
 use crate::reply::Body;
 use crate::stream::Stream;
@@ -128,7 +129,10 @@ impl Worker {
         length: usize,
         sent: impl Future<Output = (io::Result<usize>, Vec<u8>)>,
     ) -> io::Result<Vec<u8>> {
-        match laio_rt::time::timeout(self.time_to_send(length), sent).await {
+        let begun = observe::begin();
+        let sent = laio_rt::time::timeout(self.time_to_send(length), sent).await;
+        observe::end(Stage::Send, begun);
+        match sent {
             // With the back end sync, the socket's own time-out cuts it short.
             Ok((Ok(count), _)) if count < length => Err(io::ErrorKind::TimedOut.into()),
             Ok((Ok(_), mut out)) => {

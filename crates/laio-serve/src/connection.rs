@@ -5,6 +5,7 @@ mod forward;
 use crate::addresses::Entered;
 use crate::buffers::Buffers;
 use crate::http2;
+use crate::observe::{self, Stage};
 use crate::pages;
 use crate::receive::Skipped;
 use crate::reply::{Asked, Body, Reply};
@@ -166,6 +167,7 @@ impl Connection {
             };
         };
         let started = started.unwrap_or_else(Instant::now);
+        observe::since(Stage::Receive, started);
         let site = worker.sites.of(request.host);
         let (date, second) = worker.now();
         let mut asked = Asked {

@@ -1,6 +1,7 @@
 //! Where the bytes of a file come from.
 
 use crate::lanes;
+use crate::observe::{self, Stage};
 use crate::options::Step;
 use crate::resident::Open;
 use crate::worker::Worker;
@@ -70,11 +71,13 @@ impl Worker {
     ) -> io::Result<B> {
         let mut direct = lanes::reads_directly();
         loop {
+            let begun = observe::begin();
             let permit = self.turns.turn(Step::FileRead).await;
             let read = ReadAt::new(file.clone(), buffer, offset);
             let read = lanes::submit(Step::FileRead, read);
             let read = laio_rt::time::timeout(self.limits().read_time, read).await;
             drop(permit);
+            observe::end(Stage::Read, begun);
             let (result, filled) = read.map_err(|_| io::ErrorKind::TimedOut)?;
             match result {
                 Ok(0) => return Err(shorter()),

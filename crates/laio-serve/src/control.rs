@@ -231,6 +231,7 @@ impl Service {
             return Err(io::Error::new(io::ErrorKind::Unsupported, text));
         }
         let kept = options.keep_what_stays(&self.present.options);
+        options.observer = self.present.options.observer.clone();
         let number = self.present.number + 1;
         let new = Generation::start(
             number,

@@ -86,15 +86,6 @@ impl Counters {
         state.sum()
     }
 
-    /// The counts of each operation as the workers last told them, for who must not wait.
-    #[expect(dead_code, reason = "for the page of metrics")]
-    pub(crate) fn last(&self) -> Vec<StepCounts> {
-        let mut state = self.lock();
-        state.asked += 1;
-        state.waiting.drain(..).for_each(Waker::wake);
-        state.sum()
-    }
-
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -49,6 +49,7 @@ mod listen;
 mod listing;
 mod log;
 mod messages;
+mod observe;
 mod open;
 mod options;
 mod pages;
@@ -73,6 +74,7 @@ pub use counters::StepCounts;
 pub use laio_http::log::LogFormat;
 pub use laio_http::{Coding, Limits as HeadLimits, Status};
 pub use listen::Listening;
+pub use observe::{Admin, Observer, Seen, Stage, Stages};
 pub use options::{
     Auth, Cache, Certificate, ClassLimits, Cors, Dotfiles, ErrorPage, FieldRule, Host, Http2, Io,
     Limits, Listen, ListenAddress, LogTarget, Options, PRESETS, Policies, Preset, Redirect, Site,

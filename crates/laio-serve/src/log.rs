@@ -2,6 +2,7 @@
 //! limit, and a task of the worker writes them. Where they cannot be written they are counted, and left out.
 
 use crate::messages::say;
+use crate::observe::{self, Stage};
 use crate::options::{Limits, LogTarget};
 use laio::ops::Write;
 use laio_http::log::{LogFormat, LogRecord, write_line};
@@ -151,6 +152,14 @@ impl Log {
 
     /// Adds a line.
     pub(crate) fn write(&self, record: &LogRecord<'_>) {
+        observe::answered(record.status, record.bytes);
+        observe::lasted(Stage::Total, record.duration_us);
+        let begun = observe::begin();
+        self.add(record);
+        observe::end(Stage::Log, begun);
+    }
+
+    fn add(&self, record: &LogRecord<'_>) {
         self.lines.set(self.lines.get() + 1);
         let Some(shared) = &self.shared else { return };
         let mut pending = shared.pending.borrow_mut();

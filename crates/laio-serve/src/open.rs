@@ -2,6 +2,7 @@
 
 use crate::contents::Contents;
 use crate::lanes;
+use crate::observe::{self, Stage};
 use crate::options::{Limits, Step};
 use crate::site::Site;
 use crate::worker::Worker;
@@ -64,13 +65,18 @@ impl Worker {
 
 /// Opens it as if there were no cache.
 pub(crate) async fn look(site: &Site, name: &[u8]) -> io::Result<Found> {
-    let file = open_below(site, name, flags(), site.resolve).await?;
-    examine(Descriptor::from(file)).await
+    let begun = observe::begin();
+    let file = open_below(site, name, flags(), site.resolve).await;
+    observe::end(Stage::Open, begun);
+    examine(Descriptor::from(file?)).await
 }
 
 /// What it is that was opened.
 pub(crate) async fn examine(file: Descriptor) -> io::Result<Found> {
-    let status = lanes::submit(Step::Stat, StatFile::new(file.clone())).await?;
+    let begun = observe::begin();
+    let status = lanes::submit(Step::Stat, StatFile::new(file.clone())).await;
+    observe::end(Stage::Stat, begun);
+    let status = status?;
     if status.is_dir() {
         return Ok(Found::Directory(file));
     }

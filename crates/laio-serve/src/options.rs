@@ -55,6 +55,8 @@ pub struct Options {
     pub log_format: LogFormat,
     /// What is kept of files that are asked for often.
     pub cache: Cache,
+    /// Who sees what it does.
+    pub observer: crate::Observer,
     /// The limits in force.
     pub limits: Limits,
     /// What it gives up before it serves.
@@ -135,6 +137,7 @@ impl Default for Options {
             log: LogTarget::Stdout,
             log_format: LogFormat::Combined,
             cache: Cache::default(),
+            observer: crate::Observer::default(),
             limits: Limits::default(),
             safety: Safety::default(),
         }

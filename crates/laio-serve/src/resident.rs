@@ -5,6 +5,7 @@
 
 use crate::contents::Contents;
 use crate::lanes;
+use crate::observe::{self, Stage};
 use crate::options::Limits;
 use crate::stream::Stream;
 use crate::worker::Worker;
@@ -88,6 +89,7 @@ impl Worker {
         if !out.is_empty() {
             out = self.send_before(stream, out).await?;
         }
+        let begun = observe::begin();
         let mut offset = range.start;
         while offset < end {
             let left = (end - offset) as usize;
@@ -102,6 +104,7 @@ impl Worker {
                 Err(errno) => return Err(errno.into()),
             }
         }
+        observe::end(Stage::Send, begun);
         Ok((out, end - range.start))
     }
 }

@@ -5,6 +5,7 @@ mod pools;
 
 use crate::contents::{Contents, shorter};
 use crate::lanes;
+use crate::observe::{self, Stage};
 use crate::options::{Limits, Step, Transfer};
 use crate::stream::Stream;
 use crate::worker::Worker;
@@ -121,6 +122,7 @@ impl Worker {
         mut out: Vec<u8>,
     ) -> io::Result<Vec<u8>> {
         let until = self.deadline(out.len());
+        let begun = observe::begin();
         let mut done = 0;
         while done < out.len() {
             let part = Part::new(out, done..);
@@ -136,6 +138,7 @@ impl Worker {
                 Err(error) => return Err(error),
             }
         }
+        observe::end(Stage::Send, begun);
         out.clear();
         Ok(out)
     }
@@ -199,11 +202,13 @@ impl Way<'_> {
             None => worker.pools.pipe(worker.chunk)?,
         };
         let most = most.min(used.room);
+        let begun = observe::begin();
         let permit = worker.turns.turn(Step::FileRead).await;
         let fill = Splice::new(self.file.clone(), used.writer.clone(), most).from_offset(offset);
         let fill = lanes::submit(Step::FileRead, fill);
         let count = laio_rt::time::timeout(worker.limits().read_time, fill).await;
         drop(permit);
+        observe::end(Stage::Read, begun);
         let count = count.map_err(|_| io::ErrorKind::TimedOut)??;
         if count == 0 {
             return Err(shorter());
@@ -227,10 +232,14 @@ impl Way<'_> {
         O: laio::Operation<Output = io::Result<usize>>,
     {
         let until = self.worker.deadline(most);
+        let begun = observe::begin();
         loop {
             let permit = self.worker.turns.turn(Step::Sendfile).await;
             let moved = lanes::submit(Step::Sendfile, operation(most)).await;
             drop(permit);
+            if moved.is_ok() {
+                observe::end(Stage::Send, begun);
+            }
             match moved {
                 Ok(0) => return Err(shorter()),
                 Ok(count) => return Ok(count as u64),

@@ -89,6 +89,7 @@ pub(crate) fn run(
     listeners: Vec<Share>,
 ) -> io::Result<Served> {
     runtime.block_on(async {
+        let _observed = options.observer.join();
         let log = Log::start(shared.log.clone(), options.log_format)?;
         let backend = laio_rt::with_context(|context| context.backend());
         let stop = shared.stop;

@@ -3,6 +3,7 @@
 use super::cache::CacheArguments;
 use super::limits::LimitArguments;
 use super::listen::ListenArguments;
+use super::observe::ObserveArguments;
 use super::operation::OperationArguments;
 use super::policy::PolicyArguments;
 use super::site::SiteArguments;
@@ -38,6 +39,8 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     cache: CacheArguments,
     #[command(flatten)]
+    observe: ObserveArguments,
+    #[command(flatten)]
     upstreams: UpstreamArguments,
     #[command(flatten)]
     limits: LimitArguments,
@@ -71,6 +74,11 @@ impl Arguments {
         self.upstreams.add_to(site);
     }
 
+    /// What the server is to tell of itself.
+    pub(super) fn observe(&self) -> ObserveArguments {
+        self.observe.clone()
+    }
+
     pub(super) fn options(self) -> Result<Options, Failure> {
         let log = match self.log.as_str() {
             "-" => LogTarget::Stdout,
@@ -89,6 +97,7 @@ impl Arguments {
             log,
             log_format: self.log_format,
             cache: self.cache.cache(),
+            observer: self.observe.observer(),
             limits: laio_serve::Limits {
                 upstream: self.upstreams.limits(),
                 ..self.limits.limits()

@@ -91,6 +91,11 @@ pub(super) fn take_sockets() -> io::Result<()> {
     Err(command.exec())
 }
 
+/// Whether this process takes the place of another, which may still listen.
+pub(super) fn is_successor() -> bool {
+    std::env::var_os(READY).is_some() && !is_supervised()
+}
+
 /// Whether this process is one of `--processes`.
 pub(super) fn is_supervised() -> bool {
     std::env::var_os(SUPERVISED).is_some()

@@ -1,5 +1,6 @@
 //! What signals ask of a server.
 
+use super::observe::AdminHandle;
 use super::{handover, interactive_end, load, notify, say};
 use laio_serve::{Control, Options};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
@@ -20,7 +21,7 @@ pub(super) fn catch(more: &[i32]) -> io::Result<Signals> {
 }
 
 /// Does what signals ask, on a thread of its own.
-pub(super) fn obey(mut signals: Signals, control: Control) -> io::Result<()> {
+pub(super) fn obey(mut signals: Signals, control: Control, admin: AdminHandle) -> io::Result<()> {
     let thread = std::thread::Builder::new().name("laio-signals".to_owned());
     thread.spawn(move || {
         for signal in signals.forever() {
@@ -32,7 +33,12 @@ pub(super) fn obey(mut signals: Signals, control: Control) -> io::Result<()> {
                     Err(error) => say(&format!("the access log stays where it is: {error}")),
                 },
                 SIGUSR2 if handover::is_supervised() => control.hand_over(),
-                SIGUSR2 => restart(&control),
+                SIGUSR2 => {
+                    if restart(&control) {
+                        // The other one waits for the address.
+                        admin.close();
+                    }
+                }
                 _ if handover::is_supervised() => control.stop(),
                 _ => {
                     say("stopping: answers in flight are finished; once more ends at once");
@@ -61,7 +67,8 @@ fn reload(control: &Control) {
 }
 
 /// Starts this program anew, which may be another version by now, and leaves the sockets to it when it serves.
-fn restart(control: &Control) {
+/// Whether it does.
+fn restart(control: &Control) -> bool {
     let started = control
         .listeners()
         .and_then(|sockets| handover::start(sockets, false));
@@ -73,6 +80,7 @@ fn restart(control: &Control) {
                     "process {number} serves; answers in flight are finished here"
                 ));
                 control.hand_over();
+                return true;
             } else {
                 let _ = next.child.wait();
                 say(&format!(
@@ -82,4 +90,5 @@ fn restart(control: &Control) {
         }
         Err(error) => say(&format!("no other process can be started: {error}")),
     }
+    false
 }

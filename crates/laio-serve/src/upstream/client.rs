@@ -5,6 +5,7 @@ use super::target::{Route, guarded_name};
 use super::tunnel::Tunnel;
 use super::{Relayed, Trouble, request};
 use crate::cors;
+use crate::observe::{self, Stage};
 use crate::reply::{Asked, Reply};
 use crate::worker::Worker;
 use laio_http::{Method, Status};
@@ -103,7 +104,10 @@ impl Worker {
         } else if asking.websocket && tunnel.is_none() {
             Err(Trouble::busy("there are too many tunnels"))
         } else {
-            ask(&asking, route, source, limits).await
+            let begun = observe::begin();
+            let answered = ask(&asking, route, source, limits).await;
+            observe::end(Stage::Upstream, begun);
+            answered
         };
         let asked = Asked {
             keep_alive: asked.keep_alive && source.is_done(),

@@ -1,0 +1,129 @@
+//! A small server for those who run the large one: on an address and a thread of its own, so that it answers when the
+//! workers are busy, is never seen by clients, and takes no name away from the site.
+
+use super::{Observer, page, prometheus};
+use laio_http::{Limits, Method, Parsed, ResponseHead, Status, parse};
+use rustix::net::Shutdown;
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// For a client to send its request, and to take the answer. One is served at a time.
+const TIME: Duration = Duration::from_secs(5);
+
+/// After a client that could not be taken.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Answers `/metrics` (Prometheus), `/` (a page) and `/status.json`, until dropped.
+#[derive(Debug)]
+pub struct Admin {
+    address: SocketAddr,
+    listener: Arc<TcpListener>,
+}
+
+impl Admin {
+    /// Listens at an address and tells what the observer sees.
+    ///
+    /// # Errors
+    /// When the address cannot be had.
+    pub fn start(address: SocketAddr, observer: Observer) -> io::Result<Admin> {
+        let listener = TcpListener::bind(address).map_err(|error| {
+            let text = format!("cannot listen on {address} for --admin: {error}");
+            io::Error::new(error.kind(), text)
+        })?;
+        let address = listener.local_addr()?;
+        let listener = Arc::new(listener);
+        let listening = listener.clone();
+        let thread = std::thread::Builder::new().name("laio-admin".to_owned());
+        thread.spawn(move || {
+            for client in listening.incoming() {
+                match client {
+                    // Who leaves early, or says nothing, has nothing to be told.
+                    Ok(client) => drop(serve(client, &observer)),
+                    // It was shut down.
+                    Err(error) if error.kind() == io::ErrorKind::InvalidInput => return,
+                    // There may be too many descriptors for the moment.
+                    Err(_) => std::thread::sleep(PAUSE),
+                }
+            }
+        })?;
+        Ok(Admin { address, listener })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
+impl Drop for Admin {
+    fn drop(&mut self) {
+        // Ends the thread, and from now on others can have the address.
+        let _ = rustix::net::shutdown(&self.listener, Shutdown::Both);
+    }
+}
+
+fn serve(mut client: TcpStream, observer: &Observer) -> io::Result<()> {
+    let end = Instant::now() + TIME;
+    let mut input = Vec::new();
+    loop {
+        match parse(&input, &Limits::DEFAULT) {
+            Ok(Parsed::Complete { request, .. }) => {
+                let sends = request.method != Method::Head;
+                let reads = matches!(request.method, Method::Get | Method::Head);
+                let path = if reads { request.path } else { "" };
+                return client.write_all(&answer(path, sends, observer));
+            }
+            Ok(Parsed::Partial) => {}
+            Err(rejection) => return client.write_all(&error(rejection.status())),
+        }
+        let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        client.set_read_timeout(Some(left))?;
+        client.set_write_timeout(Some(TIME))?;
+        let mut piece = [0; 2048];
+        match client.read(&mut piece)? {
+            0 => return Ok(()),
+            count => input.extend_from_slice(&piece[..count]),
+        }
+    }
+}
+
+fn answer(path: &str, sends: bool, observer: &Observer) -> Vec<u8> {
+    let (seen, age) = (observer.seen(), observer.age());
+    let (content_type, body) = match path {
+        "/metrics" => (
+            "text/plain; version=0.0.4; charset=utf-8",
+            prometheus::text(&seen, age),
+        ),
+        "/" => ("text/html; charset=utf-8", page::html(&seen, age)),
+        "/status.json" => ("application/json", page::json(&seen, age)),
+        "" => return error(Status::METHOD_NOT_ALLOWED),
+        _ => return error(Status::NOT_FOUND),
+    };
+    let mut out = Vec::new();
+    ResponseHead::new(&mut out, Status::OK)
+        .header("Content-Type", content_type.as_bytes())
+        .content_length(body.len() as u64)
+        .cache_control("no-store")
+        .header("Connection", b"close")
+        .finish();
+    if sends {
+        out.extend_from_slice(body.as_bytes());
+    }
+    out
+}
+
+fn error(status: Status) -> Vec<u8> {
+    let mut out = Vec::new();
+    let head = ResponseHead::new(&mut out, status).content_length(0);
+    let head = match status {
+        Status::METHOD_NOT_ALLOWED => head.allow("GET, HEAD"),
+        _ => head,
+    };
+    head.header("Connection", b"close").finish();
+    out
+}

@@ -1,0 +1,154 @@
+//! The status page, for people and as JSON.
+
+use super::Seen;
+use hdrhistogram::Histogram;
+use serde_json::{Map, Value, json};
+use std::fmt::Write;
+use std::time::Duration;
+
+/// Shares of the times that are told.
+const QUANTILES: [(&str, f64); 4] = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999)];
+
+const STYLE: &str = "
+:root { color-scheme: light dark; font: 1rem/1.5 system-ui, sans-serif }
+body { max-width: 60rem; margin: 2rem auto; padding: 0 1.5rem }
+h1 { font-size: 1.5rem } h2 { font-size: 1.1rem; margin: 2rem 0 .5rem }
+dl { display: grid; grid-template-columns: repeat(auto-fill, minmax(9rem, 1fr)); gap: 1rem }
+dt { opacity: .7; font-size: .85rem } dd { margin: 0; font-size: 1.4rem; font-variant-numeric: tabular-nums }
+table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums }
+th, td { text-align: right; padding: .2rem .6rem; border-bottom: 1px solid #8884 }
+th:first-child, td:first-child { text-align: left } th { font-weight: 600; opacity: .7 }
+";
+
+pub(super) fn html(seen: &Seen, age: Duration) -> String {
+    let mut out = format!(
+        "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" \
+         content=\"width=device-width\">\n<meta http-equiv=\"refresh\" content=\"5\">\n\
+         <title>laio: status</title>\n<style>{STYLE}</style>\n<h1>{}</h1>\n<dl>",
+        crate::SERVER_NAME
+    );
+    let answers: u64 = seen.answers.iter().sum();
+    for (name, value) in [
+        ("up", lasting(age)),
+        ("workers", grouped(seen.workers as u64)),
+        ("connections", grouped(seen.connections)),
+        ("answers", grouped(answers)),
+        ("client errors (4xx)", grouped(seen.answers[3])),
+        ("server errors (5xx)", grouped(seen.answers[4])),
+        ("content", size(seen.bytes)),
+        ("background operations", grouped(seen.operations)),
+    ] {
+        let _ = write!(out, "<div><dt>{name}</dt><dd>{value}</dd></div>");
+    }
+    out.push_str("</dl>\n");
+    if seen.stages.iter().next().is_some() {
+        out.push_str("<h2>Stages of a request</h2>\n<table><tr><th>stage<th>times");
+        for (name, _) in QUANTILES {
+            let _ = write!(out, "<th>{name}");
+        }
+        out.push_str("<th>longest\n");
+        for (stage, times) in seen.stages.iter() {
+            let _ = write!(out, "<tr><td>{}<td>{}", stage.name(), grouped(times.len()));
+            for (_, quantile) in QUANTILES {
+                let _ = write!(out, "<td>{}", shown(times.value_at_quantile(quantile)));
+            }
+            let _ = writeln!(out, "<td>{}", shown(times.max()));
+        }
+        out.push_str("</table>\n");
+    }
+    out.push_str(
+        "<h2>System calls</h2>\n<table><tr><th>call<th>inline<th>background<th>fallback\n",
+    );
+    for (name, counts) in &seen.calls {
+        let _ = write!(out, "<tr><td>{name}");
+        for count in [counts.inline, counts.background, counts.fallback] {
+            let _ = write!(out, "<td>{}", grouped(count));
+        }
+        out.push('\n');
+    }
+    out.push_str("</table>\n<p><a href=\"/metrics\">metrics</a> · <a href=\"/status.json\">JSON</a></p>\n</html>\n");
+    out
+}
+
+/// With a narrow space between thousands.
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut out = String::new();
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            out.push('\u{202f}');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// Bytes in the unit that they are read in best.
+fn size(bytes: u64) -> String {
+    const UNITS: [&str; 5] = ["kB", "MB", "GB", "TB", "PB"];
+    if bytes < 10_000 {
+        return format!("{} B", grouped(bytes));
+    }
+    let (mut number, mut unit) = (bytes as f64 / 1e3, 0);
+    while number >= 1e3 && unit + 1 < UNITS.len() {
+        (number, unit) = (number / 1e3, unit + 1);
+    }
+    format!("{number:.1} {}", UNITS[unit])
+}
+
+/// Days, hours, minutes and seconds, the two largest that there are.
+fn lasting(time: Duration) -> String {
+    let seconds = time.as_secs();
+    let (minutes, hours) = (seconds / 60, seconds / 3600);
+    match seconds {
+        0..60 => format!("{seconds} s"),
+        60..3600 => format!("{minutes} min {} s", seconds % 60),
+        3600..86400 => format!("{hours} h {} min", minutes % 60),
+        _ => format!("{} d {} h", hours / 24, hours % 24),
+    }
+}
+
+/// A time in the unit that it is read in best.
+fn shown(nanos: u64) -> String {
+    match nanos {
+        0..10_000 => format!("{:.1} µs", nanos as f64 / 1e3),
+        10_000..10_000_000 => format!("{:.0} µs", nanos as f64 / 1e3),
+        10_000_000..10_000_000_000 => format!("{:.0} ms", nanos as f64 / 1e6),
+        _ => format!("{:.1} s", nanos as f64 / 1e9),
+    }
+}
+
+pub(super) fn json(seen: &Seen, age: Duration) -> String {
+    let calls = seen.calls.iter().map(|(name, counts)| {
+        let (inline, background, fallback) = (counts.inline, counts.background, counts.fallback);
+        let ways = json!({ "inline": inline, "background": background, "fallback": fallback });
+        ((*name).to_owned(), ways)
+    });
+    let stages = seen.stages.iter();
+    let stages = stages.map(|(stage, times)| (stage.name().to_owned(), of_times(times)));
+    let status = json!({
+        "server": crate::SERVER_NAME,
+        "uptime_seconds": age.as_secs_f64(),
+        "workers": seen.workers,
+        "connections": seen.connections,
+        "answers": { "1xx": seen.answers[0], "2xx": seen.answers[1], "3xx": seen.answers[2],
+            "4xx": seen.answers[3], "5xx": seen.answers[4] },
+        "content_bytes": seen.bytes,
+        "operations": seen.operations,
+        "limited": seen.limited,
+        "calls": calls.collect::<Map<_, _>>(),
+        "stages": stages.collect::<Map<_, _>>(),
+    });
+    format!("{status:#}\n")
+}
+
+fn of_times(times: &Histogram<u64>) -> Value {
+    let quantile = |(name, share): &(&str, f64)| {
+        let nanos = times.value_at_quantile(*share);
+        ((*name).to_owned(), json!(nanos))
+    };
+    let mut told: Map<_, _> = QUANTILES.iter().map(quantile).collect();
+    told.insert("count".to_owned(), json!(times.len()));
+    told.insert("max".to_owned(), json!(times.max()));
+    json!({ "nanoseconds": told })
+}

@@ -1,0 +1,133 @@
+//! What was counted, in the text format of Prometheus.
+
+use super::Seen;
+use std::fmt::Write;
+use std::time::Duration;
+
+/// Upper bounds of the buckets, in nanoseconds: 1, 2.5 and 5 of each power of ten.
+const BOUNDS: [u64; 24] = [
+    1_000,
+    2_500,
+    5_000,
+    10_000,
+    25_000,
+    50_000,
+    100_000,
+    250_000,
+    500_000,
+    1_000_000,
+    2_500_000,
+    5_000_000,
+    10_000_000,
+    25_000_000,
+    50_000_000,
+    100_000_000,
+    250_000_000,
+    500_000_000,
+    1_000_000_000,
+    2_500_000_000,
+    5_000_000_000,
+    10_000_000_000,
+    25_000_000_000,
+    50_000_000_000,
+];
+
+pub(super) fn text(seen: &Seen, age: Duration) -> String {
+    let mut out = String::new();
+    let mut family = |name: &str, kind: &str, help: &str, lines: &[(String, f64)]| {
+        let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} {kind}");
+        for (labels, value) in lines {
+            let _ = writeln!(out, "{name}{labels} {value}");
+        }
+    };
+    let plain = |value: f64| vec![(String::new(), value)];
+    let count = |value: u64| plain(value as f64);
+    family(
+        "laio_uptime_seconds",
+        "gauge",
+        "Seconds since the start.",
+        &plain(age.as_secs_f64()),
+    );
+    family(
+        "laio_workers",
+        "gauge",
+        "Workers that are running.",
+        &plain(seen.workers as f64),
+    );
+    family(
+        "laio_connections_total",
+        "counter",
+        "Connections accepted.",
+        &count(seen.connections),
+    );
+    let answers = seen.answers.iter().enumerate();
+    let answers: Vec<_> = answers
+        .map(|(class, &count)| (format!("{{status=\"{}xx\"}}", class + 1), count as f64))
+        .collect();
+    family(
+        "laio_answers_total",
+        "counter",
+        "Requests answered, by class of status.",
+        &answers,
+    );
+    family(
+        "laio_content_bytes_total",
+        "counter",
+        "Bytes of content sent.",
+        &count(seen.bytes),
+    );
+    let mut calls = Vec::new();
+    for (name, counts) in &seen.calls {
+        for (way, count) in [
+            ("inline", counts.inline),
+            ("background", counts.background),
+            ("fallback", counts.fallback),
+        ] {
+            calls.push((format!("{{call=\"{name}\",way=\"{way}\"}}"), count as f64));
+        }
+    }
+    let help = "System calls: done inline, in the background because they would have blocked, or there because \
+                they cannot be tried.";
+    family("laio_calls_total", "counter", help, &calls);
+    family(
+        "laio_operations_total",
+        "counter",
+        "Operations in the background.",
+        &count(seen.operations),
+    );
+    family(
+        "laio_limited_total",
+        "counter",
+        "Calls that met a limit of the engine.",
+        &count(seen.limited),
+    );
+    stages(&mut out, seen);
+    out
+}
+
+fn stages(out: &mut String, seen: &Seen) {
+    let name = "laio_stage_seconds";
+    let _ = writeln!(
+        out,
+        "# HELP {name} How long stages of requests take.\n# TYPE {name} histogram"
+    );
+    for (stage, histogram) in seen.stages.iter() {
+        let stage = stage.name();
+        for bound in BOUNDS {
+            let count = histogram.count_between(0, bound);
+            let bound = bound as f64 / 1e9;
+            let _ = writeln!(
+                out,
+                "{name}_bucket{{stage=\"{stage}\",le=\"{bound}\"}} {count}"
+            );
+        }
+        let count = histogram.len();
+        let sum = histogram.mean() * count as f64 / 1e9;
+        let _ = writeln!(
+            out,
+            "{name}_bucket{{stage=\"{stage}\",le=\"+Inf\"}} {count}"
+        );
+        let _ = writeln!(out, "{name}_sum{{stage=\"{stage}\"}} {sum}");
+        let _ = writeln!(out, "{name}_count{{stage=\"{stage}\"}} {count}");
+    }
+}

@@ -1,0 +1,99 @@
+//! The stages of a request, and how long they took.
+
+use hdrhistogram::Histogram;
+use std::time::Duration;
+
+/// A stage of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// From the taking of a connection until it is served.
+    Accept,
+    /// From the first byte of a request to the end of its head.
+    Receive,
+    /// From the target to a name; of a file that is kept, to the file.
+    Resolve,
+    /// Opening the file.
+    Open,
+    /// Looking at it.
+    Stat,
+    /// Reading a piece of it.
+    Read,
+    /// Sending a piece of the answer.
+    Send,
+    /// From the request to the head of an upstream's answer.
+    Upstream,
+    /// Making the line of the access log.
+    Log,
+    /// From the first byte of the request to the last of the answer.
+    Total,
+}
+
+impl Stage {
+    /// All of them, in the order of a request.
+    pub const ALL: [Stage; 10] = [
+        Stage::Accept,
+        Stage::Receive,
+        Stage::Resolve,
+        Stage::Open,
+        Stage::Stat,
+        Stage::Read,
+        Stage::Send,
+        Stage::Upstream,
+        Stage::Log,
+        Stage::Total,
+    ];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Stage::Accept => "accept",
+            Stage::Receive => "receive",
+            Stage::Resolve => "resolve",
+            Stage::Open => "open",
+            Stage::Stat => "stat",
+            Stage::Read => "read",
+            Stage::Send => "send",
+            Stage::Upstream => "upstream",
+            Stage::Log => "log",
+            Stage::Total => "total",
+        }
+    }
+}
+
+/// The longest time told apart from longer ones, in nanoseconds.
+const LONGEST: u64 = 3_600_000_000_000;
+
+/// How long each stage took, as often as it came.
+#[derive(Clone, Debug, Default)]
+pub struct Stages([Option<Box<Histogram<u64>>>; Stage::ALL.len()]);
+
+impl Stages {
+    pub(super) fn note(&mut self, stage: Stage, time: Duration) {
+        let histogram = self.0[stage as usize].get_or_insert_with(empty);
+        let time = u64::try_from(time.as_nanos()).unwrap_or(LONGEST);
+        histogram.saturating_record(time.clamp(1, LONGEST));
+    }
+
+    pub(super) fn add(&mut self, other: &Stages) {
+        for (sum, other) in self.0.iter_mut().zip(&other.0) {
+            if let Some(other) = other {
+                // Both have the same bounds.
+                let _ = sum.get_or_insert_with(empty).add(&**other);
+            }
+        }
+    }
+
+    /// The stages that came at all, with their times in nanoseconds.
+    pub fn iter(&self) -> impl Iterator<Item = (Stage, &Histogram<u64>)> {
+        Stage::ALL.into_iter().filter_map(|stage| {
+            let histogram = self.0[stage as usize].as_deref()?;
+            Some((stage, histogram))
+        })
+    }
+}
+
+/// Two digits are told apart.
+fn empty() -> Box<Histogram<u64>> {
+    let histogram = Histogram::new_with_bounds(1, LONGEST, 2);
+    Box::new(histogram.expect("the bounds make sense"))
+}
