@@ -130,8 +130,25 @@ impl Peer {
         matches!(self.stream.read(&mut [0; 1]), Ok(0) | Err(_))
     }
 
+    /// Sends as much as there is room for just now, and tells how much that was.
+    pub(crate) fn send_some(&mut self, bytes: &[u8]) -> usize {
+        let stream = self.stream.get_mut();
+        stream.set_nonblocking(true).unwrap();
+        let sent = stream.write(bytes);
+        stream.set_nonblocking(false).unwrap();
+        match sent {
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => 0,
+            sent => sent.unwrap(),
+        }
+    }
+
     /// Whoever reads may be gone.
     pub(crate) fn send(&mut self, bytes: impl AsRef<[u8]>) {
-        let _ = self.stream.get_mut().write_all(bytes.as_ref());
+        self.try_send(bytes);
+    }
+
+    /// Whether it could be sent.
+    pub(crate) fn try_send(&mut self, bytes: impl AsRef<[u8]>) -> bool {
+        self.stream.get_mut().write_all(bytes.as_ref()).is_ok()
     }
 }
