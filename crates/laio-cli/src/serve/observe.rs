@@ -113,7 +113,7 @@ fn plot(seen: &Seen) -> String {
     let series = seen.stages.iter().map(|(stage, times)| {
         let shares = (0..=100).map(|share| {
             let share = f64::from(share) / 100.0;
-            (times.value_at_quantile(share) as f64 / 1e9, share * 100.0)
+            (times.value_at_quantile(share) as f64 / 1e3, share * 100.0)
         });
         Series {
             name: format!("{} ({})", stage.name(), times.len()),
@@ -125,7 +125,7 @@ fn plot(seen: &Seen) -> String {
     let plot = Lines {
         title: "Stages of a request: share of times no longer than".to_owned(),
         caption: "laio serve --stage-timing; in brackets, how often the stage came".to_owned(),
-        x: Axis::new("seconds", Scale::Log),
+        x: Axis::new("microseconds", Scale::Log),
         y: Axis::new("share, %", Scale::Linear),
         series: series.collect(),
         reference: None,

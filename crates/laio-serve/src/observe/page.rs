@@ -13,11 +13,12 @@ const STYLE: &str = "
 :root { color-scheme: light dark; font: 1rem/1.5 system-ui, sans-serif }
 body { max-width: 60rem; margin: 2rem auto; padding: 0 1.5rem }
 h1 { font-size: 1.5rem } h2 { font-size: 1.1rem; margin: 2rem 0 .5rem }
-dl { display: grid; grid-template-columns: repeat(auto-fill, minmax(9rem, 1fr)); gap: 1rem }
+dl { display: grid; grid-template-columns: repeat(auto-fill, minmax(11rem, 1fr)); gap: 1rem }
 dt { opacity: .7; font-size: .85rem } dd { margin: 0; font-size: 1.4rem; font-variant-numeric: tabular-nums }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums }
-th, td { text-align: right; padding: .2rem .6rem; border-bottom: 1px solid #8884 }
+th, td { white-space: nowrap; text-align: right; padding: .2rem .6rem; border-bottom: 1px solid #8884 }
 th:first-child, td:first-child { text-align: left } th { font-weight: 600; opacity: .7 }
+@media (max-width: 45rem) { table { display: block; overflow-x: auto } th, td { padding: .2rem .35rem; font-size: .85rem } }
 ";
 
 pub(super) fn html(seen: &Seen, age: Duration) -> String {
