@@ -134,7 +134,7 @@ mod tests {
                 "--{flag} is not in man/laio.1"
             );
         }
-        let letter = |c: char| c.is_ascii_lowercase() || c == '-';
+        let letter = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
         // Not the lines between the parts of a body.
         let pages = pages.replace("`--", " --");
         for part in pages
