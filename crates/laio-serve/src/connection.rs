@@ -95,7 +95,16 @@ impl Connection {
             Err(_) => return,
         }
         for count in 1.. {
-            match self.exchange(count).await {
+            match self.begins().await {
+                Ok(true) => {}
+                Ok(false) => {
+                    self.worker.leave(&self.stream).await;
+                    break;
+                }
+                Err(_) => break,
+            }
+            // In memory of its own: a connection that waits for a request does without.
+            match Box::pin(self.exchange(count)).await {
                 Ok(Next::Request) => {}
                 Ok(Next::Multiplex) => return self.multiplex().await,
                 Ok(Next::End) => {
@@ -113,6 +122,23 @@ impl Connection {
                 laio_rt::yield_now().await;
             }
         }
+    }
+
+    /// Waits until a request begins; false if none will.
+    async fn begins(&mut self) -> io::Result<bool> {
+        self.idle.set(self.input.is_empty());
+        if !self.input.is_empty() {
+            return Ok(true);
+        }
+        if self.worker.closes_idle() {
+            return Ok(false);
+        }
+        let input = std::mem::take(&mut self.input);
+        match self.more(input, None).await? {
+            More::Bytes(input) => self.input = input,
+            More::Closed | More::TooSlow => return Ok(false),
+        }
+        Ok(true)
     }
 
     /// Answers the one request of a stream of HTTP/2; whether that is done, and all of the answer sent.
@@ -134,17 +160,13 @@ impl Connection {
         Box::pin(http2::serve(worker, stream, input, peer, idle)).await;
     }
 
-    /// The request of this number and its answer.
+    /// The request of this number, which has begun, and its answer.
     async fn exchange(&mut self, number: u32) -> io::Result<Next> {
         let last = number == self.worker.limits().requests;
         // Taken, so that the request can borrow from it while the rest of self is in use.
         let mut input = std::mem::take(&mut self.input);
-        self.idle.set(input.is_empty());
-        if input.is_empty() && self.worker.closes_idle() {
-            return Ok(Next::End);
-        }
         let worker = self.worker.clone();
-        let mut started = (!input.is_empty()).then(Instant::now);
+        let started = Instant::now();
         let (request, head_len) = loop {
             match parse(&input, &worker.limits().head) {
                 Ok(Parsed::Complete { request, head_len }) => break (request, head_len),
@@ -157,7 +179,7 @@ impl Connection {
                     return self.refuse(rejection.status(), rejection.detail()).await;
                 }
             }
-            input = match self.more(input, &mut started).await? {
+            input = match self.more(input, Some(started)).await? {
                 More::Bytes(input) => input,
                 More::Closed => return Ok(Next::End),
                 More::TooSlow => {
@@ -166,7 +188,6 @@ impl Connection {
                 }
             };
         };
-        let started = started.unwrap_or_else(Instant::now);
         observe::since(Stage::Receive, started);
         let site = worker.sites.of(request.host);
         let (date, second) = worker.now();
@@ -238,7 +259,7 @@ impl Connection {
     }
 
     /// Waits for more of a request head, which began to come when `started` says.
-    async fn more(&self, input: Vec<u8>, started: &mut Option<Instant>) -> io::Result<More> {
+    async fn more(&self, input: Vec<u8>, started: Option<Instant>) -> io::Result<More> {
         let limits = self.worker.limits();
         let time = match started {
             None => limits.idle_time,
@@ -256,7 +277,6 @@ impl Connection {
             Ok(input) if input.len() == before => Ok(More::Closed),
             Ok(input) => {
                 self.idle.set(false);
-                started.get_or_insert_with(Instant::now);
                 Ok(More::Bytes(input))
             }
             Err(error) if error.kind() == io::ErrorKind::TimedOut => Ok(match started {

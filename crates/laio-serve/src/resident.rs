@@ -79,7 +79,7 @@ impl Worker {
         let (Some(socket), Contents::Open(open)) = (stream.plain(), contents) else {
             return Ok((out, 0));
         };
-        let most = range.end.min(range.start + Limits::TURN);
+        let most = range.end.min(range.start + Limits::SENDFILE_TURN);
         let end = open.resident(range.start, most);
         // What was read past the page cache is not in it.
         let elsewhere = self.is_sync() || lanes::reads_directly();

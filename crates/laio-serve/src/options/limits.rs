@@ -66,6 +66,9 @@ impl Limits {
     /// Bytes that a connection sends before others have their turn: socket buffers take megabytes at once, and
     /// many clients that begin a large file would keep a small one waiting.
     pub const TURN: u64 = 2 * Limits::PIECE as u64;
+    /// As [`Limits::TURN`], where the kernel sends by itself what is in memory: it is sooner done, and each turn costs
+    /// three system calls.
+    pub const SENDFILE_TURN: u64 = 8 * Limits::PIECE as u64;
     /// Bytes of the smallest part of a file that the kernel sends by itself: fewer are copied as soon.
     pub const SENDFILE_FROM: u64 = 16 * 1024;
     /// Buffers that a worker has ready for requests: connections that wait for one have none.
