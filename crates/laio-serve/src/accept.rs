@@ -4,11 +4,12 @@ use crate::connection::Connection;
 use crate::lanes;
 use crate::messages::say;
 use crate::observe::{self, Stage};
-use crate::options::Step;
+use crate::options::{Limits, Step};
 use crate::worker::Worker;
 use laio::ops::Accept;
 use laio_rt::Descriptor;
 use laio_rt::future::{Either, race};
+use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use rustix::net::sockopt::{self, Timeout};
 use std::cell::Cell;
@@ -24,10 +25,14 @@ const BREATHER: Duration = Duration::from_millis(100);
 /// Takes connections until the worker stops.
 pub(crate) async fn accept(worker: Rc<Worker>, listener: Descriptor, tls: bool) {
     let mut out_of_breath = false;
+    let mut last = Limits::ACCEPTS_AFTER_STOP;
     loop {
         race(worker.room(), worker.stopped()).await;
         if worker.is_stopping() {
-            return;
+            if last == 0 || !has_connection(&listener) {
+                return;
+            }
+            last -= 1;
         }
         let mut next = lanes::submit(Step::Accept, Accept::new(listener.clone()));
         let accepted = match race(&mut next, worker.stopped()).await {
@@ -47,7 +52,8 @@ pub(crate) async fn accept(worker: Rc<Worker>, listener: Descriptor, tls: bool) 
                 let peer = peer.and_then(|peer| peer.inet()).map(|peer| peer.ip());
                 start(&worker, socket, peer, tls).await;
             }
-            Err(_) if worker.is_stopping() => return,
+            Err(error) if worker.is_stopping() && !is(&error, Errno::CANCELED) => return,
+            Err(error) if is(&error, Errno::CANCELED) => {}
             // The client is gone already.
             Err(error) if is(&error, Errno::CONNABORTED) => {}
             // Descriptors or memory have run out, which gets better when connections end.
@@ -64,6 +70,13 @@ pub(crate) async fn accept(worker: Rc<Worker>, listener: Descriptor, tls: bool) 
             }
         }
     }
+}
+
+/// Whether a connection waits to be taken. The kernel wakes one of those who wait for it, perhaps of several
+/// processes: if that was an accept that was then given up, nobody else will know.
+fn has_connection(listener: &Descriptor) -> bool {
+    let mut polled = [PollFd::new(listener, PollFlags::IN)];
+    rustix::event::poll(&mut polled, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
 }
 
 fn is(error: &io::Error, errno: Errno) -> bool {

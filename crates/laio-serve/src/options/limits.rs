@@ -90,6 +90,8 @@ impl Limits {
     /// For clients with idle connections to send one more request, before these are closed because other workers
     /// take over.
     pub const HAND_OVER_GRACE: Duration = Duration::from_millis(500);
+    /// Connections that a worker still takes from the kernel's queue when it stops.
+    pub const ACCEPTS_AFTER_STOP: usize = 128;
     /// Between the start of a worker and its next start, if it dies.
     pub const RESTART_PAUSE: Duration = Duration::from_secs(1);
     /// Connections of one worker with the back end `threads`, whatever [`Limits::connections`] says.

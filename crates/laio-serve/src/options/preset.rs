@@ -9,7 +9,7 @@ use std::str::FromStr;
 /// A server that others have built, as far as its system calls go: which of them it makes how, and how bodies
 /// travel.
 ///
-/// Those servers were one thread each: for the same here, set [`Options::workers`] to 1.
+/// Those servers were one thread each: for the same here, set `Options::workers` to 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Preset {
     /// Its name.
