@@ -71,7 +71,6 @@ fn what_is_not_a_request_is_refused_and_ends_the_connection() {
         (417, b"GET / HTTP/1.1\r\nHost: a\r\nExpect: a-miracle\r\n\r\n"),
         (413, b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 99999999999999\r\n\r\n"),
         (505, b"GET / HTTP/2.0\r\nHost: a\r\n\r\n"),
-        (505, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"),
         (501, b"CONNECT a:80 HTTP/1.1\r\nHost: a\r\n\r\n"),
         (400, b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"),
     ] {
