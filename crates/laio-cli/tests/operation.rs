@@ -261,7 +261,9 @@ fn a_reload_is_whole_or_not_at_all_and_answers_in_flight_are_finished() {
     let said = server.hear("the options were read anew");
     assert!(said.contains("changes of workers take a restart"), "{said}");
     // One that an old worker was about to take is still its.
-    until("new options are in force", || server.get("a", "/") == "bee");
+    until("new options are in force", || {
+        server.try_get("a", "/").as_deref() == Some("bee")
+    });
     let mut rest = Vec::new();
     busy.read_to_end(&mut rest).unwrap();
     assert!(
