@@ -4,7 +4,8 @@ mod html;
 
 pub(crate) use html::escaped;
 
-use crate::record::{Cache, Record};
+use crate::plot::{Series, Style};
+use crate::record::{Cache, Place, Record};
 use crate::text::{Align, columns};
 
 /// All that one benchmark shows.
@@ -164,6 +165,32 @@ pub(crate) fn busy(record: &Record) -> Option<String> {
         let (processors, name) = (machine.processors, &record.benchmark);
         format!("{name}: the machine was busy with other work when it began (load {load} on {processors} processors), so its figures are unsteady")
     })
+}
+
+/// One quantity of a contestant over places: medians, and the middle half of the rounds.
+pub(crate) fn series(
+    record: &Record,
+    places: &[Place],
+    name: &str,
+    quantity: &str,
+    style: Style,
+) -> Series {
+    let found = || {
+        places.iter().filter_map(|place| {
+            let measured = record.cell(place, name)?.measured.get(quantity)?;
+            Some((place.at?, measured))
+        })
+    };
+    Series {
+        name: name.to_owned(),
+        points: found()
+            .map(|(at, measured)| (at, measured.median))
+            .collect(),
+        ranges: found()
+            .map(|(_, measured)| (measured.low_quartile, measured.high_quartile))
+            .collect(),
+        style,
+    }
 }
 
 /// The small letters below a plot.

@@ -1,9 +1,9 @@
 //! Figures 3 to 6, and what follows.
 
 use super::{Application, workload};
-use crate::plot::{Axis, Lines, Scale, Series, Style};
+use crate::plot::{Axis, Lines, Scale, Style};
 use crate::record::{Place, Record};
-use crate::sheet::{Finding, Picture, Sheet, Table, caption, cell, number};
+use crate::sheet::{Finding, Picture, Sheet, Table, caption, cell, number, series};
 use crate::ways::PLAIN;
 
 const SOURCE: &str = "1995: Solaris 2, two commercial programs; the library approach is libaio with up to 50 kernel threads, \
@@ -168,29 +168,12 @@ fn over_clients(record: &Record, workload: &str, title: &str, quantity: &str) ->
 fn picture(record: &Record, workload: &str, (quantity, label): (&str, &str)) -> Picture {
     let places = places(record, workload);
     let series = contestants(record, workload).into_iter().map(|name| {
-        let found: Vec<_> = places
-            .iter()
-            .filter_map(|place| {
-                let measured = record.cell(place, name)?.measured.get(quantity)?;
-                Some((place.at?, measured))
-            })
-            .collect();
-        Series {
-            name: name.to_owned(),
-            points: found
-                .iter()
-                .map(|(at, measured)| (*at, measured.median))
-                .collect(),
-            ranges: found
-                .iter()
-                .map(|(_, measured)| (measured.low_quartile, measured.high_quartile))
-                .collect(),
-            style: if name.starts_with("fio") {
-                Style::Dashed
-            } else {
-                Style::Line
-            },
-        }
+        let style = if name.starts_with("fio") {
+            Style::Dashed
+        } else {
+            Style::Line
+        };
+        series(record, &places, name, quantity, style)
     });
     let clients: Vec<f64> = places.iter().filter_map(|place| place.at).collect();
     let plot = Lines {

@@ -2,7 +2,7 @@
 
 use crate::plot::{Axis, Lines, Scale, Series, Style};
 use crate::record::{Cell, Place, Record};
-use crate::sheet::{Picture, Table, caption, cell};
+use crate::sheet::{Picture, Table, caption, cell, series};
 
 /// A quantity, and its name with the unit.
 pub(super) type Quantity = (&'static str, &'static str);
@@ -100,26 +100,9 @@ pub(super) fn picture(
     then: Vec<Series>,
 ) -> Picture {
     let places = places(record, group);
-    let series = names(record, group).into_iter().map(|name| {
-        let found: Vec<_> = places
-            .iter()
-            .filter_map(|place| {
-                Some((place.at?, record.cell(place, name)?.measured.get(quantity)?))
-            })
-            .collect();
-        Series {
-            name: name.to_owned(),
-            points: found
-                .iter()
-                .map(|(at, measured)| (*at, measured.median))
-                .collect(),
-            ranges: found
-                .iter()
-                .map(|(_, measured)| (measured.low_quartile, measured.high_quartile))
-                .collect(),
-            style: Style::Line,
-        }
-    });
+    let series = names(record, group)
+        .into_iter()
+        .map(|name| series(record, &places, name, quantity, Style::Line));
     let ticks: Vec<f64> = places.iter().filter_map(|place| place.at).collect();
     let scale = if quantity == RESPONSE.0 {
         Scale::Log
