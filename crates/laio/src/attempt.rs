@@ -48,6 +48,8 @@ pub(crate) enum Why {
     NotTried,
     /// No attempt was made: whoever asks expects to wait, and will, in whatever mode the descriptor is.
     Patient,
+    /// No attempt was made: only the ring sends without a copy.
+    ZeroCopy,
     /// The file, or this environment, does not know the attempt.
     Unsupported,
     /// The file system is known not to know the attempt.
@@ -96,7 +98,9 @@ impl Context {
             Attempted::Blocked(blocked) => {
                 let counts = &mut self.stats.calls[index];
                 match blocked.why {
-                    Why::WouldBlock | Why::Ordered | Why::Patient => counts.background += 1,
+                    Why::WouldBlock | Why::Ordered | Why::Patient | Why::ZeroCopy => {
+                        counts.background += 1;
+                    }
                     Why::NotTried | Why::Unsupported | Why::NoCarrier => counts.fallback += 1,
                     Why::Latched => {
                         counts.fallback += 1;

@@ -538,8 +538,10 @@ impl Context {
         // It watches a descriptor of this context.
         self.signaller = None;
         self.close_untold();
-        let end = patience.and_then(|patience| Instant::now().checked_add(patience));
+        let begun = Instant::now();
+        let end = patience.and_then(|patience| begun.checked_add(patience));
         loop {
+            let lent = self.wait_for_lent(begun);
             let in_flight: Vec<Slot> = self
                 .operations
                 .slots()
@@ -557,6 +559,7 @@ impl Context {
                 self.cancel_slot(slot);
             }
             self.settle();
+            let left = [left, lent].into_iter().flatten().min();
             if self.ready.is_empty() && self.gather(left).is_err() {
                 // No way to know when the kernel is done: what it may still write to is not freed.
                 std::mem::forget(std::mem::take(&mut self.payloads));

@@ -92,6 +92,7 @@ mod transfer;
 mod typed;
 mod watched;
 mod ways;
+mod zero_copy;
 
 pub use background::activations::detectors::Detector;
 pub use background::activations::signals::{Handler, handle_signal, set_signal_action};
@@ -101,7 +102,7 @@ pub use context::Context;
 pub use errno::Errno;
 pub use mounts::{Mount, Place};
 pub use options::{BackPressure, BackendKind, Inject, Limits, Options};
-pub use stats::{AioCounts, Counts, Stats};
+pub use stats::{AioCounts, Counts, Stats, ZeroCopyCounts};
 pub use sys::streams::was_closed;
 pub use typed::{Operation, Submitted, Ticket};
 pub use watched::Status;

@@ -31,6 +31,8 @@ pub(crate) enum State {
     Aio,
     /// With the carrier that blocked in it.
     Carrier,
+    /// It has its result, but the kernel still sends from its memory.
+    Lent,
     /// Finished; its completion is not delivered yet.
     Finished,
     /// Delivered; a typed operation's value waits to be taken.
@@ -66,6 +68,11 @@ pub(crate) struct Operation {
     pub(crate) abandoned: bool,
     /// A short read may be the end of the file, rather than all that there is for now.
     pub(crate) regular: bool,
+    /// The ring is to send from its memory without a copy.
+    pub(crate) zero_copy: bool,
+    /// How often the kernel has still to tell that it has let go of its memory. The two completions of a step may come
+    /// in either order.
+    pub(crate) lent: i16,
     pub(crate) links: [Link; 2],
     /// When it is cancelled.
     pub(crate) deadline: Option<Instant>,
@@ -150,6 +157,8 @@ impl Operations {
         operation.in_vain = 0;
         operation.abandoned = false;
         operation.regular = false;
+        operation.zero_copy = false;
+        operation.lent = 0;
         operation.links = [Link::UNUSED; 2];
         operation.deadline = None;
         operation.watched = None;
@@ -249,6 +258,8 @@ impl Operations {
                 in_vain: 0,
                 abandoned: false,
                 regular: false,
+                zero_copy: false,
+                lent: 0,
                 links: [Link::UNUSED; 2],
                 deadline: None,
                 watched: None,

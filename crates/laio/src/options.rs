@@ -3,6 +3,7 @@
 use crate::{Detector, Errno};
 use std::fmt;
 use std::str::FromStr;
+use std::time::Duration;
 
 /// A way to send calls to the background. See `ARCHITECTURE.md` for what each one stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -139,6 +140,8 @@ impl Limits {
     pub const HELPER_IDLE_MS: u64 = 10_000;
     /// Bytes of stack of a helper thread: it only makes system calls.
     pub const HELPER_STACK: usize = 64 * 1024;
+    /// How long a context that ends waits for memory that the kernel still sends from; then it is leaked.
+    pub const LENT: Duration = Duration::from_secs(1);
     /// [`Limits::ring_entries`] at most; more are cut to it.
     pub const RING_ENTRIES_MAX: u32 = 4096;
     /// Requests that a context has with Linux AIO at once; more operations wait until one is free. As many are

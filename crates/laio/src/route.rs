@@ -4,7 +4,7 @@ use crate::attempt::{Attempted, Blocked, Why, descriptor_range};
 use crate::background::helpers::{Cancelled, Job};
 use crate::background::prepare;
 use crate::background::reactor::Direction;
-use crate::background::ring::Reaped;
+use crate::background::ring::{Part, Reaped};
 use crate::blocking::interrupted_transfer;
 use crate::context::{Context, Waiter};
 use crate::descriptors::{Claim, Link};
@@ -34,6 +34,7 @@ impl Context {
         operation.done = blocked.done;
         operation.watched = self.watched.take();
         operation.regular = regular;
+        operation.zero_copy = blocked.why == Why::ZeroCopy;
         operation.links = links;
         if held.is_some() {
             operation.scratch.get_or_insert_default().held = held;
@@ -98,6 +99,7 @@ impl Context {
             .kind(self.operations[slot].call.descriptor(0));
         let uses_it = self.uses_reactor();
         let misplaced = self.has_ring() && why != Why::WouldBlock && self.is_misplaced(slot);
+        let zero_copy = self.operations[slot].zero_copy;
         let Operation {
             call,
             scratch,
@@ -115,7 +117,7 @@ impl Context {
         let may_time_out = kind != Some(FileKind::Stream);
         let patient = why == Why::Patient;
         let own_terms = stream
-            && !patient
+            && !(patient || zero_copy)
             && ((may_time_out
                 && has_timeout(fd, direction(row) == Direction::Write || is_connect(row)))
                 || (!tried && sys::is_nonblocking(fd)));
@@ -144,9 +146,10 @@ impl Context {
         let try_first = by_readiness && !tried && row.attempt != Attempt::Never;
         match &mut self.waiter {
             Waiter::Ring(ring) => {
-                let entry = match patient {
-                    true => prepare::patient(call, ring.opcodes()),
-                    false => prepare::entry(row, call, scratch, ring.opcodes()),
+                let entry = match (patient, zero_copy) {
+                    (true, _) => prepare::patient(call, ring.opcodes()),
+                    (_, true) => prepare::zero_copy(call, ring.opcodes()),
+                    _ => prepare::entry(row, call, scratch, ring.opcodes()),
                 };
                 if let Some(mut entry) = entry {
                     *state = State::Ring;
@@ -265,6 +268,9 @@ impl Context {
             .operations
             .find(handle)
             .expect("an operation on the ring is live");
+        if reaped.part != Part::Whole && self.is_release(slot, &reaped) {
+            return;
+        }
         let operation = &self.operations[slot];
         if operation.state == State::Readiness {
             return match operation.cancelled {
@@ -274,6 +280,10 @@ impl Context {
         }
         let result = prepare::result(operation, reaped.result);
         let (row, call, cancelled) = (operation.row, operation.call, operation.cancelled);
+        if operation.zero_copy && self.is_ordinary_after_all(slot, result) {
+            return self.again(slot, Why::WouldBlock);
+        }
+        let operation = &self.operations[slot];
         if operation.state == State::Ring
             && row.attempt == Attempt::CachedOpen
             && let Some(held) = self.opened_too_soon(row, &call, result)
@@ -502,7 +512,12 @@ impl Context {
 
     /// The operation has its result.
     pub(crate) fn finish(&mut self, slot: Slot, mut result: Result<usize, Errno>) {
-        let operation = &self.operations[slot];
+        let operation = &mut self.operations[slot];
+        if operation.lent > 0 {
+            operation.result = result;
+            operation.state = State::Lent;
+            return self.leave_descriptors(slot);
+        }
         let (row, call) = (operation.row, operation.call);
         let told = operation.watched.is_some_and(Watched::is_published);
         if row.yields_descriptor
@@ -517,7 +532,7 @@ impl Context {
                 self.descriptors.forget(fd as RawFd);
             }
         }
-        self.descriptors.unlink(&mut self.operations, slot);
+        self.leave_descriptors(slot);
         match row.attempt {
             Attempt::Close => self.descriptors.forget(call.descriptor(0)),
             Attempt::Replace(arg) => self.descriptors.forget(call.descriptor(arg)),
@@ -530,12 +545,6 @@ impl Context {
         if let Some(watched) = operation.watched {
             watched.publish(result);
         }
-        for link in operation.links {
-            if self.descriptors.has_queued(link.fd) {
-                self.unblocked.push(link.fd);
-            }
-        }
-        operation.links = [Link::UNUSED; 2];
         operation.result = result;
         operation.state = State::Finished;
         if operation.abandoned {
@@ -545,6 +554,17 @@ impl Context {
             self.operations.remove(slot);
         } else {
             self.ready.push_back(slot);
+        }
+    }
+
+    /// What waits for the operation on its descriptors may go on.
+    fn leave_descriptors(&mut self, slot: Slot) {
+        self.descriptors.unlink(&mut self.operations, slot);
+        let links = std::mem::replace(&mut self.operations[slot].links, [Link::UNUSED; 2]);
+        for link in links {
+            if self.descriptors.has_queued(link.fd) {
+                self.unblocked.push(link.fd);
+            }
         }
     }
 
@@ -607,7 +627,7 @@ impl Context {
                     self.finish_cancelled(slot);
                 }
             },
-            State::Free | State::Finished | State::Delivered => {}
+            State::Free | State::Lent | State::Finished | State::Delivered => {}
         }
     }
 

@@ -45,6 +45,19 @@ pub struct AioCounts {
     pub blocked_ns: u64,
 }
 
+/// How sends went that were to be made without a copy ([`crate::ops::Send::zero_copy`]).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ZeroCopyCounts {
+    /// Sends that the kernel took so. An operation may take several.
+    pub sends: u64,
+    /// How many of these it has copied nevertheless, as it does on its way to the same machine. Only Linux 6.7 and
+    /// later are asked.
+    pub copied: u64,
+    /// Operations, or what was left of them, that were ordinary sends: without a ring, of a socket that can do no
+    /// other (a Unix socket), or because no more memory may be locked (`RLIMIT_MEMLOCK`).
+    pub ordinary: u64,
+}
+
 /// What a context has counted since it was made.
 #[derive(Clone, Debug)]
 pub struct Stats {
@@ -69,6 +82,8 @@ pub struct Stats {
     pub operations_max: u32,
     /// Requests of POSIX AIO or Linux AIO.
     pub aio: AioCounts,
+    /// Sends without a copy.
+    pub zero_copy: ZeroCopyCounts,
     /// Times another kernel thread took the program on because a call blocked (`activations`; of all contexts
     /// of the thread).
     pub handoffs: u64,
@@ -90,6 +105,7 @@ impl Stats {
             submissions: 0,
             operations_max: 0,
             aio: AioCounts::default(),
+            zero_copy: ZeroCopyCounts::default(),
             handoffs: 0,
             looked_in_vain: 0,
         }

@@ -32,6 +32,11 @@ pub unsafe trait Operation: 'static {
         false
     }
 
+    /// Whether the ring is to send from its memory without a copy. For `sendto` without an address only.
+    fn is_zero_copy(&self) -> bool {
+        false
+    }
+
     /// The output, from the result of the call.
     fn finish(self, result: Result<usize, Errno>) -> Self::Output;
 }
@@ -76,11 +81,13 @@ impl Context {
             return self.submit_in_place(Box::new(operation), user_data);
         }
         if operation.is_patient() && self.has_patience() {
-            let mut operation = Box::new(operation);
-            let call = operation.call();
-            let attempted = Attempted::blocked(0, Why::Patient);
-            let attempted = self.count(table::find(call.number).0, Way::Try, attempted);
-            return self.keep(operation, &call, attempted, user_data);
+            return self.submit_untried(Box::new(operation), Why::Patient, user_data);
+        }
+        if operation.is_zero_copy() {
+            if self.sends_without_copy() {
+                return self.submit_untried(Box::new(operation), Why::ZeroCopy, user_data);
+            }
+            self.stats.zero_copy.ordinary += 1;
         }
         let call = operation.call();
         // SAFETY: the operation owns what the call points to and stays where it is during the attempt.
@@ -113,6 +120,19 @@ impl Context {
             self.memory_is_good = false;
             attempted
         };
+        self.keep(operation, &call, attempted, user_data)
+    }
+
+    /// Without an attempt before.
+    fn submit_untried<O: Operation>(
+        &mut self,
+        mut operation: Box<O>,
+        why: Why,
+        user_data: u64,
+    ) -> Submitted<O> {
+        let call = operation.call();
+        let index = table::find(call.number).0;
+        let attempted = self.count(index, Way::Try, Attempted::blocked(0, why));
         self.keep(operation, &call, attempted, user_data)
     }
 

@@ -40,3 +40,5 @@ mod storm;
 mod timeouts;
 #[path = "operations/watching.rs"]
 mod watching;
+#[path = "operations/zero_copy.rs"]
+mod zero_copy;

@@ -171,6 +171,31 @@ pub(crate) fn patient(call: &Call, opcodes: &Opcodes) -> Option<squeue::Entry> {
     opcodes.has(opcode::Recv::CODE).then_some(entry)
 }
 
+/// The entry for a send from the memory itself (Linux 6.0).
+///
+/// Whether the kernel copies nevertheless is asked for where it is understood (6.2), for which an operation of 6.7
+/// stands: before, there is none that tells.
+pub(crate) fn zero_copy(call: &Call, opcodes: &Opcodes) -> Option<squeue::Entry> {
+    const REPORT_USAGE: u16 = 1 << 3;
+    let args = &call.args;
+    let length = args[2].min(0x7fff_f000) as u32;
+    let report = if opcodes.has(opcode::FutexWait::CODE) {
+        REPORT_USAGE
+    } else {
+        0
+    };
+    let entry = opcode::SendZc::new(types::Fd(args[0] as i32), args[1] as *const u8, length)
+        .flags(args[3] as i32)
+        .zc_flags(report)
+        .build();
+    opcodes.has(opcode::SendZc::CODE).then_some(entry)
+}
+
+/// Whether a kernel that has let go of memory says that it has sent a copy.
+pub(crate) fn has_copied(release: i32) -> bool {
+    release as u32 & (1 << 31) != 0
+}
+
 /// Entry that waits until a descriptor is ready.
 pub(crate) fn readiness(fd: i32, write: bool) -> squeue::Entry {
     let events = if write {

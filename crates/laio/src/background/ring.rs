@@ -3,7 +3,7 @@
 use super::doorbell::Doorbell;
 use crate::operation::Slot;
 use crate::{Errno, Handle, Limits};
-use io_uring::{IoUring, Probe, opcode, squeue, types};
+use io_uring::{IoUring, Probe, cqueue, opcode, squeue, types};
 use std::mem::ManuallyDrop;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::time::Duration;
@@ -14,6 +14,28 @@ pub(crate) struct Reaped {
     /// The handle of an operation; see [`crate::Handle::to_raw`].
     pub(crate) handle: u64,
     pub(crate) result: i32,
+    pub(crate) part: Part,
+}
+
+/// What a completion is of its operation's. Only sending without a copy has more than one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// All that comes.
+    Whole,
+    /// The result; the kernel still has the memory.
+    Result,
+    /// The kernel has let go of the memory.
+    Release,
+}
+
+impl Part {
+    fn of(flags: u32) -> Part {
+        match (cqueue::notif(flags), cqueue::more(flags)) {
+            (true, _) => Part::Release,
+            (false, true) => Part::Result,
+            (false, false) => Part::Whole,
+        }
+    }
 }
 
 /// The ring and what the context itself has on it.
@@ -353,10 +375,12 @@ impl Ring {
         for completion in &mut completions {
             let handle = completion.user_data();
             if handle as u32 != 0 {
-                self.outstanding -= 1;
+                let part = Part::of(completion.flags());
+                self.outstanding -= u32::from(part != Part::Result);
                 self.backlog.push(Reaped {
                     handle,
                     result: completion.result(),
+                    part,
                 });
                 continue;
             }

@@ -81,6 +81,7 @@ pub struct Send<F, B> {
     socket: F,
     buffer: B,
     flags: i32,
+    zero_copy: bool,
 }
 
 impl<F, B> Send<F, B> {
@@ -90,12 +91,27 @@ impl<F, B> Send<F, B> {
             socket,
             buffer,
             flags: libc::MSG_NOSIGNAL,
+            zero_copy: false,
         }
     }
 
     /// More `MSG_*` flags, such as `MSG_MORE`: more is to follow at once.
     pub fn flags(mut self, flags: i32) -> Self {
         self.flags |= flags;
+        self
+    }
+
+    /// Sends from the buffer itself, without a copy, where the context can
+    /// ([`Context::sends_without_copy`](crate::Context::sends_without_copy)) and the socket too; elsewhere the send is
+    /// an ordinary one.
+    ///
+    /// The operation is over when the kernel has let go of the buffer: over TCP, when the peer has acknowledged all of
+    /// it. Later operations on the socket wait only until all is on its way. From then on it cannot be cancelled; if it
+    /// is abandoned, buffer and socket are kept until the kernel has let go of the buffer. A context that ends waits a
+    /// second for that, and then leaks them. To have the kernel give up what a peer does not take, disconnect the
+    /// socket (`connect` to an address of the family `AF_UNSPEC`).
+    pub fn zero_copy(mut self) -> Self {
+        self.zero_copy = true;
         self
     }
 }
@@ -114,6 +130,10 @@ unsafe impl<F: AsFd + 'static, B: Source> Operation for Send<F, B> {
             self.flags as usize,
         ];
         Call::new(libc::SYS_sendto, args)
+    }
+
+    fn is_zero_copy(&self) -> bool {
+        self.zero_copy
     }
 
     fn finish(self, result: Result<usize, Errno>) -> Self::Output {

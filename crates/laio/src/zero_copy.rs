@@ -1,0 +1,93 @@
+//! Sends without a copy: the kernel still has the memory when the result is there, and tells when it has let go.
+
+use crate::background::prepare;
+use crate::background::ring::{Part, Reaped};
+use crate::context::{Context, Waiter};
+use crate::operation::{Slot, State};
+use crate::{Errno, Limits};
+use io_uring::opcode;
+use std::time::{Duration, Instant};
+
+impl Context {
+    /// Whether [`Send::zero_copy`](crate::ops::Send::zero_copy) can be had here: with a ring, on Linux 6.0 or later.
+    pub fn sends_without_copy(&self) -> bool {
+        match &self.waiter {
+            Waiter::Ring(ring) => ring.opcodes().has(opcode::SendZc::CODE),
+            Waiter::Reactor(_) => false,
+        }
+    }
+
+    /// Notes which of its two completions a send has got; whether it is that the kernel has let go of the memory.
+    pub(crate) fn is_release(&mut self, slot: Slot, reaped: &Reaped) -> bool {
+        let operation = &mut self.operations[slot];
+        if reaped.part == Part::Result {
+            operation.lent += 1;
+            return false;
+        }
+        operation.lent -= 1;
+        // What was refused has no use of the memory to tell of, which looks like a copy.
+        let copied = operation.zero_copy && prepare::has_copied(reaped.result);
+        self.stats.zero_copy.copied += u64::from(copied);
+        if operation.state == State::Lent && operation.lent == 0 {
+            let result = operation.result;
+            self.finish(slot, result);
+        }
+        true
+    }
+
+    /// Whether a send without a copy, or what is left of it, has to be an ordinary one.
+    pub(crate) fn is_ordinary_after_all(
+        &mut self,
+        slot: Slot,
+        result: Result<usize, Errno>,
+    ) -> bool {
+        let operation = &mut self.operations[slot];
+        // Not of this kind of socket; or no more memory may be locked; or a filter forbids this operation only.
+        let refused = matches!(
+            result,
+            Err(Errno::OPNOTSUPP
+                | Errno::INVAL
+                | Errno::NOMEM
+                | Errno::NOBUFS
+                | Errno::PERM
+                | Errno::ACCES)
+        );
+        let counts = &mut self.stats.zero_copy;
+        if !refused {
+            counts.sends += u64::from(operation.lent > 0);
+            return false;
+        }
+        if operation.cancelled {
+            return false;
+        }
+        operation.zero_copy = false;
+        counts.ordinary += 1;
+        true
+    }
+
+    /// For the end of a context that has tried to end its operations since `begun`: how long to wait for memory that
+    /// the kernel still has, if it has any. Once that time is up the memory is given up.
+    pub(crate) fn wait_for_lent(&mut self, begun: Instant) -> Option<Duration> {
+        let left = Limits::LENT.saturating_sub(begun.elapsed());
+        if left.is_zero() {
+            self.leak_lent();
+            return None;
+        }
+        let mut slots = self.operations.slots();
+        slots
+            .any(|slot| self.operations[slot].lent > 0)
+            .then_some(left)
+    }
+
+    /// Gives up memory that the kernel still sends from: when a peer takes it is not for us to know. It is never used
+    /// again.
+    fn leak_lent(&mut self) {
+        let lent = |&slot: &Slot| self.operations[slot].state == State::Lent;
+        let lent: Vec<Slot> = self.operations.slots().filter(lent).collect();
+        for slot in lent {
+            let payload = self.payloads.get_mut(slot as usize);
+            std::mem::forget(payload.and_then(Option::take));
+            self.operations[slot].state = State::Finished;
+        }
+    }
+}

@@ -1,0 +1,248 @@
+//! Sends without a copy: the memory is the operation's until the kernel has let go of it.
+
+use crate::harness::*;
+use laio::ops::Send;
+use laio::{BackendKind, Context, Options, Submitted, Ticket, ZeroCopyCounts};
+use laio_testing::temp::{pattern, stream_pair, tcp_pair};
+use rustix::net::sockopt;
+use std::io::Read;
+use std::net::TcpStream;
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+type Sending = Send<Rc<OwnedFd>, Rc<[u8]>>;
+
+/// More than a peer has room for, and less than the sender has.
+const LENGTH: usize = 200_000;
+
+/// A context that can, or nothing where none can.
+fn capable() -> Option<Context> {
+    let context = Context::new(Options::new().backend(BackendKind::Lazy)).expect("a context");
+    let capable = context.sends_without_copy();
+    if !capable {
+        println!("skipped: no ring that sends without a copy");
+    }
+    capable.then_some(context)
+}
+
+/// A socket that takes much, and a peer that takes little until it reads.
+fn narrow_pair() -> (Rc<OwnedFd>, TcpStream) {
+    let (near, far) = tcp_pair();
+    sockopt::set_socket_send_buffer_size(&near, 2 * LENGTH).unwrap();
+    sockopt::set_socket_recv_buffer_size(&far, 4096).unwrap();
+    (Rc::new(near.into()), far)
+}
+
+fn bytes() -> Rc<[u8]> {
+    pattern(LENGTH, 7).into()
+}
+
+fn send(context: &mut Context, socket: &Rc<OwnedFd>, bytes: &Rc<[u8]>) -> Ticket<Sending> {
+    let send = Send::new(socket.clone(), bytes.clone()).zero_copy();
+    match context.submit(send, 0) {
+        Submitted::Pending(ticket) => ticket,
+        Submitted::Done(_) => panic!("the kernel has not been asked"),
+    }
+}
+
+/// Sends a byte behind what is on its way, and waits until it is sent.
+fn send_behind(context: &mut Context, socket: &Rc<OwnedFd>) {
+    match context.submit(Send::new(socket.clone(), "!"), 0) {
+        Submitted::Done((result, _)) => assert_eq!(result.unwrap(), 1),
+        Submitted::Pending(ticket) => {
+            let handle = ticket.handle();
+            assert_eq!(wait_for(context, handle).result, Ok(1));
+            assert!(context.take(ticket).is_ok());
+        }
+    }
+}
+
+fn read_all(peer: &mut TcpStream, expected: &[u8]) {
+    let mut found = vec![0; expected.len() + 1];
+    peer.read_exact(&mut found).unwrap();
+    assert!(found[..expected.len()] == *expected && found.ends_with(b"!"));
+}
+
+/// Polls until nobody but the test has the bytes.
+fn wait_until_released(context: &mut Context, bytes: &Rc<[u8]>) {
+    let end = Instant::now() + LIMIT;
+    while Rc::strong_count(bytes) > 1 {
+        assert!(Instant::now() < end, "the memory is never let go of");
+        let wait = Some(Duration::from_millis(20));
+        context.poll(&mut Vec::new(), wait).unwrap();
+    }
+}
+
+#[test]
+fn the_same_bytes_in_every_way() {
+    for_each(|way| {
+        let mut context = way.context();
+        let (near, mut far) = tcp_pair();
+        let near = Rc::new(OwnedFd::from(near));
+        let lengths = match way.is_short() {
+            true => [1, 10, 100],
+            false => [1, 65_536, 3_000_001],
+        };
+        let total: usize = lengths.iter().sum();
+        let reader = std::thread::spawn(move || {
+            let mut found = vec![0; total];
+            far.read_exact(&mut found).unwrap();
+            found
+        });
+        for (seed, length) in lengths.into_iter().enumerate() {
+            let send = Send::new(near.clone(), pattern(length, seed as u64)).zero_copy();
+            let (result, buffer) = match context.submit(send, 0) {
+                Submitted::Done(output) => output,
+                Submitted::Pending(ticket) => {
+                    wait_for(&mut context, ticket.handle());
+                    context.take(ticket).expect("delivered")
+                }
+            };
+            assert_eq!(result.unwrap(), length);
+            assert!(buffer == pattern(length, seed as u64));
+        }
+        let sent = lengths.into_iter().enumerate();
+        let sent: Vec<u8> = sent
+            .flat_map(|(seed, length)| pattern(length, seed as u64))
+            .collect();
+        assert!(reader.join().unwrap() == sent);
+        let counts = context.stats().zero_copy;
+        // Where it is the call itself, nobody asks how it is meant.
+        let asked = way.backend != BackendKind::Activations;
+        match context.sends_without_copy() {
+            true => assert!(counts.sends >= 3 && counts.ordinary == 0, "{counts:?}"),
+            false => assert_eq!(counts.ordinary, if asked { 3 } else { 0 }),
+        }
+        assert!(counts.copied <= counts.sends, "{counts:?}");
+    });
+}
+
+#[test]
+fn memory_is_kept_until_the_peer_has_the_bytes_and_others_need_not_wait() {
+    let Some(mut context) = capable() else { return };
+    let (socket, mut peer) = narrow_pair();
+    let bytes = bytes();
+    let ticket = send(&mut context, &socket, &bytes);
+    let handle = ticket.handle();
+    send_behind(&mut context, &socket);
+    let ticket = context.take(ticket).expect_err("not let go of");
+    assert_eq!(context.cancel(handle), Ok(()), "which changes nothing");
+    read_all(&mut peer, &bytes);
+    assert_eq!(wait_for(&mut context, handle).result, Ok(LENGTH));
+    let (result, _) = context.take(ticket).expect("delivered");
+    assert_eq!(result.unwrap(), LENGTH);
+    assert_eq!(Rc::strong_count(&bytes), 1);
+}
+
+#[test]
+fn memory_of_abandoned_sends_is_kept_too() {
+    let Some(mut context) = capable() else { return };
+    let (socket, mut peer) = narrow_pair();
+    let bytes = bytes();
+    let ticket = send(&mut context, &socket, &bytes);
+    send_behind(&mut context, &socket);
+    context.abandon(ticket);
+    drop(socket);
+    context.poll(&mut Vec::new(), Some(Duration::ZERO)).unwrap();
+    assert_eq!(Rc::strong_count(&bytes), 2);
+    read_all(&mut peer, &bytes);
+    wait_until_released(&mut context, &bytes);
+}
+
+#[test]
+fn a_peer_that_goes_away_lets_go_of_memory() {
+    let Some(mut context) = capable() else { return };
+    let (socket, peer) = narrow_pair();
+    let bytes = bytes();
+    let ticket = send(&mut context, &socket, &bytes);
+    let handle = ticket.handle();
+    send_behind(&mut context, &socket);
+    // With bytes that nobody has read: a reset.
+    drop(peer);
+    assert_eq!(wait_for(&mut context, handle).result, Ok(LENGTH));
+    drop(context.take(ticket));
+    wait_until_released(&mut context, &bytes);
+}
+
+#[test]
+fn disconnecting_lets_go_of_memory() {
+    let Some(mut context) = capable() else { return };
+    let (socket, _peer) = narrow_pair();
+    let bytes = bytes();
+    let ticket = send(&mut context, &socket, &bytes);
+    send_behind(&mut context, &socket);
+    context.abandon(ticket);
+    rustix::net::connect_unspec(&socket).unwrap();
+    wait_until_released(&mut context, &bytes);
+}
+
+#[test]
+fn a_context_that_ends_leaves_memory_to_the_kernel() {
+    let Some(mut context) = capable() else { return };
+    let (socket, mut peer) = narrow_pair();
+    let bytes = bytes();
+    let _ticket = send(&mut context, &socket, &bytes);
+    send_behind(&mut context, &socket);
+    drop(context);
+    assert_eq!(Rc::strong_count(&bytes), 2, "leaked, rather than used anew");
+    read_all(&mut peer, &bytes);
+}
+
+#[test]
+fn sends_that_wait_for_room_can_be_cancelled() {
+    let Some(mut context) = capable() else { return };
+    let (socket, peer) = narrow_pair();
+    let bytes: Rc<[u8]> = pattern(20 * LENGTH, 3).into();
+    let ticket = send(&mut context, &socket, &bytes);
+    let handle = ticket.handle();
+    context.poll(&mut Vec::new(), Some(Duration::ZERO)).unwrap();
+    assert_eq!(context.cancel(handle), Ok(()));
+    // Some of it is in the socket.
+    drop(peer);
+    let sent = wait_for(&mut context, handle).result;
+    assert!(
+        sent.is_ok_and(|sent| sent > 0 && sent < bytes.len()),
+        "{sent:?}"
+    );
+    drop(context.take(ticket));
+    wait_until_released(&mut context, &bytes);
+}
+
+#[test]
+fn sockets_that_cannot_are_sent_to_ordinarily() {
+    let Some(mut context) = capable() else { return };
+    let (near, far) = stream_pair();
+    let near = Rc::new(near);
+    let bytes: Rc<[u8]> = pattern(1000, 1).into();
+    let ticket = send(&mut context, &near, &bytes);
+    let handle = ticket.handle();
+    assert_eq!(wait_for(&mut context, handle).result, Ok(1000));
+    drop(context.take(ticket));
+    let mut found = vec![0; 1000];
+    assert_eq!(rustix::io::read(&far, &mut found).unwrap(), 1000);
+    assert!(found == *bytes);
+    let counts = ZeroCopyCounts {
+        ordinary: 1,
+        ..ZeroCopyCounts::default()
+    };
+    wait_until_released(&mut context, &bytes);
+    assert_eq!(context.stats().zero_copy, counts);
+}
+
+#[test]
+fn on_its_way_to_the_same_machine_everything_is_copied() {
+    let Some(mut context) = capable() else { return };
+    let (socket, mut peer) = narrow_pair();
+    let bytes = bytes();
+    let ticket = send(&mut context, &socket, &bytes);
+    let handle = ticket.handle();
+    send_behind(&mut context, &socket);
+    read_all(&mut peer, &bytes);
+    assert_eq!(wait_for(&mut context, handle).result, Ok(LENGTH));
+    drop(context.take(ticket));
+    let counts = context.stats().zero_copy;
+    assert!(counts.sends >= 1 && counts.ordinary == 0, "{counts:?}");
+    // Older kernels do not tell.
+    assert!([0, counts.sends].contains(&counts.copied), "{counts:?}");
+}
