@@ -39,6 +39,8 @@ pub struct Settings {
     pub close: bool,
     /// Check every byte of the answers.
     pub verify: bool,
+    /// No times are kept of what begins before this has passed.
+    pub warm_up: Duration,
     /// Longest time for a request.
     pub timeout: Duration,
     /// Where what is random comes from.
@@ -149,13 +151,12 @@ impl Plan {
             .doing("nothing can be asked for")
     }
 
-    /// The n-th request.
-    fn target(&self, pace: Pace, number: u64, random: &mut Random) -> &Target {
-        let index = match pace {
+    /// The target of the n-th request.
+    fn index(&self, pace: Pace, number: u64, random: &mut Random) -> usize {
+        match pace {
             Pace::Random(_) => random.below(self.targets.len() as u64) as usize,
             _ => self.order[(number % self.order.len() as u64) as usize] as usize,
-        };
-        &self.targets[index]
+        }
     }
 }
 

@@ -40,6 +40,9 @@ pub(crate) struct Arguments {
     /// End after this time
     #[arg(long, value_name = "S", value_parser = positive)]
     seconds: Option<f64>,
+    /// Keep no times of requests that begin in the first so many seconds
+    #[arg(long, value_name = "S", value_parser = positive)]
+    warm_up: Option<f64>,
     /// A connection for each request
     #[arg(long)]
     close: bool,
@@ -132,6 +135,9 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
         time: arguments.seconds.map(Duration::from_secs_f64),
         close: arguments.close || (arguments.parallel.is_some() && !arguments.keep_alive),
         verify: !arguments.no_verify && arguments.trace.is_some(),
+        warm_up: arguments
+            .warm_up
+            .map_or(Duration::ZERO, Duration::from_secs_f64),
         timeout: Duration::from_secs_f64(arguments.timeout),
         seed: arguments.seed,
     };

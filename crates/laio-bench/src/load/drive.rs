@@ -2,7 +2,7 @@
 
 use super::client::Client;
 use super::report::Outcome;
-use super::tally::{Tally, record};
+use super::tally::{Kind, Tally, record};
 use super::{IN_FLIGHT_MAX, Pace, Plan, Settings};
 use crate::content::Random;
 use crate::stop::Stop;
@@ -17,6 +17,10 @@ struct Shared {
     plan: Plan,
     tally: RefCell<Tally>,
     random: RefCell<Random>,
+    /// Which targets have been asked for.
+    asked: RefCell<Vec<bool>>,
+    /// When times begin to count.
+    warm: Instant,
     /// The next request.
     next: Cell<u64>,
     /// One behind the last.
@@ -46,11 +50,14 @@ pub(super) async fn drive(
         plan.order.len() as u64
     };
     let last = settings.fetches.unwrap_or(once);
+    let asked = vec![false; plan.targets.len()];
     let shared = Rc::new(Shared {
         settings: settings.clone(),
         plan,
         tally: RefCell::new(Tally::new()),
         random: RefCell::new(Random::new(settings.seed)),
+        asked: RefCell::new(asked),
+        warm: Instant::now() + settings.warm_up,
         next: Cell::new(0),
         last,
         until: settings.time.map(|time| Instant::now() + time),
@@ -97,14 +104,21 @@ impl Shared {
 
     async fn fetch(&self, client: &mut Client, number: u64, intended: Option<Instant>) {
         self.tally.borrow_mut().begin();
-        let target = {
+        let index = {
             let mut random = self.random.borrow_mut();
-            self.plan.target(self.settings.pace, number, &mut random)
+            self.plan.index(self.settings.pace, number, &mut random)
         };
+        let again = std::mem::replace(&mut self.asked.borrow_mut()[index], true);
+        let kind = match intended.unwrap_or_else(Instant::now) {
+            begin if begin < self.warm => Kind::WarmUp,
+            _ if again => Kind::Again,
+            _ => Kind::First,
+        };
+        let target = &self.plan.targets[index];
         let result = client.fetch(&self.settings, target).await;
         let mut tally = self.tally.borrow_mut();
         tally.reopened += std::mem::take(&mut client.reopened);
-        tally.end(result, intended);
+        tally.end(result, intended, kind);
     }
 }
 

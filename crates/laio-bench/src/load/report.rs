@@ -37,6 +37,10 @@ pub struct Outcome {
     pub service: Option<Percentiles>,
     /// From the intended begin, in open loops: corrected.
     pub response: Option<Percentiles>,
+    /// Latency, from the intended begin in open loops, of the first request for each target.
+    pub first: Option<Percentiles>,
+    /// The same of all other requests.
+    pub again: Option<Percentiles>,
     /// How late this program itself was.
     pub lag: Option<Percentiles>,
     /// The part of one processor that this program used.
@@ -138,6 +142,8 @@ impl Outcome {
             first_byte: Percentiles::of(&tally.first_byte),
             service: Percentiles::of(&tally.service),
             response: Percentiles::of(&tally.response),
+            first: Percentiles::of(&tally.first),
+            again: Percentiles::of(&tally.again),
             lag: Percentiles::of(&tally.lag),
             processor: used.as_secs_f64() / seconds,
             series: series.collect(),
@@ -200,14 +206,18 @@ impl Outcome {
         text.push_str(
             "\nms                   mean       p50       p90       p99     p99.9       max\n",
         );
+        let both = self.first.is_some() && self.again.is_some();
         for (name, times) in [
             ("connect", &self.connect),
             ("first byte", &self.first_byte),
             ("total", &self.service),
             ("from due time", &self.response),
+            ("first asked", &self.first),
+            ("asked again", &self.again),
             ("own lag", &self.lag),
         ] {
-            if let Some(times) = times {
+            let alike = !both && name.contains("asked");
+            if let (Some(times), false) = (times, alike) {
                 let Percentiles {
                     mean,
                     p50,

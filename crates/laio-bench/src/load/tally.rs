@@ -26,9 +26,22 @@ pub(super) struct Tally {
     pub(super) service: Histogram<u64>,
     /// From the moment it was to begin; of open loops.
     pub(super) response: Histogram<u64>,
+    /// The latency of those for what had not been asked for before, and of the others.
+    pub(super) first: Histogram<u64>,
+    pub(super) again: Histogram<u64>,
     /// How much later than it was to happen something happened in this very program.
     pub(super) lag: Histogram<u64>,
     pub(super) seconds: Vec<Interval>,
+}
+
+/// What a request counts as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// No time of it is kept.
+    WarmUp,
+    /// The first for its target.
+    First,
+    Again,
 }
 
 /// What happened in one second.
@@ -51,7 +64,8 @@ fn small_histogram() -> Histogram<u64> {
 
 pub(super) fn record(histogram: &mut Histogram<u64>, time: Duration) {
     let nanoseconds = u64::try_from(time.as_nanos()).unwrap_or(LONGEST);
-    histogram.saturating_record(nanoseconds.clamp(1, LONGEST));
+    // Within the bounds, of which a small one has none: it grows, which saturating would not let it.
+    let _ = histogram.record(nanoseconds.clamp(1, LONGEST));
 }
 
 impl Tally {
@@ -69,6 +83,8 @@ impl Tally {
             first_byte: histogram(),
             service: histogram(),
             response: histogram(),
+            first: histogram(),
+            again: histogram(),
             lag: histogram(),
             seconds: Vec::new(),
         }
@@ -80,30 +96,41 @@ impl Tally {
     }
 
     /// A request is over. `intended` is when it was to begin, in open loops.
-    pub(super) fn end(&mut self, result: Result<Fetched, Failure>, intended: Option<Instant>) {
+    pub(super) fn end(
+        &mut self,
+        result: Result<Fetched, Failure>,
+        intended: Option<Instant>,
+        kind: Kind,
+    ) {
         self.in_flight -= 1;
         match result {
-            Ok(fetched) => self.count(fetched, intended),
+            Ok(fetched) => self.count(fetched, intended, kind),
             Err(failure) => self.fail(failure),
         }
     }
 
-    fn count(&mut self, fetched: Fetched, intended: Option<Instant>) {
+    fn count(&mut self, fetched: Fetched, intended: Option<Instant>, kind: Kind) {
         self.requests += 1;
         self.bytes += fetched.bytes;
+        let response = intended.map(|intended| intended.elapsed());
+        let latency = response.unwrap_or(fetched.total);
+        let interval = self.interval();
+        interval.requests += 1;
+        interval.bytes += fetched.bytes;
+        record(&mut interval.latency, latency);
+        match kind {
+            Kind::WarmUp => return,
+            Kind::First => record(&mut self.first, latency),
+            Kind::Again => record(&mut self.again, latency),
+        }
         if let Some(connect) = fetched.connect {
             record(&mut self.connect, connect);
         }
         record(&mut self.first_byte, fetched.first_byte);
         record(&mut self.service, fetched.total);
-        let response = intended.map(|intended| intended.elapsed());
         if let Some(response) = response {
             record(&mut self.response, response);
         }
-        let interval = self.interval();
-        interval.requests += 1;
-        interval.bytes += fetched.bytes;
-        record(&mut interval.latency, response.unwrap_or(fetched.total));
     }
 
     pub(super) fn fail(&mut self, failure: Failure) {

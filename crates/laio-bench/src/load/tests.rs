@@ -12,6 +12,7 @@ fn settings(server: SocketAddr, pace: Pace) -> Settings {
         time: None,
         close: false,
         verify: true,
+        warm_up: Duration::ZERO,
         timeout: Duration::from_secs(60),
         seed: 1,
     }
@@ -116,9 +117,48 @@ fn every_pace_gets_every_byte() {
         }
         let count: u64 = outcome.series.iter().map(|second| second.requests).sum();
         assert_eq!(count, outcome.requests);
+        let busy = |second: &&Second| second.requests > 0;
+        assert!(
+            outcome
+                .series
+                .iter()
+                .filter(busy)
+                .all(|second| second.p99 > 0.001)
+        );
         assert_eq!(outcome.csv().lines().count(), outcome.series.len() + 1);
         assert!(outcome.table().contains("own lag"), "{}", outcome.table());
     }
+}
+
+#[test]
+fn first_requests_are_told_apart_and_a_warm_up_leaves_none() {
+    let trace = tree();
+    let address = server(made(&trace));
+    let twice = Settings {
+        fetches: Some(2 * trace.requests.len() as u64),
+        ..settings(address, Pace::Rate(2000.0))
+    };
+    let outcome = load(&twice, &trace);
+    let different: std::collections::HashSet<_> =
+        trace.requests.iter().map(|request| request.file).collect();
+    let count = |times: &Option<Percentiles>| times.as_ref().map_or(0, |times| times.count);
+    assert_eq!(count(&outcome.first), different.len() as u64);
+    assert_eq!(
+        count(&outcome.first) + count(&outcome.again),
+        outcome.requests
+    );
+    assert!(
+        outcome.table().contains("asked again"),
+        "{}",
+        outcome.table()
+    );
+    let warm = Settings {
+        warm_up: Duration::from_secs(3600),
+        ..twice
+    };
+    let outcome = load(&warm, &trace);
+    assert_eq!(outcome.requests, 2 * trace.requests.len() as u64);
+    assert!(outcome.response.is_none() && outcome.first.is_none() && outcome.again.is_none());
 }
 
 #[test]

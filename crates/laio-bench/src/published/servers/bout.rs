@@ -86,6 +86,7 @@ impl Bout<'_> {
             time: None,
             close: self.close,
             verify: true,
+            warm_up: Duration::ZERO,
             timeout: TIMEOUT,
             seed: 1,
         };

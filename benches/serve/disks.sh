@@ -1,0 +1,68 @@
+# shellcheck shell=bash
+# Disks of files: an image is made once, and then attached, as it is or as a disk that is slow, for each case.
+
+loops=() mounts=()
+
+# image KIB: $room/KIB.img, an ext4 with $files files of so many KiB, and $room/KIB.trace, each of them once in random order
+image() {
+    local kib=$1 image=$room/$1.img
+    [ -e "$image" ] && return
+    echo "making $files files of $kib KiB" >&2
+    awk -v files="$files" -v bytes=$((kib * 1024)) 'BEGIN { for (n = 0; n < files; n++)
+        printf "- - - [22/Nov/2026:00:00:00 +0000] \"GET /d%03d/f%02d HTTP/1.1\" 200 %d\n", n / 100, n % 100, bytes }' >"$room/log"
+    truncate -s $((files * (kib + 4) / 1000 + 100))M "$image"
+    mkfs.ext4 -q -F -m 0 -N $((files * 11 / 10 + 1000)) -E lazy_itable_init=0,lazy_journal_init=0 "$image"
+    attach "$image"
+    "$laio" trace import "$room/log" --to "$room/mnt/set" >/dev/null
+    { grep '^#' "$room/mnt/set/trace.tsv"; grep -v '^#' "$room/mnt/set/trace.tsv" | shuf --random-source=<(yes); } >"$room/$kib.trace"
+    detach
+}
+
+# attach FILE [OPTION]: the disk in FILE at $room/mnt. What is read from it is not kept a second time, for FILE.
+attach() {
+    local loop
+    loop=$(losetup -f --show --direct-io=on "$1")
+    loops+=("$loop")
+    [ "$(losetup -n -O DIO "$loop" | tr -d ' ')" = 1 ] || { echo "$1 cannot be read directly: let ROOM be on a disk" >&2; exit 1; }
+    mkdir -p "$room/mnt"
+    mount -o "noatime${2:+,$2}" "$loop" "$room/mnt"
+    mounts+=("$room/mnt")
+}
+
+# attach_slow KIB MILLISECONDS READS-A-SECOND [OPTION]: an image on a disk on which each read takes a time, or that makes only so many
+attach_slow() {
+    local _
+    mkdir -p "$room/fuse"
+    "$helpers/slow_disk" "$room/fuse" "$room/$1.img" "$2" "$3" &
+    mounts+=("$room/fuse")
+    for _ in $(seq 100); do
+        [ -e "$room/fuse/disk" ] && break
+        sleep 0.05
+    done
+    attach "$room/fuse/disk" "${4:-}"
+}
+
+# The last attached goes first: the program of a FUSE file system ends with its mount.
+detach() {
+    local at
+    for ((at = ${#mounts[@]} - 1; at >= 0; at--)); do
+        if [ "${mounts[at]}" = "$room/mnt" ]; then
+            umount "$room/mnt" || true
+            losetup -d "${loops[-1]}" || true
+            unset 'loops[-1]'
+        else
+            # The kernel gives the loop device back a moment later.
+            for _ in $(seq 50); do umount "${mounts[at]}" 2>/dev/null && break; sleep 0.1; done
+        fi
+    done
+    mounts=()
+}
+
+# MiB read from the attached disk so far.
+read_so_far() { [ ${#loops[@]} = 0 ] && echo 0 || awk '{ print int($3 / 2048) }' "/sys/block/${loops[-1]#/dev/}/stat"; }
+
+# Nothing of any file, name or inode is in memory then, unless it is in use.
+drop_caches() {
+    sync
+    echo 3 >/proc/sys/vm/drop_caches
+}
