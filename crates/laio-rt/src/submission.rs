@@ -95,6 +95,12 @@ impl<O: Operation> Submission<O> {
         }
     }
 
+    /// Whether the call was made. It may take several polls: a task that has made many has to let others have their
+    /// turn first.
+    pub fn is_started(&self) -> bool {
+        !matches!(self.state, State::New(_))
+    }
+
     fn start(&mut self, operation: O, context: &mut Context<'_>) -> Poll<O::Output> {
         let core = Core::current();
         if !core.spend_budget() {

@@ -26,7 +26,7 @@ impl Worker {
         body: Body,
     ) -> io::Result<Vec<u8>> {
         let with_file = matches!(body, Body::File(..) | Body::Parts(..));
-        let corks = self.io.cork && with_file;
+        let corks = self.corks() && with_file;
         let _corked = stream.plain().filter(|_| corks).and_then(Corked::new);
         match body {
             Body::Nothing => self.send_all(stream, out).await,

@@ -167,6 +167,9 @@ impl Plan {
             reads_directly: reads == BackendKind::LinuxAio,
             sends_in_turns: of(Step::Write).is_some_and(|lane| self.beside[lane].limit.is_some()),
         });
+        if options.io.transfer == Transfer::ZeroCopy {
+            check_zero_copy(&runtime, kind(options, self.own, Step::Write))?;
+        }
         Ok(runtime)
     }
 
@@ -260,11 +263,27 @@ fn check(options: &Options, own: BackendKind) -> io::Result<()> {
             ));
         }
     }
-    if io.transfer == Transfer::ZeroCopy {
-        let text = "the transfer zerocopy is not there yet; choose buffer, sendfile, shm-sendfile or splice";
-        return Err(io::Error::new(io::ErrorKind::Unsupported, text));
+    if io.transfer == Transfer::ZeroCopy && io.class_limits.write.is_some() {
+        let text = "the transfer zerocopy sends by io_uring, without threads that a limit of write threads could \
+                    limit; choose another transfer, such as buffer, or leave the limit out";
+        return refuse(text.to_owned());
     }
     Ok(())
+}
+
+/// Whether the context for [`Step::Write`], which goes to a back end, sends without a copy.
+fn check_zero_copy(runtime: &Runtime, kind: BackendKind) -> io::Result<()> {
+    let context = LANES.get().contexts[Step::Write as usize];
+    let capable = laio::Context::sends_without_copy;
+    let capable = runtime.block_on(async { laio_rt::with_context_of(context, |it| capable(it)) });
+    if capable {
+        return Ok(());
+    }
+    let text = format!(
+        "the transfer zerocopy sends by io_uring (Linux 6.0 or later), which write={kind} does not or cannot here: \
+         choose write=uring or write=lazy, or another transfer; `laio info` tells what there is"
+    );
+    Err(io::Error::new(io::ErrorKind::Unsupported, text))
 }
 
 fn explain(kind: BackendKind, error: &io::Error) -> io::Error {

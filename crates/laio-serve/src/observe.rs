@@ -12,7 +12,7 @@ pub use admin::Admin;
 pub use stages::{Stage, Stages};
 
 use crate::lanes;
-use laio::Counts;
+use laio::{Counts, ZeroCopyCounts};
 use laio_http::Status;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -50,6 +50,8 @@ pub struct Seen {
     pub operations: u64,
     /// Calls refused or made to wait because a limit was reached.
     pub limited: u64,
+    /// How sends went that were to be made without a copy.
+    pub zero_copy: ZeroCopyCounts,
     /// How long stages took, if that was asked for.
     pub stages: Stages,
     /// Workers that are running.
@@ -180,14 +182,23 @@ impl Seen {
     fn take_stats(&mut self) {
         self.calls.clear();
         (self.operations, self.limited) = (0, 0);
+        self.zero_copy = ZeroCopyCounts::default();
         for context in lanes::contexts() {
             let stats = laio_rt::with_context_of(context, |context| context.stats());
             self.operations += stats.operations;
             self.limited += stats.limited;
+            self.add_zero_copy(stats.zero_copy);
             stats
                 .calls()
                 .for_each(|(name, counts)| self.add_calls(name, counts));
         }
+    }
+
+    fn add_zero_copy(&mut self, counts: ZeroCopyCounts) {
+        let sum = &mut self.zero_copy;
+        sum.sends += counts.sends;
+        sum.copied += counts.copied;
+        sum.ordinary += counts.ordinary;
     }
 
     fn add_calls(&mut self, name: &'static str, counts: Counts) {
@@ -203,6 +214,7 @@ impl Seen {
         self.bytes += other.bytes;
         self.operations += other.operations;
         self.limited += other.limited;
+        self.add_zero_copy(other.zero_copy);
         for (sum, count) in self.answers.iter_mut().zip(other.answers) {
             *sum += count;
         }

@@ -2,6 +2,7 @@
 //! non-blocking mode, by readiness, so that a slow client keeps no helper and no worker.
 
 mod pools;
+mod zero_copy;
 
 use crate::contents::{Contents, shorter};
 use crate::lanes;
@@ -52,6 +53,10 @@ impl Worker {
         range: ByteRange,
     ) -> io::Result<Vec<u8>> {
         let out = self.send_head(stream, socket, out).await?;
+        if self.io.transfer == Transfer::ZeroCopy {
+            self.send_zero_copy(socket, file, range).await?;
+            return Ok(out);
+        }
         let _mode = (!self.is_sync()).then(|| NonBlocking::new(socket));
         let way = Way {
             worker: self,
@@ -80,6 +85,12 @@ impl Worker {
         Ok(out)
     }
 
+    /// Whether packets are held back until they are full. Not where the end of an answer waits until the client has it:
+    /// then they would leave with the kernel's patience only, after 200 ms.
+    pub(crate) fn corks(&self) -> bool {
+        self.io.cork && self.io.transfer != Transfer::ZeroCopy
+    }
+
     /// Sends the head so that the first bytes of the file still get into its packet.
     async fn send_head(
         &self,
@@ -87,7 +98,7 @@ impl Worker {
         socket: &Descriptor,
         out: Vec<u8>,
     ) -> io::Result<Vec<u8>> {
-        if self.io.cork || out.is_empty() || lanes::sends_in_turns() {
+        if self.corks() || out.is_empty() || lanes::sends_in_turns() {
             return self.send_all(stream, out).await;
         }
         let more = SendFlags::MORE.bits() as i32;

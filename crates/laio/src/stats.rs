@@ -48,7 +48,7 @@ pub struct AioCounts {
 /// How sends went that were to be made without a copy ([`crate::ops::Send::zero_copy`]).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ZeroCopyCounts {
-    /// Sends that the kernel took so. An operation may take several.
+    /// Sends that the kernel took so, and is done with. An operation may take several.
     pub sends: u64,
     /// How many of these it has copied nevertheless, as it does on its way to the same machine. Only Linux 6.7 and
     /// later are asked.

@@ -26,8 +26,11 @@ impl Context {
         }
         operation.lent -= 1;
         // What was refused has no use of the memory to tell of, which looks like a copy.
-        let copied = operation.zero_copy && prepare::has_copied(reaped.result);
-        self.stats.zero_copy.copied += u64::from(copied);
+        if operation.zero_copy {
+            let copied = prepare::has_copied(reaped.result);
+            self.stats.zero_copy.sends += 1;
+            self.stats.zero_copy.copied += u64::from(copied);
+        }
         if operation.state == State::Lent && operation.lent == 0 {
             let result = operation.result;
             self.finish(slot, result);
@@ -52,17 +55,12 @@ impl Context {
                 | Errno::PERM
                 | Errno::ACCES)
         );
-        let counts = &mut self.stats.zero_copy;
-        if !refused {
-            counts.sends += u64::from(operation.lent > 0);
-            return false;
+        let changes = refused && !operation.cancelled;
+        if changes {
+            operation.zero_copy = false;
+            self.stats.zero_copy.ordinary += 1;
         }
-        if operation.cancelled {
-            return false;
-        }
-        operation.zero_copy = false;
-        counts.ordinary += 1;
-        true
+        changes
     }
 
     /// For the end of a context that has tried to end its operations since `begun`: how long to wait for memory that

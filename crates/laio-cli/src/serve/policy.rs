@@ -16,7 +16,8 @@ pub(super) struct PolicyArguments {
     /// --backend
     #[arg(long, value_name = "OPERATION=BACKEND,...")]
     policy: Vec<Policies>,
-    /// How file data gets to the client: buffer, sendfile, shm-sendfile, splice or zerocopy
+    /// How file data gets to the client: buffer, sendfile, shm-sendfile, splice, or zerocopy, which needs io_uring
+    /// (Linux 6.0)
     #[arg(long, value_name = "NAME")]
     transfer: Option<Transfer>,
     /// Bytes of a file read, or sent, at a time

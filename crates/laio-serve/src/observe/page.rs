@@ -137,6 +137,11 @@ pub(super) fn json(seen: &Seen, age: Duration) -> String {
         "content_bytes": seen.bytes,
         "operations": seen.operations,
         "limited": seen.limited,
+        "zero_copy": {
+            "sends": seen.zero_copy.sends,
+            "copied": seen.zero_copy.copied,
+            "ordinary": seen.zero_copy.ordinary,
+        },
         "calls": calls.collect::<Map<_, _>>(),
         "stages": stages.collect::<Map<_, _>>(),
     });

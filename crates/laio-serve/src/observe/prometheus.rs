@@ -101,6 +101,21 @@ pub(super) fn text(seen: &Seen, age: Duration) -> String {
         "Calls that met a limit of the engine.",
         &count(seen.limited),
     );
+    let zero_copy = [
+        (
+            "shared",
+            seen.zero_copy.sends.saturating_sub(seen.zero_copy.copied),
+        ),
+        ("copied", seen.zero_copy.copied),
+        ("ordinary", seen.zero_copy.ordinary),
+    ];
+    let zero_copy = zero_copy.map(|(how, count)| (format!("{{how=\"{how}\"}}"), count as f64));
+    family(
+        "laio_zerocopy_sends_total",
+        "counter",
+        "Sends that were to be made without a copy: from shared memory, copied nevertheless, or ordinary ones.",
+        &zero_copy,
+    );
     stages(&mut out, seen);
     out
 }

@@ -61,7 +61,7 @@ impl Limits {
     pub const CHUNK_MIN: usize = 4096;
     /// Bytes of a chunk at most: each connection with a body has one.
     pub const CHUNK_MAX: usize = 16 << 20;
-    /// Pipes, and buffers in shared memory, that a worker keeps for transfers to come.
+    /// Pipes, and buffers of each kind, that a worker keeps for transfers to come.
     pub const TRANSFERS_KEPT: usize = 16;
     /// Bytes that a connection sends before others have their turn: socket buffers take megabytes at once, and
     /// many clients that begin a large file would keep a small one waiting.
@@ -71,6 +71,9 @@ impl Limits {
     pub const SENDFILE_TURN: u64 = 8 * Limits::PIECE as u64;
     /// Bytes of the smallest part of a file that the kernel sends by itself: fewer are copied as soon.
     pub const SENDFILE_FROM: u64 = 16 * 1024;
+    /// Chunks on their way to a client with [`Transfer::ZeroCopy`](super::Transfer::ZeroCopy), each in memory until the
+    /// client has acknowledged it.
+    pub const ZEROCOPY_CHUNKS: usize = 4;
     /// Buffers that a worker has ready for requests: connections that wait for one have none.
     pub const SPARE_BUFFERS: usize = 64;
     /// Bytes of the largest such buffer.

@@ -135,7 +135,8 @@ pub enum Transfer {
     ShmSendfile,
     /// `splice` into a pipe, then `splice` from it.
     Splice,
-    /// Read into a buffer that the network card takes the bytes from (`MSG_ZEROCOPY`).
+    /// Read into buffers that the network card takes the bytes from: `IORING_OP_SEND_ZC`, so only where
+    /// [`Step::Write`] goes to an io_uring.
     ZeroCopy,
 }
 

@@ -1,4 +1,4 @@
-//! Pipes and shared buffers between two transfers.
+//! Pipes and buffers between two transfers.
 
 use crate::options::Limits;
 use laio::ops::SharedBuffer;
@@ -12,6 +12,7 @@ use std::io;
 pub(crate) struct Pools {
     pipes: RefCell<Vec<Pipe>>,
     buffers: RefCell<Vec<SharedBuffer>>,
+    chunks: RefCell<Vec<Vec<u8>>>,
 }
 
 /// An empty pipe.
@@ -40,6 +41,16 @@ impl Pools {
             writer: writer.into(),
             room,
         })
+    }
+
+    /// An empty buffer for a chunk.
+    pub(super) fn chunk(&self) -> Vec<u8> {
+        self.chunks.borrow_mut().pop().unwrap_or_default()
+    }
+
+    /// Takes back such a buffer, which is empty.
+    pub(super) fn keep_chunk(&self, chunk: Vec<u8>) {
+        keep(&self.chunks, Some(chunk));
     }
 
     /// Takes back what a transfer that came to its end has used.

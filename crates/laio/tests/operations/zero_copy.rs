@@ -30,7 +30,7 @@ fn capable() -> Option<Context> {
 fn narrow_pair() -> (Rc<OwnedFd>, TcpStream) {
     let (near, far) = tcp_pair();
     sockopt::set_socket_send_buffer_size(&near, 2 * LENGTH).unwrap();
-    sockopt::set_socket_recv_buffer_size(&far, 4096).unwrap();
+    sockopt::set_socket_recv_buffer_size(&far, 40_000).unwrap();
     (Rc::new(near.into()), far)
 }
 
