@@ -301,6 +301,9 @@ impl Context {
                 self.stats.operations_max = self.stats.operations_max.max(self.operations.live());
                 if self.exposed {
                     self.prepare_to_be_watched();
+                } else if self.has_batch() {
+                    // What is not taken stays queued; `poll` tells of errors.
+                    let _ = self.flush();
                 }
                 Outcome::Pending(self.operations.handle(slot))
             }

@@ -144,6 +144,9 @@ impl Limits {
     pub const LENT: Duration = Duration::from_secs(1);
     /// [`Limits::ring_entries`] at most; more are cut to it.
     pub const RING_ENTRIES_MAX: u32 = 4096;
+    /// Operations that are started before the kernel is told of them together. With fewer, entering the kernel costs more;
+    /// with more, a disk has nothing to do while the program makes its calls.
+    pub const BATCH: u32 = 8;
     /// Requests that a context has with Linux AIO at once; more operations wait until one is free. As many are
     /// reserved when the first is needed (`fs.aio-max-nr`), or fewer if no more are left.
     pub const AIO_REQUESTS: u32 = 256;

@@ -6,7 +6,7 @@ use crate::background::doorbell::Notifier;
 use crate::background::reactor::Event;
 use crate::context::{Context, Waiter};
 use crate::operation::Slot;
-use crate::{Completion, Errno, Handle};
+use crate::{Completion, Errno, Handle, Limits};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
@@ -152,9 +152,20 @@ impl Context {
         self.notice_fork();
         self.submit_to_aio();
         match &mut self.waiter {
-            Waiter::Ring(ring) if ring.has_unsubmitted() => ring.submit(),
+            Waiter::Ring(ring) if ring.unsubmitted() > 0 => ring.submit(),
             _ => Ok(()),
         }
+    }
+
+    /// Whether enough operations wait for the kernel to be told of them.
+    #[inline]
+    pub(crate) fn has_batch(&self) -> bool {
+        let in_ring = match &self.waiter {
+            Waiter::Ring(ring) => ring.unsubmitted(),
+            Waiter::Reactor(_) => 0,
+        };
+        let in_aio = self.aio.as_ref().map_or(0, |aio| aio.prepared());
+        in_ring.max(in_aio) >= Limits::BATCH
     }
 
     /// A descriptor that is readable whenever [`Context::poll`] would deliver something, for use in
@@ -341,7 +352,7 @@ impl Context {
         } else {
             // A program that never sleeps must come to know of a new file system too.
             ring.watch(None)?;
-            if ring.has_unsubmitted() {
+            if ring.unsubmitted() > 0 {
                 ring.submit()?;
             }
         }

@@ -192,6 +192,14 @@ impl Aio {
         started
     }
 
+    /// Requests that wait to be handed over.
+    pub(crate) fn prepared(&self) -> u32 {
+        match &self.library {
+            Library::Posix(_) => 0,
+            Library::Linux(linux) => linux.prepared(),
+        }
+    }
+
     /// Hands prepared requests over, if the library takes several at a time. What the kernel refuses is
     /// told in `refused`: a helper has to make those calls.
     pub(crate) fn submit(&mut self, counts: &mut AioCounts, refused: &mut Vec<Handle>) {

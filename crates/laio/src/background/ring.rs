@@ -234,10 +234,10 @@ impl Ring {
         unsafe { self.push_entry(&entry) }
     }
 
-    /// Whether anything waits to be submitted.
+    /// Entries that wait to be submitted.
     #[inline]
-    pub(crate) fn has_unsubmitted(&self) -> bool {
-        self.unsubmitted > 0
+    pub(crate) fn unsubmitted(&self) -> u32 {
+        self.unsubmitted
     }
 
     /// Submits what is queued, without waiting.

@@ -30,6 +30,8 @@ pub(crate) struct Linux {
     bounced_bytes: usize,
     /// What `io_submit` waits for goes there too.
     blocking: bool,
+    /// The kernel has `RWF_NOWAIT`. Kept here: to ask for all facts takes system calls.
+    nowait: bool,
     /// This is a child's copy: see [`Linux::forget_in_child`].
     inherited: bool,
 }
@@ -95,6 +97,7 @@ impl Linux {
             submitted: 0,
             bounced_bytes: 0,
             blocking,
+            nowait: facts::Facts::get().nowait,
             inherited: false,
         })
     }
@@ -169,7 +172,7 @@ impl Linux {
             }
             // What is not to be had without waiting (dirty pages in the cache, no room in the device's
             // queue) is told, and left to a helper. Of writes kernels say so much too often.
-            if facts::Facts::get().nowait && matches!(step.verb, Verb::Read | Verb::ReadV) {
+            if self.nowait && matches!(step.verb, Verb::Read | Verb::ReadV) {
                 request.block.aio_rw_flags = libc::RWF_NOWAIT;
             }
         }
@@ -200,6 +203,10 @@ impl Linux {
             true => Terms::Declined,
             false => Terms::Direct { alignment, waits },
         }
+    }
+
+    pub(super) fn prepared(&self) -> u32 {
+        self.prepared.len() as u32
     }
 
     /// Gives the kernel what is prepared. What it refuses is told in `refused`.
