@@ -8,11 +8,14 @@
 //! All clients are tasks of one thread. Whether it keeps up is measured too: see [`Outcome::lag`].
 
 mod client;
+mod connection;
 mod drive;
 mod report;
 mod tally;
+mod tls;
 
 pub use report::{Outcome, Percentiles, Second};
+pub use tls::{Tls, Trust};
 
 use crate::content::{Content, Random};
 use crate::error::{Error, While};
@@ -29,6 +32,8 @@ pub struct Settings {
     pub server: SocketAddr,
     /// What the `Host` field says.
     pub host: String,
+    /// How connections are encrypted; none for plain ones.
+    pub tls: Option<Tls>,
     /// How requests follow each other.
     pub pace: Pace,
     /// End after so many requests; none to end with the trace.

@@ -5,6 +5,7 @@
 mod bars;
 mod canvas;
 mod lines;
+mod palette;
 mod scale;
 
 pub use bars::{Bar, Bars, Group};

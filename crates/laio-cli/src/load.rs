@@ -3,7 +3,7 @@
 use crate::status::StatusLine;
 use crate::{Failure, interrupt, print};
 use clap::Args;
-use laio_bench::load::{self, Pace, Settings, What};
+use laio_bench::load::{self, Pace, Settings, Tls, Trust, What};
 use laio_bench::record::save;
 use laio_bench::trace;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -15,7 +15,7 @@ use std::time::Duration;
 #[derive(Debug, Args)]
 #[command(after_help = crate::EXIT_CODES)]
 pub(crate) struct Arguments {
-    /// The server, and without --trace the target: http://HOST:PORT/PATH
+    /// The server, and without --trace the target: http://HOST:PORT/PATH, or https://…
     #[arg(value_name = "URL", value_parser = url)]
     url: Url,
     /// The requests: what `laio trace` has made
@@ -49,6 +49,15 @@ pub(crate) struct Arguments {
     /// Keep connections, with --parallel too
     #[arg(long, conflicts_with = "close")]
     keep_alive: bool,
+    /// Trust servers with certificates that lead to one in FILE (PEM), not to those that the system trusts
+    #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
+    ca: Option<PathBuf>,
+    /// Trust any certificate
+    #[arg(long)]
+    insecure: bool,
+    /// Resume TLS sessions; otherwise each connection makes a whole handshake
+    #[arg(long)]
+    resume: bool,
     /// Do not check the bytes of answers
     #[arg(long)]
     no_verify: bool,
@@ -68,38 +77,65 @@ pub(crate) struct Arguments {
 
 #[derive(Clone, Debug)]
 struct Url {
+    encrypted: bool,
     server: SocketAddr,
+    /// With the port, if one was given.
+    authority: String,
     host: String,
     target: String,
 }
 
 fn url(text: &str) -> Result<Url, String> {
-    let rest = text
-        .strip_prefix("http://")
-        .ok_or("it begins with http://; TLS is not spoken here")?;
+    let (encrypted, rest) = match (text.strip_prefix("https://"), text.strip_prefix("http://")) {
+        (Some(rest), _) => (true, rest),
+        (_, Some(rest)) => (false, rest),
+        _ => return Err("it begins with http:// or https://".to_owned()),
+    };
     let at = rest.find('/').unwrap_or(rest.len());
-    let (host, target) = rest.split_at(at);
-    let has_port = host
+    let (authority, target) = rest.split_at(at);
+    let with_port = authority
         .rsplit_once(':')
-        .is_some_and(|(_, port)| port.parse::<u16>().is_ok());
-    let address = if has_port {
-        host.to_owned()
-    } else {
-        format!("{host}:80")
+        .filter(|(_, port)| port.parse::<u16>().is_ok());
+    let (host, address) = match with_port {
+        Some((host, _)) => (host, authority.to_owned()),
+        None => (
+            authority,
+            format!("{authority}:{}", if encrypted { 443 } else { 80 }),
+        ),
     };
     let mut found = address
         .to_socket_addrs()
-        .map_err(|error| format!("{host}: {error}"))?;
+        .map_err(|error| format!("{authority}: {error}"))?;
     if target.contains(|one: char| one.is_whitespace() || one.is_control()) {
         return Err("the path has spaces, or control characters".to_owned());
     }
     Ok(Url {
+        encrypted,
         server: found
             .next()
-            .ok_or_else(|| format!("{host} has no address"))?,
+            .ok_or_else(|| format!("{authority} has no address"))?,
+        authority: authority.to_owned(),
         host: host.to_owned(),
         target: if target.is_empty() { "/" } else { target }.to_owned(),
     })
+}
+
+impl Arguments {
+    fn tls(&self) -> Result<Option<Tls>, Failure> {
+        if !self.url.encrypted {
+            let asked = self.insecure || self.resume || self.ca.is_some();
+            return match asked {
+                true => Err("--ca, --insecure and --resume are for https://".into()),
+                false => Ok(None),
+            };
+        }
+        let trust = match &self.ca {
+            Some(file) => Trust::Roots(file.clone()),
+            None if self.insecure => Trust::Anybody,
+            None => Trust::System,
+        };
+        Ok(Some(Tls::new(&self.url.host, &trust, self.resume)?))
+    }
 }
 
 fn positive(text: &str) -> Result<f64, String> {
@@ -129,7 +165,8 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
     };
     let settings = Settings {
         server: arguments.url.server,
-        host: arguments.url.host,
+        tls: arguments.tls()?,
+        host: arguments.url.authority,
         pace,
         fetches: arguments.fetches,
         time: arguments.seconds.map(Duration::from_secs_f64),

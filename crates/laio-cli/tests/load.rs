@@ -26,17 +26,26 @@ struct Served {
 
 impl Served {
     fn start(root: &Path) -> Served {
+        Served::at("127.0.0.1:0", root, &[])
+    }
+
+    fn at(listen: &str, root: &Path, more: &[&str]) -> Served {
         let mut command = Command::new(env!("CARGO_BIN_EXE_laio"));
         command.args([
             "serve",
             "--listen",
-            "127.0.0.1:0",
+            listen,
             "--log",
             "off",
             "--workers",
             "1",
         ]);
-        let mut child = command.arg(root).stderr(Stdio::piped()).spawn().unwrap();
+        let mut child = command
+            .args(more)
+            .arg(root)
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
         let lines = BufReader::new(child.stderr.take().unwrap()).lines();
         let mut lines = lines.map_while(Result::ok);
         let url = lines.find_map(|line| Some(line.trim().strip_suffix('/')?.to_owned()));
@@ -127,6 +136,53 @@ fn a_made_set_is_served_and_every_byte_checked() {
 }
 
 #[test]
+fn encrypted_connections_are_checked_and_counted() {
+    let scratch = tempfile::tempdir().unwrap();
+    let at = scratch.path();
+    let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
+    std::fs::write(at.join("own.pem"), made.cert.pem()).unwrap();
+    std::fs::write(at.join("own.key"), made.signing_key.serialize_pem()).unwrap();
+    let made = laio("trace make rice --scale 0.001 --to set", at);
+    assert!(made.status.success(), "{}", text(&made.stderr));
+    let (chain, key) = (at.join("own.pem"), at.join("own.key"));
+    let (chain, key) = (chain.to_str().unwrap(), key.to_str().unwrap());
+    let certificate = ["--tls-cert", chain, "--tls-key", key];
+    let served = Served::at("tls:127.0.0.1:0", &at.join("set/files"), &certificate);
+    let load = |more: &str| {
+        let url = &served.url;
+        laio(
+            &format!("load {url} --trace set/trace.tsv --json - {more}"),
+            at,
+        )
+    };
+    let outcome = |more: &str| -> Value {
+        let output = load(more);
+        assert!(output.status.success(), "{more}: {}", text(&output.stderr));
+        serde_json::from_slice(&output.stdout).unwrap()
+    };
+    // One handshake for each connection, all bytes checked.
+    let kept = outcome("--ca own.pem --clients 3");
+    let requests = kept["requests"].as_u64().unwrap();
+    assert_eq!(kept["verified"], true);
+    assert_eq!(kept["handshake"]["count"], kept["connect"]["count"]);
+    assert!(kept["handshake"]["count"].as_u64().unwrap() >= 3, "{kept}");
+    let each = outcome("--insecure --clients 3 --close");
+    assert_eq!(each["handshake"]["count"], requests);
+    assert_eq!(each["resumed"], 0);
+    let resumed = outcome("--ca own.pem --resume --clients 1 --close");
+    assert_eq!(resumed["handshake"]["count"], requests);
+    assert!(resumed["resumed"].as_u64().unwrap() > 0, "{resumed}");
+    // Nobody has vouched for it.
+    let output = load("--clients 1");
+    assert_eq!(output.status.code(), Some(1));
+    let words = [text(&output.stdout), text(&output.stderr)].concat();
+    assert!(
+        words.contains("TLS handshake failed") || words.contains("no root certificates"),
+        "{words}"
+    );
+}
+
+#[test]
 fn a_log_is_replayed() {
     let scratch = tempfile::tempdir().unwrap();
     let at = scratch.path();
@@ -180,7 +236,17 @@ fn a_log_is_replayed() {
 fn wrong_arguments_are_told() {
     let scratch = tempfile::tempdir().unwrap();
     for (arguments, code, words) in [
-        ("load https://localhost/", 2, "TLS is not spoken here"),
+        (
+            "load ftp://localhost/",
+            2,
+            "begins with http:// or https://",
+        ),
+        ("load http://127.0.0.1:9 --insecure", 1, "are for https://"),
+        (
+            "load https://127.0.0.1:9 --ca nowhere.pem",
+            1,
+            "cannot read certificates from nowhere.pem",
+        ),
         (
             "load http://127.0.0.1:9 --clients 1 --rate 1",
             2,

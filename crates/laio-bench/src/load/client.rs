@@ -1,7 +1,7 @@
 //! One client: its connection, and one request after the other on it.
 
+use super::connection::{Connection, Made};
 use super::{Expected, Settings, Target};
-use laio_rt::net::TcpStream;
 use laio_rt::time::timeout_at;
 use std::borrow::Cow;
 use std::io::ErrorKind;
@@ -12,7 +12,7 @@ pub(super) type Failure = Cow<'static, str>;
 
 /// A client.
 pub(super) struct Client {
-    stream: Option<TcpStream>,
+    connection: Option<Connection>,
     buffer: Vec<u8>,
     /// Connections that the server had closed between two requests.
     pub(super) reopened: u64,
@@ -22,7 +22,7 @@ pub(super) struct Client {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fetched {
     /// None if the connection was there.
-    pub(super) connect: Option<Duration>,
+    pub(super) made: Option<Made>,
     /// From the request to the first byte of the answer.
     pub(super) first_byte: Duration,
     /// All of it, with the connection.
@@ -40,7 +40,7 @@ const CLOSED: Failure = Cow::Borrowed("closed before the answer");
 impl Client {
     pub(super) fn new() -> Client {
         Client {
-            stream: None,
+            connection: None,
             buffer: Vec::with_capacity(BUFFER),
             reopened: 0,
         }
@@ -53,11 +53,11 @@ impl Client {
         target: &Target,
     ) -> Result<Fetched, Failure> {
         let deadline = Instant::now() + settings.timeout;
-        let reused = self.stream.is_some();
+        let reused = self.connection.is_some();
         let result = match timeout_at(deadline, self.attempt(settings, target)).await {
             // A server may end an idle connection at any time: that is no answer to this request.
             Ok(Err(failure)) if reused && failure == CLOSED => {
-                self.stream = None;
+                self.connection = None;
                 self.reopened += 1;
                 timeout_at(deadline, self.attempt(settings, target)).await
             }
@@ -65,33 +65,28 @@ impl Client {
         };
         let result = result.unwrap_or(Err(Cow::Borrowed("time-out")));
         if result.is_err() {
-            self.stream = None;
+            self.connection = None;
         }
         result
     }
 
     async fn attempt(&mut self, settings: &Settings, target: &Target) -> Result<Fetched, Failure> {
         let began = Instant::now();
-        let mut connect = None;
-        let stream = match self.stream.take() {
-            Some(stream) => stream,
+        let (mut connection, made) = match self.connection.take() {
+            Some(connection) => (connection, None),
             None => {
-                let stream = TcpStream::connect(settings.server)
-                    .await
-                    .map_err(|error| told(&error))?;
-                // Requests are one write each: nothing is to wait for more.
-                let _ = stream.set_nodelay(true);
-                connect = Some(began.elapsed());
-                stream
+                let made = Connection::make(settings).await;
+                let (connection, made) = made.map_err(|error| told(&error))?;
+                (connection, Some(made))
             }
         };
         let asked = Instant::now();
-        let (sent, _) = stream.write_all(target.request.clone()).await;
+        let sent = connection.send(&target.request).await;
         sent.map_err(|error| gone(&error))?;
         self.buffer.clear();
         let mut first_byte = None;
         let head = loop {
-            let count = self.read(&stream).await?;
+            let count = self.read(&mut connection).await?;
             first_byte.get_or_insert_with(|| asked.elapsed());
             match head(&self.buffer)? {
                 Some(head) => break head,
@@ -104,14 +99,14 @@ impl Client {
             }
         };
         let bytes = self
-            .body(&stream, &head, settings.verify, target.expected)
+            .body(&mut connection, &head, settings.verify, target.expected)
             .await?;
         if !settings.close && !head.closes {
-            self.stream = Some(stream);
+            self.connection = Some(connection);
         }
         check_status(&head, bytes, target.expected)?;
         Ok(Fetched {
-            connect,
+            made,
             first_byte: first_byte.unwrap_or_default(),
             total: began.elapsed(),
             bytes,
@@ -119,16 +114,15 @@ impl Client {
     }
 
     /// Reads more, behind what is there.
-    async fn read(&mut self, stream: &TcpStream) -> Result<usize, Failure> {
-        let (result, buffer) = stream.read(std::mem::take(&mut self.buffer)).await;
-        self.buffer = buffer;
+    async fn read(&mut self, connection: &mut Connection) -> Result<usize, Failure> {
+        let result = connection.read(&mut self.buffer).await;
         result.map_err(|error| gone(&error))
     }
 
     /// Reads the content, and checks it.
     async fn body(
         &mut self,
-        stream: &TcpStream,
+        connection: &mut Connection,
         head: &Head,
         verify: bool,
         expected: Expected,
@@ -150,7 +144,7 @@ impl Client {
             }
             start = 0;
             self.buffer.clear();
-            if self.read(stream).await? == 0 {
+            if self.read(connection).await? == 0 {
                 return match head.content {
                     Some(_) => Err("the content ends early".into()),
                     None => Ok(offset),

@@ -31,6 +31,10 @@ pub struct Outcome {
     pub reopened: u64,
     /// Making connections.
     pub connect: Option<Percentiles>,
+    /// Agreeing on keys, once connected; of TLS.
+    pub handshake: Option<Percentiles>,
+    /// Handshakes that went on with what an earlier connection had agreed on.
+    pub resumed: u64,
     /// From the request to the first byte of its answer.
     pub first_byte: Option<Percentiles>,
     /// From the real begin of a request to the end of its answer: not corrected for coordinated omission.
@@ -139,6 +143,8 @@ impl Outcome {
             most_in_flight: tally.most_in_flight,
             reopened: tally.reopened,
             connect: Percentiles::of(&tally.connect),
+            handshake: Percentiles::of(&tally.handshake),
+            resumed: tally.resumed,
             first_byte: Percentiles::of(&tally.first_byte),
             service: Percentiles::of(&tally.service),
             response: Percentiles::of(&tally.response),
@@ -209,6 +215,7 @@ impl Outcome {
         let both = self.first.is_some() && self.again.is_some();
         for (name, times) in [
             ("connect", &self.connect),
+            ("TLS handshake", &self.handshake),
             ("first byte", &self.first_byte),
             ("total", &self.service),
             ("from due time", &self.response),
@@ -236,6 +243,13 @@ impl Outcome {
             "own processor time: {:.0} % of one\n",
             self.processor * 100.0
         ));
+        if let Some(handshake) = &self.handshake {
+            let (all, resumed) = (handshake.count, self.resumed);
+            let whole = all - resumed;
+            text.push_str(&format!(
+                "TLS handshakes: {whole} whole, {resumed} resumed\n"
+            ));
+        }
         for (what, count) in &self.errors {
             text.push_str(&format!("errors: {count}, {what}\n"));
         }

@@ -21,6 +21,9 @@ pub(super) struct Tally {
     pub(super) reopened: u64,
     pub(super) errors: BTreeMap<String, u64>,
     pub(super) connect: Histogram<u64>,
+    /// Of TLS, whole and resumed.
+    pub(super) handshake: Histogram<u64>,
+    pub(super) resumed: u64,
     pub(super) first_byte: Histogram<u64>,
     /// From the moment a request really began.
     pub(super) service: Histogram<u64>,
@@ -80,6 +83,8 @@ impl Tally {
             reopened: 0,
             errors: BTreeMap::new(),
             connect: histogram(),
+            handshake: histogram(),
+            resumed: 0,
             first_byte: histogram(),
             service: histogram(),
             response: histogram(),
@@ -123,8 +128,12 @@ impl Tally {
             Kind::First => record(&mut self.first, latency),
             Kind::Again => record(&mut self.again, latency),
         }
-        if let Some(connect) = fetched.connect {
-            record(&mut self.connect, connect);
+        if let Some(made) = fetched.made {
+            record(&mut self.connect, made.connect);
+            if let Some((time, resumed)) = made.handshake {
+                record(&mut self.handshake, time);
+                self.resumed += u64::from(resumed);
+            }
         }
         record(&mut self.first_byte, fetched.first_byte);
         record(&mut self.service, fetched.total);

@@ -7,6 +7,7 @@ fn settings(server: SocketAddr, pace: Pace) -> Settings {
     Settings {
         server,
         host: "test".to_owned(),
+        tls: None,
         pace,
         fetches: None,
         time: None,

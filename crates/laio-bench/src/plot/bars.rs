@@ -1,6 +1,7 @@
 //! Bars in groups, lying, so that names stay readable.
 
-use super::canvas::{Area, COLOURS, Canvas, Sample, WIDTH, legend_height};
+use super::canvas::{Area, Canvas, Sample, WIDTH, legend_height};
+use super::palette::colours;
 use super::scale::{Axis, Span, written};
 
 /// A plot of bars.
@@ -46,9 +47,10 @@ const GAP: f64 = 14.0;
 impl Bars {
     /// The plot.
     pub fn svg(&self) -> String {
-        let names = self.series.iter().enumerate();
+        let colours = colours(self.series.iter().map(String::as_str));
+        let names = self.series.iter().zip(&colours);
         let legend: Vec<_> = names
-            .map(|(number, name)| (name.clone(), Sample::Bar(number % COLOURS)))
+            .map(|(name, colour)| (name.clone(), Sample::Bar(*colour)))
             .collect();
         let count: usize = self.groups.iter().map(|group| group.bars.len()).sum();
         let above = 50.0 + legend_height(&legend);
@@ -66,29 +68,31 @@ impl Bars {
         let ends = bars.flat_map(|bar| [bar.value, bar.range.map_or(bar.value, |range| range.1)]);
         let x = Span::over(&self.x, ends.chain(self.reference));
         canvas.below(area, &self.x, &x);
+        // Below the numbers, which are read across it.
+        if let Some(part) = self.reference.and_then(|value| x.place(value)) {
+            let down = area.x(part);
+            canvas.line("mean", (down, area.top), (down, area.bottom));
+        }
         let mut top = area.top + GAP;
         for group in &self.groups {
             let middle = top + group.bars.len() as f64 * THICK / 2.0 + 4.0;
             canvas.words(area.left - 8.0, middle, "small", "end", &group.name);
             for bar in &group.bars {
-                draw(&mut canvas, area, top, bar, &x);
+                let colour = colours[bar.series];
+                draw(&mut canvas, area, top, (bar, colour), &x);
                 top += THICK;
             }
             top += GAP;
-        }
-        if let Some(part) = self.reference.and_then(|value| x.place(value)) {
-            let down = area.x(part);
-            canvas.line("mean", (down, area.top), (down, area.bottom));
         }
         canvas.finish()
     }
 }
 
-fn draw(canvas: &mut Canvas, area: Area, top: f64, bar: &Bar, x: &Span) {
+fn draw(canvas: &mut Canvas, area: Area, top: f64, (bar, colour): (&Bar, usize), x: &Span) {
     let Some(part) = x.place(bar.value) else {
         return;
     };
-    let (end, colour) = (area.x(part), bar.series % COLOURS);
+    let end = area.x(part);
     canvas.add(format_args!(
         r#"<rect class="f{colour}" x="{:.1}" y="{top:.1}" width="{:.1}" height="{:.1}"/>"#,
         area.left,

@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 /// Width of every plot: that of a page.
 pub(super) const WIDTH: f64 = 760.0;
-/// Series that can be told apart; more begin again.
+/// Series that can be told apart; of more, some look alike.
 pub(super) const COLOURS: usize = 10;
 
 const LIGHT: [&str; COLOURS] = [
@@ -188,7 +188,7 @@ pub(crate) fn style() -> String {
 
 fn theme(sheet: &str, ink: &str, grid: &str, colours: &[&str]) -> String {
     let mut style = format!(
-        ".sheet{{fill:{sheet}}}text{{fill:{ink}}}.grid{{stroke:{grid}}}.whisker,.mean{{stroke:{ink}}}"
+        ".sheet{{fill:{sheet}}}text{{fill:{ink};stroke:{sheet};stroke-width:3px;paint-order:stroke}}.grid{{stroke:{grid}}}.whisker,.mean{{stroke:{ink}}}"
     );
     for (number, colour) in colours.iter().enumerate() {
         style.push_str(&format!(

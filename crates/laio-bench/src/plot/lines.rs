@@ -1,6 +1,7 @@
 //! Values over an axis.
 
-use super::canvas::{Area, COLOURS, Canvas, Sample, WIDTH, legend_height};
+use super::canvas::{Area, Canvas, Sample, WIDTH, legend_height};
+use super::palette::colours;
 use super::scale::{Axis, Span};
 
 /// A plot of lines.
@@ -51,7 +52,9 @@ const HEIGHT: f64 = 300.0;
 impl Lines {
     /// The plot.
     pub fn svg(&self) -> String {
-        let legend: Vec<_> = self.series.iter().enumerate().map(entry).collect();
+        let colours = colours(self.series.iter().map(|series| series.name.as_str()));
+        let coloured = || self.series.iter().zip(&colours);
+        let legend: Vec<_> = coloured().map(entry).collect();
         let above = 50.0 + legend_height(&legend) + 22.0;
         let area = Area {
             left: 64.0,
@@ -74,16 +77,16 @@ impl Lines {
             let across = area.y(part);
             canvas.line("mean", (area.left, across), (area.right, across));
         }
-        for (number, series) in self.series.iter().enumerate() {
-            draw(&mut canvas, area, number % COLOURS, series, (&x, &y));
+        for (series, colour) in coloured() {
+            draw(&mut canvas, area, *colour, series, (&x, &y));
         }
         canvas.finish()
     }
 }
 
-fn entry((number, series): (usize, &Series)) -> (String, Sample) {
+fn entry((series, colour): (&Series, &usize)) -> (String, Sample) {
     let dashed = series.style == Style::Dashed;
-    (series.name.clone(), Sample::Line(number % COLOURS, dashed))
+    (series.name.clone(), Sample::Line(*colour, dashed))
 }
 
 fn draw(canvas: &mut Canvas, area: Area, colour: usize, series: &Series, (x, y): (&Span, &Span)) {

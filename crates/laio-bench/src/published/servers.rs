@@ -4,6 +4,7 @@
 //! ended. Client and server share the machine, alike for all. `laio serve` has one worker, as the published servers
 //! had one thread; nginx and lighttpd as well.
 
+mod accelerator;
 mod bout;
 mod clients;
 mod curves;

@@ -23,6 +23,7 @@ pub(super) fn html(records: &[Record]) -> String {
          <style>{}{PAGE_STYLE}</style>\n</head>\n<body>\n<main>\n<h1>{TITLE}</h1>\n",
         style()
     );
+    html.push_str(&navigation(&sheets));
     html.push_str(&introduction(records));
     html.push_str(&overview(&sheets));
     html.push_str(&closing::sheet(records).html("question"));
@@ -31,6 +32,15 @@ pub(super) fn html(records: &[Record]) -> String {
     }
     html.push_str("</main>\n</body>\n</html>\n");
     html
+}
+
+fn navigation(sheets: &[(&str, Sheet)]) -> String {
+    let names = sheets.iter().map(|(name, _)| *name);
+    let links = ["overview", "question"].into_iter().chain(names);
+    let links: Vec<_> = links
+        .map(|name| format!("<a href=\"#{name}\">{name}</a>"))
+        .collect();
+    format!("<nav>{}</nav>\n", links.join(" "))
 }
 
 fn introduction(records: &[Record]) -> String {
@@ -73,12 +83,13 @@ fn introduction(records: &[Record]) -> String {
 
 /// What holds, each with a link to where.
 fn overview(sheets: &[(&str, Sheet)]) -> String {
-    let mut html = "<div class=\"wide\"><table class=\"overview\"><caption>What was published or aimed at</caption>\n<tbody>\n".to_owned();
+    let mut html = "<div class=\"wide\" id=\"overview\"><table class=\"overview\"><caption>What was published or aimed at</caption>\n<tbody>\n".to_owned();
     for (name, sheet) in sheets {
         for finding in &sheet.findings {
             html.push_str(&format!(
-                "<tr><td><a href=\"#{name}\">{name}</a></td><td>{}</td><td class=\"{}\">{}</td></tr>\n",
+                "<tr><td><a href=\"#{name}\">{name}</a></td><td>{}<br><small>Today: {}</small></td><td class=\"{}\">{}</td></tr>\n",
                 escaped(&finding.claim),
+                escaped(&finding.today),
                 finding.class(),
                 finding.word(),
             ));
@@ -112,6 +123,9 @@ body{margin:0;background:var(--paper);color:var(--ink);font:16px/1.5 system-ui,-
 main{max-width:800px;margin:0 auto;padding:1rem}
 h1{font-size:1.6rem;line-height:1.25}h2{font-size:1.25rem;margin-top:2.5rem;border-top:1px solid var(--line);padding-top:1rem}
 a{color:inherit}
+nav{position:sticky;top:0;background:var(--paper);border-bottom:1px solid var(--line);padding:.4rem 0;display:flex;flex-wrap:wrap;gap:.2rem .9rem;font-size:.85rem}
+section,#overview{scroll-margin-top:4rem}
+small{font-size:.8rem;opacity:.85}
 .wide{overflow-x:auto}
 table{border-collapse:collapse;font-size:.85rem;margin:.8rem 0;font-variant-numeric:tabular-nums}
 caption{text-align:left;white-space:nowrap;font-weight:600;padding-bottom:.3rem}

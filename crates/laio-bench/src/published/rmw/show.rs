@@ -175,12 +175,17 @@ fn picture(record: &Record, workload: &str, (quantity, label): (&str, &str)) -> 
         };
         series(record, &places, name, quantity, style)
     });
+    // From some hundredths to some tens: of such only a logarithmic axis shows all.
+    let scale = match quantity {
+        "switches" => Scale::Log,
+        _ => Scale::Linear,
+    };
     let clients: Vec<f64> = places.iter().filter_map(|place| place.at).collect();
     let plot = Lines {
         title: format!("Read, modify, write back: application {workload}"),
         caption: caption(record),
         x: Axis::new("clients", Scale::Log).at(&clients),
-        y: Axis::new(label, Scale::Linear),
+        y: Axis::new(label, scale),
         series: series.collect(),
         reference: None,
     };

@@ -81,6 +81,7 @@ impl Bout<'_> {
         let settings = load::Settings {
             server: serving.address,
             host: serving.address.to_string(),
+            tls: None,
             pace: *pace,
             fetches: matches!(pace, Pace::Random(_)).then_some(self.trace.requests.len() as u64),
             time: None,

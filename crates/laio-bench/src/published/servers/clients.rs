@@ -12,7 +12,7 @@ use crate::sheet::{Finding, Sheet, number};
 use crate::stop::Stop;
 use crate::trace::Preset;
 
-const PRESETS: [&str; 6] = [
+pub(super) const PRESETS: [&str; 6] = [
     "ohttpd-networkonly",
     "ohttpd-all",
     "thttpd-nb-b",
@@ -168,10 +168,9 @@ fn ahead(
             .collect();
         let held = lowest >= least;
         // Why it is so says nothing of why it is not.
-        let why = if held {
-            format!("; {why}")
-        } else {
-            String::new()
+        let why = match held {
+            true => format!("; {why}"),
+            false => curves::why_behind_most(record, &ratios, one, other),
         };
         let told = format!(
             "peak of {one} over that of {other}: {}{why}",

@@ -2,7 +2,7 @@
 
 use crate::plot::{Axis, Lines, Scale, Series, Style};
 use crate::record::{Cell, Place, Record};
-use crate::sheet::{Picture, Table, caption, cell, series};
+use crate::sheet::{Picture, Table, caption, cell, number, series};
 
 /// A quantity, and its name with the unit.
 pub(super) type Quantity = (&'static str, &'static str);
@@ -65,6 +65,46 @@ pub(super) fn peak(record: &Record, group: &Place, name: &str, quantity: &str) -
         .reduce(f64::max)
 }
 
+/// Why one is behind another in a group, from what a request costs both where clients are most.
+pub(super) fn why_behind(record: &Record, group: &Place, one: &str, other: &str) -> Option<String> {
+    let place = places(record, group).pop()?;
+    let of = |name, quantity: Quantity| record.median(&place, name, quantity.0);
+    let (own, theirs) = (of(one, CPU)?, of(other, CPU)?);
+    let (switches, fewer) = (of(one, SWITCHES)?, of(other, SWITCHES)?);
+    let idle = record.median(&place, one, "idle_percent")?;
+    let why = if own > 1.1 * theirs {
+        "its processor time for each request is what it is behind by"
+    } else if idle > 20.0 {
+        "it computes no more, the processors are idle: the disk is the limit, and turns differ by what it does meanwhile"
+    } else {
+        "it computes no more: on processors that the client shares, turns differ by as much"
+    };
+    let at = place
+        .at
+        .map_or_else(String::new, |at| format!(" with {at} clients"));
+    Some(format!(
+        "; {}{at}: {} and {} us of processor time, {} and {} context switches for each request, the machine idle {} %; {why}",
+        title(group),
+        number(own),
+        number(theirs),
+        number(switches),
+        number(fewer),
+        number(idle),
+    ))
+}
+
+/// As [`why_behind`], in the group where it is behind by most.
+pub(super) fn why_behind_most(
+    record: &Record,
+    ratios: &[(Place, f64)],
+    one: &str,
+    other: &str,
+) -> String {
+    let worst = ratios.iter().min_by(|one, other| one.1.total_cmp(&other.1));
+    let found = worst.and_then(|(group, _)| why_behind(record, group, one, other));
+    found.unwrap_or_default()
+}
+
 pub(super) fn table(
     record: &Record,
     group: &Place,
@@ -92,6 +132,15 @@ pub(super) fn table(
     }
 }
 
+/// Where back ends and presets are in one plot, presets are broken lines.
+fn style(record: &Record, name: &str) -> Style {
+    let is_preset = super::clients::PRESETS.contains(&name);
+    match is_preset && record.benchmark == "clients" {
+        true => Style::Dashed,
+        false => Style::Line,
+    }
+}
+
 pub(super) fn picture(
     record: &Record,
     group: &Place,
@@ -102,7 +151,7 @@ pub(super) fn picture(
     let places = places(record, group);
     let series = names(record, group)
         .into_iter()
-        .map(|name| series(record, &places, name, quantity, Style::Line));
+        .map(|name| series(record, &places, name, quantity, style(record, name)));
     let ticks: Vec<f64> = places.iter().filter_map(|place| place.at).collect();
     let scale = if quantity == RESPONSE.0 {
         Scale::Log

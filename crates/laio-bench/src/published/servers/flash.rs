@@ -97,29 +97,31 @@ fn meets(record: &Record, other: &str) -> Finding {
         .into_iter()
         .filter_map(|group| {
             let peak = |name| curves::peak(record, &group, name, MEGABYTES.0);
-            Some((curves::title(&group), peak(OURS)? / peak(other)?))
+            let ratio = peak(OURS)? / peak(other)?;
+            Some((group, ratio))
         })
         .collect();
     let lowest = ratios.iter().map(|ratio| ratio.1).reduce(f64::min);
     let found = lowest.map(|lowest| {
         let words: Vec<_> = ratios
             .iter()
-            .map(|(title, ratio)| format!("{title} {}", number(*ratio)))
+            .map(|(group, ratio)| format!("{} {}", curves::title(group), number(*ratio)))
             .collect();
-        let why = match other {
-            "flash-amped" => "helpers are spared where nothing waits",
-            "flash-nb-aio" => {
-                "open and stat do not stall it either, and what is in memory is read at once"
-            }
-            _ => "no client waits for another's disk",
-        };
         // What servers on a shared machine differ by anyway.
+        let held = lowest >= 0.95;
+        let why = match (held, other) {
+            (false, _) => curves::why_behind_most(record, &ratios, OURS, other),
+            (true, "flash-amped") => "; helpers are spared where nothing waits".to_owned(),
+            (true, "flash-nb-aio") => {
+                "; open and stat do not stall it either, and what is in memory is read at once"
+                    .to_owned()
+            }
+            (true, _) => "; no client waits for another's disk".to_owned(),
+        };
+        let words = words.join(", ");
         (
-            lowest >= 0.95,
-            format!(
-                "peak of {OURS} over that of {other}: {}; {why}",
-                words.join(", ")
-            ),
+            held,
+            format!("peak of {OURS} over that of {other}: {words}{why}"),
         )
     });
     Finding::new(&format!("{OURS} meets or exceeds {other}"), found)

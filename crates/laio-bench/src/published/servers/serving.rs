@@ -1,5 +1,6 @@
 //! A server as a process: started, found, measured, ended.
 
+use super::accelerator::{Accelerator, Socket};
 use laio::measure::Usage;
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::File;
@@ -21,6 +22,8 @@ pub(super) struct Server {
 enum Kind {
     /// `laio serve` with these arguments.
     Laio(Vec<String>),
+    /// The same, with a program beside it that looks at files.
+    Accelerated(Vec<String>, Socket),
     Nginx,
     Lighttpd,
 }
@@ -28,8 +31,8 @@ enum Kind {
 /// The name of `laio serve` without more ado.
 pub(super) const USUAL: &str = "laio serve";
 /// For a server to answer, and to end.
-const PATIENCE: Duration = Duration::from_secs(30);
-const LOOK: Duration = Duration::from_millis(5);
+pub(super) const PATIENCE: Duration = Duration::from_secs(30);
+pub(super) const LOOK: Duration = Duration::from_millis(5);
 
 impl Server {
     /// `laio serve`, with one worker.
@@ -55,6 +58,15 @@ impl Server {
         Server::laio(name, &["--preset", name])
     }
 
+    /// A preset that has files looked at by the stat accelerator.
+    pub(super) fn accelerated(name: &str, preset: &str, socket: Socket) -> Server {
+        let arguments = ["--preset", preset].map(str::to_owned);
+        Server {
+            name: name.to_owned(),
+            kind: Kind::Accelerated(arguments.into(), socket),
+        }
+    }
+
     /// The same by another name.
     pub(super) fn called(mut self, name: &str) -> Server {
         name.clone_into(&mut self.name);
@@ -77,7 +89,8 @@ impl Server {
 
     pub(super) fn is_there(&self) -> bool {
         let program = match self.kind {
-            Kind::Laio(_) => return true,
+            // Whether there is an accelerator shows when it is started.
+            Kind::Laio(_) | Kind::Accelerated(..) => return true,
             Kind::Nginx => "nginx",
             Kind::Lighttpd => "lighttpd",
         };
@@ -94,7 +107,14 @@ impl Server {
         let told = |error: io::Error| format!("cannot start {}: {error}", self.name);
         let scratch = tempfile::tempdir().map_err(told)?;
         let said = tempfile::tempfile().map_err(told)?;
+        let mut accelerator = None;
         let (mut command, address) = match &self.kind {
+            Kind::Accelerated(arguments, socket) => {
+                let beside = Accelerator::start(laio, *socket, scratch.path())?;
+                let all = [arguments.as_slice(), &beside.arguments(root)].concat();
+                accelerator = Some(beside);
+                (serve(laio, root, &all), None)
+            }
             Kind::Laio(arguments) => (serve(laio, root, arguments), None),
             Kind::Nginx => nginx(scratch.path(), root).map_err(told)?,
             Kind::Lighttpd => lighttpd(scratch.path(), root).map_err(told)?,
@@ -107,6 +127,7 @@ impl Server {
             child,
             said,
             address: SocketAddr::from(([127, 0, 0, 1], 0)),
+            _accelerator: accelerator,
             _scratch: scratch,
         };
         serving.wait_for(address)?;
@@ -127,7 +148,7 @@ fn serve(laio: &Path, root: &Path, arguments: &[String]) -> Command {
 }
 
 /// A port that was free a moment ago.
-fn free_port() -> io::Result<SocketAddr> {
+pub(super) fn free_port() -> io::Result<SocketAddr> {
     TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, 0))?.local_addr()
 }
 
@@ -176,6 +197,7 @@ pub(super) struct Serving {
     child: Child,
     said: File,
     pub(super) address: SocketAddr,
+    _accelerator: Option<Accelerator>,
     _scratch: TempDir,
 }
 

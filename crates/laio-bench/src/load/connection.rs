@@ -1,0 +1,63 @@
+//! A connection to the server, encrypted or not.
+
+use super::Settings;
+use super::tls::Session;
+use laio_rt::net::TcpStream;
+use std::io;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+pub(super) enum Connection {
+    Plain(TcpStream),
+    Encrypted(Box<Session>),
+}
+
+/// What it took to make one.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Made {
+    /// Until TCP was connected.
+    pub(super) connect: Duration,
+    /// How long the handshake took from there on, and whether it was spared a part.
+    pub(super) handshake: Option<(Duration, bool)>,
+}
+
+impl Connection {
+    pub(super) async fn make(settings: &Settings) -> io::Result<(Connection, Made)> {
+        let began = Instant::now();
+        let stream = TcpStream::connect(settings.server).await?;
+        // Requests are one write each: nothing is to wait for more.
+        let _ = stream.set_nodelay(true);
+        let connect = began.elapsed();
+        let Some(tls) = &settings.tls else {
+            let handshake = None;
+            return Ok((Connection::Plain(stream), Made { connect, handshake }));
+        };
+        let session = Session::begin(tls, stream).await;
+        let session = session.map_err(|error| {
+            let told = format!("TLS handshake failed: {error}");
+            io::Error::new(error.kind(), told)
+        })?;
+        let handshake = Some((began.elapsed() - connect, session.is_resumed()));
+        let made = Made { connect, handshake };
+        Ok((Connection::Encrypted(Box::new(session)), made))
+    }
+
+    pub(super) async fn send(&mut self, bytes: &Rc<[u8]>) -> io::Result<()> {
+        match self {
+            Connection::Plain(stream) => stream.write_all(bytes.clone()).await.0,
+            Connection::Encrypted(session) => session.send(bytes).await,
+        }
+    }
+
+    /// Reads more, behind what is there.
+    pub(super) async fn read(&mut self, buffer: &mut Vec<u8>) -> io::Result<usize> {
+        match self {
+            Connection::Plain(stream) => {
+                let (result, back) = stream.read(std::mem::take(buffer)).await;
+                *buffer = back;
+                result
+            }
+            Connection::Encrypted(session) => session.read(buffer).await,
+        }
+    }
+}
