@@ -95,6 +95,9 @@ async fn start(worker: &Rc<Worker>, socket: OwnedFd, peer: Option<IpAddr>, tls: 
     };
     // Answers are written whole: waiting to merge them would only delay the last piece.
     let _ = sockopt::set_tcp_nodelay(&socket, true);
+    if let Some(bytes) = worker.limits().send_buffer {
+        let _ = sockopt::set_socket_send_buffer_size(&socket, bytes);
+    }
     let peer = peer.map_or_else(|| "-".to_owned(), |peer| peer.to_string());
     let peer = Rc::from(peer);
     let idle = Rc::new(Cell::new(true));

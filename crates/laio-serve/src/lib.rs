@@ -80,7 +80,7 @@ pub use options::{
     Limits, Listen, ListenAddress, LogTarget, Options, PRESETS, Policies, Preset, Redirect, Site,
     Step, Symlinks, Transfer,
 };
-pub use options::{Protocol, Upstream, UpstreamAddress, UpstreamLimits};
+pub use options::{Protocol, Trust, Upstream, UpstreamAddress, UpstreamLimits};
 pub use options::{Safety, Sandbox};
 pub use server::{Served, Server, check};
 

@@ -21,7 +21,7 @@ pub use preset::{PRESETS, Preset};
 pub use safety::{Safety, Sandbox};
 pub use site::{Auth, Cors, Dotfiles, ErrorPage, FieldRule, Host, Redirect, Site, Symlinks};
 pub use tls::Certificate;
-pub use upstream::{Protocol, Upstream, UpstreamAddress, UpstreamLimits};
+pub use upstream::{Protocol, Trust, Upstream, UpstreamAddress, UpstreamLimits};
 
 use laio::BackendKind;
 use laio_http::log::LogFormat;

@@ -144,7 +144,7 @@ impl Stream {
     }
 }
 
-async fn encrypt(session: &RefCell<Session>, out: &[u8]) -> io::Result<usize> {
+pub(crate) async fn encrypt(session: &RefCell<Session>, out: &[u8]) -> io::Result<usize> {
     let mut done = 0;
     poll_fn(|context| {
         let mut session = session.borrow_mut();

@@ -8,6 +8,7 @@
 
 mod answer;
 mod client;
+mod encryption;
 mod exchange;
 mod fastcgi;
 mod link;

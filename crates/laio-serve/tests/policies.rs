@@ -9,6 +9,7 @@ use laio_serve::{Io, Options, PRESETS, Policies, Server, Step, Transfer};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
+use std::time::Duration;
 use tempfile::TempDir;
 
 const LARGE: usize = 3_000_001;
@@ -226,6 +227,52 @@ fn classes_have_limits_in_every_back_end() {
             waits_for_nobody(server, &what)
         });
     }
+}
+
+/// One helper for all clients, of which twelve take nothing: whoever is sent to by it gives it back.
+#[test]
+fn slow_clients_keep_no_helper_whatever_the_transfer() {
+    let root = site();
+    huge(root.path());
+    for transfer in [
+        Transfer::Buffer,
+        Transfer::Sendfile,
+        Transfer::ShmSendfile,
+        Transfer::Splice,
+    ] {
+        for kind in [BackendKind::Lazy, BackendKind::Hybrid, BackendKind::Threads] {
+            let change = |options: &mut Options| {
+                options.backend = Some(kind);
+                options.io.transfer = transfer;
+                options.io.class_limits.read = Some(1);
+                options.io.class_limits.write = Some(1);
+            };
+            let what = format!("{transfer} by one helper, {kind}");
+            with(root.path(), change, |server| {
+                waits_for_nobody(server, &what)
+            });
+        }
+    }
+}
+
+#[test]
+fn what_the_kernel_holds_for_a_client_can_be_bounded() {
+    let root = site();
+    huge(root.path());
+    let server = Running::with(root.path(), BackendKind::Lazy, |options| {
+        options.workers = Some(1);
+        options.limits.send_buffer = Some(16 * 1024);
+        options.limits.write_time = Duration::from_millis(300);
+        options.limits.write_rate = 1 << 30;
+    });
+    let mut slow = greedy(&server);
+    let mut head = [0; 4];
+    slow.read_exact(&mut head).unwrap();
+    // It has given the client up by then.
+    server.stop();
+    let mut rest = Vec::new();
+    let _ = slow.read_to_end(&mut rest);
+    assert!(rest.len() <= 64 * 1024, "{}", rest.len());
 }
 
 #[test]

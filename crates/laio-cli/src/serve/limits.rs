@@ -50,6 +50,10 @@ pub(super) struct LimitArguments {
     /// Rate at which a client must take an answer
     #[arg(long, value_name = "BYTES/S", default_value_t = Limits::default().write_rate)]
     min_write_rate: u64,
+    /// Bytes that the kernel holds of what a client has not taken (SO_SNDBUF) [default: the kernel decides, up to
+    /// net.ipv4.tcp_wmem]
+    #[arg(long, value_name = "BYTES")]
+    send_buffer: Option<usize>,
     /// From the first byte of a request to the end of its head; then 408
     #[arg(long, value_name = "SECONDS", default_value_t = Seconds(Limits::default().head_time))]
     header_timeout: Seconds,
@@ -95,6 +99,7 @@ impl LimitArguments {
             auth_checks: self.max_auth_checks,
             body_rate: self.min_body_rate,
             write_rate: self.min_write_rate,
+            send_buffer: self.send_buffer,
             head_time: self.header_timeout.0,
             body_time: self.body_timeout.0,
             idle_time: self.idle_timeout.0,

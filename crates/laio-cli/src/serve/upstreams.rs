@@ -1,19 +1,22 @@
 //! Servers and programs behind this one: the arguments that describe them.
 
 use super::limits::Seconds;
-use laio_serve::{Site, Upstream, UpstreamLimits};
+use laio_serve::{Site, Trust, Upstream, UpstreamLimits};
 use std::path::PathBuf;
 
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Upstreams")]
 pub(super) struct UpstreamArguments {
-    /// Have an HTTP server answer below a prefix: http://HOST:PORT, or http+unix:SOCKET; with a path behind it
+    /// Have an HTTP server answer below a prefix: http://HOST:PORT, https://HOST:PORT, or http+unix:SOCKET; with a path behind it
     /// (:/PATH behind a socket), that takes the place of the prefix
     #[arg(long, value_name = "PREFIX=URL", value_parser = Upstream::http)]
     proxy: Vec<Upstream>,
     /// Have a FastCGI program answer below a prefix: HOST:PORT or unix:SOCKET
     #[arg(long, value_name = "PREFIX=ADDRESS", value_parser = Upstream::fastcgi)]
     fastcgi: Vec<Upstream>,
+    /// Trust the certificates of https upstreams that those in FILE have signed, rather than those that the system trusts
+    #[arg(long, value_name = "FILE")]
+    upstream_ca: Option<PathBuf>,
     /// Send files below DIR that an upstream names (X-Sendfile, X-LIGHTTPD-send-temp-file)
     #[arg(long, value_name = "DIR")]
     sendfile_root: Vec<PathBuf>,
@@ -62,6 +65,11 @@ impl UpstreamArguments {
     /// The upstreams are the default site's, and those of the other hosts'.
     pub(super) fn add_to(&self, site: &mut Site) {
         site.upstreams = [self.proxy.as_slice(), &self.fastcgi].concat();
+        for upstream in &mut site.upstreams {
+            if let (Some(trust), Some(file)) = (&mut upstream.tls, &self.upstream_ca) {
+                *trust = Trust::File(file.clone());
+            }
+        }
         site.sendfile_roots.clone_from(&self.sendfile_root);
     }
 

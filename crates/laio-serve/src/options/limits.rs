@@ -41,6 +41,9 @@ pub struct Limits {
     pub write_time: Duration,
     /// Bytes a second that a client must take.
     pub write_rate: u64,
+    /// Bytes that the kernel holds of what a client has not taken (`SO_SNDBUF`, of which it takes the double, at most
+    /// `net.core.wmem_max`). `None` leaves it to the kernel, which gives fast clients more (`net.ipv4.tcp_wmem`).
+    pub send_buffer: Option<usize>,
     /// For a file to open; then the answer is 503 and the file is left to open by itself.
     pub open_time: Duration,
     /// For one piece of a file to be read; then the connection ends.
@@ -142,6 +145,7 @@ impl Default for Limits {
             idle_time: Duration::from_secs(60),
             write_time: Duration::from_secs(30),
             write_rate: 1024,
+            send_buffer: None,
             open_time: Duration::from_secs(30),
             read_time: Duration::from_secs(60),
             linger_time: Duration::from_secs(5),

@@ -24,6 +24,18 @@ pub struct Upstream {
     pub protocol: Protocol,
     /// Where it is.
     pub address: UpstreamAddress,
+    /// Whom to trust, if it is spoken to over TLS.
+    pub tls: Option<Trust>,
+}
+
+/// Who may sign the certificate of an upstream. It must be for the host that the address names.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Trust {
+    /// Those that the system trusts.
+    #[default]
+    System,
+    /// Those of a PEM file only.
+    File(PathBuf),
 }
 
 /// What an upstream speaks.
@@ -48,26 +60,29 @@ pub enum UpstreamAddress {
 }
 
 impl Upstream {
-    /// From `PREFIX=http://HOST:PORT[/PATH]` or `PREFIX=http+unix:SOCKET[:/PATH]`.
+    /// From `PREFIX=http://HOST:PORT[/PATH]`, the same with `https`, or `PREFIX=http+unix:SOCKET[:/PATH]`.
     ///
     /// # Errors
     /// Says what is wrong.
     pub fn http(text: &str) -> Result<Upstream, String> {
         let (prefix, to) = split(text)?;
+        let tls = to.starts_with("https://");
         let (address, path) = if let Some(rest) = to.strip_prefix("http+unix:") {
             let (socket, path) = match rest.split_once(':') {
                 Some((socket, path)) => (socket, Some(path)),
                 None => (rest, None),
             };
             (unix(socket)?, path)
-        } else if let Some(rest) = to.strip_prefix("http://") {
+        } else if let Some(rest) = to
+            .strip_prefix("http://")
+            .or_else(|| to.strip_prefix("https://"))
+        {
             let slash = rest.find('/').unwrap_or(rest.len());
             let (authority, path) = rest.split_at(slash);
-            (tcp(authority, Some(80))?, Some(path))
-        } else if to.starts_with("https:") {
-            return Err("TLS to an upstream is not spoken: write http://".to_owned());
+            let port = if tls { 443 } else { 80 };
+            (tcp(authority, Some(port))?, Some(path))
         } else {
-            return Err("write http://HOST:PORT or http+unix:SOCKET".to_owned());
+            return Err("write http://HOST:PORT, https://HOST:PORT or http+unix:SOCKET".to_owned());
         };
         let path = path.filter(|path| !path.is_empty()).map(str::to_owned);
         if let Some(path) = &path {
@@ -77,6 +92,7 @@ impl Upstream {
             prefix,
             protocol: Protocol::Http { path },
             address,
+            tls: tls.then(Trust::default),
         })
     }
 
@@ -94,6 +110,7 @@ impl Upstream {
             prefix,
             protocol: Protocol::FastCgi,
             address,
+            tls: None,
         })
     }
 }
@@ -247,6 +264,7 @@ mod tests {
         for (text, expected) in [
             ("/=http://a.b:9", (tcp("a.b", 9), path(None))),
             ("/x=http://a", (tcp("a", 80), path(None))),
+            ("/x=https://a/b", (tcp("a", 443), path(Some("/b")))),
             ("/x=http://[::1]:9/", (tcp("::1", 9), path(Some("/")))),
             ("/x=http+unix:/a/b", (unix("/a/b"), path(None))),
             ("/x=http+unix:/a:/p/q", (unix("/a"), path(Some("/p/q")))),
@@ -256,7 +274,8 @@ mod tests {
         for bad in [
             "http://a",
             "x=http://a",
-            "/x=https://a",
+            "/x=https:a",
+            "/x=https://",
             "/x=a:9",
             "/x=http://",
             "/x=http://::1:9",

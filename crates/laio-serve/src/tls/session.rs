@@ -3,14 +3,15 @@
 use crate::options::Limits;
 use crate::stream::Wire;
 use laio_rt::Descriptor;
-use rustls::{ServerConfig, ServerConnection};
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, ClientConnection, Connection, ServerConfig, ServerConnection};
 use std::io::{self, BufRead, Write};
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-/// One client's session. Of what waits to be sent there is never more than [`Limits::TLS_BUFFER`].
+/// One session, with a client or with a server behind. Of what waits to be sent there is never more than [`Limits::TLS_BUFFER`].
 pub(crate) struct Session {
-    connection: ServerConnection,
+    connection: Connection,
     wire: Wire,
     /// Received, and not yet looked at from `used` on.
     records: Vec<u8>,
@@ -21,17 +22,34 @@ impl Session {
     /// # Errors
     /// Those of rustls, about the configuration.
     pub(crate) fn new(socket: Descriptor, config: Arc<ServerConfig>) -> io::Result<Session> {
-        let mut connection = ServerConnection::new(config).map_err(io::Error::other)?;
+        let connection = ServerConnection::new(config).map_err(io::Error::other)?;
+        Ok(Session::over(socket, connection.into()))
+    }
+
+    /// With a server of a name.
+    ///
+    /// # Errors
+    /// Those of rustls, about the configuration.
+    pub(crate) fn to_server(
+        socket: Descriptor,
+        config: Arc<ClientConfig>,
+        name: ServerName<'static>,
+    ) -> io::Result<Session> {
+        let connection = ClientConnection::new(config, name).map_err(io::Error::other)?;
+        Ok(Session::over(socket, connection.into()))
+    }
+
+    fn over(socket: Descriptor, mut connection: Connection) -> Session {
         connection.set_buffer_limit(Some(Limits::TLS_BUFFER));
-        Ok(Session {
+        Session {
             connection,
             wire: Wire::new(socket),
             records: Vec::new(),
             used: 0,
-        })
+        }
     }
 
-    /// Agrees with the client on keys and protocol.
+    /// Agrees with the other end on keys and protocol.
     pub(crate) fn poll_handshake(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         while self.connection.is_handshaking() {
             ready!(self.poll_send(context))?;
@@ -51,13 +69,19 @@ impl Session {
         self.connection.alpn_protocol() == Some(b"h2")
     }
 
-    /// Appends what comes next, deciphered, to `input`; 0 at the end, whether or not it was announced: a
-    /// request that is cut off is not whole by itself.
+    /// Whether something that came was not looked at yet.
+    pub(crate) fn has_unread(&self) -> bool {
+        self.used < self.records.len()
+    }
+
+    /// Appends what comes next, deciphered, to `input`; 0 at the end. A client need not announce it: a request that is
+    /// cut off is not whole by itself. An answer may be, so a server behind must.
     pub(crate) fn poll_receive(
         &mut self,
         context: &mut Context<'_>,
         input: &mut Vec<u8>,
     ) -> Poll<io::Result<usize>> {
+        let by_client = matches!(self.connection, Connection::Server(_));
         loop {
             match self.connection.reader().fill_buf() {
                 Ok(bytes) => {
@@ -67,7 +91,7 @@ impl Session {
                     return Poll::Ready(Ok(count));
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                Err(error) if by_client && error.kind() == io::ErrorKind::UnexpectedEof => {
                     return Poll::Ready(Ok(0));
                 }
                 Err(error) => return Poll::Ready(Err(error)),

@@ -2,7 +2,7 @@
 
 use super::answer::Passed;
 use super::client::{Asking, Source};
-use super::link::{Deadline, Link, send};
+use super::link::{Deadline, Line, Link, send};
 use super::pool::Pool;
 use super::target::Route;
 use super::{Trouble, fastcgi, request};
@@ -10,7 +10,6 @@ use crate::options::{Protocol, UpstreamLimits};
 use laio_http::fastcgi::{Event, Records, STDIN, push_stream, push_stream_end};
 use laio_http::upstream::{parse_answer, parse_cgi};
 use laio_http::{Framing, Method};
-use laio_rt::Descriptor;
 use laio_rt::sync::Permit;
 use laio_rt::time::Sleep;
 use std::future::{Future, poll_fn};
@@ -105,7 +104,7 @@ async fn connect(
     deadline: Deadline,
 ) -> Result<Link, Trouble> {
     let time = deadline.within(limits.connect_time);
-    Link::connect(&route.target.place, time, limits).await
+    Link::connect(&route.target, time, limits).await
 }
 
 /// The body is sent while the answer is waited for: an upstream that refuses a request early is heard.
@@ -130,7 +129,7 @@ async fn attempt(
             Outgoing::FastCgi
         }
     };
-    let socket = lease.link.socket().clone();
+    let line = lease.link.line();
     let reused = lease.link.reused;
     let to_head = asking.asked.request.method == Method::Head;
     let gone = source.watch();
@@ -141,7 +140,7 @@ async fn attempt(
         first_byte: None,
         look: None,
     };
-    let mut pump = pin!(pump(socket, out, source, outgoing, &limits, deadline));
+    let mut pump = pin!(pump(line, out, source, outgoing, &limits, deadline));
     let mut head = pin!(read_head(lease, to_head));
     let mut pumped = None;
     poll_fn(|context| {
@@ -238,7 +237,7 @@ impl Outgoing {
 /// Sends a head and the body that follows, a piece at a time. False: the upstream takes no more of it, perhaps
 /// because it has answered already.
 async fn pump(
-    socket: Descriptor,
+    line: Line,
     mut out: Vec<u8>,
     source: &mut impl Source,
     outgoing: Outgoing,
@@ -258,7 +257,7 @@ async fn pump(
             outgoing.end(&mut out);
         }
         let time = deadline.within(limits.between_time);
-        match send(&socket, out, time).await {
+        match send(&line, out, time).await {
             Ok(emptied) => out = emptied,
             Err(error) if error.kind() == io::ErrorKind::TimedOut => {
                 return Err(Trouble::late("it does not take the request"));

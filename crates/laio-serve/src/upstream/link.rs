@@ -1,24 +1,37 @@
 //! A connection to an upstream, as bytes.
 
 use super::Trouble;
+use super::encryption::Encryption;
 use super::names::Place;
+use super::target::Target;
 use crate::options::UpstreamLimits;
+use crate::tls::Session;
 use laio::ops::{Address, Connect, Limit, Recv, Send};
 use laio_http::Status;
 use laio_rt::Descriptor;
 use rustix::net::sockopt::{self, Timeout};
-use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType};
+use rustix::net::{AddressFamily, RecvFlags, Shutdown, SocketFlags, SocketType};
+use std::cell::RefCell;
+use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 /// One connection.
 pub(crate) struct Link {
-    socket: Descriptor,
+    line: Line,
     /// Received and not yet used up.
     pub(super) input: Vec<u8>,
     /// It has carried an exchange before.
     pub(super) reused: bool,
+}
+
+/// What carries the bytes, for who sends while another receives.
+#[derive(Clone)]
+pub(super) enum Line {
+    Plain(Descriptor),
+    Tls(Rc<RefCell<Session>>),
 }
 
 /// Until when an exchange may take, at most.
@@ -41,11 +54,11 @@ impl Deadline {
 impl Link {
     /// Connects, to the first address that takes it.
     pub(super) async fn connect(
-        place: &Place,
+        target: &Target,
         time: Duration,
         limits: &UpstreamLimits,
     ) -> Result<Link, Trouble> {
-        let addresses = match place {
+        let addresses = match &target.place {
             Place::Tcp(addresses) => addresses.get().into_iter().map(Address::Inet).collect(),
             Place::Unix(path) => vec![Address::unix(path).map_err(|e| explain(&e))?],
         };
@@ -53,11 +66,19 @@ impl Link {
             let mut last = Trouble::gateway("it has no address");
             for address in addresses {
                 match connect(address, limits).await {
-                    Ok(link) => return Ok(link),
+                    Ok(socket) => return Ok(socket),
                     Err(error) => last = explain(&error),
                 }
             }
             Err(last)
+        };
+        let connecting = async {
+            let line = Line::begin(connecting.await?, target.encryption.as_ref()).await?;
+            Ok(Link {
+                line,
+                input: Vec::new(),
+                reused: false,
+            })
         };
         match laio_rt::time::timeout(time, connecting).await {
             Ok(connected) => connected,
@@ -65,17 +86,34 @@ impl Link {
         }
     }
 
-    pub(super) fn socket(&self) -> &Descriptor {
-        &self.socket
+    pub(super) fn line(&self) -> Line {
+        self.line.clone()
     }
 
     /// Nothing to read: not its end, and nothing that nobody has asked for.
     pub(super) fn is_quiet(&self) -> bool {
-        is_quiet(&self.socket)
+        match &self.line {
+            Line::Plain(socket) => is_quiet(socket),
+            Line::Tls(session) => {
+                let session = session.borrow();
+                !session.has_unread() && is_quiet(session.socket())
+            }
+        }
     }
 
     /// Appends what has come, waiting for it; 0 at the end.
     pub(super) async fn receive(&mut self, time: Duration) -> io::Result<usize> {
+        let socket = match &self.line {
+            Line::Plain(socket) => socket.clone(),
+            Line::Tls(session) => {
+                let input = &mut self.input;
+                let receive = poll_fn(|context| session.borrow_mut().poll_receive(context, input));
+                return match laio_rt::time::timeout(time, receive).await {
+                    Ok(received) => received.map_err(late),
+                    Err(_) => Err(io::ErrorKind::TimedOut.into()),
+                };
+            }
+        };
         let mut input = std::mem::take(&mut self.input);
         let room = UpstreamLimits::PIECE.saturating_sub(input.len()).max(1);
         if input.capacity() - input.len() < 8192.min(room) {
@@ -83,7 +121,7 @@ impl Link {
             let more = if input.capacity() == 0 { 8192 } else { room };
             input.reserve(more);
         }
-        let receive = Recv::new(self.socket.clone(), Limit::new(input, room));
+        let receive = Recv::new(socket, Limit::new(input, room));
         match laio_rt::time::timeout(time, laio_rt::submit(receive)).await {
             Ok((result, input)) => {
                 self.input = input.into_inner();
@@ -95,9 +133,14 @@ impl Link {
 }
 
 /// Sends a whole buffer and gives it back empty.
-pub(super) async fn send(socket: &Descriptor, out: Vec<u8>, time: Duration) -> io::Result<Vec<u8>> {
+pub(super) async fn send(line: &Line, out: Vec<u8>, time: Duration) -> io::Result<Vec<u8>> {
     let length = out.len();
-    let sent = laio_rt::submit(Send::new(socket.clone(), out));
+    let sent = async {
+        match line {
+            Line::Plain(socket) => laio_rt::submit(Send::new(socket.clone(), out)).await,
+            Line::Tls(session) => (crate::stream::encrypt(session, &out).await, out),
+        }
+    };
     match laio_rt::time::timeout(time, sent).await {
         Ok((Ok(count), _)) if count < length => Err(io::ErrorKind::BrokenPipe.into()),
         Ok((Ok(_), mut out)) => {
@@ -133,7 +176,7 @@ fn late(error: io::Error) -> io::Error {
     }
 }
 
-async fn connect(address: Address, limits: &UpstreamLimits) -> io::Result<Link> {
+async fn connect(address: Address, limits: &UpstreamLimits) -> io::Result<Descriptor> {
     let family = match &address {
         Address::Inet(SocketAddr::V4(_)) => AddressFamily::INET,
         Address::Inet(SocketAddr::V6(_)) => AddressFamily::INET6,
@@ -151,11 +194,36 @@ async fn connect(address: Address, limits: &UpstreamLimits) -> io::Result<Link> 
     }
     let socket = Descriptor::from(socket);
     laio_rt::submit(Connect::new(socket.clone(), address)).await?;
-    Ok(Link {
-        socket,
-        input: Vec::new(),
-        reused: false,
-    })
+    Ok(socket)
+}
+
+impl Line {
+    /// Over a socket that is connected, in secret if that is asked for.
+    async fn begin(socket: Descriptor, encryption: Option<&Encryption>) -> Result<Line, Trouble> {
+        let Some(encryption) = encryption else {
+            return Ok(Line::Plain(socket));
+        };
+        let wrong = |error: io::Error| match late(error) {
+            error if error.kind() == io::ErrorKind::TimedOut => {
+                Trouble::late("it takes too long to agree on TLS")
+            }
+            error => Trouble::gateway(format_args!("no TLS with it: {error}")),
+        };
+        let mut session = encryption.session(socket).map_err(wrong)?;
+        let agreed = poll_fn(|context| session.poll_handshake(context)).await;
+        agreed.map_err(wrong)?;
+        Ok(Line::Tls(Rc::new(RefCell::new(session))))
+    }
+
+    /// Says that nothing more will come.
+    pub(super) async fn finish(&self) -> io::Result<()> {
+        match self {
+            Line::Plain(socket) => Ok(rustix::net::shutdown(socket, Shutdown::Write)?),
+            Line::Tls(session) => {
+                poll_fn(|context| session.borrow_mut().poll_finish(context)).await
+            }
+        }
+    }
 }
 
 /// What a connection that cannot be made means.

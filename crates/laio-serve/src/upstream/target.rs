@@ -1,5 +1,6 @@
 //! Which upstream a path is for, and what it is called there.
 
+use super::encryption::Encryption;
 use super::names::{Addresses, Place};
 use super::pool::Pool;
 use crate::options::{Protocol, Upstream};
@@ -19,6 +20,7 @@ pub(crate) struct Target {
     prefix: String,
     pub(super) protocol: Protocol,
     pub(super) place: Place,
+    pub(super) encryption: Option<Encryption>,
     /// For the log.
     pub(crate) name: String,
 }
@@ -67,15 +69,17 @@ impl Target {
     fn new(upstream: &Upstream) -> io::Result<Target> {
         let prefix = normal(&upstream.prefix)
             .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error.to_string()))?;
-        let scheme = match upstream.protocol {
-            Protocol::Http { .. } => "http",
-            Protocol::FastCgi => "fastcgi",
+        let scheme = match (&upstream.protocol, &upstream.tls) {
+            (Protocol::Http { .. }, None) => "http",
+            (Protocol::Http { .. }, Some(_)) => "https",
+            (Protocol::FastCgi, _) => "fastcgi",
         };
         Ok(Target {
             name: format!("{scheme}://{}", upstream.address),
             prefix: prefix.into_owned(),
             protocol: upstream.protocol.clone(),
             place: Place::find(&upstream.address)?,
+            encryption: Encryption::of(upstream)?,
         })
     }
 

@@ -2,14 +2,12 @@
 //! nothing has come for long.
 
 use super::exchange::Lease;
-use super::link::{Link, send};
+use super::link::{Line, Link, send};
 use crate::options::UpstreamLimits;
 use crate::stream::Stream;
 use crate::worker::Worker;
-use laio_rt::Descriptor;
 use laio_rt::future::{Either, join, race};
 use laio_rt::sync::Permit;
-use rustix::net::Shutdown;
 use std::cell::Cell;
 use std::io;
 use std::time::{Duration, Instant};
@@ -32,11 +30,11 @@ impl Tunnel {
 
     /// Passes bytes on; `input` is what the client has sent behind its request. Gives the bytes that it got.
     pub(crate) async fn run(mut self, worker: &Worker, stream: &Stream, input: Vec<u8>) -> u64 {
-        let socket = self.link.socket().clone();
+        let line = self.link.line();
         let heard = Cell::new(Instant::now());
         let time = self.limits.tunnel_time;
         let down = down(worker, stream, &mut self.link, &heard);
-        let up = up(stream, &socket, input, &heard, time);
+        let up = up(stream, &line, input, &heard, time);
         let both = join(down, up);
         match race(both, quiet(&heard, time)).await {
             Either::Left((bytes, _)) => bytes,
@@ -69,14 +67,14 @@ async fn down(worker: &Worker, stream: &Stream, link: &mut Link, heard: &Cell<In
 /// From the client to the upstream.
 async fn up(
     stream: &Stream,
-    socket: &Descriptor,
+    line: &Line,
     mut input: Vec<u8>,
     heard: &Cell<Instant>,
     time: Duration,
 ) -> io::Result<()> {
     loop {
         if !input.is_empty() {
-            input = send(socket, input, time).await?;
+            input = send(line, input, time).await?;
         }
         input.reserve(8192);
         let (received, filled) = stream.receive(input).await;
@@ -86,7 +84,7 @@ async fn up(
             Ok(_) => heard.set(Instant::now()),
         }
     }
-    Ok(rustix::net::shutdown(socket, Shutdown::Write)?)
+    line.finish().await
 }
 
 /// Waits until nothing was heard for a time.

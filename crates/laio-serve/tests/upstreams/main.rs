@@ -1,11 +1,15 @@
 //! Requests that servers and programs behind answer: well, slowly, wrongly, or not at all.
 
 #[allow(dead_code, reason = "shared by several test binaries")]
+#[path = "../common/certs.rs"]
+mod certs;
+#[allow(dead_code, reason = "shared by several test binaries")]
 #[path = "../common/mod.rs"]
 mod common;
 
 mod backend;
 mod bodies;
+mod encryption;
 mod failures;
 mod fastcgi;
 mod forwarding;
