@@ -1,11 +1,13 @@
 //! The server as whoever runs it meets it: its file, its signals, and what it does when something dies or is full.
 
 use rustix::process::{Pid, Signal, kill_process};
+use std::collections::HashSet;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
@@ -109,9 +111,7 @@ impl Running {
     }
 
     fn connect(&self) -> UnixStream {
-        let stream = UnixStream::connect(&self.socket).unwrap();
-        stream.set_read_timeout(Some(LONG)).unwrap();
-        stream
+        connect(&self.socket)
     }
 
     /// The body of one answer, on a connection of its own.
@@ -121,12 +121,7 @@ impl Running {
 
     /// As `get`; none if the connection ends without an answer.
     fn try_get(&self, host: &str, target: &str) -> Option<String> {
-        let mut stream = self.connect();
-        ask(&mut stream, host, target);
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).ok()?;
-        let (_, body) = answer.split_once("\r\n\r\n")?;
-        Some(body.to_owned())
+        fetch(&self.socket, host, target)
     }
 
     fn stop(mut self) -> String {
@@ -142,6 +137,22 @@ impl Drop for Running {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+fn connect(socket: &Path) -> UnixStream {
+    let stream = UnixStream::connect(socket).unwrap();
+    stream.set_read_timeout(Some(LONG)).unwrap();
+    stream
+}
+
+/// The body of one answer, on a connection of its own; none if that ends without an answer.
+fn fetch(socket: &Path, host: &str, target: &str) -> Option<String> {
+    let mut stream = connect(socket);
+    ask(&mut stream, host, target);
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).ok()?;
+    let (_, body) = answer.split_once("\r\n\r\n")?;
+    Some(body.to_owned())
 }
 
 fn ask(stream: &mut UnixStream, host: &str, target: &str) {
@@ -261,9 +272,7 @@ fn a_reload_is_whole_or_not_at_all_and_answers_in_flight_are_finished() {
     let said = server.hear("the options were read anew");
     assert!(said.contains("changes of workers take a restart"), "{said}");
     // One that an old worker was about to take is still its.
-    until("new options are in force", || {
-        server.try_get("a", "/").as_deref() == Some("bee")
-    });
+    until("new options are in force", || server.get("a", "/") == "bee");
     let mut rest = Vec::new();
     busy.read_to_end(&mut rest).unwrap();
     assert!(
@@ -440,10 +449,7 @@ fn the_next_version_takes_the_sockets_when_it_serves_and_not_before() {
     server.signal(Signal::USR2);
     let said = server.hear("answers in flight are finished here");
     let next: u32 = said.split(' ').nth(1).unwrap().parse().unwrap();
-    // The old one may have taken a connection at its last moment.
-    until("the new one answers", || {
-        server.try_get("a", "/").as_deref() == Some("bee")
-    });
+    until("the new one answers", || server.get("a", "/") == "bee");
     let mut rest = Vec::new();
     busy.read_to_end(&mut rest).unwrap();
     assert!(
@@ -454,6 +460,65 @@ fn the_next_version_takes_the_sockets_when_it_serves_and_not_before() {
     assert_eq!(server.get("a", "/"), "bee");
     send(next, Signal::TERM);
     until("the socket is removed", || !server.socket.exists());
+}
+
+#[test]
+fn hand_overs_lose_no_connection_and_add_no_socket() {
+    const HAND_OVERS: usize = 8;
+    let place = Place::new();
+    let flags = "site --listen 127.0.0.1:0 --log off --workers 2";
+    let server = place.start(&flags.split(' ').collect::<Vec<_>>());
+    let (over, socket) = (AtomicBool::new(false), &server.socket);
+    let mut serving = server.child.id();
+    let mut sockets = Vec::new();
+    std::thread::scope(|scope| {
+        let asking = || {
+            while !over.load(Ordering::Relaxed) {
+                assert_eq!(fetch(socket, "a", "/").as_deref(), Some("home"));
+            }
+        };
+        let clients = [scope.spawn(asking), scope.spawn(asking)];
+        for _ in 0..HAND_OVERS {
+            send(serving, Signal::USR2);
+            let said = server.hear("answers in flight are finished here");
+            serving = said.split(' ').nth(1).unwrap().parse().unwrap();
+            sockets.push(listening(serving));
+        }
+        over.store(true, Ordering::Relaxed);
+        let lost = clients.map(|client| client.join().is_err());
+        send(serving, Signal::TERM);
+        until("the socket is removed", || !socket.exists());
+        assert_eq!(lost, [false, false]);
+    });
+    assert!(sockets.iter().all(|&it| it == sockets[0]), "{sockets:?}");
+}
+
+/// How many sockets a process listens on.
+fn listening(process: u32) -> usize {
+    let mut inodes = HashSet::new();
+    for table in ["tcp", "unix"] {
+        let text = fs::read_to_string(format!("/proc/{process}/net/{table}")).unwrap();
+        for line in text.lines() {
+            let fields: Vec<_> = line.split_whitespace().collect();
+            // The state of TCP, or the flag of a Unix socket, that says that it listens.
+            match fields[..] {
+                [_, _, _, "0A", _, _, _, _, _, inode, ..] if table == "tcp" => {
+                    inodes.insert(inode.to_owned())
+                }
+                [_, _, _, "00010000", _, _, inode, ..] if table == "unix" => {
+                    inodes.insert(inode.to_owned())
+                }
+                _ => continue,
+            };
+        }
+    }
+    let links = fs::read_dir(format!("/proc/{process}/fd")).unwrap();
+    let targets = links.filter_map(|link| fs::read_link(link.ok()?.path()).ok());
+    let listens = |target: &PathBuf| {
+        let name = target.to_str().and_then(|it| it.strip_prefix("socket:["));
+        name.is_some_and(|it| inodes.contains(it.trim_end_matches(']')))
+    };
+    targets.filter(listens).count()
 }
 
 #[test]

@@ -2,6 +2,7 @@
 //! its protocol.
 
 use listenfd::ListenFd;
+use std::collections::HashSet;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::LazyLock;
@@ -23,7 +24,12 @@ static INHERITED: LazyLock<Vec<Inherited>> = LazyLock::new(|| {
         name: name.to_owned(),
         socket: take(&mut passed, index),
     };
-    (0..count).zip(names).map(take).collect()
+    let mut all: Vec<Inherited> = (0..count).zip(names).map(take).collect();
+    // A server passes on what each of its workers has, which may be the same socket. If each of the next one's had
+    // all of that, there would be twice as many after every hand-over.
+    let mut seen = HashSet::new();
+    all.retain(|it| it.inode().is_none_or(|inode| seen.insert(inode)));
+    all
 });
 
 /// Whether the process was started with any.
@@ -62,6 +68,12 @@ pub(crate) fn sockets(name: Option<&str>) -> io::Result<Vec<OwnedFd>> {
 }
 
 impl Inherited {
+    /// Tells sockets apart.
+    fn inode(&self) -> Option<u64> {
+        let socket = self.socket.as_ref().ok()?;
+        Some(rustix::fs::fstat(socket).ok()?.st_ino)
+    }
+
     fn share(&self) -> io::Result<OwnedFd> {
         match &self.socket {
             Ok(socket) => socket.try_clone(),

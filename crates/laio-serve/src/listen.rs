@@ -26,8 +26,7 @@ impl Listening {
     /// Says where it cannot listen, and why.
     pub fn open(options: &Options, workers: usize) -> io::Result<Listening> {
         Listening::with(Listener::open_all(&options.listen)?, |listeners, number| {
-            let share = |listener: &Listener| listener.share(number > 0);
-            (number < workers).then(|| listeners.iter().map(share).collect())
+            (number < workers).then(|| Listener::share_all(listeners, number, workers))
         })
     }
 
@@ -78,6 +77,8 @@ pub(crate) struct Listener {
     listen: Listen,
     /// Workers may have sockets of their own at the address, over which the kernel spreads connections.
     spreads: bool,
+    /// If it was passed on: which of how many at its address it is.
+    passed: Option<(usize, usize)>,
     /// Removed with the listener.
     file: Option<SocketFile>,
 }
@@ -117,6 +118,24 @@ impl Listener {
 
     fn keep_file(&mut self) {
         std::mem::forget(self.file.take());
+    }
+
+    /// What a worker has of the sockets. Each address is served by each worker, and each socket by one at least, since
+    /// the kernel spreads connections over all that were passed on.
+    ///
+    /// # Errors
+    /// As for [`Listener::open_all`].
+    pub(crate) fn share_all(
+        listeners: &[Listener],
+        number: usize,
+        workers: usize,
+    ) -> io::Result<Vec<Share>> {
+        let takes = |listener: &&Listener| match listener.passed {
+            Some((which, of)) => which % workers == number || number % of == which,
+            None => true,
+        };
+        let taken = listeners.iter().filter(takes);
+        taken.map(|listener| listener.share(number > 0)).collect()
     }
 
     /// A share for a worker: of the same socket, or a socket of its own, which is fairer to busy workers.
@@ -175,10 +194,15 @@ fn take_over(listen: &Listen, listeners: &mut Vec<Listener>) -> io::Result<bool>
             socket,
             listen: listen.clone(),
             spreads: false,
+            passed: None,
             file: None,
         });
     }
-    Ok(listeners.len() > before)
+    let count = listeners.len() - before;
+    for (which, listener) in listeners[before..].iter_mut().enumerate() {
+        listener.passed = Some((which, count));
+    }
+    Ok(count > 0)
 }
 
 fn open(listen: &Listen, all: &[Listen], listeners: &mut Vec<Listener>) -> io::Result<()> {
@@ -193,6 +217,7 @@ fn open(listen: &Listen, all: &[Listen], listeners: &mut Vec<Listener>) -> io::R
                     tls: listen.tls,
                 },
                 spreads: true,
+                passed: None,
                 file: None,
             });
         }
@@ -202,6 +227,7 @@ fn open(listen: &Listen, all: &[Listen], listeners: &mut Vec<Listener>) -> io::R
                 socket,
                 listen: listen.clone(),
                 spreads: false,
+                passed: None,
                 file,
             });
         }
@@ -213,6 +239,7 @@ fn open(listen: &Listen, all: &[Listen], listeners: &mut Vec<Listener>) -> io::R
                     socket,
                     listen: Listen { address, tls },
                     spreads: false,
+                    passed: None,
                     file: None,
                 });
             }

@@ -52,7 +52,7 @@ impl Server {
         let listeners = Listener::open_all(&options.listen)?;
         let workers = workers(&options, kind, listeners.len());
         let sockets = Listening::with(listeners, |listeners, number| {
-            (number < workers).then(|| shares(listeners, kind, number))
+            (number < workers).then(|| shares(listeners, kind, number, workers))
         })?;
         let addresses = sockets.addresses().to_vec();
         // Before there are other threads, and after what takes rights.
@@ -157,12 +157,16 @@ fn workers(options: &Options, kind: BackendKind, listeners: usize) -> usize {
 }
 
 /// What a worker listens on.
-fn shares(listeners: &[Listener], kind: BackendKind, number: usize) -> io::Result<Vec<Share>> {
+fn shares(
+    listeners: &[Listener],
+    kind: BackendKind,
+    number: usize,
+    workers: usize,
+) -> io::Result<Vec<Share>> {
     if kind == BackendKind::Sync {
         // A worker that serves one connection at a time must leave the others to those that are free: the
         // kernel would hand each its share of a port, busy or not.
         return Ok(vec![listeners[number % listeners.len()].share(false)?]);
     }
-    let share = |listener: &Listener| listener.share(number > 0);
-    listeners.iter().map(share).collect()
+    Listener::share_all(listeners, number, workers)
 }

@@ -541,34 +541,36 @@ impl Context {
         // It watches a descriptor of this context.
         self.signaller = None;
         self.close_untold();
+        self.ready.clear();
         let begun = Instant::now();
         let end = patience.and_then(|patience| begun.checked_add(patience));
+        let in_flight = |context: &Context| -> Vec<Slot> {
+            let slots = context.operations.slots();
+            slots
+                .filter(|&slot| context.operations[slot].state.is_in_flight())
+                .collect()
+        };
         loop {
             let lent = self.wait_for_lent(begun);
-            let in_flight: Vec<Slot> = self
-                .operations
-                .slots()
-                .filter(|&slot| self.operations[slot].state.is_in_flight())
-                .collect();
-            if in_flight.is_empty() {
+            // Again in each round: a request to cancel may have found no room.
+            for slot in in_flight(self) {
+                self.operations[slot].abandoned = true;
+                self.cancel_slot(slot);
+            }
+            self.settle();
+            if in_flight(self).is_empty() {
                 return true;
             }
             let left = end.map(|end| end.saturating_duration_since(Instant::now()));
             if left == Some(Duration::ZERO) {
                 return false;
             }
-            // Again in each round: a request to cancel may have found no room.
-            for slot in in_flight {
-                self.cancel_slot(slot);
-            }
-            self.settle();
             let left = [left, lent].into_iter().flatten().min();
-            if self.ready.is_empty() && self.gather(left).is_err() {
+            if self.gather(left).is_err() {
                 // No way to know when the kernel is done: what it may still write to is not freed.
                 std::mem::forget(std::mem::take(&mut self.payloads));
                 return true;
             }
-            self.ready.clear();
         }
     }
 

@@ -48,7 +48,8 @@
 //!    the operation.
 //! 4. On one descriptor, a later call does not overtake an earlier operation of the same direction.
 //!    Positioned file I/O is unordered, unless [`Context::set_ordered`] asks for order.
-//! 5. `close` of a descriptor with operations in flight cancels them first, then closes.
+//! 5. `close` of a descriptor with operations in flight cancels them first, then closes. A descriptor that a
+//!    cancelled call still produced is closed; a typed operation owns it, and gives it out.
 //! 6. `EINTR` does not surface.
 //! 7. Every limit has a name ([`Limits`]). At the limit a call fails with `EAGAIN`, or waits if so asked
 //!    ([`BackPressure`]).

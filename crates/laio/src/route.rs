@@ -520,11 +520,16 @@ impl Context {
         }
         let (row, call) = (operation.row, operation.call);
         let told = operation.watched.is_some_and(Watched::is_published);
+        // Its output closes the descriptor, unless its owner has a use for it: a connection should not be lost.
+        let owned = self
+            .payloads
+            .get(slot as usize)
+            .is_some_and(Option::is_some);
         if row.yields_descriptor
             && let Ok(fd) = result
         {
-            if (operation.cancelled && !told) || operation.abandoned {
-                // Nobody will learn of the descriptor: it must not leak.
+            if (operation.cancelled && !told && !owned) || operation.abandoned {
+                // Who gives up a call does not look for a descriptor: it must not leak.
                 let _ = sys::close(fd as RawFd);
                 result = Err(Errno::CANCELED);
             } else {

@@ -6,6 +6,7 @@ use laio::ops::Accept;
 use laio::{Completion, Context, Errno, Handle, Outcome, Submitted};
 use laio_testing::temp::{fill, pipe, stream_pair};
 use laio_testing::{child, process, test_name};
+use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd};
 use std::rc::Rc;
@@ -242,6 +243,40 @@ fn what_a_cancelled_call_opens_is_closed() {
             }
             assert_eq!(process::fd_count(), before);
         });
+    });
+}
+
+/// A cancelled `accept` that was woken takes the connection from the kernel's queue all the same: its client must
+/// not be cut off for that.
+#[test]
+fn a_cancelled_accept_loses_no_connection() {
+    for_each_pending(|way| {
+        let mut context = way.context();
+        for wait in [false, true] {
+            let (listener, _) = connected(0);
+            let address = listener.local_addr().expect("its address");
+            let Submitted::Pending(ticket) = context.submit(Accept::new(listener.clone()), 0)
+            else {
+                panic!("nobody to accept");
+            };
+            context.flush().expect("flush");
+            let mut client = TcpStream::connect(address).expect("a connection");
+            if wait {
+                // Helpers get there meanwhile.
+                std::thread::yield_now();
+            }
+            let _ = context.cancel(ticket.handle());
+            collect(&mut context, 1);
+            let mut server = match context.take(ticket).expect("delivered") {
+                Ok((socket, _)) => TcpStream::from(socket),
+                Err(error) => {
+                    assert_eq!(error.raw_os_error(), Some(libc::ECANCELED));
+                    listener.accept().expect("it is in the queue still").0
+                }
+            };
+            server.write_all(b"a").expect("the client is there");
+            client.read_exact(&mut [0]).expect("it was not cut off");
+        }
     });
 }
 
