@@ -1,7 +1,8 @@
 # shellcheck shell=bash
 # Disks of files: an image is made once, and then attached, as it is or as a disk that is slow, for each case.
 
-loops=() mounts=()
+# The loop device, and the process of a slow disk.
+loop='' disk=''
 
 # image KIB: $room/KIB.img, an ext4 with $files files of so many KiB, and $room/KIB.trace, each of them once in random order
 image() {
@@ -18,48 +19,42 @@ image() {
     detach
 }
 
-# attach FILE [OPTION]: the disk in FILE at $room/mnt. What is read from it is not kept a second time, for FILE.
+# attach FILE [OPTION [COMMAND...]]: the disk in FILE at $room/mnt; COMMAND goes where FILE is. What is read from it is not
+# kept a second time, for FILE.
 attach() {
-    local loop
-    loop=$(losetup -f --show --direct-io=on "$1")
-    loops+=("$loop")
-    [ "$(losetup -n -O DIO "$loop" | tr -d ' ')" = 1 ] || { echo "$1 cannot be read directly: let ROOM be on a disk" >&2; exit 1; }
+    local file=$1 option=${2:-}
+    shift $(($# < 2 ? $# : 2))
+    loop=$("$@" losetup -f --show --direct-io=on "$file")
+    [ "$(losetup -n -O DIO "$loop" | tr -d ' ')" = 1 ] || { echo "$file cannot be read directly: let ROOM be on a disk" >&2; exit 1; }
     mkdir -p "$room/mnt"
-    mount -o "noatime${2:+,$2}" "$loop" "$room/mnt"
-    mounts+=("$room/mnt")
+    mount -o "noatime${option:+,$option}" "$loop" "$room/mnt"
 }
 
-# attach_slow KIB MILLISECONDS READS-A-SECOND [OPTION]: an image on a disk on which each read takes a time, or that makes only so many
+# attach_slow KIB MILLISECONDS READS-A-SECOND [OPTION]: an image on a disk on which each read takes a time, or that makes only so many.
+# The file that stands for the disk is seen by nobody else: servers are to meet an ext4, and no FUSE.
 attach_slow() {
     local _
     mkdir -p "$room/fuse"
-    "$helpers/slow_disk" "$room/fuse" "$room/$1.img" "$2" "$3" &
-    mounts+=("$room/fuse")
+    unshare -m "$helpers/slow_disk" "$room/fuse" "$room/$1.img" "$2" "$3" &
+    disk=$!
     for _ in $(seq 100); do
-        [ -e "$room/fuse/disk" ] && break
+        nsenter -m -t "$disk" test -e "$room/fuse/disk" && break
         sleep 0.05
     done
-    attach "$room/fuse/disk" "${4:-}"
+    attach "$room/fuse/disk" "${4:-}" nsenter -m -t "$disk"
 }
 
-# The last attached goes first: the program of a FUSE file system ends with its mount.
+# The file system goes first, then its disk.
 detach() {
-    local at
-    for ((at = ${#mounts[@]} - 1; at >= 0; at--)); do
-        if [ "${mounts[at]}" = "$room/mnt" ]; then
-            umount "$room/mnt" || true
-            losetup -d "${loops[-1]}" || true
-            unset 'loops[-1]'
-        else
-            # The kernel gives the loop device back a moment later.
-            for _ in $(seq 50); do umount "${mounts[at]}" 2>/dev/null && break; sleep 0.1; done
-        fi
-    done
-    mounts=()
+    ! mountpoint -q "$room/mnt" || umount "$room/mnt"
+    [ -z "$loop" ] || losetup -d "$loop"
+    loop=
+    [ -z "$disk" ] || { kill "$disk" && wait "$disk"; } 2>/dev/null || true
+    disk=
 }
 
 # MiB read from the attached disk so far.
-read_so_far() { [ ${#loops[@]} = 0 ] && echo 0 || awk '{ print int($3 / 2048) }' "/sys/block/${loops[-1]#/dev/}/stat"; }
+read_so_far() { if [ -z "$loop" ]; then echo 0; else awk '{ print int($3 / 2048) }' "/sys/block/${loop#/dev/}/stat"; fi; }
 
 # Nothing of any file, name or inode is in memory then, unless it is in use.
 drop_caches() {

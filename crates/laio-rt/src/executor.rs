@@ -29,6 +29,8 @@ pub(crate) struct Core {
     pub(crate) timers: RefCell<Timers>,
     tasks: RefCell<Tasks>,
     ready: RefCell<VecDeque<TaskId>>,
+    /// Tasks that have given way.
+    later: RefCell<VecDeque<Waker>>,
     remote: Arc<Remote>,
     deferred: RefCell<Vec<(ContextId, Deferred)>>,
     /// Operations that the present poll of a task may still start.
@@ -73,6 +75,7 @@ impl Core {
             timers: RefCell::default(),
             tasks: RefCell::default(),
             ready: RefCell::default(),
+            later: RefCell::default(),
             remote,
             deferred: RefCell::default(),
             budget: Cell::new(limits::OPERATIONS_PER_POLL),
@@ -233,7 +236,23 @@ impl Core {
                     self.run(id);
                 }
             }
+            self.admit_later();
             self.gather();
+        }
+    }
+
+    /// Has a task woken when others had their turn.
+    pub(crate) fn give_way(&self, waker: Waker) {
+        self.later.borrow_mut().push_back(waker);
+    }
+
+    /// Queues some of the tasks that have given way behind those that are ready.
+    fn admit_later(&self) {
+        for _ in 0..limits::GIVEN_WAY_PER_TURN {
+            let Some(waker) = self.later.borrow_mut().pop_front() else {
+                return;
+            };
+            waker.wake();
         }
     }
 

@@ -71,7 +71,8 @@
 //! panics ends, and the others go on.
 //!
 //! Nobody starves: a task that makes operation after operation, none of which blocks, is interrupted
-//! after [`limits::OPERATIONS_PER_POLL`]. For loops without operations there is [`yield_now`].
+//! after [`limits::OPERATIONS_PER_POLL`]. For loops without operations there is [`yield_now`]; for
+//! tasks with much to do, [`give_way`].
 //!
 //! For operations that have no method here there is [`submit`], with any [`laio::Operation`].
 //!
@@ -104,5 +105,5 @@ pub use beside::ContextId;
 pub use descriptor::Descriptor;
 pub use join::{Aborted, JoinHandle};
 pub use laio;
-pub use runtime::{Runtime, spawn, turn, with_context, with_context_of, yield_now};
+pub use runtime::{Runtime, give_way, spawn, turn, with_context, with_context_of, yield_now};
 pub use submission::{Submission, submit, submit_to};

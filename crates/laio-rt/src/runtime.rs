@@ -159,6 +159,24 @@ pub async fn yield_now() {
     .await
 }
 
+/// Lets all others go first, also those that become ready meanwhile: of the tasks that have given way only
+/// [`GIVEN_WAY_PER_TURN`](crate::limits::GIVEN_WAY_PER_TURN) go on before completions are gathered again. So many tasks
+/// with much to do do not keep one waiting that has little.
+///
+/// # Panics
+/// Outside of [`Runtime::block_on`].
+pub async fn give_way() {
+    let mut given = false;
+    poll_fn(|context| {
+        if std::mem::replace(&mut given, true) {
+            return Poll::Ready(());
+        }
+        Core::current().give_way(context.waker().clone());
+        Poll::Pending
+    })
+    .await
+}
+
 /// The number of the present turn: it changes when completions are gathered, and not while tasks run. What an
 /// operation in the background has brought is known to have happened before the turn began.
 ///

@@ -8,11 +8,43 @@ use laio_rt::fs::File;
 use laio_rt::net::UnixStream;
 use laio_rt::pipe::pipe;
 use laio_rt::sync::{Notify, Semaphore};
-use laio_rt::{Runtime, future, limits, spawn, time, yield_now};
+use laio_rt::{Runtime, future, give_way, limits, spawn, time, yield_now};
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::time::Duration;
+
+#[test]
+fn tasks_that_give_way_let_one_with_little_to_do_go_first() {
+    each(all(), async |_| {
+        let steps = Rc::new(Cell::new(0));
+        let busy: Vec<_> = (0..100)
+            .map(|_| {
+                let steps = steps.clone();
+                spawn(async move {
+                    for _ in 0..20 {
+                        steps.set(steps.get() + 1);
+                        give_way().await;
+                    }
+                })
+            })
+            .collect();
+        // All have begun, and have given way.
+        while steps.get() < busy.len() {
+            yield_now().await;
+        }
+        let before = steps.get();
+        for _ in 0..10 {
+            yield_now().await;
+        }
+        let meanwhile = steps.get() - before;
+        assert!(meanwhile <= 11 * limits::GIVEN_WAY_PER_TURN, "{meanwhile}");
+        for task in busy {
+            task.await.unwrap();
+        }
+        assert_eq!(steps.get(), 2000, "none is forgotten");
+    });
+}
 
 #[test]
 fn tasks_run_in_the_order_of_their_start() {

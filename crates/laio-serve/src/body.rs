@@ -73,7 +73,7 @@ impl Worker {
                     out = self.send_all(stream, out).await?;
                 }
                 let before = out.len();
-                out.reserve(piece as usize);
+                out.reserve_exact(piece as usize);
                 out = self.read(contents, out, piece as usize, offset).await?;
                 count = (out.len() - before) as u64;
                 contents.was_read(offset, offset + count);
@@ -85,7 +85,7 @@ impl Worker {
             sent += count;
             if sent >= Limits::TURN && offset < range.end {
                 sent = 0;
-                laio_rt::yield_now().await;
+                laio_rt::give_way().await;
             }
         }
         Ok(out)

@@ -78,7 +78,7 @@ impl Worker {
             sent += count;
             if sent >= Limits::TURN && left > 0 {
                 sent = 0;
-                laio_rt::yield_now().await;
+                laio_rt::give_way().await;
             }
         }
         self.pools.keep(pipe, buffer);

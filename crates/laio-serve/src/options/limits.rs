@@ -79,8 +79,8 @@ impl Limits {
     pub const ZEROCOPY_CHUNKS: usize = 4;
     /// Buffers that a worker has ready for requests: connections that wait for one have none.
     pub const SPARE_BUFFERS: usize = 64;
-    /// Bytes of the largest such buffer.
-    pub const SPARE_BYTES: usize = 64 * 1024;
+    /// Bytes of the largest such buffer: a piece of a file and the head before it. To make one anew costs a page fault for each page.
+    pub const SPARE_BYTES: usize = Limits::PIECE + 8 * 1024;
     /// Bytes of room that a connection which waits for a request has for it.
     pub const IDLE_BYTES: usize = 1024;
     /// Bytes between two ranges below which they are sent as one: another part costs about as much.
