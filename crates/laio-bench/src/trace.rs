@@ -15,7 +15,7 @@ mod shape;
 
 pub use distribution::{Sizes, Zipf};
 pub use file::{NAME as FILE_NAME, read, write};
-pub use import::{Import, import};
+pub use import::{Import, import, import_bytes};
 pub use name::{file_of, target_of};
 pub use pictures::pictures;
 pub use preset::Preset;

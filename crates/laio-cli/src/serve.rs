@@ -19,6 +19,7 @@ pub(crate) use arguments::Arguments;
 
 use crate::Failure;
 pub(crate) use config::Mistakes;
+pub use config::configuration;
 use laio_serve::{Host, Listen, Options, Server};
 use std::ffi::OsString;
 use std::io::{IsTerminal, Write};
@@ -35,6 +36,9 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
         Some(_) => load()?,
         None => Loaded::new(arguments),
     };
+    if loaded.arguments.prints_config() {
+        return crate::print(&printed()?);
+    }
     if loaded.arguments.checks() {
         laio_serve::check(&loaded.options()?)?;
         say("ok");
@@ -104,9 +108,7 @@ impl Loaded {
 
 /// Reads the command line, and the file that it names, as they are now.
 fn load() -> Result<Loaded, Failure> {
-    // Behind `laio serve`.
-    let flags: Vec<OsString> = std::env::args_os().skip(2).collect();
-    let loaded = config::load(&flags)?;
+    let loaded = config::load(&flags())?;
     let hosts = loaded.hosts.into_iter().map(|(names, site)| {
         let (site, _) = site.sites()?;
         Ok::<_, Failure>(Host { names, site })
@@ -115,6 +117,18 @@ fn load() -> Result<Loaded, Failure> {
         arguments: loaded.arguments,
         hosts: hosts.collect::<Result<_, _>>()?,
     })
+}
+
+/// The same, as a file that says all of it.
+fn printed() -> Result<String, Failure> {
+    // What makes no sense together is no configuration.
+    load()?.options()?;
+    Ok(config::load(&flags())?.text()?)
+}
+
+/// What stands behind `laio serve`.
+fn flags() -> Vec<OsString> {
+    std::env::args_os().skip(2).collect()
 }
 
 /// Whether somebody sat at a terminal, and is gone.

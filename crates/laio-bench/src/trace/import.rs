@@ -43,24 +43,18 @@ pub fn import(logs: &[impl AsRef<Path>]) -> Result<Import, Error> {
     for log in logs {
         let path = log.as_ref();
         let doing = || format!("cannot read {}", path.display());
-        let mut reader = BufReader::new(File::open(path).doing(doing())?);
-        let mut line = Vec::new();
-        loop {
-            line.clear();
-            let count = (&mut reader).take(LINE_MAX).read_until(b'\n', &mut line);
-            if count.doing(doing())? == 0 {
-                break;
-            }
-            if line.last() != Some(&b'\n') && line.len() as u64 == LINE_MAX {
-                reader.skip_until(b'\n').doing(doing())?;
-                gathering.lines += 1;
-                gathering.leave_out("the line is too long");
-                continue;
-            }
-            gathering.add(&String::from_utf8_lossy(&line));
-        }
+        let file = File::open(path).doing(doing())?;
+        gathering.read(BufReader::new(file)).doing(doing())?;
     }
     Ok(gathering.finish())
+}
+
+/// The same of a log in memory.
+pub fn import_bytes(log: &[u8]) -> Import {
+    let mut gathering = Gathering::default();
+    // Memory can be read.
+    let _ = gathering.read(log);
+    gathering.finish()
 }
 
 #[derive(Default)]
@@ -73,6 +67,24 @@ struct Gathering {
 }
 
 impl Gathering {
+    fn read(&mut self, mut reader: impl BufRead) -> std::io::Result<()> {
+        let mut line = Vec::new();
+        loop {
+            line.clear();
+            let count = (&mut reader).take(LINE_MAX).read_until(b'\n', &mut line)?;
+            if count == 0 {
+                return Ok(());
+            }
+            if line.last() != Some(&b'\n') && line.len() as u64 == LINE_MAX {
+                reader.skip_until(b'\n')?;
+                self.lines += 1;
+                self.leave_out("the line is too long");
+                continue;
+            }
+            self.add(&String::from_utf8_lossy(&line));
+        }
+    }
+
     fn leave_out(&mut self, reason: impl Into<String>) {
         *self.left_out.entry(reason.into()).or_default() += 1;
     }
@@ -239,7 +251,9 @@ mod tests {
         let scratch = tempfile::tempdir().unwrap();
         let path = scratch.path().join("access.log");
         std::fs::write(&path, text).unwrap();
-        import(&[path]).unwrap()
+        let found = import(&[path]).unwrap();
+        assert_eq!(found.trace, import_bytes(text.as_bytes()).trace);
+        found
     }
 
     fn line(second: u32, target: &str, status: u16, bytes: u64) -> String {

@@ -64,6 +64,11 @@ impl Arguments {
         self.operation.check
     }
 
+    /// Whether nothing is to be served, but all be written down.
+    pub(super) fn prints_config(&self) -> bool {
+        self.operation.print_config
+    }
+
     /// The number of processes that serve, if it is not this one.
     pub(super) fn processes(&self) -> Option<usize> {
         self.operation.processes.map(NonZeroUsize::get)

@@ -1,6 +1,8 @@
 //! The configuration file of `laio serve`. What can be written there is asked of the flags themselves: each is a
 //! key, and a flag that is given takes the place of its key.
 
+mod text;
+
 use super::Arguments;
 use super::site::SiteArguments;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -15,7 +17,7 @@ use toml::de::{DeTable, DeValue};
 
 /// What is wrong with a configuration file, a line for each mistake.
 #[derive(Debug)]
-pub(crate) struct Mistakes(Vec<String>);
+pub struct Mistakes(Vec<String>);
 
 impl fmt::Display for Mistakes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -30,10 +32,18 @@ pub(super) struct Settings {
     pub(super) arguments: Arguments,
     /// Names, and the site under them.
     pub(super) hosts: Vec<(Vec<String>, SiteArguments)>,
+    /// The same, as it was said.
+    said: Said,
+}
+
+/// What was said, by flag.
+struct Said {
+    main: ArgMatches,
+    hosts: Vec<(String, ArgMatches)>,
 }
 
 /// Flags that are no keys: they say where the file is, or to do something other than serve.
-const NO_KEYS: [&str; 4] = ["config", "check", "help", "list-presets"];
+const NO_KEYS: [&str; 5] = ["config", "check", "help", "list-presets", "print-config"];
 
 /// Reads the flags of the command line, which are those behind `laio serve`, and the file that they name.
 ///
@@ -41,25 +51,47 @@ const NO_KEYS: [&str; 4] = ["config", "check", "help", "list-presets"];
 /// All that is wrong, by file and line.
 pub(super) fn load(flags: &[OsString]) -> Result<Settings, Mistakes> {
     let given = Keys::of::<Arguments>("laio serve").parse(flags.to_vec());
-    let parsed = given.and_then(|mut given| {
-        Arguments::from_arg_matches_mut(&mut given).map_err(|error| explain(&error))
+    let parsed = given.and_then(|main| {
+        let arguments = Arguments::from_arg_matches(&main).map_err(|error| explain(&error))?;
+        Ok((main, arguments))
     });
-    let arguments = parsed.map_err(|what| Mistakes(vec![what]))?;
+    let (main, arguments) = parsed.map_err(|what| Mistakes(vec![what]))?;
     let Some(file) = arguments.config().map(Path::to_owned) else {
-        let hosts = Vec::new();
-        return Ok(Settings { arguments, hosts });
+        let (hosts, said) = (
+            Vec::new(),
+            Said {
+                main,
+                hosts: Vec::new(),
+            },
+        );
+        return Ok(Settings {
+            arguments,
+            hosts,
+            said,
+        });
     };
     let name = file.display();
     let text = std::fs::read_to_string(&file)
         .map_err(|error| Mistakes(vec![format!("cannot read {name}: {error}")]))?;
-    read(&text, flags).map_err(|mut mistakes| {
-        mistakes.sort_by_key(|(place, _)| *place);
-        let told = mistakes.into_iter().map(|(place, what)| match place {
-            Some(place) => format!("{name}:{}: {what}", line(&text, place)),
-            None => format!("{name}: {what}"),
-        });
-        Mistakes(told.collect())
-    })
+    read(&text, flags).map_err(|mistakes| tell(mistakes, &name, &text))
+}
+
+/// A file of configuration, of which only the text is at hand, with all that it leaves to the defaults.
+///
+/// # Errors
+/// All that is wrong, by line.
+pub fn configuration(text: &str) -> Result<String, Mistakes> {
+    let settings = read(text, &[]).map_err(|mistakes| tell(mistakes, &"configuration", text))?;
+    settings.text()
+}
+
+fn tell(mut mistakes: Vec<Mistake>, name: &dyn fmt::Display, text: &str) -> Mistakes {
+    mistakes.sort_by_key(|(place, _)| *place);
+    let told = mistakes.into_iter().map(|(place, what)| match place {
+        Some(place) => format!("{name}:{}: {what}", line(text, place)),
+        None => format!("{name}: {what}"),
+    });
+    Mistakes(told.collect())
 }
 
 /// What is wrong, and at which byte if that is known.
@@ -109,28 +141,39 @@ fn read(text: &str, flags: &[OsString]) -> Result<Settings, Vec<Mistake>> {
         }
     }
     words.extend_from_slice(flags);
-    let mut matches = main.parse(words).map_err(|what| vec![(None, what)])?;
+    let matches = main.parse(words).map_err(|what| vec![(None, what)])?;
     let inherited = site.given(&matches);
     let hosts = hosts.into_iter().map(|(name, entries)| {
         let other = |entry: &&Entry| !entries.iter().any(|own| own.id == entry.id);
         let kept = inherited.iter().filter(other);
         let words = kept.chain(&entries).flat_map(|entry| entry.words.clone());
         let place = Some(name.span().start);
-        let mut matches = site.parse(words.collect()).map_err(|what| (place, what))?;
-        let arguments = SiteArguments::from_arg_matches_mut(&mut matches)
-            .map_err(|error| (place, explain(&error)))?;
+        let matches = site.parse(words.collect()).map_err(|what| (place, what))?;
+        let arguments =
+            SiteArguments::from_arg_matches(&matches).map_err(|error| (place, explain(&error)))?;
         let names = name
             .get_ref()
             .split([',', ' '])
             .filter(|name| !name.is_empty());
-        Ok((names.map(str::to_owned).collect(), arguments))
+        let names = names.map(str::to_owned).collect();
+        let said = (name.get_ref().to_string(), matches);
+        Ok(((names, arguments), said))
     });
     let hosts = hosts
-        .collect::<Result<_, Mistake>>()
+        .collect::<Result<Vec<_>, Mistake>>()
         .map_err(|it| vec![it])?;
-    let arguments = Arguments::from_arg_matches_mut(&mut matches)
-        .map_err(|error| vec![(None, explain(&error))])?;
-    Ok(Settings { arguments, hosts })
+    let arguments =
+        Arguments::from_arg_matches(&matches).map_err(|error| vec![(None, explain(&error))])?;
+    let (hosts, said) = hosts.into_iter().unzip();
+    let said = Said {
+        main: matches,
+        hosts: said,
+    };
+    Ok(Settings {
+        arguments,
+        hosts,
+        said,
+    })
 }
 
 /// What the file says for one flag.

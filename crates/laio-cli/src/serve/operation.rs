@@ -14,6 +14,9 @@ pub(super) struct OperationArguments {
     /// something makes no sense
     #[arg(long)]
     pub(super) check: bool,
+    /// Write all that is in force, defaults too, as a file for --config, and serve nothing
+    #[arg(long, conflicts_with = "check")]
+    pub(super) print_config: bool,
     /// Serve in this many processes, which are started again if they die [default: in this one]
     #[arg(long, value_name = "N")]
     pub(super) processes: Option<NonZeroUsize>,

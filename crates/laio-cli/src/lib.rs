@@ -1,0 +1,159 @@
+#![forbid(unsafe_code)]
+//! The `laio` command: arguments and exit codes; what is done is in the libraries.
+
+mod bench;
+mod completions;
+mod cp;
+mod info;
+mod interrupt;
+mod load;
+mod serve;
+mod status;
+mod trace;
+
+pub use serve::configuration;
+
+use clap::{Parser, Subcommand};
+use std::io::{ErrorKind, Write};
+use std::process::ExitCode;
+
+/// Lazy asynchronous I/O for Linux: a system call that does not block costs what it costs plainly, and
+/// only one that would block goes to the background.
+#[derive(Debug, Parser)]
+#[command(name = "laio", version, after_help = EXIT_CODES, arg_required_else_help = true)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0  done
+  1  something failed; standard error says what
+  2  the arguments make no sense; standard error says why";
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Serve the files of a directory over HTTP
+    Serve(Box<serve::Arguments>),
+    /// Copy files and directories
+    Cp(Box<cp::Arguments>),
+    /// Show what this machine allows, and which back end would be chosen
+    Info(info::Arguments),
+    /// Measure
+    #[command(subcommand)]
+    Bench(bench::Command),
+    /// Make file sets, and requests for them
+    #[command(subcommand)]
+    Trace(trace::Command),
+    /// Load an HTTP server, and measure how long its answers take
+    Load(load::Arguments),
+    /// Write what a shell needs to complete these commands and options
+    Completions(completions::Arguments),
+}
+
+/// Why a command failed, for people.
+type Failure = Box<dyn std::error::Error>;
+
+/// Does what the command line says.
+pub fn main() -> ExitCode {
+    if cp::is_called() {
+        return cp::main();
+    }
+    // Wrong arguments end here, with 2.
+    let arguments = Arguments::parse();
+    let result = match arguments.command {
+        Command::Serve(arguments) => serve::run(*arguments),
+        Command::Cp(arguments) => return cp::run(*arguments, "laio cp"),
+        Command::Info(arguments) => info::run(arguments),
+        Command::Bench(command) => bench::run(command),
+        Command::Trace(command) => trace::run(command),
+        Command::Load(arguments) => load::run(arguments),
+        Command::Completions(arguments) => completions::run(&arguments),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            // Nothing can be done if standard error is gone too.
+            let _ = writeln!(std::io::stderr(), "laio: {failure}");
+            ExitCode::from(if failure.is::<serve::Mistakes>() {
+                2
+            } else {
+                1
+            })
+        }
+    }
+}
+
+/// Writes a result. A reader who has seen enough (`laio info | head`) is not an error.
+fn print(text: &str) -> Result<(), Failure> {
+    match std::io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            Err(format!("cannot write the result: {error}").into())
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_arguments_are_consistent() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn flags_of_the_server_are_documented_and_exist() {
+        let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+        let read = |path: &str| std::fs::read_to_string(format!("{root}/{path}")).unwrap();
+        let pages = [
+            "files",
+            "answers",
+            "access",
+            "limits",
+            "http",
+            "transport",
+            "policies",
+            "operation",
+            "safety",
+        ];
+        let pages: String = pages
+            .iter()
+            .map(|page| read(&format!("docs/serve/{page}.md")))
+            .collect();
+        let manual = read("man/laio.1").replace("Fl \\-", "--");
+        let command = Arguments::command();
+        let serve = command.find_subcommand("serve").unwrap();
+        let known: Vec<_> = serve
+            .get_arguments()
+            .filter_map(clap::Arg::get_long)
+            .collect();
+        for flag in &known {
+            assert!(
+                manual.contains(&format!("--{flag}")),
+                "--{flag} is not in man/laio.1"
+            );
+        }
+        let letter = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+        // Not the lines between the parts of a body.
+        let pages = pages.replace("`--", " --");
+        for part in pages
+            .split(" --")
+            .skip(1)
+            .filter(|part| part.starts_with(letter))
+        {
+            let flag = part
+                .split(|c| !letter(c))
+                .next()
+                .unwrap()
+                .trim_end_matches('-');
+            assert!(
+                flag.is_empty() || known.contains(&flag),
+                "docs/serve: --{flag} is no flag"
+            );
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! What was said, written as a file that says the same.
+
+use super::{Arguments, Keys, Mistakes, NO_KEYS, Settings, SiteArguments, takes_several};
+use clap::{Arg, ArgMatches};
+use std::any::TypeId;
+use std::collections::HashSet;
+use std::ffi::OsStr;
+use std::fmt::Write;
+use std::path::PathBuf;
+use toml::Value;
+
+impl Settings {
+    /// All that is in force, also what nobody has said, as a file.
+    ///
+    /// # Errors
+    /// A name is no text, as a file in TOML is.
+    pub(in crate::serve) fn text(&self) -> Result<String, Mistakes> {
+        let mut text = String::new();
+        let mut hosts = Vec::new();
+        let mut heading = None;
+        for arg in Keys::of::<Arguments>("laio serve").listed() {
+            if arg.get_id() == "host" {
+                hosts = values(arg, &self.said.main)?;
+                continue;
+            }
+            let line = line(arg, &self.said.main)?;
+            if !line.is_empty() && arg.get_help_heading() != heading {
+                heading = arg.get_help_heading();
+                let _ = writeln!(text, "\n# {}", heading.unwrap_or("Options"));
+            }
+            text += &line;
+        }
+        // Of several that have one name, the last counts; names of tables come after these.
+        let mut known: HashSet<&str> = self.said.hosts.iter().map(|(name, _)| &**name).collect();
+        let mut pairs: Vec<_> = hosts
+            .iter()
+            .filter_map(|host| host.split_once('='))
+            .collect();
+        pairs.reverse();
+        pairs.retain(|(name, _)| known.insert(name));
+        if !pairs.is_empty() {
+            text += "\n[host]\n";
+        }
+        for (name, directory) in pairs.iter().rev() {
+            let _ = writeln!(text, "{} = {}", quoted(name), quoted(directory));
+        }
+        let site = Keys::of::<SiteArguments>("laio serve");
+        for (name, said) in &self.said.hosts {
+            let _ = writeln!(text, "\n[host.{}]", quoted(name));
+            for arg in site.listed().filter(|arg| arg.get_id() != "host") {
+                text += &line(arg, said)?;
+            }
+        }
+        Ok(text.trim_start().to_owned())
+    }
+}
+
+impl Keys {
+    /// The flags that are keys.
+    fn listed(&self) -> impl Iterator<Item = &Arg> {
+        let keys = self.0.get_arguments();
+        keys.filter(|arg| !NO_KEYS.contains(&key(arg)))
+    }
+}
+
+fn key(arg: &Arg) -> &str {
+    arg.get_long().unwrap_or(arg.get_id().as_str())
+}
+
+/// The line of a key; nothing where there is no value.
+fn line(arg: &Arg, said: &ArgMatches) -> Result<String, Mistakes> {
+    let values = values(arg, said)?;
+    let mut written = values.iter().map(|value| written(arg, value));
+    let value = match &*values {
+        [] => return Ok(String::new()),
+        _ if takes_several(arg) => format!("[{}]", written.collect::<Vec<_>>().join(", ")),
+        _ => written.next().unwrap_or_default(),
+    };
+    Ok(format!("{} = {value}\n", key(arg)))
+}
+
+/// What was said of a flag, or what is so unless something else is said.
+fn values<'a>(arg: &Arg, said: &'a ArgMatches) -> Result<Vec<&'a str>, Mistakes> {
+    let raw = said.get_raw(arg.get_id().as_str()).into_iter().flatten();
+    let text = |value: &'a OsStr| {
+        value.to_str().ok_or_else(|| {
+            let text = format!("{} is {value:?}, which a file in TOML cannot say", key(arg));
+            Mistakes(vec![text])
+        })
+    };
+    raw.map(text).collect()
+}
+
+/// A number or a truth plainly, if the flag is about one.
+fn written(arg: &Arg, value: &str) -> String {
+    let kind = arg.get_value_parser().type_id();
+    let is_name = [TypeId::of::<String>(), TypeId::of::<PathBuf>()]
+        .iter()
+        .any(|name| kind == *name);
+    let plain = match value.parse::<Value>() {
+        Ok(Value::Boolean(_)) => !arg.get_action().takes_values(),
+        Ok(Value::Integer(number)) => !is_name && number.to_string() == value,
+        Ok(Value::Float(number)) => !is_name && number.is_finite(),
+        _ => false,
+    };
+    match plain {
+        true => value.to_owned(),
+        false => quoted(value),
+    }
+}
+
+fn quoted(text: &str) -> String {
+    Value::from(text).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{configuration, read};
+    use super::*;
+    use crate::serve::config::load;
+    use std::ffi::OsString;
+    use std::os::unix::ffi::OsStringExt;
+
+    /// All but where it was read and that it is printed.
+    fn meant(settings: &Settings) -> String {
+        let mut options = settings.arguments.clone().options().unwrap();
+        for (names, site) in &settings.hosts {
+            let (site, _) = site.clone().sites().unwrap();
+            let names = names.clone();
+            options.hosts.push(laio_serve::Host { names, site });
+        }
+        format!("{options:#?}")
+    }
+
+    #[test]
+    fn what_is_written_is_read_as_the_same() {
+        let flags = [
+            "--workers=3",
+            "--listing",
+            "--precompressed",
+            "--cork",
+            "--index=a,b \"c\"",
+            "--header=*.css=X-A: 'b'\\",
+            "--header=*=X-C: d",
+            "--redirect=/old/*=/new/*=308",
+            "--host=a.example=/tmp",
+            "--host=b.example=/tmp",
+            "--host=a.example=/var",
+            "--policy=open=threads,read=lazy",
+            "--idle-timeout=0.25",
+            "--log=8080",
+            "--auth-realm=true",
+            "--listen=127.0.0.1:0",
+            "--listen=unix:a b,mode=660",
+            "--fastcgi=/php/=unix:/run/php.sock",
+            "--chunk=65536",
+            "--no-http2",
+            "--",
+            "a\nb",
+        ];
+        let settings = load(&flags.map(OsString::from)).unwrap();
+        let text = settings.text().unwrap();
+        let again = read(&text, &[]).unwrap_or_else(|mistakes| panic!("{mistakes:?}\n{text}"));
+        assert_eq!(again.text().unwrap(), text);
+        // But for the first of two hosts with one name, which is never asked.
+        let first_flags = flags
+            .iter()
+            .filter(|flag| **flag != "--host=a.example=/tmp");
+        let fewer: Vec<_> = first_flags.map(OsString::from).collect();
+        let fewer = load(&fewer).unwrap();
+        assert_eq!(meant(&fewer), meant(&again));
+    }
+
+    #[test]
+    fn hosts_have_tables() {
+        let file = "listing = true\n[host.'a b']\nroot = 'x'\nindex = ['c']\n[host.'*.d']\nlisting = false";
+        let text = configuration(file).unwrap();
+        assert_eq!(configuration(&text).unwrap(), text);
+        let (first, second) = (read(file, &[]).unwrap(), read(&text, &[]).unwrap());
+        assert_eq!(meant(&first), meant(&second));
+        assert!(text.contains("[host.\"a b\"]\nroot = \"x\"\n"), "{text}");
+    }
+
+    #[test]
+    fn a_name_that_is_no_text_cannot_be_written() {
+        let flags = [OsString::from_vec(vec![0xff])];
+        let mistakes = load(&flags).unwrap().text().unwrap_err();
+        assert!(mistakes.to_string().contains("root is"), "{mistakes}");
+    }
+}
