@@ -5,6 +5,7 @@ use crate::lanes;
 use crate::messages::say;
 use crate::observe::{self, Stage};
 use crate::options::{Limits, Step};
+use crate::shortage::Shortage;
 use crate::worker::Worker;
 use laio::ops::Accept;
 use laio_rt::Descriptor;
@@ -24,7 +25,8 @@ const BREATHER: Duration = Duration::from_millis(100);
 
 /// Takes connections until the worker stops.
 pub(crate) async fn accept(worker: Rc<Worker>, listener: Descriptor, tls: bool) {
-    let mut out_of_breath = false;
+    // That connections wait, and whoever was told so is also to hear when they do not.
+    let (shortage, mut told) = (Shortage::default(), false);
     let mut last = Limits::ACCEPTS_AFTER_STOP;
     loop {
         race(worker.room(), worker.stopped()).await;
@@ -46,7 +48,7 @@ pub(crate) async fn accept(worker: Rc<Worker>, listener: Descriptor, tls: bool) 
             Ok((socket, peer)) => {
                 #[cfg(test)]
                 tests::panic_if_asked();
-                if std::mem::take(&mut out_of_breath) {
+                if std::mem::take(&mut told) {
                     say("connections are taken again");
                 }
                 let peer = peer.and_then(|peer| peer.inet()).map(|peer| peer.ip());
@@ -58,14 +60,7 @@ pub(crate) async fn accept(worker: Rc<Worker>, listener: Descriptor, tls: bool) 
             Err(error) if is(&error, Errno::CONNABORTED) => {}
             // Descriptors or memory have run out, which gets better when connections end.
             Err(error) => {
-                if !std::mem::replace(&mut out_of_breath, true) {
-                    let hint = match () {
-                        () if is(&error, Errno::MFILE) => "; ulimit -n is too low",
-                        () if is(&error, Errno::NFILE) => "; fs.file-max is too low",
-                        () => "",
-                    };
-                    say(format_args!("connections have to wait: {error}{hint}"));
-                }
+                told |= shortage.tell("connections have to wait", &error);
                 let _ = race(laio_rt::time::sleep(BREATHER), worker.stopped()).await;
             }
         }
@@ -128,7 +123,6 @@ async fn start(worker: &Rc<Worker>, socket: OwnedFd, peer: Option<IpAddr>, tls: 
     Connection::new(worker.clone(), stream, peer, idle, entered)
         .serve()
         .await;
-    worker.counted.tell();
     observe::tell();
 }
 

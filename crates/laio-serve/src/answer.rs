@@ -7,6 +7,7 @@ use crate::open::Found;
 use crate::pages;
 use crate::reply::{Asked, Reply};
 use crate::resolve::{Refusal, Resolved, enter, resolve};
+use crate::shortage;
 use crate::worker::Worker;
 use laio_http::{Method, Status, prefers};
 use std::io;
@@ -180,7 +181,7 @@ fn explain(error: &io::Error) -> (Status, &'static str) {
         Some(Errno::ACCESS | Errno::PERM) => {
             (Status::FORBIDDEN, "The server may not read this file.")
         }
-        Some(Errno::MFILE | Errno::NFILE | Errno::AGAIN | Errno::NOMEM) => (
+        _ if shortage::is_one(error) => (
             Status::SERVICE_UNAVAILABLE,
             "The server is at a limit; try again.",
         ),

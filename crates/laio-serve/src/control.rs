@@ -1,9 +1,7 @@
 //! What a running server is asked to do: stop, take new options, open its log anew, leave its sockets to others.
 //! A thread of its own does it, one thing after the other, and restarts workers that die.
 
-use crate::addresses::Addresses;
-use crate::counters::Counters;
-use crate::generation::{Ended, Generation};
+use crate::generation::{Ended, Generation, Lasting};
 use crate::listen::Listening;
 use crate::messages::{self, say};
 use crate::options::{Limits, Options};
@@ -12,7 +10,6 @@ use crate::stop::Level;
 use laio::BackendKind;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Instant;
 
@@ -88,8 +85,7 @@ impl Control {
 pub(crate) struct Service {
     kind: BackendKind,
     sockets: Listening,
-    addresses: Arc<Addresses>,
-    counters: Arc<Counters>,
+    lasting: Lasting,
     /// The one that serves, or was the last to.
     present: Generation,
     /// Those that finish what they have begun.
@@ -113,23 +109,20 @@ impl Service {
         mut sockets: Listening,
     ) -> io::Result<Service> {
         let (sender, orders) = channel();
-        let addresses = Arc::<Addresses>::default();
-        let counters = Arc::<Counters>::default();
+        let lasting = Lasting::new()?;
         let present = Generation::start(
             0,
             options,
             kind,
             &sockets.shares,
-            addresses.clone(),
-            counters.clone(),
+            lasting.clone(),
             sender.clone(),
         )?;
         sockets.adopt();
         Ok(Service {
             kind,
             sockets,
-            addresses,
-            counters,
+            lasting,
             present,
             past: Vec::new(),
             level: Level::Serving,
@@ -138,10 +131,6 @@ impl Service {
             orders,
             sender,
         })
-    }
-
-    pub(crate) fn counters(&self) -> Arc<Counters> {
-        self.counters.clone()
     }
 
     pub(crate) fn control(&self) -> Control {
@@ -238,8 +227,7 @@ impl Service {
             options,
             self.kind,
             &self.sockets.shares,
-            self.addresses.clone(),
-            self.counters.clone(),
+            self.lasting.clone(),
             self.sender.clone(),
         )?;
         let old = std::mem::replace(&mut self.present, new);

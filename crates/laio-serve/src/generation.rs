@@ -3,7 +3,6 @@
 use crate::addresses::Addresses;
 use crate::aside::Aside;
 use crate::control::Order;
-use crate::counters::Counters;
 use crate::fence;
 use crate::lanes::Plan;
 use crate::listen::Share;
@@ -13,7 +12,7 @@ use crate::options::Options;
 use crate::server::Served;
 use crate::site::Prepared;
 use crate::stop::Stop;
-use crate::tls::Tls;
+use crate::tls::{Sessions, Tls};
 use crate::worker;
 use laio::BackendKind;
 use laio_rt::Runtime;
@@ -37,12 +36,29 @@ pub(crate) struct Generation {
     orders: Sender<Order>,
 }
 
+/// What generations have in common, one after the other.
+#[derive(Clone)]
+pub(crate) struct Lasting {
+    pub(crate) addresses: Arc<Addresses>,
+    pub(crate) sessions: Sessions,
+}
+
+impl Lasting {
+    /// # Errors
+    /// As [`Sessions::new`].
+    pub(crate) fn new() -> io::Result<Lasting> {
+        Ok(Lasting {
+            addresses: Arc::default(),
+            sessions: Sessions::new()?,
+        })
+    }
+}
+
 /// What all workers of a generation have in common.
 #[derive(Clone)]
 pub(crate) struct Shared {
     pub(crate) sites: Arc<Prepared>,
     pub(crate) addresses: Arc<Addresses>,
-    pub(crate) counters: Arc<Counters>,
     pub(crate) aside: Arc<Aside>,
     pub(crate) log: Option<Arc<LogFile>>,
     pub(crate) stop: Arc<Stop>,
@@ -73,8 +89,7 @@ impl Generation {
         options: Options,
         kind: BackendKind,
         sockets: &[Vec<Share>],
-        addresses: Arc<Addresses>,
-        counters: Arc<Counters>,
+        lasting: Lasting,
         orders: Sender<Order>,
     ) -> io::Result<Generation> {
         // With sync the caller's own thread computes: there are enough of them.
@@ -84,12 +99,11 @@ impl Generation {
         };
         let shared = Shared {
             sites: Arc::new(Prepared::new(&options)?),
-            addresses,
-            counters,
+            addresses: lasting.addresses,
             aside: Arc::new(Aside::new(threads)),
             log: LogFile::open(&options.log)?,
             stop: Arc::default(),
-            tls: Tls::new(&options, options.http2(kind).is_some())?.map(Arc::new),
+            tls: Tls::new(&options, options.http2(kind).is_some(), lasting.sessions)?.map(Arc::new),
         };
         let mut generation = Generation {
             number,

@@ -38,7 +38,6 @@ mod connection;
 mod contents;
 mod control;
 mod cors;
-mod counters;
 mod fence;
 mod fields;
 mod generation;
@@ -60,6 +59,7 @@ mod reply;
 mod resident;
 mod resolve;
 mod server;
+mod shortage;
 mod site;
 mod stop;
 mod stream;
@@ -70,11 +70,10 @@ mod variant;
 mod worker;
 
 pub use control::Control;
-pub use counters::StepCounts;
 pub use laio_http::log::LogFormat;
 pub use laio_http::{Coding, Limits as HeadLimits, Status};
 pub use listen::Listening;
-pub use observe::{Admin, Observer, Seen, Stage, Stages};
+pub use observe::{Admin, Observer, Seen, Stage, Stages, StepCounts};
 pub use options::{
     Auth, Cache, Certificate, ClassLimits, Cors, Dotfiles, ErrorPage, FieldRule, Host, Http2, Io,
     Limits, Listen, ListenAddress, LogTarget, Options, PRESETS, Policies, Preset, Redirect, Site,

@@ -7,9 +7,11 @@ mod admin;
 mod page;
 mod prometheus;
 mod stages;
+mod steps;
 
 pub use admin::Admin;
 pub use stages::{Stage, Stages};
+pub use steps::StepCounts;
 
 use crate::lanes;
 use laio::{Counts, ZeroCopyCounts};

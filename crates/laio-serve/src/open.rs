@@ -4,6 +4,7 @@ use crate::contents::Contents;
 use crate::lanes;
 use crate::observe::{self, Stage};
 use crate::options::{Limits, Step};
+use crate::shortage;
 use crate::site::Site;
 use crate::worker::Worker;
 use laio::ops::{Name, Open, StatFile, Status};
@@ -49,7 +50,11 @@ impl Worker {
             }
         };
         match laio_rt::time::timeout(self.limits().open_time, opening).await {
-            Ok(found) => found,
+            Ok(found) => found.inspect_err(|error| {
+                if shortage::is_one(error) {
+                    self.shortage.tell("files cannot be opened", error);
+                }
+            }),
             Err(_) => Err(io::ErrorKind::TimedOut.into()),
         }
     }

@@ -1,7 +1,6 @@
 //! Starting and stopping the workers.
 
 use crate::control::{Control, Service};
-use crate::counters::{Counters, StepCounts};
 use crate::lanes::Plan;
 use crate::listen::{Listener, Listening, Share};
 use crate::log::LogFile;
@@ -9,11 +8,10 @@ use crate::messages::say;
 use crate::options::{Listen, Options};
 use crate::privileges;
 use crate::site::Prepared;
-use crate::tls::Tls;
+use crate::tls::{Sessions, Tls};
 use laio::BackendKind;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::thread::JoinHandle;
 
 /// A server that is running.
@@ -23,7 +21,6 @@ pub struct Server {
     backend: String,
     workers: usize,
     control: Control,
-    counters: Arc<Counters>,
     service: JoinHandle<Served>,
 }
 
@@ -62,14 +59,12 @@ impl Server {
         }
         let service = Service::start(options, kind, sockets)?;
         let (backend, control) = (service.backend().to_owned(), service.control());
-        let counters = service.counters();
         let thread = std::thread::Builder::new().name("laio-control".to_owned());
         Ok(Server {
             addresses,
             backend,
             workers,
             control,
-            counters,
             service: thread.spawn(move || service.run())?,
         })
     }
@@ -94,12 +89,6 @@ impl Server {
         self.workers
     }
 
-    /// How often the calls of each operation were done at once, tried in vain, or sent to the background without a
-    /// try. Asks the workers, and waits for them a moment at most.
-    pub fn counts(&self) -> Vec<StepCounts> {
-        self.counters.read()
-    }
-
     /// A handle that stops it, or asks it for something else.
     pub fn control(&self) -> Control {
         self.control.clone()
@@ -122,7 +111,7 @@ impl Server {
 pub fn check(options: &Options) -> io::Result<()> {
     Plan::new(options, backend(options)?)?;
     LogFile::open(&options.log)?;
-    Tls::new(options, false)?;
+    Tls::new(options, false, Sessions::new()?)?;
     Prepared::new(options).map(drop)
 }
 

@@ -10,6 +10,7 @@ use crate::options::{Limits, Options};
 use certificates::Certificates;
 use rustls::ServerConfig;
 use rustls::crypto::ring;
+use rustls::server::{ProducesTickets, ServerSessionMemoryCache, StoresServerSessions};
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -23,10 +24,35 @@ pub(crate) struct Tls {
     watcher: Option<Watcher>,
 }
 
+/// What lets clients that come back go on with what they have agreed on, whichever worker they meet, also one that
+/// was started with other options.
+#[derive(Clone, Debug)]
+pub(crate) struct Sessions {
+    /// Most clients keep it themselves, sealed with keys that change by themselves.
+    tickets: Arc<dyn ProducesTickets>,
+    /// Of clients that cannot, the last so many are remembered.
+    remembered: Arc<dyn StoresServerSessions>,
+}
+
+impl Sessions {
+    /// # Errors
+    /// When there is no randomness to be had.
+    pub(crate) fn new() -> io::Result<Sessions> {
+        Ok(Sessions {
+            tickets: ring::Ticketer::new().map_err(io::Error::other)?,
+            remembered: ServerSessionMemoryCache::new(Limits::TLS_SESSIONS),
+        })
+    }
+}
+
 impl Tls {
     /// # Errors
     /// Says which certificate is wrong, and how; or that there is none, and a place that needs one.
-    pub(crate) fn new(options: &Options, http2: bool) -> io::Result<Option<Tls>> {
+    pub(crate) fn new(
+        options: &Options,
+        http2: bool,
+        sessions: Sessions,
+    ) -> io::Result<Option<Tls>> {
         let place = options.listen.iter().find(|listen| listen.tls);
         let problem = match (place, options.certificates.is_empty()) {
             (None, true) => return Ok(None),
@@ -41,7 +67,7 @@ impl Tls {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
         }
         let certificates = Arc::new(Certificates::read(&options.certificates)?);
-        let config = Arc::new(configure(certificates.clone(), http2)?);
+        let config = Arc::new(configure(certificates.clone(), http2, sessions)?);
         let watcher = Some(Watcher::start(certificates.clone())?);
         Ok(Some(Tls {
             config,
@@ -68,15 +94,19 @@ impl Drop for Tls {
     }
 }
 
-fn configure(certificates: Arc<Certificates>, http2: bool) -> io::Result<ServerConfig> {
+fn configure(
+    certificates: Arc<Certificates>,
+    http2: bool,
+    sessions: Sessions,
+) -> io::Result<ServerConfig> {
     let provider = Arc::new(ring::default_provider());
     let mut config = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .map_err(io::Error::other)?
         .with_no_client_auth()
         .with_cert_resolver(certificates);
-    // A client that comes back shows a ticket, whichever worker it meets; its keys change by themselves.
-    config.ticketer = ring::Ticketer::new().map_err(io::Error::other)?;
+    config.ticketer = sessions.tickets;
+    config.session_storage = sessions.remembered;
     let protocols: &[&[u8]] = if http2 {
         &[b"h2", b"http/1.1"]
     } else {

@@ -7,13 +7,13 @@ use crate::auth::Remembered;
 use crate::buffers::Spare;
 use crate::cache::Cache;
 use crate::connection::Connection;
-use crate::counters::Place;
 use crate::generation::Shared;
 use crate::lanes::{Plan, Turns};
 use crate::listen::Share;
 use crate::log::Log;
 use crate::options::{Http2, Io, Limits, Options};
 use crate::server::Served;
+use crate::shortage::Shortage;
 use crate::site::Sites;
 use crate::stop::{Interruptible, Level, Stop};
 use crate::stream::Stream;
@@ -51,7 +51,7 @@ pub(crate) struct Worker {
     pub(crate) chunk: usize,
     pub(crate) turns: Turns,
     pub(crate) pools: Pools,
-    pub(crate) counted: Place,
+    pub(crate) shortage: Shortage,
     limits: Limits,
     http2: Option<Http2>,
     tls: Option<Arc<Tls>>,
@@ -108,7 +108,7 @@ pub(crate) fn run(
             chunk: options.io.chunk.unwrap_or(Limits::PIECE),
             turns: Turns::new(options, backend),
             pools: Pools::default(),
-            counted: Place::new(shared.counters, backend != BackendKind::Sync),
+            shortage: Shortage::default(),
             limits: options.limits.clone(),
             http2: options.http2(backend),
             tls: shared.tls,
@@ -124,10 +124,6 @@ pub(crate) fn run(
             accepted: Cell::new(0),
             waiting: RefCell::default(),
         });
-        let asked = worker.clone();
-        // One that waits in the kernel tells after each connection.
-        let answering =
-            (!worker.sync).then(|| laio_rt::spawn(async move { asked.counted.answer().await }));
         let interruptible = listeners.iter().map(|it| worker.interruptible(&it.socket));
         let _interruptible: Vec<_> = interruptible.collect();
         let accept = |Share { socket, tls }| {
@@ -143,8 +139,6 @@ pub(crate) fn run(
         worker.stopped.notify_waiters();
         worker.drain(accepting).await;
         worker.log.finish().await;
-        worker.counted.tell();
-        drop(answering);
         Ok(Served {
             connections: worker.accepted.get(),
             requests: worker.log.lines(),

@@ -396,3 +396,40 @@ fn more_files_than_are_kept() {
     drop(client);
     assert!(server.stop().kept > 0);
 }
+
+/// When there are more, all is forgotten and begins anew: nothing of it is served, and nothing grows.
+#[test]
+fn more_directories_than_are_watched() {
+    let site = TempDir::new().unwrap();
+    let number = Cache::DIRECTORIES + 50;
+    for directory in 0..number {
+        let path = site.path().join(directory.to_string());
+        fs::create_dir(&path).unwrap();
+        fs::write(path.join("file"), directory.to_string()).unwrap();
+    }
+    let server = Running::with(site.path(), BackendKind::Lazy, |options| {
+        options.workers = Some(1);
+    });
+    let mut client = server.connect();
+    let mut ask = |directory: usize, contents: &str| {
+        let target = format!("/{directory}/file");
+        expect(&mut client, &target, Some(contents.as_bytes()), &target);
+    };
+    for directory in 0..number {
+        let contents = directory.to_string();
+        // The second time it is kept.
+        ask(directory, &contents);
+        ask(directory, &contents);
+    }
+    for directory in [0, 1, number - 2, number - 1] {
+        for contents in ["changed", "again"] {
+            replace(
+                &site.path().join(format!("{directory}/file")),
+                contents.as_bytes(),
+            );
+            (0..3).for_each(|_| ask(directory, contents));
+        }
+    }
+    drop(client);
+    assert!(server.stop().kept > 0);
+}

@@ -293,6 +293,76 @@ fn who_takes_back_too_much_is_sent_away() {
 }
 
 #[test]
+fn heads_are_bounded_by_bytes_and_by_fields() {
+    let site = site();
+    let server = Running::with(site.path(), Lazy, |options| {
+        options.limits.head.headers = 10;
+        options.limits.head.head_bytes = 2000;
+        options.limits.head.target_bytes = 100;
+    });
+    run(async {
+        let client = Client::connect(&server).await;
+        let names: Vec<_> = (0..20).map(|number| format!("x-{number}")).collect();
+        let many: Vec<_> = names.iter().map(|name| (&**name, "a")).collect();
+        let (status, ..) = client.ask(request("GET", "/", &many[..5])).await;
+        assert_eq!(status, 200);
+        let (status, ..) = client.ask(request("GET", "/", &many)).await;
+        assert_eq!(status, 431);
+        let (status, ..) = client
+            .ask(request("GET", "/", &[("x", &*"a".repeat(3000))]))
+            .await;
+        assert_eq!(status, 431);
+        let long = format!("/{}", "a".repeat(200));
+        let (status, ..) = client.ask(request("GET", &long, &[])).await;
+        assert_eq!(status, 414);
+        assert_eq!(client.get("/ten.txt").await, b"0123456789");
+    });
+}
+
+#[test]
+fn no_more_requests_at_a_time_than_the_client_was_told() {
+    let site = site();
+    let server = Running::with(site.path(), Lazy, |options| {
+        options.http2.as_mut().unwrap().streams = 3;
+    });
+    run(async {
+        let client = Client::connect(&server).await;
+        // Who does not read keeps a place.
+        let mut held = Vec::new();
+        for _ in 0..3 {
+            held.push(
+                client
+                    .begin(request("GET", "/large.bin", &[]))
+                    .await
+                    .unwrap(),
+            );
+        }
+        assert_eq!(client.requests.current_max_send_streams(), 3);
+        let mut requests = client.requests.clone();
+        let (fourth, _) = requests
+            .send_request(request("GET", "/ten.txt", &[]), true)
+            .unwrap();
+        let mut fourth = std::pin::pin!(fourth);
+        tokio::select! {
+            biased;
+            answer = &mut fourth => panic!("{answer:?}"),
+            // The server has answered this, and would have answered that.
+            () = ping(&server) => {}
+        }
+        held.pop();
+        assert_eq!(fourth.await.unwrap().status(), 200);
+    });
+}
+
+/// Asks something on another connection.
+async fn ping(server: &Running) {
+    assert_eq!(
+        Client::connect(server).await.get("/ten.txt").await,
+        b"0123456789"
+    );
+}
+
+#[test]
 fn bodies_of_requests_are_not_waited_for() {
     let site = site();
     let server = Running::start(site.path(), Lazy);

@@ -322,6 +322,8 @@ fn the_ways_that_calls_went_are_counted_by_operation() {
     options.site.root = root.path().to_owned();
     options.cache = laio_serve::Cache::OFF;
     options.io.policies = "open=threads,stat=sync,file-read=lazy".parse().unwrap();
+    let observer = laio_serve::Observer::new(false);
+    options.observer = observer.clone();
     let server = Server::start(options).unwrap();
     let mut stream = TcpStream::connect(server.address().unwrap()).unwrap();
     stream
@@ -330,7 +332,9 @@ fn the_ways_that_calls_went_are_counted_by_operation() {
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer).unwrap();
     assert!(answer.ends_with(&bytes(100)));
-    let counts = server.counts();
+    server.control().stop();
+    server.wait().unwrap();
+    let counts = observer.seen().steps();
     let of = |step: Step| {
         let found = counts.iter().find(|counts| counts.step == step).unwrap();
         (found.inline, found.background + found.fallback)
@@ -341,6 +345,4 @@ fn the_ways_that_calls_went_are_counted_by_operation() {
     assert_eq!(at_once + later, 1, "{counts:?}");
     assert_eq!(of(Step::Write), (1, 0), "{counts:?}");
     assert_eq!(of(Step::Sendfile), (0, 0), "{counts:?}");
-    server.control().stop();
-    server.wait().unwrap();
 }

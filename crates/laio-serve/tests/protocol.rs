@@ -86,6 +86,43 @@ fn what_is_not_a_request_is_refused_and_ends_the_connection() {
 }
 
 #[test]
+fn heads_are_bounded_and_the_bounds_can_be_chosen() {
+    let site = site();
+    let fields = |count: usize| "X: a\r\n".repeat(count);
+    let get =
+        |target: &str, fields: &str| format!("GET {target} HTTP/1.1\r\nHost: a\r\n{fields}\r\n");
+    // The defaults, and others.
+    for (head_bytes, headers, target_bytes) in [(16_384, 100, 8192), (500, 10, 50)] {
+        let server = Running::with(site.path(), BackendKind::Lazy, |options| {
+            options.limits.head = laio_serve::HeadLimits {
+                head_bytes,
+                headers,
+                target_bytes,
+            };
+        });
+        let long = |bytes: usize| format!("/{}", "a".repeat(bytes - 1));
+        let spare = head_bytes - get("/", "Y: \r\n").len();
+        for (status, request) in [
+            (200, get("/", &fields(headers - 1))),
+            (431, get("/", &fields(headers))),
+            (404, get(&long(target_bytes), "")),
+            (414, get(&long(target_bytes + 1), "")),
+            (200, get("/", &format!("Y: {}\r\n", "a".repeat(spare)))),
+            (431, get("/", &format!("Y: {}\r\n", "a".repeat(spare + 1)))),
+        ] {
+            let mut client = server.connect();
+            client.send(&request);
+            let answer = client.answer(false);
+            assert_eq!(answer.status, status, "{headers}: {} bytes", request.len());
+        }
+        // It is not waited for an end that is too far away already.
+        let mut client = server.connect();
+        client.send(&get("/", &format!("Y: {}", "a".repeat(head_bytes)))[..head_bytes]);
+        assert_eq!(client.answer(false).status, 431);
+    }
+}
+
+#[test]
 fn what_may_look_odd_is_served() {
     let site = site();
     let server = lazy(&site);

@@ -10,7 +10,7 @@ use certs::{Encrypted, Made, connect, make, trusting};
 use common::{BACKENDS, Running};
 use laio::BackendKind::{self, Lazy, Sync};
 use laio_serve::{Listen, Options, Server};
-use rustls::{ClientConfig, HandshakeKind};
+use rustls::{ClientConfig, HandshakeKind, SupportedProtocolVersion};
 use std::fs;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -92,21 +92,26 @@ fn files_arrive_as_they_are_and_the_end_is_announced() {
     }
 }
 
+fn of_version(made: &Made, version: &'static SupportedProtocolVersion) -> Arc<ClientConfig> {
+    let mut roots = rustls::RootCertStore::empty();
+    roots.add(made.der.clone()).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_protocol_versions(&[version])
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    Arc::new(config)
+}
+
 #[test]
 fn both_versions_of_the_protocol() {
     let (site, keys) = (site(), tempfile::tempdir().unwrap());
     let made = make(keys.path(), "localhost");
     let server = start(&site, Lazy, &[&made]);
     for version in [&rustls::version::TLS12, &rustls::version::TLS13] {
-        let mut roots = rustls::RootCertStore::empty();
-        roots.add(made.der.clone()).unwrap();
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let config = ClientConfig::builder_with_provider(provider)
-            .with_protocol_versions(&[version])
-            .unwrap()
-            .with_root_certificates(roots)
-            .with_no_client_auth();
-        let stream = home(&server, &Arc::new(config), "localhost").unwrap();
+        let config = of_version(&made, version);
+        let stream = home(&server, &config, "localhost").unwrap();
         assert_eq!(stream.conn.protocol_version(), Some(version.version));
     }
 }
@@ -127,6 +132,31 @@ fn a_client_that_comes_back_shows_its_ticket() {
         .collect();
     assert_eq!(kinds[0], Some(HandshakeKind::Full));
     assert_eq!(kinds[1..], [Some(HandshakeKind::Resumed); 3]);
+}
+
+#[test]
+fn tickets_hold_over_a_reload_in_both_versions() {
+    let (site, keys) = (site(), tempfile::tempdir().unwrap());
+    let made = make(keys.path(), "localhost");
+    let mut options = Options::default();
+    let server = Running::with(site.path(), Lazy, |own| {
+        own.listen = encrypted();
+        own.certificates = vec![made.files.clone()];
+        options = own.clone();
+    });
+    for version in [&rustls::version::TLS12, &rustls::version::TLS13] {
+        let config = of_version(&made, version);
+        let kind = || {
+            let stream = home(&server, &config, "localhost").unwrap();
+            stream.conn.handshake_kind().unwrap()
+        };
+        assert_eq!(kind(), HandshakeKind::Full);
+        server.control().reload(options.clone()).unwrap();
+        assert_eq!(kind(), HandshakeKind::Resumed, "{version:?}");
+        // Another certificate for the same name is no reason to begin anew.
+        server.control().reload_certificates().unwrap();
+        assert_eq!(kind(), HandshakeKind::Resumed, "{version:?}");
+    }
 }
 
 #[test]

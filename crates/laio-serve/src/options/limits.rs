@@ -89,6 +89,8 @@ impl Limits {
     pub const LOG_BYTES: usize = 1024 * 1024;
     /// How often it is said that lines of the access log are left out, or no longer.
     pub const LOG_SAY_EVERY: Duration = Duration::from_secs(10);
+    /// How often it is said that descriptors or memory have run out.
+    pub const SHORTAGE_SAY_EVERY: Duration = Duration::from_secs(10);
     /// For the last lines of the access log to be written, when a worker ends.
     pub const LOG_LAST: Duration = Duration::from_secs(2);
     /// Generations of workers that finish what they have begun, after the options have changed.
@@ -120,6 +122,8 @@ impl Limits {
     pub const OPEN_RACES: u32 = 16;
     /// Bytes of an answer that are encrypted and not yet sent.
     pub const TLS_BUFFER: usize = 64 * 1024;
+    /// Sessions remembered of clients of TLS 1.2 that take no tickets.
+    pub const TLS_SESSIONS: usize = 256;
     /// How often the files of certificates are looked at.
     pub const TLS_LOOK: Duration = Duration::from_secs(10);
     /// Bytes of the smallest file that is worth compressing.
