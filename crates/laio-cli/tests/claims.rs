@@ -1,0 +1,216 @@
+//! Nothing is allocated because somebody claims that much will come: clients with bodies, chunks, ranges and frames,
+//! servers and programs behind with answers and records.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+use tempfile::TempDir;
+
+/// What each of them claims; all of them together claim a hundred times as much.
+const CLAIM: u64 = 1 << 30;
+/// Those who make the same claim at the same time.
+const LIARS: usize = 16;
+/// Far more than anything here takes.
+const LONG: Option<Duration> = Some(Duration::from_secs(60));
+
+struct Running {
+    child: Child,
+    dir: TempDir,
+}
+
+impl Running {
+    fn start() -> Running {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir(dir.path().join("site")).unwrap();
+        fs::write(dir.path().join("site/index.html"), "home").unwrap();
+        let sparse = fs::File::create(dir.path().join("site/sparse.bin")).unwrap();
+        sparse.set_len(CLAIM).unwrap();
+        let at = |name: &str| dir.path().join(name).display().to_string();
+        let mut child = Command::new(env!("CARGO_BIN_EXE_laio"))
+            .args(["serve", "site", "--listen", "unix:socket", "--log", "off"])
+            .args(["--workers", "1", "--max-body-bytes", "8589934592"])
+            .args(["--max-upstream-body-bytes", "8589934592"])
+            .args(["--proxy", &format!("/server=http+unix:{}", at("server"))])
+            .args(["--fastcgi", &format!("/program=unix:{}", at("program"))])
+            .current_dir(dir.path())
+            // Memory that the C library sets aside for each thread would look like much.
+            .env("MALLOC_ARENA_MAX", "1")
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let said = BufReader::new(child.stderr.take().unwrap());
+        let mut said = said.lines().map(Result::unwrap);
+        assert!(said.any(|line| line.contains("Ctrl-C stops")));
+        // It must not wait for somebody who reads.
+        std::thread::spawn(move || said.for_each(drop));
+        Running { child, dir }
+    }
+
+    fn connect(&self) -> UnixStream {
+        let stream = UnixStream::connect(self.dir.path().join("socket")).unwrap();
+        stream.set_read_timeout(LONG).unwrap();
+        stream
+    }
+
+    /// Sends this, and reads as much as the head of an answer.
+    fn claim(&self, bytes: impl AsRef<[u8]>) -> (String, UnixStream) {
+        let mut stream = self.connect();
+        stream.write_all(bytes.as_ref()).unwrap();
+        (head(&mut stream), stream)
+    }
+
+    /// The largest size that the process has had.
+    fn peak(&self) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let line = status.lines().find(|line| line.starts_with("VmPeak:"));
+        let kib = line.unwrap().split_whitespace().nth(1).unwrap();
+        kib.parse::<u64>().unwrap() * 1024
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn head(stream: &mut UnixStream) -> String {
+    let mut head = Vec::new();
+    let mut byte = [0];
+    while !head.ends_with(b"\r\n\r\n") {
+        assert_eq!(
+            stream.read(&mut byte).unwrap(),
+            1,
+            "{}",
+            head.escape_ascii()
+        );
+        head.push(byte[0]);
+    }
+    String::from_utf8(head).unwrap()
+}
+
+/// Answers each connection with the same bytes when something has come, and tells so.
+fn liar(path: &Path, bytes: Vec<u8>) -> Receiver<()> {
+    let listener = UnixListener::bind(path).unwrap();
+    let (sender, told) = channel();
+    std::thread::spawn(move || {
+        let mut held = Vec::new();
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let _ = stream.read(&mut [0; 4096]).unwrap();
+            stream.write_all(&bytes).unwrap();
+            held.push(stream);
+            if sender.send(()).is_err() {
+                return;
+            }
+        }
+    });
+    told
+}
+
+/// A frame of HTTP/2 that claims this length.
+fn frame(length: u32, kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let mut frame = length.to_be_bytes()[1..].to_vec();
+    frame.extend([kind, flags]);
+    frame.extend(stream.to_be_bytes());
+    frame.extend(payload);
+    frame
+}
+
+fn http2(last: &[u8]) -> Vec<u8> {
+    // The size of the table, the window, and the size of frames, as large as they can be.
+    let settings = [
+        &[0, 1, 0xff, 0xff, 0xff, 0xff][..],
+        &[0, 4, 0x7f, 0xff, 0xff, 0xff],
+        &[0, 5, 0, 0xff, 0xff, 0xff],
+    ];
+    let mut all = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
+    all.extend(frame(18, 4, 0, 0, &settings.concat()));
+    all.extend(last);
+    all
+}
+
+#[test]
+fn claims_cost_nothing() {
+    let server = Running::start();
+    let at = |name: &str| server.dir.path().join(name);
+    let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {CLAIM}\r\n\r\nhello");
+    let _server = liar(&at("server"), answer.into_bytes());
+    // The head of a record of output, which is all that comes.
+    let program = liar(&at("program"), vec![1, 6, 0, 1, 0xff, 0xff, 0xff, 0]);
+    let begin = |target: &str| format!("POST {target} HTTP/1.1\r\nHost: a\r\n");
+    let length = format!("Content-Length: {CLAIM}\r\n\r\n");
+    let chunked = format!("Transfer-Encoding: chunked\r\n\r\n{CLAIM:x}\r\nx");
+    let range = "GET /sparse.bin HTTP/1.1\r\nHost: a\r\nRange: bytes=";
+    let ranges = (0..16).map(|number| format!("{}-{},", number << 26, (number << 26) + (1 << 25)));
+    let claims = [
+        (405, begin("/") + &length),
+        (405, begin("/") + &chunked),
+        (200, begin("/server") + &length),
+        (200, begin("/server") + &chunked),
+        (200, "GET /server HTTP/1.1\r\nHost: a\r\n\r\n".to_owned()),
+        (206, format!("{range}0-{}\r\n\r\n", CLAIM - 1)),
+        (
+            206,
+            format!(
+                "{range}{}\r\n\r\n",
+                ranges.collect::<String>().trim_end_matches(',')
+            ),
+        ),
+    ];
+    // What an ordinary client makes it have.
+    let (ordinary, _) = server.claim("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert!(ordinary.starts_with("HTTP/1.1 200"));
+    let before = server.peak();
+    let mut held = Vec::new();
+    for (status, claim) in &claims {
+        for _ in 0..LIARS {
+            let (head, stream) = server.claim(claim);
+            assert_eq!(
+                head.split(' ').nth(1),
+                Some(&*status.to_string()),
+                "{claim}\n{head}"
+            );
+            held.push(stream);
+        }
+    }
+    for _ in 0..LIARS {
+        let mut stream = server.connect();
+        stream
+            .write_all(b"GET /program HTTP/1.1\r\nHost: a\r\n\r\n")
+            .unwrap();
+        program.recv_timeout(LONG.unwrap()).unwrap();
+        held.push(stream);
+    }
+    // A frame of 16 MiB; a name of 256 MiB in a head, of which nothing comes.
+    let name = [0x00, 0x7f, 0x81, 0xff, 0xff, 0x7f];
+    for last in [frame(0xff_ffff, 1, 4, 1, &[]), frame(6, 1, 4, 1, &name)] {
+        for _ in 0..LIARS {
+            let mut stream = server.connect();
+            stream.write_all(&http2(&last)).unwrap();
+            let mut answer = Vec::new();
+            stream.read_to_end(&mut answer).unwrap();
+            let says_goodbye = |bytes: &[u8]| bytes == [7, 0, 0, 0, 0, 0];
+            assert!(
+                answer.windows(6).any(says_goodbye),
+                "{}",
+                answer.escape_ascii()
+            );
+        }
+    }
+    let (ordinary, _) = server.claim("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert!(ordinary.starts_with("HTTP/1.1 200"));
+    let more = server.peak() - before;
+    println!(
+        "{} claims, {} KiB more",
+        held.len() + 2 * LIARS,
+        more / 1024
+    );
+    assert!(more < CLAIM / 4, "{more} bytes more");
+}
