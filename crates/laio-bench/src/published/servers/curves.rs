@@ -77,7 +77,7 @@ pub(super) fn why_behind(record: &Record, group: &Place, one: &str, other: &str)
     } else if idle > 20.0 {
         "it computes no more, the processors are idle: the disk is the limit, and turns differ by what it does meanwhile"
     } else {
-        "it computes no more: on processors that the client shares, turns differ by as much"
+        "it computes no more, and no processor is idle: it is for the client, and whatever else runs there, to decide"
     };
     let at = place
         .at
