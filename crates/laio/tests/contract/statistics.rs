@@ -211,7 +211,7 @@ fn submissions_carry_many_operations() {
 #[test]
 fn what_the_budget_sends_through_poll_counts_as_inline() {
     for_each_lazy(|way| {
-        let limits = laio::Limits {
+        let limits = Limits {
             inline_budget: 1,
             ..Default::default()
         };
