@@ -111,10 +111,13 @@ cold() {
 
 # nginx takes 45 s for 20,000 files of this disk: it has 6.
 slow() {
-    image 100
-    attach_slow 100 2 0
-    each_once slow-2ms 100 6 laio nginx nginx-threads nginx-32
-    detach
+    local kib
+    for kib in 100 4; do
+        image "$kib"
+        attach_slow "$kib" 2 0
+        each_once "slow-${kib}K" "$kib" 6 laio nginx nginx-threads nginx-32
+        detach
+    done
 }
 
 # Nine of ten requests are for a hundred files, the others for one each that nobody has asked for. Both are cold at first.

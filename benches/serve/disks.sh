@@ -11,7 +11,7 @@ image() {
     echo "making $files files of $kib KiB" >&2
     awk -v files="$files" -v bytes=$((kib * 1024)) 'BEGIN { for (n = 0; n < files; n++)
         printf "- - - [22/Nov/2026:00:00:00 +0000] \"GET /d%03d/f%02d HTTP/1.1\" 200 %d\n", n / 100, n % 100, bytes }' >"$room/log"
-    truncate -s $((files * (kib + 4) / 1000 + 100))M "$image"
+    truncate -s $((files * (kib + 4) / 930 + 150))M "$image"
     mkfs.ext4 -q -F -m 0 -N $((files * 11 / 10 + 1000)) -E lazy_itable_init=0,lazy_journal_init=0 "$image"
     attach "$image"
     "$laio" trace import "$room/log" --to "$room/mnt/set" >/dev/null

@@ -62,7 +62,10 @@ fn a_socket_that_was_passed_on_is_served_and_the_manager_told() {
         let told = manager.hears();
         assert!(told.starts_with("RELOADING=1\nMONOTONIC_USEC="), "{told}");
         assert_eq!(manager.hears(), "READY=1\n");
-        assert!(again(address).ends_with("home"));
+        let mut late = TcpStream::connect(address).unwrap();
+        late.set_read_timeout(LONG).unwrap();
+        ask(&mut late);
+        assert!(answer(late).ends_with("home"));
         signal(Signal::TERM);
         assert_eq!(manager.hears(), "STOPPING=1\n");
         // Whatever it says besides, it ends, and well.
@@ -101,22 +104,6 @@ fn answer(mut stream: TcpStream) -> String {
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
     answer
-}
-
-/// Asks as a browser does: workers that leave close connections on which nothing was asked in time.
-fn again(address: std::net::SocketAddr) -> String {
-    loop {
-        let mut stream = TcpStream::connect(address).unwrap();
-        stream.set_read_timeout(LONG).unwrap();
-        let request = b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
-        let mut answer = String::new();
-        let asked = stream.write_all(request);
-        match asked.and_then(|()| stream.read_to_string(&mut answer)) {
-            Ok(length) if length > 0 => return answer,
-            Err(error) if error.kind() == ErrorKind::WouldBlock => panic!("{error}"),
-            _ => {}
-        }
-    }
 }
 
 #[test]

@@ -6,11 +6,10 @@ use crate::messages::say;
 use crate::observe::{self, Stage};
 use crate::options::{Limits, Step};
 use crate::shortage::Shortage;
-use crate::worker::Worker;
-use laio::ops::Accept;
+use crate::worker::{Idle, Worker};
+use laio::ops::{Accept, Readiness};
 use laio_rt::Descriptor;
-use laio_rt::future::{Either, race};
-use rustix::event::{PollFd, PollFlags, Timespec};
+use laio_rt::future::race;
 use rustix::io::Errno;
 use rustix::net::sockopt::{self, Timeout};
 use std::cell::Cell;
@@ -24,6 +23,9 @@ use std::time::Duration;
 const BREATHER: Duration = Duration::from_millis(100);
 
 /// Takes connections until the worker stops.
+///
+/// The socket is in non-blocking mode, except where all calls wait in the kernel: so all that wait for a worker are
+/// taken in one go, and none that somebody else takes keeps it waiting.
 pub(crate) async fn accept(worker: Rc<Worker>, listener: Descriptor, tls: bool) {
     // That connections wait, and whoever was told so is also to hear when they do not.
     let (shortage, mut told) = (Shortage::default(), false);
@@ -31,19 +33,12 @@ pub(crate) async fn accept(worker: Rc<Worker>, listener: Descriptor, tls: bool) 
     loop {
         race(worker.room(), worker.stopped()).await;
         if worker.is_stopping() {
-            if last == 0 || !has_connection(&listener) {
+            if last == 0 {
                 return;
             }
             last -= 1;
         }
-        let mut next = lanes::submit(Step::Accept, Accept::new(listener.clone()));
-        let accepted = match race(&mut next, worker.stopped()).await {
-            Either::Left(accepted) => accepted,
-            Either::Right(()) => {
-                next.cancel();
-                next.await
-            }
-        };
+        let accepted = lanes::submit(Step::Accept, Accept::new(listener.clone())).await;
         match accepted {
             Ok((socket, peer)) => {
                 #[cfg(test)]
@@ -54,8 +49,12 @@ pub(crate) async fn accept(worker: Rc<Worker>, listener: Descriptor, tls: bool) 
                 let peer = peer.and_then(|peer| peer.inet()).map(|peer| peer.ip());
                 start(&worker, socket, peer, tls).await;
             }
-            Err(error) if worker.is_stopping() && !is(&error, Errno::CANCELED) => return,
-            Err(error) if is(&error, Errno::CANCELED) => {}
+            Err(_) if worker.is_stopping() => return,
+            Err(error) if is(&error, Errno::AGAIN) => {
+                let readable = Readiness::readable(listener.clone());
+                let readable = lanes::submit(Step::Accept, readable);
+                race(readable, worker.stopped()).await;
+            }
             // The client is gone already.
             Err(error) if is(&error, Errno::CONNABORTED) => {}
             // Descriptors or memory have run out, which gets better when connections end.
@@ -67,11 +66,14 @@ pub(crate) async fn accept(worker: Rc<Worker>, listener: Descriptor, tls: bool) 
     }
 }
 
-/// Whether a connection waits to be taken. The kernel wakes one of those who wait for it, perhaps of several
-/// processes: if that was an accept that was then given up, nobody else will know.
-fn has_connection(listener: &Descriptor) -> bool {
-    let mut polled = [PollFd::new(listener, PollFlags::IN)];
-    rustix::event::poll(&mut polled, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
+/// Prepares a worker's share of a listening socket.
+///
+/// # Errors
+/// None that is known of a listening socket.
+pub(crate) fn prepare(listener: &OwnedFd, sync: bool) -> io::Result<()> {
+    // Connections take it over. Answers are written whole: waiting to merge them would only delay the last piece.
+    let _ = sockopt::set_tcp_nodelay(listener, true);
+    Ok(rustix::io::ioctl_fionbio(listener, !sync)?)
 }
 
 fn is(error: &io::Error, errno: Errno) -> bool {
@@ -88,14 +90,12 @@ async fn start(worker: &Rc<Worker>, socket: OwnedFd, peer: Option<IpAddr>, tls: 
         },
         None => None,
     };
-    // Answers are written whole: waiting to merge them would only delay the last piece.
-    let _ = sockopt::set_tcp_nodelay(&socket, true);
     if let Some(bytes) = worker.limits().send_buffer {
         let _ = sockopt::set_socket_send_buffer_size(&socket, bytes);
     }
     let peer = peer.map_or_else(|| "-".to_owned(), |peer| peer.to_string());
     let peer = Rc::from(peer);
-    let idle = Rc::new(Cell::new(true));
+    let idle = Rc::new(Cell::new(Idle::New));
     if !worker.is_sync() {
         let Ok(stream) = worker.stream(socket, tls) else {
             return;

@@ -56,6 +56,10 @@ impl Worker {
         contents: &Contents,
         range: ByteRange,
     ) -> io::Result<Vec<u8>> {
+        if range.len() > Limits::SENDFILE_TURN {
+            // Its first turn is long, and many may begin at once.
+            laio_rt::give_way().await;
+        }
         if let Some(ends) = self.by_kernel(stream, contents) {
             return self.send_by_kernel(stream, ends, out, range).await;
         }

@@ -11,7 +11,7 @@ use crate::receive::Skipped;
 use crate::reply::{Asked, Body, Reply};
 use crate::stream::Stream;
 use crate::upstream;
-use crate::worker::Worker;
+use crate::worker::{Idle, Worker};
 use laio_http::log::LogRecord;
 use laio_http::response::CONTINUE;
 use laio_http::{BodySkip, Parsed, Request, Status, parse};
@@ -29,8 +29,7 @@ pub(crate) struct Connection {
     input: Vec<u8>,
     /// A request was answered, and the next will hardly be there at once.
     answered: bool,
-    /// Between two requests: may be ended at any time without harm.
-    idle: Rc<Cell<bool>>,
+    idle: Rc<Cell<Idle>>,
     /// Counted among those of its address.
     _entered: Option<Entered>,
 }
@@ -58,7 +57,7 @@ impl Connection {
         worker: Rc<Worker>,
         stream: Stream,
         peer: Rc<str>,
-        idle: Rc<Cell<bool>>,
+        idle: Rc<Cell<Idle>>,
         entered: Option<Entered>,
     ) -> Connection {
         Connection {
@@ -79,7 +78,7 @@ impl Connection {
         input: Vec<u8>,
         peer: Rc<str>,
     ) -> Connection {
-        let idle = Rc::new(Cell::new(false));
+        let idle = Rc::new(Cell::new(Idle::No));
         Connection {
             input,
             ..Connection::new(worker, stream, peer, idle, None)
@@ -126,11 +125,17 @@ impl Connection {
 
     /// Waits until a request begins; false if none will.
     async fn begins(&mut self) -> io::Result<bool> {
-        self.idle.set(self.input.is_empty());
         if !self.input.is_empty() {
+            self.idle.set(Idle::No);
             return Ok(true);
         }
-        if self.worker.closes_idle() {
+        let idle = if self.answered {
+            Idle::Between
+        } else {
+            Idle::New
+        };
+        self.idle.set(idle);
+        if self.worker.closes(idle) {
             return Ok(false);
         }
         let input = std::mem::take(&mut self.input);
@@ -276,7 +281,7 @@ impl Connection {
         match received {
             Ok(input) if input.len() == before => Ok(More::Closed),
             Ok(input) => {
-                self.idle.set(false);
+                self.idle.set(Idle::No);
                 Ok(More::Bytes(input))
             }
             Err(error) if error.kind() == io::ErrorKind::TimedOut => Ok(match started {

@@ -10,7 +10,7 @@ pub(crate) use exchange::Exchange;
 use crate::connection::Connection;
 use crate::options::{Http2, Limits};
 use crate::stream::Stream;
-use crate::worker::Worker;
+use crate::worker::{Idle, Worker};
 use bytes::Bytes;
 use h2::server::{Builder, SendResponse};
 use h2::{Reason, RecvStream};
@@ -39,13 +39,13 @@ pub(crate) fn begins(input: &[u8]) -> bool {
 }
 
 /// Serves a connection until the client leaves, misbehaves or has had its share. `input` has been received
-/// already; `idle` is kept true while nothing is asked.
+/// already; `idle` is told while nothing is asked.
 pub(crate) async fn serve(
     worker: Rc<Worker>,
     stream: Stream,
     input: Vec<u8>,
     peer: Rc<str>,
-    idle: Rc<Cell<bool>>,
+    idle: Rc<Cell<Idle>>,
 ) {
     let Some(limits) = worker.http2() else { return };
     let Some(socket) = stream.socket() else {
@@ -98,7 +98,7 @@ struct Multiplexed {
 
 /// What the connection and its requests tell each other.
 struct Shared {
-    idle: Rc<Cell<bool>>,
+    idle: Rc<Cell<Idle>>,
     tasks: RefCell<HashMap<u32, JoinHandle<()>>>,
     /// Requests that the client took back.
     resets: Cell<u32>,
@@ -203,7 +203,7 @@ impl Multiplexed {
         let connection =
             Connection::of_exchange(self.worker.clone(), stream, head, self.peer.clone());
         let shared = self.shared.clone();
-        shared.idle.set(false);
+        shared.idle.set(Idle::No);
         let task = laio_rt::spawn(async move {
             match race(exchange.taken_back(), connection.answer_one()).await {
                 Either::Left(()) => shared.resets.set(shared.resets.get() + 1),
@@ -222,8 +222,8 @@ impl Multiplexed {
 }
 
 impl Shared {
-    fn new(idle: Rc<Cell<bool>>) -> Shared {
-        idle.set(true);
+    fn new(idle: Rc<Cell<Idle>>) -> Shared {
+        idle.set(Idle::New);
         Shared {
             idle,
             tasks: RefCell::default(),
@@ -237,7 +237,11 @@ impl Shared {
     fn ended(&self, id: u32) {
         self.tasks.borrow_mut().remove(&id);
         self.active.set(Instant::now());
-        self.idle.set(self.tasks.borrow().is_empty());
+        let idle = match self.tasks.borrow().is_empty() {
+            true => Idle::Between,
+            false => Idle::No,
+        };
+        self.idle.set(idle);
         if let Some(waker) = self.waiting.take() {
             waker.wake();
         }

@@ -94,7 +94,5 @@ fn take(passed: &mut ListenFd, index: usize) -> io::Result<OwnedFd> {
         let text = "a socket that was passed on does not listen: it must be one with Accept=no";
         return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
     }
-    // An operation waits by itself.
-    rustix::io::ioctl_fionbio(&socket, false)?;
     Ok(socket)
 }

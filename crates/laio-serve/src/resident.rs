@@ -8,8 +8,8 @@ use crate::lanes;
 use crate::observe::{self, Stage};
 use crate::options::Limits;
 use crate::stream::Stream;
+use crate::transfer::Pace;
 use crate::worker::Worker;
-use laio::ops::Readiness;
 use laio_http::ByteRange;
 use laio_rt::Descriptor;
 use rustix::fs::OFlags;
@@ -90,17 +90,13 @@ impl Worker {
             out = self.send_before(stream, out).await?;
         }
         let begun = observe::begin();
-        let mut offset = range.start;
+        let (mut offset, pace) = (range.start, Pace::new(self));
         while offset < end {
             let left = (end - offset) as usize;
             match sendfile(socket, &open.file, &mut offset, left) {
                 Ok(0) => return Err(crate::contents::shorter()),
-                Ok(_) => {}
-                Err(Errno::AGAIN) => {
-                    let writable = laio_rt::submit(Readiness::writable(socket.clone()));
-                    let time = self.time_to_send((end - offset) as usize);
-                    laio_rt::time::timeout(time, writable).await??;
-                }
+                Ok(count) => pace.took(count as u64),
+                Err(Errno::AGAIN) => pace.wait(self, socket).await?,
                 Err(errno) => return Err(errno.into()),
             }
         }

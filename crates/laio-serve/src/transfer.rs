@@ -1,6 +1,7 @@
 //! Ways to send a file that are the kernel's own: what the client has no room for is waited for with the socket in
 //! non-blocking mode, by readiness, so that a slow client keeps no helper and no worker.
 
+mod pace;
 mod pools;
 mod zero_copy;
 
@@ -10,14 +11,14 @@ use crate::observe::{self, Stage};
 use crate::options::{Limits, Step, Transfer};
 use crate::stream::Stream;
 use crate::worker::Worker;
-use laio::ops::{Part, Readiness, Send, SendFile, SharedBuffer, Splice};
+use laio::ops::{Part, Send, SendFile, SharedBuffer, Splice};
 use laio_http::ByteRange;
 use laio_rt::Descriptor;
 use rustix::fs::OFlags;
 use rustix::net::{SendFlags, sockopt};
 use std::io;
-use std::time::{Duration, Instant};
 
+pub(crate) use pace::Pace;
 pub(crate) use pools::Pools;
 
 /// A file on its way to a client.
@@ -25,6 +26,7 @@ struct Way<'a> {
     worker: &'a Worker,
     socket: &'a Descriptor,
     file: &'a Descriptor,
+    pace: Pace,
 }
 
 impl Worker {
@@ -62,6 +64,7 @@ impl Worker {
             worker: self,
             socket,
             file,
+            pace: Pace::new(self),
         };
         let (mut offset, mut left, mut sent) = (range.start, range.len(), 0);
         let mut pipe = None;
@@ -107,32 +110,13 @@ impl Worker {
         self.sent(length, lanes::submit(Step::Write, send)).await
     }
 
-    /// Waits until a client takes more, which it must do until a time.
-    async fn writable(&self, socket: &Descriptor, until: Instant) -> io::Result<()> {
-        if self.is_sync() {
-            // The socket's own time-out has cut it short.
-            return Err(io::ErrorKind::TimedOut.into());
-        }
-        let left = until.saturating_duration_since(Instant::now());
-        let ready = laio_rt::submit(Readiness::writable(socket.clone()));
-        match laio_rt::time::timeout(left.max(Duration::from_millis(1)), ready).await {
-            Ok(seen) => seen.map(drop),
-            Err(_) => Err(io::ErrorKind::TimedOut.into()),
-        }
-    }
-
-    /// When a client must have taken so many bytes.
-    fn deadline(&self, count: usize) -> Instant {
-        Instant::now() + self.time_to_send(count)
-    }
-
     /// Sends a whole buffer without keeping a helper while the client takes its time.
     pub(crate) async fn send_in_turns(
         &self,
         socket: &Descriptor,
         mut out: Vec<u8>,
     ) -> io::Result<Vec<u8>> {
-        let until = self.deadline(out.len());
+        let pace = Pace::new(self);
         let begun = observe::begin();
         let mut done = 0;
         while done < out.len() {
@@ -144,8 +128,11 @@ impl Worker {
             drop(permit);
             out = part.into_inner();
             match result {
-                Ok(count) => done += count,
-                Err(error) if would_block(&error) => self.writable(socket, until).await?,
+                Ok(count) => {
+                    done += count;
+                    pace.took(count as u64);
+                }
+                Err(error) if would_block(&error) => pace.wait(self, socket).await?,
                 Err(error) => return Err(error),
             }
         }
@@ -242,7 +229,6 @@ impl Way<'_> {
     where
         O: laio::Operation<Output = io::Result<usize>>,
     {
-        let until = self.worker.deadline(most);
         let begun = observe::begin();
         loop {
             let permit = self.worker.turns.turn(Step::Sendfile).await;
@@ -253,9 +239,12 @@ impl Way<'_> {
             }
             match moved {
                 Ok(0) => return Err(shorter()),
-                Ok(count) => return Ok(count as u64),
+                Ok(count) => {
+                    self.pace.took(count as u64);
+                    return Ok(count as u64);
+                }
                 Err(error) if would_block(&error) => {
-                    self.worker.writable(self.socket, until).await?;
+                    self.pace.wait(self.worker, self.socket).await?;
                 }
                 Err(error) => return Err(error),
             }

@@ -1,6 +1,6 @@
 //! A worker: one thread with a context, an executor and a listening socket.
 
-use crate::accept::accept;
+use crate::accept::{self, accept};
 use crate::addresses::Addresses;
 use crate::aside::Aside;
 use crate::auth::Remembered;
@@ -74,11 +74,21 @@ pub(crate) struct Worker {
     waiting: RefCell<Vec<Waker>>,
 }
 
+/// Whether a connection may be ended at any time without harm.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Idle {
+    /// It has a request.
+    No,
+    /// Nothing was asked on it yet: who has just come does not expect it to end.
+    New,
+    /// Between two requests.
+    Between,
+}
+
 /// A connection being served.
 struct Running {
     task: JoinHandle<()>,
-    /// Between two requests.
-    idle: Rc<Cell<bool>>,
+    idle: Rc<Cell<Idle>>,
 }
 
 /// Runs a worker on the calling thread until it is asked to stop and its connections have ended.
@@ -126,6 +136,9 @@ pub(crate) fn run(
         });
         let interruptible = listeners.iter().map(|it| worker.interruptible(&it.socket));
         let _interruptible: Vec<_> = interruptible.collect();
+        listeners
+            .iter()
+            .try_for_each(|it| accept::prepare(&it.socket, worker.sync))?;
         let accept = |Share { socket, tls }| {
             laio_rt::spawn(accept(worker.clone(), Descriptor::from(socket), tls))
         };
@@ -158,9 +171,10 @@ impl Worker {
         self.stopping.get() || (self.sync && self.stop.is_asked())
     }
 
-    /// Whether a connection ends as soon as it waits for another request.
-    pub(crate) fn closes_idle(&self) -> bool {
-        self.closes_idle.get()
+    /// Whether a connection ends as soon as it is like this.
+    pub(crate) fn closes(&self, idle: Idle) -> bool {
+        let new = self.stop.level() > Level::HandingOver;
+        self.closes_idle.get() && (idle == Idle::Between || new)
     }
 
     /// Waits until no more connections should be taken.
@@ -219,7 +233,7 @@ impl Worker {
     }
 
     /// Serves a connection in a task of its own.
-    pub(crate) fn spawn(self: &Rc<Self>, connection: Connection, idle: Rc<Cell<bool>>) {
+    pub(crate) fn spawn(self: &Rc<Self>, connection: Connection, idle: Rc<Cell<Idle>>) {
         let number = self.count();
         let ends = Ends {
             worker: self.clone(),
@@ -257,7 +271,8 @@ impl Worker {
             let _ = accepting.ended().await;
             let grace = laio_rt::time::timeout(Limits::HAND_OVER_GRACE, self.fewer_than(1));
             if grace.await.is_err() {
-                self.close_idle();
+                self.closes_idle.set(true);
+                self.abort(|idle| idle == Idle::Between);
             }
             self.fewer_than(1).await;
         };
@@ -279,10 +294,10 @@ impl Worker {
 
     fn close_idle(&self) {
         self.closes_idle.set(true);
-        self.abort(|idle| idle);
+        self.abort(|idle| idle != Idle::No);
     }
 
-    fn abort(&self, which: impl Fn(bool) -> bool) {
+    fn abort(&self, which: impl Fn(Idle) -> bool) {
         let all = self.connections.borrow();
         let numbers: Vec<_> = all
             .iter()

@@ -13,9 +13,9 @@ mod stream;
 use crate::context::Context;
 use crate::descriptors::{Claim, Link};
 use crate::mounts::FileKind;
-use crate::table::{Attempt, Class, Row, Transfer, Use};
+use crate::table::{Attempt, Class, Opcode, Row, Transfer, Use};
 use crate::ways::Way;
-use crate::{Call, Errno};
+use crate::{Call, Errno, sys};
 use std::os::fd::RawFd;
 
 pub(crate) use descriptor::range as descriptor_range;
@@ -175,6 +175,9 @@ impl Context {
         // SAFETY: by the caller.
         unsafe {
             match attempt {
+                Attempt::Never if accepts_at_once(row, call) => {
+                    Attempted::Done(self.plain(row, call))
+                }
                 Attempt::Never => Attempted::blocked(0, Why::NotTried),
                 Attempt::Plain | Attempt::Position | Attempt::DiskCommand => {
                     Attempted::Done(self.plain(row, call))
@@ -216,7 +219,7 @@ impl Context {
         unsafe {
             let waits = row.attempt == Attempt::LockCommand;
             if matches!(row.class, Class::Instant | Class::Thread) && !waits {
-                crate::sys::syscall(call)
+                sys::syscall(call)
             } else {
                 crate::blocking::run(row, call)
             }
@@ -231,7 +234,7 @@ impl Context {
         // been given yet would.
         self.flush()?;
         // SAFETY: by the caller.
-        let make = || unsafe { crate::sys::syscall(call) };
+        let make = || unsafe { sys::syscall(call) };
         let result = match &self.activations {
             Some(activations) if row.changes_identity => activations.change_identity(make),
             _ => make(),
@@ -348,4 +351,9 @@ fn claim(row: &Row, call: &Call, descriptor: &crate::table::Descriptor) -> Claim
         Use::Write => Claim::WRITING,
         Use::Both => Claim::BOTH,
     }
+}
+
+/// Whether it is an `accept` of a socket in non-blocking mode: then the plain call does not wait.
+fn accepts_at_once(row: &Row, call: &Call) -> bool {
+    row.opcode == Some(Opcode::Accept) && sys::is_nonblocking(call.descriptor(0))
 }

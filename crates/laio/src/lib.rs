@@ -69,6 +69,7 @@ mod attempt;
 mod background;
 mod blocking;
 mod call;
+mod cancel;
 mod context;
 mod deadlines;
 mod descriptors;

@@ -61,8 +61,9 @@ fn fill(
 fn check_room(trace: &Trace, directory: &Path) -> Result<(), Error> {
     let room = rustix::fs::statvfs(directory).doing("cannot see how much room there is")?;
     let free = room.f_bavail * room.f_frsize;
-    let needed = trace.set_bytes() + trace.set_files() as u64 * 4096;
-    if free < needed + needed / 20 {
+    let bytes = trace.set_bytes() + trace.set_files() as u64 * 4096;
+    let needed = bytes + bytes / 20;
+    if free < needed {
         let (needed, free) = (needed >> 20, free >> 20);
         let words = format!("it takes {needed} MiB, and {free} MiB are free; use --scale");
         return Err(std::io::Error::new(ErrorKind::StorageFull, words)).doing("too little room");

@@ -1,0 +1,83 @@
+//! Ending operations before they are over.
+
+use crate::background::helpers::Cancelled;
+use crate::context::{Context, Waiter};
+use crate::operation::{Slot, State};
+use crate::readiness::{direction, polls_one};
+use crate::table::{Attempt, Class};
+use std::os::fd::RawFd;
+
+impl Context {
+    /// Asks for the end of an operation in flight.
+    pub(crate) fn cancel_slot(&mut self, slot: Slot) {
+        let handle = self.operations.handle(slot);
+        let operation = &mut self.operations[slot];
+        if std::mem::replace(&mut operation.cancelled, true) {
+            return;
+        }
+        let (row, fd) = (operation.row, operation.call.descriptor(0));
+        if matches!(
+            row.attempt,
+            Attempt::Close | Attempt::Replace(_) | Attempt::CloseRange
+        ) {
+            // A close is not undone: it would leave the descriptor in doubt.
+            operation.cancelled = false;
+            return;
+        }
+        match operation.state {
+            State::Queued => {
+                self.descriptors.count_queued(&self.operations, slot, -1);
+                self.finish_cancelled(slot);
+            }
+            State::Helper => {
+                if self.helpers.cancel(handle) == Cancelled::Removed {
+                    self.finish_cancelled(slot);
+                }
+            }
+            State::Aio => self.cancel_in_aio(slot, handle),
+            State::Carrier => {
+                if let Some(activations) = &self.activations {
+                    activations.cancel(handle);
+                }
+            }
+            State::Readiness | State::Ring | State::Aside => match &mut self.waiter {
+                // If the ring has no room for the request now, the operation ends by itself or is
+                // cancelled again at the next request.
+                Waiter::Ring(ring) => operation.cancelled = ring.cancel(handle).is_ok(),
+                Waiter::Reactor(reactor) => {
+                    let (fd, direction) = match polls_one(operation) {
+                        Some(polled) => polled,
+                        None => (fd, direction(row)),
+                    };
+                    reactor.remove(fd, direction);
+                    self.finish_cancelled(slot);
+                }
+            },
+            State::Free | State::Lent | State::Finished | State::Delivered => {}
+        }
+    }
+
+    /// The kernel did not find an operation that it was to cancel: asks again, unless it is over. Data of
+    /// files on its way from a disk is never found, and comes by itself.
+    pub(crate) fn cancel_again(&mut self, slot: Slot) {
+        let operation = &self.operations[slot];
+        let file = matches!(operation.row.class, Class::FileRead | Class::FileWrite);
+        if operation.cancelled
+            && matches!(operation.state, State::Ring | State::Readiness)
+            && !(file || operation.regular)
+        {
+            self.operations[slot].cancelled = false;
+            self.cancel_slot(slot);
+        }
+    }
+
+    /// Cancels all that is in flight on a descriptor.
+    pub(crate) fn cancel_all_on(&mut self, fd: RawFd) {
+        for slot in self.descriptors.operations(&self.operations, fd) {
+            if !matches!(self.operations[slot].state, State::Finished | State::Free) {
+                self.cancel_slot(slot);
+            }
+        }
+        self.settle();
+    }
+}
