@@ -17,7 +17,7 @@ use std::fs;
 use std::future::Future;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 use tempfile::TempDir;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
@@ -33,6 +33,12 @@ fn site() -> TempDir {
     fs::write(root.join("large.bin"), large()).unwrap();
     fs::create_dir(root.join("docs")).unwrap();
     fs::write(root.join("docs/a.txt"), "a").unwrap();
+    // The tag of a file that was just changed is a weak one, for a second.
+    let before = SystemTime::now() - Duration::from_secs(3600);
+    for name in ["index.html", "ten.txt", "empty.txt", "text.txt", "large.bin"] {
+        let file = fs::File::options().append(true).open(root.join(name));
+        file.unwrap().set_modified(before).unwrap();
+    }
     dir
 }
 
