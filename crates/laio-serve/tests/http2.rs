@@ -35,7 +35,13 @@ fn site() -> TempDir {
     fs::write(root.join("docs/a.txt"), "a").unwrap();
     // The tag of a file that was just changed is a weak one, for a second.
     let before = SystemTime::now() - Duration::from_secs(3600);
-    for name in ["index.html", "ten.txt", "empty.txt", "text.txt", "large.bin"] {
+    for name in [
+        "index.html",
+        "ten.txt",
+        "empty.txt",
+        "text.txt",
+        "large.bin",
+    ] {
         let file = fs::File::options().append(true).open(root.join(name));
         file.unwrap().set_modified(before).unwrap();
     }
