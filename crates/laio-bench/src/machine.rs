@@ -4,6 +4,7 @@ use crate::error::{Error, While};
 use laio::probe::Directory;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 /// The machine, and the file system that was measured on.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -20,8 +21,10 @@ pub struct Machine {
     pub directory: String,
     /// Type of its file system.
     pub file_system: String,
-    /// How busy the machine was with other things before: the reader's measure of noise.
-    pub load: Option<String>,
+    /// Processors that were busy with other things just before: the reader's measure of noise. Not the load average,
+    /// which still knows the measurement before this one.
+    #[serde(default)]
+    pub busy: Option<f64>,
 }
 
 impl Machine {
@@ -49,7 +52,7 @@ impl Machine {
             memory: memory(),
             directory: directory.path.display().to_string(),
             file_system: directory.fstype.clone(),
-            load: load(),
+            busy: busy(),
         }
     }
 
@@ -62,7 +65,10 @@ impl Machine {
             many => format!("{many} CPUs"),
         });
         parts.push(format!("{} on {}", self.directory, self.file_system));
-        parts.extend(self.load.as_ref().map(|load| format!("load {load}")));
+        parts.extend(
+            self.busy
+                .map(|busy| format!("{busy:.2} CPUs busy with other work")),
+        );
         parts.join(", ")
     }
 }
@@ -81,7 +87,25 @@ fn memory() -> Option<u64> {
     Some(kibibytes << 10)
 }
 
-fn load() -> Option<String> {
-    let text = std::fs::read_to_string("/proc/loadavg").ok()?;
-    Some(text.split(' ').next()?.to_owned())
+/// How long to look at what others do.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// Processors that compute while this process sleeps.
+fn busy() -> Option<f64> {
+    let (before, begun) = (computed()?, Instant::now());
+    std::thread::sleep(LOOK);
+    Some((computed()? - before) / begun.elapsed().as_secs_f64())
+}
+
+/// Seconds that all processors together have computed since the machine was started.
+fn computed() -> Option<f64> {
+    let text = std::fs::read_to_string("/proc/stat").ok()?;
+    let times = text.lines().next()?.split_whitespace().skip(1);
+    let times: Vec<u64> = times.map_while(|time| time.parse().ok()).collect();
+    // user, nice, system, idle, iowait, irq, softirq, steal; what guests do is in the first two again.
+    let ticks: u64 = [0, 1, 2, 5, 6, 7]
+        .iter()
+        .filter_map(|&at| times.get(at))
+        .sum();
+    Some(ticks as f64 / rustix::param::clock_ticks_per_second() as f64)
 }

@@ -157,13 +157,15 @@ impl Table {
     }
 }
 
-/// Where others used the processors meanwhile, figures are unsteady, and the reader must know.
+/// The part of the processors that others may have without making figures unsteady.
+const QUIET: f64 = 0.1;
+
+/// Where others used the processors, figures are unsteady, and the reader must know.
 pub(crate) fn busy(record: &Record) -> Option<String> {
-    let machine = &record.machine;
-    let load: f64 = machine.load.as_ref()?.parse().ok()?;
-    (load > machine.processors as f64).then(|| {
-        let (processors, name) = (machine.processors, &record.benchmark);
-        format!("{name}: the machine was busy with other work when it began (load {load} on {processors} processors), so its figures are unsteady")
+    let (machine, name) = (&record.machine, &record.benchmark);
+    let (busy, processors) = (machine.busy?, machine.processors);
+    (busy > QUIET * processors as f64).then(|| {
+        format!("{name}: {busy:.1} of {processors} processors were busy with other work when it began, so its figures are unsteady")
     })
 }
 
