@@ -37,7 +37,7 @@ ulimit -n 65536 2>/dev/null || ulimit -n "$(ulimit -Hn)"
 if [ -z "${LAIO:-}" ]; then cargo build -q --release -p laio-cli; fi
 cargo build -q --release -p laio-bench --example bad_clients -p laio-testing --example slow_disk
 helpers=$PWD/target/release/examples
-room=$(mktemp -d -p "${ROOM:-${TMPDIR:-/tmp}}" laio-serve.XXXXXX)
+room=$(mktemp -d -p "${ROOM:-${TMPDIR:-/tmp}}")
 : >"$room/lines"
 
 # shellcheck source=benches/serve/servers.sh

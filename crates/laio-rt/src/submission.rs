@@ -83,18 +83,6 @@ impl<O: Operation> Future for Submission<O> {
 }
 
 impl<O: Operation> Submission<O> {
-    /// Asks the operation to end early. Unlike a future that is dropped, this one still gives its output:
-    /// `ECANCELED`, or what the operation has come to nevertheless, such as a connection.
-    pub fn cancel(&self) {
-        if let State::Pending { ticket, core } = &self.state {
-            let handle = ticket.handle();
-            core.with_engine(self.context, move |engine| {
-                // It may have come to its end meanwhile.
-                let _ = engine.context.cancel(handle);
-            });
-        }
-    }
-
     /// Whether the call was made. It may take several polls: a task that has made many has to let others have their
     /// turn first.
     pub fn is_started(&self) -> bool {

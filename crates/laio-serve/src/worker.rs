@@ -173,8 +173,8 @@ impl Worker {
 
     /// Whether a connection ends as soon as it is like this.
     pub(crate) fn closes(&self, idle: Idle) -> bool {
-        let new = self.stop.level() > Level::HandingOver;
-        self.closes_idle.get() && (idle == Idle::Between || new)
+        // All workers share what knows how far it has come: not for each request.
+        self.closes_idle.get() && (idle == Idle::Between || self.stop.level() > Level::HandingOver)
     }
 
     /// Waits until no more connections should be taken.

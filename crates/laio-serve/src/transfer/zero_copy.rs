@@ -71,7 +71,7 @@ impl Worker {
             underway.send(buffer).await;
             if sent >= Limits::TURN && offset < range.end {
                 sent = 0;
-                laio_rt::yield_now().await;
+                laio_rt::give_way().await;
             }
         }
         underway.land().await
