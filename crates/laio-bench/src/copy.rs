@@ -94,7 +94,8 @@ fn measure(
 ) -> Result<(), Error> {
     let mut pace = rounds::Pace::new(settings, caches, contestants.len());
     for workload in &settings.workloads {
-        if let Some(reason) = ground.lacks_room(workload)? {
+        let bytes = ground::size(workload)?;
+        if let Some(reason) = ground.lacks_room(workload, bytes)? {
             record.note(format!("{} left out: {reason}", workload.name()));
             pace.skip(contestants.len() * caches.len() * settings.rounds as usize);
             continue;
@@ -107,6 +108,7 @@ fn measure(
                 workload,
                 cache: *cache,
                 source: &source,
+                bytes,
                 ground,
                 stop,
             };

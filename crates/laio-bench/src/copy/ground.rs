@@ -61,15 +61,18 @@ impl Ground {
         self.own.path().join(format!("{name}-{number}"))
     }
 
-    /// Why a tree and its copy do not fit, if they do not.
-    pub(super) fn lacks_room(&self, workload: &Workload) -> Result<Option<String>, Error> {
-        let needed = match (workload.shape(), workload) {
-            (Some(shape), _) => 2 * (shape.bytes() + (shape.files() + shape.directories()) * EACH),
-            (None, Workload::Given(path)) => match path.is_dir() {
-                true => size(path)?,
-                false => return Ok(Some(format!("{} is not a directory", path.display()))),
-            },
-            (None, _) => 0,
+    /// Why a tree of so many bytes and its copy do not fit, if they do not.
+    pub(super) fn lacks_room(
+        &self,
+        workload: &Workload,
+        bytes: u64,
+    ) -> Result<Option<String>, Error> {
+        let needed = match workload {
+            Workload::Given(path) if !path.is_dir() => {
+                return Ok(Some(format!("{} is not a directory", path.display())));
+            }
+            Workload::Given(_) => bytes,
+            _ => 2 * bytes,
         };
         let (free, _) = free(self.own.path())?;
         // A file system that is full to the brim is slow, and in the way of others.
@@ -116,9 +119,24 @@ impl Ground {
         Ok(())
     }
 
-    /// Before each copy: what was written before is on the device, and memory is as it is to be.
-    pub(super) fn settle(&self, cache: Cache) -> Result<(), Error> {
-        caches::settle(self.own.path(), cache)
+    /// Before each copy of so many bytes: what was written before is on the device, and memory is as it is to be.
+    pub(super) fn settle(&self, cache: Cache, bytes: u64) -> Result<(), Error> {
+        caches::settle(self.own.path(), cache)?;
+        // As much again: the host is given pages all the time.
+        caches::back(match cache {
+            // The source comes into memory, too.
+            Cache::Cold => 3 * bytes,
+            Cache::Warm => 2 * bytes,
+        })
+    }
+}
+
+/// Bytes that a tree takes on its device.
+pub(super) fn size(workload: &Workload) -> Result<u64, Error> {
+    match (workload, workload.shape()) {
+        (Workload::Given(path), _) if path.is_dir() => size_of(path),
+        (_, Some(shape)) => Ok(shape.bytes() + (shape.files() + shape.directories()) * EACH),
+        (_, None) => Ok(0),
     }
 }
 
@@ -134,8 +152,7 @@ fn free(path: &Path) -> Result<(u64, u64), Error> {
     Ok((room.f_bavail * room.f_frsize, room.f_favail))
 }
 
-/// Bytes that a tree takes on its device.
-fn size(tree: &Path) -> Result<u64, Error> {
+fn size_of(tree: &Path) -> Result<u64, Error> {
     let mut total = 0;
     let mut below = vec![tree.to_owned()];
     while let Some(directory) = below.pop() {

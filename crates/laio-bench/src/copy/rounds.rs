@@ -17,6 +17,8 @@ pub(super) struct Measuring<'a> {
     pub(super) workload: &'a Workload,
     pub(super) cache: Cache,
     pub(super) source: &'a Path,
+    /// What the tree takes.
+    pub(super) bytes: u64,
     pub(super) ground: &'a Ground,
     pub(super) stop: &'a Stop,
 }
@@ -77,7 +79,7 @@ impl Measuring<'_> {
         let attributes = self.workload.with_attributes();
         let contestant = standing.contestant;
         let mut command = contestant.command(&self.settings.laio, attributes, self.source, &copy);
-        self.ground.settle(self.cache)?;
+        self.ground.settle(self.cache, self.bytes)?;
         let ran = child::run(&mut command, self.stop)?;
         let wrong = if ran.status.success() {
             let held_to = attributes && contestant.keeps_attributes();
