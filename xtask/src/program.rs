@@ -40,7 +40,8 @@ pub fn build() -> Result<Program, Failure> {
 
 fn build_binary() -> Result<PathBuf, Failure> {
     let mut cargo = cargo();
-    cargo.args(["build", "--release", "--locked", "--package", "laio-cli"]);
+    cargo.args(["build", "--profile", "dist", "--locked"]);
+    cargo.args(["--package", "laio-cli"]);
     cargo.args(["--message-format", "json-render-diagnostics"]);
     let output = cargo.stderr(Stdio::inherit()).output();
     let output = output.map_err(|error| cannot_run(&cargo, &error))?;
