@@ -24,6 +24,8 @@ pub struct Contestant {
 enum Program {
     Cp,
     Laio,
+    /// Without the attributes that cpz does not keep either.
+    Bare,
     Xcp,
     Cpz,
     Rsync,
@@ -75,6 +77,7 @@ impl Contestant {
             });
         }
         all.extend([
+            plain("laio -r", Program::Bare),
             plain("xcp", Program::Xcp),
             plain("cpz", Program::Cpz),
             plain("rsync", Program::Rsync),
@@ -86,7 +89,10 @@ impl Contestant {
     pub fn few() -> Vec<Contestant> {
         let default = format!("laio {}", BackendKind::Lazy);
         let mut all = Contestant::all();
-        all.retain(|one| one.program != Program::Laio || one.name == default);
+        all.retain(|one| {
+            let is_ours = matches!(one.program, Program::Laio | Program::Bare);
+            !is_ours || one.name == default
+        });
         all
     }
 
@@ -103,7 +109,7 @@ impl Contestant {
     fn program(&self, laio: &Path) -> PathBuf {
         match self.program {
             Program::Cp => "cp".into(),
-            Program::Laio => laio.into(),
+            Program::Laio | Program::Bare => laio.into(),
             Program::Xcp => "xcp".into(),
             Program::Cpz => "cpz".into(),
             Program::Rsync => "rsync".into(),
@@ -129,7 +135,7 @@ impl Contestant {
         let own: &[&str] = match (self.program, attributes) {
             (Program::Cp, false) => &["-r"],
             (Program::Cp, true) => &["-a"],
-            (Program::Laio, false) => &["cp", "-r"],
+            (Program::Laio, false) | (Program::Bare, _) => &["cp", "-r"],
             (Program::Laio, true) => &["cp", "-a"],
             (Program::Xcp, _) => &["--recursive", "--no-progress"],
             (Program::Cpz, _) => &[],
