@@ -3,7 +3,7 @@
 use crate::error::{Error, While};
 use crate::record::{Cache, Record};
 use laio::Place;
-use rustix::fs::{MemfdFlags, memfd_create, syncfs};
+use rustix::fs::{Advice, MemfdFlags, fadvise, memfd_create, syncfs};
 use std::fs::File;
 use std::io::Write;
 use std::path::Path;
@@ -38,6 +38,24 @@ pub(crate) fn settle(directory: &Path, cache: Cache) -> Result<(), Error> {
         Cache::Cold => std::fs::write(DROP, ALL).doing("cannot drop the system's caches"),
         Cache::Warm => Ok(()),
     }
+}
+
+/// The data of a tree, or of a file, goes out of memory, where it is on the device.
+pub(crate) fn evict(tree: &Path) -> Result<(), Error> {
+    let doing = || format!("cannot get {} out of memory", tree.display());
+    // A copy that failed may have left nothing; FIFOs and devices have no data.
+    let Ok(status) = tree.symlink_metadata() else {
+        return Ok(());
+    };
+    if status.is_dir() {
+        for entry in std::fs::read_dir(tree).doing(doing())? {
+            evict(&entry.doing(doing())?.path())?;
+        }
+    } else if status.is_file() {
+        let file = File::open(tree).doing(doing())?;
+        fadvise(&file, 0, None, Advice::DontNeed).doing(doing())?;
+    }
+    Ok(())
 }
 
 /// Makes sure that so many bytes of the free memory are there, or all that is free.

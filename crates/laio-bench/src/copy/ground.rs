@@ -19,7 +19,8 @@ pub(super) struct Ground {
     own: TempDir,
     place: Place,
     /// What is done with. It stays while there is room: ext4 passes over inodes that were removed within the last
-    /// minutes (`recently_deleted` in fs/ext4/ialloc.c), one by one, and whoever makes files next pays for that.
+    /// minutes (`recently_deleted` in fs/ext4/ialloc.c), one by one, and whoever makes files next pays for that. What
+    /// is in memory besides goes.
     done: RefCell<Vec<PathBuf>>,
     /// Bytes and inodes that are to stay free.
     reserve: (u64, u64),
@@ -40,11 +41,16 @@ impl Ground {
             .doing(format_args!("cannot make a directory in {shown}"))?;
         let place = probed.place;
         let (bytes, inodes) = free(own.path())?;
+        let room = match place {
+            // What is kept must not crowd out what is measured.
+            Place::Memory => (bytes / 2).min(memory() / 4),
+            _ => bytes / 2,
+        };
         Ok(Ground {
             own,
             place,
             done: RefCell::default(),
-            reserve: (bytes - (bytes / 2).min(memory() / 4), inodes / 2),
+            reserve: (bytes - room, inodes / 2),
             made: Cell::default(),
         })
     }
@@ -100,6 +106,11 @@ impl Ground {
     /// A tree that was made, or a copy, is done with.
     pub(super) fn done(&self, path: PathBuf) -> Result<(), Error> {
         debug_assert!(path.starts_with(self.own.path()));
+        if self.place != Place::Memory {
+            // Dirty pages would stay.
+            caches::settle(self.own.path(), Cache::Warm)?;
+            caches::evict(&path)?;
+        }
         self.done.borrow_mut().push(path);
         let (bytes, inodes) = free(self.own.path())?;
         // Some file systems count no inodes.
@@ -140,7 +151,7 @@ pub(super) fn size(workload: &Workload) -> Result<u64, Error> {
     }
 }
 
-/// Bytes of memory. What is kept fills the page cache, and must not crowd out what is measured.
+/// Bytes of memory.
 fn memory() -> u64 {
     let system = rustix::system::sysinfo();
     system.totalram * u64::from(system.mem_unit)
