@@ -63,9 +63,9 @@ pub(crate) fn evict(tree: &Path) -> Result<(), Error> {
 /// A virtual machine that reports its free pages to its host (`page_reporting`, within seconds) has to ask for them
 /// again, a page at a time: that made one and the same copy of 4 GiB in memory take 1.8 s or 4.6 s.
 pub(crate) fn back(bytes: u64) -> Result<(), Error> {
+    let system = rustix::system::sysinfo();
     // More would crowd out what is to stay in the caches.
-    let free = crate::machine::free_memory().unwrap_or(0);
-    let bytes = bytes.min(free / 10 * 9);
+    let bytes = bytes.min(system.freeram * u64::from(system.mem_unit) / 10 * 9);
     let doing = "cannot fill free memory";
     // Not memory of this process, whose peak would be counted for the commands that it starts (getrusage(2)).
     let file = memfd_create("laio-bench", MemfdFlags::CLOEXEC).doing(doing)?;

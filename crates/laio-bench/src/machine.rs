@@ -82,17 +82,8 @@ fn field(file: &str, name: &str) -> Option<String> {
 }
 
 fn memory() -> Option<u64> {
-    bytes_of("MemTotal")
-}
-
-/// Bytes of memory that nothing is in.
-pub(crate) fn free_memory() -> Option<u64> {
-    bytes_of("MemFree")
-}
-
-fn bytes_of(name: &str) -> Option<u64> {
-    let value = field("/proc/meminfo", name)?;
-    let kibibytes: u64 = value.strip_suffix("kB")?.trim().parse().ok()?;
+    let total = field("/proc/meminfo", "MemTotal")?;
+    let kibibytes: u64 = total.strip_suffix("kB")?.trim().parse().ok()?;
     Some(kibibytes << 10)
 }
 
