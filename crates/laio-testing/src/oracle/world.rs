@@ -154,7 +154,11 @@ impl World {
         // SAFETY: what the words point to is in the arena, which outlives the call and is not touched
         // until it has returned. Bad addresses are bad for the kernel, and huge lengths go with
         // calls that refuse them.
-        let result = unsafe { kernel.call(lowered.number, lowered.words) };
+        let mut result = unsafe { kernel.call(lowered.number, lowered.words) };
+        if let Shape::Names(_) = lowered.shape {
+            // SAFETY: as above.
+            result = unsafe { list_the_rest(&lowered, result, kernel) };
+        }
         event.meanwhile = meanwhile.map(|meanwhile| meanwhile.finish());
         event.outcome = self.outcome(&lowered, result, kernel);
         event
@@ -517,6 +521,25 @@ fn more_attributes(statx: &libc::statx) -> Vec<(&'static str, u64)> {
             size_of_mode(u32::from(statx.stx_mode), statx.stx_size),
         ),
     ]
+}
+
+/// Goes on with a listing that has begun until its end, or that of the room, and gives the bytes of all its parts.
+/// A part ends early where a signal waits for the thread, and a ring that goes away is like one: `filldir64` in
+/// Linux's fs/readdir.c.
+///
+/// # Safety
+/// As for the call.
+unsafe fn list_the_rest(lowered: &Lowered, first: isize, kernel: &mut dyn Kernel) -> isize {
+    let (mut all, mut part) = (first, first);
+    while part > 0 {
+        let mut words = lowered.words;
+        words[1] += all as usize;
+        words[2] -= all as usize;
+        // SAFETY: the caller's.
+        part = unsafe { kernel.call(lowered.number, words) };
+        all += part.max(0);
+    }
+    all
 }
 
 /// The names in a buffer of `getdents64`, with their types, sorted.

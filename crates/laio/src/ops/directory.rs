@@ -9,7 +9,9 @@ use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 
-/// Reads the next entries of a directory (`getdents64`), from its position on, which moves.
+/// Reads the next entries of a directory (`getdents64`), from its position on, which moves. There may be more than
+/// one call gives, even where they would fit: the kernel stops early where a signal waits for the thread. Only an empty
+/// answer is the end.
 #[derive(Debug)]
 pub struct ReadDir<F> {
     directory: F,

@@ -262,7 +262,9 @@ fn listings(sys: &mut Sys<'_>) {
         libc::SYS_getdents64,
         [dir.arg(), at_mut(&mut room[..]), 1024],
     );
-    sys.note("some", read.is_ok_and(|read| read > 500));
+    // How many is the kernel's choice: it stops at the next name where a signal waits for the thread, and a ring that
+    // the thread had and that goes away now is like one.
+    sys.note("some", read.is_ok_and(|read| read > 0));
 }
 
 fn names_made_and_removed(sys: &mut Sys<'_>) {
