@@ -5,6 +5,7 @@
 
 use crate::directory::Handle;
 use crate::entry::{Copied, add_bytes};
+use crate::medium::Medium;
 use crate::options::{Method, Reflink as Wanted, Sparse};
 use crate::outcome::Done;
 use crate::queued;
@@ -33,9 +34,11 @@ pub(crate) struct Pair<'a> {
     pub(crate) start: u64,
     /// The hash of what is read, if one is taken.
     pub(crate) seen: Option<RefCell<Hashing>>,
-    /// Reading the source does not wait.
-    pub(crate) is_in_memory: bool,
+    /// What the source is on.
+    pub(crate) medium: Medium,
 }
+
+type ReadLimited = ReadAt<Handle, Limit<Vec<u8>>>;
 
 /// Where it failed.
 pub(crate) enum Broken {
@@ -334,7 +337,7 @@ pub(crate) async fn through_memory(pair: &Pair<'_>, start: u64, end: u64) -> Res
             .min(buffer.capacity() as u64)
             .min(pair.piece() as u64) as usize;
         let read = ReadAt::new(pair.source.clone(), Limit::new(buffer, count), at);
-        let (result, filled) = worker.perhaps(read, pair.is_in_memory).await;
+        let (result, filled) = pair.read(read, at == start).await;
         buffer = filled.into_inner();
         // The end, though the file was longer when it was opened.
         if result.map_err(Broken::Read)? == 0 {
@@ -375,6 +378,21 @@ async fn stream(pair: &Pair<'_>) -> Result<u64, Broken> {
 }
 
 impl Pair<'_> {
+    /// Reads a piece of the source. What is not in memory the kernel is asked for together with the beginnings of other
+    /// files: what lies side by side on a device is one request then.
+    async fn read(&self, read: ReadLimited, is_first: bool) -> (io::Result<usize>, Limit<Vec<u8>>) {
+        let worker = self.worker;
+        if self.medium == Medium::Memory {
+            return worker.perhaps(read, true).await;
+        }
+        if is_first && worker.waits.is_cold() {
+            return worker.lazily(read.patient(true)).await;
+        }
+        let (output, at_once) = worker.attempt(read).await;
+        worker.waits.read(at_once);
+        output
+    }
+
     /// Writes all of a buffer at a position.
     pub(crate) async fn write_at(&self, mut buffer: Vec<u8>, at: u64) -> Result<Vec<u8>, Broken> {
         let mut done = 0;

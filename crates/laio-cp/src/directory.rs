@@ -223,10 +223,10 @@ impl Entry {
         name_in(&self.at().target, self.new_name())
     }
 
-    /// No call on the source waits.
-    pub(crate) fn is_in_memory(&self) -> bool {
+    /// What the source is on.
+    pub(crate) fn medium(&self) -> Medium {
         let found = self.directory.found.as_ref();
-        found.is_some_and(|found| found.medium == Medium::Memory)
+        found.map_or(Medium::Unknown, |found| found.medium)
     }
 
     /// Nothing is done, so there is not even the directory that the destination would be in.

@@ -55,6 +55,7 @@ mod special;
 mod stop;
 mod temporary;
 mod verify;
+mod waits;
 mod walk;
 mod worker;
 

@@ -6,6 +6,7 @@ use crate::directory::{Entry, Handle};
 use crate::entry::Copied;
 use crate::existing::{self, Place};
 use crate::made::identity;
+use crate::medium::Medium;
 use crate::options::Options;
 use crate::outcome::{Done, Failure};
 use crate::verify::Filled;
@@ -69,12 +70,13 @@ pub(crate) async fn open(
         // A FIFO whose contents are wanted: there is nothing to copy before its peer comes.
         worker.plainly(Open::new(entry.source(), flags))
     } else {
-        let open = Open::new(entry.source(), flags | libc::O_NONBLOCK);
-        worker.perhaps(open, entry.is_in_memory()).await
+        worker.open_source(entry, flags | libc::O_NONBLOCK).await.0
     };
     let file = Arc::new(opened.map_err(failed)?);
     let status = StatFile::new(file.clone());
-    let status = worker.perhaps(status, entry.is_in_memory()).await;
+    // What a device has of an open file is in memory.
+    let is_local = entry.medium() != Medium::Unknown;
+    let status = worker.perhaps(status, is_local).await;
     let status = status.map_err(entry.source_failure("cannot fstat", ""))?;
     let is_it = match expected {
         Some(expected) => identity(expected) == identity(&status),
@@ -389,7 +391,7 @@ async fn fill(
         is_regular: target.is_regular && status.is_file(),
         start: target.start,
         seen: seen.then(RefCell::default),
-        is_in_memory: entry.is_in_memory(),
+        medium: entry.medium(),
     };
     let result = match data::see_start(&pair).await {
         Ok(()) => data::copy(&pair).await,

@@ -214,7 +214,8 @@ impl Room {
         let left = limit.unwrap_or(usize::MAX).saturating_sub(OF_PROCESS);
 
         let processors = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
-        let jobs = options.jobs.map_or(processors, NonZeroUsize::get);
+        // While one waits for a device, another has its processor.
+        let jobs = options.jobs.map_or(processors + 1, NonZeroUsize::get);
         let jobs = if options.recursive { jobs } else { 1 };
         // Twice what a worker needs at the least.
         let affordable = left / (2 * (OF_WORKER + OF_FILE + OF_DIRECTORY));

@@ -251,7 +251,7 @@ pub(crate) async fn open_source(
     if !follow {
         flags |= libc::O_NOFOLLOW;
     }
-    let (opened, at_once) = worker.attempt(Open::new(entry.source(), flags)).await;
+    let (opened, at_once) = worker.open_source(entry, flags).await;
     match opened {
         Ok(opened) => {
             let handle = Arc::new(opened);

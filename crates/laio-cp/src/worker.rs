@@ -3,20 +3,25 @@
 use crate::descriptors::Opened;
 use crate::directory::{Directory, Entry};
 use crate::listing::Listing;
+use crate::medium::Medium;
 use crate::options::{Options, Writes};
 use crate::outcome::Counters;
 use crate::pool::Task;
 use crate::shared::Shared;
+use crate::waits::Waits;
 use crate::{entry, plan, walk};
+use laio::ops::Open;
 use laio::{BackendKind, Context, Operation, Submitted};
 use laio_rt::{JoinHandle, Runtime, Submission, submit};
 use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
 use std::io;
+use std::os::fd::OwnedFd;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
+use std::time::Instant;
 
 pub(crate) struct Worker {
     pub(crate) shared: Arc<Shared>,
@@ -31,6 +36,8 @@ pub(crate) struct Worker {
     /// Lanes that wait for this worker to have something to do.
     sleeping: RefCell<Vec<Waker>>,
     pub(crate) opened: RefCell<Opened>,
+    /// How long calls on the source wait.
+    pub(crate) waits: Waits,
     /// What cannot be done with these devices: source, destination.
     pub(crate) limits: RefCell<Vec<PairLimit>>,
 }
@@ -72,6 +79,7 @@ pub(crate) fn run(
         sleeping: RefCell::default(),
         limits: RefCell::default(),
         opened: RefCell::default(),
+        waits: Waits::default(),
         shared: shared.clone(),
         index,
     });
@@ -179,14 +187,41 @@ impl Worker {
         operation: O,
         is_in_memory: bool,
     ) -> O::Output {
-        let forced = self
-            .options()
-            .backend
-            .is_some_and(|backend| backend != BackendKind::Lazy);
-        match is_in_memory && !forced {
+        match is_in_memory && !self.is_forced() {
             true => self.plainly(operation),
             false => submit(operation).await,
         }
+    }
+
+    /// Opens a source; also whether others had not to wait for it. On a device that answers soon, to wait costs less
+    /// than a hand-over.
+    pub(crate) async fn open_source(
+        &self,
+        entry: &Entry,
+        flags: i32,
+    ) -> (io::Result<OwnedFd>, bool) {
+        let is_near = match entry.medium() {
+            Medium::Memory => true,
+            Medium::Device => self.waits.opens_plainly(),
+            Medium::Unknown => false,
+        };
+        if is_near && !self.is_forced() {
+            // What is mounted there may have a server.
+            let near = Open::new(entry.source(), flags).resolve(libc::RESOLVE_NO_XDEV);
+            let begun = Instant::now();
+            let opened = self.plainly(near);
+            self.waits.opened(begun.elapsed());
+            if opened.is_ok() {
+                return (opened, true);
+            }
+        }
+        self.attempt(Open::new(entry.source(), flags)).await
+    }
+
+    /// A back end was asked for, and not for what it costs.
+    fn is_forced(&self) -> bool {
+        let backend = self.options().backend;
+        backend.is_some_and(|backend| backend != BackendKind::Lazy)
     }
 
     /// Makes a call on the calling thread, however long it takes.

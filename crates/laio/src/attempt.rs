@@ -46,7 +46,7 @@ pub(crate) enum Why {
     WouldBlock,
     /// No attempt was made: the back end or the class has none.
     NotTried,
-    /// No attempt was made: whoever asks expects to wait, and will, in whatever mode the descriptor is.
+    /// No attempt was made: whoever asks expects to wait, and will, in whatever mode a socket is.
     Patient,
     /// No attempt was made: only the ring sends without a copy.
     ZeroCopy,

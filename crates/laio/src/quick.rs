@@ -116,10 +116,14 @@ impl Context {
         }
     }
 
-    /// Whether to wait for a stream costs less on the ring alone than with an attempt before.
+    /// Whether a call that is to wait costs less on the ring alone than with an attempt before.
     #[inline]
-    pub(crate) fn has_patience(&self) -> bool {
-        self.quick.streams && self.has_ring()
+    pub(crate) fn has_patience(&self, call: &Call) -> bool {
+        let tries = match table::find(call.number).1.class {
+            Class::FileRead => self.quick.files,
+            _ => self.quick.streams,
+        };
+        tries && self.has_ring()
     }
 
     /// Whether nothing is in flight on the descriptor, its file system is not known to refuse the attempt, and it

@@ -146,7 +146,7 @@ impl Context {
         let try_first = by_readiness && !tried && row.attempt != Attempt::Never;
         match &mut self.waiter {
             Waiter::Ring(ring) => {
-                let entry = match (patient, zero_copy) {
+                let entry = match (patient && stream, zero_copy) {
                     (true, _) => prepare::patient(call, ring.opcodes()),
                     (_, true) => prepare::zero_copy(call, ring.opcodes()),
                     _ => prepare::entry(row, call, scratch, ring.opcodes()),

@@ -128,7 +128,7 @@ pub(super) struct Given {
     /// How data is moved: auto, reflink, copy-file-range or read-write
     #[arg(long, value_name = "NAME", default_value = "auto")]
     pub(super) method: Method,
-    /// Worker threads [default: one for each processor]
+    /// Worker threads [default: one more than processors]
     #[arg(long, value_name = "N")]
     pub(super) jobs: Option<NonZeroUsize>,
     /// Files in flight on each worker

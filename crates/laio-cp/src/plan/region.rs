@@ -65,7 +65,7 @@ pub(crate) async fn copy(
         is_regular: true,
         start: 0,
         seen: None,
-        is_in_memory: entry.is_in_memory(),
+        medium: entry.medium(),
     };
     let moved = data::copy_region(&pair, start, end).await;
     moved.map_err(|broken| regular::describe(&entry, broken))?;

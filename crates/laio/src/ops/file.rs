@@ -12,6 +12,7 @@ pub struct ReadAt<F, B> {
     file: F,
     buffer: B,
     offset: u64,
+    patient: bool,
 }
 
 impl<F, B> ReadAt<F, B> {
@@ -21,7 +22,17 @@ impl<F, B> ReadAt<F, B> {
             file,
             buffer,
             offset,
+            patient: false,
         }
+    }
+
+    /// For what is probably not in memory. With a ring it is then left to it without an attempt before, which would
+    /// have the kernel ask the device at once (seen on Linux 6.18: `RWF_NOWAIT` begins to read ahead). Reads that the
+    /// kernel is told of together, [`Limits::BATCH`](crate::Limits::BATCH) of them, it makes one request of where they lie
+    /// side by side on the device, be they of different files.
+    pub fn patient(mut self, patient: bool) -> Self {
+        self.patient = patient;
+        self
     }
 }
 
@@ -39,6 +50,10 @@ unsafe impl<F: AsFd + 'static, B: Sink> Operation for ReadAt<F, B> {
             self.offset as usize,
         ];
         Call::new(libc::SYS_pread64, args)
+    }
+
+    fn is_patient(&self) -> bool {
+        self.patient
     }
 
     fn finish(mut self, result: Result<usize, Errno>) -> Self::Output {

@@ -2,7 +2,7 @@
 
 use crate::attributes::{errno, run};
 use crate::harness::*;
-use laio::ops::{Advice, Advise, Reflink, Seek, Splice, Whence};
+use laio::ops::{Advice, Advise, ReadAt, Reflink, Seek, Splice, Whence};
 use laio::{Context, Submitted};
 use laio_testing::temp::{drain, fill, pattern, pipe, scratch};
 use std::fs::File;
@@ -52,6 +52,57 @@ fn positions() {
         let (reader, _writer) = pipe();
         let seek = Seek::new(reader, Whence::Current(0));
         assert_eq!(errno(run(&mut context, seek)), libc::ESPIPE);
+    });
+}
+
+/// One that is left to the ring without an attempt gives the same as any: the bytes, the end, what is wrong.
+#[test]
+fn patient_reads() {
+    for_each(|way| {
+        let mut context = way.context();
+        let place = scratch();
+        let contents = pattern(10_000, 1);
+        let file = file(place.path(), "file", &contents);
+        let mut read = |offset: u64, room: usize, cold: bool| {
+            if cold {
+                file.sync_all().expect("on the disk");
+                let advise = Advise::new(file.clone(), 0, 0, Advice::DontNeed);
+                run(&mut context, advise).expect("it may be forgotten");
+            }
+            let read = ReadAt::new(file.clone(), Vec::with_capacity(room), offset);
+            run(&mut context, read.patient(true))
+        };
+        for (offset, room) in [
+            (0, 10_000),
+            (5_000, 10),
+            (9_990, 100),
+            (10_000, 8),
+            (1 << 40, 8),
+        ] {
+            for cold in [false, true] {
+                let (result, bytes) = read(offset, room, cold);
+                let rest = contents.get(offset as usize..).unwrap_or_default();
+                assert_eq!(bytes, rest[..rest.len().min(room)], "from {offset}");
+                assert_eq!(result.expect("bytes"), bytes.len());
+            }
+        }
+        let (result, _) = read(u64::MAX, 8, false);
+        assert_eq!(errno(result), libc::EINVAL);
+        let mut fails = |file: OwnedFd| {
+            let read = ReadAt::new(file, Vec::with_capacity(8), 0).patient(true);
+            errno(run(&mut context, read).0)
+        };
+        let (reader, writer) = pipe();
+        rustix::io::write(&writer, b"text").expect("room");
+        assert_eq!(
+            fails(reader.try_clone().expect("a descriptor")),
+            libc::ESPIPE
+        );
+        assert_eq!(drain(&reader), b"text", "nothing was taken");
+        let directory = File::open(place.path()).expect("it is there");
+        assert_eq!(fails(directory.into()), libc::EISDIR);
+        let to_write = File::options().write(true).open(place.path().join("file"));
+        assert_eq!(fails(to_write.expect("it is there").into()), libc::EBADF);
     });
 }
 
