@@ -5,7 +5,7 @@
 
 use crate::files::{failure, replace};
 use crate::library::{Library, file_name, soname};
-use crate::program::Program;
+use crate::program::{NAMES, Program};
 use crate::{Failure, VERSION, capi, root};
 use std::collections::BTreeSet;
 use std::fs::{self, Permissions};
@@ -254,10 +254,12 @@ fn entries(parts: Parts<'_>, place: &Place) -> Result<Vec<Entry>, Failure> {
 }
 
 fn add_program(entries: &mut Vec<Entry>, program: &Program, place: &Place) -> Result<(), Failure> {
-    entries.push(Entry {
-        path: place.bindir.join("laio"),
-        content: Content::Program(program.binary.clone()),
-    });
+    for (name, binary) in NAMES.iter().zip(&program.binaries) {
+        entries.push(Entry {
+            path: place.bindir.join(name),
+            content: Content::Program(binary.clone()),
+        });
+    }
     for (path, text) in &program.completions {
         entries.push(Entry {
             path: place.datadir.join(path),

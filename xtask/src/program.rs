@@ -1,19 +1,22 @@
-//! The command `laio`, and what shells need to complete its options.
+//! The commands, and what shells need to complete the options of `laio`.
 
 use crate::Failure;
 use crate::programs::{cannot_run, cargo, line, output_of};
 use serde_json::Value;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 /// What was built.
 #[derive(Debug)]
 pub struct Program {
-    /// `laio`.
-    pub binary: PathBuf,
+    /// [`NAMES`], in their order.
+    pub binaries: Vec<PathBuf>,
     /// Where a shell looks for completions, below the directory for data, and what it finds there.
     pub completions: Vec<(&'static str, String)>,
 }
+
+/// The commands: all of it, and the copy alone.
+pub const NAMES: [&str; 2] = ["laio", "laio-cp"];
 
 /// A shell, and where it looks.
 const SHELLS: [(&str, &str); 3] = [
@@ -27,35 +30,38 @@ const SHELLS: [(&str, &str); 3] = [
 /// # Errors
 /// Cargo fails, or the program cannot be run on this machine.
 pub fn build() -> Result<Program, Failure> {
-    let binary = build_binary()?;
+    let binaries = build_binaries()?;
     let completions = SHELLS.map(|(shell, place)| {
-        let text = output_of(Command::new(&binary).args(["completions", shell]))?;
+        let text = output_of(Command::new(&binaries[0]).args(["completions", shell]))?;
         Ok((place, text))
     });
     Ok(Program {
         completions: completions.into_iter().collect::<Result<_, Failure>>()?,
-        binary,
+        binaries,
     })
 }
 
-fn build_binary() -> Result<PathBuf, Failure> {
+fn build_binaries() -> Result<Vec<PathBuf>, Failure> {
     let mut cargo = cargo();
     cargo.args(["build", "--profile", "dist", "--locked"]);
-    cargo.args(["--package", "laio-cli"]);
+    cargo.args(["--package", "laio-cli", "--bins"]);
     cargo.args(["--message-format", "json-render-diagnostics"]);
     let output = cargo.stderr(Stdio::inherit()).output();
     let output = output.map_err(|error| cannot_run(&cargo, &error))?;
     if !output.status.success() {
         return Err(format!("`{}` failed ({})", line(&cargo), output.status).into());
     }
+    let mut made = [None, None];
     for message in String::from_utf8_lossy(&output.stdout).lines() {
         let message: Value = serde_json::from_str(message)?;
+        let name = message["target"]["name"].as_str();
         if message["reason"] == "compiler-artifact"
-            && message["target"]["name"] == "laio"
+            && let Some(index) = NAMES.iter().position(|known| Some(*known) == name)
             && let Some(path) = message["executable"].as_str()
         {
-            return Ok(Path::new(path).to_owned());
+            made[index] = Some(PathBuf::from(path));
         }
     }
-    Err(format!("`{}` did not say what it made", line(&cargo)).into())
+    let made: Option<Vec<_>> = made.into_iter().collect();
+    made.ok_or_else(|| format!("`{}` did not say what it made", line(&cargo)).into())
 }

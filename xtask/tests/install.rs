@@ -100,10 +100,13 @@ fn each_thing_is_in_its_place() {
 #[test]
 fn the_command_comes_with_its_page_and_completions() {
     let room = Room::new();
-    let binary = room.path("laio");
-    fs::write(&binary, "command").expect("a file");
+    let binaries = ["laio", "laio-cp"].map(|name| {
+        let binary = room.path(name);
+        fs::write(&binary, format!("command {name}")).expect("a file");
+        binary
+    });
     let program = Program {
-        binary,
+        binaries: binaries.into(),
         completions: vec![("bash-completion/completions/laio", "complete".to_owned())],
     };
     let parts = Parts {
@@ -118,8 +121,11 @@ fn the_command_comes_with_its_page_and_completions() {
     };
     let files = install(parts, &place).expect("an installation");
     let text = |name: &str| fs::read_to_string(staging.join(name)).expect("a file");
-    assert_eq!(text("usr/sbin/laio"), "command");
-    assert_eq!(mode(&staging.join("usr/sbin/laio")), 0o755);
+    for name in ["laio", "laio-cp"] {
+        let path = format!("usr/sbin/{name}");
+        assert_eq!(text(&path), format!("command {name}"));
+        assert_eq!(mode(&staging.join(&path)), 0o755);
+    }
     assert_eq!(
         text("usr/share/bash-completion/completions/laio"),
         "complete"

@@ -1,4 +1,4 @@
-//! `laio cp`, and `cp` where the command is called so: running it, and exit codes.
+//! `laio cp`; `laio-cp`, which is that alone; and `cp` where either is called so: running it, and exit codes.
 //!
 //! An option is declared in `arguments` (in order with others: `ORDERED`), and gets its meaning in `options`;
 //! operands are in `operands`.
@@ -98,17 +98,17 @@ pub(crate) fn is_called() -> bool {
         .is_some_and(|name| name == "cp")
 }
 
-/// `cp`, by its own name.
-pub(crate) fn main() -> ExitCode {
-    let command = Command::new("cp")
+/// The copy, by its own name.
+pub(crate) fn main(program: &'static str) -> ExitCode {
+    let command = Command::new(program)
         .version(env!("CARGO_PKG_VERSION"))
         .about("Copy files and directories");
     let command = Arguments::augment_args(command);
     let given = match getopt::resolve(&command, std::env::args_os()) {
         Ok(given) => given,
         Err(text) => {
-            report::say("cp", &text);
-            report::point_to_help("cp");
+            report::say(program, &text);
+            report::point_to_help(program);
             return ExitCode::FAILURE;
         }
     };
@@ -116,12 +116,12 @@ pub(crate) fn main() -> ExitCode {
         .try_get_matches_from(given)
         .and_then(|matches| Arguments::from_arg_matches(&matches))
     {
-        Ok(arguments) => run(arguments, "cp"),
+        Ok(arguments) => run(arguments, program),
         Err(error) if error.use_stderr() => {
             // Nothing can be done if the stream is gone.
             let _ = error.print();
             ExitCode::FAILURE
         }
-        Err(help) => report::print("cp", &help.render().to_string()),
+        Err(help) => report::print(program, &help.render().to_string()),
     }
 }

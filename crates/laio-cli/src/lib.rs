@@ -20,7 +20,7 @@ use std::process::ExitCode;
 /// Lazy asynchronous I/O for Linux: a system call that does not block costs what it costs plainly, and
 /// only one that would block goes to the background.
 #[derive(Debug, Parser)]
-#[command(name = "laio", version, after_help = EXIT_CODES, arg_required_else_help = true)]
+#[command(name = "laio", version, propagate_version = true, after_help = EXIT_CODES, arg_required_else_help = true)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -58,7 +58,7 @@ type Failure = Box<dyn std::error::Error>;
 /// Does what the command line says.
 pub fn main() -> ExitCode {
     if cp::is_called() {
-        return cp::main();
+        return cp::main("cp");
     }
     // Wrong arguments end here, with 2.
     let arguments = Arguments::parse();
@@ -83,6 +83,11 @@ pub fn main() -> ExitCode {
             })
         }
     }
+}
+
+/// Copies as the command line says, which is one of `laio cp` without these two words.
+pub fn copy() -> ExitCode {
+    cp::main(if cp::is_called() { "cp" } else { "laio-cp" })
 }
 
 /// Writes a result. A reader who has seen enough (`laio info | head`) is not an error.

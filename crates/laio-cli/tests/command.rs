@@ -175,3 +175,37 @@ fn exit_codes_are_as_documented() {
     assert_eq!(failed.status.code(), Some(1));
     assert!(text(&failed.stderr).starts_with("laio: cannot use /nowhere"));
 }
+
+/// `laio cp`, by the three names that it has.
+#[test]
+fn the_copy_is_the_same_by_each_name() {
+    let room = tempfile::tempdir().expect("a directory");
+    let at = |name: &str| room.path().join(name);
+    std::fs::create_dir_all(at("from/inner")).expect("a directory");
+    std::fs::write(at("from/inner/file"), "contents").expect("a file");
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_laio-cp"), at("cp")).expect("a link");
+    let named = [
+        ("laio cp", env!("CARGO_BIN_EXE_laio").into(), Some("cp")),
+        ("laio-cp", env!("CARGO_BIN_EXE_laio-cp").into(), None),
+        ("cp", at("cp"), None),
+    ];
+    for (name, program, word) in named {
+        let run = |arguments: &[&str]| {
+            let mut command = Command::new(&program);
+            command.args(word).args(arguments).current_dir(room.path());
+            command.output().expect("the command starts")
+        };
+        let target = format!("copied by {name}");
+        let output = run(&["-r", "from", &target]);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        let copy = std::fs::read(at(&target).join("inner/file"));
+        assert_eq!(copy.expect("a copy"), b"contents");
+        let output = run(&["none", "copy"]);
+        assert_eq!(output.status.code(), Some(1));
+        let complaint = format!("{name}: cannot stat 'none': No such file or directory\n");
+        assert_eq!(text(&output.stderr), complaint);
+        let output = run(&["--version"]);
+        assert!(text(&output.stdout).ends_with(concat!(env!("CARGO_PKG_VERSION"), "\n")));
+        assert!(output.status.success());
+    }
+}

@@ -26,6 +26,8 @@ enum Program {
     Laio,
     /// Without the attributes that cpz does not keep either.
     Bare,
+    /// The command that is the copy alone.
+    Alone,
     Xcp,
     Cpz,
     Rsync,
@@ -78,6 +80,7 @@ impl Contestant {
         }
         all.extend([
             plain("laio -r", Program::Bare),
+            plain("laio-cp", Program::Alone),
             plain("xcp", Program::Xcp),
             plain("cpz", Program::Cpz),
             plain("rsync", Program::Rsync),
@@ -90,7 +93,7 @@ impl Contestant {
         let default = format!("laio {}", BackendKind::Lazy);
         let mut all = Contestant::all();
         all.retain(|one| {
-            let is_ours = matches!(one.program, Program::Laio | Program::Bare);
+            let is_ours = matches!(one.program, Program::Laio | Program::Bare | Program::Alone);
             !is_ours || one.name == default
         });
         all
@@ -103,13 +106,18 @@ impl Contestant {
 
     /// Whether it keeps attributes when asked to, so that a copy can be held to it.
     pub(super) fn keeps_attributes(&self) -> bool {
-        matches!(self.program, Program::Cp | Program::Laio | Program::Rsync)
+        matches!(
+            self.program,
+            Program::Cp | Program::Laio | Program::Alone | Program::Rsync
+        )
     }
 
     fn program(&self, laio: &Path) -> PathBuf {
         match self.program {
             Program::Cp => "cp".into(),
             Program::Laio | Program::Bare => laio.into(),
+            // Where both are installed they are side by side.
+            Program::Alone => laio.with_file_name("laio-cp"),
             Program::Xcp => "xcp".into(),
             Program::Cpz => "cpz".into(),
             Program::Rsync => "rsync".into(),
@@ -133,8 +141,8 @@ impl Contestant {
 
     fn arguments(&self, attributes: bool) -> Vec<String> {
         let own: &[&str] = match (self.program, attributes) {
-            (Program::Cp, false) => &["-r"],
-            (Program::Cp, true) => &["-a"],
+            (Program::Cp | Program::Alone, false) => &["-r"],
+            (Program::Cp | Program::Alone, true) => &["-a"],
             (Program::Laio, false) | (Program::Bare, _) => &["cp", "-r"],
             (Program::Laio, true) => &["cp", "-a"],
             (Program::Xcp, _) => &["--recursive", "--no-progress"],
