@@ -68,6 +68,17 @@ pub fn run(
             .insert(workload.name(), workload.description());
     }
     let caches = ground.caches(&settings.caches, &mut record);
+    let mut settings = settings.clone();
+    if caches.contains(&Cache::Cold) {
+        match ground.program(&settings.laio)? {
+            Some(copy) => settings.laio = copy,
+            None => record.note(
+                "nothing can be run where the copies are made: laio, which runs, is in memory from the start"
+                    .to_owned(),
+            ),
+        }
+    }
+    let settings = &settings;
     let contestants = contestant::try_all(settings, &ground, stop, &mut record)?;
     let measured = measure(
         settings,

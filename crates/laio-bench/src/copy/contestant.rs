@@ -116,8 +116,7 @@ impl Contestant {
         match self.program {
             Program::Cp => "cp".into(),
             Program::Laio | Program::Bare => laio.into(),
-            // Where both are installed they are side by side.
-            Program::Alone => laio.with_file_name("laio-cp"),
+            Program::Alone => alone(laio),
             Program::Xcp => "xcp".into(),
             Program::Cpz => "cpz".into(),
             Program::Rsync => "rsync".into(),
@@ -172,6 +171,11 @@ impl Contestant {
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         Some(text.lines().next()?.trim().to_owned())
     }
+}
+
+/// The copy alone, which is installed beside the command.
+pub(super) fn alone(laio: &Path) -> PathBuf {
+    laio.with_file_name("laio-cp")
 }
 
 impl fmt::Display for Contestant {

@@ -1,6 +1,7 @@
 //! The directory that is measured in: room, caches, and nothing left behind.
 
 use super::Workload;
+use super::contestant::alone;
 use crate::caches;
 use crate::error::{Error, While};
 use crate::record::{Cache, Record};
@@ -11,6 +12,7 @@ use rustix::fs::statvfs;
 use std::cell::{Cell, RefCell};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use tempfile::TempDir;
 
 #[derive(Debug)]
@@ -58,6 +60,22 @@ impl Ground {
     /// Those that can be had here, with a note on those that cannot.
     pub(super) fn caches(&self, wanted: &[Cache], record: &mut Record) -> Vec<Cache> {
         caches::possible(wanted, self.place, record)
+    }
+
+    /// A copy of the command, and of `laio-cp` beside it: of a program that runs, as this one does, the kernel keeps what
+    /// is mapped, whatever is dropped. None if nothing can be run here.
+    pub(super) fn program(&self, laio: &Path) -> Result<Option<PathBuf>, Error> {
+        let room = self.path("program");
+        std::fs::create_dir(&room).doing("cannot make a directory for the command")?;
+        let copy = room.join("laio");
+        for (from, to) in [laio, &alone(laio)].into_iter().zip([&copy, &alone(&copy)]) {
+            if from.exists() {
+                let doing = || format!("cannot copy {}", from.display());
+                std::fs::copy(from, to).doing(doing())?;
+            }
+        }
+        let ran = Command::new(&copy).arg("--version").output();
+        Ok(ran.is_ok_and(|ran| ran.status.success()).then_some(copy))
     }
 
     /// A name that nothing has.
