@@ -386,7 +386,7 @@ impl Pair<'_> {
             return worker.perhaps(read, true).await;
         }
         if is_first && worker.waits.is_cold() {
-            return worker.lazily(read.patient(true)).await;
+            return worker.lazily(read.patient()).await;
         }
         let (output, at_once) = worker.attempt(read).await;
         worker.waits.read(at_once);

@@ -83,6 +83,12 @@ pub(crate) struct Found {
 }
 
 impl Directory {
+    /// What the source is on.
+    pub(crate) fn medium(&self) -> Medium {
+        let found = self.found.as_ref();
+        found.map_or(Medium::Unknown, |found| found.medium)
+    }
+
     /// One in another, not yet open.
     pub(crate) fn below(
         parent: Arc<Directory>,
@@ -225,8 +231,7 @@ impl Entry {
 
     /// What the source is on.
     pub(crate) fn medium(&self) -> Medium {
-        let found = self.directory.found.as_ref();
-        found.map_or(Medium::Unknown, |found| found.medium)
+        self.directory.medium()
     }
 
     /// Nothing is done, so there is not even the directory that the destination would be in.

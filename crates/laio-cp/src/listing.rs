@@ -88,8 +88,7 @@ impl Listing {
                 return;
             }
         };
-        let found = self.directory.found.as_ref();
-        let is_local = found.is_some_and(|found| found.medium != Medium::Unknown);
+        let is_local = self.directory.medium() != Medium::Unknown;
         let mut is_near = self.is_in_memory;
         while !self.at_end && self.items.len() + self.directories.len() < ENTRIES_MAX {
             let mut buffer = std::mem::take(&mut self.buffer);

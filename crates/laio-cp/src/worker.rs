@@ -208,9 +208,11 @@ impl Worker {
         if is_near && !self.is_forced() {
             // What is mounted there may have a server.
             let near = Open::new(entry.source(), flags).resolve(libc::RESOLVE_NO_XDEV);
-            let begun = Instant::now();
+            let begun = (entry.medium() == Medium::Device).then(Instant::now);
             let opened = self.plainly(near);
-            self.waits.opened(begun.elapsed());
+            if let Some(begun) = begun {
+                self.waits.opened(begun.elapsed());
+            }
             if opened.is_ok() {
                 return (opened, true);
             }

@@ -30,8 +30,8 @@ impl<F, B> ReadAt<F, B> {
     /// have the kernel ask the device at once (seen on Linux 6.18: `RWF_NOWAIT` begins to read ahead). Reads that the
     /// kernel is told of together, [`Limits::BATCH`](crate::Limits::BATCH) of them, it makes one request of where they lie
     /// side by side on the device, be they of different files.
-    pub fn patient(mut self, patient: bool) -> Self {
-        self.patient = patient;
+    pub fn patient(mut self) -> Self {
+        self.patient = true;
         self
     }
 }
