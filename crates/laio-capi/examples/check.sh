@@ -19,6 +19,7 @@ fi
 programs=$(cd "$1" && pwd)
 shift
 backend=${LAIO_BACKEND:-lazy}
+readonly WAIT=400 # twentieths of a second, for what takes less than one where there is nothing else to do
 scratch=$(mktemp -d)
 started=()
 failures=0
@@ -62,7 +63,7 @@ start() { # [DESCRIPTORS]
 	) &
 	pid=$!
 	started+=("$pid")
-	for ((i = 0; i < 100; i++)); do
+	for ((i = 0; i < WAIT; i++)); do
 		port=$(sed -n 's/^listening at .*://p' "$scratch/messages")
 		[ -n "$port" ] && return 0
 		sleep 0.05
@@ -77,7 +78,7 @@ stop() {
 	local status i expected=0
 	[ "$example" = server ] && expected=143
 	kill -TERM "$pid"
-	for ((i = 0; i < 100; i++)); do
+	for ((i = 0; i < WAIT; i++)); do
 		kill -0 "$pid" 2>/dev/null || break
 		[ "$backend" = sync ] && kill -TERM "$pid" 2>/dev/null
 		sleep 0.05
@@ -187,13 +188,16 @@ check_few_descriptors() {
 		sockets[i]=$socket
 		printf '%d\n' "$i" >&"$socket"
 	done
-	sleep 0.5
+	for ((i = 0; i < WAIT; i++)); do
+		grep -q 'accept: Too many open files' "$scratch/messages" && break
+		sleep 0.05
+	done
+	[ "$i" -lt "$WAIT" ] || wrong "says nothing of its lack of descriptors"
 	for ((i = 0; i < 30; i++)); do
 		socket=${sockets[i]}
 		IFS= read -r -t 10 line <&"$socket" && [ "$line" = "$i" ] || wrong "client $i of 30 is not served"
 		exec {socket}>&-
 	done
-	grep -q 'accept: Too many open files' "$scratch/messages" || wrong "says nothing of its lack of descriptors"
 	stop
 }
 
@@ -246,12 +250,13 @@ check_epoll() {
 		timeout 20 "$programs/epoll" >"$scratch/counted" 2>"$scratch/messages" && wrong "a missing file is no error"
 	[ "$(cat "$scratch/counted")" = "3 6 $tree/wide/3/lines" ] || wrong "counts after an error"
 	mkfifo "$scratch/input"
+	: >"$scratch/counted" # here: the line below does it only after its input is open, when we go on too
 	"$programs/epoll" <"$scratch/input" >"$scratch/counted" 2>&1 &
 	pid=$!
 	started+=("$pid")
 	exec {input}>"$scratch/input"
 	printf '%s\n' "$tree/wide/3/lines" >&"$input"
-	for ((i = 0; i < 100 && $(stat -c %s "$scratch/counted") == 0; i++)); do sleep 0.05; done
+	for ((i = 0; i < WAIT && $(stat -c %s "$scratch/counted") == 0; i++)); do sleep 0.05; done
 	kill -TERM "$pid"
 	wait "$pid"
 	[ $? -eq 1 ] || wrong "SIGTERM does not end it"
@@ -261,27 +266,35 @@ check_epoll() {
 }
 
 check_libuv() {
-	local began=$SECONDS lock=
-	mkdir -p "$scratch/copies"
+	local i lock= copies=$scratch/copies pid
+	mkdir -p "$copies"
 	if command -v flock >/dev/null; then
-		flock "$root/small" sleep 2 &
-		lock=$!
-		started+=("$lock")
-		sleep 0.2
+		exec {lock}<"$root/small"
+		flock "$lock"
 	fi
-	timeout 60 "$programs/libuv" "$root/sub/big" "$scratch/copies/big" "$root/small" "$scratch/copies/small" \
-		"$root/empty" "$scratch/copies/empty" >"$scratch/copied" 2>"$scratch/messages" ||
-		wrong "status $?: $(cat "$scratch/messages")"
-	expect_same "a copy" "$scratch/copies/big" "$root/sub/big"
-	expect_same "a copy" "$scratch/copies/small" "$root/small"
-	expect_same "a copy" "$scratch/copies/empty" "$root/empty"
+	(
+		[ -n "$lock" ] && exec {lock}<&-
+		exec timeout 60 "$programs/libuv" "$root/sub/big" "$copies/big" "$root/small" "$copies/small" \
+			"$root/empty" "$copies/empty" >"$scratch/copied" 2>"$scratch/messages"
+	) &
+	pid=$!
+	started+=("$pid")
 	if [ -n "$lock" ]; then
-		kill -0 "$lock" 2>/dev/null && wrong "does not wait for a lock"
-		wait "$lock"
-		[ "$backend" = sync ] || [ "$(tail -n 1 "$scratch/copied")" = "6 $scratch/copies/small" ] ||
-			wrong "the copies that need not wait for a lock have waited"
+		for ((i = 0; i < WAIT; i++)); do
+			cmp -s "$copies/big" "$root/sub/big" && { [ -e "$copies/empty" ] || [ "$backend" = sync ]; } && break
+			sleep 0.05
+		done
+		[ "$i" -lt "$WAIT" ] || wrong "the copies that need not wait for a lock have waited"
+		[ ! -s "$copies/small" ] && kill -0 "$pid" 2>/dev/null || wrong "does not wait for a lock"
+		exec {lock}<&-
 	fi
-	timeout 20 "$programs/libuv" "$scratch/missing" "$scratch/copies/a" 2>/dev/null && wrong "a missing file is no error"
+	wait "$pid" || wrong "status $?: $(cat "$scratch/messages")"
+	expect_same "a copy" "$copies/big" "$root/sub/big"
+	expect_same "a copy" "$copies/small" "$root/small"
+	expect_same "a copy" "$copies/empty" "$root/empty"
+	[ -z "$lock" ] || [ "$backend" = sync ] || [ "$(tail -n 1 "$scratch/copied")" = "6 $copies/small" ] ||
+		wrong "the copy that had to wait for a lock is not the last"
+	timeout 20 "$programs/libuv" "$scratch/missing" "$copies/a" 2>/dev/null && wrong "a missing file is no error"
 }
 
 check_rmw() {
