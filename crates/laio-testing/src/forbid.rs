@@ -46,7 +46,7 @@ pub const NOWAIT: &[c_long] = &[libc::SYS_preadv2, libc::SYS_pwritev2];
 pub const OPENAT2: &[c_long] = &[libc::SYS_openat2];
 
 /// After this time a child of [`child()`] is killed.
-const LIMIT: Duration = Duration::from_secs(120);
+const LIMIT: Duration = Duration::from_secs(600);
 
 /// Which calls fail, and with which errno.
 ///

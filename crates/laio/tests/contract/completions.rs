@@ -361,14 +361,14 @@ fn whatever_waits_can_be_cancelled() {
         .unwrap();
         let queue = plain(libc::SYS_msgget, [libc::IPC_PRIVATE as usize, 0o600]).unwrap();
         let child = std::process::Command::new("/bin/sleep")
-            .arg("60")
+            .arg("1000")
             .spawn()
             .unwrap();
         let word = std::sync::atomic::AtomicU32::new(1);
         let (bytes, long) = (
             pattern(100_000, 1),
             libc::timespec {
-                tv_sec: 60,
+                tv_sec: 1000,
                 tv_nsec: 0,
             },
         );
@@ -534,7 +534,7 @@ fn dropping_a_context_ends_its_operations() {
         let (other, _keep) = pipe();
         let mut room = [0u8; 16];
         let long = libc::timespec {
-            tv_sec: 60,
+            tv_sec: 1000,
             tv_nsec: 0,
         };
         let mut context = way.context();

@@ -9,12 +9,17 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
+mod waits;
 mod watchdog;
 
+// Not all of the test programs that share this file use all of them.
+#[allow(unused_imports)]
+pub(crate) use waits::{wait_until_alone, wait_until_ready, wait_until_refused};
 pub(crate) use watchdog::watch;
 
-/// A generous bound on anything that must end. It is about "hangs", not about "slow".
-pub(crate) const LIMIT: Duration = Duration::from_secs(10);
+/// A generous bound on anything that must end. It is about "hangs", not about "slow": of a machine that does much else
+/// a test gets a twentieth.
+pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 
 /// Narrows every test to the ways whose name contains this.
 const ONLY: &str = "LAIO_CONTRACT_WAY";

@@ -264,7 +264,7 @@ fn a_queued_operation_can_be_cancelled_behind_a_stuck_helper() {
     for_each_pending_backend(|way| {
         let mut context = way.with(|options| options.helpers(1));
         let long = libc::timespec {
-            tv_sec: 60,
+            tv_sec: 1000,
             tv_nsec: 0,
         };
         let Outcome::Pending(stuck) = helper_sleep(&mut context, &long) else {

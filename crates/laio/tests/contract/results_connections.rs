@@ -1,6 +1,8 @@
 //! Rule 1, results are those of the plain call: sockets and their connections.
 
-use crate::harness::{Arg, Sys, at, at_mut, later, local_address, own, plain, tcp_address, zeroed};
+use crate::harness::{
+    Arg, Sys, at, at_mut, later, local_address, own, plain, tcp_address, wait_until_refused, zeroed,
+};
 use std::io::Write;
 use std::os::fd::AsRawFd;
 
@@ -177,7 +179,9 @@ fn connecting(sys: &mut Sys<'_>) {
         libc::SYS_connect,
         [client.arg(), at(&address), size],
     );
+    let local = listener.local_addr().unwrap();
     drop(listener);
+    wait_until_refused(local);
     let client = socket(libc::SOCK_STREAM);
     let _ = sys.check(
         "refused",

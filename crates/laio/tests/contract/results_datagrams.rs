@@ -1,10 +1,14 @@
 //! Rule 1, results are those of the plain call: datagrams, and messages that carry descriptors.
 
 use crate::harness::{
-    Arg, Sys, at, at_mut, bytes_of, iovec, iovec_mut, later, own, plain, socket_address, zeroed,
+    Arg, LIMIT, Sys, at, at_mut, bytes_of, iovec, iovec_mut, later, own, plain, socket_address,
+    wait_until_ready, zeroed,
 };
+use laio_testing::limit;
 use laio_testing::temp::{datagram_pair, drain, fill, pattern, stream_pair};
-use std::net::UdpSocket;
+use rustix::event::PollFlags;
+use std::io::{Error, ErrorKind};
+use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::{AsRawFd, OwnedFd};
 
 scenarios! {
@@ -125,12 +129,15 @@ fn datagrams(sys: &mut Sys<'_>) {
         sys.note("read", room);
     }
     // To a port where nobody is: the next call says so.
+    let nobody = b.local_addr().unwrap();
     drop(b);
+    wait_until_unreachable(nobody);
     let _ = sys.check(
         "sendto nobody",
         libc::SYS_sendto,
         [from, at("x"), 1, 0, 0, 0],
     );
+    wait_until_ready(&a, PollFlags::empty());
     let _ = sys.check(
         "refused",
         libc::SYS_recvfrom,
@@ -143,6 +150,18 @@ fn datagrams(sys: &mut Sys<'_>) {
             0,
         ],
     );
+}
+
+/// Another test's child may have a copy of a socket that was dropped.
+fn wait_until_unreachable(nobody: SocketAddr) {
+    let probe = UdpSocket::bind((nobody.ip(), 0)).unwrap();
+    probe.connect(nobody).unwrap();
+    probe.set_nonblocking(true).unwrap();
+    let unreachable = || {
+        let refused = |error: Error| error.kind() == ErrorKind::ConnectionRefused;
+        probe.send(b"?").is_err_and(refused) || probe.recv(&mut [0]).is_err_and(refused)
+    };
+    assert!(limit::wait_until(LIMIT, unreachable), "{nobody}");
 }
 
 fn datagrams_that_wait(sys: &mut Sys<'_>) {

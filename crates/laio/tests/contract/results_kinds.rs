@@ -1,7 +1,10 @@
 //! Rule 1, results are those of the plain call: descriptors of unusual modes and kinds.
 
-use crate::harness::{Arg, Sys, at, at_mut, iovec, iovec_mut, own, plain, zeroed};
+use crate::harness::{
+    Arg, Sys, at, at_mut, iovec, iovec_mut, own, plain, wait_until_alone, wait_until_ready, zeroed,
+};
 use laio_testing::temp::{datagram_pair, drain, fill, pipe, stream_pair, tcp_pair};
+use rustix::event::PollFlags;
 use std::os::fd::{AsRawFd, OwnedFd};
 
 scenarios! {
@@ -225,6 +228,8 @@ fn nonblocking_sockets(sys: &mut Sys<'_>) {
         libc::SYS_connect,
         [socket.arg(), at(&address), size_of_val(&address)],
     );
+    // The client is told of the connection first.
+    wait_until_ready(&listener, PollFlags::IN);
     let accepted = sys.open(
         "accept",
         libc::SYS_accept4,
@@ -372,6 +377,7 @@ fn closed_peers(sys: &mut Sys<'_>) {
     }];
     let (reader, writer) = pipe();
     drop(reader);
+    wait_until_alone(&writer);
     let _ = sys.check(
         "write to a pipe",
         libc::SYS_write,
@@ -457,6 +463,7 @@ fn closed_peers(sys: &mut Sys<'_>) {
     let _ = sys.check("read after it", libc::SYS_read, [b.arg(), buffer, 16]);
     let (reader, writer) = pipe();
     drop(reader);
+    wait_until_alone(&writer);
     let file = sys.file("file", b"0123456789");
     let _ = sys.check(
         "splice",

@@ -1,7 +1,9 @@
 //! Rule 1, results are those of the plain call: statuses, lists, links, and names made and removed.
 
-use crate::harness::{Arg, Sys, at_mut, bytes_of, cstring, plain, zeroed};
+use crate::harness::{Arg, LIMIT, Sys, at_mut, bytes_of, cstring, own, plain, zeroed};
 use crate::results_opens::note_open_file;
+use laio::Errno;
+use laio_testing::limit;
 use std::os::unix::fs::{MetadataExt, symlink};
 
 scenarios! {
@@ -105,10 +107,14 @@ fn status_by(
     args: impl Fn(usize) -> [usize; 4],
 ) {
     let (mut found, mut expected): (libc::stat, libc::stat) = (zeroed(), zeroed());
+    let mut before: libc::stat = zeroed();
+    let _ = plain(number, args(at_mut(&mut before)));
     let result = sys.check(what, number, args(at_mut(&mut found)));
     let same = plain(number, args(at_mut(&mut expected)));
-    // A file of /proc is made when it is looked at.
-    let fleeting = what.starts_with("/proc");
+    // A file of /proc is made when it is looked at, and in directories of all anybody may make something meanwhile.
+    let changed = bytes_of(&before) != bytes_of(&expected);
+    assert!(!changed || what.starts_with('/'), "{what} has changed");
+    let fleeting = changed || what.starts_with("/proc");
     if result.is_ok() && same.is_ok() && !fleeting {
         assert_eq!(bytes_of(&found), bytes_of(&expected), "{what}");
     }
@@ -521,6 +527,15 @@ fn nodes(sys: &mut Sys<'_>) {
     );
     note_open_file(sys, Some(reader));
     note_open_file(sys, writer);
+    // Another test's child may still have a copy of the reader.
+    let alone = || {
+        let end = plain(
+            libc::SYS_openat,
+            [fd, c"fifo".arg(), nonblocking | libc::O_WRONLY as usize],
+        );
+        end.map(|end| drop(own(Ok(end)))) == Err(Errno::NXIO)
+    };
+    assert!(limit::wait_until(LIMIT, alone), "somebody reads");
     let _ = sys.check(
         "no reader",
         libc::SYS_openat,

@@ -185,6 +185,9 @@ fn polling(sys: &mut Sys<'_>) {
     peer.join().unwrap();
 }
 
+/// A set of descriptors for `select`: of all numbers that there may be beside many other tests.
+const SET: [u64; 512] = [0; 512];
+
 fn selecting(sys: &mut Sys<'_>) {
     let (reader, writer) = pipe();
     // Descriptors of a fixed number, so that the sets are the same in each run.
@@ -197,7 +200,7 @@ fn selecting(sys: &mut Sys<'_>) {
     };
     let (one, two) = (fixed(&reader, 200), fixed(&writer, 300));
     let set_of = |fds: &[&OwnedFd]| {
-        let mut set = [0u64; 16];
+        let mut set = SET;
         for fd in fds {
             let number = fd.as_raw_fd() as usize;
             set[number / 64] |= 1 << (number % 64);
@@ -206,7 +209,7 @@ fn selecting(sys: &mut Sys<'_>) {
     };
     let (mut readable, mut writable) = (set_of(&[&one]), set_of(&[&two]));
     let count = one.as_raw_fd().max(two.as_raw_fd()) as usize + 1;
-    let ready = |sys: &mut Sys<'_>, set: &[u64; 16]| {
+    let ready = |sys: &mut Sys<'_>, set: &[u64; SET.len()]| {
         sys.note(
             "ready",
             set.iter().map(|word| word.count_ones()).sum::<u32>(),
@@ -359,6 +362,15 @@ fn child(code: i32, slowly: bool) -> usize {
     child.id() as usize
 }
 
+/// A child that does not end before it is killed.
+// The scenario waits for it.
+#[allow(clippy::zombie_processes)]
+fn patient_child() -> usize {
+    let mut sleep = Command::new("/bin/sleep");
+    let child = sleep.arg("1000").stdin(Stdio::null()).spawn();
+    child.expect("sleep").id() as usize
+}
+
 fn waiting_for_children(sys: &mut Sys<'_>) {
     for slowly in [false, true] {
         let mut status = 0i32;
@@ -434,7 +446,7 @@ fn waiting_for_children(sys: &mut Sys<'_>) {
             ],
         );
     }
-    let pid = child(0, true);
+    let pid = patient_child();
     let mut status = 77i32;
     let nohang = libc::WNOHANG as usize;
     let mut info: libc::siginfo_t = zeroed();

@@ -7,7 +7,7 @@ use crate::harness::{
 };
 use laio::{Context, Errno, Outcome};
 use laio_testing::temp::{pipe, scratch};
-use laio_testing::{child, test_name};
+use laio_testing::{child, limit, test_name};
 use std::os::unix::fs::PermissionsExt;
 
 #[test]
@@ -90,8 +90,14 @@ const KEEP: usize = u32::MAX as usize;
 
 /// Changes the effective user of this thread, through the context.
 fn become_user(context: &mut Context, user: usize) {
-    let changed = start(context, libc::SYS_setresuid, [KEEP, user, KEEP]);
-    assert_eq!(changed, Outcome::Done(Ok(0)));
+    // Carriers may not change it while the thread's own one is in a call, which the disk may keep there.
+    let changed = limit::wait_until(LIMIT, || {
+        let changed = start(context, libc::SYS_setresuid, [KEEP, user, KEEP]);
+        let busy = changed == Outcome::Done(Err(Errno::BUSY));
+        assert!(busy || changed == Outcome::Done(Ok(0)), "{changed:?}");
+        !busy
+    });
+    assert!(changed, "still in a call");
 }
 
 fn as_root(test: &'static str, body: impl Fn()) {

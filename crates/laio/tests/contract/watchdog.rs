@@ -4,7 +4,7 @@ use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 /// When something takes this long, the process is aborted with a word about what it was.
-const WATCHDOG: Duration = Duration::from_secs(60);
+const WATCHDOG: Duration = Duration::from_secs(300);
 
 /// The tests that run, for the watchdog.
 static RUNNING: Mutex<Vec<(u64, String, Instant)>> = Mutex::new(Vec::new());

@@ -1,0 +1,42 @@
+//! Waiting plainly for what does not come at once.
+//!
+//! To drop a descriptor is not to close it: a child that another test has just made has a copy of every one, until it
+//! begins a program of its own. What the other end is told of, it is told of then.
+
+// Not all of the test programs that share this file use all of them.
+#![allow(dead_code)]
+
+use super::LIMIT;
+use rustix::event::{PollFd, PollFlags};
+use std::os::fd::AsFd;
+
+/// Waits until the other end of a pipe or of a local stream socket is closed by all that have it.
+#[track_caller]
+pub(crate) fn wait_until_alone(fd: impl AsFd) {
+    wait_until_ready(fd, PollFlags::empty());
+}
+
+/// Waits plainly for an event of a descriptor, or an error.
+#[track_caller]
+pub(crate) fn wait_until_ready(fd: impl AsFd, wanted: PollFlags) {
+    let limit = rustix::event::Timespec {
+        tv_sec: LIMIT.as_secs() as i64,
+        tv_nsec: 0,
+    };
+    let mut set = [PollFd::new(&fd, wanted)];
+    let ready = loop {
+        match rustix::event::poll(&mut set, Some(&limit)) {
+            Err(rustix::io::Errno::INTR) => {}
+            ready => break ready,
+        }
+    };
+    assert_eq!(ready, Ok(1), "{wanted:?}");
+}
+
+/// As [`wait_until_alone`], for a listener: until nobody listens there.
+#[track_caller]
+pub(crate) fn wait_until_refused(address: std::net::SocketAddr) {
+    let refused = || std::net::TcpStream::connect(address).is_err();
+    let refused = laio_testing::limit::wait_until(LIMIT, refused);
+    assert!(refused, "somebody listens at {address}");
+}
