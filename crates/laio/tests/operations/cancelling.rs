@@ -127,7 +127,7 @@ fn dropping_a_context_cancels_and_waits() {
 
 #[test]
 fn nothing_is_left_of_a_dropped_context() {
-    child::check(Duration::from_secs(60), test_name!(), "", || {
+    child::check(LIMIT * 6, test_name!(), "", || {
         let hanging = Hanging::mount();
         // What is opened once for good.
         let mut context = Way::natural(laio::BackendKind::Threads).context();

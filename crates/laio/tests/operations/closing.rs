@@ -12,7 +12,7 @@ use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd};
 use std::rc::Rc;
 use std::time::Duration;
 
-const CHILD_LIMIT: Duration = Duration::from_secs(60);
+const CHILD_LIMIT: Duration = Duration::from_secs(360);
 
 /// Whether two descriptors are of the same file. A number alone may be somebody else's by now.
 fn is_open(fd: i32, inode: u64) -> bool {

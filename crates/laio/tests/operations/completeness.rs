@@ -237,7 +237,7 @@ fn what_was_moved_before_the_peer_went_is_reported() {
 #[test]
 fn a_limit_of_size_cuts_a_write() {
     const LIMIT_OF_SIZE: usize = 10_000;
-    child::check(Duration::from_secs(60), test_name!(), "", || {
+    child::check(LIMIT * 6, test_name!(), "", || {
         // SAFETY: SIG_IGN is a valid disposition.
         unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
         let limit = libc::rlimit {

@@ -4,7 +4,8 @@ use crate::harness::*;
 use crate::parked::FRESH;
 use laio::Errno;
 use laio_testing::temp::pipe;
-use std::time::Duration;
+use std::io::ErrorKind;
+use std::time::{Duration, Instant};
 
 /// Blocked in the thread that waits for it.
 fn number() -> i32 {
@@ -13,6 +14,19 @@ fn number() -> i32 {
 
 /// The word that came with the signal, or `None` after a while without one.
 fn received(patience: Duration) -> Option<usize> {
+    let end = Instant::now() + patience;
+    loop {
+        let left = end.saturating_duration_since(Instant::now());
+        let word = received_or_interrupted(left);
+        // The kernel also ends the wait for its own business with a ring of this thread.
+        let interrupted = || std::io::Error::last_os_error().kind() == ErrorKind::Interrupted;
+        if word.is_some() || !interrupted() {
+            return word;
+        }
+    }
+}
+
+fn received_or_interrupted(patience: Duration) -> Option<usize> {
     let patience = libc::timespec {
         tv_sec: patience.as_secs() as i64,
         tv_nsec: patience.subsec_nanos().into(),

@@ -346,7 +346,7 @@ fn check(ground: &Ground, flight: &Flight, result: Result<usize, Errno>) {
 fn operations_of_all_kinds_cancelled_at_any_time() {
     let count = operations();
     // A million takes a while.
-    let limit = Duration::from_secs(60 + count as u64 / 500);
+    let limit = LIMIT * 6 + Duration::from_secs(count as u64 / 500);
     for way in ways() {
         let mark = way.to_string();
         child::check(limit, test_name!(), &mark, || {

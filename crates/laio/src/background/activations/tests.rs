@@ -1,6 +1,7 @@
 //! The mechanism by itself, in one context after another.
 
 use crate::{BackendKind, Call, Context, Options, Outcome};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::Duration;
 
 fn context() -> Option<Context> {
@@ -13,21 +14,47 @@ fn context() -> Option<Context> {
     }
 }
 
+/// A call that waits for a pipe.
+struct Waiting {
+    // poll(2): never left to the reactor.
+    wanted: Box<libc::pollfd>,
+    _reader: OwnedFd,
+    writer: OwnedFd,
+}
+
+impl Waiting {
+    fn new() -> Waiting {
+        let (reader, writer) = rustix::pipe::pipe().unwrap();
+        let wanted = Box::new(libc::pollfd {
+            fd: reader.as_raw_fd(),
+            events: libc::POLLIN,
+            revents: 0,
+        });
+        Waiting {
+            wanted,
+            _reader: reader,
+            writer,
+        }
+    }
+
+    fn begin(&mut self, context: &mut Context) -> Outcome {
+        let args = [(&raw mut *self.wanted) as usize, 1, usize::MAX];
+        // SAFETY: the struct lives until the completion has come.
+        unsafe { context.call(Call::new(libc::SYS_poll, args)) }
+    }
+
+    fn end(&self) {
+        rustix::io::write(&self.writer, b"x").unwrap();
+    }
+}
+
 #[test]
 fn a_call_that_blocks_goes_on_without_the_program() {
     for round in 0..20 {
         let Some(mut context) = context() else { return };
-        let (reader, writer) = rustix::pipe::pipe().unwrap();
+        let mut waiting = Waiting::new();
         let home = rustix::thread::gettid();
-        // poll(2): never left to the reactor.
-        let mut wanted = libc::pollfd {
-            fd: std::os::fd::AsRawFd::as_raw_fd(&reader),
-            events: libc::POLLIN,
-            revents: 0,
-        };
-        let args = [(&raw mut wanted) as usize, 1, usize::MAX];
-        // SAFETY: the struct lives until the completion has come.
-        let outcome = unsafe { context.call(Call::new(libc::SYS_poll, args)) };
+        let outcome = waiting.begin(&mut context);
         let Outcome::Pending(handle) = outcome else {
             panic!("{outcome:?} in round {round}")
         };
@@ -37,7 +64,7 @@ fn a_call_that_blocks_goes_on_without_the_program() {
             .poll(&mut completions, Some(Duration::ZERO))
             .unwrap();
         assert!(completions.is_empty());
-        rustix::io::write(&writer, b"x").unwrap();
+        waiting.end();
         context.poll(&mut completions, None).unwrap();
         assert_eq!(
             (completions[0].handle, completions[0].result),
@@ -51,30 +78,28 @@ fn a_call_that_blocks_goes_on_without_the_program() {
 #[test]
 fn a_forked_child_begins_anew() {
     let Some(mut context) = context() else { return };
-    let time = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 300_000_000,
-    };
-    let sleep = |context: &mut Context, time: &libc::timespec| {
-        let args = [std::ptr::from_ref(time) as usize, 0];
-        // SAFETY: the time outlives the contexts.
-        unsafe { context.call(Call::new(libc::SYS_nanosleep, args)) }
-    };
-    assert!(matches!(sleep(&mut context, &time), Outcome::Pending(_)));
+    let mut waiting = Waiting::new();
+    let outcome = waiting.begin(&mut context);
+    assert!(matches!(outcome, Outcome::Pending(_)), "{outcome:?}");
     // SAFETY: the child uses the context, and ends without unwinding.
     let child = unsafe { libc::fork() };
     assert!(child >= 0);
     let mut completions = Vec::new();
     if child == 0 {
-        let fine = context.pending() == 0
-            && matches!(sleep(&mut context, &time), Outcome::Pending(_))
+        let mut own = Waiting::new();
+        let pending =
+            context.pending() == 0 && matches!(own.begin(&mut context), Outcome::Pending(_));
+        own.end();
+        let fine = pending
             && context.poll(&mut completions, None) == Ok(1)
-            && completions[0].result == Ok(0);
+            && completions[0].result == Ok(1);
         drop(context);
         // SAFETY: ends the child.
         unsafe { libc::_exit(if fine { 0 } else { 9 }) };
     }
+    waiting.end();
     assert_eq!(context.poll(&mut completions, None), Ok(1));
+    assert_eq!(completions[0].result, Ok(1));
     let mut status = 0;
     // SAFETY: writes the status.
     assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
