@@ -1,10 +1,10 @@
 //! Random programs of system calls do and leave the same as with the plain calls.
 
-use crate::harness::{Mode, Way, all_ways, watch};
+use crate::harness::{LIMIT, Mode, Way, all_ways, watch};
 use crate::support::Through;
 use laio::{BackendKind, Inject};
-use laio_testing::Random;
 use laio_testing::oracle::{self, Difference, Plain, Program};
+use laio_testing::{Random, child, test_name};
 use std::time::Duration;
 
 /// How many programs for each back end without injected faults; a fifth of them for each fault.
@@ -15,21 +15,26 @@ fn number_of_programs() -> usize {
     std::env::var(PROGRAMS).map_or(60, |text| text.parse().expect("LAIO_PROGRAMS is a number"))
 }
 
-/// Runs programs in one back end, in every mode.
-fn programs(backend: BackendKind, without_ring: bool) {
-    let mut random = Random::for_test();
-    println!("seed {}", random.seed());
-    let ways = all_ways();
-    let ours = ways
-        .iter()
-        .filter(|way| way.backend == backend && way.without_ring == without_ring);
-    for way in ours {
-        let count = match way.mode {
-            Mode::Natural => number_of_programs(),
-            _ => number_of_programs().div_ceil(5),
-        };
-        check(way, &mut random, count, &[]);
-    }
+/// Runs programs in one back end, in every mode; in a process where nobody else makes children, who would have copies
+/// of the ends of pipes that a program closes.
+fn programs(test: &str, backend: BackendKind, without_ring: bool) {
+    let count = number_of_programs();
+    let limit = LIMIT * 6 + Duration::from_secs(count as u64);
+    child::check(limit, test, "", || {
+        let mut random = Random::for_test();
+        println!("seed {}", random.seed());
+        let ways = all_ways();
+        let ours = ways
+            .iter()
+            .filter(|way| way.backend == backend && way.without_ring == without_ring);
+        for way in ours {
+            let count = match way.mode {
+                Mode::Natural => count,
+                _ => count.div_ceil(5),
+            };
+            check(way, &mut random, count, &[]);
+        }
+    });
 }
 
 /// So many programs in one way, without the steps whose text has one of these words in it.
@@ -123,45 +128,45 @@ fn compare(program: &Program, kernel: &mut Through) -> Result<(), Box<Difference
 
 #[test]
 fn sync_does_the_same() {
-    programs(BackendKind::Sync, false);
+    programs(test_name!(), BackendKind::Sync, false);
 }
 
 #[test]
 fn threads_do_the_same() {
-    programs(BackendKind::Threads, false);
+    programs(test_name!(), BackendKind::Threads, false);
 }
 
 #[test]
 fn hybrid_does_the_same() {
-    programs(BackendKind::Hybrid, false);
+    programs(test_name!(), BackendKind::Hybrid, false);
 }
 
 #[test]
 fn posix_aio_does_the_same() {
-    programs(BackendKind::PosixAio, false);
+    programs(test_name!(), BackendKind::PosixAio, false);
 }
 
 #[test]
 fn linux_aio_does_the_same() {
-    programs(BackendKind::LinuxAio, false);
+    programs(test_name!(), BackendKind::LinuxAio, false);
 }
 
 #[test]
 fn uring_does_the_same() {
-    programs(BackendKind::Uring, false);
+    programs(test_name!(), BackendKind::Uring, false);
 }
 
 #[test]
 fn lazy_does_the_same() {
-    programs(BackendKind::Lazy, false);
+    programs(test_name!(), BackendKind::Lazy, false);
 }
 
 #[test]
 fn lazy_without_a_ring_does_the_same() {
-    programs(BackendKind::Lazy, true);
+    programs(test_name!(), BackendKind::Lazy, true);
 }
 
 #[test]
 fn activations_do_the_same() {
-    programs(BackendKind::Activations, false);
+    programs(test_name!(), BackendKind::Activations, false);
 }
