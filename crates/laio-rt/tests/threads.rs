@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Poll, Wake, Waker};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A flag that another thread sets.
 #[derive(Default)]
@@ -41,25 +41,39 @@ impl Flag {
 fn no_wake_is_lost() {
     const TASKS: usize = 8;
     const ROUNDS: u32 = 2000;
+    // Where others are busy, a wake-up takes milliseconds: no more rounds are begun when there were enough.
+    const ENOUGH: Duration = Duration::from_secs(5);
     for (name, options) in all() {
         let _watchdog = Watchdog::new(name);
         let runtime = Runtime::new(options).unwrap();
         let mut threads = Vec::new();
         let mut tasks = Vec::new();
+        let begun = Instant::now();
         for _ in 0..TASKS {
             let (ping, pong) = (Arc::new(Flag::default()), Arc::new(AtomicU32::new(0)));
             let (flag, answers) = (ping.clone(), pong.clone());
+            let over = Arc::new(AtomicBool::new(false));
+            let told = over.clone();
             tasks.push(runtime.spawn(async move {
-                for round in 1..=ROUNDS {
+                for round in 1.. {
                     flag.clone().wait().await;
+                    let is_last = told.load(Ordering::SeqCst);
                     answers.store(round, Ordering::SeqCst);
+                    if is_last {
+                        break;
+                    }
                 }
             }));
             threads.push(thread::spawn(move || {
                 for round in 1..=ROUNDS {
+                    let is_last = round == ROUNDS || begun.elapsed() > ENOUGH;
+                    over.store(is_last, Ordering::SeqCst);
                     ping.set();
                     while pong.load(Ordering::SeqCst) < round {
                         thread::yield_now();
+                    }
+                    if is_last {
+                        break;
                     }
                 }
             }));

@@ -13,24 +13,40 @@ use std::time::{Duration, Instant};
 #[test]
 fn timers_are_due_in_order() {
     each(all(), async |_| {
-        let seen = Rc::new(RefCell::new(Vec::new()));
-        let start = Instant::now();
-        let tasks: Vec<_> = [30, 10, 20, 0, 10]
-            .into_iter()
-            .map(|ms| {
-                let seen = seen.clone();
-                spawn(async move {
-                    time::sleep(Duration::from_millis(ms)).await;
-                    seen.borrow_mut().push(ms);
-                })
-            })
-            .collect();
-        for task in tasks {
-            task.await.unwrap();
-        }
-        assert_eq!(*seen.borrow(), [0, 10, 10, 20, 30]);
-        assert!(start.elapsed() >= Duration::from_millis(30));
+        let mut unit = Duration::from_millis(5);
+        let (start, begun, seen) = loop {
+            // All must sleep before the first is due. On a busy machine that may take longer: then they do.
+            unit *= 2;
+            let (start, begun, seen) = three_units_in_disorder(unit).await;
+            if begun < unit {
+                break (start, begun, seen);
+            }
+        };
+        assert_eq!(seen, [0, 1, 1, 2, 3], "begun within {begun:?} of {unit:?}");
+        assert!(start.elapsed() >= 3 * unit);
     });
+}
+
+/// When they began, within what time all had, and in which order they were over.
+async fn three_units_in_disorder(unit: Duration) -> (Instant, Duration, Vec<u32>) {
+    let seen = Rc::new(RefCell::new(Vec::new()));
+    let start = Instant::now();
+    let tasks: Vec<_> = [3, 1, 2, 0, 1]
+        .into_iter()
+        .map(|units| {
+            let seen = seen.clone();
+            spawn(async move {
+                time::sleep_until(start + units * unit).await;
+                seen.borrow_mut().push(units);
+            })
+        })
+        .collect();
+    laio_rt::yield_now().await;
+    let begun = start.elapsed();
+    for task in tasks {
+        task.await.unwrap();
+    }
+    (start, begun, seen.take())
 }
 
 #[test]

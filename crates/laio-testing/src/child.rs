@@ -99,7 +99,7 @@ pub fn is_child() -> bool {
 /// When it is not a child of this process any more.
 pub fn wait_within(limit: Duration, mut child: Child) -> Option<ExitStatus> {
     /// A killed process ends at once, unless it waits for something that no signal ends.
-    const KILL_LIMIT: Duration = Duration::from_secs(10);
+    const KILL_LIMIT: Duration = Duration::from_secs(60);
     let mut status = None;
     let mut ended = || {
         status = child.try_wait().expect("our own child");
@@ -177,7 +177,7 @@ mod tests {
     use super::*;
     use std::panic::{AssertUnwindSafe, catch_unwind};
 
-    const LIMIT: Duration = Duration::from_secs(30);
+    const LIMIT: Duration = Duration::from_secs(120);
 
     #[test]
     fn the_name_is_that_of_the_test() {

@@ -15,7 +15,7 @@
 //!
 //! let path = fs.path().join("slow");
 //! let reader = std::thread::spawn(move || std::fs::read(path));
-//! assert!(fs.wait_hung(1, Duration::from_secs(10)), "the read has reached the file system");
+//! assert!(fs.wait_hung(1, Duration::from_secs(60)), "the read has reached the file system");
 //! fs.release(Released::Served);
 //! assert_eq!(reader.join().unwrap().unwrap(), b"contents");
 //! assert!(fs.requests_at("slow", Kind::Read) >= 1);
@@ -74,7 +74,7 @@ use tree::{NewNode, ROOT, Tree};
 use watchdog::Watchdog;
 
 /// How long dropping waits for threads that have nothing left to do.
-const DROP_LIMIT: Duration = Duration::from_secs(5);
+const DROP_LIMIT: Duration = Duration::from_secs(60);
 
 /// The kinds of request that the kernel sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -226,7 +226,7 @@ impl Options {
     ///
     /// Where FUSE is not there or not permitted.
     pub fn mount(self) -> Result<FaultFs, Skip> {
-        FaultFs::with(self)
+        watchdog::without_signals(|| FaultFs::with(self))
     }
 }
 

@@ -278,7 +278,7 @@ mod tests {
         assert_eq!(command.status().expect("a shell").code(), Some(3));
         let forbid = Forbid::new(&[libc::SYS_chdir], libc::EPERM);
         let child = spawn_forbidden(command, &forbid).unwrap();
-        let status = child::wait_within(Duration::from_secs(20), child).expect("an end");
+        let status = child::wait_within(LIMIT, child).expect("an end");
         assert_eq!(status.code(), Some(4));
     }
 }

@@ -23,7 +23,7 @@
 //! fs.set(Kind::Read, Fault::Hang);
 //! let path = fs.join("file");
 //! let reader = std::thread::spawn(move || std::fs::read(path));
-//! assert!(fs.wait_hung(1, Duration::from_secs(10)));
+//! assert!(fs.wait_hung(1, Duration::from_secs(60)));
 //! fs.release(Released::Fail(libc::EIO));
 //! assert_eq!(reader.join().unwrap().unwrap_err().raw_os_error(), Some(libc::EIO));
 //! ```
@@ -48,7 +48,7 @@
 //! use std::io::Read;
 //! use std::time::Duration;
 //!
-//! limit::within(Duration::from_secs(30), || {
+//! limit::within(Duration::from_secs(60), || {
 //!     let mut random = Random::for_test();
 //!     let contents = random.bytes(100_000);
 //!     let directory = temp::scratch();

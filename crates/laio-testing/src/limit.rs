@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 ///
 /// ```
 /// use std::time::Duration;
-/// assert_eq!(laio_testing::limit::within(Duration::from_secs(5), || 1 + 1), 2);
+/// assert_eq!(laio_testing::limit::within(Duration::from_secs(60), || 1 + 1), 2);
 /// ```
 #[track_caller]
 pub fn within<T: Send + 'static>(limit: Duration, body: impl FnOnce() -> T + Send + 'static) -> T {
@@ -49,7 +49,7 @@ pub fn within<T: Send + 'static>(limit: Duration, body: impl FnOnce() -> T + Sen
 /// use laio_testing::limit::wait_until;
 ///
 /// let thread = std::thread::spawn(|| ());
-/// assert!(wait_until(Duration::from_secs(5), || thread.is_finished()));
+/// assert!(wait_until(Duration::from_secs(60), || thread.is_finished()));
 /// ```
 pub fn wait_until(limit: Duration, mut condition: impl FnMut() -> bool) -> bool {
     let end = Instant::now() + limit;
@@ -71,12 +71,12 @@ mod tests {
 
     #[test]
     fn the_value_comes_back() {
-        assert_eq!(within(Duration::from_secs(10), || "value"), "value");
+        assert_eq!(within(Duration::from_secs(60), || "value"), "value");
     }
 
     #[test]
     fn a_panic_comes_back() {
-        let caught = catch_unwind(|| within(Duration::from_secs(10), || panic!("inner")));
+        let caught = catch_unwind(|| within(Duration::from_secs(60), || panic!("inner")));
         assert_eq!(*caught.unwrap_err().downcast::<&str>().unwrap(), "inner");
     }
 
@@ -96,7 +96,7 @@ mod tests {
     fn waiting_gives_up() {
         assert!(!wait_until(Duration::from_millis(3), || false));
         let mut asked = 0;
-        assert!(wait_until(Duration::from_secs(10), || {
+        assert!(wait_until(Duration::from_secs(60), || {
             asked += 1;
             asked == 3
         }));

@@ -23,6 +23,8 @@ struct State {
     counts_at: HashMap<(String, Kind), u64>,
     /// Requests that hang or are delayed, oldest first.
     waiting: Vec<Waiting>,
+    /// How many have waited and are being answered.
+    answering: usize,
     /// Requests that the kernel wants to end, by its number. Some of them are finished already.
     interrupted: HashSet<u64>,
     closed: bool,
@@ -189,7 +191,7 @@ impl Rules {
     }
 
     /// Waits as long as a request has to, and says how it goes on: `then`, unless it was released
-    /// with an error or interrupted.
+    /// with an error or interrupted. [`Rules::answered`] must follow.
     pub(super) fn wait(&self, request: u64, then: Verdict) -> Verdict {
         let mut state = self.state();
         loop {
@@ -206,6 +208,7 @@ impl Rules {
             };
             if let Some(verdict) = decided {
                 state.waiting.remove(index);
+                state.answering += 1;
                 state.interrupted.remove(&request);
                 self.changed.notify_all();
                 return verdict;
@@ -221,6 +224,12 @@ impl Rules {
                 }
             };
         }
+    }
+
+    /// What has waited has its answer, and nothing of it is held any more.
+    pub(super) fn answered(&self) {
+        self.state().answering -= 1;
+        self.changed.notify_all();
     }
 
     /// How many requests hang. A delayed request does not.
@@ -280,11 +289,11 @@ impl Rules {
         self.changed.notify_all();
     }
 
-    /// Waits until no request waits.
+    /// Waits until no request waits, nor is being answered by the thread that has waited with it.
     pub(super) fn wait_idle(&self, limit: Duration) -> bool {
         let end = Instant::now() + limit;
         let mut state = self.state();
-        while !state.waiting.is_empty() {
+        while !state.waiting.is_empty() || state.answering > 0 {
             let left = end.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return false;
@@ -347,7 +356,7 @@ mod tests {
     use std::thread;
 
     const SERVE: Admission = Admission::Now(Verdict::Serve(Manner::PLAIN));
-    const LONG: Duration = Duration::from_secs(20);
+    const LONG: Duration = Duration::from_secs(60);
 
     fn fails(errno: i32) -> Admission {
         Admission::Now(Verdict::Fail(errno))
@@ -396,7 +405,11 @@ mod tests {
             panic!("it does not wait");
         };
         let rules = Arc::clone(rules);
-        thread::spawn(move || rules.wait(request, then))
+        thread::spawn(move || {
+            let verdict = rules.wait(request, then);
+            rules.answered();
+            verdict
+        })
     }
 
     #[test]

@@ -121,6 +121,7 @@ impl Server {
                     .spawn(move || {
                         let verdict = shared.rules.wait(number, then);
                         go_on(&shared, verdict, reply);
+                        shared.rules.answered();
                     })
                     .expect("a thread for a request that waits");
             }

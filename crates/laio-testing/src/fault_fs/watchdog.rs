@@ -6,6 +6,7 @@
 //! a thread that lives as long as the mount, and asks the kernel for a signal when that thread dies.
 
 use std::ffi::{CStr, CString};
+use std::mem::MaybeUninit;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::mpsc::{Sender, channel};
@@ -103,6 +104,29 @@ pub(super) fn unmount_by_force(mountpoint: &Path) {
         // SAFETY: the path is a string that lives during the call.
         unsafe { libc::umount2(path.as_ptr(), libc::MNT_FORCE | libc::MNT_DETACH) };
     }
+}
+
+/// Runs something in which no signal is handled, nor in the threads that it starts: they serve, and a signal for
+/// the whole process may be any thread's.
+pub(super) fn without_signals<T>(body: impl FnOnce() -> T) -> T {
+    let mask = |how, new: &libc::sigset_t| {
+        let mut old = MaybeUninit::uninit();
+        // SAFETY: both sets live during the call, which fills the old one.
+        unsafe {
+            assert_eq!(libc::pthread_sigmask(how, new, old.as_mut_ptr()), 0);
+            old.assume_init()
+        }
+    };
+    let mut all = MaybeUninit::uninit();
+    // SAFETY: the set is filled before it is used.
+    let all = unsafe {
+        libc::sigfillset(all.as_mut_ptr());
+        all.assume_init()
+    };
+    let before = mask(libc::SIG_SETMASK, &all);
+    let value = body();
+    mask(libc::SIG_SETMASK, &before);
+    value
 }
 
 /// Makes the watching process. The calling thread must live as long as the mount, and from here on
