@@ -37,7 +37,7 @@ static void stop(int number)
 enum { SAME, DIFFERS, UNUSABLE };
 
 #define TOLD 3       /* differences of one kind, in full */
-#define PATIENCE 20  /* seconds */
+#define PATIENCE 240 /* seconds: many wait for a disk, which others may keep busy */
 
 struct difference {
 	int at;                /* the index of the call; -1: what is left */

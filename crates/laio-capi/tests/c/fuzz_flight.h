@@ -10,6 +10,9 @@
 
 #define FLIGHTS 40
 
+/* Polls of 20 ms in which nothing ends, which a slow disk may need. */
+#define PATIENCE_IDLE 3000
+
 enum {
 	FLY_PREAD, FLY_PWRITE, FLY_READ_PIPE, FLY_WRITE_PIPE, FLY_SLEEP, FLY_STAT, FLY_OPEN, FLY_POLL,
 	FLY_RECV, FLY_SYNC, FLY_KINDS
@@ -373,7 +376,7 @@ static void fly(uint64_t seed)
 			laio_cancel(NULL, flights[i].handle);
 		}
 	}
-	for (idle = 0; laio_pending(NULL) > 0 && idle < 500 && !report->fault[0];) {
+	for (idle = 0; laio_pending(NULL) > 0 && idle < PATIENCE_IDLE && !report->fault[0];) {
 		idle = poll_flights(flights, count, &dice, 20) > 0 ? 0 : idle + 1;
 		for (i = 0; i < count; i++)
 			if (flights[i].kind == FLY_WRITE_PIPE)

@@ -132,9 +132,10 @@ static void merges(void)
 		test_begin_read(NULL, fds[i][0], &bytes[i], 1);
 	}
 	/* Begin from a poll: what has been sent before it does not count. */
-	CHECK_IS(laio_poll(completions, COUNT, &zero), 0);
-	forget(number);
-	CHECK_IS(laio_poll(completions, COUNT, &zero), 0);
+	do {
+		forget(number);
+		CHECK_IS(laio_poll(completions, COUNT, &zero), 0);
+	} while (is_pending(number));
 	for (i = 0; i < COUNT; i++) {
 		CHECK_IS(write(fds[i][1], "x", 1), 1);
 		test_nap();
