@@ -329,15 +329,14 @@ static void user_pointers(void)
 	/* Also with laio_syscall(), and also once the operation has finished. */
 	if (!test_is_sync()) {
 		struct timespec zero = test_ms(0);
-		struct pollfd ready;
+		int ready;
 
 		CHECK_FAILS(laio_syscall(SYS_read, fds[0], &byte, (size_t)1), EINPROGRESS);
 		handle = laio_gethandle();
-		ready.fd = laio_fd(NULL);
-		ready.events = POLLIN;
+		ready = laio_fd(NULL);
 		CHECK_IS(laio_poll(&completion, 1, &zero), 0);
 		CHECK_IS(write(fds[1], "x", 1), 1);
-		CHECK_IS(poll(&ready, 1, -1), 1);
+		test_sleep(-1, ready);
 		CHECK_IS(laio_set_user(NULL, handle, &ready), 0);
 		completion = test_await(NULL, handle);
 		CHECK(completion.laio_user == &ready);

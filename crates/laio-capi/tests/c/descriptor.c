@@ -4,8 +4,6 @@
  */
 #include "test.h"
 
-#include <sys/epoll.h>
-
 static int new_set(int fd, uint32_t events)
 {
 	struct epoll_event event;
@@ -16,20 +14,6 @@ static int new_set(int fd, uint32_t events)
 	event.events = events;
 	CHECK_IS(epoll_ctl(set, EPOLL_CTL_ADD, fd, &event), 0);
 	return set;
-}
-
-static void sleep_in(int set, int fd)
-{
-	struct pollfd ready;
-	struct epoll_event event;
-	int came;
-
-	ready.fd = fd;
-	ready.events = POLLIN;
-	do
-		came = set < 0 ? poll(&ready, 1, -1) : epoll_wait(set, &event, 1, -1);
-	while (came < 0 && errno == EINTR);
-	CHECK_IS(came, 1);
 }
 
 /* As the header tells programs to: until it returns less than asked for. */
@@ -78,7 +62,7 @@ static void asked_for_late(void)
 	for (i = 0; i < 2; i++)
 		CHECK_IS(write(fds[i][1], "x", 1), 1);
 	while (seen < 2) {
-		sleep_in(-1, laio_fd(NULL));
+		test_sleep(-1, laio_fd(NULL));
 		seen += drain(completions, 8, 4);
 	}
 	test_settles(NULL, laio_fd(NULL));
@@ -104,7 +88,7 @@ static void level(void)
 	for (i = 0; i < COUNT; i++)
 		CHECK_IS(write(fds[i][1], "x", 1), 1);
 	for (seen = 0; seen < COUNT;) {
-		sleep_in(-1, fd);
+		test_sleep(-1, fd);
 		i = laio_poll(completions, 1, &zero);
 		CHECK(i >= 0);
 		seen += i;
@@ -133,7 +117,7 @@ static void of_other_news(void)
 	handle = test_begin_read(NULL, fds[0], &byte, 1);
 	CHECK_IS(laio_cancel(NULL, handle), 0);
 	while (drain(completions, 4, 1) == 0)
-		sleep_in(-1, fd);
+		test_sleep(-1, fd);
 	CHECK_COMPLETION(completions[0], handle, -1, ECANCELED);
 
 	CHECK_IS(socketpair(AF_UNIX, SOCK_STREAM, 0, sockets), 0);
@@ -144,12 +128,12 @@ static void of_other_news(void)
 		if (laio_submit(NULL, &call, &filed) == 1)
 			continue;
 		while (drain(completions, 4, 1) == 0)
-			sleep_in(-1, fd);
+			test_sleep(-1, fd);
 		CHECK_COMPLETION(completions[0], filed, 1, 0);
 	}
 	CHECK_IS(laio_cancel(NULL, handle), 0);
 	while (drain(completions, 4, 1) == 0)
-		sleep_in(-1, fd);
+		test_sleep(-1, fd);
 	CHECK_IS(laio_finish(), 0);
 	close(sockets[0]);
 	close(sockets[1]);
@@ -213,7 +197,7 @@ static void rally(int rounds, int edge_triggered, int at_a_time)
 		if (!handle)
 			continue;
 		while ((seen = drain(completions, 8, at_a_time)) == 0)
-			sleep_in(set, fd);
+			test_sleep(set, fd);
 		CHECK_IS(seen, 1);
 		CHECK_COMPLETION(completions[0], handle, 1, 0);
 		CHECK_IS(byte, 'x');

@@ -50,7 +50,7 @@ static void refuses(void)
 	struct laio_completion completion;
 	struct laio_context *context;
 	struct laio_call call;
-	struct pollfd ready;
+	int ready;
 	void *handle = &call;
 	int i;
 
@@ -69,10 +69,9 @@ static void refuses(void)
 	CHECK_IS(stats.operations_max, LIMIT);
 
 	/* Finished, but not yet delivered: there is no room yet. */
-	ready.fd = laio_fd(context);
-	ready.events = POLLIN;
+	ready = laio_fd(context);
 	CHECK_IS(write(fds[0][1], "x", 1), 1);
-	CHECK_IS(poll(&ready, 1, -1), 1);
+	test_sleep(-1, ready);
 	CHECK_FAILS(laio_submit(context, &call, &handle), EAGAIN);
 	completion = test_await(context, handles[0]);
 	CHECK_COMPLETION(completion, handles[0], 1, 0);

@@ -175,19 +175,18 @@ static void wakes_the_owner(void)
 	struct timespec zero = test_ms(0);
 	struct laio_status status;
 	struct laio_call call;
-	struct pollfd ready;
+	int ready;
 	char byte = 0;
 	int fds[2], came;
 	void *handle;
 
 	test_pipe(fds);
-	ready.fd = laio_fd(NULL);
-	ready.events = POLLIN;
+	ready = laio_fd(NULL);
 	call = watched_read(fds[0], &byte, &status);
 	handle = test_begin(NULL, &call);
 	CHECK_IS(write(fds[1], "x", 1), 1);
 	do {
-		CHECK_IS(poll(&ready, 1, -1), 1);
+		test_sleep(-1, ready);
 		came = laio_poll(&completion, 1, &zero);
 	} while (came == 0);
 	CHECK_IS(came, 1);

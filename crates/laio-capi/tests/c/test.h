@@ -31,6 +31,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -307,6 +308,24 @@ static inline void test_join(pthread_t thread)
 static inline void test_nap(void)
 {
 	poll(NULL, 0, 1);
+}
+
+/*
+ * Sleeps until the descriptor is readable, in the epoll set if there is one. Without a handler epoll_wait(2)
+ * is interrupted too: the kernel does a ring's work in between.
+ */
+static inline void test_sleep(int set, int fd)
+{
+	struct pollfd ready;
+	struct epoll_event event;
+	int came;
+
+	ready.fd = fd;
+	ready.events = POLLIN;
+	do
+		came = set < 0 ? poll(&ready, 1, -1) : epoll_wait(set, &event, 1, -1);
+	while (came < 0 && errno == EINTR);
+	CHECK_IS(came, 1);
 }
 
 static inline struct timespec test_ms(long ms)

@@ -7,8 +7,6 @@
  */
 #include "test.h"
 
-#include <sys/epoll.h>
-
 static struct timespec soon;
 static struct timespec hour;
 
@@ -173,19 +171,16 @@ static void through_the_descriptor(void)
 	struct timespec zero = test_ms(0);
 	struct laio_call call;
 	struct epoll_event event;
-	struct pollfd ready;
 	char byte = 0;
-	int fds[2], set, i, came;
+	int fds[2], set, i, came, fd = laio_fd(NULL);
 	void *handle;
 
 	test_pipe(fds);
-	ready.fd = laio_fd(NULL);
-	ready.events = POLLIN;
-	CHECK(ready.fd >= 0);
+	CHECK(fd >= 0);
 	set = epoll_create1(EPOLL_CLOEXEC);
 	memset(&event, 0, sizeof(event));
 	event.events = EPOLLIN | EPOLLET;
-	CHECK_IS(epoll_ctl(set, EPOLL_CTL_ADD, ready.fd, &event), 0);
+	CHECK_IS(epoll_ctl(set, EPOLL_CTL_ADD, fd, &event), 0);
 	for (i = 0; i < 20; i++) {
 		if (i % 2) {
 			handle = test_begin_read(NULL, fds[0], &byte, 1);
@@ -195,7 +190,7 @@ static void through_the_descriptor(void)
 			handle = test_begin(NULL, &call);
 		}
 		do {
-			CHECK_IS(i % 4 < 2 ? poll(&ready, 1, -1) : epoll_wait(set, &event, 1, -1), 1);
+			test_sleep(i % 4 < 2 ? -1 : set, fd);
 			came = laio_poll(&completion, 1, &zero);
 			CHECK(came >= 0);
 		} while (came == 0);
