@@ -178,8 +178,14 @@ fn differing_entries(report: &mut String, theirs: &Tree, ours: &Tree) {
         if their.line.starts_with("link") && their.read == Read::Now {
             continue;
         }
-        let same = |other: &&Entry| other.read != Read::Any && other.modified == our.modified;
-        if their.read != our.read && ours.values().filter(same).count() == 1 {
+        let of_one_source = || {
+            let same = |other: &&Entry| other.modified == our.modified;
+            ours.values().filter(same)
+        };
+        let new = of_one_source().filter(|other| other.read != Read::Any);
+        // One of them is the source. What was there before, and has been replaced, is a copy too.
+        let files: BTreeSet<_> = of_one_source().map(|other| other.file).collect();
+        if their.read != our.read && new.count() == 1 && files.len() <= 2 {
             let read = |entry: &Entry| format!("read {:?}", entry.read);
             tell(report, &shown, Some(&read(their)), Some(&read(our)));
         }

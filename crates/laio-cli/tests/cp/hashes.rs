@@ -14,11 +14,9 @@ use crate::case::case;
 use crate::compare::fresh;
 use crate::own::WORLD;
 use crate::programs::Side;
-use crate::run;
+use crate::run::{self, LIMIT};
 use crate::trouble::{Places, names, trial};
 use crate::world::World;
-
-const LIMIT: Duration = Duration::from_secs(20);
 
 pub(crate) fn trials() -> Vec<Trial> {
     let mut trials = vec![

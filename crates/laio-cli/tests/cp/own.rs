@@ -93,10 +93,7 @@ fn says_its_name() -> Result<(), Skip> {
     command
         .args(["cp", "missing", "new"])
         .current_dir(Side::Ours.path());
-    let ran = run::finish(
-        run::start(&mut command, b""),
-        std::time::Duration::from_secs(20),
-    );
+    let ran = run::finish(run::start(&mut command, b""), run::LIMIT);
     assert_eq!(ran.status, "exit status 1");
     let said = String::from_utf8_lossy(&ran.stderr);
     assert_eq!(

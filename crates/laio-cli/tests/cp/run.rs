@@ -6,6 +6,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -13,8 +15,8 @@ use crate::case::Case;
 use crate::programs::{Side, USER};
 use crate::words;
 
-/// Far beyond what any scenario takes: it is there for a program that hangs.
-const LIMIT: Duration = Duration::from_secs(120);
+/// Far beyond what any scenario takes, also on a disk that others keep busy: it is there for a program that hangs.
+pub(crate) const LIMIT: Duration = Duration::from_secs(600);
 
 /// What is left of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,11 +32,13 @@ pub(crate) fn run(case: &Case, side: Side, root: &Path) -> Ran {
     if case.user {
         as_user(&mut command);
     }
+    let over = Arc::new(AtomicBool::new(false));
     let feeder = case.feed.clone().map(|(fifo, text)| {
-        let fifo = root.join(fifo);
-        thread::spawn(move || feed(&fifo, text.as_bytes()))
+        let (fifo, over) = (root.join(fifo), over.clone());
+        thread::spawn(move || feed(&fifo, text.as_bytes(), &over))
     });
     let ran = finish(start(&mut command, case.stdin.as_bytes()), LIMIT);
+    over.store(true, Ordering::Relaxed);
     if let Some(feeder) = feeder {
         feeder.join().expect("the feeder does not panic");
     }
@@ -154,13 +158,13 @@ fn collect(pipe: Option<impl Read + Send + 'static>) -> thread::JoinHandle<Vec<u
     })
 }
 
-/// Writes into a FIFO as soon as somebody reads; gives up when nobody does.
-fn feed(fifo: &Path, text: &[u8]) {
+/// Writes into a FIFO as soon as somebody reads; gives up when nobody will any more.
+fn feed(fifo: &Path, text: &[u8], over: &AtomicBool) {
     use rustix::fs::{Mode, OFlags, open};
-    let end = Instant::now() + Duration::from_secs(10);
-    while Instant::now() < end {
+    let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    while !over.load(Ordering::Relaxed) {
         // Without a reader this is ENXIO.
-        if let Ok(fd) = open(fifo, OFlags::WRONLY | OFlags::NONBLOCK, Mode::empty()) {
+        if let Ok(fd) = open(fifo, flags, Mode::empty()) {
             let _ = rustix::io::write(fd, text);
             return;
         }

@@ -35,6 +35,8 @@ pub(crate) struct Entry {
     pub(crate) read: Read,
     /// How many bytes are not holes: to be compared with some tolerance.
     pub(crate) data: u64,
+    /// Which file it is: device and inode.
+    pub(crate) file: (u64, u64),
 }
 
 /// The access time, as far as it is the copy's business.
@@ -123,9 +125,9 @@ impl Walk<'_> {
             NEW.. => Read::Now,
             past => Read::Long(time(past, stat.st_atime_nsec as i64)),
         };
+        let file = (stat.st_dev, stat.st_ino);
         if stat.st_nlink > 1 && kind(stat) != FileType::Directory {
-            let inode = (stat.st_dev, stat.st_ino);
-            let first = self.first_names.entry(inode).or_insert(path.to_vec());
+            let first = self.first_names.entry(file).or_insert(path.to_vec());
             line.push_str(&format!(", {} names, first {}", stat.st_nlink, show(first)));
         }
         for (key, value) in attributes(directory, name) {
@@ -138,6 +140,7 @@ impl Walk<'_> {
                 modified,
                 read,
                 data,
+                file,
             },
         );
     }

@@ -7,7 +7,6 @@ mod whole;
 
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
 use laio_testing::Skip;
 use libtest_mimic::Trial;
@@ -15,12 +14,10 @@ use libtest_mimic::Trial;
 use crate::case::case;
 use crate::compare::fresh;
 use crate::programs::Side;
-use crate::run::{self, Ran};
+use crate::run::{self, LIMIT, Ran};
 use crate::snapshot;
 use crate::world::World;
 
-/// Far beyond what any of these takes.
-const LIMIT: Duration = Duration::from_secs(120);
 const WELL: &str = "exit status 0";
 
 pub(crate) fn trials() -> Vec<Trial> {

@@ -123,11 +123,7 @@ pub(crate) fn cases() -> Vec<Case> {
             "/sys/kernel/mm/transparent_hugepage/enabled d",
         ),
         case("a tree in /proc", "dir d", "-r /proc/sys/kernel/keys d"),
-        case(
-            "a tree in /sys",
-            "dir d",
-            "-r /sys/kernel/mm/transparent_hugepage d",
-        ),
+        case("a tree in /sys", "dir d", "-r /sys/kernel/mm/hugepages d"),
         case(
             "to a file in /proc that refuses",
             "file a",

@@ -11,11 +11,10 @@ use laio_testing::{Skip, temp};
 use libtest_mimic::Trial;
 
 use crate::programs::Side;
-use crate::run::{self, Ran};
+use crate::run::{self, LIMIT, Ran};
 
 use super::places::{Places, names, trial};
 
-const LIMIT: Duration = Duration::from_secs(20);
 const SIZE: usize = 1 << 20;
 
 pub(super) fn trials() -> Vec<Trial> {

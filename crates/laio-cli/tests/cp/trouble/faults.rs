@@ -1,8 +1,6 @@
 //! One request that fails, on the side of the source or of the destination, for both programs: the
 //! same is said, and the same is there afterwards.
 
-use std::time::Duration;
-
 use laio_testing::fault_fs::{Fault, Kind};
 use laio_testing::{Skip, temp};
 use libtest_mimic::{Completion, Failed, Trial};
@@ -10,12 +8,10 @@ use libtest_mimic::{Completion, Failed, Trial};
 use crate::Verdict;
 use crate::compare::{differences, skipped};
 use crate::programs::{self, Side};
-use crate::run::{self, Ran};
+use crate::run::{self, LIMIT, Ran};
 use crate::snapshot::{self, Tree};
 
 use super::places::Places;
-
-const LIMIT: Duration = Duration::from_secs(20);
 
 /// A name below the file system (or all), what goes wrong there, and the command.
 struct Faulty {

@@ -17,12 +17,11 @@ use rustix::fs::{CWD, RenameFlags, renameat_with};
 use crate::case::case;
 use crate::compare::fresh;
 use crate::programs::Side;
-use crate::run;
+use crate::run::{self, LIMIT};
 use crate::world::World;
 
 use super::places::{names, trial};
 
-const LIMIT: Duration = Duration::from_secs(120);
 /// Copies, each with directories that change places all the time.
 const ROUNDS: usize = 4;
 
@@ -43,9 +42,11 @@ struct Exchange {
 }
 
 impl Exchange {
+    /// Returns when they have been exchanged: on a busy machine the copy could be over before.
     fn start(one: &Path, other: &Path) -> Exchange {
         let stop = std::sync::Arc::new(AtomicBool::new(false));
         let told = stop.clone();
+        let (begun, waits) = std::sync::mpsc::channel();
         let names = [one, other].map(|name| CString::new(name.as_os_str().as_encoded_bytes()));
         let [one, other] = names.map(|name| name.expect("no zero byte"));
         let thread = thread::spawn(move || {
@@ -54,11 +55,15 @@ impl Exchange {
                 // It is not there yet, or it is.
                 let exchanged = renameat_with(CWD, &one, CWD, &other, RenameFlags::EXCHANGE);
                 count += u64::from(exchanged.is_ok());
+                if count == 1 {
+                    let _ = begun.send(());
+                }
                 // Or nobody else gets at the directory.
                 thread::sleep(Duration::from_micros(50));
             }
             count
         });
+        waits.recv().expect("it goes on until it is told to stop");
         Exchange {
             stop,
             thread: Some(thread),

@@ -12,11 +12,10 @@ use libtest_mimic::Trial;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::programs::Side;
-use crate::run;
+use crate::run::{self, LIMIT};
 
 use super::places::{Places, names, trial};
 
-const LIMIT: Duration = Duration::from_secs(10);
 /// How often a copy is killed, at another moment each time; the variable says how often else.
 const KILLS: usize = 15;
 const KILLS_VARIABLE: &str = "LAIO_TEST_KILLS";
