@@ -67,7 +67,7 @@ pub(crate) async fn serve(
         peer,
         secure,
     };
-    if connection.serve().await == End::Broken {
+    if connection.serve().await == End::Said {
         worker.linger(&Stream::Plain(socket)).await;
     }
 }
@@ -111,9 +111,11 @@ struct Shared {
 /// How a connection ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
-    Fine,
-    /// The client may still be sending, and has not read why nobody wants it.
-    Broken,
+    /// The client is gone, or does not take what it is sent.
+    Gone,
+    /// The client may still be sending, be it only that it has read so much, and has not read all: what comes after
+    /// the socket is closed would make the kernel throw the rest away.
+    Said,
 }
 
 enum Event {
@@ -129,8 +131,8 @@ enum Event {
 
 impl Event {
     fn closed(result: Result<(), h2::Error>) -> Event {
-        let broken = result.is_err_and(|error| !error.is_io());
-        Event::Closed(if broken { End::Broken } else { End::Fine })
+        let gone = result.is_err_and(|error| error.is_io());
+        Event::Closed(if gone { End::Gone } else { End::Said })
     }
 }
 
@@ -156,15 +158,15 @@ impl Multiplexed {
                 Event::Idle => {
                     self.connection.graceful_shutdown();
                     self.close().await;
-                    return End::Fine;
+                    return End::Said;
                 }
                 Event::TooManyResets => {
                     self.connection.abrupt_shutdown(Reason::ENHANCE_YOUR_CALM);
                     self.close().await;
-                    return End::Broken;
+                    return End::Said;
                 }
                 Event::Closed(end) => return end,
-                Event::Stalled => return End::Fine,
+                Event::Stalled => return End::Gone,
             }
         }
     }

@@ -52,7 +52,7 @@ pub(crate) type Encrypted = StreamOwned<ClientConnection, TcpStream>;
 /// Connects, and asks for a name.
 pub(crate) fn connect(address: SocketAddr, config: &Arc<ClientConfig>, name: &str) -> Encrypted {
     let socket = TcpStream::connect(address).unwrap();
-    let time = Some(Duration::from_secs(30));
+    let time = Some(Duration::from_secs(60));
     socket.set_read_timeout(time).unwrap();
     let name = ServerName::try_from(name.to_owned()).unwrap();
     let connection = ClientConnection::new(config.clone(), name).unwrap();

@@ -1,11 +1,13 @@
 //! A server in this process and a client that reads exactly what it gets.
 
 use laio::BackendKind;
-use laio_serve::{Control, Limits, Listen, LogTarget, Options, Served, Server, Site};
-use std::io::{BufRead, BufReader, Read, Write};
+use laio_serve::{
+    Control, Limits, Listen, LogTarget, Options, Served, Server, Site, UpstreamLimits,
+};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The back ends that never block the caller.
 pub(crate) const BACKENDS: [BackendKind; 5] = [
@@ -15,6 +17,10 @@ pub(crate) const BACKENDS: [BackendKind; 5] = [
     BackendKind::Lazy,
     BackendKind::Activations,
 ];
+
+/// Far more than anything here takes, however busy the machine is. Whoever tests a limit of time sets that one, and
+/// the others do not get into the way.
+pub(crate) const LONG: Duration = Duration::from_secs(60);
 
 /// A free port.
 pub(crate) fn anywhere() -> Vec<Listen> {
@@ -38,6 +44,15 @@ impl Running {
         backend: BackendKind,
         change: impl FnOnce(&mut Options),
     ) -> Running {
+        let server = Running::try_with(root, backend, change);
+        server.unwrap_or_else(|error| panic!("{backend}: {error}"))
+    }
+
+    pub(crate) fn try_with(
+        root: &Path,
+        backend: BackendKind,
+        change: impl FnOnce(&mut Options),
+    ) -> std::io::Result<Running> {
         let mut options = Options {
             site: Site {
                 root: root.to_owned(),
@@ -48,26 +63,35 @@ impl Running {
             backend: Some(backend),
             log: LogTarget::Off,
             limits: Limits {
-                drain_time: Duration::from_secs(5),
+                head_time: LONG,
+                body_time: LONG,
+                write_time: LONG,
+                open_time: LONG,
+                linger_time: LONG,
+                drain_time: LONG,
+                upstream: UpstreamLimits {
+                    queue_time: LONG,
+                    connect_time: LONG,
+                    idle_time: LONG,
+                    ..UpstreamLimits::default()
+                },
                 ..Limits::default()
             },
             ..Options::default()
         };
         change(&mut options);
-        let server = Server::start(options).unwrap_or_else(|error| panic!("{backend}: {error}"));
-        Running {
+        let server = Server::start(options)?;
+        Ok(Running {
             control: server.control(),
             places: server.addresses().to_vec(),
             server: Some(server),
-        }
+        })
     }
 
     pub(crate) fn connect(&self) -> Client {
         let address = self.places[0].inet().unwrap();
         let stream = TcpStream::connect(address).unwrap();
-        stream
-            .set_read_timeout(Some(Duration::from_secs(30)))
-            .unwrap();
+        stream.set_read_timeout(Some(LONG)).unwrap();
         Client(BufReader::new(stream))
     }
 
@@ -172,6 +196,18 @@ impl Client {
 
     /// Whether the server has closed, and sent nothing more.
     pub(crate) fn is_closed(&mut self) -> bool {
-        matches!(self.0.read(&mut [0; 1]), Ok(0) | Err(_))
+        match self.0.read(&mut [0; 1]) {
+            Ok(count) => count == 0,
+            Err(error) => error.kind() != ErrorKind::WouldBlock,
+        }
+    }
+}
+
+/// Asks again and again until something is as it is to be.
+pub(crate) fn until(what: &str, mut condition: impl FnMut() -> bool) {
+    let end = Instant::now() + LONG;
+    while !condition() {
+        assert!(Instant::now() < end, "{what}");
+        std::thread::sleep(Duration::from_millis(5));
     }
 }
