@@ -160,6 +160,6 @@ fn announce(root: &Path, places: &[Listen], how: &str) {
 }
 
 fn say(text: &str) {
-    // Nothing can be done if standard error is gone.
-    let _ = writeln!(std::io::stderr(), "{text}");
+    // In one write, since several processes may say something at a time. Nothing can be done if standard error is gone.
+    let _ = std::io::stderr().write_all(format!("{text}\n").as_bytes());
 }

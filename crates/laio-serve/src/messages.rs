@@ -53,13 +53,14 @@ fn write(messages: &Receiver<Message>) {
     for message in messages {
         match message {
             Message::Text(text) => {
-                let mut stderr = std::io::stderr();
-                // If standard error is gone, there is nobody to tell.
-                let _ = writeln!(stderr, "laio: {text}");
+                // In one write: several processes may say something at a time.
+                let mut said = format!("laio: {text}\n");
                 let lost = LOST.swap(0, Ordering::Relaxed);
                 if lost > 0 {
-                    let _ = writeln!(stderr, "laio: {lost} messages were left out");
+                    said += &format!("laio: {lost} messages were left out\n");
                 }
+                // If standard error is gone, there is nobody to tell.
+                let _ = std::io::stderr().write_all(said.as_bytes());
             }
             Message::Flush(done) => {
                 let _ = done.try_send(());
