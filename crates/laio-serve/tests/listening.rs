@@ -7,8 +7,8 @@ use common::Running;
 use laio::BackendKind::{self, Lazy, Sync};
 use laio_serve::{Listen, Options, Server};
 use std::fs;
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
@@ -80,18 +80,31 @@ fn both_kinds_of_addresses_share_a_port() {
         TcpStream::connect(("::1", address.port())).unwrap()
     ));
     drop(both);
-    let places = [
-        format!("0.0.0.0:{}", address.port()),
-        format!("[::]:{}", address.port()),
-    ];
-    let each = start(&site, Lazy, &[&places[0], &places[1]]);
-    assert!(answers(
-        TcpStream::connect(("127.0.0.1", address.port())).unwrap()
-    ));
-    assert!(answers(
-        TcpStream::connect(("::1", address.port())).unwrap()
-    ));
+    // Somebody else may have the port by now: then it is another one.
+    let (each, port) = (0..100)
+        .find_map(|_| on_one_port(&site))
+        .expect("a port that is free for both");
+    assert!(answers(TcpStream::connect(("127.0.0.1", port)).unwrap()));
+    assert!(answers(TcpStream::connect(("::1", port)).unwrap()));
     drop(each);
+}
+
+/// A server with a socket for each kind of addresses; none if the port that was free is taken meanwhile.
+fn on_one_port(site: &TempDir) -> Option<(Running, u16)> {
+    let free = TcpListener::bind("[::]:0").unwrap();
+    let port = free.local_addr().unwrap().port();
+    drop(free);
+    let started = Running::try_with(site.path(), Lazy, |options| {
+        let places = [format!("0.0.0.0:{port}"), format!("[::]:{port}")];
+        options.listen = places.iter().map(|text| text.parse().unwrap()).collect();
+    });
+    match started {
+        Ok(server) => Some((server, port)),
+        Err(error) => {
+            assert_eq!(error.kind(), ErrorKind::AddrInUse, "{error}");
+            None
+        }
+    }
 }
 
 #[test]

@@ -4,11 +4,11 @@
 mod common;
 
 use common::{BACKENDS, Running};
-use laio_serve::LogTarget;
+use laio_serve::{Limits, LogTarget};
 use std::fs;
 use std::io::{Read, Write};
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 use tempfile::TempDir;
 
 fn site() -> TempDir {
@@ -16,7 +16,11 @@ fn site() -> TempDir {
     let root = dir.path();
     fs::write(root.join("index.html"), "<h1>home</h1>").unwrap();
     fs::write(root.join("empty.txt"), "").unwrap();
-    fs::write(root.join("ten.txt"), "0123456789").unwrap();
+    // Old enough that its tag does not change when a second has gone by.
+    let ten = fs::File::create(root.join("ten.txt")).unwrap();
+    (&ten).write_all(b"0123456789").unwrap();
+    ten.set_modified(SystemTime::now() - Duration::from_secs(3600))
+        .unwrap();
     fs::write(root.join("large.bin"), large()).unwrap();
     fs::write(root.join(".secret"), "x").unwrap();
     fs::create_dir(root.join("docs")).unwrap();
@@ -301,48 +305,38 @@ fn stopping_finishes_the_answer_and_closes_idle_connections() {
     }
 }
 
+/// Each limit in turn, with the others too far away to be met on a busy machine.
 #[test]
 fn limits_end_what_takes_too_long() {
+    const SOON: Duration = Duration::from_millis(200);
     let site = site();
     for backend in BACKENDS {
-        let log = tempfile::NamedTempFile::new().unwrap();
-        let server = Running::with(site.path(), backend, |options| {
-            options.limits.head_time = Duration::from_millis(200);
-            options.limits.idle_time = Duration::from_millis(200);
-            options.limits.body_time = Duration::from_millis(200);
-            options.limits.body_rate = 1 << 30;
-            options.limits.write_time = Duration::from_millis(300);
-            options.limits.write_rate = 1 << 30;
-            options.limits.connections = 3;
-            options.workers = Some(1);
-            options.log = LogTarget::File(log.path().to_owned());
-        });
-        let mut idle = server.connect();
-        assert!(idle.is_closed(), "{backend}: idle");
+        let with = |change: &dyn Fn(&mut Limits)| {
+            Running::with(site.path(), backend, |options| {
+                options.workers = Some(1);
+                change(&mut options.limits);
+            })
+        };
+        let server = with(&|limits| limits.idle_time = SOON);
+        assert!(server.connect().is_closed(), "{backend}: idle");
+
+        let server = with(&|limits| limits.head_time = SOON);
         let mut slow = server.connect();
         slow.send("GET / HTTP/1.1\r\nHost:");
         assert_eq!(slow.answer(false).status, 408, "{backend}: half a head");
         assert!(slow.is_closed(), "{backend}: half a head");
+
+        let server = with(&|limits| {
+            limits.body_time = SOON;
+            limits.body_rate = 1 << 30;
+        });
         let mut slow = server.connect();
         slow.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nabc");
         assert_eq!(slow.answer(false).status, 405, "{backend}: half a body");
         assert!(slow.is_closed(), "{backend}: half a body");
-        let mut deaf = server.connect();
-        deaf.send("GET /large.bin HTTP/1.1\r\nHost: a\r\n\r\n");
-        // Its line is written when it is over.
-        while !fs::read_to_string(log.path())
-            .unwrap()
-            .contains("large.bin")
-        {
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        let mut all = Vec::new();
-        let _ = deaf.0.read_to_end(&mut all);
-        assert!(
-            all.len() < 5_000_000,
-            "{backend}: a client that does not read"
-        );
+
         // Beyond the limit connections wait their turn, and get it.
+        let server = with(&|limits| limits.connections = 3);
         let mut clients: Vec<_> = (0..6).map(|_| server.connect()).collect();
         for client in &mut clients {
             client.send("GET /ten.txt HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
@@ -350,6 +344,27 @@ fn limits_end_what_takes_too_long() {
         for client in &mut clients {
             assert_eq!(client.answer(false).status, 200, "{backend}");
         }
+    }
+}
+
+#[test]
+fn who_does_not_read_is_given_up() {
+    let site = site();
+    for backend in BACKENDS {
+        let log = tempfile::NamedTempFile::new().unwrap();
+        let server = Running::with(site.path(), backend, |options| {
+            options.limits.write_time = Duration::from_millis(300);
+            options.limits.write_rate = 1 << 30;
+            options.log = LogTarget::File(log.path().to_owned());
+        });
+        let mut deaf = server.connect();
+        deaf.send("GET /large.bin HTTP/1.1\r\nHost: a\r\n\r\n");
+        // Its line is written when it is over.
+        let written = || fs::read_to_string(log.path()).unwrap();
+        common::until("it is over", || written().contains("large.bin"));
+        let mut all = Vec::new();
+        let _ = deaf.0.read_to_end(&mut all);
+        assert!(all.len() < 5_000_000, "{backend}");
     }
 }
 

@@ -3,7 +3,7 @@
 #[allow(dead_code, reason = "shared by several test binaries")]
 mod common;
 
-use common::Running;
+use common::{LONG, Running};
 use laio::BackendKind;
 use laio_testing::fault_fs::{Fault, Kind, Released};
 use laio_testing::forbid::Forbid;
@@ -68,10 +68,7 @@ fn others_go_on(backend: BackendKind) {
         let mut waiting = server.connect();
         slow.set_at("slow.txt", kind, Fault::Hang);
         waiting.send(format!("GET {slow_target} HTTP/1.1\r\nHost: a\r\n\r\n"));
-        assert!(
-            slow.wait_hung(1, Duration::from_secs(20)),
-            "{backend}: {kind:?} was asked for"
-        );
+        assert!(slow.wait_hung(1, LONG), "{backend}: {kind:?} was asked for");
 
         let mut clients: Vec<_> = (0..4).map(|_| server.connect()).collect();
         let mut slowest = Duration::ZERO;
@@ -115,9 +112,17 @@ fn an_open_that_hangs_is_given_up() {
         let answer = server.get("/slow.txt");
         assert_eq!(answer.status, 503, "{backend}");
         assert_eq!(answer.header("Retry-After"), Some("1"), "{backend}");
-        assert_eq!(server.get("/fast.txt").text(), "at once", "{backend}");
+        // Whom a busy machine keeps as long as that asks again, as he is told to.
+        let served = |target: &str, text: &str| {
+            common::until(target, || {
+                let answer = server.get(target);
+                assert!(answer.status == 503 || answer.text() == text, "{backend}");
+                answer.status == 200
+            });
+        };
+        served("/fast.txt", "at once");
         slow.clear_all();
         slow.release(Released::Served);
-        assert_eq!(server.get("/slow.txt").text(), "at last", "{backend}");
+        served("/slow.txt", "at last");
     }
 }

@@ -5,9 +5,9 @@ mod common;
 
 use common::Running;
 use laio::BackendKind::Sync;
-use laio_serve::LogTarget;
+use laio_serve::{Limits, LogTarget};
 use std::fs;
-use std::io::Read;
+use std::io::{Read, Write};
 use std::time::Duration;
 use tempfile::TempDir;
 
@@ -63,23 +63,40 @@ fn stopping_ends_what_waits_in_the_kernel() {
     assert_eq!(stopping.join().unwrap().requests, 2);
 }
 
+/// Each limit in turn, with the others too far away to be met on a busy machine.
 #[test]
 fn time_outs_are_those_of_the_socket() {
+    const SOON: Duration = Duration::from_millis(200);
     let site = site();
-    let server = Running::with(site.path(), Sync, |options| {
-        options.limits.head_time = Duration::from_millis(200);
-        options.limits.idle_time = Duration::from_millis(200);
-        options.limits.write_time = Duration::from_millis(200);
-        options.workers = Some(1);
-    });
+    let one_worker = |change: &dyn Fn(&mut Limits)| {
+        Running::with(site.path(), Sync, |options| {
+            options.workers = Some(1);
+            change(&mut options.limits);
+        })
+    };
+    let server = one_worker(&|limits| limits.idle_time = SOON);
     assert!(server.connect().is_closed());
+
+    let server = one_worker(&|limits| limits.head_time = SOON);
+    // The only worker has this one to serve, so it meets the next when half of its head is there. The first must ask in
+    // time itself.
+    let mut busy = None;
+    common::until("a client has asked in time", || {
+        let mut client = server.connect();
+        let request = b"GET /large.bin HTTP/1.1\r\nHost: a\r\n\r\n";
+        let asked = client.0.get_mut().write_all(request);
+        let answered = asked.and_then(|()| client.0.read_exact(&mut [0; 100]));
+        busy = answered.is_ok().then_some(client);
+        busy.is_some()
+    });
     let mut slow = server.connect();
     slow.send("GET / HTTP/1.1\r\n");
+    drop(busy);
     assert_eq!(slow.answer(false).status, 408);
+
+    let server = one_worker(&|limits| limits.write_time = SOON);
     let mut deaf = server.connect();
-    for _ in 0..10 {
-        deaf.send("GET /large.bin HTTP/1.1\r\nHost: a\r\n\r\n");
-    }
+    deaf.send("GET /large.bin HTTP/1.1\r\nHost: a\r\n\r\n".repeat(10));
     // The only worker comes back from the client that does not read.
     assert_eq!(server.get("/").body, b"home");
 }

@@ -1,5 +1,6 @@
 //! A server that does what a test tells it, connection by connection.
 
+use super::common;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -93,6 +94,15 @@ impl Drop for Backend {
     }
 }
 
+/// As `/proc/net/tcp` has it.
+fn shown(address: SocketAddr) -> String {
+    let SocketAddr::V4(address) = address else {
+        unreachable!("the backend listens at an address of IPv4");
+    };
+    let number = u32::from_ne_bytes(address.ip().octets());
+    format!("{number:08X}:{:04X}", address.port())
+}
+
 impl Peer {
     /// The head of the next request; none when the connection has ended.
     pub(crate) fn request(&mut self) -> Option<String> {
@@ -127,7 +137,28 @@ impl Peer {
 
     /// Whether the other end has closed; waits for it.
     pub(crate) fn is_closed(&mut self) -> bool {
-        matches!(self.stream.read(&mut [0; 1]), Ok(0) | Err(_))
+        match self.stream.read(&mut [0; 1]) {
+            Ok(count) => count == 0,
+            Err(error) => error.kind() != std::io::ErrorKind::WouldBlock,
+        }
+    }
+
+    /// Sends the end, and waits until the other end's kernel has it.
+    pub(crate) fn finish(&mut self) {
+        let stream = self.stream.get_mut();
+        stream.shutdown(std::net::Shutdown::Write).unwrap();
+        let ends = [stream.local_addr(), stream.peer_addr()];
+        let [own, other] = ends.map(|end| shown(end.unwrap()));
+        common::until("the end has arrived", || {
+            let table = std::fs::read_to_string("/proc/self/net/tcp").unwrap();
+            let states = table.lines().filter_map(|line| {
+                let mut fields = line.split_whitespace().skip(1);
+                let ends = [fields.next()?, fields.next()?];
+                (ends == [&*own, &*other]).then(|| fields.next())?
+            });
+            // Until it is acknowledged the state is FIN_WAIT1.
+            states.into_iter().all(|state| state != "04")
+        });
     }
 
     /// Sends as much as there is room for just now, and tells how much that was.

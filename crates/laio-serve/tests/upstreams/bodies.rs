@@ -65,7 +65,7 @@ fn of_requests_in_both_framings() {
             )
             .unwrap();
         reader.join().unwrap();
-        assert_eq!(backend.connections(), 1, "{kind}");
+        assert_kept(kind, backend.connections(), 2);
     }
 }
 

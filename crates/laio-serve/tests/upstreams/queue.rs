@@ -73,9 +73,7 @@ fn who_has_waited_for_long_is_refused() {
     });
     let mut first = connect(&server);
     first.write_all(get("/").as_bytes()).unwrap();
-    while backend.heads().is_empty() {
-        std::thread::yield_now();
-    }
+    common::until("the first is asked for", || !backend.heads().is_empty());
     let refused = exchange(&server, get("/"));
     assert!(
         status(&refused) == "503" && refused.contains("\r\nRetry-After: 1\r\n"),

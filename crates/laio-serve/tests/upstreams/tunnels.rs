@@ -65,9 +65,7 @@ fn tunnels_are_bounded_and_end_when_they_are_quiet() {
     });
     let mut quiet = connect(&server);
     quiet.write_all(UPGRADE.as_bytes()).unwrap();
-    while backend.heads().is_empty() {
-        std::thread::yield_now();
-    }
+    common::until("the tunnel is asked for", || !backend.heads().is_empty());
     let all = read_to_end(quiet);
     assert_eq!(body(&all), "first\n");
     assert_eq!(status(&exchange(&server, get("/"))), "426");
