@@ -18,6 +18,12 @@ fn text(output: &[u8]) -> &str {
     std::str::from_utf8(output).expect("text")
 }
 
+#[track_caller]
+fn succeeded(output: &Output) {
+    let (status, words) = (output.status, text(&output.stderr));
+    assert!(status.success(), "{status}: {words}");
+}
+
 #[test]
 fn every_back_end_copies_right() {
     let scratch = tempfile::tempdir().unwrap();
@@ -31,7 +37,7 @@ fn every_back_end_copies_right() {
         plots.display()
     );
     let output = bench(&arguments, &work);
-    assert!(output.status.success(), "{}", text(&output.stderr));
+    succeeded(&output);
     assert!(
         output.stderr.is_empty(),
         "nobody watches: {}",

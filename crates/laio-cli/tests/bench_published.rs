@@ -18,6 +18,12 @@ fn text(output: &[u8]) -> &str {
     std::str::from_utf8(output).expect("text")
 }
 
+#[track_caller]
+fn succeeded(output: &Output) {
+    let (status, words) = (output.status, text(&output.stderr));
+    assert!(status.success(), "{status}: {words}");
+}
+
 fn cells(file: &Path) -> Vec<Value> {
     let record: Value = serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap();
     record["cells"].as_array().unwrap().clone()
@@ -31,7 +37,7 @@ fn a_comparison_tells_then_and_today_and_a_page_is_made_of_it() {
         "getpid --scale 0.0001 --rounds 1 --dir . --json getpid.json --svg plots",
         scratch.path(),
     );
-    assert!(output.status.success(), "{}", text(&output.stderr));
+    succeeded(&output);
     let told = text(&output.stdout);
     for part in ["7.65", "2005", "lazy", "today:"] {
         assert!(told.contains(part), "{part} in {told}");
@@ -44,7 +50,7 @@ fn a_comparison_tells_then_and_today_and_a_page_is_made_of_it() {
             .any(|cell| cell["contestant"] == "threads, 100 helpers")
     );
     let output = bench("report --from getpid.json --to page", scratch.path());
-    assert!(output.status.success(), "{}", text(&output.stderr));
+    succeeded(&output);
     let page = std::fs::read_to_string(at("page/report.html")).unwrap();
     assert!(page.contains("id=\"getpid\"") && page.contains("<svg"));
 }
@@ -56,7 +62,7 @@ fn every_way_reads_the_same_files() {
         "open-stat-read --cache warm --scale 0.0005 --rounds 1 --at 3 --dir . --json -",
         scratch.path(),
     );
-    assert!(output.status.success(), "{}", text(&output.stderr));
+    succeeded(&output);
     let record: Value = serde_json::from_slice(&output.stdout).unwrap();
     for cell in record["cells"].as_array().unwrap() {
         let name = cell["contestant"].as_str().unwrap();
@@ -78,7 +84,7 @@ fn servers_are_started_loaded_and_ended() {
         "clients --cache warm --scale 0.0005 --rounds 1 --at 2 --contestant lazy threads --dir . --json clients.json",
         scratch.path(),
     );
-    assert!(output.status.success(), "{}", text(&output.stderr));
+    succeeded(&output);
     for cell in cells(&scratch.path().join("clients.json")) {
         assert_eq!(cell["verified"], true, "{cell}");
     }

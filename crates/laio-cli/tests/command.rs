@@ -14,6 +14,12 @@ fn text(output: &[u8]) -> &str {
     std::str::from_utf8(output).expect("text")
 }
 
+#[track_caller]
+fn succeeded(output: &Output) {
+    let (status, words) = (output.status, text(&output.stderr));
+    assert!(status.success(), "{status}: {words}");
+}
+
 #[test]
 fn bench_calls_prints_rows() {
     let output = laio(&[
@@ -25,7 +31,7 @@ fn bench_calls_prints_rows() {
         "0.05",
         "--json",
     ]);
-    assert!(output.status.success(), "{}", text(&output.stderr));
+    succeeded(&output);
     assert!(
         output.stderr.is_empty(),
         "nobody watches: {}",
@@ -52,7 +58,7 @@ fn bench_calls_prints_rows() {
 fn bench_calls_can_be_narrowed() {
     let arguments = "bench calls --call getpid,stat --backend lazy sync --seconds 0 --json";
     let output = laio(&arguments.split(' ').collect::<Vec<_>>());
-    assert!(output.status.success(), "{}", text(&output.stderr));
+    succeeded(&output);
     let rows: Value = serde_json::from_slice(&output.stdout).unwrap();
     let rows = rows.as_array().unwrap();
     let names = rows
@@ -68,7 +74,7 @@ fn bench_calls_can_be_narrowed() {
 fn bench_calls_prints_a_table() {
     let output = laio(&["bench", "calls", "--call", "getpid", "--seconds", "0"]);
     let table = text(&output.stdout);
-    assert!(output.status.success(), "{}", text(&output.stderr));
+    succeeded(&output);
     for word in ["Linux", "getpid", "plain", "lazy-epoll", "ratio", "spread"] {
         assert!(table.contains(word), "{word} in {table}");
     }
@@ -79,7 +85,7 @@ fn bench_order_tells_what_was_overtaken() {
     let arguments =
         "bench order --operations 32 --repetitions 1 --json --backend threads posix-aio";
     let output = laio(&arguments.split(' ').collect::<Vec<_>>());
-    assert!(output.status.success(), "{}", text(&output.stderr));
+    succeeded(&output);
     let rows: Value = serde_json::from_slice(&output.stdout).unwrap();
     let names: Vec<_> = rows
         .as_array()
@@ -98,7 +104,7 @@ fn bench_order_tells_what_was_overtaken() {
 #[test]
 fn info_tells_programs() {
     let output = laio(&["info", "--json"]);
-    assert!(output.status.success(), "{}", text(&output.stderr));
+    succeeded(&output);
     let info: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert!(info["io_uring"]["usable"].is_boolean());
     assert!(info["perf"]["usable"].is_boolean());
@@ -131,7 +137,7 @@ fn info_honours_the_environment() {
 fn shells_take_the_completions() {
     for shell in ["bash", "zsh", "fish"] {
         let output = laio(&["completions", shell]);
-        assert!(output.status.success(), "{}", text(&output.stderr));
+        succeeded(&output);
         let script = text(&output.stdout);
         assert!(script.contains("files-from0"), "{shell}: {script}");
         let mut check = Command::new(shell);
@@ -197,7 +203,7 @@ fn the_copy_is_the_same_by_each_name() {
         };
         let target = format!("copied by {name}");
         let output = run(&["-r", "from", &target]);
-        assert!(output.status.success(), "{}", text(&output.stderr));
+        succeeded(&output);
         let copy = std::fs::read(at(&target).join("inner/file"));
         assert_eq!(copy.expect("a copy"), b"contents");
         let output = run(&["none", "copy"]);

@@ -18,6 +18,12 @@ fn text(output: &[u8]) -> &str {
     std::str::from_utf8(output).expect("text")
 }
 
+#[track_caller]
+fn succeeded(output: &Output) {
+    let (status, words) = (output.status, text(&output.stderr));
+    assert!(status.success(), "{status}: {words}");
+}
+
 /// A server, ended when dropped.
 struct Served {
     child: Child,
@@ -72,7 +78,7 @@ fn a_made_set_is_served_and_every_byte_checked() {
         "trace make rice --scale 0.002 --seed 7 --to set --svg plots",
         at,
     );
-    assert!(made.status.success(), "{}", text(&made.stderr));
+    succeeded(&made);
     assert!(
         text(&made.stdout).contains("requests     492"),
         "{}",
@@ -143,7 +149,7 @@ fn encrypted_connections_are_checked_and_counted() {
     std::fs::write(at.join("own.pem"), made.cert.pem()).unwrap();
     std::fs::write(at.join("own.key"), made.signing_key.serialize_pem()).unwrap();
     let made = laio("trace make rice --scale 0.001 --to set", at);
-    assert!(made.status.success(), "{}", text(&made.stderr));
+    succeeded(&made);
     let (chain, key) = (at.join("own.pem"), at.join("own.key"));
     let (chain, key) = (chain.to_str().unwrap(), key.to_str().unwrap());
     let certificate = ["--tls-cert", chain, "--tls-key", key];
@@ -200,7 +206,7 @@ fn a_log_is_replayed() {
     ];
     std::fs::write(at.join("access.log"), log.concat()).unwrap();
     let made = laio("trace import access.log --to set", at);
-    assert!(made.status.success(), "{}", text(&made.stderr));
+    succeeded(&made);
     assert!(
         text(&made.stdout).contains("lines left out: 1, neither common"),
         "{}",
