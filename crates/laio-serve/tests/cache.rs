@@ -389,10 +389,8 @@ fn more_files_than_are_kept() {
             }
         }
     }
-    assert!(
-        open() <= 3 + 1,
-        "files kept open, and perhaps the last one answered"
-    );
+    // Those that are kept, and perhaps the last one answered; the others may be closed a moment later.
+    common::until("files are closed", || open() <= 3 + 1);
     drop(client);
     assert!(server.stop().kept > 0);
 }
