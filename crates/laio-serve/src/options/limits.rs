@@ -48,7 +48,8 @@ pub struct Limits {
     pub open_time: Duration,
     /// For one piece of a file to be read; then the connection ends.
     pub read_time: Duration,
-    /// For a client that was refused in the middle of its request to stop sending and read why.
+    /// For a client that was refused in the middle of its request to stop sending and read why, and for one of HTTP/2
+    /// whose connection the server ends to read the rest.
     pub linger_time: Duration,
     /// For requests in flight to end, after the server was asked to stop.
     pub drain_time: Duration,
