@@ -269,26 +269,28 @@ fn an_ordered_descriptor_keeps_positioned_calls_in_order() {
         let fd = file.as_file().as_raw_fd();
         let mut context = way.context();
         assert_eq!(context.set_ordered(fd, true), Ok(()));
-        let records: Vec<Vec<u8>> = (0..40u8).map(|index| vec![index; 2_000]).collect();
-        let mut room = vec![0u8; 2_000];
+        // Some back ends change threads for each piece.
+        let size = if way.is_short() { 50 } else { 2_000 };
+        let records: Vec<Vec<u8>> = (0..40u8).map(|index| vec![index; size]).collect();
+        let mut room = vec![0u8; size];
         let mut outcomes: Vec<Outcome> = records
             .iter()
             .map(|record| {
                 start(
                     &mut context,
                     libc::SYS_pwrite64,
-                    [fd.arg(), at(&record[..]), 2_000, 0],
+                    [fd.arg(), at(&record[..]), size, 0],
                 )
             })
             .collect();
         outcomes.push(start(
             &mut context,
             libc::SYS_pread64,
-            [fd.arg(), at_mut(&mut room[..]), 2_000, 0],
+            [fd.arg(), at_mut(&mut room[..]), size, 0],
         ));
         let (results, completions) = finish_all(&mut context, &outcomes);
         assert!(
-            results.iter().all(|result| *result == Ok(2_000)),
+            results.iter().all(|result| *result == Ok(size)),
             "{results:?}"
         );
         let started: Vec<Handle> = outcomes

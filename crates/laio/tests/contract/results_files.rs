@@ -370,7 +370,7 @@ fn advice(sys: &mut Sys<'_>) {
 /// Of a file that is not in memory, and of one that partly is, all is read. On a file system in memory
 /// this is but another read.
 fn cold_pages(sys: &mut Sys<'_>) {
-    let contents = pattern(if sys.short { 8_192 } else { 40 * 4096 + 100 }, 7);
+    let contents = pattern(if sys.short { 5_200 } else { 40 * 4096 + 100 }, 7);
     let file = sys.file("file", &contents);
     let mut room = vec![0u8; contents.len() + 1];
     let fd = file.arg();
