@@ -374,18 +374,13 @@ fn cancelled_calls_leak_no_descriptor() {
         let listener = crate::harness::lonely_listener();
         let address = listener.local_addr().unwrap();
         for_each_pending_backend(|way| {
+            let before = open_fds();
             let mut context = way.with(|options| {
                 options.inject(laio::Inject {
                     force_block: true,
                     ..Default::default()
                 })
             });
-            // What is made at first use stays: a helper, for instance.
-            let before = {
-                let outcome = start(&mut context, libc::SYS_nanosleep, [at(&[0i64, 1]), 0]);
-                finish(&mut context, outcome).unwrap();
-                open_fds()
-            };
             for round in 0..60u64 {
                 let accept = pending(
                     &mut context,
@@ -424,9 +419,10 @@ fn cancelled_calls_leak_no_descriptor() {
                 listener.set_nonblocking(false).unwrap();
             }
             assert_eq!(context.pending(), 0);
-            let after = open_fds();
-            assert_eq!(after, before, "descriptors were leaked");
+            // With those of its own, of which it may have more by now: carriers have some.
             drop(context);
+            let same = limit::wait_until(LIMIT, || open_fds() == before);
+            assert!(same, "{:?} and not {before:?}", open_fds());
         });
     });
 }

@@ -47,18 +47,20 @@ fn calls_are_counted_by_how_they_went() {
         let mut room = vec![0u8; 20_000];
         let buffer = at_mut(&mut room[..]);
         let read = libc::SYS_pread64;
-        let background = if cold {
+        // The attempt asks the disk for the page too, and finds it there where that is quicker than it goes on.
+        let mut found = 0;
+        while cold && context.stats().call(read).background == 0 {
             make_cold(file.as_file()).expect("a cold file");
             assert_eq!(call(&mut context, read, [fd, buffer, 4_096, 0]), Ok(4_096));
-            counted(&context, read, 0, 1, 0, 0);
-            1
-        } else {
-            0
-        };
+            found = context.stats().call(read).inline;
+            assert!(found < 100, "never in the background");
+        }
+        let background = u64::from(cold);
+        counted(&context, read, found, background, 0, 0);
         plain(read, [fd, buffer, 20_000, 0]).unwrap();
         for count in 1..=5 {
             assert_eq!(call(&mut context, read, [fd, buffer, 4_096, 0]), Ok(4_096));
-            counted(&context, read, count, background, 0, 0);
+            counted(&context, read, found + count, background, 0, 0);
         }
         for count in 1..=3 {
             assert_eq!(
@@ -108,7 +110,7 @@ fn calls_are_counted_by_how_they_went() {
             total.total(),
             total.inline + total.background + total.fallback
         );
-        assert_eq!(total.total(), 5 + background + 3 + 1 + 3);
+        assert_eq!(total.total(), found + 5 + background + 3 + 1 + 3);
     });
 }
 

@@ -171,16 +171,27 @@ fn writes_that_a_file_system_refuses_are_latched() {
     }
 }
 
+/// The attempt asks the disk too, and finds the page there where that is quicker than it goes on: not each time.
+fn read_in_the_background(way: &Way, file: &File) -> Context {
+    let read = |_| {
+        temp::make_cold(file).expect("a cold file");
+        let mut context = way.context();
+        read_at(&mut context, file);
+        let counts = counts(&context, libc::SYS_pread64);
+        assert!([(0, 1, 0, 0), (1, 0, 0, 0)].contains(&counts), "{counts:?}");
+        (counts.1 == 1).then_some(context)
+    };
+    (0..100).find_map(read).expect("a read in the background")
+}
+
 #[test]
 fn a_cold_file_is_read_in_the_background() {
     for way in lazy_ways() {
-        let mut context = way.context();
         let directory = temp::scratch();
         let Some(file) = or_skip(temp::cold_file(directory.path(), b"contents")) else {
             return;
         };
-        read_at(&mut context, file.as_file());
-        assert_eq!(counts(&context, libc::SYS_pread64), (0, 1, 0, 0));
+        let mut context = read_in_the_background(&way, file.as_file());
         read_at(&mut context, file.as_file());
         assert_eq!(counts(&context, libc::SYS_pread64), (1, 1, 0, 0));
     }
@@ -269,13 +280,13 @@ fn injected_faults_are_injected() {
 fn a_wrong_end_of_file_is_confirmed_in_the_background() {
     let directory = temp::scratch();
     for way in all_ways().iter().filter(|way| way.mode == Mode::FalseEof) {
-        let mut context = way.context();
         let Some(file) = or_skip(temp::cold_file(directory.path(), b"contents")) else {
             return;
         };
-        read_at(&mut context, file.as_file());
         if way.backend == BackendKind::Lazy {
-            assert_eq!(counts(&context, libc::SYS_pread64), (0, 1, 0, 0), "{way}");
+            read_in_the_background(way, file.as_file());
+        } else {
+            read_at(&mut way.context(), file.as_file());
         }
     }
 }
