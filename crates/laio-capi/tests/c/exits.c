@@ -39,7 +39,13 @@ static void with_contexts(void *argument)
 
 static void with_descriptor_and_signal(void *argument)
 {
+	sigset_t set;
+
 	(void)argument;
+	/* It says that there may be news, at any time until the context has ended. */
+	sigemptyset(&set);
+	sigaddset(&set, SIGUSR1);
+	CHECK_IS(pthread_sigmask(SIG_BLOCK, &set, NULL), 0);
 	CHECK(laio_fd(NULL) >= 0);
 	CHECK_IS(laio_set_signal(NULL, SIGUSR1, NULL), 0);
 	begin(NULL);

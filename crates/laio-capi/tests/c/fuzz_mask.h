@@ -10,7 +10,7 @@
 #include <ctype.h>
 #include <linux/stat.h>
 
-enum { M_STAT, M_STATX, M_STATFS, M_NAMES, M_OLD_NAMES, M_RETURNED, M_TIMER, M_PORT, M_LOCK, M_BYTES };
+enum { M_STAT, M_STATX, M_STATFS, M_NAMES, M_OLD_NAMES, M_RETURNED, M_TIMER, M_PORT, M_LOCK, M_QUOTA, M_BYTES };
 
 static const struct {
 	long number;
@@ -23,6 +23,8 @@ static const struct {
 	/* The kernel chooses a free one. */
 	{ SYS_getsockname, 1, M_PORT, 0 },
 	{ SYS_fcntl, 2, M_LOCK, 0 },
+	/* FIOQSIZE: the space that a file has by now; ext4 allocates later. */
+	{ SYS_ioctl, 2, M_QUOTA, 8 },
 	{ SYS_timerfd_gettime, 1, M_TIMER, 0 }, { SYS_timerfd_settime, 3, M_TIMER, 0 },
 	/* Chance. */
 	{ SYS_getrandom, 0, M_RETURNED, 0 },
@@ -145,6 +147,8 @@ static void mask_memory(const struct call *call, long value)
 	for (i = 0; i < TEST_LENGTH(masks); i++) {
 		if (masks[i].number != (int)call->number)
 			continue;
+		if (masks[i].kind == M_QUOTA && (unsigned int)call->words[1] != FIOQSIZE)
+			continue;
 		place = call->words[masks[i].argument];
 		count = masks[i].count;
 		if (masks[i].kind == M_STAT)
@@ -159,7 +163,7 @@ static void mask_memory(const struct call *call, long value)
 			count = 4;
 		else if (masks[i].kind == M_LOCK)
 			count = sizeof(struct flock);
-		else if (masks[i].kind != M_BYTES)
+		else if (masks[i].kind != M_BYTES && masks[i].kind != M_QUOTA)
 			count = value > 0 ? (size_t)value : 0;
 		/* An entry was begun, and did not fit. */
 		if ((masks[i].kind == M_NAMES || masks[i].kind == M_OLD_NAMES) && value < 0 &&

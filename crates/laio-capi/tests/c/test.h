@@ -278,7 +278,7 @@ static inline pid_t test_fork(void (*body)(void *), void *argument)
 	return child;
 }
 
-static inline void test_reap(pid_t child)
+static inline void test_reap_(pid_t child)
 {
 	int status = 0;
 	pid_t came;
@@ -287,9 +287,11 @@ static inline void test_reap(pid_t child)
 		came = waitpid(child, &status, 0);
 	while (came < 0 && errno == EINTR);
 	CHECK_IS(came, child);
-	CHECK(WIFEXITED(status));
+	CHECK_IS(WIFSIGNALED(status) ? WTERMSIG(status) : 0, 0);
 	CHECK_IS(WEXITSTATUS(status), 0);
 }
+
+#define test_reap(child) TEST_FROM(test_reap_(child))
 
 static inline pthread_t test_thread(void *(*body)(void *), void *argument)
 {
