@@ -237,10 +237,17 @@ impl Owned {
     }
 }
 
+/// Where the descriptors of carriers go: as far up as the process's limit allows.
+const PLACES: [i32; 4] = [512, 256, 128, 64];
+
+/// Whether the descriptors of one more carrier find a place where they are out of the way; `any` is one that is open.
+pub(super) fn has_room(any: &OwnedFd) -> bool {
+    rustix::io::fcntl_dupfd_cloexec(any, PLACES[PLACES.len() - 1]).is_ok()
+}
+
 /// Carriers are made while the program runs, which expects to be given the lowest free numbers itself.
 fn out_of_the_way(descriptor: OwnedFd) -> OwnedFd {
-    // As far as the process's limit allows.
-    let places = [512, 256, 128, 64].into_iter();
+    let places = PLACES.into_iter();
     let mut copies = places.map(|lowest| rustix::io::fcntl_dupfd_cloexec(&descriptor, lowest));
     copies.find_map(Result::ok).unwrap_or(descriptor)
 }

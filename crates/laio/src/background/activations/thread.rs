@@ -1,6 +1,6 @@
 //! The application's side: one thread of the program, whose kernel thread changes.
 
-use super::carrier::{Owned, readiness};
+use super::carrier::{self, Owned, readiness};
 use super::conditions;
 use super::detectors::{self, Detector};
 use super::flight::{Flight, Inbox};
@@ -220,6 +220,10 @@ impl Thread {
         }
         if let Some(errno) = self.barren.get() {
             return Err(errno);
+        }
+        // Carriers stay, and with them their descriptors: the last ones are the program's.
+        if spares.len() >= SPARES as usize && !carrier::has_room(&self.shared.waiting) {
+            return Err(Errno::MFILE);
         }
         let spare = Owned::spare(&self.shared).inspect_err(|&errno| {
             // Not worth another try for each call, unless it is for want of something that comes and goes.
