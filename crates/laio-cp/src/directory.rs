@@ -12,7 +12,7 @@ use laio_rt::fs::{FileType, Metadata};
 use std::ffi::{OsStr, OsString};
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -72,6 +72,8 @@ pub(crate) struct Directory {
 pub(crate) struct Found {
     pub(crate) source: Metadata,
     pub(crate) target: Metadata,
+    /// The destination keeps the attributes that it has.
+    pub(crate) stays: bool,
     /// The mode that the destination gets in the end, if attributes are not preserved.
     pub(crate) mode: Option<u32>,
     /// New files get an ACL from the directory, so that their mode is not what it was asked to be.
@@ -257,6 +259,15 @@ impl Entry {
             Some(above) => name_in(&self.at().target, above.join(name).as_os_str()),
             None => name_in(&self.at().target, name),
         }
+    }
+
+    /// Where a path goes that is kept whole (`--parents`).
+    pub(crate) fn in_target(&self, path: &Path) -> Name<Handle> {
+        let components = path.components();
+        let within: PathBuf = components
+            .filter(|part| *part != Component::RootDir)
+            .collect();
+        name_in(&self.at().target, within.as_os_str())
     }
 
     pub(crate) fn source_path(&self) -> PathBuf {

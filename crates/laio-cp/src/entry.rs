@@ -4,7 +4,7 @@ use crate::directory::Entry;
 use crate::existing::{self, Place};
 use crate::links::{Claim, First, Waiting};
 use crate::made::identity;
-use crate::options::{Follow, Make};
+use crate::options::{Backup, Follow, Make};
 use crate::outcome::{Done, Failure, Outcome, count};
 use crate::pool::Task;
 use crate::regular::{self, Opened};
@@ -84,6 +84,7 @@ async fn attempt(worker: &Worker, entry: &Entry) -> Result<Option<Copied>, Failu
     let status = status.map_err(entry.source_failure("cannot stat", ""))?;
     if status.is_dir() {
         if worker.options().recursive && worker.shared.just_made.is_repeated(entry, &status) {
+            existing::examine_directory(worker, entry, &status).await?;
             let name = entry.quoted_source();
             let warning = format!("warning: source directory {name} specified more than once");
             worker.shared.console.complain(warning);
@@ -91,7 +92,7 @@ async fn attempt(worker: &Worker, entry: &Entry) -> Result<Option<Copied>, Failu
         }
         return begin_directory(worker, entry).map(|()| None);
     }
-    if worker.shared.just_made.is_repeated(entry, &status) {
+    if options.backup == Backup::None && worker.shared.just_made.is_repeated(entry, &status) {
         let name = entry.quoted_source();
         let warning = format!("warning: source file {name} specified more than once");
         worker.shared.console.complain(warning);
@@ -222,7 +223,10 @@ async fn make_unless_linked(
     let (shared, options) = (&worker.shared, worker.options());
     match options.make {
         Make::HardLinks => return link::to_source(worker, entry, place).await.map(Some),
-        Make::SymbolicLinks => return link::symbolic(worker, entry, place).await.map(Some),
+        Make::SymbolicLinks => {
+            let made = link::symbolic(worker, entry, status, place).await;
+            return made.map(Some);
+        }
         Make::Copies => {}
     }
     let opened = match status {

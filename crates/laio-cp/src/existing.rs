@@ -48,10 +48,11 @@ pub(crate) async fn examine_directory(
     source: &Metadata,
 ) -> Result<Place, Failure> {
     let options = worker.options();
-    let Some(there) = look(worker, entry, !options.keep_directory_symlink).await? else {
-        return Ok(Place::New);
+    let there = match look(worker, entry, !options.keep_directory_symlink).await? {
+        There::Nothing => return Ok(Place::New),
+        There::File(there) | There::EndlessLink(there) => there,
     };
-    if same::check(worker, entry, source, &there).await == Same::Refused {
+    if overwrites(options) && same::check(worker, entry, source, &there).await == Same::Refused {
         return Err(same_file(entry));
     }
     if !there.is_dir() {
@@ -70,9 +71,9 @@ pub(crate) async fn examine_parent(worker: &Worker, part: &Entry) -> Result<Plac
         return Ok(Place::New);
     }
     match look(worker, part, false).await? {
-        None => Ok(Place::New),
-        Some(there) if there.is_dir() => Ok(Place::Existing(Box::new(there))),
-        Some(_) => {
+        There::Nothing => Ok(Place::New),
+        There::File(there) if there.is_dir() => Ok(Place::Existing(Box::new(there))),
+        There::File(_) | There::EndlessLink(_) => {
             let name = part.quoted_target();
             Err(Failure::because(format!(
                 "{name} exists but is not a directory"
@@ -88,8 +89,12 @@ pub(crate) async fn examine(
     source: &Metadata,
 ) -> Result<Place, Failure> {
     let options = worker.options();
-    let Some(there) = look(worker, entry, looks_at_link(options, source)).await? else {
-        return Ok(Place::New);
+    let there = match look(worker, entry, looks_at_link(options, source)).await? {
+        There::Nothing => return Ok(Place::New),
+        There::File(there) => there,
+        There::EndlessLink(_) if options.existing == Existing::Skip => return Ok(Place::Kept),
+        // Replaced by force, once the source is known to be there to be read.
+        There::EndlessLink(link) => return Ok(Place::Existing(Box::new(link))),
     };
     if worker.shared.just_made.is_needed() && !there.is_symlink() {
         let link = worker
@@ -103,8 +108,7 @@ pub(crate) async fn examine(
             )));
         }
     }
-    let asks = matches!(options.existing, Existing::Replace | Existing::Ask);
-    if asks {
+    if overwrites(options) {
         match same::check(worker, entry, source, &there).await {
             Same::Refused => return Err(same_file(entry)),
             Same::Done => return Ok(Place::Kept),
@@ -223,6 +227,11 @@ pub(crate) async fn undo_backup(worker: &Worker, entry: &Entry, backup: &OsStrin
     }
 }
 
+/// What is never overwritten may be the source itself.
+fn overwrites(options: &Options) -> bool {
+    matches!(options.existing, Existing::Replace | Existing::Ask)
+}
+
 fn same_file(entry: &Entry) -> Failure {
     let (source, target) = (entry.quoted_source(), entry.quoted_target());
     Failure::because(format!("{source} and {target} are the same file"))
@@ -245,26 +254,36 @@ fn looks_at_link(options: &Options, source: &Metadata) -> bool {
         || options.atomic
 }
 
-async fn look(worker: &Worker, entry: &Entry, at_link: bool) -> Result<Option<Metadata>, Failure> {
+/// What has the name of a copy.
+enum There {
+    Nothing,
+    File(Metadata),
+    /// A symbolic link that leads nowhere but to links (`ELOOP`), where it may be replaced.
+    EndlessLink(Metadata),
+}
+
+async fn look(worker: &Worker, entry: &Entry, at_link: bool) -> Result<There, Failure> {
     let mut stat = StatPath::new(entry.target());
     if at_link {
         stat = stat.no_follow();
     }
     match worker.write(stat).await {
-        Ok(status) => Ok(Some(status)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Ok(status) => Ok(There::File(status)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(There::Nothing),
         Err(error) if error.raw_os_error() == Some(Errno::LOOP.raw()) && worker.options().force => {
-            remove(worker, entry).await?;
-            Ok(None)
+            let link = worker.write(StatPath::new(entry.target()).no_follow());
+            let link = link.await.map_err(entry.target_failure("cannot stat"))?;
+            Ok(There::EndlessLink(link))
         }
         Err(error) => Err(entry.target_failure("cannot stat")(error)),
     }
 }
 
 /// Whether the destination is older than the source. Where times are preserved, a file system that keeps
-/// them less precisely must not make the destination seem older for ever.
+/// them less precisely must not make the destination seem older for ever. The kernel sets the time of the last change:
+/// if that is precise, the others are.
 fn is_older(options: &Options, there: &Metadata, source: &Metadata) -> bool {
-    let (there, source) = (there.modified(), source.modified());
+    let (changed, there, source) = (there.changed(), there.modified(), source.modified());
     if there >= source {
         return false;
     }
@@ -274,10 +293,11 @@ fn is_older(options: &Options, there: &Metadata, source: &Metadata) -> bool {
     };
     let coarse = [1_000, 1_000_000, 1_000_000_000]
         .into_iter()
+        .filter(|resolution| changed.nanoseconds % resolution == 0)
         .any(|resolution| cut(there, resolution) == there && cut(source, resolution) == there);
     // FAT keeps even seconds.
-    let even =
-        there.nanoseconds == 0 && there.seconds % 2 == 0 && source.seconds - 1 == there.seconds;
+    let is_even = |time: Timestamp| time.nanoseconds == 0 && time.seconds % 2 == 0;
+    let even = is_even(changed) && is_even(there) && source.seconds - 1 == there.seconds;
     !(options.preserve.timestamps && (coarse || even))
 }
 

@@ -1,6 +1,7 @@
 //! Hard links: to the copy of another name of the same file, or to the source; and symbolic links to the
 //! source.
 
+use crate::attributes::Object;
 use crate::directory::{Entry, Handle};
 use crate::entry::Copied;
 use crate::existing::Place;
@@ -12,6 +13,7 @@ use crate::quote::{bare, quote};
 use crate::temporary;
 use crate::worker::Worker;
 use laio::ops::{Link, Name, StatPath, Symlink};
+use laio_rt::fs::Metadata;
 use rustix::fs::{AtFlags, CWD, linkat};
 use std::ffi::{CString, OsStr};
 use std::io;
@@ -102,10 +104,11 @@ pub(crate) async fn to_source(
     Ok(Copied::without_data(Done::Linked))
 }
 
-/// Makes the destination a symbolic link to the source (`-s`).
+/// Makes the destination a symbolic link to the source (`-s`), with its times if they are preserved.
 pub(crate) async fn symbolic(
     worker: &Worker,
     entry: &Entry,
+    status: Option<&Metadata>,
     place: &Place,
 ) -> Result<Copied, Failure> {
     let source = entry.source_path();
@@ -124,6 +127,10 @@ pub(crate) async fn symbolic(
         )
     };
     say(worker, entry, source.as_os_str(), replaces, failed).await?;
+    if let (Some(source), true) = (status, worker.options().preserve.timestamps) {
+        let set = Object::Named(entry.target()).set_times(worker, source);
+        set.map_err(entry.target_failure("preserving times for"))?;
+    }
     Ok(Copied::without_data(Done::Made))
 }
 
@@ -135,7 +142,11 @@ fn is_in_working_directory(entry: &Entry) -> bool {
         _ => return !path.is_absolute(),
     };
     let same = |path: &Path| rustix::fs::stat(path).map(|status| (status.st_dev, status.st_ino));
-    matches!((same(above), same(Path::new("."))), (Ok(above), Ok(here)) if above == here)
+    match (same(above), same(Path::new("."))) {
+        (Ok(above), Ok(here)) => above == here,
+        // Whoever makes the link says why it cannot be.
+        _ => true,
+    }
 }
 
 /// Makes the destination a symbolic link that says `text`.

@@ -1,4 +1,4 @@
-//! Directories that this copy has made, so that they are not copied in turn.
+//! Directories that this copy has made: they are not copied in turn, and get their attributes.
 
 use laio_rt::fs::Metadata;
 use std::collections::HashSet;
@@ -13,8 +13,8 @@ pub(crate) fn identity(status: &Metadata) -> Identity {
     (status.device(), status.inode())
 }
 
-/// For each argument the first directory made is enough, unless the destination is known to be inside the
-/// source.
+/// Of those that are not to be copied, for each argument the first is enough, unless the destination is known to be
+/// inside the source.
 #[derive(Debug, Default)]
 pub(crate) struct Made {
     directories: Mutex<HashSet<Identity>>,

@@ -79,12 +79,14 @@ fn plain(quoted: &mut String, escaping: &mut bool) {
 
 /// The name as it is, in quotes only if a shell needs them (`quotef`).
 pub(crate) fn bare(name: &OsStr) -> String {
-    let bytes = name.as_bytes();
-    let safe = |byte: &u8| byte.is_ascii_alphanumeric() || b"/._-+,@%:^".contains(byte);
-    if !bytes.is_empty() && bytes.iter().all(safe) {
-        return String::from_utf8_lossy(bytes).into_owned();
+    let safe = |character: char| match character.is_ascii() {
+        true => character.is_ascii_alphanumeric() || "/._-+,@%:^".contains(character),
+        false => !character.is_control(),
+    };
+    match name.to_str() {
+        Some(text) if !text.is_empty() && text.chars().all(safe) => text.to_owned(),
+        _ => quote(name),
     }
-    quote(name)
 }
 
 #[cfg(test)]
@@ -102,5 +104,6 @@ mod tests {
         assert_eq!(quote(""), "''");
         assert_eq!(bare(OsStr::new("a/b.c")), "a/b.c");
         assert_eq!(bare(OsStr::new("a b")), "'a b'");
+        assert_eq!(bare(OsStr::new("ä")), "ä");
     }
 }

@@ -103,6 +103,7 @@ impl Engine {
             descriptors: Descriptors::new(room.directories),
             links: Links::default(),
             made: Made::default(),
+            parents: Made::default(),
             just_made: JustMade::default(),
             rate: options.rate.map(Rate::new),
             manifest: None,

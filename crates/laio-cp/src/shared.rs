@@ -22,6 +22,8 @@ pub(crate) struct Shared {
     pub(crate) descriptors: Descriptors,
     pub(crate) links: Links,
     pub(crate) made: Made,
+    /// Directories that names of arguments lead through (`--parents`), and that were not there.
+    pub(crate) parents: Made,
     pub(crate) just_made: JustMade,
     pub(crate) rate: Option<Rate>,
     pub(crate) manifest: Option<Manifest>,

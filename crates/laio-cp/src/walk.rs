@@ -13,7 +13,9 @@ use crate::worker::Worker;
 use crate::{resume, verify};
 use laio::ops::{GetAttribute, Mkdir, Open, StatFile, StatPath};
 use laio_rt::fs::{FileType, Metadata};
+use std::ffi::OsStr;
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -56,10 +58,6 @@ pub(crate) async fn enter(worker: &Worker, mut entry: Entry) -> Result<Option<Li
         )));
     }
     let is_new = place == Place::New;
-    if is_new && (options.verbose || options.dry_run) {
-        let (from, to) = (entry.quoted_source(), entry.quoted_target());
-        shared.console.tell(&format!("{from} -> {to}"));
-    }
     count(&worker.counters().directories);
     let (target, found) = if options.dry_run && is_new {
         (None, None)
@@ -68,6 +66,10 @@ pub(crate) async fn enter(worker: &Worker, mut entry: Entry) -> Result<Option<Li
             make_target(worker, &entry, opened.as_ref().ok(), status, is_new).await?;
         (Some(handle), Some(found))
     };
+    if is_new && (options.verbose || options.dry_run) {
+        let (from, to) = (entry.quoted_source(), entry.quoted_target());
+        shared.console.tell(&format!("{from} -> {to}"));
+    }
     let argument = entry
         .argument
         .clone()
@@ -111,8 +113,7 @@ pub(crate) async fn enter(worker: &Worker, mut entry: Entry) -> Result<Option<Li
 /// Makes the directories that an argument's name leads through (`--parents`). Returns the argument as an entry
 /// of the last of them, which is to be ended when it is done.
 pub(crate) async fn enter_parents(worker: &Worker, entry: &Entry) -> Result<Entry, Failure> {
-    let path = Path::new(&entry.name);
-    let (above, Some(last)) = (path.parent().unwrap_or(Path::new("")), path.file_name()) else {
+    let Some((above, last, behind)) = split(&entry.name) else {
         let name = entry.quoted_source();
         return Err(Failure::because(format!(
             "with --parents, {name} has no name to be kept"
@@ -121,6 +122,8 @@ pub(crate) async fn enter_parents(worker: &Worker, entry: &Entry) -> Result<Entr
     let mut inner = entry.directory.clone();
     let mut handles = entry.at().clone();
     inner.begin();
+    let there = StatPath::new(entry.in_target(above));
+    let stays = worker.write(there).await.is_ok_and(|there| there.is_dir());
     let mut prefix = PathBuf::new();
     for component in above.components() {
         prefix.push(component);
@@ -135,7 +138,7 @@ pub(crate) async fn enter_parents(worker: &Worker, entry: &Entry) -> Result<Entr
             argument: None,
             held: Some(handles.clone()),
         };
-        match enter_parent(worker, &part).await {
+        match enter_parent(worker, &part, stays).await {
             Ok(entered) => (inner, handles) = entered,
             Err(failure) => {
                 worker.end(&inner);
@@ -143,11 +146,11 @@ pub(crate) async fn enter_parents(worker: &Worker, entry: &Entry) -> Result<Entr
             }
         }
     }
-    let mut name = prefix;
-    name.push(last);
+    let mut name = prefix.join(last).into_os_string();
+    name.push(behind);
     Ok(Entry {
         directory: inner,
-        name: name.into_os_string(),
+        name,
         new_name: Some(last.to_owned()),
         kind: entry.kind,
         argument: entry.argument.clone(),
@@ -155,7 +158,25 @@ pub(crate) async fn enter_parents(worker: &Worker, entry: &Entry) -> Result<Entr
     })
 }
 
-async fn enter_parent(worker: &Worker, part: &Entry) -> Result<(Arc<Directory>, Handles), Failure> {
+/// The directories of a name, its last part, and what comes behind that: of `link/` and `link/.` what the link leads to is
+/// meant, not the link.
+fn split(name: &OsStr) -> Option<(&Path, &OsStr, &OsStr)> {
+    let bytes = name.as_bytes();
+    let mut end = bytes.len();
+    while bytes[..end].ends_with(b"/") || bytes[..end].ends_with(b"/.") {
+        end -= 1;
+    }
+    let (bytes, behind) = bytes.split_at(end);
+    let path = Path::new(OsStr::from_bytes(bytes));
+    Some((path.parent()?, path.file_name()?, OsStr::from_bytes(behind)))
+}
+
+/// `stays`: all directories that the name leads through are there, so none of them gets attributes.
+async fn enter_parent(
+    worker: &Worker,
+    part: &Entry,
+    stays: bool,
+) -> Result<(Arc<Directory>, Handles), Failure> {
     let options = worker.options();
     let (opened, status, _) = open_source(worker, part, true).await?;
     // It need not be read, or be searched before something in it is looked for.
@@ -189,7 +210,10 @@ async fn enter_parent(worker: &Worker, part: &Entry) -> Result<(Arc<Directory>, 
             made = make_target(worker, part, opened.as_ref().ok(), status, is_new).await;
         }
         let (target, found) = made?;
-        (Some(target), Some(found))
+        if is_new {
+            worker.shared.parents.insert(&found.target);
+        }
+        (Some(target), Some(Found { stays, ..found }))
     };
     let handles = Handles {
         source: Some(handle),
@@ -355,6 +379,7 @@ async fn make_target(
     let found = Found {
         source,
         target,
+        stays: false,
         mode: mode.filter(|mode| *mode != made),
         default_acl,
         names,
@@ -400,6 +425,10 @@ fn finish(worker: &Worker, directory: &Directory, handles: Handles) {
     let (Some(found), Some(target)) = (&directory.found, handles.target) else {
         return;
     };
+    // Unless another argument has made it: then it is as if it had been made for this one.
+    if found.stays && !worker.shared.parents.contains(&found.target) {
+        return;
+    }
     if worker.options().dry_run || !worker.shared.stage.leaves_directories() {
         return;
     }

@@ -37,8 +37,9 @@ const GNU: [&str; 28] = [
     "version",
 ];
 
-/// The arguments with long options in full, and `--` before the first operand where nothing behind it is an
-/// option (`POSIXLY_CORRECT`); or what is wrong with them.
+/// The arguments with long options in full, a value that is an argument of its own joined to them (it may look like
+/// an option), and `--` before the first operand where nothing behind it is an option (`POSIXLY_CORRECT`); or what is
+/// wrong with them.
 pub(super) fn resolve(
     command: &Command,
     arguments: impl Iterator<Item = OsString>,
@@ -55,8 +56,7 @@ fn resolve_as(
     let mut resolved: Vec<OsString> = arguments.next().into_iter().collect();
     while let Some(argument) = arguments.next() {
         let bytes = argument.as_bytes();
-        let wants_next = if bytes == b"--" || (posix && (bytes == b"-" || !bytes.starts_with(b"-")))
-        {
+        let wanted = if bytes == b"--" || (posix && (bytes == b"-" || !bytes.starts_with(b"-"))) {
             if bytes != b"--" {
                 resolved.push("--".into());
             }
@@ -67,16 +67,24 @@ fn resolve_as(
             let (full, wants_next) = long_option(command, long)?;
             resolved.push(full);
             wants_next.then(|| format!("option '{}' requires an argument", text(&argument)))
+        } else if let Some(letters) = bytes.strip_prefix(b"-")
+            && let Some((letter, long)) = letter_without_value(command, letters)?
+        {
+            let others = &bytes[..bytes.len() - 1];
+            if others != b"-" {
+                resolved.push(OsStr::from_bytes(others).to_owned());
+            }
+            resolved.push(format!("--{long}").into());
+            Some(format!("option requires an argument -- '{letter}'"))
         } else {
-            let letter = match bytes.strip_prefix(b"-") {
-                Some(letters) => letter_without_value(command, letters)?,
-                None => None,
-            };
             resolved.push(argument);
-            letter.map(|letter| format!("option requires an argument -- '{letter}'"))
+            None
         };
-        if let Some(missing) = wants_next {
-            resolved.push(arguments.next().ok_or(missing)?);
+        if let Some(missing) = wanted {
+            let value = arguments.next().ok_or(missing)?;
+            let option = resolved.last_mut().expect("the option that wants it");
+            option.push("=");
+            option.push(value);
         }
     }
     Ok(resolved)
@@ -125,8 +133,11 @@ fn find<'a>(command: &'a Command, name: &[u8], given: &[u8]) -> Result<&'a str, 
     Err(format!("unrecognized option '--{given}'"))
 }
 
-/// Looks at letters up to one that takes a value. Returns that if its value is the next argument.
-fn letter_without_value(command: &Command, letters: &[u8]) -> Result<Option<char>, String> {
+/// Looks at letters up to one that takes a value. Returns that, and its long name, if its value is the next argument.
+fn letter_without_value<'a>(
+    command: &'a Command,
+    letters: &[u8],
+) -> Result<Option<(char, &'a str)>, String> {
     for (at, byte) in letters.iter().enumerate() {
         let letter = char::from(*byte);
         let has = |arg: &&Arg| {
@@ -138,7 +149,8 @@ fn letter_without_value(command: &Command, letters: &[u8]) -> Result<Option<char
             return Err(format!("invalid option -- '{shown}'"));
         };
         if takes(Some(arg)) == Takes::Value {
-            return Ok((at + 1 == letters.len()).then_some(letter));
+            let long = arg.get_long().expect("what takes a value has a long name");
+            return Ok((at + 1 == letters.len()).then_some((letter, long)));
         }
     }
     Ok(None)
@@ -213,12 +225,13 @@ mod tests {
     fn values_are_not_options() {
         assert_eq!(
             resolved(&["-rS", "--no", "a"], false).unwrap(),
-            ["-rS", "--no", "a"]
+            ["-r", "--suffix=--no", "a"]
         );
         assert_eq!(
-            resolved(&["--suffix", "--no"], true).unwrap(),
-            ["--suffix", "--no"]
+            resolved(&["-t", "-a", "--suffix", "--no"], true).unwrap(),
+            ["--target-directory=-a", "--suffix=--no"]
         );
+        assert_eq!(resolved(&["-tS", "a"], false).unwrap(), ["-tS", "a"]);
         assert!(resolved(&["-rS"], false).is_err());
         assert!(resolved(&["--", "--no"], false).is_ok());
     }

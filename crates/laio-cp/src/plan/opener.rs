@@ -123,6 +123,7 @@ impl Opener {
         let found = crate::directory::Found {
             source: status.with_times(place.accessed, place.modified),
             target: there,
+            stays: false,
             mode: place.mode,
             default_acl: walk::has_default_acl(worker, &target).await,
             names: Default::default(),

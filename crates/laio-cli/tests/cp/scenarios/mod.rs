@@ -2,6 +2,7 @@
 
 mod attributes;
 mod backups;
+mod corners;
 mod destinations;
 mod links;
 mod messages;
@@ -30,6 +31,7 @@ pub(crate) fn all() -> Vec<Case> {
         ("names", names::cases()),
         ("users", users::cases()),
         ("messages", messages::cases()),
+        ("corners", corners::cases()),
         ("random", random::cases()),
     ];
     let cases = subjects
