@@ -312,7 +312,10 @@ impl JustMade {
         let mut targets: Vec<_> = pairs.iter().map(|(_, target)| Path::new(target)).collect();
         targets.sort_unstable();
         let meet = |two: &[&Path]| two[0] == two[1] || (!are_listed && two[1].starts_with(two[0]));
-        let duplicates = targets.windows(2).any(meet);
+        // What is in `directory/.` goes among the others.
+        let is_all = |target: &&Path| target.file_name().is_none();
+        let is_among = !are_listed && targets.len() > 1 && targets.iter().any(is_all);
+        let duplicates = is_among || targets.windows(2).any(meet);
         self.has_duplicates
             .store(duplicates, std::sync::atomic::Ordering::Relaxed);
     }

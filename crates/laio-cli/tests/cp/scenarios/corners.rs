@@ -29,6 +29,11 @@ pub(crate) fn cases() -> Vec<Case> {
             "--backup=t a a d",
         ),
         case("a directory twice onto itself", "file s/a", "-r s s ."),
+        case(
+            "what is in a directory among others",
+            "many s 50; file s/a =of s; file a; file b; dir d",
+            "-r a s/. b d",
+        ),
         case("onto itself, never overwriting", "file s/a", "-rn s ."),
         case("-s to a directory that is not there", "file a", "-s a x/y"),
         case(

@@ -34,15 +34,20 @@ const OPTIONS: [&str; 23] = [
     "--preserve=mode",
 ];
 
+/// For sources and destinations that may be anything. Not `-L` and `--parents`: there GNU's does not copy extended
+/// attributes of directories.
+const ANYWHERE: [&str; 4] = ["-T", "-s", "-v", "-u"];
+
 pub(super) fn cases() -> Vec<Case> {
     let first = match std::env::var_os("LAIO_TEST_SEED") {
         Some(_) => Random::for_test().bits(),
         None => 1,
     };
-    let seeds = (0..CASES).map(|index| first.wrapping_add(index));
-    seeds.map(one).collect()
+    let seeds = || (0..CASES).map(|index| first.wrapping_add(index));
+    seeds().map(one).chain(seeds().map(anywhere)).collect()
 }
 
+/// A directory into another.
 fn one(seed: u64) -> Case {
     let mut random = Random::new(seed);
     let mut lines = Lines {
@@ -70,6 +75,59 @@ fn one(seed: u64) -> Case {
     } else {
         lines.fill(at, 0, &mut random);
     }
+    let options = with_others(options, &mut random);
+    let command = format!("{options} {operands}");
+    let case = case(format!("seed {seed}"), lines.text.join("; "), command);
+    if random.chance(1, 4) {
+        case.user()
+    } else {
+        case
+    }
+}
+
+/// Anything to anywhere, most of which makes no sense.
+fn anywhere(seed: u64) -> Case {
+    let mut random = Random::new(!seed);
+    let mut lines = Lines {
+        without_fifos: true,
+        ..Lines::default()
+    };
+    lines.text.push("dir s d".into());
+    lines.fill("s", 0, &mut random);
+    lines.fill("d", 0, &mut random);
+    let mut paths = vec!["s".to_owned(), "d".to_owned(), "n".to_owned()];
+    let made = |line: &String| line.split(' ').nth(1).map(str::to_owned);
+    let makes = |line: &&String| {
+        ["file ", "dir ", "link "]
+            .iter()
+            .any(|word| line.starts_with(word))
+    };
+    paths.extend(lines.text.iter().filter(makes).filter_map(made));
+    let target = match random.below(8) {
+        0 => "n/".to_owned(),
+        1 => "n/n".to_owned(),
+        2 => ".".to_owned(),
+        _ => random.pick(&paths).clone(),
+    };
+    let options = match random.below(4) {
+        0 => vec![],
+        _ => vec![*random.pick(&["-r", "-R", "-a"]), *random.pick(&ANYWHERE)],
+    };
+    let mut sources = Vec::new();
+    for _ in 0..*random.pick(&[1, 1, 1, 2, 3]) {
+        let source = random.pick(&paths);
+        // GNU's leaves out what it meets after a directory that would be copied into itself.
+        if !target.starts_with(source.as_str()) {
+            let behind = *random.pick(&["", "", "", "", "", "/", "/.", "//"]);
+            sources.push(format!("{source}{behind}"));
+        }
+    }
+    let options = with_others(options, &mut random);
+    let command = format!("{options} {} {target}", sources.join(" "));
+    case(format!("anywhere {seed}"), lines.text.join("; "), command)
+}
+
+fn with_others(mut options: Vec<&str>, random: &mut Random) -> String {
     for _ in 0..random.below(4) {
         options.push(*random.pick::<&str>(&OPTIONS));
     }
@@ -77,13 +135,7 @@ fn one(seed: u64) -> Case {
     if options.contains(&"-n") {
         options.retain(|option| !["-b", "--backup=t", "-S .o"].contains(option));
     }
-    let command = format!("{} {operands}", options.join(" "));
-    let case = case(format!("seed {seed}"), lines.text.join("; "), command);
-    if random.chance(1, 4) {
-        case.user()
-    } else {
-        case
-    }
+    options.join(" ")
 }
 
 #[derive(Default)]
@@ -93,6 +145,8 @@ struct Lines {
     /// Whether files of the source have several names. Then nothing is in the destination, and the names
     /// stay together: it would matter which of them comes first.
     with_names: bool,
+    /// A FIFO that is opened as a source, or as a destination, waits for a peer.
+    without_fifos: bool,
 }
 
 impl Lines {
@@ -111,7 +165,9 @@ impl Lines {
                     self.attributes(&path, &["755", "700", "711"], random);
                 }
                 // In the destination it would be opened, and wait for a reader.
-                8 if directory.starts_with('s') => self.text.push(format!("fifo {path}")),
+                8 if directory.starts_with('s') && !self.without_fifos => {
+                    self.text.push(format!("fifo {path}"))
+                }
                 9 | 10 => {
                     let up = if depth > 0 && random.chance(1, 3) {
                         "../"
