@@ -1,5 +1,8 @@
 //! `laio bench cp` as a user meets it. No test asserts a time.
 
+mod common;
+
+use common::{succeeded, text};
 use serde_json::Value;
 use std::process::{Command, Output};
 
@@ -12,16 +15,6 @@ fn bench(arguments: &str, directory: &std::path::Path) -> Output {
         .env_remove("LAIO_BACKEND")
         .output();
     output.expect("the command starts")
-}
-
-fn text(output: &[u8]) -> &str {
-    std::str::from_utf8(output).expect("text")
-}
-
-#[track_caller]
-fn succeeded(output: &Output) {
-    let (status, words) = (output.status, text(&output.stderr));
-    assert!(status.success(), "{status}: {words}");
 }
 
 #[test]

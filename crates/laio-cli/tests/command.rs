@@ -1,5 +1,8 @@
 //! The command as a user meets it. No test asserts a time.
 
+mod common;
+
+use common::{succeeded, text};
 use serde_json::Value;
 use std::io::Write;
 use std::process::{Command, Output};
@@ -8,16 +11,6 @@ fn laio(arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_laio"));
     command.args(arguments).env_remove("LAIO_BACKEND");
     command.output().expect("the command starts")
-}
-
-fn text(output: &[u8]) -> &str {
-    std::str::from_utf8(output).expect("text")
-}
-
-#[track_caller]
-fn succeeded(output: &Output) {
-    let (status, words) = (output.status, text(&output.stderr));
-    assert!(status.success(), "{status}: {words}");
 }
 
 #[test]

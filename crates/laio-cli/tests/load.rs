@@ -1,5 +1,8 @@
 //! `laio trace` and `laio load` as a user meets them, against `laio serve`. No test asserts a time.
 
+mod common;
+
+use common::{succeeded, text};
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -12,16 +15,6 @@ fn laio(arguments: &str, directory: &Path) -> Output {
         .env_remove("LAIO_BACKEND")
         .output()
         .expect("the command starts")
-}
-
-fn text(output: &[u8]) -> &str {
-    std::str::from_utf8(output).expect("text")
-}
-
-#[track_caller]
-fn succeeded(output: &Output) {
-    let (status, words) = (output.status, text(&output.stderr));
-    assert!(status.success(), "{status}: {words}");
 }
 
 /// A server, ended when dropped.

@@ -16,13 +16,14 @@ use crate::worker::Worker;
 use laio::Errno;
 use laio_rt::fs::Metadata;
 use std::io;
+use std::path::PathBuf;
 
 /// Whose attributes are set, and to what.
 pub(crate) struct Setting<'a> {
     pub(crate) source: &'a Metadata,
     pub(crate) target: &'a Object,
     /// As in messages.
-    pub(crate) path: &'a dyn Fn() -> std::path::PathBuf,
+    pub(crate) path: &'a dyn Fn() -> PathBuf,
     /// Attributes of the source, and where their values are.
     pub(crate) names: Option<(&'a Names, &'a Object)>,
     /// The owner and mode that the destination has now.
@@ -116,11 +117,7 @@ pub(crate) fn set(worker: &Worker, setting: &Setting<'_>) -> Result<(), Failure>
     if preserve.mode && !setting.is_link {
         set_mode(worker, setting, bits, mode_now)?;
     }
-    if preserve.timestamps {
-        let set = setting.target.set_times(worker, source);
-        tolerate(worker, setting, set, "preserving times for")?;
-    }
-    Ok(())
+    set_times(worker, setting.target, source, setting.path)
 }
 
 /// Whether the source has the owner's rights now.
@@ -137,7 +134,7 @@ fn set_owner(worker: &Worker, setting: &Setting<'_>) -> Result<bool, Failure> {
     if !refused || worker.shared.process.is_privileged() {
         tolerate(
             worker,
-            setting,
+            setting.path,
             Err(error),
             "failed to preserve ownership for",
         )?;
@@ -167,18 +164,32 @@ fn set_mode(
         return Ok(());
     }
     let set = target.set_mode(worker, bits);
-    tolerate(worker, setting, set, "preserving permissions for")
+    tolerate(worker, setting.path, set, "preserving permissions for")
+}
+
+/// Sets the times, if they are to be preserved.
+pub(crate) fn set_times(
+    worker: &Worker,
+    target: &Object,
+    source: &Metadata,
+    path: &dyn Fn() -> PathBuf,
+) -> Result<(), Failure> {
+    if !worker.options().preserve.timestamps {
+        return Ok(());
+    }
+    let set = target.set_times(worker, source);
+    tolerate(worker, path, set, "preserving times for")
 }
 
 /// Reports what could not be set; an error only if it must be.
 fn tolerate(
     worker: &Worker,
-    setting: &Setting<'_>,
+    path: &dyn Fn() -> PathBuf,
     set: io::Result<()>,
     what: &str,
 ) -> Result<(), Failure> {
     let Err(error) = set else { return Ok(()) };
-    let failure = Failure::of(error, format!("{what} {}", quote((setting.path)())));
+    let failure = Failure::of(error, format!("{what} {}", quote(path())));
     if worker.options().preserve.required {
         return Err(failure);
     }

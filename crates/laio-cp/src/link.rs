@@ -1,7 +1,7 @@
 //! Hard links: to the copy of another name of the same file, or to the source; and symbolic links to the
 //! source.
 
-use crate::attributes::Object;
+use crate::attributes::{self, Object};
 use crate::directory::{Entry, Handle};
 use crate::entry::Copied;
 use crate::existing::Place;
@@ -127,9 +127,9 @@ pub(crate) async fn symbolic(
         )
     };
     say(worker, entry, source.as_os_str(), replaces, failed).await?;
-    if let (Some(source), true) = (status, worker.options().preserve.timestamps) {
-        let set = Object::Named(entry.target()).set_times(worker, source);
-        set.map_err(entry.target_failure("preserving times for"))?;
+    if let Some(source) = status {
+        let link = Object::Named(entry.target());
+        attributes::set_times(worker, &link, source, &|| entry.target_path())?;
     }
     Ok(Copied::without_data(Done::Made))
 }

@@ -14,7 +14,7 @@ mod watchdog;
 
 // Not all of the test programs that share this file use all of them.
 #[allow(unused_imports)]
-pub(crate) use waits::{wait_until_alone, wait_until_ready, wait_until_refused};
+pub(crate) use waits::{nobody_reads, wait_until_alone, wait_until_ready, wait_until_refused};
 pub(crate) use watchdog::watch;
 
 /// A generous bound on anything that must end. It is about "hangs", not about "slow": of a machine that does much else

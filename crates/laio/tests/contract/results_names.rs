@@ -1,9 +1,7 @@
 //! Rule 1, results are those of the plain call: statuses, lists, links, and names made and removed.
 
-use crate::harness::{Arg, LIMIT, Sys, at_mut, bytes_of, cstring, own, plain, zeroed};
+use crate::harness::{Arg, Sys, at_mut, bytes_of, cstring, nobody_reads, plain, zeroed};
 use crate::results_opens::note_open_file;
-use laio::Errno;
-use laio_testing::limit;
 use std::os::unix::fs::{MetadataExt, symlink};
 
 scenarios! {
@@ -528,14 +526,7 @@ fn nodes(sys: &mut Sys<'_>) {
     note_open_file(sys, Some(reader));
     note_open_file(sys, writer);
     // Another test's child may still have a copy of the reader.
-    let alone = || {
-        let end = plain(
-            libc::SYS_openat,
-            [fd, c"fifo".arg(), nonblocking | libc::O_WRONLY as usize],
-        );
-        end.map(|end| drop(own(Ok(end)))) == Err(Errno::NXIO)
-    };
-    assert!(limit::wait_until(LIMIT, alone), "somebody reads");
+    assert!(nobody_reads(fd, c"fifo"), "somebody reads");
     let _ = sys.check(
         "no reader",
         libc::SYS_openat,

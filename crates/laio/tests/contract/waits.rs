@@ -6,8 +6,10 @@
 // Not all of the test programs that share this file use all of them.
 #![allow(dead_code)]
 
-use super::LIMIT;
+use super::{Arg, LIMIT, own, plain};
+use laio::Errno;
 use rustix::event::{PollFd, PollFlags};
+use std::ffi::CStr;
 use std::os::fd::AsFd;
 
 /// Waits until the other end of a pipe or of a local stream socket is closed by all that have it.
@@ -39,4 +41,15 @@ pub(crate) fn wait_until_refused(address: std::net::SocketAddr) {
     let refused = || std::net::TcpStream::connect(address).is_err();
     let refused = laio_testing::limit::wait_until(LIMIT, refused);
     assert!(refused, "somebody listens at {address}");
+}
+
+/// Whether nobody has the reading end of a FIFO open, or will have soon.
+pub(crate) fn nobody_reads(directory: usize, fifo: &CStr) -> bool {
+    let flags = libc::O_WRONLY | libc::O_NONBLOCK | libc::O_CLOEXEC;
+    let writing = [directory, fifo.arg(), flags.arg()];
+    let alone = || {
+        let end = plain(libc::SYS_openat, writing);
+        end.map(|end| drop(own(Ok(end)))) == Err(Errno::NXIO)
+    };
+    laio_testing::limit::wait_until(LIMIT, alone)
 }

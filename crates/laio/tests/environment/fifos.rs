@@ -1,9 +1,10 @@
 //! Opening FIFOs, and files with a lease, waits for others: never on the caller's thread.
 
 use crate::harness::{
-    Arg, Mode, at_mut, call, cstring, finish, for_each_pending, own, plain, start, wait_for,
+    Arg, Mode, at_mut, call, cstring, finish, for_each_pending, nobody_reads, own, plain, start,
+    wait_for,
 };
-use crate::support::{Rescue, goes_on, nobody_reads, result_of};
+use crate::support::{Rescue, goes_on, result_of};
 use laio::{Context, Errno, Outcome};
 use std::ffi::CString;
 use std::fs::{File, OpenOptions};
@@ -265,7 +266,10 @@ fn a_waiting_open_is_cancelled() {
             assert_eq!(context.cancel(handle), Ok(()));
             let result = wait_for(&mut context, handle).result;
             assert_eq!(result, Err(Errno::CANCELED));
-            assert!(nobody_reads(&fifo.name), "a reader has stayed behind");
+            assert!(
+                nobody_reads(libc::AT_FDCWD.arg(), &fifo.name),
+                "a reader has stayed behind"
+            );
         }
     });
 }

@@ -1,10 +1,10 @@
 //! What the tests of this program share beyond [`harness`](crate::harness).
 
-use crate::harness::{Arg, LIMIT, at_mut, collect, finish, own, pending, plain};
+use crate::harness::{LIMIT, at_mut, collect, finish, pending, plain};
 use laio::{Call, Context, Errno, Handle, Outcome};
 use laio_testing::oracle::Kernel;
 use laio_testing::temp;
-use std::ffi::{CStr, c_long};
+use std::ffi::c_long;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -66,18 +66,6 @@ impl Through {
 /// A pipe: reading end, writing end.
 pub(crate) fn pipe() -> (OwnedFd, OwnedFd) {
     temp::pipe()
-}
-
-/// Whether nobody has the reading end of a FIFO open, or will have soon: another test may just have made a child, with a
-/// copy of the one that an attempt opens for a moment.
-pub(crate) fn nobody_reads(fifo: &CStr) -> bool {
-    let flags = libc::O_WRONLY | libc::O_NONBLOCK | libc::O_CLOEXEC;
-    let writing = [libc::AT_FDCWD.arg(), fifo.arg(), flags.arg()];
-    let alone = || {
-        let end = plain(libc::SYS_openat, writing);
-        end.map(|end| drop(own(Ok(end)))) == Err(Errno::NXIO)
-    };
-    laio_testing::limit::wait_until(LIMIT, alone)
 }
 
 /// Other calls on the context go on, while an operation in flight hangs.

@@ -2,9 +2,9 @@
 
 use crate::harness::{
     Arg, LIMIT, Way, all_ways, at, at_mut, call, collect, cstring, for_each,
-    for_each_pending_backend, own, pending, plain, zeroed,
+    for_each_pending_backend, nobody_reads, own, pending, plain, zeroed,
 };
-use crate::support::{nobody_reads, pipe, result_of};
+use crate::support::{pipe, result_of};
 use laio::{BackendKind, Call, Context, Errno, Handle, Outcome};
 use laio_testing::Random;
 use std::collections::HashMap;
@@ -260,7 +260,10 @@ fn a_thread_ends_with_operations_in_flight() {
             Ok(4)
         );
         assert_eq!(laio_testing::temp::drain(&reader), b"text");
-        assert!(nobody_reads(&fifo), "a reader has stayed behind");
+        assert!(
+            nobody_reads(libc::AT_FDCWD.arg(), &fifo),
+            "a reader has stayed behind"
+        );
     });
 }
 
