@@ -19,7 +19,7 @@ found() { grep -E 'results checked|sent,|skipped|WARNING|ERROR|^test result' || 
 million() {
     for where in "" "$one"; do
         echo "million: ${where:-all processors}"
-        LAIO_STRESS_HANDOFFS=${HANDOFFS:-1000000} $where cargo test --quiet -p laio --test activations stress \
+        LAIO_STRESS_HANDOFFS=${HANDOFFS:-1000000} $where cargo test --quiet -p laio --test suite activations::stress \
             -- --nocapture | found
     done
 }
@@ -28,7 +28,7 @@ storms() {
     for round in 1 2 3; do
         for where in "" "$one"; do
             echo "storm $round: ${where:-all processors}"
-            LAIO_STORM_SIGNALS=${SIGNALS:-5000} $where cargo test --quiet -p laio --test activations signals | found
+            LAIO_STORM_SIGNALS=${SIGNALS:-5000} $where cargo test --quiet -p laio --test suite activations::signals | found
         done
     done
 }
@@ -40,7 +40,7 @@ rust_sanitizer() {
     echo "rust, $name"
     RUSTFLAGS="--cfg laio_sanitized -Zsanitizer=$name $more" CARGO_TARGET_DIR=$target/sanitized-$name \
         LAIO_STRESS_HANDOFFS=${HANDOFFS:-100000} ASAN_OPTIONS=detect_leaks=0 TSAN_OPTIONS=halt_on_error=1 \
-        cargo +nightly test --quiet -Zbuild-std --target "$host" -p laio --test activations stress -- --nocapture | found
+        cargo +nightly test --quiet -Zbuild-std --target "$host" -p laio --test suite activations::stress -- --nocapture | found
 }
 
 # Installs the C library, and tells where.

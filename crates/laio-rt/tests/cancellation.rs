@@ -1,7 +1,8 @@
 //! Futures dropped in the middle of operations: nothing leaks, nothing is touched too late.
 //!
-//! One test at a time: they count the descriptors of the process.
+//! A program of its own, and one test at a time: they count the descriptors of the process.
 
+#[path = "suite/common/mod.rs"]
 mod common;
 
 use common::{each, eventually, open_descriptors, waiting};

@@ -64,7 +64,7 @@ const INTRODUCTION: &str = "\
 # System calls
 
 <!-- Generated from crates/laio/src/table/rows.rs. To regenerate:
-     LAIO_BLESS=1 cargo test -p laio --test table -->
+     LAIO_BLESS=1 cargo test -p laio --test suite table -->
 
 Everything in laio that depends on which system call it is comes from one table with one row per
 call. This page is that table for reading. It says for each call how it is tried without

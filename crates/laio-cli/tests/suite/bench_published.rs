@@ -1,0 +1,90 @@
+//! The published comparisons as a user meets them. No test asserts a time.
+
+use crate::common::{succeeded, text};
+use serde_json::Value;
+use std::path::Path;
+use std::process::{Command, Output};
+
+fn bench(arguments: &str, directory: &Path) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_laio"));
+    command.arg("bench").args(arguments.split_whitespace());
+    let output = command
+        .current_dir(directory)
+        .env_remove("LAIO_BACKEND")
+        .output();
+    output.expect("the command starts")
+}
+
+fn cells(file: &Path) -> Vec<Value> {
+    let record: Value = serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap();
+    record["cells"].as_array().unwrap().clone()
+}
+
+#[test]
+fn a_comparison_tells_then_and_today_and_a_page_is_made_of_it() {
+    let scratch = tempfile::tempdir().unwrap();
+    let at = |name: &str| scratch.path().join(name);
+    let output = bench(
+        "getpid --scale 0.0001 --rounds 1 --dir . --json getpid.json --svg plots",
+        scratch.path(),
+    );
+    succeeded(&output);
+    let told = text(&output.stdout);
+    for part in ["7.65", "2005", "lazy", "today:"] {
+        assert!(told.contains(part), "{part} in {told}");
+    }
+    assert!(at("plots/getpid.svg").exists());
+    let names = cells(&at("getpid.json"));
+    assert!(
+        names
+            .iter()
+            .any(|cell| cell["contestant"] == "threads, 100 helpers")
+    );
+    let output = bench("report --from getpid.json --to page", scratch.path());
+    succeeded(&output);
+    let page = std::fs::read_to_string(at("page/report.html")).unwrap();
+    assert!(page.contains("id=\"getpid\"") && page.contains("<svg"));
+}
+
+#[test]
+fn every_way_reads_the_same_files() {
+    let scratch = tempfile::tempdir().unwrap();
+    let output = bench(
+        "open-stat-read --cache warm --scale 0.0005 --rounds 1 --at 3 --dir . --json -",
+        scratch.path(),
+    );
+    succeeded(&output);
+    let record: Value = serde_json::from_slice(&output.stdout).unwrap();
+    for cell in record["cells"].as_array().unwrap() {
+        let name = cell["contestant"].as_str().unwrap();
+        if ["plain threads", "threads", "lazy", "lazy-trusting"].contains(&name) {
+            assert_eq!(cell["verified"], true, "{cell}");
+        }
+    }
+    assert_eq!(
+        std::fs::read_dir(scratch.path()).unwrap().count(),
+        0,
+        "nothing is left behind"
+    );
+}
+
+#[test]
+fn servers_are_started_loaded_and_ended() {
+    let scratch = tempfile::tempdir().unwrap();
+    let output = bench(
+        "clients --cache warm --scale 0.0005 --rounds 1 --at 2 --contestant lazy threads --dir . --json clients.json",
+        scratch.path(),
+    );
+    succeeded(&output);
+    for cell in cells(&scratch.path().join("clients.json")) {
+        assert_eq!(cell["verified"], true, "{cell}");
+    }
+}
+
+#[test]
+fn wrong_names_are_told() {
+    let scratch = tempfile::tempdir().unwrap();
+    let output = bench("report --set nothing", scratch.path());
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("there is no comparison `nothing`"));
+}

@@ -1,0 +1,4 @@
+//! Messages that are damaged, ambiguous or hostile.
+
+mod robustness;
+mod smuggling;

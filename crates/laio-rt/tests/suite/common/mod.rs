@@ -1,0 +1,129 @@
+//! What the tests share: each runs over all back ends, and none hangs for ever.
+
+#![allow(
+    dead_code,
+    reason = "`cancellation`, a program of its own, uses some of it"
+)]
+
+use laio::{BackendKind, Inject, Limits, Options};
+use laio_rt::Runtime;
+use std::future::Future;
+use std::process;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Far above what anything here takes, also for many back ends in turn on a busy machine.
+const LIMIT: Duration = Duration::from_secs(300);
+
+/// All back ends that the machine has, with a name.
+pub(crate) fn all() -> Vec<(&'static str, Options)> {
+    let mut all = vec![("sync", Options::new().backend(BackendKind::Sync))];
+    all.extend(waiting());
+    all
+}
+
+/// Those in which one task may wait while another runs.
+pub(crate) fn waiting() -> Vec<(&'static str, Options)> {
+    let kinds = BackendKind::ALL
+        .into_iter()
+        .filter(|&kind| kind != BackendKind::Sync);
+    let mut all: Vec<_> = kinds
+        .map(|kind| (kind.name(), Options::new().backend(kind)))
+        .collect();
+    let lazy = || Options::new().backend(BackendKind::Lazy);
+    all.push(("lazy without a ring", lazy().without_ring(true)));
+    // Every call takes the long way round, in one way or another.
+    let inject = |change: fn(&mut Inject)| {
+        let mut inject = Inject::default();
+        change(&mut inject);
+        lazy().inject(inject)
+    };
+    all.push((
+        "lazy, always blocking",
+        inject(|inject| inject.force_block = true),
+    ));
+    all.push((
+        "lazy, attempts fail",
+        inject(|inject| inject.attempts_fail = true),
+    ));
+    all.push(("lazy, short", inject(|inject| inject.short_transfer = 4099)));
+    let short = inject(|inject| inject.short_transfer = 4099);
+    all.push(("lazy without a ring, short", short.without_ring(true)));
+    all.push(("lazy, false ends", inject(|inject| inject.false_eof = true)));
+    let limits = Limits {
+        inline_budget: 1,
+        ..Limits::default()
+    };
+    all.push(("lazy, no budget", lazy().limits(limits)));
+    for (_, options) in &mut all {
+        // Where helpers do all the waiting, fewer than there are waits would be a deadlock.
+        *options = options.clone().helpers(1000);
+    }
+    // Where io_uring is forbidden there is no such back end.
+    all.retain(|(_, options)| laio::Context::new(options.clone()).is_ok());
+    all
+}
+
+/// Runs a test in a runtime for each of the back ends.
+pub(crate) fn each<F>(back_ends: Vec<(&'static str, Options)>, test: impl Fn(&'static str) -> F)
+where
+    F: Future<Output = ()>,
+{
+    for (name, options) in back_ends {
+        let started = Instant::now();
+        let _watchdog = Watchdog::new(name);
+        let runtime = Runtime::new(options).unwrap();
+        runtime.block_on(test(name));
+        drop(runtime);
+        println!("{name}: {:?}", started.elapsed());
+    }
+}
+
+/// Ends the process if a test hangs: that names the test, where a hanging process would not.
+pub(crate) struct Watchdog(Arc<AtomicBool>);
+
+impl Watchdog {
+    pub(crate) fn new(name: &'static str) -> Watchdog {
+        let done = Arc::new(AtomicBool::new(false));
+        let watched = done.clone();
+        let test = thread::current().name().unwrap_or("?").to_owned();
+        thread::spawn(move || {
+            let deadline = Instant::now() + LIMIT;
+            while !watched.load(Ordering::Acquire) {
+                if Instant::now() > deadline {
+                    eprintln!("{test} hangs with back end {name}");
+                    process::abort();
+                }
+                thread::sleep(Duration::from_millis(20));
+            }
+        });
+        Watchdog(done)
+    }
+}
+
+impl Drop for Watchdog {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
+/// Descriptors open in the process.
+pub(crate) fn open_descriptors() -> usize {
+    std::fs::read_dir("/proc/self/fd").unwrap().count()
+}
+
+/// Waits until a condition holds; panics if it never does.
+pub(crate) async fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    eventually_async(what, async || holds()).await;
+}
+
+/// As [`eventually`], of a condition that takes time itself.
+pub(crate) async fn eventually_async(what: &str, mut holds: impl AsyncFnMut() -> bool) {
+    let deadline = Instant::now() + LIMIT;
+    while !holds().await {
+        assert!(Instant::now() < deadline, "not within {LIMIT:?}: {what}");
+        laio_rt::time::sleep(Duration::from_millis(2)).await;
+    }
+}

@@ -1,0 +1,215 @@
+//! A server in this process and a client that reads exactly what it gets.
+
+pub(crate) mod certs;
+
+use laio::BackendKind;
+use laio_serve::{
+    Control, Limits, Listen, LogTarget, Options, Served, Server, Site, UpstreamLimits,
+};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// The back ends that never block the caller.
+pub(crate) const BACKENDS: [BackendKind; 5] = [
+    BackendKind::Threads,
+    BackendKind::Hybrid,
+    BackendKind::Uring,
+    BackendKind::Lazy,
+    BackendKind::Activations,
+];
+
+/// Far more than anything here takes, however busy the machine is. Whoever tests a limit of time sets that one, and
+/// the others do not get into the way.
+pub(crate) const LONG: Duration = Duration::from_secs(60);
+
+/// A free port.
+pub(crate) fn anywhere() -> Vec<Listen> {
+    vec![std::net::SocketAddr::from(([127, 0, 0, 1], 0)).into()]
+}
+
+/// A running server; stopped and waited for when dropped.
+pub(crate) struct Running {
+    server: Option<Server>,
+    control: Control,
+    places: Vec<Listen>,
+}
+
+impl Running {
+    pub(crate) fn start(root: &Path, backend: BackendKind) -> Running {
+        Running::with(root, backend, |_| {})
+    }
+
+    pub(crate) fn with(
+        root: &Path,
+        backend: BackendKind,
+        change: impl FnOnce(&mut Options),
+    ) -> Running {
+        let server = Running::try_with(root, backend, change);
+        server.unwrap_or_else(|error| panic!("{backend}: {error}"))
+    }
+
+    pub(crate) fn try_with(
+        root: &Path,
+        backend: BackendKind,
+        change: impl FnOnce(&mut Options),
+    ) -> std::io::Result<Running> {
+        let mut options = Options {
+            site: Site {
+                root: root.to_owned(),
+                ..Site::default()
+            },
+            listen: anywhere(),
+            workers: Some(if backend == BackendKind::Sync { 8 } else { 2 }),
+            backend: Some(backend),
+            log: LogTarget::Off,
+            limits: Limits {
+                head_time: LONG,
+                body_time: LONG,
+                write_time: LONG,
+                open_time: LONG,
+                linger_time: LONG,
+                drain_time: LONG,
+                upstream: UpstreamLimits {
+                    queue_time: LONG,
+                    connect_time: LONG,
+                    idle_time: LONG,
+                    ..UpstreamLimits::default()
+                },
+                ..Limits::default()
+            },
+            ..Options::default()
+        };
+        change(&mut options);
+        let server = Server::start(options)?;
+        Ok(Running {
+            control: server.control(),
+            places: server.addresses().to_vec(),
+            server: Some(server),
+        })
+    }
+
+    pub(crate) fn connect(&self) -> Client {
+        let address = self.places[0].inet().unwrap();
+        let stream = TcpStream::connect(address).unwrap();
+        stream.set_read_timeout(Some(LONG)).unwrap();
+        Client(BufReader::new(stream))
+    }
+
+    /// One request on a connection of its own.
+    pub(crate) fn get(&self, target: &str) -> Response {
+        self.connect().get(target)
+    }
+
+    pub(crate) fn control(&self) -> Control {
+        self.server.as_ref().unwrap().control()
+    }
+
+    pub(crate) fn places(&self) -> &[Listen] {
+        &self.places
+    }
+
+    pub(crate) fn stop(mut self) -> Served {
+        self.control.stop();
+        self.server.take().unwrap().wait().unwrap()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.control.stop();
+        if let Some(server) = self.server.take() {
+            let _ = server.wait();
+        }
+    }
+}
+
+/// One connection.
+pub(crate) struct Client(pub(crate) BufReader<TcpStream>);
+
+/// An answer.
+#[derive(Clone, Debug)]
+pub(crate) struct Response {
+    pub(crate) status: u16,
+    pub(crate) head: String,
+    pub(crate) body: Vec<u8>,
+}
+
+impl Response {
+    pub(crate) fn text(&self) -> &str {
+        std::str::from_utf8(&self.body).unwrap()
+    }
+
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.head.lines().find_map(|line| {
+            let (key, value) = line.split_once(": ")?;
+            key.eq_ignore_ascii_case(name).then_some(value)
+        })
+    }
+}
+
+impl Client {
+    pub(crate) fn send(&mut self, bytes: impl AsRef<[u8]>) {
+        self.0.get_mut().write_all(bytes.as_ref()).unwrap();
+    }
+
+    pub(crate) fn get(&mut self, target: &str) -> Response {
+        self.request("GET", target, "")
+    }
+
+    pub(crate) fn request(&mut self, method: &str, target: &str, fields: &str) -> Response {
+        self.send(format!(
+            "{method} {target} HTTP/1.1\r\nHost: test\r\n{fields}\r\n"
+        ));
+        self.answer(method == "HEAD")
+    }
+
+    /// Reads one answer; `bare` says that it has no body whatever its head says.
+    pub(crate) fn answer(&mut self, bare: bool) -> Response {
+        let mut head = String::new();
+        loop {
+            let mut line = String::new();
+            assert!(
+                self.0.read_line(&mut line).unwrap() > 0,
+                "closed early, after {head:?}"
+            );
+            if line == "\r\n" {
+                break;
+            }
+            head.push_str(line.trim_end());
+            head.push('\n');
+        }
+        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+        let mut response = Response {
+            status,
+            head,
+            body: Vec::new(),
+        };
+        let length = response
+            .header("Content-Length")
+            .map_or(0, |value| value.parse().unwrap());
+        if !bare && status != 304 && status != 204 {
+            response.body.resize(length, 0);
+            self.0.read_exact(&mut response.body).unwrap();
+        }
+        response
+    }
+
+    /// Whether the server has closed, and sent nothing more.
+    pub(crate) fn is_closed(&mut self) -> bool {
+        match self.0.read(&mut [0; 1]) {
+            Ok(count) => count == 0,
+            Err(error) => error.kind() != ErrorKind::WouldBlock,
+        }
+    }
+}
+
+/// Asks again and again until something is as it is to be.
+pub(crate) fn until(what: &str, mut condition: impl FnMut() -> bool) {
+    let end = Instant::now() + LONG;
+    while !condition() {
+        assert!(Instant::now() < end, "{what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}

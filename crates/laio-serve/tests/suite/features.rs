@@ -1,0 +1,597 @@
+//! What a site can be told, seen from the wire.
+
+use crate::common::{BACKENDS, Client, Response, Running};
+use laio::BackendKind;
+use laio_serve::{
+    Auth, Coding, Cors, Dotfiles, ErrorPage, FieldRule, Host, Redirect, Site, Status, Symlinks,
+};
+use std::fs;
+use std::io::{BufRead, Read, Write};
+use std::os::unix::fs::symlink;
+use std::time::{Duration, SystemTime};
+use tempfile::TempDir;
+
+fn site() -> TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path();
+    fs::write(root.join("index.html"), "<h1>home</h1>").unwrap();
+    fs::create_dir_all(root.join("docs/deep")).unwrap();
+    fs::write(root.join("docs/a <b>.txt"), "text").unwrap();
+    fs::write(root.join("docs/.hidden"), "x").unwrap();
+    fs::write(root.join("gone.html"), "<h1>our own 404</h1>").unwrap();
+    fs::write(root.join("long.txt"), long()).unwrap();
+    symlink("index.html", root.join("inside")).unwrap();
+    symlink("/etc/hostname", root.join("outside")).unwrap();
+    dir
+}
+
+fn long() -> String {
+    (0..20_000)
+        .map(|number| format!("line {number}\n"))
+        .collect()
+}
+
+/// A server of a site that `change` has described.
+fn serve(dir: &TempDir, backend: BackendKind, change: impl FnOnce(&mut Site)) -> Running {
+    Running::with(dir.path(), backend, |options| change(&mut options.site))
+}
+
+fn lazy(dir: &TempDir, change: impl FnOnce(&mut Site)) -> Running {
+    serve(dir, BackendKind::Lazy, change)
+}
+
+fn get(server: &Running, target: &str, fields: &str) -> Response {
+    server.connect().request("GET", target, fields)
+}
+
+#[test]
+fn ready_compressed_files() {
+    let dir = site();
+    let write = |name: &str, text: &str| fs::write(dir.path().join(name), text).unwrap();
+    write("long.txt.gz", "gzip form");
+    write("long.txt.br", "brotli form");
+    for backend in BACKENDS {
+        let server = serve(&dir, backend, |site| {
+            site.precompressed = vec![Coding::Brotli, Coding::Zstd, Coding::Gzip];
+        });
+        for (accepted, coding, body) in [
+            ("gzip, br", Some("br"), "brotli form"),
+            ("gzip, br;q=0.5", Some("gzip"), "gzip form"),
+            ("zstd, gzip;q=0.1", Some("gzip"), "gzip form"),
+            ("br;q=0, *;q=0.1", Some("gzip"), "gzip form"),
+            ("zstd", None, &long()),
+            ("identity", None, &long()),
+        ] {
+            let answer = get(
+                &server,
+                "/long.txt",
+                &format!("Accept-Encoding: {accepted}\r\n"),
+            );
+            assert_eq!(
+                answer.header("Content-Encoding"),
+                coding,
+                "{backend}: {accepted}"
+            );
+            assert!(answer.text() == body, "{backend}: {accepted}");
+            assert_eq!(answer.header("Vary"), Some("Accept-Encoding"));
+            assert_eq!(
+                answer.header("Content-Type"),
+                Some("text/plain; charset=utf-8")
+            );
+        }
+        let (plain, gzip) = (get(&server, "/long.txt", ""), "Accept-Encoding: gzip\r\n");
+        let tag = get(&server, "/long.txt", gzip)
+            .header("ETag")
+            .unwrap()
+            .to_owned();
+        assert_ne!(
+            plain.header("ETag"),
+            Some(tag.as_str()),
+            "each form has its own tag"
+        );
+        let again = get(
+            &server,
+            "/long.txt",
+            &format!("{gzip}If-None-Match: {tag}\r\n"),
+        );
+        assert_eq!(
+            (again.status, again.header("Vary")),
+            (304, Some("Accept-Encoding"))
+        );
+        let part = get(&server, "/long.txt", &format!("{gzip}Range: bytes=0-3\r\n"));
+        assert_eq!(
+            (part.status, part.text()),
+            (206, "gzip"),
+            "a range of the form sent"
+        );
+    }
+    // What is older than the plain file may be of an earlier one.
+    let old = fs::File::options()
+        .write(true)
+        .open(dir.path().join("long.txt.br"))
+        .unwrap();
+    old.set_modified(SystemTime::now() - Duration::from_secs(1000))
+        .unwrap();
+    let server = lazy(&dir, |site| site.precompressed = vec![Coding::Brotli]);
+    let answer = get(&server, "/long.txt", "Accept-Encoding: br\r\n");
+    assert_eq!(answer.header("Content-Encoding"), None);
+    assert_eq!(
+        get(&server, "/nothing", "Accept-Encoding: br\r\n").status,
+        404
+    );
+}
+
+#[test]
+fn compression_on_the_way() {
+    let dir = site();
+    for backend in [BACKENDS.as_slice(), &[BackendKind::Sync]].concat() {
+        let server = serve(&dir, backend, |site| site.compress = true);
+        let mut client = server.connect();
+        let gzip = "Accept-Encoding: gzip\r\n";
+        let head = client.request("HEAD", "/long.txt", gzip);
+        assert_eq!(
+            head.header("Transfer-Encoding"),
+            Some("chunked"),
+            "{backend}"
+        );
+        for _ in 0..3 {
+            let answer = client.request("GET", "/long.txt", gzip);
+            assert_eq!(answer.header("Content-Encoding"), Some("gzip"), "{backend}");
+            assert_eq!(answer.header("Content-Length"), None);
+            assert!(answer.header("ETag").unwrap().starts_with("W/"));
+            let mut text = String::new();
+            let packed = read_chunks(&mut client);
+            assert!(packed.len() < long().len() / 3);
+            flate2::read::GzDecoder::new(&packed[..])
+                .read_to_string(&mut text)
+                .unwrap();
+            assert!(text == long(), "{backend}");
+        }
+        let tag = head.header("ETag").unwrap();
+        let again = client.request(
+            "GET",
+            "/long.txt",
+            &format!("{gzip}If-None-Match: {tag}\r\n"),
+        );
+        assert_eq!(again.status, 304, "{backend}");
+        let range = client.request("GET", "/long.txt", &format!("{gzip}Range: bytes=0-3\r\n"));
+        assert_eq!((range.status, range.text()), (206, "line"));
+        for fields in ["", "Accept-Encoding: gzip;q=0\r\n"] {
+            let plain = client.request("GET", "/long.txt", fields);
+            assert_eq!(plain.header("Vary"), Some("Accept-Encoding"), "{backend}");
+            assert!(plain.text() == long(), "{backend}");
+        }
+        assert_eq!(
+            client.request("GET", "/", gzip).header("Content-Encoding"),
+            None,
+            "too small"
+        );
+        client.send(format!("GET /long.txt HTTP/1.0\r\n{gzip}\r\n"));
+        assert!(
+            client.answer(false).text() == long(),
+            "{backend}: HTTP/1.0 has no chunks"
+        );
+    }
+    let none = Running::with(dir.path(), BackendKind::Lazy, |options| {
+        options.site.compress = true;
+        options.limits.compressions = 0;
+    });
+    assert!(get(&none, "/long.txt", "Accept-Encoding: gzip\r\n").text() == long());
+}
+
+fn read_chunks(client: &mut Client) -> Vec<u8> {
+    let mut body = Vec::new();
+    loop {
+        let mut line = String::new();
+        client.0.read_line(&mut line).unwrap();
+        let size = usize::from_str_radix(line.trim_end(), 16).unwrap();
+        let start = body.len();
+        body.resize(start + size + 2, 0);
+        client.0.read_exact(&mut body[start..]).unwrap();
+        assert!(body.ends_with(b"\r\n"));
+        body.truncate(start + size);
+        if size == 0 {
+            return body;
+        }
+    }
+}
+
+#[test]
+fn listings() {
+    let dir = site();
+    for backend in BACKENDS {
+        let server = serve(&dir, backend, |site| site.listing = true);
+        assert_eq!(
+            server.get("/").text(),
+            "<h1>home</h1>",
+            "an index comes first"
+        );
+        let page = server.get("/docs/");
+        assert_eq!(
+            page.header("Content-Type"),
+            Some("text/html; charset=utf-8")
+        );
+        let text = page.text();
+        assert!(
+            text.contains("<a href=\"./a%20%3Cb%3E.txt\">a &lt;b&gt;.txt</a>"),
+            "{text}"
+        );
+        assert!(text.contains("<a href=\"./deep/\">deep/</a>") && !text.contains("hidden"));
+        assert!(
+            text.find("deep/").unwrap() < text.find("a%20").unwrap(),
+            "directories first"
+        );
+        for (target, fields) in [
+            ("/docs/", "Accept: application/json\r\n"),
+            ("/docs/?json", ""),
+        ] {
+            let json = get(&server, target, fields);
+            assert_eq!(
+                json.header("Content-Type"),
+                Some("application/json"),
+                "{backend}"
+            );
+            let json: serde_json::Value = serde_json::from_slice(&json.body).unwrap();
+            assert_eq!(json["complete"], true);
+            assert_eq!(json["entries"][0]["name"], "deep");
+            assert_eq!(json["entries"][0]["type"], "directory");
+            assert_eq!(json["entries"][1]["name"], "a <b>.txt");
+            assert_eq!(json["entries"][1]["size"], 4);
+        }
+        assert_eq!(
+            server.get("/docs").header("Location"),
+            Some("/docs/"),
+            "{backend}"
+        );
+        let mut client = server.connect();
+        let head = client.request("HEAD", "/docs/", "");
+        assert_eq!(
+            head.header("Content-Length"),
+            Some(text.len().to_string().as_str())
+        );
+        assert_eq!(client.get("/docs/").status, 200);
+    }
+    let short = Running::with(dir.path(), BackendKind::Lazy, |options| {
+        options.site.listing = true;
+        options.limits.listing_entries = 1;
+    });
+    assert!(short.get("/docs/").text().contains("there are more"));
+}
+
+#[test]
+fn index_fallback_and_error_pages() {
+    let dir = site();
+    let server = lazy(&dir, |site| {
+        site.index = vec![
+            "missing.html".to_owned(),
+            "a <b>.txt".to_owned(),
+            "index.html".to_owned(),
+        ];
+        site.error_pages = vec![ErrorPage {
+            status: 404,
+            file: "/gone.html".to_owned(),
+        }];
+    });
+    assert_eq!(server.get("/").text(), "<h1>home</h1>");
+    assert_eq!(server.get("/docs/").text(), "text");
+    let gone = server.get("/nothing");
+    assert_eq!((gone.status, gone.text()), (404, "<h1>our own 404</h1>"));
+    assert_eq!(
+        gone.header("Content-Type"),
+        Some("text/html; charset=utf-8")
+    );
+    assert_eq!(gone.header("ETag"), None);
+    let mut client = server.connect();
+    assert_eq!(client.request("HEAD", "/nothing", "").status, 404);
+    assert_eq!(client.get("/docs/deep/").status, 404);
+
+    let server = lazy(&dir, |site| site.fallback = Some("index.html".to_owned()));
+    let browser = "Accept: text/html,application/xhtml+xml,*/*;q=0.8\r\n";
+    let page = get(&server, "/some/view", browser);
+    assert_eq!((page.status, page.text()), (200, "<h1>home</h1>"));
+    assert_eq!(page.header("Vary"), Some("Accept"));
+    assert_eq!(get(&server, "/missing.js", "Accept: */*\r\n").status, 404);
+    assert_eq!(
+        get(&server, "/.git/config", browser).status,
+        404,
+        "what is hidden stays so"
+    );
+}
+
+#[test]
+fn redirects_and_fields() {
+    let dir = site();
+    let text = str::to_owned;
+    let field = |glob: &str, name: &str, value: &str| FieldRule {
+        glob: text(glob),
+        name: text(name),
+        value: text(value),
+    };
+    let server = lazy(&dir, |site| {
+        let redirect = |from: &str, to: &str, status| Redirect {
+            from: text(from),
+            to: text(to),
+            status,
+        };
+        site.redirects = vec![
+            redirect("/old", "/long.txt", Status::MOVED_PERMANENTLY),
+            redirect(
+                "/blog/*",
+                "https://blog.example/*",
+                Status::PERMANENT_REDIRECT,
+            ),
+        ];
+        site.fields = vec![
+            field("**", "X-Frame-Options", "DENY"),
+            field("*.txt", "Cache-Control", "max-age=60"),
+        ];
+    });
+    let moved = server.get("/old?a=b");
+    assert_eq!(
+        (moved.status, moved.header("Location")),
+        (301, Some("/long.txt?a=b"))
+    );
+    let moved = server.get("/blog/x%20y/../z?q");
+    assert_eq!(
+        (moved.status, moved.header("Location")),
+        (308, Some("https://blog.example/z?q"))
+    );
+    let file = server.get("/long.txt");
+    assert_eq!(file.header("Cache-Control"), Some("max-age=60"));
+    assert_eq!(file.header("X-Frame-Options"), Some("DENY"));
+    let tag = file.header("ETag").unwrap();
+    let again = get(&server, "/long.txt", &format!("If-None-Match: {tag}\r\n"));
+    assert_eq!(
+        (again.status, again.header("Cache-Control")),
+        (304, Some("max-age=60"))
+    );
+    assert_eq!(server.get("/").header("Cache-Control"), None);
+    assert_eq!(server.get("/nothing").header("X-Frame-Options"), None);
+}
+
+#[test]
+fn other_origins() {
+    let dir = site();
+    let origins = |list: &[&str]| {
+        Some(Cors {
+            origins: list.iter().map(|&origin| origin.to_owned()).collect(),
+            max_age: 60,
+        })
+    };
+    let server = lazy(&dir, |site| site.cors = origins(&["https://a.example"]));
+    let from = |origin: &str| format!("Origin: {origin}\r\n");
+    let answer = get(&server, "/", &from("https://a.example"));
+    assert_eq!(
+        answer.header("Access-Control-Allow-Origin"),
+        Some("https://a.example")
+    );
+    assert_eq!(answer.header("Vary"), Some("Origin"));
+    for origin in ["https://b.example", "https://a.example.org", "null"] {
+        let answer = get(&server, "/", &from(origin));
+        assert_eq!(
+            (answer.status, answer.header("Access-Control-Allow-Origin")),
+            (200, None)
+        );
+    }
+    let asking = format!(
+        "{}Access-Control-Request-Method: GET\r\n",
+        from("https://a.example")
+    );
+    let mut client = server.connect();
+    let allowed = client.request("OPTIONS", "/long.txt", &asking);
+    assert_eq!(
+        (allowed.status, allowed.header("Access-Control-Max-Age")),
+        (204, Some("60"))
+    );
+    assert!(
+        allowed
+            .header("Access-Control-Allow-Headers")
+            .unwrap()
+            .contains("Range")
+    );
+    assert_eq!(client.get("/nothing").header("Vary"), Some("Origin"));
+    let all = lazy(&dir, |site| site.cors = origins(&["*"]));
+    assert_eq!(
+        all.get("/").header("Access-Control-Allow-Origin"),
+        Some("*")
+    );
+}
+
+#[test]
+fn names_and_passwords() {
+    let dir = site();
+    let mut users = tempfile::NamedTempFile::new().unwrap();
+    let hash = bcrypt::hash("open sesame", 4).unwrap();
+    writeln!(users, "# who may read\nann:{hash}\n").unwrap();
+    let auth = |paths: &[&str]| {
+        Some(Auth {
+            users: users.path().to_owned(),
+            realm: "the docs".to_owned(),
+            paths: paths.iter().map(|&path| path.to_owned()).collect(),
+        })
+    };
+    for backend in [BACKENDS.as_slice(), &[BackendKind::Sync]].concat() {
+        let server = serve(&dir, backend, |site| {
+            site.auth = auth(&["/docs/**"]);
+            site.cors = Some(Cors {
+                origins: vec!["*".to_owned()],
+                max_age: 1,
+            });
+        });
+        assert_eq!(server.get("/").status, 200, "{backend}");
+        let mut client = server.connect();
+        let asked = client.get("/docs/a%20%3Cb%3E.txt");
+        let challenge = "Basic realm=\"the docs\", charset=\"UTF-8\"";
+        assert_eq!(
+            (asked.status, asked.header("WWW-Authenticate")),
+            (401, Some(challenge))
+        );
+        let with = |text: &str| {
+            use base64::Engine;
+            let token = base64::engine::general_purpose::STANDARD.encode(text);
+            format!("Authorization: Basic {token}\r\n")
+        };
+        for (text, status) in [
+            ("ann:open sesame", 200),
+            ("ann:open sesame", 200),
+            ("ann:wrong", 401),
+            ("bob:open sesame", 401),
+            ("ann:", 401),
+            (":", 401),
+        ] {
+            let answer = client.request("GET", "/docs/a%20%3Cb%3E.txt", &with(text));
+            assert_eq!(answer.status, status, "{backend}: {text}");
+        }
+        assert_eq!(
+            client.request("GET", "/docs/nothing", "").status,
+            401,
+            "{backend}"
+        );
+        assert_eq!(
+            client.request("GET", "/x/../docs/deep", "").status,
+            401,
+            "{backend}"
+        );
+        for directory in ["/docs", "/docs/", "/docs//", "/docs/deep/", "/%64ocs/"] {
+            let answer = client.request("GET", directory, "");
+            assert_eq!(answer.status, 401, "{backend}: {directory}");
+        }
+        // A browser sends no password with its question.
+        let asking = "Origin: https://a\r\nAccess-Control-Request-Method: GET\r\n";
+        assert_eq!(
+            client.request("OPTIONS", "/docs/x", asking).status,
+            204,
+            "{backend}"
+        );
+        assert_eq!(
+            client.request("OPTIONS", "/docs/x", "").status,
+            401,
+            "{backend}"
+        );
+    }
+    // A glob for files guards them also where they stand for something else.
+    let files = lazy(&dir, |site| {
+        site.auth = auth(&["*.html"]);
+        site.fallback = Some("gone.html".to_owned());
+    });
+    assert_eq!(files.get("/").status, 401);
+    assert_eq!(get(&files, "/nothing", "Accept: text/html\r\n").status, 401);
+    assert_eq!(files.get("/long.txt").status, 200);
+    let busy = Running::with(dir.path(), BackendKind::Lazy, |options| {
+        options.site.auth = auth(&[]);
+        options.limits.auth_checks = 0;
+    });
+    let answer = get(&busy, "/", "Authorization: Basic YW5uOng=\r\n");
+    assert_eq!(
+        (answer.status, answer.header("Retry-After")),
+        (503, Some("1"))
+    );
+}
+
+#[test]
+fn hosts() {
+    let (dir, other, wild) = (
+        site(),
+        tempfile::tempdir().unwrap(),
+        tempfile::tempdir().unwrap(),
+    );
+    fs::write(other.path().join("index.html"), "other").unwrap();
+    fs::write(wild.path().join("index.html"), "wild").unwrap();
+    let server = Running::with(dir.path(), BackendKind::Lazy, |options| {
+        let host = |name: &str, root: &TempDir| Host {
+            names: vec![name.to_owned()],
+            site: Site {
+                root: root.path().to_owned(),
+                ..Site::default()
+            },
+        };
+        options.hosts = vec![host("other.example", &other), host("*.example", &wild)];
+    });
+    for (name, body) in [
+        ("other.example", "other"),
+        ("OTHER.example:8080", "other"),
+        ("x.example", "wild"),
+        ("example", "<h1>home</h1>"),
+        ("127.0.0.1", "<h1>home</h1>"),
+    ] {
+        let mut client = server.connect();
+        client.send(format!("GET / HTTP/1.1\r\nHost: {name}\r\n\r\n"));
+        assert_eq!(client.answer(false).text(), body, "{name}");
+        client.send(format!(
+            "GET http://{name}/ HTTP/1.1\r\nHost: ignored\r\n\r\n"
+        ));
+        assert_eq!(client.answer(false).text(), body, "{name}");
+    }
+}
+
+#[test]
+fn dots_and_links() {
+    let dir = site();
+    let status = |server: &Running, target: &str| server.get(target).status;
+    for backend in BACKENDS {
+        let server = serve(&dir, backend, |_| {});
+        assert_eq!(status(&server, "/docs/.hidden"), 404, "{backend}");
+        assert_eq!(
+            (status(&server, "/inside"), status(&server, "/outside")),
+            (200, 404),
+            "{backend}"
+        );
+        let server = serve(&dir, backend, |site| {
+            site.dotfiles = Dotfiles::Serve;
+            site.symlinks = Symlinks::Refuse;
+        });
+        assert_eq!(status(&server, "/docs/.hidden"), 200, "{backend}");
+        assert_eq!(
+            (status(&server, "/inside"), status(&server, "/outside")),
+            (404, 404),
+            "{backend}"
+        );
+    }
+    symlink(dir.path().join("long.txt"), dir.path().join("absolute")).unwrap();
+    assert_eq!(status(&lazy(&dir, |_| {}), "/absolute"), 404);
+    let follow = lazy(&dir, |site| site.symlinks = Symlinks::Follow);
+    assert_eq!(
+        (status(&follow, "/inside"), status(&follow, "/absolute")),
+        (200, 200)
+    );
+    assert_eq!(status(&follow, "/../x"), 400);
+}
+
+#[test]
+fn nonsense_is_refused_at_the_start() {
+    let dir = site();
+    let refused = |change: &dyn Fn(&mut laio_serve::Options)| {
+        let mut options = laio_serve::Options {
+            listen: crate::common::anywhere(),
+            ..Default::default()
+        };
+        options.site.root = dir.path().to_owned();
+        change(&mut options);
+        laio_serve::Server::start(options)
+            .expect_err("it makes no sense")
+            .to_string()
+    };
+    let text = refused(&|options| {
+        options.site.error_pages = vec![ErrorPage {
+            status: 200,
+            file: "a".to_owned(),
+        }];
+    });
+    assert!(text.contains("200"), "{text}");
+    let text = refused(&|options| {
+        options.site.auth = Some(Auth {
+            users: "/nonexistent/users".into(),
+            realm: String::new(),
+            paths: Vec::new(),
+        });
+    });
+    assert!(text.contains("/nonexistent/users"), "{text}");
+    let text = refused(&|options| {
+        options.site.fields = vec![FieldRule {
+            glob: "**".to_owned(),
+            name: "Content-Length".to_owned(),
+            value: "1".to_owned(),
+        }];
+    });
+    assert!(text.contains("Content-Length"), "{text}");
+}

@@ -1,0 +1,16 @@
+//! The server's tests, in one program: servers in this process, and clients that read exactly what they get.
+
+mod cache;
+mod common;
+mod features;
+mod http2;
+mod listening;
+mod observing;
+mod policies;
+mod protocol;
+mod server;
+mod stall;
+mod sync;
+mod tls;
+mod upstreams;
+mod zero_copy;

@@ -1,0 +1,345 @@
+//! Presets, policies and transfers: whatever the way, the same bytes; and nobody waits for a slow client.
+
+use crate::common::{Running, anywhere};
+use laio::BackendKind;
+use laio_serve::{Io, Options, PRESETS, Policies, Server, Step, Transfer};
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::time::Duration;
+use tempfile::TempDir;
+
+const LARGE: usize = 3_000_001;
+
+fn bytes(length: usize) -> Vec<u8> {
+    (0..length as u32)
+        .map(|n| (n.wrapping_mul(2_654_435_761) >> 11) as u8)
+        .collect()
+}
+
+fn site() -> TempDir {
+    let root = tempfile::tempdir().unwrap();
+    let put = |name: &str, length| std::fs::write(root.path().join(name), bytes(length)).unwrap();
+    put("empty.txt", 0);
+    put("small.txt", 100);
+    put("chunk.bin", 65536);
+    put("large.bin", LARGE);
+    root
+}
+
+/// Runs a body with a server that is set up by `change`.
+fn with(root: &Path, change: impl FnOnce(&mut Options), body: impl FnOnce(&Running)) {
+    // What `change` leaves alone is as elsewhere.
+    let server = Running::with(root, BackendKind::Lazy, |options| {
+        options.workers = Some(1);
+        change(options);
+    });
+    body(&server);
+    server.stop();
+}
+
+/// A set of requests whose answers are known.
+fn serves(server: &Running, what: &str) {
+    println!("{what}");
+    let large = bytes(LARGE);
+    let mut client = server.connect();
+    for (name, length) in [
+        ("/small.txt", 100),
+        ("/empty.txt", 0),
+        ("/chunk.bin", 65536),
+        ("/large.bin", LARGE),
+    ] {
+        let answer = client.get(name);
+        assert_eq!(answer.status, 200, "{what} {name}");
+        assert!(answer.body == bytes(length), "{what} {name}");
+        let head = client.request("HEAD", name, "");
+        assert_eq!(head.header("Content-Length"), Some(&*length.to_string()));
+        assert_eq!(head.body, b"", "{what} {name}");
+    }
+    for (range, from, to) in [
+        ("bytes=5000-299999", 5000, 300_000),
+        ("bytes=-70001", LARGE - 70_001, LARGE),
+        ("bytes=2999999-", 2_999_999, LARGE),
+    ] {
+        let answer = client.request("GET", "/large.bin", &format!("Range: {range}\r\n"));
+        assert_eq!(answer.status, 206, "{what} {range}");
+        assert!(answer.body == large[from..to], "{what} {range}");
+    }
+    let parts = client.request("GET", "/large.bin", "Range: bytes=7-9,100000-299999\r\n");
+    let found = |part: &[u8]| parts.body.windows(part.len()).any(|window| window == part);
+    assert_eq!(parts.status, 206, "{what}");
+    assert!(
+        found(&large[7..10]) && found(&large[100_000..300_000]),
+        "{what}"
+    );
+    assert_eq!(client.get("/absent").status, 404, "{what}");
+    let one = |name: &str| format!("GET {name} HTTP/1.1\r\nHost: test\r\n\r\n");
+    client.send(["/small.txt", "/large.bin", "/small.txt"].map(one).concat());
+    for length in [100, LARGE, 100] {
+        assert!(
+            client.answer(false).body == bytes(length),
+            "{what}, pipelined"
+        );
+    }
+}
+
+/// A client that asks for much and takes nothing.
+fn greedy(server: &Running) -> TcpStream {
+    let socket = rustix::net::socket(
+        rustix::net::AddressFamily::INET,
+        rustix::net::SocketType::STREAM,
+        None,
+    )
+    .unwrap();
+    rustix::net::sockopt::set_socket_recv_buffer_size(&socket, 4096).unwrap();
+    rustix::net::connect(&socket, &server.places()[0].inet().unwrap()).unwrap();
+    let mut stream = TcpStream::from(socket);
+    stream
+        .write_all(b"GET /huge.bin HTTP/1.1\r\nHost: test\r\n\r\n")
+        .unwrap();
+    stream
+}
+
+/// Others are served while clients take nothing, and one that goes away in the middle does no harm.
+fn waits_for_nobody(server: &Running, what: &str) {
+    let mut slow: Vec<_> = (0..12).map(|_| greedy(server)).collect();
+    // Their heads have come, so their bodies are on their way.
+    for stream in &mut slow {
+        let mut head = [0; 4];
+        stream.read_exact(&mut head).unwrap();
+        assert_eq!(&head, b"HTTP", "{what}");
+    }
+    serves(server, what);
+    drop(slow);
+    assert!(server.get("/large.bin").body == bytes(LARGE), "{what}");
+}
+
+fn huge(root: &Path) {
+    let file = std::fs::File::create(root.join("huge.bin")).unwrap();
+    file.set_len(1 << 30).unwrap();
+}
+
+#[test]
+fn every_preset_serves_the_same_bytes() {
+    let root = site();
+    huge(root.path());
+    for preset in PRESETS {
+        with(
+            root.path(),
+            |options| preset.apply(options),
+            |server| waits_for_nobody(server, preset.name),
+        );
+    }
+}
+
+#[test]
+fn every_transfer_serves_the_same_bytes() {
+    let root = site();
+    huge(root.path());
+    let ways = [
+        (BackendKind::Lazy, false, None),
+        (BackendKind::Lazy, true, Some(4096)),
+        (BackendKind::Uring, false, None),
+        (BackendKind::Hybrid, false, Some(1 << 20)),
+        (BackendKind::Threads, true, None),
+    ];
+    for transfer in Transfer::ALL {
+        for (backend, cork, chunk) in ways {
+            if transfer == Transfer::ZeroCopy
+                && !matches!(backend, BackendKind::Lazy | BackendKind::Uring)
+            {
+                continue; // refused: see zero_copy.rs
+            }
+            let change = |options: &mut Options| {
+                options.backend = Some(backend);
+                options.io = Io {
+                    transfer,
+                    cork,
+                    chunk,
+                    ..Io::default()
+                };
+            };
+            let what = format!("{transfer}, {backend}, cork {cork}, chunk {chunk:?}");
+            with(root.path(), change, |server| {
+                waits_for_nobody(server, &what)
+            });
+        }
+    }
+}
+
+#[test]
+fn every_transfer_can_be_made_plainly() {
+    let root = site();
+    for transfer in [Transfer::Sendfile, Transfer::ShmSendfile, Transfer::Splice] {
+        let change = |options: &mut Options| {
+            options.backend = Some(BackendKind::Sync);
+            options.workers = Some(8);
+            options.io.transfer = transfer;
+        };
+        with(root.path(), change, |server| {
+            serves(server, &format!("{transfer}, sync"));
+        });
+    }
+}
+
+#[test]
+fn every_step_can_go_its_own_way() {
+    let root = site();
+    for step in Step::ALL {
+        for kind in BackendKind::ALL {
+            let network = matches!(step, Step::Accept | Step::Read | Step::Write);
+            if kind == BackendKind::Sync && network {
+                continue;
+            }
+            let change = |options: &mut Options| {
+                options.backend = Some(BackendKind::Hybrid);
+                options.io.policies = Policies::NONE.with(step, kind);
+                options.io.transfer = match step {
+                    Step::Sendfile => Transfer::Sendfile,
+                    _ => Transfer::Buffer,
+                };
+            };
+            let what = format!("{step}={kind}");
+            with(root.path(), change, |server| serves(server, &what));
+        }
+    }
+}
+
+#[test]
+fn classes_have_limits_in_every_back_end() {
+    let root = site();
+    huge(root.path());
+    for kind in BackendKind::ALL {
+        if kind == BackendKind::Sync {
+            continue;
+        }
+        let change = |options: &mut Options| {
+            options.backend = Some(kind);
+            options.io.class_limits.stat = Some(1);
+            options.io.class_limits.read = Some(1);
+            options.io.class_limits.write = Some(2);
+        };
+        let what = format!("one of each class, {kind}");
+        with(root.path(), change, |server| {
+            waits_for_nobody(server, &what)
+        });
+    }
+}
+
+/// One helper for all clients, of which twelve take nothing: whoever is sent to by it gives it back.
+#[test]
+fn slow_clients_keep_no_helper_whatever_the_transfer() {
+    let root = site();
+    huge(root.path());
+    for transfer in [
+        Transfer::Buffer,
+        Transfer::Sendfile,
+        Transfer::ShmSendfile,
+        Transfer::Splice,
+    ] {
+        for kind in [BackendKind::Lazy, BackendKind::Hybrid, BackendKind::Threads] {
+            let change = |options: &mut Options| {
+                options.backend = Some(kind);
+                options.io.transfer = transfer;
+                options.io.class_limits.read = Some(1);
+                options.io.class_limits.write = Some(1);
+            };
+            let what = format!("{transfer} by one helper, {kind}");
+            with(root.path(), change, |server| {
+                waits_for_nobody(server, &what)
+            });
+        }
+    }
+}
+
+#[test]
+fn what_the_kernel_holds_for_a_client_can_be_bounded() {
+    let root = site();
+    huge(root.path());
+    let server = Running::with(root.path(), BackendKind::Lazy, |options| {
+        options.workers = Some(1);
+        options.limits.send_buffer = Some(16 * 1024);
+        options.limits.write_time = Duration::from_millis(300);
+        options.limits.write_rate = 1 << 30;
+    });
+    let mut slow = greedy(&server);
+    let mut head = [0; 4];
+    slow.read_exact(&mut head).unwrap();
+    // It has given the client up by then.
+    server.stop();
+    let mut rest = Vec::new();
+    let _ = slow.read_to_end(&mut rest);
+    assert!(rest.len() <= 64 * 1024, "{}", rest.len());
+}
+
+#[test]
+fn what_cannot_be_is_refused_with_what_to_do() {
+    let root = site();
+    let refused = |backend, change: &dyn Fn(&mut Io)| {
+        let mut options = Options {
+            listen: anywhere(),
+            backend: Some(backend),
+            ..Options::default()
+        };
+        options.site.root = root.path().to_owned();
+        change(&mut options.io);
+        Server::start(options).unwrap_err().to_string()
+    };
+    let policy = |text: &str| {
+        let policies: Policies = text.parse().unwrap();
+        move |io: &mut Io| io.policies = policies
+    };
+    let error = refused(BackendKind::Lazy, &policy("read=sync"));
+    assert!(error.contains("only sendfile can be sync"), "{error}");
+    let error = refused(BackendKind::Sync, &policy("open=lazy"));
+    assert!(error.contains("choose another back end"), "{error}");
+    let error = refused(BackendKind::Uring, &policy("open=activations"));
+    assert!(error.contains("activations and uring"), "{error}");
+    let error = refused(BackendKind::Hybrid, &|io| {
+        policy("open=sync,stat=sync")(io);
+        io.class_limits.stat = Some(4);
+    });
+    assert!(error.contains("nothing for a limit of stat"), "{error}");
+    for chunk in [1, 1 << 30] {
+        let error = refused(BackendKind::Lazy, &|io| io.chunk = Some(chunk));
+        assert!(error.contains("4096 to 16777216"), "{error}");
+    }
+}
+
+#[test]
+fn the_ways_that_calls_went_are_counted_by_operation() {
+    let root = site();
+    let mut options = Options {
+        listen: anywhere(),
+        backend: Some(BackendKind::Hybrid),
+        workers: Some(1),
+        log: laio_serve::LogTarget::Off,
+        ..Options::default()
+    };
+    options.site.root = root.path().to_owned();
+    options.cache = laio_serve::Cache::OFF;
+    options.io.policies = "open=threads,stat=sync,file-read=lazy".parse().unwrap();
+    let observer = laio_serve::Observer::new(false);
+    options.observer = observer.clone();
+    let server = Server::start(options).unwrap();
+    let mut stream = TcpStream::connect(server.address().unwrap()).unwrap();
+    stream
+        .write_all(b"GET /small.txt HTTP/1.0\r\n\r\n")
+        .unwrap();
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).unwrap();
+    assert!(answer.ends_with(&bytes(100)));
+    server.control().stop();
+    server.wait().unwrap();
+    let counts = observer.seen().steps();
+    let of = |step: Step| {
+        let found = counts.iter().find(|counts| counts.step == step).unwrap();
+        (found.inline, found.background + found.fallback)
+    };
+    assert_eq!(of(Step::Open), (0, 1), "{counts:?}");
+    assert_eq!(of(Step::Stat), (1, 0), "{counts:?}");
+    let (at_once, later) = of(Step::FileRead);
+    assert_eq!(at_once + later, 1, "{counts:?}");
+    assert_eq!(of(Step::Write), (1, 0), "{counts:?}");
+    assert_eq!(of(Step::Sendfile), (0, 0), "{counts:?}");
+}

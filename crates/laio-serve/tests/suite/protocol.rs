@@ -1,0 +1,539 @@
+//! HTTP/1.1 as RFC 9110 and RFC 9112 want it, seen from the wire.
+
+use crate::common::{BACKENDS, Running};
+use laio::BackendKind;
+use std::fs;
+use std::io::{Read, Write};
+use std::time::{Duration, SystemTime};
+use tempfile::TempDir;
+
+fn site() -> TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("index.html"), "home").unwrap();
+    // Old enough that its tag is strong.
+    let text = fs::File::create(dir.path().join("ten.txt")).unwrap();
+    fs::write(dir.path().join("ten.txt"), "0123456789").unwrap();
+    text.set_modified(SystemTime::now() - Duration::from_secs(3600))
+        .unwrap();
+    let large: Vec<u8> = (0..2_000_000u32).map(|i| (i / 7) as u8).collect();
+    fs::write(dir.path().join("large.bin"), large).unwrap();
+    dir
+}
+
+fn lazy(site: &TempDir) -> Running {
+    Running::start(site.path(), BackendKind::Lazy)
+}
+
+#[test]
+fn what_is_not_a_request_is_refused_and_ends_the_connection() {
+    let site = site();
+    let server = lazy(&site);
+    for (status, bytes) in [
+        (400, &b"GET / HTTP/1.1\r\nHost: a\r\nX: a\rb\r\n\r\n"[..]), // bare CR
+        (400, b"GET / HTTP/1.1\r\nHost: a\r\nX: a\nY: b\r\n\r\n"),    // bare LF
+        (400, b"GET / HTTP/1.1\nHost: a\n\n"),
+        (400, b"GET / HTTP/1.1\r\nHost: a\r\nX: a\r\n b\r\n\r\n"), // obs-fold
+        (400, b"GET / HTTP/1.1\r\n X: a\r\nHost: a\r\n\r\n"),
+        (400, b"GET / HTTP/1.1\r\nHost : a\r\n\r\n"), // white space before the colon
+        (400, b"GET / HTTP/1.1\r\nHost: a\r\nX\r\n\r\n"),
+        (400, b"GET / HTTP/1.1\r\nHost: a\r\n: x\r\n\r\n"),
+        (400, b"GET / HTTP/1.1\r\nHost: a\r\nX: a\0b\r\n\r\n"), // NUL
+        (400, b"GET / HTTP/1.1\r\nHost: a\r\nX: \x01\r\n\r\n"),
+        (400, b"GET /\0 HTTP/1.1\r\nHost: a\r\n\r\n"),
+        (400, b"GET /\x7f HTTP/1.1\r\nHost: a\r\n\r\n"),
+        (400, b"GET  / HTTP/1.1\r\nHost: a\r\n\r\n"),
+        (400, b"GET / HTTP/1.1 \r\nHost: a\r\n\r\n"),
+        (400, b"GET /a b HTTP/1.1\r\nHost: a\r\n\r\n"),
+        (400, b"GET /#a HTTP/1.1\r\nHost: a\r\n\r\n"),
+        (400, b"GET a HTTP/1.1\r\nHost: a\r\n\r\n"),
+        (400, b"GET * HTTP/1.1\r\nHost: a\r\n\r\n"),
+        (400, b"GET / HTTP/1.1\r\n\r\n"), // no Host, two, bad ones
+        (400, b"GET / HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\n"),
+        (400, b"GET / HTTP/1.1\r\nHost: a b\r\n\r\n"),
+        (400, b"GET / HTTP/1.1\r\nHost: a/b\r\n\r\n"),
+        (400, b"GET / HTTP/1.1\r\nHost: a@b\r\n\r\n"),
+        (400, b"GET / HTTP/1.1\r\nHost: a:x\r\n\r\n"),
+        (400, b"GET http:///x HTTP/1.1\r\nHost: a\r\n\r\n"), // authority
+        (400, b"GET http://u@a/ HTTP/1.1\r\nHost: a\r\n\r\n"),
+        (400, b"GET ftp://a/ HTTP/1.1\r\nHost: a\r\n\r\n"),
+        (400, b"GET http://a/ HTTP/1.1\r\n\r\n"),
+        (400, b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n"),
+        (400, b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nContent-Length: 1\r\n\r\n"),
+        (400, b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1, 1\r\n\r\n"),
+        (400, b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: +1\r\n\r\n"),
+        (400, b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: -1\r\n\r\n"),
+        (400, b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked, chunked\r\n\r\n"),
+        (501, b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip, chunked\r\n\r\n"),
+        (400, b"POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n"),
+        (417, b"GET / HTTP/1.1\r\nHost: a\r\nExpect: a-miracle\r\n\r\n"),
+        (413, b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 99999999999999\r\n\r\n"),
+        (505, b"GET / HTTP/2.0\r\nHost: a\r\n\r\n"),
+        (501, b"CONNECT a:80 HTTP/1.1\r\nHost: a\r\n\r\n"),
+        (400, b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"),
+    ] {
+        let mut client = server.connect();
+        client.send(bytes);
+        let answer = client.answer(false);
+        let what = bytes.escape_ascii().to_string();
+        assert_eq!(answer.status, status, "{what}");
+        assert_eq!(answer.header("Connection"), Some("close"), "{what}");
+        assert!(!answer.body.is_empty(), "{what}");
+        assert!(client.is_closed(), "{what}");
+    }
+}
+
+#[test]
+fn heads_are_bounded_and_the_bounds_can_be_chosen() {
+    let site = site();
+    let fields = |count: usize| "X: a\r\n".repeat(count);
+    let get =
+        |target: &str, fields: &str| format!("GET {target} HTTP/1.1\r\nHost: a\r\n{fields}\r\n");
+    // The defaults, and others.
+    for (head_bytes, headers, target_bytes) in [(16_384, 100, 8192), (500, 10, 50)] {
+        let server = Running::with(site.path(), BackendKind::Lazy, |options| {
+            options.limits.head = laio_serve::HeadLimits {
+                head_bytes,
+                headers,
+                target_bytes,
+            };
+        });
+        let long = |bytes: usize| format!("/{}", "a".repeat(bytes - 1));
+        let spare = head_bytes - get("/", "Y: \r\n").len();
+        for (status, request) in [
+            (200, get("/", &fields(headers - 1))),
+            (431, get("/", &fields(headers))),
+            (404, get(&long(target_bytes), "")),
+            (414, get(&long(target_bytes + 1), "")),
+            (200, get("/", &format!("Y: {}\r\n", "a".repeat(spare)))),
+            (431, get("/", &format!("Y: {}\r\n", "a".repeat(spare + 1)))),
+        ] {
+            let mut client = server.connect();
+            client.send(&request);
+            let answer = client.answer(false);
+            assert_eq!(answer.status, status, "{headers}: {} bytes", request.len());
+        }
+        // It is not waited for an end that is too far away already.
+        let mut client = server.connect();
+        client.send(&get("/", &format!("Y: {}", "a".repeat(head_bytes)))[..head_bytes]);
+        assert_eq!(client.answer(false).status, 431);
+    }
+}
+
+#[test]
+fn what_may_look_odd_is_served() {
+    let site = site();
+    let server = lazy(&site);
+    for (status, bytes) in [
+        (
+            200,
+            &b"\r\n\r\nGET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"[..],
+        ),
+        (
+            200,
+            b"GET / HTTP/1.1\r\nhOsT:a\r\nX:\r\nConnection: close\r\n\r\n",
+        ),
+        (200, b"GET / HTTP/1.1\r\nHost:\r\nConnection: close\r\n\r\n"),
+        (
+            200,
+            b"GET / HTTP/1.2\r\nHost: a\r\nConnection: close\r\n\r\n",
+        ),
+        (
+            200,
+            b"GET http://b/ten.txt HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
+        ),
+        (
+            200,
+            b"GET /%74en.txt HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
+        ),
+        (
+            404,
+            b"GET /a%2Fb HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
+        ),
+        (
+            404,
+            b"GET /%ff HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
+        ),
+        (
+            400,
+            b"GET /%00 HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
+        ),
+        (
+            400,
+            b"GET /%zz HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
+        ),
+        (
+            400,
+            b"GET /../x HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
+        ),
+        (
+            200,
+            b"GET /x/../ten.txt HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
+        ),
+        (
+            204,
+            b"OPTIONS * HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
+        ),
+        (
+            204,
+            b"OPTIONS / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
+        ),
+        (
+            405,
+            b"TRACE / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
+        ),
+        (
+            501,
+            b"BREW / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
+        ),
+        (200, b"GET / HTTP/1.0\r\n\r\n"),
+        (
+            200,
+            b"GET / HTTP/1.0\r\nConnection: close, keep-alive\r\n\r\n",
+        ),
+    ] {
+        let mut client = server.connect();
+        client.send(bytes);
+        let what = bytes.escape_ascii().to_string();
+        let answer = client.answer(false);
+        assert_eq!(answer.status, status, "{what}");
+        assert_eq!(
+            answer.header("Allow").is_some(),
+            matches!(status, 204 | 405),
+            "{what}"
+        );
+        assert!(client.is_closed(), "{what}");
+    }
+}
+
+#[test]
+fn keep_alive_of_both_versions() {
+    let site = site();
+    for backend in BACKENDS {
+        let server = Running::with(site.path(), backend, |options| options.limits.requests = 3);
+        let mut old = server.connect();
+        old.send("GET / HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\n");
+        assert_eq!(old.answer(false).header("Connection"), Some("keep-alive"));
+        old.send("GET / HTTP/1.0\r\n\r\n");
+        assert_eq!(old.answer(false).header("Connection"), None);
+        assert!(old.is_closed(), "{backend}");
+        let mut new = server.connect();
+        assert_eq!(new.get("/").header("Connection"), None);
+        assert_eq!(new.get("/").header("Connection"), None);
+        let last = new.get("/");
+        assert_eq!(
+            last.header("Connection"),
+            Some("close"),
+            "{backend}: it had its share"
+        );
+        assert!(new.is_closed(), "{backend}");
+    }
+}
+
+#[test]
+fn the_split_of_pipelined_requests_makes_no_difference() {
+    let site = site();
+    let server = lazy(&site);
+    let bytes = b"GET /ten.txt HTTP/1.1\r\nHost: a\r\n\r\n\
+        POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3;x=y\r\nabc\r\n0\r\nT: v\r\n\r\n\
+        HEAD / HTTP/1.1\r\nHost: a\r\n\r\n\
+        PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\n01234\
+        GET /ten.txt HTTP/1.1\r\nHost: a\r\nRange: bytes=2-3\r\n\r\n";
+    let mut client = server.connect();
+    for split in 0..=bytes.len() {
+        client.send(&bytes[..split]);
+        // Seen apart, as far as that can be had: an answer says that what came before was read.
+        client.send(&bytes[split..]);
+        assert_eq!(client.answer(false).body, b"0123456789", "{split}");
+        assert_eq!(client.answer(false).status, 405, "{split}");
+        assert_eq!(client.answer(true).status, 200, "{split}");
+        assert_eq!(client.answer(false).status, 405, "{split}");
+        assert_eq!(client.answer(false).body, b"23", "{split}");
+    }
+    // One request at a time, each cut where its own answer proves that the first part was waited for.
+    for split in 1..bytes.len() {
+        let mut client = server.connect();
+        client.send(&bytes[..split]);
+        client.0.get_mut().set_nodelay(true).unwrap();
+        client.send(&bytes[split..=split]);
+        client.send(&bytes[split + 1..]);
+        for expected in [200, 405] {
+            assert_eq!(client.answer(false).status, expected, "{split}");
+        }
+    }
+}
+
+#[test]
+fn expectations() {
+    let site = site();
+    let server = lazy(&site);
+    // The body of a GET is read and thrown away, so the client is told to go on.
+    let mut client = server.connect();
+    client.send(
+        "GET /ten.txt HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\n",
+    );
+    assert_eq!(client.answer(true).status, 100);
+    assert_eq!(client.answer(false).status, 200);
+    client.send("abc");
+    assert_eq!(client.get("/ten.txt").status, 200);
+    // Nobody wants that of a PUT: the final answer comes at once.
+    client.send(
+        "PUT /ten.txt HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\n",
+    );
+    let answer = client.answer(false);
+    assert_eq!(
+        (answer.status, answer.header("Connection")),
+        (405, Some("close"))
+    );
+    assert!(client.is_closed());
+    // The body is there already: there is nothing to wait for.
+    let mut client = server.connect();
+    client.send(
+        "GET /ten.txt HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\nabc",
+    );
+    assert_eq!(client.answer(false).status, 200);
+    assert_eq!(client.get("/").status, 200);
+}
+
+#[test]
+fn bodies_are_bounded() {
+    let site = site();
+    for backend in BACKENDS {
+        let server = Running::with(site.path(), backend, |options| {
+            options.limits.body_bytes = 100
+        });
+        let mut client = server.connect();
+        let long = client.request("POST", "/", "Content-Length: 101\r\n");
+        assert_eq!(
+            (long.status, long.header("Connection")),
+            (413, Some("close"))
+        );
+        let mut client = server.connect();
+        let body = "x".repeat(100);
+        client.send(format!(
+            "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\n{body}"
+        ));
+        assert_eq!(client.answer(false).status, 405, "{backend}");
+        assert_eq!(
+            client.get("/").status,
+            200,
+            "{backend}: what fits was passed over"
+        );
+        // The answer can be read though much more was sent than the server has read. Whether what is wrong has
+        // come with the head, and there is still time to say so, is chance.
+        let body = "x".repeat(300_000);
+        client.send(format!(
+            "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n493e0\r\n{body}"
+        ));
+        assert!(
+            matches!(client.answer(false).status, 405 | 413),
+            "{backend}"
+        );
+        assert!(client.is_closed(), "{backend}");
+        let mut client = server.connect();
+        client.send("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nabc\r\n");
+        assert!(
+            matches!(client.answer(false).status, 405 | 400),
+            "{backend}"
+        );
+        assert!(client.is_closed(), "{backend}: the framing is broken");
+    }
+}
+
+#[test]
+fn several_ranges() {
+    let site = site();
+    for backend in BACKENDS {
+        let server = Running::start(site.path(), backend);
+        let mut client = server.connect();
+        let range = |fields: &str| format!("Range: bytes={fields}\r\n");
+        let answer = client.request("GET", "/large.bin", &range("0-9,1000-1009,-5"));
+        assert_eq!(answer.status, 206, "{backend}");
+        let kind = answer.header("Content-Type").unwrap();
+        let boundary = kind
+            .strip_prefix("multipart/byteranges; boundary=")
+            .unwrap();
+        let whole = fs::read(site.path().join("large.bin")).unwrap();
+        let mut expected = Vec::new();
+        for (number, (start, end)) in [(0, 10), (1000, 1010), (1_999_995, 2_000_000)]
+            .into_iter()
+            .enumerate()
+        {
+            let before = if number == 0 { "" } else { "\r\n" };
+            expected.extend_from_slice(
+                format!(
+                    "{before}--{boundary}\r\nContent-Type: application/octet-stream\r\n\
+                     Content-Range: bytes {start}-{}/2000000\r\n\r\n",
+                    end - 1
+                )
+                .as_bytes(),
+            );
+            expected.extend_from_slice(&whole[start..end]);
+        }
+        expected.extend_from_slice(format!("\r\n--{boundary}--\r\n").as_bytes());
+        assert!(answer.body == expected, "{backend}");
+        // Large parts go piece by piece.
+        let answer = client.request("GET", "/large.bin", &range("0-899999,1000000-1999999"));
+        assert!(
+            answer
+                .body
+                .windows(900_000)
+                .any(|part| part == &whole[..900_000]),
+            "{backend}"
+        );
+        assert!(
+            answer.body.len() > 1_900_000 && answer.body.len() < 1_900_500,
+            "{backend}"
+        );
+        let head = client.request("HEAD", "/large.bin", &range("0-9,1000-1009"));
+        assert_eq!(
+            (head.status, head.header("Content-Length")),
+            (200, Some("2000000"))
+        );
+        // Those that are near each other are one.
+        let near = client.request("GET", "/large.bin", &range("0-9,60-69"));
+        assert_eq!(near.header("Content-Range"), Some("bytes 0-69/2000000"));
+        let many = (0..17)
+            .map(|i| format!("{0}-{0}", i * 1000))
+            .collect::<Vec<_>>();
+        assert_eq!(
+            client
+                .request("GET", "/large.bin", &range(&many.join(",")))
+                .status,
+            200
+        );
+    }
+    let one = Running::with(site.path(), BackendKind::Lazy, |options| {
+        options.limits.ranges = 1
+    });
+    let mut client = one.connect();
+    assert_eq!(
+        client
+            .request("GET", "/ten.txt", "Range: bytes=0-1\r\n")
+            .status,
+        206
+    );
+    assert_eq!(
+        client
+            .request("GET", "/large.bin", "Range: bytes=0-1,900-901\r\n")
+            .status,
+        200
+    );
+}
+
+#[test]
+fn conditions_in_their_order() {
+    let site = site();
+    let server = lazy(&site);
+    let mut client = server.connect();
+    let now = client.get("/ten.txt");
+    let (etag, date) = (
+        now.header("ETag").unwrap(),
+        now.header("Last-Modified").unwrap(),
+    );
+    assert!(!etag.starts_with("W/"), "{etag}: the file is old");
+    let (past, other) = ("Sun, 06 Nov 1994 08:49:37 GMT", "\"other\"");
+    for (status, fields) in [
+        (200, format!("If-Match: {etag}\r\n")),
+        (412, format!("If-Match: {other}\r\n")),
+        (200, "If-Match: *\r\n".to_owned()),
+        (412, format!("If-Match: W/{etag}\r\n")),
+        (412, format!("If-Unmodified-Since: {past}\r\n")),
+        (200, format!("If-Unmodified-Since: {date}\r\n")),
+        (
+            200,
+            format!("If-Match: {etag}\r\nIf-Unmodified-Since: {past}\r\n"),
+        ), // step 1 hides 2
+        (304, format!("If-None-Match: {other}, W/{etag}\r\n")),
+        (304, "If-None-Match: *\r\n".to_owned()),
+        (
+            200,
+            format!("If-None-Match: {other}\r\nIf-Modified-Since: {date}\r\n"),
+        ), // 3 hides 4
+        (304, format!("If-Modified-Since: {date}\r\n")),
+        (200, format!("If-Modified-Since: {past}\r\n")),
+        (200, "If-Modified-Since: yesterday\r\n".to_owned()),
+        (
+            412,
+            format!("If-Match: {other}\r\nIf-None-Match: {etag}\r\n"),
+        ),
+        (
+            304,
+            format!("If-None-Match: {etag}\r\nRange: bytes=0-1\r\n"),
+        ),
+        (206, format!("If-Range: {etag}\r\nRange: bytes=0-1\r\n")),
+        (200, format!("If-Range: {other}\r\nRange: bytes=0-1\r\n")),
+        (200, format!("If-Range: W/{etag}\r\nRange: bytes=0-1\r\n")),
+        (206, format!("If-Range: {date}\r\nRange: bytes=0-1\r\n")),
+        (200, format!("If-Range: {past}\r\nRange: bytes=0-1\r\n")),
+        (200, format!("If-Range: {other}\r\nRange: bytes=100-\r\n")),
+        (416, format!("If-Range: {etag}\r\nRange: bytes=100-\r\n")),
+    ] {
+        let answer = client.request("GET", "/ten.txt", &fields);
+        assert_eq!(answer.status, status, "{fields}");
+        if status == 304 {
+            assert_eq!(answer.header("ETag"), Some(etag));
+            assert!(answer.header("Date").is_some() && answer.header("Content-Length").is_none());
+            assert!(answer.header("Content-Type").is_none());
+        }
+    }
+    // A file that may still change within its second has a weak tag, and a range of it is not joined to
+    // another.
+    let fresh = fs::File::create(site.path().join("fresh.txt")).unwrap();
+    fs::write(site.path().join("fresh.txt"), "0123456789").unwrap();
+    fresh
+        .set_modified(SystemTime::now() + Duration::from_secs(3600))
+        .unwrap();
+    let etag = client.get("/fresh.txt").header("ETag").unwrap().to_owned();
+    assert!(etag.starts_with("W/"), "{etag}");
+    let range = format!("If-Range: {etag}\r\nRange: bytes=0-1\r\n");
+    assert_eq!(client.request("GET", "/fresh.txt", &range).status, 200);
+    let none = format!("If-None-Match: {etag}\r\n");
+    assert_eq!(client.request("GET", "/fresh.txt", &none).status, 304);
+}
+
+#[test]
+fn connections_from_one_address_are_bounded() {
+    let site = site();
+    let server = Running::with(site.path(), BackendKind::Lazy, |options| {
+        options.limits.connections_per_address = Some(2);
+    });
+    let (mut one, mut two) = (server.connect(), server.connect());
+    assert_eq!((one.get("/").status, two.get("/").status), (200, 200));
+    assert!(server.connect().is_closed());
+    drop(one);
+    // The place is free as soon as the server has seen that.
+    crate::common::until("there is room for another one", || {
+        let mut next = server.connect();
+        // It may be closed before it has asked.
+        let asked = next
+            .0
+            .get_mut()
+            .write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+        asked.is_ok() && next.0.read(&mut [0; 1]).is_ok_and(|count| count == 1)
+    });
+}
+
+#[test]
+fn slow_clients_are_closed_and_others_served() {
+    let site = site();
+    for backend in BACKENDS {
+        // The time begins with the first byte of a head, and those that are whole come in one piece.
+        let server = Running::with(site.path(), backend, |options| {
+            options.limits.head_time = Duration::from_millis(500);
+        });
+        let mut slow: Vec<_> = (0..200)
+            .map(|_| {
+                let mut client = server.connect();
+                client.send("GET / HTTP/1.1\r\nHost: a\r\nX: ");
+                client
+            })
+            .collect();
+        for _ in 0..20 {
+            assert_eq!(server.get("/ten.txt").body, b"0123456789", "{backend}");
+        }
+        for client in &mut slow {
+            assert_eq!(client.answer(false).status, 408, "{backend}");
+            assert!(client.is_closed(), "{backend}");
+        }
+    }
+}

@@ -1,0 +1,427 @@
+//! The server as its clients see it, over all back ends.
+
+use crate::common::{BACKENDS, Running};
+use laio_serve::{Limits, LogTarget};
+use std::fs;
+use std::io::{Read, Write};
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+use tempfile::TempDir;
+
+fn site() -> TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path();
+    fs::write(root.join("index.html"), "<h1>home</h1>").unwrap();
+    fs::write(root.join("empty.txt"), "").unwrap();
+    // Old enough that its tag does not change when a second has gone by.
+    let ten = fs::File::create(root.join("ten.txt")).unwrap();
+    (&ten).write_all(b"0123456789").unwrap();
+    ten.set_modified(SystemTime::now() - Duration::from_secs(3600))
+        .unwrap();
+    fs::write(root.join("large.bin"), large()).unwrap();
+    fs::write(root.join(".secret"), "x").unwrap();
+    fs::create_dir(root.join("docs")).unwrap();
+    fs::write(root.join("docs/index.html"), "docs").unwrap();
+    fs::create_dir(root.join("bare")).unwrap();
+    std::os::unix::fs::symlink("ten.txt", root.join("inside")).unwrap();
+    std::os::unix::fs::symlink("/etc/passwd", root.join("outside")).unwrap();
+    std::os::unix::fs::symlink("loop", root.join("loop")).unwrap();
+    dir
+}
+
+fn large() -> Vec<u8> {
+    (0..5_000_000u32)
+        .flat_map(|i| i.wrapping_mul(2_654_435_761).to_le_bytes())
+        .take(5_000_000)
+        .collect()
+}
+
+fn for_each(test: impl Fn(&Running, &Path)) {
+    let site = site();
+    for backend in BACKENDS {
+        println!("{backend}");
+        test(&Running::start(site.path(), backend), site.path());
+    }
+}
+
+#[test]
+fn serves_files_indexes_and_types() {
+    for_each(|server, _| {
+        let home = server.get("/");
+        assert_eq!((home.status, &home.body[..]), (200, &b"<h1>home</h1>"[..]));
+        assert_eq!(
+            home.header("Content-Type"),
+            Some("text/html; charset=utf-8")
+        );
+        assert_eq!(home.header("Accept-Ranges"), Some("bytes"));
+        assert!(home.header("ETag").is_some() && home.header("Last-Modified").is_some());
+        assert!(home.header("Date").is_some() && home.header("Server").is_some());
+        assert_eq!(server.get("/docs/").body, b"docs");
+        assert_eq!(server.get("/inside").body, b"0123456789");
+        assert_eq!(server.get("/empty.txt").body, b"");
+        assert_eq!(server.get("/ten.txt?query=ignored").body, b"0123456789");
+        let large = server.get("/large.bin");
+        assert!(
+            large.body == self::large(),
+            "the large file arrived changed"
+        );
+        assert_eq!(
+            large.header("Content-Type"),
+            Some("application/octet-stream")
+        );
+    });
+}
+
+#[test]
+fn head_has_the_head_of_get() {
+    for_each(|server, _| {
+        let mut client = server.connect();
+        let get = client.get("/ten.txt");
+        let head = client.request("HEAD", "/ten.txt", "");
+        assert_eq!(head.status, 200);
+        assert_eq!(head.header("Content-Length"), Some("10"));
+        assert_eq!(head.header("ETag"), get.header("ETag"));
+        assert_eq!(
+            client.get("/").status,
+            200,
+            "nothing of a body was in between"
+        );
+    });
+}
+
+#[test]
+fn refuses_clearly() {
+    for_each(|server, _| {
+        for (target, status) in [
+            ("/nothing", 404),
+            ("/.secret", 404),
+            ("/outside", 404),
+            ("/loop", 404),
+            ("/bare/", 404),
+            ("/ten.txt/x", 404),
+            ("/../etc/passwd", 400),
+            ("/%2e%2e/%2e%2e/etc/passwd", 400),
+            ("/a%00", 400),
+        ] {
+            let answer = server.get(target);
+            assert_eq!(answer.status, status, "{target}");
+            assert!(
+                !answer.body.is_empty(),
+                "{target}: a page says what is wrong"
+            );
+        }
+        let redirect = server.get("/docs?a=b");
+        assert_eq!(
+            (redirect.status, redirect.header("Location")),
+            (301, Some("/docs/?a=b"))
+        );
+        let mut client = server.connect();
+        let put = client.request("PUT", "/ten.txt", "Content-Length: 3\r\n");
+        assert_eq!(put.status, 405);
+        assert!(put.header("Allow").unwrap().contains("GET"));
+        client.send("abc");
+        assert_eq!(
+            client.get("/ten.txt").status,
+            200,
+            "the body was passed over"
+        );
+        assert_eq!(client.request("OPTIONS", "*", "").status, 204);
+        assert_eq!(client.request("BREW", "/", "").status, 501);
+        for bad in [
+            "GET / HTTP/1.1\r\n\r\n",
+            "GET /\r\n\r\n",
+            "GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n",
+        ] {
+            let mut client = server.connect();
+            client.send(bad);
+            assert_eq!(client.answer(false).status, 400, "{bad:?}");
+            assert!(client.is_closed(), "{bad:?}");
+        }
+        let mut client = server.connect();
+        client.send(format!(
+            "GET /{} HTTP/1.1\r\nHost: a\r\n\r\n",
+            "a".repeat(10_000)
+        ));
+        assert_eq!(client.answer(false).status, 414);
+        let mut client = server.connect();
+        client.send("GET / HTTP/1.1\r\nHost: a\r\n");
+        client.send(format!("X: {}\r\n", "x".repeat(20_000)));
+        assert_eq!(client.answer(false).status, 431);
+    });
+}
+
+#[test]
+fn conditions_and_ranges() {
+    for_each(|server, _| {
+        let mut client = server.connect();
+        let first = client.get("/ten.txt");
+        let etag = first.header("ETag").unwrap().to_owned();
+        let date = first.header("Last-Modified").unwrap().to_owned();
+        let again = client.request("GET", "/ten.txt", &format!("If-None-Match: {etag}\r\n"));
+        assert_eq!((again.status, again.body.len()), (304, 0));
+        let again = client.request("GET", "/ten.txt", &format!("If-Modified-Since: {date}\r\n"));
+        assert_eq!(again.status, 304);
+        let other = client.request("GET", "/ten.txt", "If-Match: \"other\"\r\n");
+        assert_eq!(other.status, 412);
+        for (range, status, body, content_range) in [
+            ("bytes=2-4", 206, "234", "bytes 2-4/10"),
+            ("bytes=7-", 206, "789", "bytes 7-9/10"),
+            ("bytes=-3", 206, "789", "bytes 7-9/10"),
+            ("bytes=0-99", 206, "0123456789", "bytes 0-9/10"),
+        ] {
+            let part = client.request("GET", "/ten.txt", &format!("Range: {range}\r\n"));
+            assert_eq!(
+                (part.status, part.body.as_slice()),
+                (status, body.as_bytes()),
+                "{range}"
+            );
+            assert_eq!(part.header("Content-Range"), Some(content_range));
+        }
+        let none = client.request("GET", "/ten.txt", "Range: bytes=10-\r\n");
+        assert_eq!(
+            (none.status, none.header("Content-Range")),
+            (416, Some("bytes */10"))
+        );
+        let nonsense = client.request("GET", "/ten.txt", "Range: lines=1-2\r\n");
+        assert_eq!((nonsense.status, nonsense.body.len()), (200, 10));
+        let part = client.request("GET", "/large.bin", "Range: bytes=1000000-3999999\r\n");
+        assert!(
+            part.body == large()[1_000_000..4_000_000],
+            "a large range arrived changed"
+        );
+    });
+}
+
+#[test]
+fn connections_are_kept_and_pipelined() {
+    for_each(|server, _| {
+        let mut client = server.connect();
+        client.send("GET /ten.txt HTTP/1.1\r\nHost: a\r\n\r\nHEAD / HTTP/1.1\r\nHost: a\r\n\r\n");
+        client.send(
+            "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n",
+        );
+        client.send("GET /docs/ HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+        assert_eq!(client.answer(false).body, b"0123456789");
+        assert_eq!(client.answer(true).status, 200);
+        assert_eq!(client.answer(false).status, 405);
+        let last = client.answer(false);
+        assert_eq!(
+            (last.body.as_slice(), last.header("Connection")),
+            (&b"docs"[..], Some("close"))
+        );
+        assert!(client.is_closed());
+
+        // Byte by byte, as a slow client would.
+        let mut client = server.connect();
+        for byte in b"GET /ten.txt HTTP/1.1\r\nHost: a\r\n\r\n" {
+            client.send([*byte]);
+        }
+        assert_eq!(client.answer(false).status, 200);
+
+        let mut old = server.connect();
+        old.send("GET /ten.txt HTTP/1.0\r\n\r\n");
+        assert_eq!(old.answer(false).status, 200);
+        assert!(old.is_closed());
+    });
+}
+
+#[test]
+fn a_special_file_is_absent_and_keeps_nobody_waiting() {
+    for_each(|server, root| {
+        let fifo = root.join("fifo");
+        let _ = fs::remove_file(&fifo);
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            &fifo,
+            rustix::fs::FileType::Fifo,
+            rustix::fs::Mode::RUSR,
+            0,
+        )
+        .unwrap();
+        assert_eq!(server.get("/fifo").status, 404);
+        fs::remove_file(&fifo).unwrap();
+    });
+}
+
+#[test]
+fn a_file_that_shrinks_while_it_is_sent_does_not_look_whole() {
+    for_each(|server, root| {
+        let path = root.join("shrinks.bin");
+        fs::write(&path, vec![7; 64 << 20]).unwrap();
+        let mut client = server.connect();
+        client.send("GET /shrinks.bin HTTP/1.1\r\nHost: a\r\n\r\n");
+        let mut start = [0; 1000];
+        client.0.read_exact(&mut start).unwrap();
+        fs::File::options()
+            .write(true)
+            .open(&path)
+            .unwrap()
+            .set_len(1000)
+            .unwrap();
+        let mut rest = Vec::new();
+        let _ = client.0.read_to_end(&mut rest);
+        assert!(rest.len() < 64 << 20, "the connection ended early");
+        fs::remove_file(&path).unwrap();
+    });
+}
+
+#[test]
+fn many_connections_at_once() {
+    for_each(|server, _| {
+        let mut clients: Vec<_> = (0..200).map(|_| server.connect()).collect();
+        for client in &mut clients {
+            client.send("GET /ten.txt HTTP/1.1\r\nHost: a\r\n\r\n");
+        }
+        for client in &mut clients {
+            assert_eq!(client.answer(false).body, b"0123456789");
+        }
+    });
+}
+
+#[test]
+fn stopping_finishes_the_answer_and_closes_idle_connections() {
+    let site = site();
+    for backend in BACKENDS {
+        let server = Running::start(site.path(), backend);
+        let mut idle = server.connect();
+        assert_eq!(idle.get("/ten.txt").status, 200);
+        let mut busy = server.connect();
+        busy.send("GET /large.bin HTTP/1.1\r\nHost: a\r\n\r\n");
+        let mut start = [0; 100];
+        busy.0.read_exact(&mut start).unwrap();
+        let stopping = std::thread::spawn(move || server.stop());
+        assert!(idle.is_closed(), "{backend}");
+        let mut rest = Vec::new();
+        busy.0.read_to_end(&mut rest).unwrap();
+        assert!(
+            rest.len() + start.len() > 5_000_000,
+            "{backend}: the answer was finished"
+        );
+        let served = stopping.join().unwrap();
+        assert_eq!((served.connections, served.requests), (2, 2), "{backend}");
+    }
+}
+
+/// Each limit in turn, with the others too far away to be met on a busy machine.
+#[test]
+fn limits_end_what_takes_too_long() {
+    const SOON: Duration = Duration::from_millis(200);
+    let site = site();
+    for backend in BACKENDS {
+        let with = |change: &dyn Fn(&mut Limits)| {
+            Running::with(site.path(), backend, |options| {
+                options.workers = Some(1);
+                change(&mut options.limits);
+            })
+        };
+        let server = with(&|limits| limits.idle_time = SOON);
+        assert!(server.connect().is_closed(), "{backend}: idle");
+
+        let server = with(&|limits| limits.head_time = SOON);
+        let mut slow = server.connect();
+        slow.send("GET / HTTP/1.1\r\nHost:");
+        assert_eq!(slow.answer(false).status, 408, "{backend}: half a head");
+        assert!(slow.is_closed(), "{backend}: half a head");
+
+        let server = with(&|limits| {
+            limits.body_time = SOON;
+            limits.body_rate = 1 << 30;
+        });
+        let mut slow = server.connect();
+        slow.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nabc");
+        assert_eq!(slow.answer(false).status, 405, "{backend}: half a body");
+        assert!(slow.is_closed(), "{backend}: half a body");
+
+        // Beyond the limit connections wait their turn, and get it.
+        let server = with(&|limits| limits.connections = 3);
+        let mut clients: Vec<_> = (0..6).map(|_| server.connect()).collect();
+        for client in &mut clients {
+            client.send("GET /ten.txt HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+        }
+        for client in &mut clients {
+            assert_eq!(client.answer(false).status, 200, "{backend}");
+        }
+    }
+}
+
+#[test]
+fn who_does_not_read_is_given_up() {
+    let site = site();
+    for backend in BACKENDS {
+        let log = tempfile::NamedTempFile::new().unwrap();
+        let server = Running::with(site.path(), backend, |options| {
+            options.limits.write_time = Duration::from_millis(300);
+            options.limits.write_rate = 1 << 30;
+            options.log = LogTarget::File(log.path().to_owned());
+        });
+        let mut deaf = server.connect();
+        deaf.send("GET /large.bin HTTP/1.1\r\nHost: a\r\n\r\n");
+        // Its line is written when it is over.
+        let written = || fs::read_to_string(log.path()).unwrap();
+        crate::common::until("it is over", || written().contains("large.bin"));
+        let mut all = Vec::new();
+        let _ = deaf.0.read_to_end(&mut all);
+        assert!(all.len() < 5_000_000, "{backend}");
+    }
+}
+
+#[test]
+fn every_request_gets_a_line_in_the_log() {
+    let site = site();
+    for backend in BACKENDS {
+        let log = tempfile::NamedTempFile::new().unwrap();
+        let server = Running::with(site.path(), backend, |options| {
+            options.log = LogTarget::File(log.path().to_owned());
+        });
+        let mut client = server.connect();
+        client.request(
+            "GET",
+            "/ten.txt",
+            "User-Agent: a \"quoted\" one\r\nReferer: http://x/\r\n",
+        );
+        client.get("/nothing");
+        client.send("nonsense\r\n\r\n");
+        assert_eq!(client.answer(false).status, 400);
+        drop(client);
+        server.stop();
+        let mut text = String::new();
+        fs::File::open(log.path())
+            .unwrap()
+            .read_to_string(&mut text)
+            .unwrap();
+        let lines: Vec<_> = text.lines().collect();
+        assert_eq!(lines.len(), 3, "{backend}: {text}");
+        assert!(lines[0].starts_with("127.0.0.1 - - ["), "{}", lines[0]);
+        assert!(
+            lines[0].contains("\"GET /ten.txt HTTP/1.1\" 200 10 \"http://x/\""),
+            "{}",
+            lines[0]
+        );
+        assert!(lines[1].contains("\" 404 "), "{}", lines[1]);
+        assert!(lines[2].contains("400"), "{}", lines[2]);
+    }
+}
+
+#[test]
+fn errors_at_the_start_say_what_was_tried() {
+    let site = site();
+    let server = Running::start(site.path(), laio::BackendKind::Lazy);
+    let mut taken = server.connect();
+    taken.0.get_mut().write_all(b"").unwrap();
+    let address = taken.0.get_ref().peer_addr().unwrap();
+    let options = |root: &Path, listen: std::net::SocketAddr| laio_serve::Options {
+        site: laio_serve::Site {
+            root: root.to_owned(),
+            ..Default::default()
+        },
+        listen: vec![listen.into()],
+        log: LogTarget::Off,
+        ..Default::default()
+    };
+    let error = laio_serve::Server::start(options(site.path(), address)).unwrap_err();
+    assert!(error.to_string().contains(&address.to_string()), "{error}");
+    let missing = Path::new("/nonexistent/site");
+    let error =
+        laio_serve::Server::start(options(missing, ([127, 0, 0, 1], 0).into())).unwrap_err();
+    assert!(error.to_string().contains("/nonexistent/site"), "{error}");
+}

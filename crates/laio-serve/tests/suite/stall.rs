@@ -1,0 +1,125 @@
+//! A file that hangs in `open` and in `read` holds up its own request and no other.
+
+use crate::common::{LONG, Running};
+use laio::BackendKind;
+use laio_testing::fault_fs::{Fault, Kind, Released};
+use laio_testing::forbid::Forbid;
+use laio_testing::{FaultFs, forbid, or_skip};
+use std::fs;
+use std::time::{Duration, Instant};
+
+/// Requests answered while another one hangs.
+const OTHERS: usize = 1000;
+
+#[test]
+fn threads() {
+    others_go_on(BackendKind::Threads);
+}
+
+#[test]
+fn hybrid() {
+    others_go_on(BackendKind::Hybrid);
+}
+
+#[test]
+fn uring() {
+    others_go_on(BackendKind::Uring);
+}
+
+#[test]
+fn lazy() {
+    others_go_on(BackendKind::Lazy);
+}
+
+#[test]
+fn lazy_with_io_uring_forbidden() {
+    for errno in [libc::EPERM, libc::ENOSYS] {
+        let forbidden = Forbid::io_uring_and_perf(errno);
+        forbid::child("lazy_with_io_uring_forbidden", &forbidden, || {
+            others_go_on(BackendKind::Lazy);
+        });
+    }
+}
+
+fn others_go_on(backend: BackendKind) {
+    let Some(slow) = or_skip(FaultFs::mount()) else {
+        return;
+    };
+    slow.add_file("slow.txt", b"at last");
+    // Names with a dot in front are not served.
+    let fast = tempfile::Builder::new().prefix("fast").tempdir().unwrap();
+    fs::write(fast.path().join("fast.txt"), "at once").unwrap();
+    // Both are below one root, so that the name of the slow file crosses into its file system.
+    let root = slow.path().parent().unwrap();
+    let target = |path: std::path::PathBuf| {
+        format!(
+            "/{}",
+            path.strip_prefix(root).expect("below the root").display()
+        )
+    };
+    let slow_target = target(slow.join("slow.txt"));
+    let fast_target = target(fast.path().join("fast.txt"));
+    let server = Running::with(root, backend, |options| options.workers = Some(1));
+
+    for kind in [Kind::Lookup, Kind::Open, Kind::Read] {
+        let mut waiting = server.connect();
+        slow.set_at("slow.txt", kind, Fault::Hang);
+        waiting.send(format!("GET {slow_target} HTTP/1.1\r\nHost: a\r\n\r\n"));
+        assert!(slow.wait_hung(1, LONG), "{backend}: {kind:?} was asked for");
+
+        let mut clients: Vec<_> = (0..4).map(|_| server.connect()).collect();
+        let mut slowest = Duration::ZERO;
+        for count in 0..OTHERS {
+            let start = Instant::now();
+            let client = &mut clients[count % 4];
+            let answer = client.get(&fast_target);
+            assert_eq!(
+                (answer.status, answer.text()),
+                (200, "at once"),
+                "{backend}"
+            );
+            slowest = slowest.max(start.elapsed());
+        }
+        println!("{backend}: {OTHERS} answers while {kind:?} hung, the slowest in {slowest:?}");
+
+        slow.clear_all();
+        slow.release(Released::Served);
+        let answer = waiting.answer(false);
+        assert_eq!(
+            (answer.status, answer.text()),
+            (200, "at last"),
+            "{backend}: {kind:?}"
+        );
+    }
+}
+
+#[test]
+fn an_open_that_hangs_is_given_up() {
+    let Some(slow) = or_skip(FaultFs::mount()) else {
+        return;
+    };
+    slow.add_file("slow.txt", b"at last");
+    slow.add_file("fast.txt", b"at once");
+    for backend in crate::common::BACKENDS {
+        let server = Running::with(slow.path(), backend, |options| {
+            options.workers = Some(1);
+            options.limits.open_time = Duration::from_millis(200);
+        });
+        slow.set_at("slow.txt", Kind::Lookup, Fault::Hang);
+        let answer = server.get("/slow.txt");
+        assert_eq!(answer.status, 503, "{backend}");
+        assert_eq!(answer.header("Retry-After"), Some("1"), "{backend}");
+        // Whom a busy machine keeps as long as that asks again, as he is told to.
+        let served = |target: &str, text: &str| {
+            crate::common::until(target, || {
+                let answer = server.get(target);
+                assert!(answer.status == 503 || answer.text() == text, "{backend}");
+                answer.status == 200
+            });
+        };
+        served("/fast.txt", "at once");
+        slow.clear_all();
+        slow.release(Released::Served);
+        served("/slow.txt", "at last");
+    }
+}

@@ -1,0 +1,187 @@
+//! Programs that speak FastCGI.
+
+use super::backend::Peer;
+use super::*;
+use laio_http::fastcgi::{
+    self, Head, PARAMS, STDERR, STDIN, STDOUT, params, push_end, push_stream,
+};
+
+/// Parameters and body of a request.
+type Asked = (Vec<(String, String)>, Vec<u8>);
+
+fn read(peer: &mut Peer) -> Option<Asked> {
+    let (mut described, mut body) = (Vec::new(), Vec::new());
+    loop {
+        let head = peer.try_read(fastcgi::HEAD)?;
+        let head = Head::parse(head.try_into().unwrap()).unwrap();
+        let content = peer.read(head.content.into());
+        peer.read(head.padding.into());
+        match head.kind {
+            PARAMS => described.extend(content),
+            STDIN if content.is_empty() => break,
+            STDIN => body.extend(content),
+            _ => {}
+        }
+    }
+    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+    let described = params(&described).unwrap();
+    let described = described
+        .into_iter()
+        .map(|(name, value)| (text(name), text(value)));
+    Some((described.collect(), body))
+}
+
+fn program(answer: impl Fn(&Asked) -> Vec<u8> + Send + Sync + 'static) -> Backend {
+    Backend::start(move |peer| {
+        while let Some(asked) = read(peer) {
+            peer.send(answer(&asked));
+        }
+    })
+}
+
+fn fcgi(prefix: &str, backend: &Backend) -> Upstream {
+    Upstream::fastcgi(&format!("{prefix}={}", backend.address())).unwrap()
+}
+
+fn output(text: &str) -> Vec<u8> {
+    let mut out = Vec::new();
+    push_stream(&mut out, STDOUT, text.as_bytes());
+    push_end(&mut out, 0);
+    out
+}
+
+#[test]
+fn what_a_program_is_told() {
+    for kind in crate::common::BACKENDS
+        .into_iter()
+        .chain([BackendKind::Sync])
+    {
+        let backend = program(|(described, body)| {
+            let mut text = "Status: 201 Made\nContent-Type: text/plain\n\n".to_owned();
+            described
+                .iter()
+                .for_each(|(name, value)| text.push_str(&format!("{name}={value}\n")));
+            text.push_str(&String::from_utf8_lossy(body));
+            output(&text)
+        });
+        let (server, root) = serve_with(kind, vec![fcgi("/app", &backend)], |options| {
+            options.workers = Some(1);
+        });
+        let root = std::path::absolute(root.path()).unwrap();
+        let request = "POST /app/run/%41%20b?x=1&y HTTP/1.1\r\nHost: site.example:81\r\nContent-Length: 5\r\n\
+                       Content-Type: text/x\r\nX-Some-Field: v\r\nX_Some_Field: w\r\nProxy: evil\r\n\
+                       Connection: close\r\n\r\nHello";
+        for _ in 0..2 {
+            let answer = exchange(&server, request);
+            assert_eq!(status(&answer), "201", "{kind}: {answer}");
+            assert!(!answer.contains("Status:") && answer.contains("Content-Type: text/plain\r\n"));
+            let told = forwarding::unchunked(body(&answer));
+            for line in [
+                "REQUEST_METHOD=POST",
+                "SCRIPT_NAME=/app",
+                "PATH_INFO=/run/A b",
+                "QUERY_STRING=x=1&y",
+                "REQUEST_URI=/app/run/%41%20b?x=1&y",
+                "CONTENT_LENGTH=5",
+                "CONTENT_TYPE=text/x",
+                "HTTP_X_SOME_FIELD=v",
+                "SERVER_NAME=site.example",
+                "SERVER_PORT=81",
+                "REMOTE_ADDR=127.0.0.1",
+                "GATEWAY_INTERFACE=CGI/1.1",
+                "HTTP_X_FORWARDED_FOR=127.0.0.1",
+                "HTTP_HOST=site.example:81",
+                &format!("SCRIPT_FILENAME={}/app/run/A b", root.display()),
+                &format!("DOCUMENT_ROOT={}", root.display()),
+            ] {
+                assert!(told.contains(&format!("{line}\n")), "{line} not in {told}");
+            }
+            assert!(told.ends_with("\nHello") && !told.contains("evil") && !told.contains("=w"));
+        }
+        assert_kept(kind, backend.connections(), 2);
+    }
+}
+
+#[test]
+fn bodies_in_many_records_and_words_for_the_log() {
+    let large = "fastcgi ".repeat(30_000);
+    let expected = large.clone();
+    let backend = program(move |(_, body)| {
+        assert!(body == expected.as_bytes());
+        let mut out = Vec::new();
+        push_stream(&mut out, STDERR, b"a word\nfor the log");
+        let head = format!("Content-Length: {}\r\n\r\n", body.len());
+        push_stream(&mut out, STDOUT, head.as_bytes());
+        push_stream(&mut out, STDOUT, body);
+        fastcgi::push_stream_end(&mut out, STDOUT);
+        push_end(&mut out, 0);
+        out
+    });
+    let (server, _root) = serve(vec![fcgi("/", &backend)], |_| {});
+    for framing in ["length", "chunks"] {
+        let mut client = connect(&server);
+        let mut reading = client.try_clone().unwrap();
+        let reader = std::thread::spawn(move || {
+            let mut answer = String::new();
+            reading.read_to_string(&mut answer).unwrap();
+            answer
+        });
+        let start = "POST / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n";
+        let request = match framing {
+            "length" => format!("{start}Content-Length: {}\r\n\r\n{large}", large.len()),
+            _ => format!(
+                "{start}Transfer-Encoding: chunked\r\n\r\n{:x}\r\n{large}\r\n0\r\n\r\n",
+                large.len()
+            ),
+        };
+        client.write_all(request.as_bytes()).unwrap();
+        let answer = reader.join().unwrap();
+        assert!(
+            status(&answer) == "200" && body(&answer) == large,
+            "{framing}"
+        );
+    }
+    assert_eq!(backend.connections(), 1);
+}
+
+#[test]
+fn programs_that_lie_die_or_speak_something_else() {
+    let mut refused = Vec::new();
+    push_end(&mut refused, 0);
+    refused[fastcgi::HEAD + 4] = 1;
+    for (bytes, expected) in [
+        (b"HTTP/1.1 200 OK\r\n\r\n".to_vec(), "502"),
+        (output(""), "502"),
+        (output("no head at all"), "502"),
+        (output("Status: what\n\n"), "502"),
+        (refused, "502"),
+        (Vec::new(), "502"),
+        (output("Content-Length: 9\n\nshort"), "200"),
+    ] {
+        let shown = String::from_utf8_lossy(&bytes).into_owned();
+        let backend = Backend::start(move |peer| {
+            if read(peer).is_some() {
+                peer.send(&bytes);
+            }
+        });
+        let (server, _root) = serve(vec![fcgi("/", &backend)], |_| {});
+        let answer = exchange(&server, get("/"));
+        assert_eq!(status(&answer), expected, "{shown:?}: {answer}");
+        if expected == "200" {
+            assert_eq!(
+                body(&answer),
+                "short",
+                "less than was said: the connection ends"
+            );
+        }
+    }
+}
+
+#[test]
+fn more_than_a_program_has_said_is_left_out() {
+    let backend = program(|_| output("Content-Length: 5\n\nhello and more"));
+    let (server, _root) = serve(vec![fcgi("/", &backend)], |_| {});
+    let mut client = server.connect();
+    assert_eq!(client.get("/").text(), "hello");
+    assert_eq!(client.get("/").text(), "hello");
+}

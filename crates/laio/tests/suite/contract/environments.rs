@@ -1,0 +1,389 @@
+//! Rule 12, it works where things are forbidden: the same scenarios, unchanged, in processes that may not
+//! make some calls.
+
+use super::{
+    results_arguments, results_connections, results_datagrams, results_files, results_kinds,
+    results_locks, results_names, results_opens, results_queues, results_streams,
+    results_transfers, results_waiting,
+};
+use crate::harness::{
+    Arg, LIMIT, Mode, Sys, Way, at, at_mut, call, collect, cstring, narrowed, own, pending, plain,
+    same_as_plain, sanitized, start,
+};
+use laio::{BackendKind, Context, Errno, Options};
+use laio_testing::forbid::{self, Forbid};
+use laio_testing::temp::{drain, fill, pipe, stream_pair};
+use laio_testing::{child, test_name};
+use std::time::Duration;
+
+/// Set, all scenarios are run in each environment and in all modes; else only in the natural mode, and without the
+/// slow ones.
+const STRESS: &str = "LAIO_STRESS";
+
+const SLOW: &[&str] = &[
+    "waiting_for_children",
+    "receive_time_limits",
+    "message_queues",
+    "record_locks_that_wait",
+    "stream_sockets_that_wait",
+];
+
+type Scenario = (&'static str, fn(&mut Sys<'_>));
+
+fn scenarios() -> impl Iterator<Item = (Scenario, bool)> {
+    let about = |list: &'static [Scenario], files| list.iter().map(move |&one| (one, files));
+    about(results_arguments::SCENARIOS, false)
+        .chain(about(results_files::SCENARIOS, true))
+        .chain(about(results_names::SCENARIOS, true))
+        .chain(about(results_streams::SCENARIOS, false))
+        .chain(about(results_waiting::SCENARIOS, false))
+        .chain(about(results_connections::SCENARIOS, false))
+        .chain(about(results_datagrams::SCENARIOS, false))
+        .chain(about(results_kinds::SCENARIOS, false))
+        .chain(about(results_locks::SCENARIOS, false))
+        .chain(about(results_opens::SCENARIOS, true))
+        .chain(about(results_queues::SCENARIOS, false))
+        .chain(about(results_transfers::SCENARIOS, true))
+}
+
+/// Runs all scenarios in a process where some calls are forbidden.
+fn everything_works(test: &'static str, sets: &[(&[libc::c_long], i32)]) {
+    let (first, others) = sets.split_first().unwrap();
+    let forbid = others
+        .iter()
+        .fold(Forbid::new(first.0, first.1), |forbid, set| {
+            forbid.and(set.0, set.1)
+        });
+    let forbidden: Vec<libc::c_long> = sets.iter().flat_map(|set| set.0).copied().collect();
+    let stress = std::env::var_os(STRESS).is_some();
+    let limit = LIMIT * if stress { 100 } else { 12 };
+    forbid::child_within(limit, test, &forbid, || {
+        let mut failed = Vec::new();
+        for ((name, scenario), about_files) in scenarios() {
+            if !stress && SLOW.contains(&name) {
+                continue;
+            }
+            let modes: &[Mode] = if stress { &[] } else { &[Mode::Natural] };
+            let run = || narrowed(modes, &forbidden, || same_as_plain(scenario, about_files));
+            if std::panic::catch_unwind(run).is_err() {
+                failed.push(name);
+            }
+        }
+        assert!(failed.is_empty(), "{failed:?}");
+    });
+}
+
+/// As in an ordinary container.
+#[test]
+fn without_io_uring_and_perf() {
+    let sets = [(forbid::IO_URING, libc::EPERM), (forbid::PERF, libc::EPERM)];
+    everything_works(test_name!(), &sets);
+}
+
+#[test]
+fn where_io_uring_is_not_implemented() {
+    everything_works(test_name!(), &[(forbid::IO_URING, libc::ENOSYS)]);
+}
+
+#[test]
+fn where_nothing_modern_is_permitted() {
+    let sets = [
+        (forbid::IO_URING, libc::EACCES),
+        (forbid::NOWAIT, libc::EPERM),
+        (forbid::OPENAT2, libc::EPERM),
+        (&[libc::SYS_faccessat2], libc::EPERM),
+    ];
+    everything_works(test_name!(), &sets);
+}
+
+#[test]
+fn where_only_the_ring_is_modern() {
+    let sets = [
+        (forbid::NOWAIT, libc::ENOSYS),
+        (forbid::OPENAT2, libc::ENOSYS),
+        (
+            &[
+                libc::SYS_statx,
+                libc::SYS_faccessat2,
+                libc::SYS_epoll_pwait2,
+            ],
+            libc::ENOSYS,
+        ),
+    ];
+    everything_works(test_name!(), &sets);
+}
+
+#[test]
+fn without_non_blocking_reads_and_cached_opens() {
+    let sets = [
+        (forbid::NOWAIT, libc::EPERM),
+        (forbid::OPENAT2, libc::EACCES),
+    ];
+    everything_works(test_name!(), &sets);
+}
+
+/// `uring` says that it cannot be had, and why; `lazy` does without.
+#[test]
+fn a_missing_ring_is_told() {
+    for errno in [libc::EPERM, libc::ENOSYS, libc::EACCES, libc::ENOMEM] {
+        forbid::child(test_name!(), &Forbid::io_uring(errno), || {
+            let uring = Context::new(Options::new().backend(BackendKind::Uring));
+            assert_eq!(uring.err(), Some(Errno::from_raw(errno)));
+            let lazy = Context::new(Options::new().backend(BackendKind::Lazy)).unwrap();
+            assert_eq!(
+                (lazy.backend(), lazy.has_ring()),
+                (BackendKind::Lazy, false)
+            );
+            let chosen = Context::new(Options::new()).unwrap();
+            assert_eq!(chosen.backend(), BackendKind::Lazy);
+        });
+    }
+}
+
+/// A part of what is waited for by a context that was made before the filter.
+#[test]
+fn a_filter_that_comes_later() {
+    let calls: &[libc::c_long] = &[
+        libc::SYS_preadv2,
+        libc::SYS_pwritev2,
+        libc::SYS_openat2,
+        libc::SYS_faccessat2,
+    ];
+    for errno in [libc::EPERM, libc::ENOSYS, libc::EACCES] {
+        child::check(LIMIT * 3, test_name!(), &errno.to_string(), || {
+            let directory = laio_testing::temp::scratch();
+            std::fs::write(directory.path().join("file"), b"contents").unwrap();
+            let path = cstring(directory.path().join("file"));
+            let mut contexts: Vec<(String, Context)> = Vec::new();
+            for backend in [
+                BackendKind::Threads,
+                BackendKind::Hybrid,
+                BackendKind::PosixAio,
+                BackendKind::LinuxAio,
+                BackendKind::Uring,
+                BackendKind::Lazy,
+            ] {
+                if let Ok(context) = Context::new(Options::new().backend(backend)) {
+                    contexts.push((backend.to_string(), context));
+                }
+            }
+            let without = Options::new().backend(BackendKind::Lazy).without_ring(true);
+            contexts.push(("lazy-without-ring".into(), Context::new(without).unwrap()));
+            forbid::forbid(calls, errno);
+            for (name, context) in &mut contexts {
+                let here = libc::AT_FDCWD.arg();
+                for _ in 0..2 {
+                    let file = own(call(
+                        context,
+                        libc::SYS_openat,
+                        [here, path.arg(), libc::O_RDWR as usize],
+                    ));
+                    let mut room = [0u8; 8];
+                    assert_eq!(
+                        call(context, libc::SYS_read, [file.arg(), at_mut(&mut room), 8]),
+                        Ok(8),
+                        "{name}"
+                    );
+                    assert_eq!(
+                        call(
+                            context,
+                            libc::SYS_pread64,
+                            [file.arg(), at_mut(&mut room), 8, 3]
+                        ),
+                        Ok(5),
+                        "{name}"
+                    );
+                    assert_eq!(
+                        call(context, libc::SYS_pwrite64, [file.arg(), at("x"), 1, 3]),
+                        Ok(1)
+                    );
+                    assert_eq!(
+                        call(context, libc::SYS_faccessat, [here, path.arg(), 4]),
+                        Ok(0),
+                        "{name}"
+                    );
+                    let mut status: libc::stat = crate::harness::zeroed();
+                    assert_eq!(
+                        call(
+                            context,
+                            libc::SYS_newfstatat,
+                            [here, path.arg(), at_mut(&mut status), 0]
+                        ),
+                        Ok(0)
+                    );
+                    assert_eq!(status.st_size, 8);
+                }
+                let (reader, writer) = pipe();
+                let mut room = [0u8; 3];
+                let read = pending(
+                    context,
+                    libc::SYS_read,
+                    [reader.arg(), at_mut(&mut room), 3],
+                );
+                let write = start(context, libc::SYS_write, [writer.arg(), at("abc"), 3]);
+                let count = 1 + usize::from(write.done().is_none());
+                let completions = collect(context, count);
+                assert!(completions.iter().any(|one| one.handle == read), "{name}");
+                assert!(completions.iter().all(|one| one.result == Ok(3)), "{name}");
+            }
+            drop(contexts);
+        });
+    }
+}
+
+/// Without /proc, as in a bare chroot: nobody knows what is mounted.
+#[test]
+fn without_proc() {
+    if sanitized() {
+        println!("skipped: a sanitizer needs /proc");
+        return;
+    }
+    child::check(LIMIT * 3, test_name!(), "", || {
+        let directory = laio_testing::temp::scratch();
+        std::fs::create_dir(directory.path().join("dir")).unwrap();
+        std::fs::write(directory.path().join("dir/file"), b"contents").unwrap();
+        let root = cstring(directory.path());
+        if plain(libc::SYS_chroot, [root.arg()]).is_err() {
+            println!("skipped: chroot is not permitted");
+            return;
+        }
+        plain(libc::SYS_chdir, [c"/".arg()]).unwrap();
+        crate::harness::for_each(|way: &Way| {
+            let mut context = way.context();
+            let here = libc::AT_FDCWD.arg();
+            for name in [c"/dir/file", c"dir/file", c"./dir/../dir/file"] {
+                for _ in 0..2 {
+                    let file = own(call(
+                        &mut context,
+                        libc::SYS_openat,
+                        [here, name.arg(), libc::O_RDWR as usize],
+                    ));
+                    let mut room = [0u8; 8];
+                    assert_eq!(
+                        call(
+                            &mut context,
+                            libc::SYS_read,
+                            [file.arg(), at_mut(&mut room), 8]
+                        ),
+                        Ok(8)
+                    );
+                    assert_eq!(&room, b"contents");
+                    let mut status: libc::stat = crate::harness::zeroed();
+                    let found = call(
+                        &mut context,
+                        libc::SYS_newfstatat,
+                        [here, name.arg(), at_mut(&mut status), 0],
+                    );
+                    assert_eq!((found, status.st_size), (Ok(0), 8));
+                    let found = call(
+                        &mut context,
+                        libc::SYS_fstat,
+                        [file.arg(), at_mut(&mut status)],
+                    );
+                    assert_eq!((found, status.st_size), (Ok(0), 8));
+                }
+            }
+            let missing = call(
+                &mut context,
+                libc::SYS_openat,
+                [here, c"/dir/none".arg(), 0],
+            );
+            assert_eq!(missing, Err(Errno::NOENT));
+        });
+        // The scratch directory is removed from outside: its name is gone in here.
+        std::mem::forget(directory);
+    });
+}
+
+/// Hardly any descriptors are left.
+#[test]
+fn without_descriptors() {
+    child::check(LIMIT * 3, test_name!(), "", || {
+        let directory = laio_testing::temp::scratch();
+        let path = cstring(directory.path().join("file"));
+        std::fs::write(directory.path().join("file"), b"contents").unwrap();
+        crate::harness::for_each(|way: &Way| {
+            let mut context = way.context();
+            let (reader, writer) = pipe();
+            let (a, b) = stream_pair();
+            fill(&a);
+            let old = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+            let mut none = old;
+            none.current = Some(3);
+            rustix::process::setrlimit(rustix::process::Resource::Nofile, none).unwrap();
+            let here = libc::AT_FDCWD.arg();
+            let opened = call(&mut context, libc::SYS_openat, [here, path.arg(), 0]);
+            let mut status: libc::stat = crate::harness::zeroed();
+            let found = call(
+                &mut context,
+                libc::SYS_newfstatat,
+                [here, path.arg(), at_mut(&mut status), 0],
+            );
+            let access = call(&mut context, libc::SYS_faccessat, [here, path.arg(), 4]);
+            let mut room = [0u8; 3];
+            rustix::io::write(&writer, b"abc").unwrap();
+            let read = call(
+                &mut context,
+                libc::SYS_read,
+                [reader.arg(), at_mut(&mut room), 3],
+            );
+            rustix::process::setrlimit(rustix::process::Resource::Nofile, old).unwrap();
+            assert_eq!(opened, Err(Errno::MFILE));
+            assert_eq!((found, status.st_size), (Ok(0), 8));
+            assert_eq!((access, read), (Ok(0), Ok(3)));
+            drain(&b);
+        });
+    });
+}
+
+/// The environment chooses; the program's own choice goes before.
+#[test]
+fn the_environment_names_the_back_end() {
+    for backend in BackendKind::ALL {
+        child::check(LIMIT * 3, test_name!(), backend.name(), || {
+            // SAFETY: the only other threads of this process are the harness's, which read no variables.
+            unsafe { std::env::set_var(Options::ENV_BACKEND, backend.name()) };
+            let Ok(context) = Context::new(Options::new()) else {
+                let of_the_kernel = [BackendKind::Uring, BackendKind::LinuxAio];
+                assert!(
+                    of_the_kernel.contains(&backend),
+                    "only those may be missing"
+                );
+                return;
+            };
+            assert_eq!(context.backend(), backend);
+            let own = Context::new(Options::new().backend(BackendKind::Sync)).unwrap();
+            assert_eq!(own.backend(), BackendKind::Sync);
+            // SAFETY: as above.
+            unsafe { std::env::set_var(Options::ENV_BACKEND, "none such") };
+            assert_eq!(Context::new(Options::new()).err(), Some(Errno::INVAL));
+        });
+    }
+}
+
+/// With a filter that lets the ring be made, but not be used any more.
+#[test]
+fn a_ring_that_is_forbidden_later_is_told() {
+    for errno in [libc::EPERM, libc::ENOSYS] {
+        child::check(LIMIT * 3, test_name!(), &errno.to_string(), || {
+            let Ok(mut context) = Context::new(Options::new().backend(BackendKind::Uring)) else {
+                return;
+            };
+            let (reader, writer) = pipe();
+            let mut room = [0u8; 3];
+            pending(
+                &mut context,
+                libc::SYS_read,
+                [reader.arg(), at_mut(&mut room), 3],
+            );
+            forbid::forbid(&[libc::SYS_io_uring_enter], errno);
+            rustix::io::write(&writer, b"abc").unwrap();
+            let mut completions = Vec::new();
+            let polled = context.poll(&mut completions, Some(Duration::from_millis(20)));
+            assert_eq!(polled, Err(Errno::from_raw(errno)));
+            assert_eq!(context.pending(), 1, "the operation stays");
+            // Dropping it neither hangs nor fails.
+            drop(context);
+        });
+    }
+}

@@ -1,0 +1,27 @@
+//! The contract (rules 1 to 12 of `DESIGN.md`), held against every back end and every mode.
+//!
+//! One file per rule or subject; see [`harness`] for what they share.
+
+mod closing;
+mod complete;
+mod completions;
+mod environments;
+mod forks;
+mod interruptions;
+mod limits;
+mod ordering;
+mod results_arguments;
+mod results_connections;
+mod results_datagrams;
+mod results_files;
+mod results_kinds;
+mod results_locks;
+mod results_names;
+mod results_opens;
+mod results_queues;
+mod results_streams;
+mod results_transfers;
+mod results_waiting;
+mod rust_only;
+mod statistics;
+mod threads;

@@ -1,0 +1,199 @@
+//! Rule 10: a child begins with nothing, and the parent's operations are the parent's.
+
+use super::support::{goes_on, pipe};
+use crate::harness::{Arg, LIMIT, Mode, Way, all_ways, at_mut, collect, cstring, pending, plain};
+use laio::{Context, Errno};
+use laio_testing::limit::wait_until;
+use laio_testing::{child, test_name};
+use std::os::fd::OwnedFd;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
+
+/// A context with operations of each kind in flight: of a stream, and of a helper or a worker.
+struct Parent {
+    context: Context,
+    reader: OwnedFd,
+    writer: OwnedFd,
+    buffers: Box<[[u8; 8]; 2]>,
+    fifo: std::ffi::CString,
+    _directory: tempfile::TempDir,
+}
+
+impl Parent {
+    fn new(way: &Way) -> Parent {
+        let (reader, writer) = pipe();
+        let directory = laio_testing::temp::scratch();
+        let fifo = cstring(directory.path().join("fifo"));
+        // SAFETY: the name is a string.
+        assert_eq!(unsafe { libc::mkfifo(fifo.as_ptr(), 0o600) }, 0);
+        let mut parent = Parent {
+            context: way.context(),
+            reader,
+            writer,
+            buffers: Box::new([[0; 8]; 2]),
+            fifo,
+            _directory: directory,
+        };
+        for buffer in parent.buffers.iter_mut() {
+            let args = [parent.reader.arg(), at_mut(buffer), 4];
+            pending(&mut parent.context, libc::SYS_read, args);
+        }
+        let args = [
+            libc::AT_FDCWD.arg(),
+            parent.fifo.arg(),
+            libc::O_RDONLY.arg(),
+        ];
+        pending(&mut parent.context, libc::SYS_openat, args);
+        parent.context.flush().expect("flush");
+        parent
+    }
+
+    /// All operations come to their end here, once.
+    fn end(mut self) {
+        assert_eq!(self.context.pending(), 3);
+        let both = [libc::AT_FDCWD.arg(), self.fifo.arg(), libc::O_RDWR.arg()];
+        let both = crate::harness::own(plain(libc::SYS_openat, both));
+        let text = c"onetwo--".arg();
+        assert_eq!(plain(libc::SYS_write, [self.writer.arg(), text, 8]), Ok(8));
+        let mut results: Vec<_> = collect(&mut self.context, 3)
+            .iter()
+            .map(|completion| completion.result)
+            .collect();
+        results.sort_by_key(|result| result.ok());
+        assert_eq!((results[0], results[1]), (Ok(4), Ok(4)));
+        drop(crate::harness::own(results[2]));
+        assert_eq!(self.buffers.concat(), b"onet\0\0\0\0wo--\0\0\0\0");
+        let again = self.context.poll(&mut Vec::new(), Some(Duration::ZERO));
+        assert_eq!(again, Ok(0), "completed twice");
+        drop(both);
+    }
+}
+
+/// Runs something in a forked child, which has to come to its end.
+fn in_child(body: impl FnOnce()) {
+    // SAFETY: the child runs on with one thread, and leaves by _exit.
+    let pid = unsafe { libc::fork() };
+    assert!(pid >= 0, "fork");
+    if pid == 0 {
+        let failed = catch_unwind(AssertUnwindSafe(body)).is_err();
+        // SAFETY: the end of the child.
+        unsafe { libc::_exit(i32::from(failed)) };
+    }
+    let mut status = 0;
+    // SAFETY: a child of our own, and a status of our own.
+    let ended = || unsafe { libc::waitpid(pid, &mut status, libc::WNOHANG) } == pid;
+    if !wait_until(LIMIT, ended) {
+        // SAFETY: a child of our own that is not reaped yet.
+        unsafe { libc::kill(pid, libc::SIGKILL) };
+        panic!("the child hangs");
+    }
+    assert_eq!(status, 0, "the child has failed");
+}
+
+fn pending_ways() -> Vec<Way> {
+    let ways = all_ways().into_iter();
+    ways.filter(|way| way.goes_to_background() && way.mode == Mode::Natural)
+        .collect()
+}
+
+/// Each test forks, so it has a process without other threads for itself.
+fn alone(test: &str, body: impl Fn(&Way)) {
+    child::check(LIMIT * 6, test, "", || {
+        for way in pending_ways() {
+            println!("{way}");
+            body(&way);
+        }
+    });
+}
+
+#[test]
+fn a_child_uses_the_context_anew() {
+    alone(test_name!(), |way| {
+        let mut parent = Parent::new(way);
+        let ring = parent.context.has_ring();
+        let handles: Vec<_> = (1..4).filter_map(laio::Handle::from_raw).collect();
+        in_child(|| {
+            assert_eq!(
+                parent.context.poll(&mut Vec::new(), Some(Duration::ZERO)),
+                Ok(0)
+            );
+            assert_eq!(parent.context.pending(), 0);
+            assert_eq!(parent.context.has_ring(), ring);
+            for handle in handles {
+                assert_eq!(parent.context.cancel(handle), Err(Errno::NOENT));
+            }
+            goes_on(&mut parent.context);
+            let mut buffer = [0u8; 1];
+            let file = std::fs::File::open("/proc/self/status").expect("a file");
+            let args = [file.arg(), at_mut(&mut buffer), 1, 0];
+            assert_eq!(
+                crate::harness::call(&mut parent.context, libc::SYS_pread64, args),
+                Ok(1)
+            );
+            // A child of the child, too.
+            in_child(|| goes_on(&mut parent.context));
+            goes_on(&mut parent.context);
+        });
+        goes_on_beside(&mut parent);
+        parent.end();
+    });
+}
+
+/// The parent's context still works.
+fn goes_on_beside(parent: &mut Parent) {
+    assert_eq!(parent.context.pending(), 3);
+    goes_on(&mut parent.context);
+}
+
+#[test]
+fn a_child_drops_a_context_that_it_never_used() {
+    alone(test_name!(), |way| {
+        let parent = Parent::new(way);
+        // Where the ring was mapped, the child may have something else.
+        let mut parent = Some(parent);
+        in_child(|| {
+            let maps: Vec<*mut libc::c_void> = (0..64).map(|_| map_page()).collect();
+            let Some(Parent {
+                context,
+                _directory,
+                ..
+            }) = parent.take()
+            else {
+                unreachable!("taken once")
+            };
+            // The directory is the parent's.
+            std::mem::forget(_directory);
+            drop(context);
+            for page in maps {
+                // SAFETY: mapped above, and nobody has unmapped it: that is what is tested.
+                unsafe { page.cast::<u8>().write_volatile(1) };
+            }
+            let mut next = way.context();
+            goes_on(&mut next);
+        });
+        parent.expect("the parent's").end();
+    });
+}
+
+fn map_page() -> *mut libc::c_void {
+    // SAFETY: a fresh private mapping.
+    let page = unsafe {
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+        let access = libc::PROT_READ | libc::PROT_WRITE;
+        libc::mmap(std::ptr::null_mut(), 4096, access, flags, -1, 0)
+    };
+    assert_ne!(page, libc::MAP_FAILED);
+    page
+}
+
+#[test]
+fn a_child_that_ends_at_once_changes_nothing() {
+    alone(test_name!(), |way| {
+        let mut parent = Parent::new(way);
+        for _ in 0..3 {
+            in_child(|| ());
+        }
+        goes_on_beside(&mut parent);
+        parent.end();
+    });
+}

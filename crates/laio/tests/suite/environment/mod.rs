@@ -1,0 +1,15 @@
+//! What surrounds the calls: stalls, threads, forks, filters, file systems. All of it in every back end.
+//!
+//! Rules 9 to 12 of `DESIGN.md`, calls that must never stall the caller, and random programs compared
+//! with the plain calls. What the tests share is in [`harness`], and in [`support`].
+
+mod support;
+
+mod counts;
+mod credentials;
+mod differential;
+mod fifos;
+mod filters;
+mod forks;
+mod servers;
+mod threads;

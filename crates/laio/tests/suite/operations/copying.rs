@@ -1,0 +1,308 @@
+//! Typed operations that move bytes inside the kernel, and where in a file they are.
+
+use super::attributes::{errno, run};
+use crate::harness::*;
+use laio::ops::{Advice, Advise, ReadAt, Reflink, Seek, Splice, Whence};
+use laio::{Context, Submitted};
+use laio_testing::temp::{drain, fill, pattern, pipe, scratch};
+use std::fs::File;
+use std::io::Write;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::rc::Rc;
+
+fn file(directory: &Path, name: &str, contents: &[u8]) -> Rc<File> {
+    let options = File::options()
+        .read(true)
+        .write(true)
+        .create_new(true)
+        .clone();
+    let mut file = options.open(directory.join(name)).expect("a file");
+    file.write_all(contents).expect("contents");
+    Rc::new(file)
+}
+
+#[test]
+fn positions() {
+    for_each(|way| {
+        let mut context = way.context();
+        let place = scratch();
+        let file = file(place.path(), "file", &[1; 100]);
+        let mut seek = |whence| run(&mut context, Seek::new(file.clone(), whence));
+        for (whence, found) in [
+            (Whence::Current(0), 100),
+            (Whence::Start(10), 10),
+            (Whence::Current(-3), 7),
+            (Whence::End(-1), 99),
+            (Whence::End(1 << 33), (1 << 33) + 100),
+            (Whence::Data(50), 50),
+            (Whence::Hole(50), 100),
+        ] {
+            assert_eq!(seek(whence).expect("a position"), found, "{whence:?}");
+        }
+        for (whence, expected) in [
+            (Whence::Current(-101), libc::EINVAL),
+            (Whence::Start(u64::MAX), libc::EINVAL),
+            (Whence::Data(100), libc::ENXIO),
+            (Whence::Hole(101), libc::ENXIO),
+        ] {
+            assert_eq!(errno(seek(whence)), expected, "{whence:?}");
+        }
+        let (reader, _writer) = pipe();
+        let seek = Seek::new(reader, Whence::Current(0));
+        assert_eq!(errno(run(&mut context, seek)), libc::ESPIPE);
+    });
+}
+
+/// One that is left to the ring without an attempt gives the same as any: the bytes, the end, what is wrong.
+#[test]
+fn patient_reads() {
+    for_each(|way| {
+        let mut context = way.context();
+        let place = scratch();
+        // Some back ends change threads for each piece.
+        let size = if way.is_short() { 600 } else { 10_000 };
+        let contents = pattern(size, 1);
+        let file = file(place.path(), "file", &contents);
+        let mut read = |offset: u64, room: usize, cold: bool| {
+            if cold {
+                file.sync_all().expect("on the disk");
+                let advise = Advise::new(file.clone(), 0, 0, Advice::DontNeed);
+                run(&mut context, advise).expect("it may be forgotten");
+            }
+            let read = ReadAt::new(file.clone(), Vec::with_capacity(room), offset);
+            run(&mut context, read.patient())
+        };
+        for (offset, room) in [
+            (0, size),
+            (size as u64 / 2, 10),
+            (size as u64 - 10, 100),
+            (size as u64, 8),
+            (1 << 40, 8),
+        ] {
+            for cold in [false, true] {
+                let (result, bytes) = read(offset, room, cold);
+                let rest = contents.get(offset as usize..).unwrap_or_default();
+                assert_eq!(bytes, rest[..rest.len().min(room)], "from {offset}");
+                assert_eq!(result.expect("bytes"), bytes.len());
+            }
+        }
+        let (result, _) = read(u64::MAX, 8, false);
+        assert_eq!(errno(result), libc::EINVAL);
+        let mut fails = |file: OwnedFd| {
+            let read = ReadAt::new(file, Vec::with_capacity(8), 0).patient();
+            errno(run(&mut context, read).0)
+        };
+        let (reader, writer) = pipe();
+        rustix::io::write(&writer, b"text").expect("room");
+        assert_eq!(
+            fails(reader.try_clone().expect("a descriptor")),
+            libc::ESPIPE
+        );
+        assert_eq!(drain(&reader), b"text", "nothing was taken");
+        let directory = File::open(place.path()).expect("it is there");
+        assert_eq!(fails(directory.into()), libc::EISDIR);
+        let to_write = File::options().write(true).open(place.path().join("file"));
+        assert_eq!(fails(to_write.expect("it is there").into()), libc::EBADF);
+    });
+}
+
+#[test]
+fn holes() {
+    for_each(|way| {
+        let mut context = way.context();
+        let place = scratch();
+        let file = file(place.path(), "file", &[]);
+        file.set_len(4 << 20).expect("room");
+        file.write_all_at(&[1; 4096], 1 << 20).expect("written");
+        let mut seek = |whence| run(&mut context, Seek::new(file.clone(), whence)).expect("there");
+        if seek(Whence::Hole(0)) != 0 {
+            return println!("skipped: holes are not kept here");
+        }
+        assert_eq!(seek(Whence::Data(0)), 1 << 20);
+        assert_eq!(seek(Whence::Hole(1 << 20)), (1 << 20) + 4096);
+    });
+}
+
+#[test]
+fn advice_is_heard() {
+    for_each(|way| {
+        let mut context = way.context();
+        let place = scratch();
+        let file = file(place.path(), "file", &pattern(100_000, 1));
+        for advice in [
+            Advice::Sequential,
+            Advice::Random,
+            Advice::WillNeed,
+            Advice::DontNeed,
+            Advice::NoReuse,
+            Advice::Normal,
+        ] {
+            for (offset, length) in [(0, 0), (4096, 8192), (0, 5 << 32), (1 << 40, 1)] {
+                let advise = Advise::new(file.clone(), offset, length, advice);
+                run(&mut context, advise).expect("heard");
+            }
+        }
+        let (reader, _writer) = pipe();
+        let advise = Advise::new(reader, 0, 0, Advice::WillNeed);
+        assert_eq!(errno(run(&mut context, advise)), libc::ESPIPE);
+    });
+}
+
+#[test]
+fn between_files_and_pipes() {
+    for_each(|way| {
+        let mut context = way.context();
+        let place = scratch();
+        let contents = pattern(10_000, 2);
+        let from = file(place.path(), "from", &contents);
+        let to = file(place.path(), "to", &[]);
+        let (reader, writer) = pipe();
+        let (reader, writer) = (Rc::new(reader), Rc::new(writer));
+        let mut done = 0;
+        loop {
+            let splice = Splice::new(from.clone(), writer.clone(), 4000).from_offset(done);
+            let count = run(&mut context, splice).expect("moved");
+            if count == 0 {
+                break;
+            }
+            let mut left = count;
+            while left > 0 {
+                let splice = Splice::new(reader.clone(), to.clone(), left).to_offset(done);
+                let moved = run(&mut context, splice).expect("moved");
+                (left, done) = (left - moved, done + moved as u64);
+            }
+        }
+        assert_eq!(done, 10_000);
+        let copied = std::fs::read(place.path().join("to")).expect("there");
+        assert!(copied == contents);
+
+        // At the position of the file.
+        let seek = Seek::new(from.clone(), Whence::Start(9_990));
+        run(&mut context, seek).expect("a position");
+        let splice = Splice::new(from.clone(), writer.clone(), 4000);
+        assert_eq!(run(&mut context, splice).expect("moved"), 10);
+        assert_eq!(drain(&reader), contents[9_990..]);
+
+        let splice = Splice::new(from.clone(), to.clone(), 10);
+        assert_eq!(errno(run(&mut context, splice)), libc::EINVAL);
+        let splice = Splice::new(reader.clone(), to, 10).from_offset(0);
+        assert_eq!(errno(run(&mut context, splice)), libc::ESPIPE);
+        let none = Splice::new(reader, writer, 1).flags(libc::SPLICE_F_NONBLOCK);
+        assert!([libc::EAGAIN, libc::EINVAL].contains(&errno(run(&mut context, none))));
+    });
+}
+
+#[test]
+fn a_splice_waits_for_the_pipe() {
+    for_each_pending(|way| {
+        let mut context = way.context();
+        let place = scratch();
+        let contents = pattern(100, 3);
+        let to = file(place.path(), "to", &[]);
+        let (reader, writer) = pipe();
+        let splice = Splice::new(reader, to, 1000).to_offset(0);
+        let Submitted::Pending(ticket) = context.submit(splice, 0) else {
+            panic!("there is nothing yet");
+        };
+        rustix::io::write(&writer, &contents).expect("room");
+        wait_for(&mut context, ticket.handle());
+        let moved = context.take(ticket).expect("delivered");
+        assert_eq!(moved.expect("moved"), 100);
+        assert_eq!(
+            std::fs::read(place.path().join("to")).expect("there"),
+            contents
+        );
+
+        let (reader, writer) = pipe();
+        let full = fill(&writer);
+        let from = file(place.path(), "from", &contents);
+        let splice = Splice::new(from, writer, 1000).from_offset(0);
+        let Submitted::Pending(ticket) = context.submit(splice, 0) else {
+            panic!("there is no room yet");
+        };
+        let mut drained = drain(&reader);
+        wait_for(&mut context, ticket.handle());
+        let moved = context.take(ticket).expect("delivered");
+        assert_eq!(moved.expect("moved"), 100);
+        drained.extend(drain(&reader));
+        assert!(drained[full..] == contents);
+    });
+}
+
+/// Whether a directory is on a file system whose files can share blocks.
+fn shares_blocks(context: &mut Context, place: &Path) -> bool {
+    let (from, to) = (file(place, "a", &[1]), file(place, "b", &[]));
+    match run(context, Reflink::new(from, to)) {
+        Ok(()) => true,
+        Err(error) => {
+            let errno = error.raw_os_error().expect("an errno");
+            assert!([libc::EOPNOTSUPP, libc::ENOTTY].contains(&errno), "{error}");
+            println!("skipped: files do not share blocks here (LAIO_TEST_DIR chooses where)");
+            false
+        }
+    }
+}
+
+#[test]
+fn files_share_their_blocks() {
+    for_each(|way| {
+        let mut context = way.context();
+        let place = scratch();
+        if !shares_blocks(&mut context, place.path()) {
+            return;
+        }
+        let contents = pattern(1_000_000, 4);
+        let from = file(place.path(), "from", &contents);
+        let to = file(place.path(), "to", &[]);
+        run(&mut context, Reflink::new(from.clone(), to.clone())).expect("shared");
+        let read = || std::fs::read(place.path().join("to")).expect("there");
+        assert!(read() == contents);
+        let range = Reflink::range(from.clone(), 0, 65_536, to.clone(), 131_072);
+        run(&mut context, range).expect("shared");
+        assert!(read()[131_072..196_608] == contents[..65_536]);
+        // To the end, which is not that of a block.
+        let range = Reflink::range(from.clone(), 917_504, 0, to.clone(), 1_048_576);
+        run(&mut context, range).expect("shared");
+        assert!(read()[1_048_576..] == contents[917_504..]);
+        let range = Reflink::range(from.clone(), 1, 2, to.clone(), 3);
+        assert_eq!(errno(run(&mut context, range)), libc::EINVAL);
+        let (reader, _writer) = pipe();
+        let refused = errno(run(&mut context, Reflink::new(reader, to.clone())));
+        assert!([libc::EINVAL, libc::EXDEV].contains(&refused));
+        to.write_all_at(b"changed", 0).expect("written");
+        let still = std::fs::read(place.path().join("from")).expect("there");
+        assert!(still == contents);
+    });
+}
+
+/// Until the source is on the disk, or the journal has room: seconds, at times.
+#[test]
+fn sharing_blocks_keeps_nobody_waiting() {
+    for_each_pending(|way| {
+        let mut context = way.context();
+        let place = scratch();
+        let (from, to) = (
+            file(place.path(), "from", &[1]),
+            file(place.path(), "to", &[]),
+        );
+        for range in [false, true] {
+            let reflink = if range {
+                Reflink::range(from.clone(), 0, 0, to.clone(), 0)
+            } else {
+                Reflink::new(from.clone(), to.clone())
+            };
+            let Submitted::Pending(ticket) = context.submit(reflink, 0) else {
+                panic!("made by the caller");
+            };
+            wait_for(&mut context, ticket.handle());
+            let _ = context.take(ticket).expect("delivered");
+        }
+        // Other commands are plain where instant calls are.
+        let mut count = 0i32;
+        let owned: OwnedFd = pipe().0;
+        let args = [owned.arg(), libc::FIONREAD as usize, at_mut(&mut count)];
+        assert_eq!(call(&mut context, libc::SYS_ioctl, args), Ok(0));
+    });
+}

@@ -1,0 +1,22 @@
+//! The life of operations: complete, once, in order, bounded, cancelled, delivered; in every back end.
+//!
+//! `contract` compares results with those of plain calls; this is about what a plain call does not have.
+
+mod parked;
+
+mod aio;
+mod attributes;
+mod cancelling;
+mod closing;
+mod completeness;
+mod copying;
+mod interruptions;
+mod limits;
+mod ordering;
+mod ownership;
+mod polling;
+mod signalling;
+mod storm;
+mod timeouts;
+mod watching;
+mod zero_copy;
