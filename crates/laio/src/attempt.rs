@@ -18,7 +18,7 @@ use crate::ways::Way;
 use crate::{Call, Errno, sys};
 use std::os::fd::RawFd;
 
-pub(crate) use descriptor::range as descriptor_range;
+pub(crate) use descriptor::{is_disk_command, range as descriptor_range};
 pub(crate) use stream::Latch;
 
 /// What an attempt came to.

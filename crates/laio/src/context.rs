@@ -143,7 +143,12 @@ impl Context {
             mounts,
             waiter,
             aio,
-            helpers: Helpers::new(doorbell.clone(), &limits, options.cancel_signal),
+            helpers: Helpers::new(
+                doorbell.clone(),
+                &limits,
+                options.back_pressure == BackPressure::Wait,
+                options.cancel_signal,
+            ),
             activations,
             away: None,
             must_be_tried: false,

@@ -2,6 +2,7 @@
 
 use crate::attempt::{Attempted, Blocked, Why, descriptor_range};
 use crate::background::helpers::Job;
+use crate::background::lane;
 use crate::background::prepare;
 use crate::background::reactor::Direction;
 use crate::background::ring::{Part, Reaped};
@@ -232,14 +233,18 @@ impl Context {
         let call = self.rest(slot);
         let operation = &mut self.operations[slot];
         operation.state = State::Helper;
-        self.helpers.start(Job {
+        let held = operation.scratch.as_ref().map(|scratch| &scratch.held);
+        let found_to_wait = matches!(held, Some(Some(_)));
+        let lane = lane::of(operation.row, &call, operation.regular, found_to_wait);
+        let job = Job {
             handle,
             row: operation.row,
             call,
             regular: operation.regular,
             watched: operation.watched.map(|watched| (watched, operation.done)),
             short: self.inject.short_transfer,
-        })
+        };
+        self.helpers.start(lane, job)
     }
 
     /// What is left of an operation's call.

@@ -48,6 +48,8 @@ mod results_transfers;
 mod results_waiting;
 #[path = "contract/rust_only.rs"]
 mod rust_only;
+#[path = "contract/starvation.rs"]
+mod starvation;
 #[path = "contract/statistics.rs"]
 mod statistics;
 #[path = "contract/threads.rs"]

@@ -49,6 +49,8 @@ mod results_streams;
 mod results_transfers;
 #[path = "../../../laio/tests/contract/results_waiting.rs"]
 mod results_waiting;
+#[path = "../../../laio/tests/contract/starvation.rs"]
+mod starvation;
 #[path = "../../../laio/tests/contract/statistics.rs"]
 mod statistics;
 #[path = "../../../laio/tests/contract/threads.rs"]

@@ -101,7 +101,7 @@ fn more_blocking_operations_than_helpers() {
             return;
         }
         for helpers in [1, 2] {
-            let mut context = way.with(|options| options.helpers(helpers));
+            let mut context = way.with(|options| with_helpers(options, helpers));
             let time = libc::timespec {
                 tv_sec: 0,
                 tv_nsec: 500_000,
