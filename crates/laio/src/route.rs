@@ -1,6 +1,6 @@
 //! The life of an operation: where it goes, what a partial result means, when it is finished.
 
-use crate::attempt::{Attempted, Blocked, Why, descriptor_range};
+use crate::attempt::{Attempted, Blocked, Why, descriptor_range, may_open_device};
 use crate::background::helpers::Job;
 use crate::background::lane;
 use crate::background::prepare;
@@ -13,10 +13,10 @@ use crate::mounts::FileKind;
 use crate::operation::{Operation, Slot, State};
 use crate::readiness::{direction, polls_one, waits_for_readiness};
 use crate::table::{self, Attempt, Class, Opcode, Row, Transfer, Use};
-use crate::transfer::{goes_on, only_plain, remaining, shortened, uses_position, wanted};
+use crate::transfer::{Met, goes_on, only_plain, remaining, shortened, uses_position, wanted};
 use crate::watched::Watched;
 use crate::{Call, Errno, Handle, sys};
-use std::os::fd::{OwnedFd, RawFd};
+use std::os::fd::RawFd;
 
 impl Context {
     /// Makes an operation of a call and sends it on its way, or lines it up behind earlier ones.
@@ -24,7 +24,7 @@ impl Context {
         &mut self,
         call: &Call,
         blocked: Blocked,
-        held: Option<OwnedFd>,
+        held: Option<Met>,
         user_data: u64,
     ) -> Result<Slot, Errno> {
         let (_, row) = table::find(call.number);
@@ -133,6 +133,7 @@ impl Context {
         // a FUSE file is met, and what came before it is counted twice).
         let served = aside && row.class != Class::Path;
         if watched.is_some()
+            || may_open_device(row, call, false)
             || own_terms
             || misplaced
             || held

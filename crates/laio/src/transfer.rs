@@ -1,9 +1,9 @@
 //! Complete, not partial: what is left of a transfer that stopped short, and when it is whole.
 
 use crate::mounts::peek;
+use crate::sys::away::Away;
 use crate::table::{Attempt, Row, Transfer, Use};
 use crate::{Call, Limits};
-use std::os::fd::OwnedFd;
 
 /// Memory of an operation that the kernel reads or writes while it runs. Boxed, so it never moves.
 #[derive(Debug)]
@@ -11,9 +11,18 @@ pub(crate) struct Scratch {
     pub(crate) vectors: Vec<libc::iovec>,
     pub(crate) message: libc::msghdr,
     pub(crate) statx: libc::statx,
-    /// Left open by the attempt until the operation has come through: closing a FIFO that was opened
-    /// for the attempt would let its peer see a reader vanish.
-    pub(crate) held: Option<OwnedFd>,
+    /// What an attempt to open has met.
+    pub(crate) held: Option<Met>,
+}
+
+/// What may wait to be opened, so that a helper opens it.
+#[derive(Debug)]
+pub(crate) enum Met {
+    /// Left open until the operation has come through: closing a FIFO that was opened for the attempt would let
+    /// its peer see a reader vanish.
+    Fifo(#[expect(dead_code, reason = "it is only kept open")] Away),
+    /// A device: closed again, because many devices are open for one only.
+    Device,
 }
 
 impl Default for Scratch {

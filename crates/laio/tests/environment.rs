@@ -16,6 +16,10 @@ mod support;
 mod counts;
 #[path = "environment/credentials.rs"]
 mod credentials;
+#[path = "environment/descriptors.rs"]
+mod descriptors;
+#[path = "environment/devices.rs"]
+mod devices;
 #[path = "environment/differential.rs"]
 mod differential;
 #[path = "environment/fifos.rs"]
