@@ -134,6 +134,7 @@ impl Context {
         let served = aside && row.class != Class::Path;
         if watched.is_some()
             || may_open_device(row, call, false)
+            || (stream && !tried && reads_bytes(row, call) && sys::terminal::is_hung_up(fd))
             || own_terms
             || misplaced
             || held
@@ -161,7 +162,12 @@ impl Context {
                     }
                     // SAFETY: the call's memory is the caller's promise until the completion is
                     // delivered; scratch memory lives as long as the operation.
-                    return unsafe { ring.push(entry, handle.to_raw()) };
+                    unsafe { ring.push(entry, handle.to_raw())? };
+                    if prepare::counts_from_submission(row, call) {
+                        // What is not taken stays queued; `poll` tells of errors.
+                        let _ = ring.submit();
+                    }
+                    return Ok(());
                 }
                 if by_readiness && row.opcode != Some(Opcode::Accept) {
                     if try_first {
@@ -387,6 +393,14 @@ impl Context {
         let (row, call, regular) = (operation.row, operation.call, operation.regular);
         operation.done += moved;
         let done = operation.done;
+        if done == 0
+            && !regular
+            && reads_bytes(row, &call)
+            && sys::terminal::has_lost_its_master(call.descriptor(0))
+        {
+            // It waited when that happened: the plain call fails then, and only later ones meet an end.
+            return self.finish(slot, Err(Errno::IO));
+        }
         if moved == 0 || operation.cancelled || !goes_on(row, &call, regular) {
             return self.finish(slot, Ok(done));
         }
@@ -623,6 +637,11 @@ fn may_name_nothing(row: &Row, call: &Call) -> bool {
         unsafe { *first == 0 }
     };
     !often || row.file.is_some_and(is_empty)
+}
+
+/// Whether it reads something, by `read` or `readv`.
+fn reads_bytes(row: &Row, call: &Call) -> bool {
+    row.attempt == Attempt::NowaitRead && row.transfer.length(call) != Some(0)
 }
 
 fn is_connect(row: &Row) -> bool {

@@ -11,6 +11,7 @@ pub(crate) struct Scratch {
     pub(crate) vectors: Vec<libc::iovec>,
     pub(crate) message: libc::msghdr,
     pub(crate) statx: libc::statx,
+    pub(crate) time: io_uring::types::Timespec,
     /// What an attempt to open has met.
     pub(crate) held: Option<Met>,
 }
@@ -33,6 +34,7 @@ impl Default for Scratch {
             vectors: Vec::new(),
             message,
             statx,
+            time: io_uring::types::Timespec::new(),
             held: None,
         }
     }
@@ -72,7 +74,8 @@ pub(crate) const RW_COUNT_MAX: usize = 0x7fff_f000;
 ///
 /// `read` and `write` of nothing do more than their vectored forms: they tell errors, and send empty
 /// datagrams; and they judge a length before it is cut to what can be moved at once. A peek at all that
-/// was asked for cannot be put together from pieces. The time-out of `recvmmsg` counts from the call.
+/// was asked for cannot be put together from pieces, and neither can what is told beside the bytes of a message
+/// (descriptors may come with any piece). The time-out of `recvmmsg` counts from the call.
 /// The ring takes the flag of 32-bit programs for granted, and reads another struct.
 pub(crate) fn only_plain(row: &Row, call: &Call) -> bool {
     match row.attempt {
@@ -86,10 +89,25 @@ pub(crate) fn only_plain(row: &Row, call: &Call) -> bool {
         Attempt::Dontwait(flags) => {
             let flags = call.args[flags as usize] as i32;
             let all_at_a_look = libc::MSG_PEEK | libc::MSG_WAITALL;
-            flags & MSG_CMSG_COMPAT != 0 || (reads(row) && flags & all_at_a_look == all_at_a_look)
+            let all = reads(row) && flags & libc::MSG_WAITALL != 0;
+            flags & MSG_CMSG_COMPAT != 0
+                || (all && (flags & all_at_a_look == all_at_a_look || wants_control(row, call)))
         }
         _ => false,
     }
+}
+
+/// Whether a message has room for control messages, or for what cannot be known.
+fn wants_control(row: &Row, call: &Call) -> bool {
+    let Transfer::Message { header } = row.transfer else {
+        return false;
+    };
+    let address = call.args[header as usize];
+    if !crate::sys::memory::can_read(address, size_of::<libc::msghdr>()) {
+        return true;
+    }
+    // SAFETY: plain data that can be read, aligned or not.
+    unsafe { (address as *const libc::msghdr).read_unaligned() }.msg_controllen > 0
 }
 
 /// The caller is a 32-bit program; a 64-bit one is refused with `EINVAL`.

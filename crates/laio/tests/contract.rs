@@ -22,6 +22,8 @@ mod interruptions;
 mod limits;
 #[path = "contract/ordering.rs"]
 mod ordering;
+#[path = "contract/received_whole.rs"]
+mod received_whole;
 #[path = "contract/results_arguments.rs"]
 mod results_arguments;
 #[path = "contract/results_connections.rs"]

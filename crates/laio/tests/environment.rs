@@ -28,7 +28,11 @@ mod fifos;
 mod filters;
 #[path = "environment/forks.rs"]
 mod forks;
+#[path = "environment/namespaces.rs"]
+mod namespaces;
 #[path = "environment/servers.rs"]
 mod servers;
+#[path = "environment/terminals.rs"]
+mod terminals;
 #[path = "environment/threads.rs"]
 mod threads;

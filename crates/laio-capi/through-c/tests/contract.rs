@@ -25,6 +25,8 @@ mod interruptions;
 mod limits;
 #[path = "../../../laio/tests/contract/ordering.rs"]
 mod ordering;
+#[path = "../../../laio/tests/contract/received_whole.rs"]
+mod received_whole;
 #[path = "../../../laio/tests/contract/results_arguments.rs"]
 mod results_arguments;
 #[path = "../../../laio/tests/contract/results_connections.rs"]
