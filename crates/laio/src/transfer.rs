@@ -91,23 +91,28 @@ pub(crate) fn only_plain(row: &Row, call: &Call) -> bool {
             let all_at_a_look = libc::MSG_PEEK | libc::MSG_WAITALL;
             let all = reads(row) && flags & libc::MSG_WAITALL != 0;
             flags & MSG_CMSG_COMPAT != 0
-                || (all && (flags & all_at_a_look == all_at_a_look || wants_control(row, call)))
+                || (all && (flags & all_at_a_look == all_at_a_look || receives_control(row, call)))
         }
         _ => false,
     }
 }
 
-/// Whether a message has room for control messages, or for what cannot be known.
-fn wants_control(row: &Row, call: &Call) -> bool {
+/// Whether a message is received with room for control messages, or one that cannot be read. The kernel ends such a
+/// receive with the piece that control messages come with, and writes over how much room there was.
+pub(crate) fn receives_control(row: &Row, call: &Call) -> bool {
     let Transfer::Message { header } = row.transfer else {
         return false;
     };
+    if !reads(row) {
+        return false;
+    }
     let address = call.args[header as usize];
     if !crate::sys::memory::can_read(address, size_of::<libc::msghdr>()) {
         return true;
     }
     // SAFETY: plain data that can be read, aligned or not.
-    unsafe { (address as *const libc::msghdr).read_unaligned() }.msg_controllen > 0
+    let message = unsafe { (address as *const libc::msghdr).read_unaligned() };
+    !message.msg_control.is_null()
 }
 
 /// The caller is a 32-bit program; a 64-bit one is refused with `EINVAL`.

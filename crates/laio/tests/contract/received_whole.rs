@@ -182,10 +182,10 @@ fn records_are_not_put_together() {
             let args = [from.arg(), at_mut(&mut room), WANTED, ALL, 0, 0];
             let handle = pending(&mut context, libc::SYS_recvfrom, args);
             look(&mut context);
-            send(&to, b"abc");
-            send(&to, b"defg");
-            assert_eq!(wait_for(&mut context, handle).result, Ok(3));
-            assert_eq!(drain(&from), b"defg");
+            send(&to, b"abcd");
+            send(&to, b"efghi");
+            assert_eq!(wait_for(&mut context, handle).result, Ok(4));
+            assert_eq!(drain(&from), b"efghi");
         }
     });
 }
