@@ -74,7 +74,7 @@ pub(crate) const RW_COUNT_MAX: usize = 0x7fff_f000;
 ///
 /// `read` and `write` of nothing do more than their vectored forms: they tell errors, and send empty
 /// datagrams; and they judge a length before it is cut to what can be moved at once. A peek at all that
-/// was asked for cannot be put together from pieces, and neither can what is told beside the bytes of a message
+/// was asked for cannot be put together from pieces, and neither can what comes beside the bytes of a message
 /// (descriptors may come with any piece). The time-out of `recvmmsg` counts from the call.
 /// The ring takes the flag of 32-bit programs for granted, and reads another struct.
 pub(crate) fn only_plain(row: &Row, call: &Call) -> bool {

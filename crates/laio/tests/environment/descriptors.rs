@@ -88,7 +88,7 @@ fn they_do_not_take_the_place_of_standard_streams() {
     });
 }
 
-/// A program that closes all but its standard streams is told so by the next call that needs what is gone.
+/// A program closes all but its standard streams: the next call that needs what is gone says so.
 #[test]
 fn closing_them_by_mistake_is_an_error() {
     alone(test_name!(), |way| {

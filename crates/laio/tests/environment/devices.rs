@@ -31,7 +31,7 @@ const LOOP_CTL_GET_FREE: usize = 0x4c82;
 
 impl Loop {
     fn new() -> Result<Loop, Skip> {
-        let because = |what: &str| Skip::because(format!("no loop device to be had: {what}"));
+        let because = |what: &str| Skip::because(format!("no loop device: {what}"));
         let file = tempfile::tempfile().unwrap();
         file.set_len(1 << 20).unwrap();
         let both = || {
@@ -135,7 +135,7 @@ fn a_device_is_opened_once() {
     }
 }
 
-/// A terminal's master, and the name of its slave, which nobody has opened.
+/// A terminal's master, and the name of its slave, which is not open.
 fn terminal() -> Result<(OwnedFd, CString), Skip> {
     let mut name = [0 as libc::c_char; 64];
     // SAFETY: the buffer has the length that is said.

@@ -1,4 +1,4 @@
-//! Terminals: what a read that waits is told when the other end goes away.
+//! Terminals: how a read that waits ends when the other end goes away.
 
 use crate::harness::{Arg, LIMIT, at_mut, call, for_each_backend, own, plain, start};
 use laio::{Errno, Outcome};
@@ -35,7 +35,7 @@ fn plainly() -> [Result<usize, Errno>; 2] {
 }
 
 #[test]
-fn a_slave_that_waits_is_told_of_its_master() {
+fn a_slave_that_waits_loses_its_master() {
     if or_skip(terminal()).is_none() {
         return;
     }
