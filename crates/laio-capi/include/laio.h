@@ -121,7 +121,7 @@ struct laio_options {
 	uint32_t flags;           /* LAIO_WAIT_AT_LIMIT, ... */
 	const char *backend;      /* a name, see laio_strbackend(); NULL: $LAIO_BACKEND, else "lazy" */
 	uint32_t operations;      /* in flight or not yet delivered, at most; default 65,536 */
-	uint32_t helpers;         /* helper threads, at most; default 64 */
+	uint32_t helpers;         /* helper threads for calls that end by themselves, at most; default 64 */
 	uint32_t ring_entries;    /* of the submission queue of io_uring; default 128, at most 4,096 */
 	uint32_t inline_budget;   /* calls done at once between two polls while operations are in flight,
 	                             before one is delivered through laio_poll() so that the program gets to
@@ -131,16 +131,20 @@ struct laio_options {
 	uint32_t carriers;        /* kernel threads of "activations" for the calling thread, at most; default 256 */
 	uint32_t detector;        /* how "activations" notices that a call blocks: LAIO_DETECTOR_*;
 	                             0: $LAIO_DETECTOR, else what works here */
+	uint32_t waiting_helpers; /* further ones, for calls that may wait without a bound, at most; default 1,024;
+	                             beyond it such a call fails with EAGAIN. Never less than `helpers` */
+	uint32_t reserved;        /* 0 */
 };
 
-#define LAIO_OPTIONS_INIT { (uint32_t)sizeof(struct laio_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+#define LAIO_OPTIONS_INIT { (uint32_t)sizeof(struct laio_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 
 /* By records of context switches, perf_event_open(2). */
 #define LAIO_DETECTOR_PERF 0x1u
 /* By a thread for each processor that runs when nothing else does, SCHED_IDLE. */
 #define LAIO_DETECTOR_IDLE 0x2u
 
-/* At the limit of operations a call waits for one to finish, rather than fail with EAGAIN. */
+/* At the limit of operations a call waits for one to finish, rather than fail with EAGAIN; at the limit of
+   waiting_helpers it is in progress, and begins when a call that waits is over. */
 #define LAIO_WAIT_AT_LIMIT 0x1u
 /* "lazy" does without io_uring even where the machine has it. */
 #define LAIO_WITHOUT_RING 0x2u
@@ -415,9 +419,11 @@ struct laio_info {
 	uint64_t memory;           /* bytes held for operations and descriptors */
 	uint32_t carriers;         /* the limit in force */
 	uint32_t carrier_threads;  /* kernel threads of "activations" alive now, beside the thread itself */
+	uint32_t waiting_helpers;  /* the limit in force */
+	uint32_t reserved;         /* 0 */
 };
 
-#define LAIO_INFO_INIT { (uint32_t)sizeof(struct laio_info), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+#define LAIO_INFO_INIT { (uint32_t)sizeof(struct laio_info), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 
 #define LAIO_INFO_RING 0x1u           /* operations go to an io_uring */
 #define LAIO_INFO_NOWAIT 0x2u         /* reads of files can be tried: RWF_NOWAIT is there */

@@ -109,11 +109,15 @@ pub struct laio_info {
     pub carriers: u32,
     /// Those alive.
     pub carrier_threads: u32,
+    /// Limit of further helpers, for calls that may wait.
+    pub waiting_helpers: u32,
+    /// 0.
+    pub reserved: u32,
 }
 
 const _: () = assert!(size_of::<laio_counts>() == 32);
 const _: () = assert!(size_of::<laio_stats>() == 176 && align_of::<laio_stats>() == 8);
-const _: () = assert!(size_of::<laio_info>() == 56 && align_of::<laio_info>() == 8);
+const _: () = assert!(size_of::<laio_info>() == 64 && align_of::<laio_info>() == 8);
 
 // SAFETY: begins with its size; numbers only.
 unsafe impl Sized32 for laio_stats {
@@ -244,6 +248,8 @@ pub unsafe extern "C" fn laio_info(context: *mut laio_context, info: *mut laio_i
             memory: engine.memory() as u64,
             carriers: limits.carriers,
             carrier_threads: engine.carriers() as u32,
+            waiting_helpers: limits.waiting_helpers,
+            reserved: 0,
         };
         // SAFETY: by the caller.
         unsafe { sized::write(info, &filled) }

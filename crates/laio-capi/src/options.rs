@@ -32,9 +32,13 @@ pub struct laio_options {
     pub carriers: u32,
     /// `LAIO_DETECTOR_PERF`, …
     pub detector: u32,
+    /// Limit of further helpers, for calls that may wait.
+    pub waiting_helpers: u32,
+    /// 0.
+    pub reserved: u32,
 }
 
-const _: () = assert!(size_of::<laio_options>() == 48 && align_of::<laio_options>() == 8);
+const _: () = assert!(size_of::<laio_options>() == 56 && align_of::<laio_options>() == 8);
 
 // SAFETY: begins with its size; numbers and a pointer that is checked before use.
 unsafe impl Sized32 for laio_options {
@@ -76,6 +80,10 @@ pub(crate) unsafe fn read(options: *const laio_options) -> Result<Options, Errno
     // SAFETY: by the caller.
     let given = unsafe { sized::read(options)? };
     let has = |flag| given.flags & flag != 0;
+    if given.reserved != 0 {
+        // A field of a later version.
+        return Err(Errno::TOOBIG);
+    }
     if given.flags & !FLAGS != 0 || given.ring_entries > Limits::RING_ENTRIES_MAX {
         return Err(Errno::INVAL);
     }
@@ -85,6 +93,7 @@ pub(crate) unsafe fn read(options: *const laio_options) -> Result<Options, Errno
         .limits(Limits {
             operations: or(given.operations, limits.operations),
             helpers: or(given.helpers, limits.helpers),
+            waiting_helpers: or(given.waiting_helpers, limits.waiting_helpers),
             carriers: or(given.carriers, limits.carriers),
             ring_entries: or(given.ring_entries, limits.ring_entries),
             // The engine's 0 is "no bound".

@@ -28,9 +28,10 @@ fn write_report(page: &mut String, context: &Context) -> std::fmt::Result {
     )?;
     writeln!(
         page,
-        "helpers       {} now, limit {}",
+        "helpers       {} now, limit {}, and {} for calls that may wait",
         context.helper_threads(),
-        limits.helpers
+        limits.helpers,
+        limits.waiting_helpers
     )?;
     writeln!(
         page,

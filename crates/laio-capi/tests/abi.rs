@@ -190,6 +190,8 @@ fn layouts() -> Vec<Layout> {
             short_transfer,
             carriers,
             detector,
+            waiting_helpers,
+            reserved,
         }),
         // The engine's own, whose fields are private; the programs in tests/c look at them.
         Layout {
@@ -255,6 +257,8 @@ fn layouts() -> Vec<Layout> {
             memory,
             carriers,
             carrier_threads,
+            waiting_helpers,
+            reserved,
         }),
     ]
 }

@@ -180,7 +180,11 @@ impl Plan {
         // A ring serves one kernel thread only, and helpers are what a limit is about.
         let engine = engine.without_ring(carried || lane.limit.is_some());
         match lane.limit {
-            Some((_, limit)) => engine.helpers(limit),
+            // What finds no helper waits for one: that is what the limit is for.
+            Some((_, limit)) => engine
+                .helpers(limit)
+                .waiting_helpers(limit)
+                .back_pressure(laio::BackPressure::Wait),
             None if lane.kind == BackendKind::Threads => {
                 // In HTTP/2 a connection is received from and sent to at the same time.
                 let each = if options.http2.is_some() { 2 } else { 1 };

@@ -18,7 +18,8 @@ use crate::ways::Way;
 use crate::{Call, Errno, sys};
 use std::os::fd::RawFd;
 
-pub(crate) use descriptor::range as descriptor_range;
+pub(crate) use descriptor::{is_disk_command, range as descriptor_range};
+pub(crate) use path::may_open_device;
 pub(crate) use stream::Latch;
 
 /// What an attempt came to.

@@ -5,6 +5,7 @@ pub(crate) mod activations;
 pub(crate) mod aio;
 pub(crate) mod doorbell;
 pub(crate) mod helpers;
+pub(crate) mod lane;
 pub(crate) mod prepare;
 pub(crate) mod reactor;
 pub(crate) mod ring;

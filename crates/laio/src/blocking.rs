@@ -2,7 +2,7 @@
 
 use crate::mounts::{FileKind, peek};
 use crate::table::{Attempt, Class, Opcode, Row, Timeout, Transfer};
-use crate::transfer::{goes_on, remaining, wanted};
+use crate::transfer::{goes_on, receives_control, remaining, wanted};
 use crate::{Call, Errno, sys};
 use std::time::{Duration, Instant};
 
@@ -82,7 +82,9 @@ pub(crate) fn interrupted_transfer(row: &Row, call: &Call, done: usize) -> bool 
         Attempt::NowaitWrite => is_stream(fd),
         Attempt::Dontwait(_) => {
             let messages = matches!(row.transfer, Transfer::Messages { .. });
-            goes_on(row, call, false) && (messages || sys::is_stream_socket(fd))
+            goes_on(row, call, false)
+                && (messages || sys::is_stream_socket(fd))
+                && !receives_control(row, call)
         }
         _ => false,
     };

@@ -17,6 +17,7 @@ use crate::quick::QuickWays;
 use crate::signaller::Signaller;
 use crate::sys::fork::Life;
 use crate::table::{self, Attempt, Class};
+use crate::transfer::Met;
 use crate::watched::Watched;
 use crate::ways::{self, Way};
 use crate::{BackendKind, Call, Errno, Handle, Limits, Options, Outcome, Stats};
@@ -24,7 +25,7 @@ use std::any::Any;
 use std::collections::VecDeque;
 use std::fmt;
 use std::marker::PhantomData;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -75,8 +76,8 @@ pub struct Context {
     pub(crate) ready: VecDeque<Slot>,
     /// Typed operations, by slot.
     pub(crate) payloads: Vec<Option<Box<dyn Any>>>,
-    /// What the last attempt leaves open for its operation; see [`crate::transfer::Scratch::held`].
-    pub(crate) held: Option<OwnedFd>,
+    /// What the last attempt has met, for its operation; see [`crate::transfer::Scratch::held`].
+    pub(crate) held: Option<Met>,
     /// What the call now made tells of its result; see [`Context::call_watched`].
     pub(crate) watched: Option<Watched>,
     /// The call now made is a typed operation's, which owns all it points to: nothing need be probed.
@@ -143,7 +144,12 @@ impl Context {
             mounts,
             waiter,
             aio,
-            helpers: Helpers::new(doorbell.clone(), &limits, options.cancel_signal),
+            helpers: Helpers::new(
+                doorbell.clone(),
+                &limits,
+                options.back_pressure == BackPressure::Wait,
+                options.cancel_signal,
+            ),
             activations,
             away: None,
             must_be_tried: false,
@@ -627,9 +633,6 @@ impl Context {
         }
         // Buffers of typed operations: the parent's operations know their addresses.
         std::mem::forget(std::mem::take(&mut self.payloads));
-        if let Waiter::Ring(ring) = &mut self.waiter {
-            ring.forget_in_child();
-        }
         if let Some(aio) = &mut self.aio {
             aio.forget_in_child();
         }

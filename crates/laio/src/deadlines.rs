@@ -2,11 +2,12 @@
 
 use crate::context::{Context, Waiter};
 use crate::operation::{Operations, State};
+use crate::sys::away::Away;
 use crate::{Errno, Handle};
 use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd};
 use std::time::{Duration, Instant};
 
 /// When the operations of one context are to be over.
@@ -20,7 +21,7 @@ pub(crate) struct Deadlines {
 /// Makes the pollable descriptor readable at the next deadline, when nobody waits in `poll`.
 #[derive(Debug)]
 struct Timer {
-    descriptor: OwnedFd,
+    descriptor: Away,
     set_for: Option<Instant>,
 }
 
@@ -152,7 +153,10 @@ impl Timer {
     fn new() -> Result<Timer, Errno> {
         let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
         Ok(Timer {
-            descriptor: rustix::time::timerfd_create(TimerfdClockId::Monotonic, flags)?,
+            descriptor: Away::from(rustix::time::timerfd_create(
+                TimerfdClockId::Monotonic,
+                flags,
+            )?),
             set_for: None,
         })
     }

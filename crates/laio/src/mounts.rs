@@ -6,10 +6,9 @@
 //! attempts (then they are latched off, for this file system only).
 
 use crate::Errno;
+use crate::sys::away::Away;
 use rustix::fs::{AtFlags, Statx, StatxFlags};
 use std::collections::HashMap;
-use std::fs::File;
-use std::io::{Read, Seek};
 use std::os::fd::{AsFd, BorrowedFd, RawFd};
 
 /// Where the file system's data and names are.
@@ -69,7 +68,7 @@ pub(crate) type MountIndex = u16;
 pub(crate) struct Mounts {
     /// `/proc/thread-self/mountinfo` (threads may be in different mount namespaces): readable as priority
     /// data when the mounts have changed.
-    table: Option<File>,
+    table: Option<Away>,
     /// Whether any mounted file system has a server behind it (or the table cannot be read).
     any_remote: bool,
     known: Vec<Mount>,
@@ -92,7 +91,7 @@ impl Mounts {
 
     pub(crate) fn new() -> Mounts {
         let mut mounts = Mounts {
-            table: File::open("/proc/thread-self/mountinfo").ok(),
+            table: open_table(),
             any_remote: true,
             known: Vec::new(),
             by_device: HashMap::new(),
@@ -248,18 +247,30 @@ impl Mounts {
     }
 
     fn read_table(&mut self) -> Vec<Line> {
-        let mut text = String::new();
-        let Some(table) = &mut self.table else {
-            return Vec::new();
-        };
-        if table
-            .rewind()
-            .and_then(|()| table.read_to_string(&mut text))
-            .is_err()
-        {
-            return Vec::new();
+        let text = self.table.as_ref().map(read_whole);
+        match text {
+            Some(Ok(text)) => text.lines().filter_map(Line::parse).collect(),
+            _ => Vec::new(),
         }
-        text.lines().filter_map(Line::parse).collect()
+    }
+}
+
+fn open_table() -> Option<Away> {
+    use rustix::fs::{Mode, OFlags, open};
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+    let table = open("/proc/thread-self/mountinfo", flags, Mode::empty()).ok()?;
+    Some(Away::from(table))
+}
+
+/// All of a table from its beginning.
+fn read_whole(table: &Away) -> Result<String, Errno> {
+    let mut bytes = Vec::new();
+    let mut room = [0u8; 4096];
+    loop {
+        match rustix::io::pread(table, &mut room, bytes.len() as u64)? {
+            0 => return String::from_utf8(bytes).map_err(|_| Errno::INVAL),
+            count => bytes.extend_from_slice(&room[..count]),
+        }
     }
 }
 
@@ -351,7 +362,7 @@ mod tests {
     #[test]
     fn finds_the_mount_of_a_file() {
         let mut mounts = Mounts::new();
-        let file = File::open("/proc/self/status").unwrap();
+        let file = std::fs::File::open("/proc/self/status").unwrap();
         use std::os::fd::AsRawFd;
         let (kind, index) = mounts.of(file.as_raw_fd()).unwrap();
         assert_eq!(kind, FileKind::Regular);

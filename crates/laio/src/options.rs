@@ -113,7 +113,8 @@ pub enum BackPressure {
     /// The call fails with `EAGAIN`; nothing has been done. The default.
     #[default]
     Fail,
-    /// The call waits until an operation completes. Completions are kept for `poll`.
+    /// The call waits until an operation completes. Completions are kept for `poll`. At
+    /// [`Limits::waiting_helpers`] the call is pending, and begins when one that waits is over.
     Wait,
 }
 
@@ -122,8 +123,14 @@ pub enum BackPressure {
 pub struct Limits {
     /// Operations in flight or completed and not yet delivered.
     pub operations: u32,
-    /// Helper threads of the context. They start on demand and leave after [`Limits::HELPER_IDLE_MS`].
+    /// Helper threads of the context for calls that end by themselves: file I/O, names, metadata. They start
+    /// on demand and leave after [`Limits::HELPER_IDLE_MS`]. At the limit such calls queue.
     pub helpers: u32,
+    /// Further helper threads, for calls that may wait without a bound: for locks, children, peers, terminals, times,
+    /// the other end of a FIFO. At the limit such a call fails with `EAGAIN`, or queues with
+    /// [`BackPressure::Wait`]; calls that end always have the helpers of [`Limits::helpers`]. Never less than
+    /// that limit.
+    pub waiting_helpers: u32,
     /// Kernel threads of the thread's back end `activations`, beside its own: one for each call that
     /// blocks, and two in waiting. At the limit a call that would block fails with `EAGAIN`.
     pub carriers: u32,
@@ -166,6 +173,7 @@ impl Default for Limits {
         Limits {
             operations: 65_536,
             helpers: 64,
+            waiting_helpers: 1024,
             carriers: 256,
             ring_entries: 128,
             inline_budget: 256,
@@ -243,9 +251,15 @@ impl Options {
         self
     }
 
-    /// Bounds the helper threads.
+    /// Bounds the helper threads for calls that end by themselves.
     pub fn helpers(mut self, helpers: u32) -> Options {
         self.limits.helpers = helpers;
+        self
+    }
+
+    /// Bounds the further helper threads, for calls that may wait without a bound.
+    pub fn waiting_helpers(mut self, helpers: u32) -> Options {
+        self.limits.waiting_helpers = helpers;
         self
     }
 

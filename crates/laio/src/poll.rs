@@ -19,7 +19,8 @@ impl Context {
     ///
     /// # Errors
     /// What io_uring or epoll say when they can no longer be waited on, for example `EPERM` after a
-    /// filter was installed that forbids them. The operations stay.
+    /// filter was installed that forbids them, or `EBADF` after the program has closed a descriptor of the
+    /// engine's. The operations stay.
     pub fn poll(
         &mut self,
         completions: &mut Vec<Completion>,
@@ -311,6 +312,7 @@ impl Context {
         let listens = self.exposed || self.notifiable || by_threads > 0 || told_by_bell;
         if sleep {
             if listens {
+                self.doorbell.check()?;
                 self.doorbell.arm();
                 if let Some(aio) = &mut self.aio {
                     aio.watch();

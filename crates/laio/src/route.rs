@@ -1,7 +1,8 @@
 //! The life of an operation: where it goes, what a partial result means, when it is finished.
 
-use crate::attempt::{Attempted, Blocked, Why, descriptor_range};
+use crate::attempt::{Attempted, Blocked, Why, descriptor_range, may_open_device};
 use crate::background::helpers::Job;
+use crate::background::lane;
 use crate::background::prepare;
 use crate::background::reactor::Direction;
 use crate::background::ring::{Part, Reaped};
@@ -12,10 +13,10 @@ use crate::mounts::FileKind;
 use crate::operation::{Operation, Slot, State};
 use crate::readiness::{direction, polls_one, waits_for_readiness};
 use crate::table::{self, Attempt, Class, Opcode, Row, Transfer, Use};
-use crate::transfer::{goes_on, only_plain, remaining, shortened, uses_position, wanted};
+use crate::transfer::{Met, goes_on, only_plain, remaining, shortened, uses_position, wanted};
 use crate::watched::Watched;
 use crate::{Call, Errno, Handle, sys};
-use std::os::fd::{OwnedFd, RawFd};
+use std::os::fd::RawFd;
 
 impl Context {
     /// Makes an operation of a call and sends it on its way, or lines it up behind earlier ones.
@@ -23,7 +24,7 @@ impl Context {
         &mut self,
         call: &Call,
         blocked: Blocked,
-        held: Option<OwnedFd>,
+        held: Option<Met>,
         user_data: u64,
     ) -> Result<Slot, Errno> {
         let (_, row) = table::find(call.number);
@@ -132,6 +133,8 @@ impl Context {
         // a FUSE file is met, and what came before it is counted twice).
         let served = aside && row.class != Class::Path;
         if watched.is_some()
+            || may_open_device(row, call, false)
+            || (stream && !tried && reads_bytes(row, call) && sys::terminal::is_hung_up(fd))
             || own_terms
             || misplaced
             || held
@@ -159,7 +162,12 @@ impl Context {
                     }
                     // SAFETY: the call's memory is the caller's promise until the completion is
                     // delivered; scratch memory lives as long as the operation.
-                    return unsafe { ring.push(entry, handle.to_raw()) };
+                    unsafe { ring.push(entry, handle.to_raw())? };
+                    if prepare::counts_from_submission(row, call) {
+                        // What is not taken stays queued; `poll` tells of errors.
+                        let _ = ring.submit();
+                    }
+                    return Ok(());
                 }
                 if by_readiness && row.opcode != Some(Opcode::Accept) {
                     if try_first {
@@ -232,14 +240,18 @@ impl Context {
         let call = self.rest(slot);
         let operation = &mut self.operations[slot];
         operation.state = State::Helper;
-        self.helpers.start(Job {
+        let held = operation.scratch.as_ref().map(|scratch| &scratch.held);
+        let found_to_wait = matches!(held, Some(Some(_)));
+        let lane = lane::of(operation.row, &call, operation.regular, found_to_wait);
+        let job = Job {
             handle,
             row: operation.row,
             call,
             regular: operation.regular,
             watched: operation.watched.map(|watched| (watched, operation.done)),
             short: self.inject.short_transfer,
-        })
+        };
+        self.helpers.start(lane, job)
     }
 
     /// What is left of an operation's call.
@@ -381,6 +393,14 @@ impl Context {
         let (row, call, regular) = (operation.row, operation.call, operation.regular);
         operation.done += moved;
         let done = operation.done;
+        if done == 0
+            && !regular
+            && reads_bytes(row, &call)
+            && sys::terminal::has_lost_its_master(call.descriptor(0))
+        {
+            // It waited when that happened: the plain call fails then, and only later ones meet an end.
+            return self.finish(slot, Err(Errno::IO));
+        }
         if moved == 0 || operation.cancelled || !goes_on(row, &call, regular) {
             return self.finish(slot, Ok(done));
         }
@@ -617,6 +637,11 @@ fn may_name_nothing(row: &Row, call: &Call) -> bool {
         unsafe { *first == 0 }
     };
     !often || row.file.is_some_and(is_empty)
+}
+
+/// Whether it reads something, by `read` or `readv`.
+fn reads_bytes(row: &Row, call: &Call) -> bool {
+    row.attempt == Attempt::NowaitRead && row.transfer.length(call) != Some(0)
 }
 
 fn is_connect(row: &Row) -> bool {

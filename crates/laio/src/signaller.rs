@@ -5,12 +5,13 @@
 //! back until its own thread enters the kernel.
 
 use crate::context::Context;
+use crate::sys::away::Away;
 use crate::sys::mask::SignalsBlocked;
 use crate::{Errno, sys};
 use rustix::event::{EventfdFlags, epoll, eventfd};
 use rustix::process::{Pid, getpid, getuid};
 use rustix::thread::gettid;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::thread::JoinHandle;
@@ -20,7 +21,7 @@ use std::thread::JoinHandle;
 pub(crate) struct Signaller {
     /// The program has looked for completions since the last signal.
     armed: Arc<AtomicBool>,
-    stop: OwnedFd,
+    stop: Away,
     thread: Option<JoinHandle<()>>,
     process: Pid,
 }
@@ -67,8 +68,8 @@ impl Signaller {
     fn start(descriptor: BorrowedFd<'_>, number: i32, value: usize) -> Result<Signaller, Errno> {
         use epoll::EventFlags as Flags;
         let armed = Arc::new(AtomicBool::new(true));
-        let stop = eventfd(0, EventfdFlags::CLOEXEC)?;
-        let set = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let stop = Away::from(eventfd(0, EventfdFlags::CLOEXEC)?);
+        let set = Away::from(epoll::create(epoll::CreateFlags::CLOEXEC)?);
         epoll::add(&set, &stop, epoll::EventData::new_u64(STOP), Flags::IN)?;
         // Edges: the descriptor stays readable until the program polls.
         let edges = Flags::IN | Flags::ET;
@@ -98,8 +99,11 @@ impl Drop for Signaller {
     fn drop(&mut self) {
         let thread = self.thread.take();
         if getpid() == self.process {
-            let _ = rustix::io::write(&self.stop, &1u64.to_ne_bytes());
-            thread.map(JoinHandle::join);
+            match rustix::io::write(&self.stop, &1u64.to_ne_bytes()) {
+                Ok(_) => drop(thread.map(JoinHandle::join)),
+                // The program has closed it: nothing would end the thread.
+                Err(_) => std::mem::forget(thread),
+            }
         } else {
             // A child has a copy of this, but not of the thread.
             std::mem::forget(thread);
@@ -117,14 +121,17 @@ struct Signal {
 
 impl Signal {
     /// The life of the thread.
-    fn serve(&self, set: &OwnedFd, armed: &AtomicBool) {
+    fn serve(&self, set: &Away, armed: &AtomicBool) {
         let mut events = Vec::with_capacity(2);
         loop {
             events.clear();
             let room = rustix::buffer::spare_capacity(&mut events);
-            // Nothing interrupts: all signals are blocked here.
-            if epoll::wait(set.as_fd(), room, None).is_err() {
-                continue;
+            match epoll::wait(set.as_fd(), room, None) {
+                Ok(_) => {}
+                // Signals are blocked here, but the kernel interrupts for reasons of its own.
+                Err(rustix::io::Errno::INTR) => continue,
+                // The program has closed it.
+                Err(_) => return,
             }
             for event in &events {
                 match event.data.u64() {

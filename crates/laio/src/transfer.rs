@@ -1,9 +1,9 @@
 //! Complete, not partial: what is left of a transfer that stopped short, and when it is whole.
 
 use crate::mounts::peek;
+use crate::sys::away::Away;
 use crate::table::{Attempt, Row, Transfer, Use};
 use crate::{Call, Limits};
-use std::os::fd::OwnedFd;
 
 /// Memory of an operation that the kernel reads or writes while it runs. Boxed, so it never moves.
 #[derive(Debug)]
@@ -11,9 +11,19 @@ pub(crate) struct Scratch {
     pub(crate) vectors: Vec<libc::iovec>,
     pub(crate) message: libc::msghdr,
     pub(crate) statx: libc::statx,
-    /// Left open by the attempt until the operation has come through: closing a FIFO that was opened
-    /// for the attempt would let its peer see a reader vanish.
-    pub(crate) held: Option<OwnedFd>,
+    pub(crate) time: io_uring::types::Timespec,
+    /// What an attempt to open has met.
+    pub(crate) held: Option<Met>,
+}
+
+/// What may wait to be opened, so that a helper opens it.
+#[derive(Debug)]
+pub(crate) enum Met {
+    /// Left open until the operation has come through: closing a FIFO that was opened for the attempt would let
+    /// its peer see a reader vanish.
+    Fifo(#[expect(dead_code, reason = "it is only kept open")] Away),
+    /// A device: closed again, because many devices are open for one only.
+    Device,
 }
 
 impl Default for Scratch {
@@ -24,6 +34,7 @@ impl Default for Scratch {
             vectors: Vec::new(),
             message,
             statx,
+            time: io_uring::types::Timespec::new(),
             held: None,
         }
     }
@@ -63,7 +74,8 @@ pub(crate) const RW_COUNT_MAX: usize = 0x7fff_f000;
 ///
 /// `read` and `write` of nothing do more than their vectored forms: they tell errors, and send empty
 /// datagrams; and they judge a length before it is cut to what can be moved at once. A peek at all that
-/// was asked for cannot be put together from pieces. The time-out of `recvmmsg` counts from the call.
+/// was asked for cannot be put together from pieces, and neither can what comes beside the bytes of a message
+/// (descriptors may come with any piece). The time-out of `recvmmsg` counts from the call.
 /// The ring takes the flag of 32-bit programs for granted, and reads another struct.
 pub(crate) fn only_plain(row: &Row, call: &Call) -> bool {
     match row.attempt {
@@ -77,10 +89,30 @@ pub(crate) fn only_plain(row: &Row, call: &Call) -> bool {
         Attempt::Dontwait(flags) => {
             let flags = call.args[flags as usize] as i32;
             let all_at_a_look = libc::MSG_PEEK | libc::MSG_WAITALL;
-            flags & MSG_CMSG_COMPAT != 0 || (reads(row) && flags & all_at_a_look == all_at_a_look)
+            let all = reads(row) && flags & libc::MSG_WAITALL != 0;
+            flags & MSG_CMSG_COMPAT != 0
+                || (all && (flags & all_at_a_look == all_at_a_look || receives_control(row, call)))
         }
         _ => false,
     }
+}
+
+/// Whether a message is received with room for control messages, or one that cannot be read. The kernel ends such a
+/// receive with the piece that control messages come with, and writes over how much room there was.
+pub(crate) fn receives_control(row: &Row, call: &Call) -> bool {
+    let Transfer::Message { header } = row.transfer else {
+        return false;
+    };
+    if !reads(row) {
+        return false;
+    }
+    let address = call.args[header as usize];
+    if !crate::sys::memory::can_read(address, size_of::<libc::msghdr>()) {
+        return true;
+    }
+    // SAFETY: plain data that can be read, aligned or not.
+    let message = unsafe { (address as *const libc::msghdr).read_unaligned() };
+    !message.msg_control.is_null()
 }
 
 /// The caller is a 32-bit program; a 64-bit one is refused with `EINVAL`.

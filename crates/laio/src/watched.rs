@@ -77,10 +77,11 @@ impl Context {
     /// As [`Context::call_with`]; `status` tells when the call has finished, without this thread's doing.
     ///
     /// A call that would block is made by a helper thread, in every back end: only a thread can write
-    /// the word while this one does something else. It counts to [`Limits::helpers`] while it lasts. A
-    /// completion is delivered all the same.
+    /// the word while this one does something else. It counts to [`Limits::helpers`] while it lasts, or to
+    /// [`Limits::waiting_helpers`]. A completion is delivered all the same.
     ///
     /// [`Limits::helpers`]: crate::Limits::helpers
+    /// [`Limits::waiting_helpers`]: crate::Limits::waiting_helpers
     ///
     /// # Safety
     /// As for [`Context::call`]; and `status` must stay valid as long as what the call points to.

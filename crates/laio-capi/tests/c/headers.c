@@ -28,7 +28,7 @@ ASSERT_OFFSET(laio_completion, laio_errno, 16, 8);
 ASSERT_OFFSET(laio_completion, laio_reserved, 20, 12);
 ASSERT_OFFSET(laio_completion, laio_user, 24, 16);
 
-ASSERT(sizeof(struct laio_options) == (sizeof(long) == 8 ? 48 : 44));
+ASSERT(sizeof(struct laio_options) == (sizeof(long) == 8 ? 56 : 52));
 ASSERT_OFFSET(laio_options, size, 0, 0);
 ASSERT_OFFSET(laio_options, flags, 4, 4);
 ASSERT_OFFSET(laio_options, backend, 8, 8);
@@ -40,6 +40,8 @@ ASSERT_OFFSET(laio_options, cancel_signal, 32, 28);
 ASSERT_OFFSET(laio_options, short_transfer, 36, 32);
 ASSERT_OFFSET(laio_options, carriers, 40, 36);
 ASSERT_OFFSET(laio_options, detector, 44, 40);
+ASSERT_OFFSET(laio_options, waiting_helpers, 48, 44);
+ASSERT_OFFSET(laio_options, reserved, 52, 48);
 
 ASSERT(sizeof(struct laio_status) == (sizeof(long) == 8 ? 16 : 12));
 ASSERT_OFFSET(laio_status, laio_state, 0, 0);
@@ -90,7 +92,8 @@ ASSERT_OFFSET(laio_info, helper_threads, 36, 32);
 ASSERT(sizeof(long) != 8 || offsetof(struct laio_info, memory) == 40);
 ASSERT(sizeof(long) != 8 || offsetof(struct laio_info, carriers) == 48);
 ASSERT(sizeof(long) != 8 || offsetof(struct laio_info, carrier_threads) == 52);
-ASSERT(sizeof(long) != 8 || sizeof(struct laio_info) == 56);
+ASSERT(sizeof(long) != 8 || offsetof(struct laio_info, waiting_helpers) == 56);
+ASSERT(sizeof(long) != 8 || sizeof(struct laio_info) == 64);
 
 /* The initialisers fit their structs, also where the number is no constant. */
 static int initialisers(long number)

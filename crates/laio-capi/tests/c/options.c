@@ -188,6 +188,7 @@ static void limits(void)
 	CHECK_IS(laio_info(NULL, &info), 0);
 	CHECK_IS(info.operations, 65536);
 	CHECK_IS(info.helpers, 64);
+	CHECK_IS(info.waiting_helpers, 1024);
 	CHECK_IS(info.ring_entries, 128);
 	CHECK_IS(info.inline_budget, 256);
 	CHECK_IS(info.carriers, 256);

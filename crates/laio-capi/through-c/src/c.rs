@@ -47,6 +47,8 @@ pub(crate) struct laio_options {
     pub(crate) short_transfer: u32,
     pub(crate) carriers: u32,
     pub(crate) detector: u32,
+    pub(crate) waiting_helpers: u32,
+    pub(crate) reserved: u32,
 }
 
 #[repr(C)]
@@ -115,6 +117,8 @@ pub(crate) struct laio_info {
     pub(crate) memory: u64,
     pub(crate) carriers: u32,
     pub(crate) carrier_threads: u32,
+    pub(crate) waiting_helpers: u32,
+    pub(crate) reserved: u32,
 }
 
 unsafe extern "C" {

@@ -67,6 +67,7 @@ impl Context {
         context.limits = Limits {
             operations: info.operations,
             helpers: info.helpers,
+            waiting_helpers: info.waiting_helpers,
             carriers: Limits::default().carriers,
             ring_entries: info.ring_entries,
             inline_budget: match info.inline_budget {
@@ -284,6 +285,8 @@ impl Context {
             memory: 0,
             carriers: 0,
             carrier_threads: 0,
+            waiting_helpers: 0,
+            reserved: 0,
         };
         // SAFETY: the struct is of the size that it says.
         succeeded(unsafe { laio_info(self.named(), &mut info) }).expect("what it is made of");

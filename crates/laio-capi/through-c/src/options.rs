@@ -28,6 +28,8 @@ impl Options {
             short_transfer: 0,
             carriers: 0,
             detector: 0,
+            waiting_helpers: 0,
+            reserved: 0,
         })
     }
 
@@ -46,6 +48,7 @@ impl Options {
     pub fn limits(mut self, limits: Limits) -> Options {
         self.0.operations = limits.operations;
         self.0.helpers = limits.helpers;
+        self.0.waiting_helpers = limits.waiting_helpers;
         self.0.carriers = limits.carriers;
         self.0.ring_entries = limits.ring_entries;
         self.0.inline_budget = match limits.inline_budget {
@@ -65,6 +68,12 @@ impl Options {
     /// Bounds the helper threads.
     pub fn helpers(mut self, helpers: u32) -> Options {
         self.0.helpers = helpers;
+        self
+    }
+
+    /// Bounds the further helper threads, for calls that may wait.
+    pub fn waiting_helpers(mut self, helpers: u32) -> Options {
+        self.0.waiting_helpers = helpers;
         self
     }
 

@@ -25,6 +25,8 @@ mod interruptions;
 mod limits;
 #[path = "../../../laio/tests/suite/contract/ordering.rs"]
 mod ordering;
+#[path = "../../../laio/tests/suite/contract/received_whole.rs"]
+mod received_whole;
 #[path = "../../../laio/tests/suite/contract/results_arguments.rs"]
 mod results_arguments;
 #[path = "../../../laio/tests/suite/contract/results_connections.rs"]
@@ -49,6 +51,8 @@ mod results_streams;
 mod results_transfers;
 #[path = "../../../laio/tests/suite/contract/results_waiting.rs"]
 mod results_waiting;
+#[path = "../../../laio/tests/suite/contract/starvation.rs"]
+mod starvation;
 #[path = "../../../laio/tests/suite/contract/statistics.rs"]
 mod statistics;
 #[path = "../../../laio/tests/suite/contract/threads.rs"]

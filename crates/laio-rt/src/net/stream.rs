@@ -109,8 +109,8 @@ impl<K> Stream<K> {
     /// the bytes sent in any case; they are fewer than `count` after an error, or if the file ends.
     ///
     /// No form of `sendfile` tells that it would wait, so this takes a helper for as long as the peer
-    /// takes to receive. As many slow peers as there are [helpers](laio::Limits::helpers) keep all other
-    /// calls that need one waiting; [`File::read_at`] and [`Stream::write_all`] copy, but do not.
+    /// takes to receive. With as many slow peers as [may wait](laio::Limits::waiting_helpers) the next one
+    /// fails with `EAGAIN`; [`File::read_at`] and [`Stream::write_all`] copy, but need no helper.
     pub async fn send_file(&self, file: &File, offset: u64, count: u64) -> (io::Result<()>, u64) {
         let mut done = 0;
         while done < count {

@@ -182,7 +182,7 @@ impl Context {
     /// Whether an `ioctl` waits for a disk: until what was written has its place there, or its own changes
     /// are in the journal.
     pub(super) fn is_disk_command(&self, call: &Call) -> bool {
-        DISK_COMMANDS.contains(&(call.args[1] as u32)) && !self.blocks_inline()
+        is_disk_command(call) && !self.blocks_inline()
     }
 
     /// # Safety
@@ -258,6 +258,11 @@ fn may_be_time(address: usize, form: Timeout) -> bool {
         Timeout::Timeval => seconds.saturating_add(part / 1_000_000) >= 0 && part % 1_000_000 >= 0,
         _ => seconds >= 0 && (0..1_000_000_000).contains(&part),
     }
+}
+
+/// Whether it is one of those commands.
+pub(crate) fn is_disk_command(call: &Call) -> bool {
+    DISK_COMMANDS.contains(&(call.args[1] as u32))
 }
 
 /// The commands of all file systems that do. Those of devices are the drivers' own, and unknown.

@@ -4,12 +4,15 @@
 //! file system with a server behind it asks the server even when the name is cached. So files are
 //! opened in non-blocking mode, looked at, and put back into blocking mode; and where any file
 //! system with a server is mounted, a name that crosses mounts is first resolved to an `O_PATH`
-//! descriptor, which opens nothing, to see where it leads.
+//! descriptor, which opens nothing, to see where it leads. So are names below `/dev`: a device may be
+//! open for one only, and notice each open and close.
 
 use super::{Attempted, Why};
 use crate::context::Context;
 use crate::mounts::{FileKind, Place, peek};
+use crate::sys::away::Away;
 use crate::table::{Name, Row};
+use crate::transfer::Met;
 use crate::{Call, Errno, sys};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
@@ -98,8 +101,19 @@ impl Context {
         let Some(flags) = open_flags(row, call, &mut lookup.how, self.memory_is_good) else {
             return Attempted::blocked(0, Why::NotTried);
         };
+        let device = !self.trust_names && may_open_device(row, call, self.memory_is_good);
+        if device && flags & libc::O_EXCL != 0 {
+            return Attempted::blocked(0, Why::NotTried);
+        }
         // SAFETY: by the caller.
-        let attempted = unsafe { self.open_cached(lookup, flags) };
+        let attempted = unsafe {
+            if device {
+                self.mounts.note_lookup();
+                self.open_with_care(&lookup, flags)
+            } else {
+                self.open_cached(lookup, flags)
+            }
+        };
         if let Attempted::Done(Ok(fd)) = attempted {
             // Whatever the number meant before, and was closed behind our back.
             self.descriptors.forget(fd as RawFd);
@@ -155,8 +169,8 @@ impl Context {
         }
     }
 
-    /// A descriptor just opened in non-blocking mode: a file or directory gets its own mode back, and
-    /// anything else is opened again in the background, where it may wait.
+    /// A descriptor just opened in non-blocking mode: a file or directory gets its own mode back. Anything
+    /// else is opened by a helper, where it may wait, and with the number that it would have without this.
     fn back_to_blocking(&mut self, fd: RawFd, flags: i32) -> Attempted {
         if is_file(fd) || has_peer(fd, flags) {
             let flags = (flags & STATUS_FLAGS & !libc::O_NONBLOCK) as usize;
@@ -171,19 +185,19 @@ impl Context {
                 return Attempted::Done(Ok(fd as usize));
             }
         }
-        self.held = Some(hold(fd));
+        self.held = Some(met(fd));
         Attempted::WOULD_BLOCK
     }
 
     /// Whether the ring has opened something without waiting, where the plain call may wait: it tries in
-    /// non-blocking mode, in which a FIFO waits for no peer, and knows no better. What was opened so is
+    /// non-blocking mode, in which a FIFO waits for no peer, and knows no better. A FIFO that was opened so is
     /// held until the plain call has come through.
     pub(crate) fn opened_too_soon(
         &mut self,
         row: &Row,
         call: &Call,
         result: Result<usize, Errno>,
-    ) -> Option<Option<OwnedFd>> {
+    ) -> Option<Option<Met>> {
         let how = if row.name == "openat2" {
             known_how(call, false)
         } else {
@@ -202,7 +216,7 @@ impl Context {
             // A FIFO without a reader.
             Err(Errno::NXIO) => Some(None),
             Ok(fd) if !is_file(fd as RawFd) && !has_peer(fd as RawFd, flags) => {
-                Some(Some(hold(fd as RawFd)))
+                Some(Some(met(fd as RawFd)))
             }
             _ => None,
         }
@@ -216,8 +230,9 @@ impl Context {
         let kept = flags & (libc::O_NOFOLLOW | libc::O_DIRECTORY);
         // SAFETY: by the caller.
         let found = match unsafe { lookup.open(libc::O_PATH | libc::O_CLOEXEC | kept) } {
+            // Out of the way: the program gets the number that is free without it.
             // SAFETY: the descriptor was opened just now and nobody else knows it.
-            Ok(fd) => unsafe { OwnedFd::from_raw_fd(fd) },
+            Ok(fd) => Away::from(unsafe { OwnedFd::from_raw_fd(fd) }),
             Err(errno) => return opened(Err(errno)),
         };
         let Some(FileKind::Regular | FileKind::Directory) = self.local_kind(found.as_raw_fd())
@@ -234,7 +249,7 @@ impl Context {
             (flags | libc::O_NONBLOCK) as usize,
         ];
         // SAFETY: the name lives through the call.
-        match unsafe { sys::raw(libc::SYS_openat, args) }.map(|fd| lowest(fd, found, flags)) {
+        match unsafe { sys::raw(libc::SYS_openat, args) } {
             Ok(fd) if flags & libc::O_NONBLOCK != 0 => Attempted::Done(Ok(fd)),
             Ok(fd) => self.back_to_blocking(fd as RawFd, flags),
             Err(Errno::AGAIN) => Attempted::WOULD_BLOCK,
@@ -436,32 +451,58 @@ fn is_empty_name(path: usize, memory_is_good: bool) -> bool {
     path == 0 || (can_read() && unsafe { *(path as *const u8) } == 0)
 }
 
-/// Gives a file the number that it would have without the look-up, which had taken a lower one.
-fn lowest(fd: usize, lookup: OwnedFd, flags: i32) -> usize {
-    let taken = lookup.as_raw_fd() as usize;
-    drop(lookup);
-    if fd < taken {
-        return fd;
+/// Whether an `open` may be of a device: its name is below `/dev`, or it asks for the device alone. Not where it makes
+/// a file. Some callers vouch for the memory.
+pub(crate) fn may_open_device(row: &Row, call: &Call, memory_is_good: bool) -> bool {
+    const PLACE: &[u8] = b"/dev/";
+    const SHARED_MEMORY: &[u8] = b"/dev/shm/";
+    if !matches!(row.name, "open" | "openat" | "openat2") {
+        return false;
     }
-    let command = if flags & libc::O_CLOEXEC != 0 {
-        libc::F_DUPFD_CLOEXEC
-    } else {
-        libc::F_DUPFD
+    let name = row.file.expect("the table names the file");
+    let flags = match name.flags {
+        Some(arg) => call.args[arg as usize] as i32,
+        None => known_how(call, memory_is_good).map_or(0, |how| how.flags as i32),
     };
-    // SAFETY: duplicating takes no pointers.
-    let Ok(low) = (unsafe { sys::raw(libc::SYS_fcntl, [fd, command as usize, 0]) }) else {
-        return fd;
-    };
-    let _ = sys::close(fd as RawFd);
-    low
+    if flags & (libc::O_PATH | libc::O_DIRECTORY | libc::O_CREAT) != 0 {
+        return false;
+    }
+    let path = call.args[name.path as usize];
+    flags & libc::O_EXCL != 0
+        || (begins_with(path, PLACE, memory_is_good)
+            && !begins_with(path, SHARED_MEMORY, memory_is_good))
 }
 
-/// Keeps what an attempt has opened. The program does not know of it, so no child of its may inherit it.
-fn hold(fd: RawFd) -> OwnedFd {
+fn begins_with(path: usize, prefix: &[u8], memory_is_good: bool) -> bool {
+    if path == 0 {
+        return false;
+    }
+    // Not behind the end of the string, where the memory may end.
+    prefix.iter().enumerate().all(|(index, &expected)| {
+        let address = path + index;
+        let looked = index > 0 && !address.is_multiple_of(PAGE_MIN);
+        let readable = looked || memory_is_good || sys::memory::can_read(address, 1);
+        // SAFETY: a byte that can be read: the page was looked at, or is the one before's.
+        readable && unsafe { *(address as *const u8) } == expected
+    })
+}
+
+/// No page is smaller.
+const PAGE_MIN: usize = 4096;
+
+/// What an attempt has opened that is not a file. The program does not know of it, so no child of its may inherit it.
+fn met(fd: RawFd) -> Met {
     // SAFETY: the descriptor was opened just now and nobody else knows it.
-    let held = unsafe { OwnedFd::from_raw_fd(fd) };
-    let _ = rustix::io::fcntl_setfd(&held, rustix::io::FdFlags::CLOEXEC);
-    held
+    let opened = unsafe { OwnedFd::from_raw_fd(fd) };
+    if !is_fifo(fd) {
+        return Met::Device;
+    }
+    let _ = rustix::io::fcntl_setfd(&opened, rustix::io::FdFlags::CLOEXEC);
+    Met::Fifo(Away::from(opened))
+}
+
+fn is_fifo(fd: RawFd) -> bool {
+    peek(fd).is_ok_and(|status| u32::from(status.stx_mode) & libc::S_IFMT == libc::S_IFIFO)
 }
 
 /// Whether it is a file, directory or link, rather than a FIFO or device.
@@ -478,9 +519,7 @@ fn is_file(fd: RawFd) -> bool {
 /// would keep the peer waiting for what has already come, because our end let him in: he may be gone by
 /// then.
 fn has_peer(fd: RawFd, flags: i32) -> bool {
-    let fifo =
-        |status: &rustix::fs::Statx| u32::from(status.stx_mode) & libc::S_IFMT == libc::S_IFIFO;
-    if !peek(fd).is_ok_and(|status| fifo(&status)) {
+    if !is_fifo(fd) {
         return false;
     }
     if flags & libc::O_ACCMODE != libc::O_RDONLY {

@@ -1,15 +1,16 @@
 //! Waking a context that sleeps: one eventfd, written only when somebody sleeps on it.
 
 use crate::Errno;
+use crate::sys::away::Away;
 use rustix::event::{EventfdFlags, eventfd};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, OnceLock};
 
 /// The bell of one context. Helpers and [`Notifier`]s ring it; the context sleeps on its descriptor.
 #[derive(Debug)]
 pub(crate) struct Doorbell {
-    descriptor: OwnedFd,
+    descriptor: Away,
     /// The context sleeps, or is about to: whoever clears this writes to the descriptor.
     armed: AtomicBool,
     /// A notifier asked `poll` to return.
@@ -21,7 +22,7 @@ pub(crate) struct Doorbell {
 impl Doorbell {
     pub(crate) fn new() -> Result<Doorbell, Errno> {
         Ok(Doorbell {
-            descriptor: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
+            descriptor: Away::from(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?),
             armed: AtomicBool::new(false),
             notified: AtomicBool::new(false),
             heir: OnceLock::new(),
@@ -45,6 +46,17 @@ impl Doorbell {
             // EAGAIN would mean a counter near 2^64, which is readable all the same.
             let _ = rustix::io::write(&self.descriptor, &1u64.to_ne_bytes());
         }
+    }
+
+    /// Makes sure that news can ring it.
+    ///
+    /// # Errors
+    /// `EBADF`: the program has closed the descriptor, and a sleep would not end.
+    pub(crate) fn check(&self) -> Result<(), Errno> {
+        if self.descriptor.is_closed() {
+            return Err(Errno::BADF);
+        }
+        Ok(())
     }
 
     /// Empties the descriptor, so that it is not readable any more; whether it was.

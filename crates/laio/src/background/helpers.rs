@@ -2,16 +2,17 @@
 //!
 //! A pool belongs to one context. Its threads are started by the context's own thread, so they inherit
 //! its credentials, namespaces and filters; when those change, the pool is renewed. All signals are
-//! blocked in helpers but the one that interrupts a cancelled call.
+//! blocked in helpers but the one that interrupts a cancelled call. Which calls may take how many of them is
+//! decided in [`super::lane`].
 
 use super::doorbell::Doorbell;
+use super::lane::{self, Lane, Lanes};
 use crate::sys::interrupt::{Interruptible, Signal};
 use crate::sys::mask::SignalsBlocked;
 use crate::table::Row;
 use crate::transfer;
 use crate::watched::Watched;
 use crate::{Call, Errno, Handle, Limits};
-use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
@@ -57,7 +58,6 @@ pub(crate) enum Cancelled {
 pub(crate) struct Helpers {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
-    limit: usize,
     signal: Option<i32>,
     /// Jobs started and not yet collected.
     outstanding: usize,
@@ -71,17 +71,18 @@ struct Shared {
     work: Condvar,
     finished: Mutex<Vec<(Handle, Result<usize, Errno>)>>,
     any_finished: AtomicBool,
+    /// A worker was found to wait, and more jobs are queued than the others can do.
+    short_of_workers: AtomicBool,
     doorbell: Arc<Doorbell>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Pool {
-    queue: VecDeque<(u32, Job)>,
+    /// Its epoch grows when the thread's identity changes; a worker serves the jobs of its own epoch only.
+    lanes: Lanes,
     workers: Vec<Worker>,
     /// Workers of the present epoch that sleep.
     idle: usize,
-    /// Grows when the thread's identity changes; a worker serves the jobs of its own epoch only.
-    epoch: u32,
     closing: bool,
 }
 
@@ -94,35 +95,44 @@ struct Worker {
 
 impl Helpers {
     /// An empty pool: threads start on demand.
-    pub(crate) fn new(doorbell: Arc<Doorbell>, limits: &Limits, signal: Option<i32>) -> Helpers {
+    pub(crate) fn new(
+        doorbell: Arc<Doorbell>,
+        limits: &Limits,
+        patient: bool,
+        signal: Option<i32>,
+    ) -> Helpers {
         Helpers {
             shared: Arc::new(Shared {
-                pool: Mutex::default(),
+                pool: Mutex::new(Pool {
+                    lanes: Lanes::new(limits, patient),
+                    workers: Vec::new(),
+                    idle: 0,
+                    closing: false,
+                }),
                 work: Condvar::new(),
                 finished: Mutex::default(),
                 any_finished: AtomicBool::new(false),
+                short_of_workers: AtomicBool::new(false),
                 doorbell,
             }),
             threads: Vec::new(),
-            limit: (limits.helpers as usize).max(1),
             signal,
             outstanding: 0,
             inherited: false,
         }
     }
 
-    /// Hands a job over. Fails if there is no thread to do it and none can be started.
-    pub(crate) fn start(&mut self, job: Job) -> Result<(), Errno> {
+    /// Hands a job over. Fails if there is no thread to do it and none can be started, and at the limit of calls
+    /// that wait.
+    pub(crate) fn start(&mut self, lane: Lane, job: Job) -> Result<(), Errno> {
+        let handle = job.handle;
         let mut pool = self.shared.lock();
-        // Each queued job is already promised to one sleeper: wake no more workers than there is work.
-        let spare = pool.idle > pool.queue.len();
-        let epoch = pool.epoch;
-        pool.queue.push_back((epoch, job));
-        if spare {
-            self.shared.work.notify_one();
-        } else if pool.present() < self.limit {
+        let at_once = pool.lanes.add(lane, job)?;
+        if pool.present() < pool.lanes.needed() {
             drop(pool);
-            self.spawn(epoch)?;
+            self.spawn_for(lane, handle)?;
+        } else if at_once && pool.idle > 0 {
+            self.shared.work.notify_one();
         }
         self.outstanding += 1;
         Ok(())
@@ -145,6 +155,9 @@ impl Helpers {
             return Vec::new();
         }
         self.shared.any_finished.store(false, SeqCst);
+        if self.shared.short_of_workers.swap(false, SeqCst) {
+            self.reinforce();
+        }
         let finished = std::mem::take(&mut *self.shared.finished.lock().unwrap());
         self.outstanding -= finished.len();
         finished
@@ -153,8 +166,7 @@ impl Helpers {
     /// Stops a job: one that has not begun is removed, a running call is interrupted.
     pub(crate) fn cancel(&mut self, handle: Handle) -> Cancelled {
         let mut pool = self.shared.lock();
-        if let Some(at) = pool.queue.iter().position(|(_, job)| job.handle == handle) {
-            pool.queue.remove(at);
+        if pool.lanes.remove(handle) {
             self.outstanding -= 1;
             return Cancelled::Removed;
         }
@@ -174,7 +186,7 @@ impl Helpers {
     /// inherit the new ones. Jobs already handed over keep the old ones.
     pub(crate) fn renew(&mut self) {
         let mut pool = self.shared.lock();
-        pool.epoch += 1;
+        pool.lanes.renew();
         pool.idle = 0;
         self.shared.work.notify_all();
     }
@@ -190,29 +202,51 @@ impl Helpers {
         self.shared.lock().workers.len()
     }
 
-    /// Starts a worker for the job just queued. Without one the job stays for the other workers; if
-    /// there are none it is taken back and the start fails.
-    fn spawn(&mut self, epoch: u32) -> Result<(), Errno> {
+    /// Starts a worker for the job just queued. Without one a call that ends stays for the workers that are
+    /// there, unless calls that wait have taken them all; any other job is taken back and the start fails.
+    fn spawn_for(&mut self, lane: Lane, handle: Handle) -> Result<(), Errno> {
+        let Err(errno) = self.spawn() else {
+            return Ok(());
+        };
+        let mut pool = self.shared.lock();
+        let served = lane == Lane::Ends && pool.present() > pool.lanes.needed_to_wait();
+        // A job that is not there any more has found a worker.
+        if served || !pool.lanes.remove(handle) {
+            return Ok(());
+        }
+        Err(errno)
+    }
+
+    /// Starts workers in place of those that were found to wait.
+    fn reinforce(&mut self) {
+        loop {
+            let pool = self.shared.lock();
+            let enough = pool.present() >= pool.lanes.needed();
+            drop(pool);
+            if enough || self.spawn().is_err() {
+                return;
+            }
+        }
+    }
+
+    fn spawn(&mut self) -> Result<(), Errno> {
         self.threads.retain(|thread| !thread.is_finished());
         let interruptible = Arc::new(Interruptible::default());
-        let worker = Worker {
+        let mut pool = self.shared.lock();
+        let epoch = pool.lanes.epoch();
+        pool.workers.push(Worker {
             epoch,
             current: None,
             interruptible: interruptible.clone(),
-        };
-        self.shared.lock().workers.push(worker);
+        });
+        drop(pool);
         match self.spawn_thread(epoch, interruptible.clone()) {
             Ok(thread) => {
                 self.threads.push(thread);
                 Ok(())
             }
             Err(errno) => {
-                let mut pool = self.shared.lock();
-                pool.leave(&interruptible);
-                if pool.present() > 0 {
-                    return Ok(());
-                }
-                pool.queue.pop_back();
+                self.shared.lock().leave(&interruptible);
                 Err(errno)
             }
         }
@@ -262,10 +296,20 @@ impl Shared {
 
     /// The life of a helper.
     fn serve(&self, interruptible: &Arc<Interruptible>, epoch: u32) {
-        while let Some(job) = self.next_job(interruptible, epoch) {
-            let result = run(&job, interruptible);
+        while let Some((mut lane, job)) = self.next_job(interruptible, epoch) {
+            let mut result = Ok(0);
+            if lane == Lane::Ends && lane::opens_what_waits(&job, interruptible) {
+                result = self.found_to_wait(epoch).map(|()| 0);
+                if result.is_ok() {
+                    lane = Lane::Waits;
+                }
+            }
+            if result.is_ok() {
+                result = run(&job, interruptible);
+            }
             job.tell(result);
             let mut pool = self.lock();
+            pool.lanes.done(lane, epoch);
             pool.worker(interruptible).current = None;
             // Still under the lock, so that no cancellation of this job can come any more.
             interruptible.rearm();
@@ -276,17 +320,34 @@ impl Shared {
         }
     }
 
+    /// The worker's job is one that waits. What was queued behind it needs another worker, which only the
+    /// context's own thread may start.
+    fn found_to_wait(&self, epoch: u32) -> Result<(), Errno> {
+        let mut pool = self.lock();
+        pool.lanes.found_to_wait(epoch)?;
+        let short = pool.present() < pool.lanes.needed();
+        if !short && pool.idle > 0 {
+            self.work.notify_one();
+        }
+        drop(pool);
+        if short {
+            self.short_of_workers.store(true, SeqCst);
+            self.any_finished.store(true, SeqCst);
+            self.doorbell.ring();
+        }
+        Ok(())
+    }
+
     /// Waits for a job of this epoch. `None`: the worker is no longer needed and has left the pool.
-    fn next_job(&self, interruptible: &Arc<Interruptible>, epoch: u32) -> Option<Job> {
+    fn next_job(&self, interruptible: &Arc<Interruptible>, epoch: u32) -> Option<(Lane, Job)> {
         let mut pool = self.lock();
         let mut timed_out = false;
         loop {
-            if let Some(at) = pool.queue.iter().position(|(of, _)| *of == epoch) {
-                let (_, job) = pool.queue.remove(at).expect("just found");
+            if let Some((lane, job)) = pool.lanes.take(epoch) {
                 pool.worker(interruptible).current = Some(job.handle);
-                return Some(job);
+                return Some((lane, job));
             }
-            if pool.closing || pool.epoch != epoch || timed_out {
+            if pool.closing || pool.lanes.epoch() != epoch || timed_out {
                 pool.leave(interruptible);
                 return None;
             }
@@ -297,7 +358,7 @@ impl Shared {
             pool = guard;
             timed_out = wait.timed_out();
             // A new epoch begins with nobody idle.
-            if pool.epoch == epoch {
+            if pool.lanes.epoch() == epoch {
                 pool.idle -= 1;
             }
         }
@@ -309,7 +370,7 @@ impl Pool {
     fn present(&self) -> usize {
         self.workers
             .iter()
-            .filter(|worker| worker.epoch == self.epoch)
+            .filter(|worker| worker.epoch == self.lanes.epoch())
             .count()
     }
 

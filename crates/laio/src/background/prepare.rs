@@ -53,20 +53,20 @@ pub(crate) fn entry(
         Opcode::Recv => {
             let (pointer, length, _) = buffer(row.transfer, call)?;
             opcode::Recv::new(fd, pointer as *mut u8, length)
-                .flags(args[3] as i32)
+                .flags(ring_flags(args[3]))
                 .build()
         }
         Opcode::Send => {
             let (pointer, length, _) = buffer(row.transfer, call)?;
             opcode::Send::new(fd, pointer as *const u8, length)
-                .flags(args[3] as i32)
+                .flags(ring_flags(args[3]))
                 .build()
         }
         Opcode::RecvMsg => opcode::RecvMsg::new(fd, args[1] as *mut _)
-            .flags(args[2] as u32)
+            .flags(ring_flags(args[2]) as u32)
             .build(),
         Opcode::SendMsg => opcode::SendMsg::new(fd, args[1] as *const _)
-            .flags(args[2] as u32)
+            .flags(ring_flags(args[2]) as u32)
             .build(),
         Opcode::Accept => {
             let flags = if row.name == "accept4" {
@@ -110,7 +110,7 @@ pub(crate) fn entry(
         Opcode::Tee => opcode::Tee::new(fd, types::Fd(args[1] as i32), u32_of(args[2])?)
             .flags(args[3] as u32)
             .build(),
-        Opcode::Timeout => timeout(row.name, args)?,
+        Opcode::Timeout => timeout(row.name, args, scratch)?,
         Opcode::WaitId => waitid(args)?,
         Opcode::OpenAt | Opcode::OpenAt2 | Opcode::Statx => open_or_stat(row, call, scratch)?,
         Opcode::RenameAt
@@ -153,6 +153,13 @@ pub(crate) fn entry(
     opcodes.has(entry.get_opcode() as u8).then_some(entry)
 }
 
+/// The flags of a transfer on a socket, without `MSG_WAITALL`. With it the ring puts the pieces together itself, and
+/// before Linux 6.1 forgets those that it has when the operation is cancelled or the socket is in non-blocking
+/// mode: the bytes are gone. The engine goes on until all is there; see [`crate::transfer::goes_on`].
+fn ring_flags(flags: usize) -> i32 {
+    flags as i32 & !libc::MSG_WAITALL
+}
+
 /// The entry for a receive that expects to wait: the ring then does not try first either, on Linux 5.19 or later,
 /// which is told by an operation that came with it.
 pub(crate) fn patient(call: &Call, opcodes: &Opcodes) -> Option<squeue::Entry> {
@@ -165,7 +172,7 @@ pub(crate) fn patient(call: &Call, opcodes: &Opcodes) -> Option<squeue::Entry> {
         0
     };
     let entry = opcode::Recv::new(types::Fd(args[0] as i32), args[1] as *mut u8, length)
-        .flags(args[3] as i32)
+        .flags(ring_flags(args[3]))
         .ioprio(wait)
         .build();
     opcodes.has(opcode::Recv::CODE).then_some(entry)
@@ -185,7 +192,7 @@ pub(crate) fn zero_copy(call: &Call, opcodes: &Opcodes) -> Option<squeue::Entry>
         0
     };
     let entry = opcode::SendZc::new(types::Fd(args[0] as i32), args[1] as *const u8, length)
-        .flags(args[3] as i32)
+        .flags(ring_flags(args[3]))
         .zc_flags(report)
         .build();
     opcodes.has(opcode::SendZc::CODE).then_some(entry)
@@ -337,7 +344,11 @@ fn splice(args: &[usize; 6]) -> Option<squeue::Entry> {
     Some(entry.build())
 }
 
-fn timeout(name: &str, args: &[usize; 6]) -> Option<squeue::Entry> {
+fn timeout(
+    name: &str,
+    args: &[usize; 6],
+    scratch: &mut Option<Box<Scratch>>,
+) -> Option<squeue::Entry> {
     use types::TimeoutFlags as Flags;
     let (clock, absolute, request) = match name {
         "nanosleep" => (libc::CLOCK_MONOTONIC, false, args[0]),
@@ -356,9 +367,6 @@ fn timeout(name: &str, args: &[usize; 6]) -> Option<squeue::Entry> {
         libc::CLOCK_REALTIME => Flags::REALTIME,
         _ => return None,
     };
-    if absolute {
-        flags |= Flags::ABS;
-    }
     // The ring adds surplus nanoseconds to the seconds, where the plain call refuses them.
     let [time] = readable::<libc::timespec>(request, 1)? else {
         return None;
@@ -366,11 +374,40 @@ fn timeout(name: &str, args: &[usize; 6]) -> Option<squeue::Entry> {
     if !(0..1_000_000_000).contains(&time.tv_nsec) {
         return None;
     }
-    Some(
-        opcode::Timeout::new(request as *const _)
-            .flags(flags)
-            .build(),
-    )
+    let mut place = request as *const types::Timespec;
+    if absolute && clock == libc::CLOCK_REALTIME {
+        // It is the same everywhere, and may be set.
+        flags |= Flags::ABS;
+    } else if absolute {
+        let scratch = scratch.get_or_insert_default();
+        scratch.time = left_until(clock, time);
+        place = &raw const scratch.time;
+    }
+    Some(opcode::Timeout::new(place).flags(flags).build())
+}
+
+/// The time from now to a point in time, as the caller's namespace counts it. The ring would take the point for one
+/// of the machine's own time, and sleep too long or not at all in a time namespace (Linux 6.18).
+fn left_until(clock: i32, point: &libc::timespec) -> types::Timespec {
+    use rustix::time::{ClockId, clock_gettime};
+    let now = match clock {
+        libc::CLOCK_BOOTTIME => clock_gettime(ClockId::Boottime),
+        _ => clock_gettime(ClockId::Monotonic),
+    };
+    let nanoseconds =
+        |seconds: i64, part: i64| i128::from(seconds) * 1_000_000_000 + i128::from(part);
+    let left = nanoseconds(point.tv_sec, point.tv_nsec) - nanoseconds(now.tv_sec, now.tv_nsec);
+    let left = left.max(0);
+    types::Timespec::new()
+        .sec(u64::try_from(left / 1_000_000_000).unwrap_or(u64::MAX))
+        .nsec((left % 1_000_000_000) as u32)
+}
+
+/// Whether the entry's time counts from when the kernel gets it.
+pub(crate) fn counts_from_submission(row: &Row, call: &Call) -> bool {
+    row.opcode == Some(Opcode::Timeout)
+        && row.name == "clock_nanosleep"
+        && call.args[1] as i32 & libc::TIMER_ABSTIME != 0
 }
 
 fn waitid(args: &[usize; 6]) -> Option<squeue::Entry> {

@@ -2,10 +2,11 @@
 
 use super::doorbell::Doorbell;
 use crate::operation::Slot;
+use crate::sys::away::Away;
 use crate::{Errno, Handle, Limits};
 use io_uring::{IoUring, Probe, cqueue, opcode, squeue, types};
 use std::mem::ManuallyDrop;
-use std::os::fd::{AsFd, AsRawFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, RawFd};
 use std::time::Duration;
 
 /// A completion as the ring reports it.
@@ -59,8 +60,6 @@ pub(crate) struct Ring {
     /// Slots of operations that the kernel did not find when it was asked to cancel them.
     missed: Vec<Slot>,
     pub(crate) submissions: u64,
-    /// This is a child's copy: see [`Ring::forget_in_child`].
-    inherited: bool,
     _counted: Counted,
 }
 
@@ -126,7 +125,7 @@ impl Ring {
     /// `ENOSYS`, `EPERM` and `EACCES` where it is absent or forbidden, `ENOMEM` and `EMFILE` at limits,
     /// `EOPNOTSUPP` where it lacks what the engine needs (Linux before 5.11).
     pub(crate) fn new(entries: u32, mounts: Option<RawFd>) -> Result<Ring, Errno> {
-        let ring = Ring::set_up(entries.clamp(8, Limits::RING_ENTRIES_MAX))?;
+        let ring = moved_away(Ring::set_up(entries.clamp(8, Limits::RING_ENTRIES_MAX))?)?;
         let parameters = ring.params();
         if !(parameters.is_feature_nodrop()
             && parameters.is_feature_ext_arg()
@@ -158,7 +157,6 @@ impl Ring {
             timer_went_off: false,
             missed: Vec::new(),
             submissions: 0,
-            inherited: false,
         })
     }
 
@@ -166,7 +164,6 @@ impl Ring {
     /// cooperative task work (5.19) keeps it from being signalled; older kernels have neither.
     fn set_up(entries: u32) -> Result<IoUring, Errno> {
         let deferred = IoUring::builder()
-            .dontfork()
             .setup_submit_all()
             .setup_single_issuer()
             .setup_defer_taskrun()
@@ -181,12 +178,11 @@ impl Ring {
         }
         let mut cooperative = IoUring::builder();
         cooperative
-            .dontfork()
             .setup_submit_all()
             .setup_coop_taskrun()
             .setup_taskrun_flag();
         match cooperative.build(entries).map_err(Errno::from) {
-            Err(Errno::INVAL) => Ok(IoUring::builder().dontfork().build(entries)?),
+            Err(Errno::INVAL) => Ok(IoUring::builder().build(entries)?),
             result => result,
         }
     }
@@ -434,13 +430,6 @@ impl Ring {
     pub(crate) fn take_timer_went_off(&mut self) -> bool {
         std::mem::take(&mut self.timer_went_off)
     }
-
-    /// Gives the ring up in a forked child: its memory is not mapped there, and the parent's operations
-    /// go on in the parent.
-    pub(crate) fn forget_in_child(&mut self) {
-        self.inherited = true;
-        let _ = crate::sys::close(self.ring.as_raw_fd());
-    }
 }
 
 impl std::fmt::Debug for Ring {
@@ -455,11 +444,26 @@ impl std::fmt::Debug for Ring {
 
 impl Drop for Ring {
     fn drop(&mut self) {
-        if !self.inherited {
-            // SAFETY: dropped once, here. The context has waited for all operations before.
+        // What a program has closed by mistake may not be closed once more; its memory stays.
+        let ring = crate::sys::borrow(self.ring.as_raw_fd());
+        if ring.is_some_and(|ring| rustix::io::fcntl_getfd(ring).is_ok()) {
+            // SAFETY: dropped once, here. The context has waited for all operations before; in a forked child, where
+            // the operations are the parent's, this unmaps the child's view only.
             unsafe { ManuallyDrop::drop(&mut self.ring) };
         }
     }
+}
+
+/// The same ring by a descriptor that is out of the way.
+fn moved_away(ring: IoUring) -> Result<IoUring, Errno> {
+    // SAFETY: it is open as long as the ring is there.
+    let descriptor = unsafe { BorrowedFd::borrow_raw(ring.as_raw_fd()) };
+    let Some(away) = Away::copy(&descriptor) else {
+        return Ok(ring);
+    };
+    let parameters = ring.params().clone();
+    // SAFETY: a descriptor of this ring, given away here, and what the kernel has said of it.
+    Ok(unsafe { IoUring::from_fd(away.into_raw_fd(), parameters)? })
 }
 
 fn probe_opcodes(ring: &IoUring) -> Result<Opcodes, Errno> {

@@ -44,7 +44,7 @@ fn refusal(errno: Errno, paranoid: Option<i32>) -> Refusal {
 /// Sleeps and looks. Some events open and then never report anything (those that count, with
 /// `exclude_kernel`), so opening proves nothing. `ETIME` stands for that.
 fn reports_a_sleep() -> Result<(), Errno> {
-    let switches = Switches::of(0, |descriptor| descriptor)?;
+    let switches = Switches::of(0)?;
     for _ in 0..8 {
         std::thread::sleep(Duration::from_micros(100));
         if switches.words()[0].load(Relaxed) > 0 {

@@ -4,6 +4,7 @@
 #[cfg_attr(all(not(miri), target_arch = "x86_64"), path = "x86_64.rs")]
 #[cfg_attr(all(not(miri), target_arch = "aarch64"), path = "aarch64.rs")]
 mod arch;
+pub(crate) mod away;
 pub(crate) mod fork;
 pub(crate) mod handoff;
 pub(crate) mod interrupt;
@@ -11,6 +12,7 @@ pub(crate) mod mask;
 pub(crate) mod memory;
 pub(crate) mod perf;
 pub(crate) mod streams;
+pub(crate) mod terminal;
 
 use crate::{Call, Errno};
 use std::os::fd::{BorrowedFd, RawFd};

@@ -1,6 +1,7 @@
 //! Perf events of one's own threads: the way by which another thread learns at once that this one has
 //! blocked (`PERF_RECORD_SWITCH`).
 
+use crate::sys::away::Away;
 use crate::{Errno, sys};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use std::ffi::c_void;
@@ -38,17 +39,14 @@ const DATA_HEAD: usize = 1024;
 /// and the ring of its records. It becomes readable with each record.
 #[derive(Debug)]
 pub(crate) struct Switches {
-    descriptor: OwnedFd,
+    descriptor: Away,
     address: *mut c_void,
 }
 
 impl Switches {
     /// Those of a thread of this process; 0 is the calling one.
-    pub(crate) fn of(
-        thread: u32,
-        place: impl FnOnce(OwnedFd) -> OwnedFd,
-    ) -> Result<Switches, Errno> {
-        let descriptor = place(open(thread)?);
+    pub(crate) fn of(thread: u32) -> Result<Switches, Errno> {
+        let descriptor = Away::from(open(thread)?);
         // Writable, as by an owner who tells the kernel how far he has read.
         let access = ProtFlags::READ | ProtFlags::WRITE;
         let no_place = std::ptr::null_mut();

@@ -6,12 +6,13 @@ use super::slots::Slot;
 use super::spare;
 use super::state::Gate;
 use crate::Errno;
+use crate::sys::away::Away;
 use crate::sys::handoff::{Bed, Birth, Control, spawn};
 use crate::sys::perf::Switches;
 use crate::sys::{self, mask};
 use rustix::event::epoll;
 use rustix::fs::{Mode, OFlags};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
 
 /// What a carrier's thread, its creator and those who take the application from it share. It lies in a [`Slot`].
@@ -35,7 +36,9 @@ pub(super) struct Carrier {
     /// For rings that are not there.
     no_ring: [AtomicU64; 2],
     /// Tells what the thread does: `/proc/self/task/TID/syscall`.
-    pub(super) activity: Option<OwnedFd>,
+    pub(super) activity: Option<Away>,
+    /// Tells which signals it blocks: `/proc/self/task/TID/status`.
+    pub(super) status: Option<Away>,
 }
 
 /// Values of [`Carrier::ready`].
@@ -163,6 +166,7 @@ impl Owned {
                 interrupts: AtomicU32::new(0),
                 no_ring,
                 activity: None,
+                status: None,
             });
         }
         Ok(Owned {
@@ -180,15 +184,21 @@ impl Owned {
     /// Makes it seen when the thread blocks.
     fn observe(&mut self, shared: &Shared) -> Result<(), Errno> {
         let number = self.get().number.load(SeqCst);
-        let path = format!("/proc/self/task/{number}/syscall");
-        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-        let activity = out_of_the_way(rustix::fs::open(path, flags, Mode::empty())?);
+        let open = |name: &str| {
+            let path = format!("/proc/self/task/{number}/{name}");
+            let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+            Ok::<_, Errno>(Away::from(rustix::fs::open(path, flags, Mode::empty())?))
+        };
+        let (activity, status) = (open("syscall")?, open("status")?);
         // SAFETY: the thread does not look at this before it is told to begin.
-        unsafe { (*self.carrier).activity = Some(activity) };
+        unsafe {
+            (*self.carrier).activity = Some(activity);
+            (*self.carrier).status = Some(status);
+        }
         if !shared.uses_records() {
             return Ok(());
         }
-        let switches = Switches::of(number, out_of_the_way)?;
+        let switches = Switches::of(number)?;
         let data = epoll::EventData::new_u64(0);
         let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
         epoll::add(&shared.waiting, switches.as_fd(), data, flags)?;
@@ -235,21 +245,6 @@ impl Owned {
             switches.forget_in_child();
         }
     }
-}
-
-/// Where the descriptors of carriers go: as far up as the process's limit allows.
-const PLACES: [i32; 4] = [512, 256, 128, 64];
-
-/// Whether the descriptors of one more carrier find a place where they are out of the way; `any` is one that is open.
-pub(super) fn has_room(any: &OwnedFd) -> bool {
-    rustix::io::fcntl_dupfd_cloexec(any, PLACES[PLACES.len() - 1]).is_ok()
-}
-
-/// Carriers are made while the program runs, which expects to be given the lowest free numbers itself.
-fn out_of_the_way(descriptor: OwnedFd) -> OwnedFd {
-    let places = PLACES.into_iter();
-    let mut copies = places.map(|lowest| rustix::io::fcntl_dupfd_cloexec(&descriptor, lowest));
-    copies.find_map(Result::ok).unwrap_or(descriptor)
 }
 
 impl Drop for Owned {

@@ -7,6 +7,8 @@ use super::carrier::Carrier;
 use super::spare;
 use super::state::{self, CALL};
 use crate::sys;
+use crate::sys::away::Away;
+use crate::sys::mask::Mask;
 use std::os::fd::AsRawFd;
 use std::sync::atomic::Ordering::*;
 
@@ -56,7 +58,12 @@ fn try_to_take(me: &Carrier, carrier: &Carrier, word: u64) -> bool {
         shared.counts.in_vain.fetch_add(1, Relaxed);
         return false;
     }
+    // Before it is taken: afterwards its thread, which then blocks all signals, may return from the call.
+    let mask = blocked_signals(carrier);
     if state::take(&carrier.control.state, word) {
+        if let Some(mask) = mask {
+            shared.note_mask(mask);
+        }
         spare::take_on(me, carrier);
     }
     // It has just returned.
@@ -72,17 +79,45 @@ fn is_blocked(carrier: &Carrier) -> bool {
         return false;
     };
     let mut text = [0u8; 256];
+    let Some(length) = read(activity, &mut text) else {
+        return false;
+    };
+    last_number(&text, length) == Some(sys::handoff::blocked_at())
+}
+
+/// Which signals the thread blocks: the program may have changed that since laio last saw it.
+fn blocked_signals(carrier: &Carrier) -> Option<Mask> {
+    // More than the line of the mask is far from the beginning, even in a process of many groups.
+    let mut text = [0u8; 4096];
+    let length = read(carrier.status.as_ref()?, &mut text)?;
+    mask_in(text.get(..length)?)
+}
+
+fn read(file: &Away, text: &mut [u8]) -> Option<usize> {
     let args = [
-        activity.as_raw_fd() as usize,
+        file.as_raw_fd() as usize,
         text.as_mut_ptr() as usize,
         text.len(),
         0,
     ];
     // SAFETY: the buffer has the length that is said.
-    let Ok(length) = (unsafe { sys::raw(libc::SYS_pread64, args) }) else {
-        return false;
-    };
-    last_number(&text, length) == Some(sys::handoff::blocked_at())
+    unsafe { sys::raw(libc::SYS_pread64, args) }.ok()
+}
+
+/// The mask in the text of `/proc/PID/status`: sixteen hexadecimal digits.
+fn mask_in(text: &[u8]) -> Option<Mask> {
+    const NAME: &[u8] = b"\nSigBlk:\t";
+    let begin = text.windows(NAME.len()).position(|part| part == NAME)? + NAME.len();
+    let mut mask: Mask = 0;
+    for digit in text.get(begin..begin + 16)? {
+        let value = match digit {
+            b'0'..=b'9' => digit - b'0',
+            b'a'..=b'f' => digit - b'a' + 10,
+            _ => return None,
+        };
+        mask = mask << 4 | Mask::from(value);
+    }
+    Some(mask)
 }
 
 /// The number at the end of a line, in hexadecimal digits.
@@ -110,6 +145,15 @@ mod tests {
         let mut text = [0; 256];
         text[..line.len()].copy_from_slice(line.as_bytes());
         last_number(&text, line.len())
+    }
+
+    #[test]
+    fn the_mask_is_found() {
+        let text =
+            b"SigPnd:\t0000000000000000\nSigBlk:\t8000000000004001\nSigIgn:\t0000000000000000\n";
+        assert_eq!(mask_in(text), Some(1 << 63 | 1 << 14 | 1));
+        assert_eq!(mask_in(&text[..40]), None);
+        assert_eq!(mask_in(b""), None);
     }
 
     #[test]

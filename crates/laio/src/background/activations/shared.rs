@@ -3,21 +3,22 @@
 use super::carrier::Carrier;
 use super::detectors::{Barrier, Detector};
 use crate::Errno;
+use crate::sys::away::Away;
 use crate::sys::handoff::Bed;
 use crate::sys::mask::{Mask, bit};
 use rustix::event::{EventfdFlags, epoll, eventfd};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
 
 /// Never moves, and outlives the carriers.
 #[derive(Debug)]
 pub(super) struct Shared {
     /// Where spares sleep: the records of all carriers, and the two bells below.
-    pub(super) waiting: OwnedFd,
+    pub(super) waiting: Away,
     /// Wakes one spare.
-    one: OwnedFd,
+    one: Away,
     /// Wakes all spares, for ever.
-    all: OwnedFd,
+    all: Away,
     pub(super) closing: AtomicBool,
     /// Grows when the thread's identity changes; carriers of before do not run the application any more.
     pub(super) epoch: AtomicU32,
@@ -58,8 +59,9 @@ pub(super) struct Counts {
 impl Shared {
     pub(super) fn new(detector: Detector, beds: usize, signal: i32) -> Result<Shared, Errno> {
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
-        let (one, all) = (eventfd(0, flags)?, eventfd(0, flags)?);
-        let waiting = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let event = || Ok::<_, Errno>(Away::from(eventfd(0, flags)?));
+        let (one, all) = (event()?, event()?);
+        let waiting = Away::from(epoll::create(epoll::CreateFlags::CLOEXEC)?);
         let data = epoll::EventData::new_u64(0);
         let edge = epoll::EventFlags::IN | epoll::EventFlags::ET;
         epoll::add(&waiting, one.as_fd(), data, edge)?;
@@ -112,6 +114,15 @@ impl Shared {
 
     pub(super) fn wake_all(&self) {
         let _ = rustix::io::write(&self.all, &1u64.to_ne_bytes());
+    }
+
+    /// The application blocks these signals, as the kernel thread shows on which it was last.
+    pub(super) fn note_mask(&self, mask: Mask) {
+        let signal = bit(self.signal);
+        let known = self.mask.load(Relaxed);
+        // Carriers never block that one; at home it is as the program wants it.
+        self.mask
+            .store((mask & !signal) | (known & signal), Relaxed);
     }
 
     /// What a carrier that runs the application blocks: never the signal that interrupts calls.

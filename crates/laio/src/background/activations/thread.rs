@@ -1,6 +1,6 @@
 //! The application's side: one thread of the program, whose kernel thread changes.
 
-use super::carrier::{self, Owned, readiness};
+use super::carrier::{Owned, readiness};
 use super::conditions;
 use super::detectors::{self, Detector};
 use super::flight::{Flight, Inbox};
@@ -9,6 +9,7 @@ use super::rseq::Unregistered;
 use super::shared::Shared;
 use super::slots;
 use super::state::{self, APP, TAKEN, become_};
+use crate::sys::away::{self, Away};
 use crate::sys::fork::Life;
 use crate::sys::interrupt::{self, Signal};
 use crate::sys::{self, handoff, mask};
@@ -131,7 +132,7 @@ impl Thread {
     /// Hands off once and comes home, so that it is known to work here.
     fn prove(self: Rc<Thread>, inbox: &Inbox) -> Result<Rc<Thread>, Errno> {
         use rustix::event::{EventfdFlags, eventfd};
-        let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        let event = Away::from(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
         let mut wanted = libc::pollfd {
             fd: event.as_raw_fd(),
             events: libc::POLLIN,
@@ -201,13 +202,7 @@ impl Thread {
 
     /// The signal mask may have changed.
     pub(super) fn note_mask(&self) {
-        let mask = mask::get();
-        let signal = mask::bit(self.shared.signal);
-        let known = self.shared.mask.load(Relaxed);
-        // Carriers never block that one; at home it is as the program wants it.
-        self.shared
-            .mask
-            .store((mask & !signal) | (known & signal), Relaxed);
+        self.shared.note_mask(mask::get());
     }
 
     /// Adds a carrier.
@@ -222,7 +217,7 @@ impl Thread {
             return Err(errno);
         }
         // Carriers stay, and with them their descriptors: the last ones are the program's.
-        if spares.len() >= SPARES as usize && !carrier::has_room(&self.shared.waiting) {
+        if spares.len() >= SPARES as usize && !away::has_room(&self.shared.waiting) {
             return Err(Errno::MFILE);
         }
         let spare = Owned::spare(&self.shared).inspect_err(|&errno| {

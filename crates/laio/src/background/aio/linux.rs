@@ -7,20 +7,21 @@
 use super::bounce::{Alignment, Bounce};
 use super::{Cancelled, Completed, Started, Step, Verb};
 use crate::stats::AioCounts;
+use crate::sys::away::Away;
 use crate::sys::raw;
 use crate::transfer::{RW_COUNT_MAX, copied_vectors};
 use crate::{Errno, Handle, Limits, facts};
 use rustix::event::{EventfdFlags, eventfd};
 use std::collections::VecDeque;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::time::Instant;
 
 /// The requests of one context.
 pub(crate) struct Linux {
     context: Option<usize>,
     requests_max: u32,
-    bell: OwnedFd,
+    bell: Away,
     /// Never moved: the kernel knows a request by the address of its control block.
     requests: Box<[Request]>,
     free: Vec<u16>,
@@ -90,7 +91,7 @@ impl Linux {
         Ok(Linux {
             context: None,
             requests_max: requests,
-            bell: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
+            bell: Away::from(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?),
             requests: Box::default(),
             free: Vec::new(),
             prepared: VecDeque::new(),
@@ -438,7 +439,7 @@ impl Request {
     }
 }
 
-fn block(step: &Step, index: u16, bell: &OwnedFd) -> libc::iocb {
+fn block(step: &Step, index: u16, bell: &Away) -> libc::iocb {
     let mut block = Request::empty().block;
     block.aio_lio_opcode = match step.verb {
         Verb::Read => PREAD,

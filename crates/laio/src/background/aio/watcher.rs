@@ -11,11 +11,12 @@
 
 use super::{Step, Verb};
 use crate::background::doorbell::Doorbell;
+use crate::sys::away::Away;
 use crate::sys::fork::Life;
 use crate::sys::mask::SignalsBlocked;
 use crate::{Errno, Limits};
 use rustix::event::{EventfdFlags, eventfd};
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, RawFd};
 use std::ptr::NonNull;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, Weak};
 use std::thread::JoinHandle;
@@ -102,7 +103,7 @@ impl Block {
 /// takes one of the library's threads, while any context of the process has used the library.
 #[derive(Debug)]
 pub(super) struct Plug {
-    event: OwnedFd,
+    event: Away,
     read: Block,
     /// What it reads.
     room: NonNull<u64>,
@@ -135,7 +136,7 @@ impl Plug {
 
     fn new() -> Result<Plug, Errno> {
         Ok(Plug {
-            event: eventfd(0, EventfdFlags::CLOEXEC)?,
+            event: Away::from(eventfd(0, EventfdFlags::CLOEXEC)?),
             read: Block::new(),
             room: NonNull::from(Box::leak(Box::new(0u64))),
             life: Life::current(),

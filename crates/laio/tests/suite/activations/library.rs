@@ -194,6 +194,69 @@ fn the_signal_mask_goes_along() {
     });
 }
 
+/// So is what the program has blocked itself, behind laio's back, after the context was made: a signal to the process
+/// waits, and does not end it.
+#[test]
+fn a_mask_that_the_program_sets_goes_along() {
+    // Whether it was blocked before.
+    let change = |how| {
+        // SAFETY: the sets are filled in before they are looked at.
+        unsafe {
+            let mut old = std::mem::zeroed();
+            libc::pthread_sigmask(how, &only(libc::SIGTERM), &mut old);
+            libc::sigismember(&old, libc::SIGTERM) == 1
+        }
+    };
+    let body = || {
+        for_each_detector(|mut context| {
+            for _ in 0..2 {
+                change(libc::SIG_BLOCK);
+                hand_off(&mut context, || {
+                    assert!(change(libc::SIG_BLOCK), "the mask is the program's");
+                    // SAFETY: plain calls; nothing is written. It is pending, here or for the process.
+                    let taken = unsafe {
+                        assert_eq!(libc::kill(libc::getpid(), libc::SIGTERM), 0);
+                        let long = libc::timespec {
+                            tv_sec: LIMIT.as_secs() as i64 / 2,
+                            tv_nsec: 0,
+                        };
+                        libc::sigtimedwait(&only(libc::SIGTERM), std::ptr::null_mut(), &long)
+                    };
+                    assert_eq!(taken, libc::SIGTERM);
+                });
+                change(libc::SIG_UNBLOCK);
+                hand_off(&mut context, || assert!(!change(libc::SIG_UNBLOCK)));
+            }
+        });
+    };
+    child::check(LIMIT, test_name!(), "", || {
+        // The test runner's first thread would take the signal: in a child of this process there is only this one.
+        // SAFETY: the child ends without returning.
+        let status = unsafe {
+            let child = libc::fork();
+            if child == 0 {
+                let passed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(body)).is_ok();
+                libc::_exit(i32::from(!passed));
+            }
+            let mut status = 0;
+            assert_eq!(libc::waitpid(child, &mut status, 0), child);
+            status
+        };
+        assert_eq!(status, 0, "killed by a signal, or failed");
+    });
+}
+
+/// A set of one signal.
+fn only(signal: i32) -> libc::sigset_t {
+    // SAFETY: the set is filled in.
+    unsafe {
+        let mut set = std::mem::zeroed();
+        libc::sigemptyset(&mut set);
+        libc::sigaddset(&mut set, signal);
+        set
+    }
+}
+
 /// A child has a context of its own when it asks for one; a program that it becomes has nothing of it.
 #[test]
 fn other_programs_are_run() {

@@ -3,7 +3,7 @@
 
 use crate::harness::{
     Arg, LIMIT, Way, at, at_mut, call, collect, finish, for_each_backend, for_each_pending,
-    for_each_pending_backend, later, own, pending, plain, sanitized, start, wait_for,
+    for_each_pending_backend, later, own, pending, plain, sanitized, start, wait_for, with_helpers,
 };
 use laio::{BackPressure, BackendKind, Completion, Context, Errno, Handle, Limits, Outcome};
 use laio_testing::fault_fs::{Fault, Kind, Released};
@@ -229,7 +229,7 @@ fn back_pressure_gives_up_when_waiting_cannot_help() {
 fn the_limit_of_helpers_holds() {
     for_each_pending_backend(|way| {
         for helpers in [1u32, 2] {
-            let mut context = way.with(|options| options.helpers(helpers));
+            let mut context = way.with(|options| with_helpers(options, helpers));
             let time = libc::timespec {
                 tv_sec: 0,
                 tv_nsec: 1_000_000,
@@ -262,7 +262,7 @@ fn the_limit_of_helpers_holds() {
 #[test]
 fn a_queued_operation_can_be_cancelled_behind_a_stuck_helper() {
     for_each_pending_backend(|way| {
-        let mut context = way.with(|options| options.helpers(1));
+        let mut context = way.with(|options| with_helpers(options, 1));
         let long = libc::timespec {
             tv_sec: 1000,
             tv_nsec: 0,
@@ -408,7 +408,8 @@ fn ten_thousand_operations_fit_in_eight_mebibytes() {
         let events = events(count);
         for_each_pending_backend(|way: &Way| {
             let mut words = vec![0u64; count];
-            let mut context = way.context();
+            // With `threads` all but 64 queue.
+            let mut context = way.with(|options| with_helpers(options, 64));
             let (idle, resident) = (context.memory(), process::resident_bytes());
             let mut handles = Vec::with_capacity(count);
             for (event, word) in events.iter().zip(&mut words) {

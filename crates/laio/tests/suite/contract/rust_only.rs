@@ -108,6 +108,7 @@ fn odd_limits_are_put_right() {
             Limits {
                 operations: 0,
                 helpers: 0,
+                waiting_helpers: 0,
                 carriers: 0,
                 ring_entries: 0,
                 inline_budget: 0,
@@ -115,6 +116,7 @@ fn odd_limits_are_put_right() {
             Limits {
                 operations: u32::MAX,
                 helpers: 1,
+                waiting_helpers: 1,
                 carriers: 1,
                 ring_entries: u32::MAX,
                 inline_budget: u32::MAX,

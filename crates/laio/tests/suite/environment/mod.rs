@@ -7,9 +7,13 @@ mod support;
 
 mod counts;
 mod credentials;
+mod descriptors;
+mod devices;
 mod differential;
 mod fifos;
 mod filters;
 mod forks;
+mod namespaces;
 mod servers;
+mod terminals;
 mod threads;

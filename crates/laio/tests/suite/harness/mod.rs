@@ -131,6 +131,16 @@ impl fmt::Display for Way {
     }
 }
 
+/// So many helpers, also for calls that wait; beyond them these queue.
+// Not all of the test programs that share this file use it.
+#[allow(dead_code)]
+pub(crate) fn with_helpers(options: Options, helpers: u32) -> Options {
+    options
+        .helpers(helpers)
+        .waiting_helpers(helpers)
+        .back_pressure(laio::BackPressure::Wait)
+}
+
 /// All back ends in one mode, but those in which the mode changes nothing. Those that cannot be had are left
 /// out.
 fn backends(mode: Mode) -> Vec<Way> {

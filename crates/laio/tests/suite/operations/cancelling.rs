@@ -58,7 +58,7 @@ fn operations_that_hang_with_a_server_are_cancelled() {
 fn one_helper_running_and_the_others_queued() {
     for_each_pending(|way| {
         for helpers in [1, 2] {
-            let mut context = way.with(|options| options.helpers(helpers));
+            let mut context = way.with(|options| with_helpers(options, helpers));
             let parked = park_on_helpers(&mut context, 6);
             let order = [3, 0, 5, 1, 4, 2];
             for which in order {
@@ -87,7 +87,7 @@ fn park_on_helpers(context: &mut laio::Context, count: usize) -> Vec<(Box<u32>, 
 #[test]
 fn a_running_helper_is_interrupted_for_each_of_many_operations() {
     for_each_pending_backend(|way| {
-        let mut context = way.with(|options| options.helpers(2));
+        let mut context = way.with(|options| with_helpers(options, 2));
         let mut random = Random::new(1);
         for _ in 0..100 {
             let parked = park_on_helpers(&mut context, 3);

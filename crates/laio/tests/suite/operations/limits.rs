@@ -101,7 +101,7 @@ fn more_blocking_operations_than_helpers() {
             return;
         }
         for helpers in [1, 2] {
-            let mut context = way.with(|options| options.helpers(helpers));
+            let mut context = way.with(|options| with_helpers(options, helpers));
             let time = libc::timespec {
                 tv_sec: 0,
                 tv_nsec: 500_000,
@@ -168,7 +168,8 @@ fn a_small_ring_with_many_operations() {
             ring_entries: 8,
             ..Limits::default()
         };
-        let mut context = way.with(|options| options.limits(limits));
+        // Without a ring all but 64 sleeps queue.
+        let mut context = way.with(|options| with_helpers(options.limits(limits), 64));
         let (handles, _from, _to) = many(&mut context, 5000);
         let none = context.poll(&mut Vec::new(), Some(Duration::ZERO));
         assert_eq!(none, Ok(0));
@@ -198,7 +199,8 @@ fn ten_thousand_operations_are_small() {
             // A kernel thread for each: the limit of carriers is far below.
             return;
         }
-        let mut context = way.context();
+        // Without a ring all but 64 sleeps queue.
+        let mut context = way.with(|options| with_helpers(options, 64));
         let idle = context.memory();
         let (handles, _from, _to) = many(&mut context, 10_000);
         let none = context.poll(&mut Vec::new(), Some(Duration::ZERO));

@@ -1,0 +1,28 @@
+//! Terminals that were hung up.
+
+use super::{borrow, raw};
+use crate::Errno;
+use std::os::fd::RawFd;
+
+/// Whether it is a terminal that was hung up: reads find an end then, and all else fails.
+pub(crate) fn is_hung_up(fd: RawFd) -> bool {
+    // The kernel's `struct termios` is smaller.
+    let mut room = [0u64; 16];
+    let address = room.as_mut_ptr() as usize;
+    // SAFETY: the kernel writes the settings to the room, if it is a terminal at all.
+    let settings = unsafe {
+        raw(
+            libc::SYS_ioctl,
+            [fd as usize, libc::TCGETS as usize, address],
+        )
+    };
+    settings == Err(Errno::IO)
+}
+
+/// Whether it is the slave of a pseudo-terminal that was hung up because its master is gone, which has taken its name
+/// away before.
+pub(crate) fn has_lost_its_master(fd: RawFd) -> bool {
+    is_hung_up(fd)
+        && borrow(fd)
+            .is_some_and(|fd| rustix::fs::fstat(fd).is_ok_and(|status| status.st_nlink == 0))
+}

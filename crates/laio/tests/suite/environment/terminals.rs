@@ -1,0 +1,93 @@
+//! Terminals: how a read that waits ends when the other end goes away.
+
+use crate::harness::{Arg, LIMIT, at_mut, call, for_each_backend, own, plain, start};
+use laio::{Errno, Outcome};
+use laio_testing::{Skip, or_skip};
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+/// Master and slave.
+fn terminal() -> Result<(OwnedFd, OwnedFd), Skip> {
+    let (mut master, mut slave) = (-1, -1);
+    let none = std::ptr::null_mut();
+    // SAFETY: both are filled in; nothing else is given.
+    if unsafe { libc::openpty(&mut master, &mut slave, none, none.cast(), none.cast()) } != 0 {
+        let error = std::io::Error::last_os_error();
+        return Err(Skip::because(format!("no terminal: {error}")));
+    }
+    Ok((own(Ok(master as usize)), own(Ok(slave as usize))))
+}
+
+/// What a plain read says that waits when the master is closed, and one that begins later.
+fn plainly() -> [Result<usize, Errno>; 2] {
+    let (master, slave) = terminal().ok().expect("there was one before");
+    let fd = slave.arg();
+    let reader = std::thread::spawn(move || {
+        let mut room = [0u8; 16];
+        plain(libc::SYS_read, [fd, at_mut(&mut room), 16])
+    });
+    // It is about a read that waits: one that begins too late says something else, and is tried again.
+    std::thread::sleep(Duration::from_millis(50));
+    drop(master);
+    let first = reader.join().unwrap();
+    let mut room = [0u8; 16];
+    [first, plain(libc::SYS_read, [fd, at_mut(&mut room), 16])]
+}
+
+#[test]
+fn a_slave_that_waits_loses_its_master() {
+    if or_skip(terminal()).is_none() {
+        return;
+    }
+    let expected = plainly();
+    assert_eq!(expected, [Err(Errno::IO), Ok(0)], "as Linux does");
+    for_each_backend(|way| {
+        if !way.goes_to_background() {
+            return;
+        }
+        for _ in 0..3 {
+            let mut context = way.context();
+            let (master, slave) = terminal().ok().expect("there was one before");
+            let mut room = [0u8; 16];
+            let args = [slave.arg(), at_mut(&mut room), 16];
+            let outcome = start(&mut context, libc::SYS_read, args);
+            assert!(matches!(outcome, Outcome::Pending(_)));
+            // It waits by now.
+            let soon = Some(Duration::from_millis(50));
+            assert_eq!(context.poll(&mut Vec::new(), soon), Ok(0));
+            drop(master);
+            let mut found = Vec::new();
+            context.poll(&mut found, Some(LIMIT)).unwrap();
+            assert_eq!(found[0].result, expected[0]);
+            // One that begins later finds the end.
+            assert_eq!(call(&mut context, libc::SYS_read, args), expected[1]);
+        }
+    });
+}
+
+/// The end that a program at the terminal types is one for reads that wait, too.
+#[test]
+fn an_end_that_is_typed_is_an_end() {
+    if or_skip(terminal()).is_none() {
+        return;
+    }
+    for_each_backend(|way| {
+        if !way.goes_to_background() {
+            return;
+        }
+        let mut context = way.context();
+        let (master, slave) = terminal().ok().expect("there was one before");
+        let mut room = [0u8; 16];
+        let args = [slave.arg(), at_mut(&mut room), 16];
+        for (typed, expected) in [(&b"ab\n"[..], Ok(3)), (&b"\x04"[..], Ok(0))] {
+            let outcome = start(&mut context, libc::SYS_read, args);
+            assert!(matches!(outcome, Outcome::Pending(_)));
+            let soon = Some(Duration::from_millis(5));
+            assert_eq!(context.poll(&mut Vec::new(), soon), Ok(0));
+            rustix::io::write(&master, typed).unwrap();
+            let mut found = Vec::new();
+            context.poll(&mut found, Some(LIMIT)).unwrap();
+            assert_eq!(found[0].result, expected);
+        }
+    });
+}
