@@ -2,8 +2,8 @@
 //! make some calls.
 
 use super::{
-    results_arguments, results_connections, results_datagrams, results_files, results_kinds,
-    results_locks, results_names, results_opens, results_queues, results_streams,
+    received_whole, results_arguments, results_connections, results_datagrams, results_files,
+    results_kinds, results_locks, results_names, results_opens, results_queues, results_streams,
     results_transfers, results_waiting,
 };
 use crate::harness::{
@@ -39,6 +39,7 @@ fn scenarios() -> impl Iterator<Item = (Scenario, bool)> {
         .chain(about(results_waiting::SCENARIOS, false))
         .chain(about(results_connections::SCENARIOS, false))
         .chain(about(results_datagrams::SCENARIOS, false))
+        .chain(about(received_whole::SCENARIOS, false))
         .chain(about(results_kinds::SCENARIOS, false))
         .chain(about(results_locks::SCENARIOS, false))
         .chain(about(results_opens::SCENARIOS, true))
