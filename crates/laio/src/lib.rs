@@ -85,6 +85,7 @@ mod poll;
 pub mod probe;
 mod quick;
 mod readiness;
+mod rights;
 mod route;
 mod signaller;
 mod stats;

@@ -24,6 +24,8 @@ mod fifos;
 mod filters;
 #[path = "environment/forks.rs"]
 mod forks;
+#[path = "environment/rights.rs"]
+mod rights;
 #[path = "environment/servers.rs"]
 mod servers;
 #[path = "environment/threads.rs"]

@@ -3,7 +3,7 @@
 //! after its next hand-off.
 
 use super::carrier::Carrier;
-use crate::sys;
+use crate::{rights, sys};
 use std::sync::atomic::Ordering::Relaxed;
 
 /// The lines of `/proc/self/task/TID/status` that tell.
@@ -20,12 +20,17 @@ const LINES: [&str; 8] = [
 
 /// Whether two carriers are the same for the kernel. Yes, if it cannot be known.
 pub(super) fn is_same(one: &Carrier, other: &Carrier) -> bool {
-    let of = |carrier: &Carrier| {
-        let thread = carrier.number.load(Relaxed);
-        (credentials(thread), namespaces(thread))
-    };
-    let (one, other) = (of(one), of(other));
-    one.0.is_none() || other.0.is_none() || one == other
+    let [one, other] = [one, other].map(|carrier| carrier.number.load(Relaxed));
+    let (had, has) = (credentials(one), credentials(other));
+    had.is_none()
+        || has.is_none()
+        || (had == has && share_names(one, other) && namespaces(one) == namespaces(other))
+}
+
+/// Whether they have root, working directory and umask in common. Yes, if it cannot be known: a filter might end the
+/// process for the question.
+fn share_names(one: u32, other: u32) -> bool {
+    rights::has_filters() || rights::share_names(one, other).unwrap_or(true)
 }
 
 fn credentials(thread: u32) -> Option<Vec<String>> {

@@ -42,6 +42,8 @@ pub(super) struct Thread {
     barren: Cell<Option<Errno>>,
     /// See [`identity::is_dumpable`].
     dumpable: Cell<bool>,
+    /// A context of the thread does not promise that its rights are settled.
+    distrusts: Cell<bool>,
     /// Threads that only look.
     detectors: RefCell<Vec<Owned>>,
     home: Owned,
@@ -116,6 +118,7 @@ impl Thread {
             spares: RefCell::default(),
             barren: Cell::new(None),
             dumpable: Cell::new(identity::is_dumpable()),
+            distrusts: Cell::new(false),
             detectors: RefCell::default(),
             home,
             shared,
@@ -163,6 +166,11 @@ impl Thread {
         Ok(self)
     }
 
+    /// From now on compares rights after each hand-off.
+    pub(super) fn distrust_rights(&self) {
+        self.distrusts.set(true);
+    }
+
     /// Makes a call; if it blocks, returns on another kernel thread.
     ///
     /// # Safety
@@ -193,7 +201,7 @@ impl Thread {
     #[cold]
     fn arrive(&self) {
         mask::set(self.shared.carried_mask());
-        if self.dumpable.get() != identity::is_dumpable() {
+        if self.distrusts.get() || self.dumpable.get() != identity::is_dumpable() {
             self.identity_may_have_changed();
         }
         while self.shared.spares.load(Relaxed) < SPARES && self.grow().is_ok() {}
