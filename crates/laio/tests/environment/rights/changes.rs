@@ -216,11 +216,18 @@ fn set_capabilities(make: Make<'_>, effective: u32, permitted: u32) -> Result<()
         effective & has[1],
         permitted & has[1],
         0,
-        effective & has[4],
-        permitted & has[4],
+        if effective == 0 { 0 } else { has[4] },
+        if permitted == 0 { 0 } else { has[4] },
         0,
     ];
     make(libc::SYS_capset, [at(&header), at(&sets), 0, 0, 0, 0]).map(|_| ())
+}
+
+/// Gives up `CAP_SYS_ADMIN`, and nothing else.
+pub(crate) fn drop_administration() {
+    const SYS_ADMIN: u32 = 1 << 21;
+    let (mut make, without) = (plain, !SYS_ADMIN);
+    set_capabilities(&mut make, without, without).expect("capset of fewer");
 }
 
 fn no_new_privileges(make: Make<'_>) -> Result<(), Errno> {
