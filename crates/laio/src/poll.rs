@@ -307,8 +307,7 @@ impl Context {
         }
         let sleep = timeout != Some(Duration::ZERO);
         let told_by_bell = self.aio.as_ref().is_some_and(Aio::needs_doorbell);
-        let by_threads =
-            self.helpers.outstanding() + self.alone.outstanding() + self.calls_away();
+        let by_threads = self.helpers.outstanding() + self.alone.outstanding() + self.calls_away();
         let listens = self.exposed || self.notifiable || by_threads > 0 || told_by_bell;
         if sleep {
             if listens {

@@ -121,7 +121,11 @@ impl Alone {
 
     /// Stops a call; `None` if it is not here.
     pub(crate) fn cancel(&mut self, handle: Handle) -> Option<Cancelled> {
-        if let Some(at) = self.waiting.iter().position(|(_, job)| job.handle == handle) {
+        if let Some(at) = self
+            .waiting
+            .iter()
+            .position(|(_, job)| job.handle == handle)
+        {
             self.waiting.remove(at);
             self.outstanding -= 1;
             return Some(Cancelled::Removed);

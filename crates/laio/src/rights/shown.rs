@@ -50,8 +50,18 @@ impl Shown {
     fn by_calls() -> Result<Shown, Errno> {
         let (user, group) = (ids(libc::SYS_getresuid)?, ids(libc::SYS_getresgid)?);
         let mut shown = Shown {
-            users: [user[0], user[1], user[2], file_system_id(libc::SYS_setfsuid)?],
-            groups: [group[0], group[1], group[2], file_system_id(libc::SYS_setfsgid)?],
+            users: [
+                user[0],
+                user[1],
+                user[2],
+                file_system_id(libc::SYS_setfsuid)?,
+            ],
+            groups: [
+                group[0],
+                group[1],
+                group[2],
+                file_system_id(libc::SYS_setfsgid)?,
+            ],
             further_groups: further_groups()?,
             capabilities: capabilities()?,
             secure_bits: prctl(libc::PR_GET_SECUREBITS)?,

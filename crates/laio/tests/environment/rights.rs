@@ -173,7 +173,11 @@ fn everywhere(test: &str, change: &Change) {
     let well = ended.status.is_some_and(|status| status.success()) && ended.finished;
     assert!(well, "{:?}\n{}", ended.status, ended.output);
     let skipped = |line: &&str| line.starts_with("skipped: ");
-    ended.output.lines().filter(skipped).for_each(|line| println!("{line}"));
+    ended
+        .output
+        .lines()
+        .filter(skipped)
+        .for_each(|line| println!("{line}"));
 }
 
 /// Whether the rights change while a context is there, and not through it.

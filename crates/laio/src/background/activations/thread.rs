@@ -300,9 +300,16 @@ impl Thread {
                 &*self.shared.victim.load(Relaxed),
             )
         };
+        // Looking goes through the C library, whose errno is the program's.
+        // SAFETY: the place of this thread's errno.
+        let errno = unsafe { libc::__errno_location() };
+        // SAFETY: as above.
+        let kept = unsafe { *errno };
         if !identity::is_same(now, before) {
             identity::stop();
         }
+        // SAFETY: as above.
+        unsafe { *errno = kept };
     }
 
     /// Brings the application back to its own kernel thread, where it must end. No call of it may be in flight.

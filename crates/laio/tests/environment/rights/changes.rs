@@ -189,7 +189,13 @@ pub(crate) const NETWORK: Change = Change {
 pub(crate) const USER_NAMESPACE: Change = Change {
     name: "unshare of users",
     prepare: nothing,
-    change: |_, make| set(make, libc::SYS_unshare, [libc::CLONE_NEWUSER as usize, 0, 0]),
+    change: |_, make| {
+        set(
+            make,
+            libc::SYS_unshare,
+            [libc::CLONE_NEWUSER as usize, 0, 0],
+        )
+    },
     back: None,
 };
 
@@ -231,7 +237,11 @@ pub(crate) fn drop_administration() {
 }
 
 fn no_new_privileges(make: Make<'_>) -> Result<(), Errno> {
-    set(make, libc::SYS_prctl, [libc::PR_SET_NO_NEW_PRIVS as usize, 1, 0])
+    set(
+        make,
+        libc::SYS_prctl,
+        [libc::PR_SET_NO_NEW_PRIVS as usize, 1, 0],
+    )
 }
 
 /// Calls of each kind: on the ring, by helpers, by a stream.

@@ -76,21 +76,49 @@ impl Place {
             let file_name = name(file);
             for (way, flags) in [("read", read), ("write", write)] {
                 let args = [here, file_name.arg(), flags, 0, 0, 0];
-                note(log, &format!("open {file} to {way}"), closed(make(libc::SYS_openat, args)));
+                note(
+                    log,
+                    &format!("open {file} to {way}"),
+                    closed(make(libc::SYS_openat, args)),
+                );
             }
             let args = [here, file_name.arg(), libc::R_OK.arg(), 0, 0, 0];
-            note(log, &format!("access {file}"), make(libc::SYS_faccessat, args));
+            note(
+                log,
+                &format!("access {file}"),
+                make(libc::SYS_faccessat, args),
+            );
             let mut stat: libc::stat = zeroed();
             let args = [here, file_name.arg(), at_mut(&mut stat), 0, 0, 0];
-            note(log, &format!("stat {file}"), make(libc::SYS_newfstatat, args));
+            note(
+                log,
+                &format!("stat {file}"),
+                make(libc::SYS_newfstatat, args),
+            );
             let args = [file_name.arg(), 3, 0, 0, 0, 0];
-            note(log, &format!("truncate {file}"), make(libc::SYS_truncate, args));
+            note(
+                log,
+                &format!("truncate {file}"),
+                make(libc::SYS_truncate, args),
+            );
             let args = [here, file_name.arg(), 0o640, 0, 0, 0];
-            note(log, &format!("chmod {file}"), make(libc::SYS_fchmodat, args));
+            note(
+                log,
+                &format!("chmod {file}"),
+                make(libc::SYS_fchmodat, args),
+            );
             let args = [here, file_name.arg(), OTHER as usize, OTHER as usize, 0, 0];
-            note(log, &format!("chown {file}"), make(libc::SYS_fchownat, args));
+            note(
+                log,
+                &format!("chown {file}"),
+                make(libc::SYS_fchownat, args),
+            );
             let args = [here, file_name.arg(), 0, 0, 0, 0];
-            note(log, &format!("utimes {file}"), make(libc::SYS_utimensat, args));
+            note(
+                log,
+                &format!("utimes {file}"),
+                make(libc::SYS_utimensat, args),
+            );
         }
         // Names, in directories that are root's and everybody's.
         for directory in ["", "public/", "private/"] {
@@ -102,13 +130,37 @@ impl Place {
             let file = 0o644 | libc::S_IFREG as usize;
             let remove = libc::AT_REMOVEDIR.arg();
             let steps = [
-                ("create", libc::SYS_openat, [here, new.arg(), create, 0o666, 0, 0]),
-                ("mkdir", libc::SYS_mkdirat, [here, made.arg(), 0o777, 0, 0, 0]),
-                ("mknod", libc::SYS_mknodat, [here, node.arg(), file, 0, 0, 0]),
-                ("symlink", libc::SYS_symlinkat, [text, here, link.arg(), 0, 0, 0]),
-                ("rename", libc::SYS_renameat2, [here, victim.arg(), here, to.arg(), 0, 0]),
+                (
+                    "create",
+                    libc::SYS_openat,
+                    [here, new.arg(), create, 0o666, 0, 0],
+                ),
+                (
+                    "mkdir",
+                    libc::SYS_mkdirat,
+                    [here, made.arg(), 0o777, 0, 0, 0],
+                ),
+                (
+                    "mknod",
+                    libc::SYS_mknodat,
+                    [here, node.arg(), file, 0, 0, 0],
+                ),
+                (
+                    "symlink",
+                    libc::SYS_symlinkat,
+                    [text, here, link.arg(), 0, 0, 0],
+                ),
+                (
+                    "rename",
+                    libc::SYS_renameat2,
+                    [here, victim.arg(), here, to.arg(), 0, 0],
+                ),
                 ("unlink", libc::SYS_unlinkat, [here, to.arg(), 0, 0, 0, 0]),
-                ("rmdir", libc::SYS_unlinkat, [here, full.arg(), remove, 0, 0, 0]),
+                (
+                    "rmdir",
+                    libc::SYS_unlinkat,
+                    [here, full.arg(), remove, 0, 0, 0],
+                ),
             ];
             for (what, number, args) in steps {
                 let result = make(number, args);
@@ -142,7 +194,10 @@ impl Place {
         for (what, name) in [("open", "socket"), ("root's", "private-socket")] {
             let (address, length) = unix_address(&at_path.join(name));
             let result = connected(make, libc::AF_UNIX, at(&address), length);
-            log.push(format!("connect to a Unix socket, {what}: {}", shown(result)));
+            log.push(format!(
+                "connect to a Unix socket, {what}: {}",
+                shown(result)
+            ));
         }
         let mut address: libc::sockaddr_in = zeroed();
         address.sin_family = libc::AF_INET as libc::sa_family_t;
@@ -243,4 +298,3 @@ fn connected(make: Make<'_>, family: i32, address: usize, length: usize) -> Resu
     let socket = unsafe { OwnedFd::from_raw_fd(socket as i32) };
     make(libc::SYS_connect, [socket.arg(), address, length, 0, 0, 0])
 }
-
