@@ -56,6 +56,10 @@ impl Rights {
     pub(crate) fn epoch(&self) -> u32 {
         self.epoch
     }
+
+    fn are_filtered(&self) -> bool {
+        self.known.as_ref().is_some_and(Shown::is_filtered)
+    }
 }
 
 impl Context {
@@ -73,8 +77,7 @@ impl Context {
         if (fenced && has_landlock()) || WITHIN_NAMESPACES.contains(&row.name) {
             return Maker::Alone;
         }
-        let filtered = shown.is_some_and(Shown::is_filtered);
-        match self.helpers_share_names(filtered) {
+        match self.helpers_share_names() {
             Ok(true) => {}
             Ok(false) => {
                 self.rights.place = Place::of_this_thread();
@@ -97,13 +100,12 @@ impl Context {
         if self.rights.settled {
             return true;
         }
-        if has_filters() {
-            return false;
-        }
         if !depends_on_rights(row) {
-            return true;
+            return !has_filters();
         }
-        self.note_rights() && (!by_name(row) || Place::of_this_thread() == PLACE_OF_RINGS.get())
+        self.note_rights()
+            && !self.rights.are_filtered()
+            && (!by_name(row) || Place::of_this_thread() == PLACE_OF_RINGS.get())
     }
 
     /// Whether POSIX AIO may take a call. Its threads serve the whole process, and the first of them was started by
@@ -113,7 +115,7 @@ impl Context {
         if self.rights.settled {
             return true;
         }
-        if has_filters() || !self.note_rights() {
+        if !self.note_rights() || self.rights.are_filtered() {
             return false;
         }
         let mut first = FIRST.lock().unwrap_or_else(|error| error.into_inner());
@@ -191,8 +193,8 @@ impl Context {
 
     /// Whether the helpers look names up from the calling thread's root and working directory, and make files with
     /// its umask.
-    fn helpers_share_names(&self, filtered: bool) -> Result<bool, Errno> {
-        if filtered {
+    fn helpers_share_names(&self) -> Result<bool, Errno> {
+        if self.rights.are_filtered() {
             return Err(Errno::PERM);
         }
         match self.helpers.witness() {

@@ -12,6 +12,8 @@ use std::time::{Duration, Instant};
 
 #[path = "rights/changes.rs"]
 mod changes;
+#[path = "rights/meanwhile.rs"]
+mod meanwhile;
 #[path = "rights/operations.rs"]
 mod operations;
 
@@ -149,35 +151,41 @@ fn user_namespace() {
 }
 
 fn everywhere(test: &str, change: &Change) {
+    ended_in_children(test, |way| {
+        for when in TIMES {
+            let ended = in_a_fork(|| scenario(way, change, when));
+            let carried = way.backend == BackendKind::Activations;
+            match ended {
+                Ended::Well => {}
+                Ended::Skipped => println!("skipped: {} {when:?} in {way}", change.name),
+                // As documented: a hand-off would give the rights back.
+                Ended::Aborted if carried && behind_its_back(change, when) => {}
+                ended => panic!("{} {when:?} in {way}: {ended:?}", change.name),
+            }
+        }
+    });
+}
+
+/// Runs a body in each back end, each time in a process of its own.
+fn as_root(test: &str, body: impl Fn(&Way) -> i32) {
+    ended_in_children(test, |way| {
+        let ended = in_a_fork(|| body(way));
+        assert_eq!(ended, Ended::Well, "{way}");
+    });
+}
+
+fn ended_in_children(test: &str, body: impl Fn(&Way)) {
     // SAFETY: geteuid takes nothing.
     if unsafe { libc::geteuid() } != 0 {
         println!("skipped: {test} gives up rights, which only root has");
         return;
     }
-    let ended = child::run(LIMIT * 8, test, "", || {
-        for_each_backend(|way| {
-            for when in TIMES {
-                let ended = in_a_fork(|| scenario(way, change, when));
-                let carried = way.backend == BackendKind::Activations;
-                match ended {
-                    Ended::Well => {}
-                    Ended::Skipped => println!("skipped: {} {when:?} in {way}", change.name),
-                    // As documented: a hand-off would give the rights back.
-                    Ended::Aborted if carried && behind_its_back(change, when) => {}
-                    ended => panic!("{} {when:?} in {way}: {ended:?}", change.name),
-                }
-            }
-        });
-    })
-    .expect("one child");
+    let ended = child::run(LIMIT * 8, test, "", || for_each_backend(body)).expect("one child");
     let well = ended.status.is_some_and(|status| status.success()) && ended.finished;
     assert!(well, "{:?}\n{}", ended.status, ended.output);
     let skipped = |line: &&str| line.starts_with("skipped: ");
-    ended
-        .output
-        .lines()
-        .filter(skipped)
-        .for_each(|line| println!("{line}"));
+    let skipped = ended.output.lines().filter(skipped);
+    skipped.for_each(|line| println!("{line}"));
 }
 
 /// Whether the rights change while a context is there, and not through it.
