@@ -24,7 +24,18 @@ pub(super) fn is_same(one: &Carrier, other: &Carrier) -> bool {
     let (had, has) = (credentials(one), credentials(other));
     had.is_none()
         || has.is_none()
-        || (had == has && share_names(one, other) && namespaces(one) == namespaces(other))
+        || (had == has
+            && share_names(one, other)
+            && (!may_change_namespaces(&has) || namespaces(one) == namespaces(other)))
+}
+
+/// Who has not this capability now, and the same credentials as before, cannot have changed them.
+fn may_change_namespaces(credentials: &Option<Vec<String>>) -> bool {
+    const SYS_ADMIN: u64 = 1 << 21;
+    let mut lines = credentials.iter().flatten();
+    let permitted = lines.find_map(|line| line.strip_prefix("CapPrm:"));
+    let set = permitted.and_then(|set| u64::from_str_radix(set.trim(), 16).ok());
+    set.is_none_or(|set| set & SYS_ADMIN != 0)
 }
 
 /// Whether they have root, working directory and umask in common. Yes, if it cannot be known: a filter might end the
@@ -39,14 +50,12 @@ fn credentials(thread: u32) -> Option<Vec<String>> {
     Some(status.lines().filter(telling).map(str::to_owned).collect())
 }
 
-fn namespaces(thread: u32) -> Option<Vec<std::path::PathBuf>> {
-    let directory = format!("/proc/self/task/{thread}/ns");
-    let entries = std::fs::read_dir(directory).ok()?;
-    let mut links: Vec<_> = entries
-        .filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok())
-        .collect();
-    links.sort_unstable();
-    Some(links)
+/// Those that calls work in; a change of the others is for children.
+fn namespaces(thread: u32) -> [Option<u64>; 5] {
+    ["mnt", "net", "ipc", "uts", "user"].map(|name| {
+        let link = format!("/proc/self/task/{thread}/ns/{name}");
+        rustix::fs::stat(link).ok().map(|status| status.st_ino)
+    })
 }
 
 /// Whether the process may be looked at. The kernel takes this away when any of its threads changes its
