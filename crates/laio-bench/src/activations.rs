@@ -28,19 +28,21 @@ const INLINE: [&str; 4] = ["getpid", "pread4k", "stat", "pwrite4k"];
 /// The ways in which a call that blocks is held against each other.
 fn ways() -> Vec<(&'static str, Options)> {
     let carried = |detector| {
-        let options = Options::new().backend(BackendKind::Activations);
+        let options = settled(BackendKind::Activations);
         options.pure(true).detector(detector).carriers(512)
     };
     vec![
         ("activations, perf", carried(Detector::Perf)),
         ("activations, idle", carried(Detector::Idle)),
-        (
-            "threads",
-            Options::new().backend(BackendKind::Threads).helpers(128),
-        ),
-        ("uring", Options::new().backend(BackendKind::Uring)),
-        ("lazy", Options::new().backend(BackendKind::Lazy)),
+        ("threads", settled(BackendKind::Threads).helpers(128)),
+        ("uring", settled(BackendKind::Uring)),
+        ("lazy", settled(BackendKind::Lazy)),
     ]
+}
+
+/// Measurements keep their rights.
+fn settled(kind: BackendKind) -> Options {
+    Options::new().backend(kind).settled_rights(true)
 }
 
 /// Measures, and tells in tables.

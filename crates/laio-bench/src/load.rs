@@ -107,7 +107,8 @@ pub fn run(
 ) -> Result<Outcome, Error> {
     stop.check()?;
     let plan = Plan::of(settings, what)?;
-    let runtime = laio_rt::Runtime::new(laio::Options::new()).doing("cannot start")?;
+    let runtime =
+        laio_rt::Runtime::new(laio::Options::new().settled_rights(true)).doing("cannot start")?;
     Ok(runtime.block_on(drive::drive(settings, plan, stop, progress)))
 }
 

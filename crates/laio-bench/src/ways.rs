@@ -45,7 +45,10 @@ impl Way {
         let options = match self {
             Way::Plain => return None,
             Way::Backend(contender) => contender.options(false)?,
-            Way::Trusting => Options::new().backend(BackendKind::Lazy).trust_names(true),
+            Way::Trusting => Options::new()
+                .backend(BackendKind::Lazy)
+                .trust_names(true)
+                .settled_rights(true),
         };
         // As published: as many helpers as operations.
         Some(options.helpers(in_flight as u32))

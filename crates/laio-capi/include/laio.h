@@ -156,6 +156,10 @@ struct laio_options {
 /* "linux-aio" hands to io_submit also what that waits for (buffered I/O, writes that make a file longer), and
    so blocks the caller: to compare with programs that do. By default helpers do it. */
 #define LAIO_AIO_BLOCKING 0x20u
+/* The thread's rights (credentials, capabilities, namespaces, root, filters, Landlock) do not change after the
+   context was made, or only by calls through it. Calls in the background then cost less; if it is not so,
+   they are made with rights that the thread has given up. See laio(7), RIGHTS. */
+#define LAIO_SETTLED_RIGHTS 0x40u
 /* For tests of event loops. None changes a result; they change the way to it: all inline, blocking; all
    in the background; attempts meet a false end of file; attempts always fail. */
 #define LAIO_INJECT_INLINE 0x100u

@@ -50,6 +50,7 @@ const WITHOUT_RING: u32 = 0x2;
 const TRUST_NAMES: u32 = 0x4;
 const PURE: u32 = 0x8;
 const AIO_BLOCKING: u32 = 0x20;
+const SETTLED_RIGHTS: u32 = 0x40;
 const DETECTOR_PERF: u32 = 0x1;
 const DETECTOR_IDLE: u32 = 0x2;
 const INJECT_INLINE: u32 = 0x100;
@@ -61,6 +62,7 @@ const FLAGS: u32 = WAIT_AT_LIMIT
     | TRUST_NAMES
     | PURE
     | AIO_BLOCKING
+    | SETTLED_RIGHTS
     | INJECT_INLINE
     | INJECT_BACKGROUND
     | INJECT_FALSE_EOF
@@ -111,6 +113,7 @@ pub(crate) unsafe fn read(options: *const laio_options) -> Result<Options, Errno
         .trust_names(has(TRUST_NAMES))
         .pure(has(PURE))
         .aio_blocking(has(AIO_BLOCKING))
+        .settled_rights(has(SETTLED_RIGHTS))
         .inject(Inject {
             force_inline: has(INJECT_INLINE),
             force_block: has(INJECT_BACKGROUND),

@@ -64,7 +64,7 @@ pub(crate) fn run(
 ) -> io::Result<u64> {
     let options = &shared.options;
     // Files are opened in non-blocking mode, so that no name makes `open` wait for a peer.
-    let mut engine = laio::Options::new().trust_names(true);
+    let mut engine = laio::Options::new().trust_names(true).settled_rights(true);
     if let Some(backend) = options.backend {
         engine = engine.backend(backend);
     }

@@ -174,7 +174,8 @@ impl Plan {
     }
 
     fn engine(&self, lane: Lane, options: &Options) -> laio::Options {
-        let engine = laio::Options::new().backend(lane.kind);
+        // A worker has dropped its rights and put up its fences before it makes a context.
+        let engine = laio::Options::new().backend(lane.kind).settled_rights(true);
         let mut kinds = self.beside.iter().map(|lane| lane.kind).chain([self.own]);
         let carried = kinds.any(|kind| kind == BackendKind::Activations);
         // A ring serves one kernel thread only, and helpers are what a limit is about.

@@ -5,16 +5,23 @@ use crate::background::helpers::Cancelled;
 use crate::context::Context;
 use crate::operation::{Slot, State};
 use crate::transfer::{goes_on, wanted};
-use crate::{Call, Errno, Handle};
+use crate::{BackendKind, Call, Errno, Handle};
 
 impl Context {
     /// Makes a request of an operation's next step. False if the back end has no such library, or the library
     /// nothing for this call: then a helper makes it.
     pub(crate) fn take_to_aio(&mut self, slot: Slot, call: &Call) -> bool {
-        let Some(aio) = &mut self.aio else {
+        if self.aio.is_none() {
+            return false;
+        }
+        let Some(step) = Step::of(self.operations[slot].row, call) else {
             return false;
         };
-        let Some(step) = Step::of(self.operations[slot].row, call) else {
+        let allowed = match self.kind {
+            BackendKind::PosixAio => self.posix_aio_may_take(),
+            _ => self.linux_aio_may_take(),
+        };
+        let Some(aio) = self.aio.as_mut().filter(|_| allowed) else {
             return false;
         };
         let handle = self.operations.handle(slot);

@@ -241,7 +241,7 @@ impl Context {
             _ => make(),
         };
         if row.changes_identity && result.is_ok() {
-            self.identity_changed();
+            self.rights_changed();
         }
         if let Some(activations) = &self.activations {
             activations.note_mask();

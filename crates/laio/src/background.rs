@@ -3,6 +3,7 @@
 
 pub(crate) mod activations;
 pub(crate) mod aio;
+pub(crate) mod alone;
 pub(crate) mod doorbell;
 pub(crate) mod helpers;
 pub(crate) mod lane;

@@ -30,7 +30,11 @@ impl Context {
                 self.finish_cancelled(slot);
             }
             State::Helper => {
-                if self.helpers.cancel(handle) == Cancelled::Removed {
+                let cancelled = match self.alone.cancel(handle) {
+                    Some(cancelled) => cancelled,
+                    None => self.helpers.cancel(handle),
+                };
+                if cancelled == Cancelled::Removed {
                     self.finish_cancelled(slot);
                 }
             }

@@ -3,6 +3,7 @@
 use crate::attempt::{Attempted, Blocked, Why};
 use crate::background::activations::{self, Activations, Away};
 use crate::background::aio::Aio;
+use crate::background::alone::Alone;
 use crate::background::doorbell::Doorbell;
 use crate::background::helpers::Helpers;
 use crate::background::reactor::{Event, Reactor};
@@ -14,6 +15,7 @@ use crate::mounts::{Mount, Mounts};
 use crate::operation::{Operations, Slot, State};
 use crate::options::{BackPressure, Inject};
 use crate::quick::QuickWays;
+use crate::rights::{self, Rights};
 use crate::signaller::Signaller;
 use crate::sys::fork::Life;
 use crate::table::{self, Attempt, Class};
@@ -66,6 +68,9 @@ pub struct Context {
     pub(crate) waiter: Waiter,
     pub(crate) aio: Option<Aio>,
     pub(crate) helpers: Helpers,
+    /// Calls that no thread started earlier may make.
+    pub(crate) alone: Alone,
+    pub(crate) rights: Rights,
     pub(crate) activations: Option<Activations>,
     /// What the last attempt has left in flight for its operation.
     pub(crate) away: Option<Away>,
@@ -150,6 +155,8 @@ impl Context {
                 options.back_pressure == BackPressure::Wait,
                 options.cancel_signal,
             ),
+            alone: Alone::new(doorbell.clone(), &limits, options.cancel_signal),
+            rights: Rights::new(options.settled_rights),
             activations,
             away: None,
             must_be_tried: false,
@@ -494,9 +501,9 @@ impl Context {
         self.mounts.changes()
     }
 
-    /// Helper threads alive.
+    /// Helper threads alive, with those that make one call each (see [`Options::settled_rights`]).
     pub fn helper_threads(&self) -> usize {
-        self.helpers.threads()
+        self.helpers.threads() + self.alone.threads()
     }
 
     /// Bytes of memory that the context holds for operations and descriptors, without the stacks of
@@ -515,12 +522,6 @@ impl Context {
             + self.reaped.capacity() * size_of::<Reaped>()
             + self.payloads.capacity() * size_of::<Option<Box<dyn Any>>>()
             + self.stats.calls.len() * size_of::<crate::Counts>()
-    }
-
-    /// The calling thread's credentials, namespaces or filters have changed.
-    pub(crate) fn identity_changed(&mut self) {
-        self.facts = Facts::get();
-        self.helpers.renew();
     }
 
     /// Whether plain calls may block the caller: `sync`, or forced.
@@ -628,6 +629,7 @@ impl Context {
     /// Lets go of what a child inherited without touching what it shares with its parent.
     fn forget_in_child(&mut self) {
         self.helpers.forget_in_child();
+        self.alone.forget_in_child();
         if let Some(activations) = &mut self.activations {
             activations.forget_in_child();
         }
@@ -659,7 +661,10 @@ impl Waiter {
         if wants_ring && !changes_thread {
             let watched = mounts.descriptor().map(|fd| fd.as_raw_fd());
             match Ring::new(options.limits.ring_entries, watched) {
-                Ok(ring) => return Ok(Waiter::Ring(ring)),
+                Ok(ring) => {
+                    rights::note_ring();
+                    return Ok(Waiter::Ring(ring));
+                }
                 Err(errno) if kind == BackendKind::Uring => return Err(errno),
                 // Absent, forbidden, or at a limit: lazy goes on without.
                 Err(_) => {}

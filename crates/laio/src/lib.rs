@@ -56,7 +56,8 @@
 //! 8. A program whose calls all finish inline still gets to its completions
 //!    ([`Limits::inline_budget`]).
 //! 9. Calls that belong to the calling thread always run there; [`table`] says which, and which are
-//!    refused.
+//!    refused. Calls in the background have the rights that the thread has when it makes them, however it
+//!    changes these ([`Options::settled_rights`]).
 //! 10. After `fork` the child begins with an empty context. A context dies with its thread, and cancels
 //!     and waits for its operations first.
 //! 11. Everything is counted ([`Stats`], [`Mount::counts`]).
@@ -85,6 +86,7 @@ mod poll;
 pub mod probe;
 mod quick;
 mod readiness;
+mod rights;
 mod route;
 mod signaller;
 mod stats;

@@ -73,6 +73,8 @@ pub(crate) struct Operation {
     /// How often the kernel has still to tell that it has let go of its memory. The two completions of a step may come
     /// in either order.
     pub(crate) lent: i16,
+    /// The epoch of the rights that the call was made with, where what it may do depends on them.
+    pub(crate) rights: Option<u32>,
     pub(crate) links: [Link; 2],
     /// When it is cancelled.
     pub(crate) deadline: Option<Instant>,
@@ -159,6 +161,7 @@ impl Operations {
         operation.regular = false;
         operation.zero_copy = false;
         operation.lent = 0;
+        operation.rights = None;
         operation.links = [Link::UNUSED; 2];
         operation.deadline = None;
         operation.watched = None;
@@ -260,6 +263,7 @@ impl Operations {
                 regular: false,
                 zero_copy: false,
                 lent: 0,
+                rights: None,
                 links: [Link::UNUSED; 2],
                 deadline: None,
                 watched: None,

@@ -219,6 +219,7 @@ pub struct Options {
     pub(crate) cancel_signal: Option<i32>,
     pub(crate) detector: Option<Detector>,
     pub(crate) pure: bool,
+    pub(crate) settled_rights: bool,
 }
 
 impl Options {
@@ -315,6 +316,18 @@ impl Options {
     /// that `open` blocks the caller.
     pub fn trust_names(mut self, trust: bool) -> Options {
         self.trust_names = trust;
+        self
+    }
+
+    /// Promises that the rights of the thread do not change after this context was made: credentials, capabilities,
+    /// groups, namespaces, root, filters, Landlock domain; or only by calls through this context. Its helpers are
+    /// then trusted unseen, and the ring takes calls although filters do not see them there.
+    ///
+    /// Without the promise the context compares rights when a call goes to the background, and starts a thread for
+    /// each call by name where Landlock may have restricted the calling thread, which the kernel does not show. If
+    /// the promise is broken, calls are made with rights that the thread has given up.
+    pub fn settled_rights(mut self, settled: bool) -> Options {
+        self.settled_rights = settled;
         self
     }
 

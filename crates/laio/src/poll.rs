@@ -308,7 +308,7 @@ impl Context {
         }
         let sleep = timeout != Some(Duration::ZERO);
         let told_by_bell = self.aio.as_ref().is_some_and(Aio::needs_doorbell);
-        let by_threads = self.helpers.outstanding() + self.calls_away();
+        let by_threads = self.helpers.outstanding() + self.alone.outstanding() + self.calls_away();
         let listens = self.exposed || self.notifiable || by_threads > 0 || told_by_bell;
         if sleep {
             if listens {
@@ -410,7 +410,9 @@ impl Context {
     /// Whether calls have returned in other threads.
     fn any_returned(&self) -> bool {
         let carried = self.activations.as_ref();
-        self.helpers.any_finished() || carried.is_some_and(Activations::any_finished)
+        self.helpers.any_finished()
+            || self.alone.any_finished()
+            || carried.is_some_and(Activations::any_finished)
     }
 
     /// Calls that carriers make.
@@ -427,7 +429,12 @@ impl Context {
                 self.carrier_completed(slot.expect("a call in flight is live"), result);
             }
         }
-        for (handle, result) in self.helpers.collect() {
+        if self.alone.any_waiting() {
+            self.note_rights();
+        }
+        let mut returned = self.helpers.collect();
+        returned.append(&mut self.alone.collect(self.rights.epoch()));
+        for (handle, result) in returned {
             let slot = self
                 .operations
                 .find(handle)

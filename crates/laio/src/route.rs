@@ -12,6 +12,7 @@ use crate::descriptors::{Claim, Link};
 use crate::mounts::FileKind;
 use crate::operation::{Operation, Slot, State};
 use crate::readiness::{direction, polls_one, waits_for_readiness};
+use crate::rights::Maker;
 use crate::table::{self, Attempt, Class, Opcode, Row, Transfer, Use};
 use crate::transfer::{Met, goes_on, only_plain, remaining, shortened, uses_position, wanted};
 use crate::watched::Watched;
@@ -83,6 +84,7 @@ impl Context {
     /// Gives an operation to whoever takes it to the background.
     fn dispatch(&mut self, slot: Slot, why: Why) -> Result<(), Errno> {
         let row = self.operations[slot].row;
+        let ring_may = self.has_ring() && self.ring_may_take(row);
         if row.attempt == Attempt::CloseRange && self.close_range_waits(slot) {
             return Ok(());
         }
@@ -101,12 +103,16 @@ impl Context {
         let uses_it = self.uses_reactor();
         let misplaced = self.has_ring() && why != Why::WouldBlock && self.is_misplaced(slot);
         let zero_copy = self.operations[slot].zero_copy;
+        if ring_may {
+            self.stamp_rights(slot)?;
+        }
         let Operation {
             call,
             scratch,
             state,
             regular,
             watched,
+            rights,
             ..
         } = &mut self.operations[slot];
         let call = rest.as_ref().unwrap_or(call);
@@ -150,6 +156,7 @@ impl Context {
         match &mut self.waiter {
             Waiter::Ring(ring) => {
                 let entry = match (patient && stream, zero_copy) {
+                    _ if !ring_may => None,
                     (true, _) => prepare::patient(call, ring.opcodes()),
                     (_, true) => prepare::zero_copy(call, ring.opcodes()),
                     _ => prepare::entry(row, call, scratch, ring.opcodes()),
@@ -163,13 +170,14 @@ impl Context {
                     // SAFETY: the call's memory is the caller's promise until the completion is
                     // delivered; scratch memory lives as long as the operation.
                     unsafe { ring.push(entry, handle.to_raw())? };
-                    if prepare::counts_from_submission(row, call) {
-                        // What is not taken stays queued; `poll` tells of errors.
+                    if rights.is_some() || prepare::counts_from_submission(row, call) {
+                        // The kernel notes the thread's credentials now. What is not taken stays queued; an error
+                        // shows at the next poll.
                         let _ = ring.submit();
                     }
                     return Ok(());
                 }
-                if by_readiness && row.opcode != Some(Opcode::Accept) {
+                if by_readiness && !(ring_may && row.opcode == Some(Opcode::Accept)) {
                     if try_first {
                         self.retry(slot);
                         return Ok(());
@@ -238,6 +246,8 @@ impl Context {
         let handle = self.operations.handle(slot);
         // An injected bound is the helper's own affair.
         let call = self.rest(slot);
+        let maker = self.maker(self.operations[slot].row, &call);
+        self.stamp_rights(slot)?;
         let operation = &mut self.operations[slot];
         operation.state = State::Helper;
         let held = operation.scratch.as_ref().map(|scratch| &scratch.held);
@@ -251,7 +261,10 @@ impl Context {
             watched: operation.watched.map(|watched| (watched, operation.done)),
             short: self.inject.short_transfer,
         };
-        self.helpers.start(lane, job)
+        match maker {
+            Maker::Helper => self.helpers.start(lane, job),
+            Maker::Alone => self.alone.start(self.rights.epoch(), job),
+        }
     }
 
     /// What is left of an operation's call.
@@ -340,6 +353,10 @@ impl Context {
                 if row.class == Class::Stream && sys::is_nonblocking(call.descriptor(0)) =>
             {
                 self.finish(slot, Err(errno))
+            }
+            // With the rights of now the plain call might be allowed what it was not when it was made.
+            Errno::PERM | Errno::ACCES if self.has_other_rights(slot) => {
+                self.finish(slot, Err(errno));
             }
             // True answers, or "not this operation here": an older kernel, or a filter for single
             // operations. The plain call has the last word; it had no effect so far.

@@ -63,7 +63,8 @@ impl Contender {
                 .aio_blocking(true),
             Contender::BareRing | Contender::Direct => return None,
         };
-        Some(options.trust_names(trust_names))
+        // Measurements keep their rights.
+        Some(options.trust_names(trust_names).settled_rights(true))
     }
 
     /// Whether it has threads make calls that another way would make itself.

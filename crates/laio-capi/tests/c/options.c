@@ -83,7 +83,7 @@ static void sizes(void)
 static void flags(void)
 {
 	static const uint32_t known = LAIO_WAIT_AT_LIMIT | LAIO_WITHOUT_RING | LAIO_TRUST_NAMES | LAIO_PURE |
-				      LAIO_AIO_BLOCKING |
+				      LAIO_AIO_BLOCKING | LAIO_SETTLED_RIGHTS |
 				      LAIO_INJECT_INLINE | LAIO_INJECT_BACKGROUND |
 				      LAIO_INJECT_FALSE_EOF | LAIO_INJECT_ATTEMPTS_FAIL;
 	struct laio_options options = LAIO_OPTIONS_INIT;

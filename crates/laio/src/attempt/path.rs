@@ -158,14 +158,24 @@ impl Context {
         let unguarded = libc::O_PATH | libc::O_DIRECTORY | libc::O_NONBLOCK;
         if self.trust_names || flags & unguarded != 0 {
             // SAFETY: by the caller.
-            return opened(unsafe { lookup.open(flags) });
+            return self.opened(unsafe { lookup.open(flags) });
         }
         // SAFETY: by the caller.
         match unsafe { lookup.open(flags | libc::O_NONBLOCK) } {
             Ok(fd) => self.back_to_blocking(fd, flags),
             // A FIFO without a reader, opened for writing.
             Err(Errno::NXIO) => Attempted::WOULD_BLOCK,
-            Err(errno) => opened(Err(errno)),
+            Err(errno) => self.opened(Err(errno)),
+        }
+    }
+
+    /// The result of a look-up, as that of the call. Without filters a refusal is the plain call's own.
+    fn opened(&self, result: Result<RawFd, Errno>) -> Attempted {
+        match result {
+            Err(Errno::PERM | Errno::ACCES) if self.believes_refusals() => {
+                Attempted::Done(result.map(|fd| fd as usize))
+            }
+            result => opened(result),
         }
     }
 
@@ -233,7 +243,7 @@ impl Context {
             // Out of the way: the program gets the number that is free without it.
             // SAFETY: the descriptor was opened just now and nobody else knows it.
             Ok(fd) => Away::from(unsafe { OwnedFd::from_raw_fd(fd) }),
-            Err(errno) => return opened(Err(errno)),
+            Err(errno) => return self.opened(Err(errno)),
         };
         let Some(FileKind::Regular | FileKind::Directory) = self.local_kind(found.as_raw_fd())
         else {
@@ -280,7 +290,7 @@ impl Context {
             Err(Errno::MFILE | Errno::NFILE) => {
                 return Err(Attempted::blocked(0, Why::Unsupported));
             }
-            Err(errno) => return Err(opened(Err(errno))),
+            Err(errno) => return Err(self.opened(Err(errno))),
         };
         if self.mounts.any_remote() && self.local_kind(found.as_raw_fd()).is_none() {
             return Err(Attempted::blocked(0, Why::NotTried));
@@ -341,7 +351,7 @@ impl Context {
     /// # Safety
     /// As for the system call.
     pub(super) unsafe fn cached_access(&mut self, row: &Row, call: &Call) -> Attempted {
-        if !self.facts.cached_open || !self.facts.same_identity {
+        if !self.facts.cached_open || !self.access_can_be_tried() {
             return Attempted::blocked(0, Why::Unsupported);
         }
         let name = row.file.expect("the table names the file");
@@ -373,7 +383,7 @@ impl Context {
             )
         };
         // Linux before 5.8 has no faccessat2.
-        opened(result.map(|ok| ok as RawFd))
+        self.opened(result.map(|ok| ok as RawFd))
     }
 }
 

@@ -72,12 +72,16 @@ impl Activations {
         detector: Option<Detector>,
         limit: usize,
         signal: Option<i32>,
+        settled_rights: bool,
     ) -> Result<Activations, Errno> {
         if thread_has_rings() {
             return Err(Errno::BUSY);
         }
         let inbox = Box::new(Inbox::new(doorbell.clone()));
         let thread = Thread::join(&inbox, detector, limit.max(2), signal)?;
+        if !settled_rights {
+            thread.distrust_rights();
+        }
         let first = Flight::new(&inbox);
         Ok(Activations {
             next: &raw const *first,
@@ -100,7 +104,14 @@ impl Activations {
             return Ok(None);
         }
         let limit = options.limits.carriers as usize;
-        Activations::new(doorbell, options.detector, limit, options.cancel_signal).map(Some)
+        Activations::new(
+            doorbell,
+            options.detector,
+            limit,
+            options.cancel_signal,
+            options.settled_rights,
+        )
+        .map(Some)
     }
 
     /// Makes a call. If it blocks, this returns all the same, on another kernel thread.

@@ -19,7 +19,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// A call for a helper to make.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Job {
     pub(crate) handle: Handle,
     pub(crate) row: &'static Row,
@@ -34,7 +34,7 @@ pub(crate) struct Job {
 
 impl Job {
     /// Tells who watches, but not of a cancellation: the context knows what it came from.
-    fn tell(&self, result: Result<usize, Errno>) {
+    pub(super) fn tell(&self, result: Result<usize, Errno>) {
         match (self.watched, result) {
             (None, _) | (_, Err(Errno::CANCELED)) => {}
             (Some((watched, before)), Ok(moved)) => watched.publish(Ok(before + moved)),
@@ -200,6 +200,17 @@ impl Helpers {
     /// Threads alive.
     pub(crate) fn threads(&self) -> usize {
         self.shared.lock().workers.len()
+    }
+
+    /// The kernel's number of a thread that serves new jobs: `None` if there is no such thread, 0 if none of them
+    /// has begun.
+    pub(crate) fn witness(&self) -> Option<u32> {
+        let pool = self.shared.lock();
+        let present = pool
+            .workers
+            .iter()
+            .filter(|one| one.epoch == pool.lanes.epoch());
+        present.map(|one| one.interruptible.thread()).max()
     }
 
     /// Starts a worker for the job just queued. Without one a call that ends stays for the workers that are
@@ -389,7 +400,7 @@ impl Pool {
 }
 
 /// Makes the call until it is whole, and stops when interrupted.
-fn run(job: &Job, interruptible: &Interruptible) -> Result<usize, Errno> {
+pub(super) fn run(job: &Job, interruptible: &Interruptible) -> Result<usize, Errno> {
     let mut scratch = None;
     let mut done = 0;
     loop {

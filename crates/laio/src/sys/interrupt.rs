@@ -64,6 +64,11 @@ impl Interruptible {
         self.flag.load(SeqCst) != 0
     }
 
+    /// The kernel's number of the helper's thread; 0 before it begins and after it ends.
+    pub(crate) fn thread(&self) -> u32 {
+        self.thread.load(SeqCst)
+    }
+
     /// Asks the call that the helper is making to stop. The caller makes sure that the helper does not
     /// move on to another call meanwhile (it holds the pool's lock).
     pub(crate) fn interrupt(&self, signal: Signal) {

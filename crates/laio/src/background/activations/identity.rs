@@ -3,7 +3,7 @@
 //! after its next hand-off.
 
 use super::carrier::Carrier;
-use crate::sys;
+use crate::{rights, sys};
 use std::sync::atomic::Ordering::Relaxed;
 
 /// The lines of `/proc/self/task/TID/status` that tell.
@@ -20,12 +20,28 @@ const LINES: [&str; 8] = [
 
 /// Whether two carriers are the same for the kernel. Yes, if it cannot be known.
 pub(super) fn is_same(one: &Carrier, other: &Carrier) -> bool {
-    let of = |carrier: &Carrier| {
-        let thread = carrier.number.load(Relaxed);
-        (credentials(thread), namespaces(thread))
-    };
-    let (one, other) = (of(one), of(other));
-    one.0.is_none() || other.0.is_none() || one == other
+    let [one, other] = [one, other].map(|carrier| carrier.number.load(Relaxed));
+    let (had, has) = (credentials(one), credentials(other));
+    had.is_none()
+        || has.is_none()
+        || (had == has
+            && share_names(one, other)
+            && (!may_change_namespaces(&has) || namespaces(one) == namespaces(other)))
+}
+
+/// Who has not this capability now, and the same credentials as before, cannot have changed them.
+fn may_change_namespaces(credentials: &Option<Vec<String>>) -> bool {
+    const SYS_ADMIN: u64 = 1 << 21;
+    let mut lines = credentials.iter().flatten();
+    let permitted = lines.find_map(|line| line.strip_prefix("CapPrm:"));
+    let set = permitted.and_then(|set| u64::from_str_radix(set.trim(), 16).ok());
+    set.is_none_or(|set| set & SYS_ADMIN != 0)
+}
+
+/// Whether they have root, working directory and umask in common. Yes, if it cannot be known: a filter might end the
+/// process for the question.
+fn share_names(one: u32, other: u32) -> bool {
+    rights::has_filters() || rights::share_names(one, other).unwrap_or(true)
 }
 
 fn credentials(thread: u32) -> Option<Vec<String>> {
@@ -34,14 +50,12 @@ fn credentials(thread: u32) -> Option<Vec<String>> {
     Some(status.lines().filter(telling).map(str::to_owned).collect())
 }
 
-fn namespaces(thread: u32) -> Option<Vec<std::path::PathBuf>> {
-    let directory = format!("/proc/self/task/{thread}/ns");
-    let entries = std::fs::read_dir(directory).ok()?;
-    let mut links: Vec<_> = entries
-        .filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok())
-        .collect();
-    links.sort_unstable();
-    Some(links)
+/// Those that calls work in; a change of the others is for children.
+fn namespaces(thread: u32) -> [Option<u64>; 5] {
+    ["mnt", "net", "ipc", "uts", "user"].map(|name| {
+        let link = format!("/proc/self/task/{thread}/ns/{name}");
+        rustix::fs::stat(link).ok().map(|status| status.st_ino)
+    })
 }
 
 /// Whether the process may be looked at. The kernel takes this away when any of its threads changes its

@@ -43,6 +43,8 @@ pub(super) struct Thread {
     barren: Cell<Option<Errno>>,
     /// See [`identity::is_dumpable`].
     dumpable: Cell<bool>,
+    /// A context of the thread does not promise that its rights are settled.
+    distrusts: Cell<bool>,
     /// Threads that only look.
     detectors: RefCell<Vec<Owned>>,
     home: Owned,
@@ -117,6 +119,7 @@ impl Thread {
             spares: RefCell::default(),
             barren: Cell::new(None),
             dumpable: Cell::new(identity::is_dumpable()),
+            distrusts: Cell::new(false),
             detectors: RefCell::default(),
             home,
             shared,
@@ -164,6 +167,11 @@ impl Thread {
         Ok(self)
     }
 
+    /// From now on compares rights after each hand-off.
+    pub(super) fn distrust_rights(&self) {
+        self.distrusts.set(true);
+    }
+
     /// Makes a call; if it blocks, returns on another kernel thread.
     ///
     /// # Safety
@@ -194,7 +202,7 @@ impl Thread {
     #[cold]
     fn arrive(&self) {
         mask::set(self.shared.carried_mask());
-        if self.dumpable.get() != identity::is_dumpable() {
+        if self.distrusts.get() || self.dumpable.get() != identity::is_dumpable() {
             self.identity_may_have_changed();
         }
         while self.shared.spares.load(Relaxed) < SPARES && self.grow().is_ok() {}
@@ -287,9 +295,16 @@ impl Thread {
                 &*self.shared.victim.load(Relaxed),
             )
         };
+        // Looking goes through the C library, whose errno is the program's.
+        // SAFETY: the place of this thread's errno.
+        let errno = unsafe { libc::__errno_location() };
+        // SAFETY: as above.
+        let kept = unsafe { *errno };
         if !identity::is_same(now, before) {
             identity::stop();
         }
+        // SAFETY: as above.
+        unsafe { *errno = kept };
     }
 
     /// Brings the application back to its own kernel thread, where it must end. No call of it may be in flight.

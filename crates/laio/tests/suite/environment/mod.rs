@@ -14,6 +14,7 @@ mod fifos;
 mod filters;
 mod forks;
 mod namespaces;
+mod rights;
 mod servers;
 mod terminals;
 mod threads;

@@ -14,7 +14,11 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 const BLOCK: usize = 4096;
 
 fn context(kind: BackendKind) -> Option<Context> {
-    match Context::new(Options::new().backend(kind)) {
+    context_with(kind, Options::new())
+}
+
+fn context_with(kind: BackendKind, options: Options) -> Option<Context> {
+    match Context::new(options.backend(kind)) {
         Ok(context) => Some(context),
         Err(errno) => {
             println!("skipped: {kind}: {errno}");
@@ -397,7 +401,9 @@ fn without_requests_helpers_do_the_work() {
     ] {
         let mark = format!("{number} {errno}");
         child::check(LIMIT * 3, test_name!(), &mark, || {
-            let Some(mut context) = context(BackendKind::LinuxAio) else {
+            // Where a filter may have come, helpers are asked from the start.
+            let options = Options::new().settled_rights(true);
+            let Some(mut context) = context_with(BackendKind::LinuxAio, options) else {
                 return;
             };
             forbid::forbid(&[number], errno);

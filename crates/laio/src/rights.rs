@@ -1,0 +1,309 @@
+//! Rights: what a call may do in the background is what the calling thread may do when it makes the call.
+//!
+//! The kernel keeps rights by thread. A thread can give some up by calls that concern no other thread (`capset`,
+//! `setfsuid`, filters, Landlock, `unshare`, `setns`), and a helper that was started before still has them. So, before
+//! a call goes to another thread, the context looks at the calling thread, and renews its helpers if they are not the
+//! same. What the kernel does not show, it takes for changed: such a call gets a thread of its own, which inherits
+//! what its creator has.
+//!
+//! The ring takes the submitting thread's credentials, and with them its Landlock domain, when an operation is
+//! submitted, so operations that depend on rights are submitted at once. It knows no filters, and its workers keep the
+//! root and working directory with which they were started; where these matter, helpers take its calls.
+
+mod shown;
+
+use crate::context::Context;
+use crate::facts::Facts;
+use crate::operation::Slot;
+use crate::table::{Class, Opcode, Row};
+use crate::{Call, Errno};
+use shown::{Place, Shown, accesses_as_it_opens, has_landlock, shares_names_with};
+use std::cell::Cell;
+use std::sync::Mutex;
+
+pub(crate) use shown::{has_filters, share_names};
+
+/// The rights of the calling thread as the context last saw them.
+#[derive(Debug)]
+pub(crate) struct Rights {
+    /// See [`crate::Options::settled_rights`].
+    settled: bool,
+    /// Grows when the rights are found to be others than before.
+    epoch: u32,
+    known: Option<Shown>,
+    place: Option<Place>,
+}
+
+/// Which threads may make a call for the calling thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Maker {
+    /// Any helper of the pool.
+    Helper,
+    /// One that is started for it.
+    Alone,
+}
+
+impl Rights {
+    pub(crate) fn new(settled: bool) -> Rights {
+        Rights {
+            settled,
+            epoch: 0,
+            known: None,
+            place: None,
+        }
+    }
+
+    pub(crate) fn epoch(&self) -> u32 {
+        self.epoch
+    }
+
+    fn are_filtered(&self) -> bool {
+        self.known.as_ref().is_some_and(Shown::is_filtered)
+    }
+}
+
+impl Context {
+    /// Who may make a call that goes to another thread. Afterwards the helpers have the calling thread's rights, as
+    /// far as the kernel shows them.
+    pub(crate) fn maker(&mut self, row: &Row, call: &Call) -> Maker {
+        if self.rights.settled {
+            return Maker::Helper;
+        }
+        if !self.note_rights() {
+            return Maker::Alone;
+        }
+        let shown = self.rights.known.as_ref();
+        let fenced = shown.is_some_and(Shown::allows_landlock) && may_be_fenced(row, call);
+        if (fenced && has_landlock()) || WITHIN_NAMESPACES.contains(&row.name) {
+            return Maker::Alone;
+        }
+        match self.helpers_share_names() {
+            Ok(true) => {}
+            Ok(false) => {
+                self.rights.place = Place::of_this_thread();
+                self.helpers.renew();
+            }
+            // The kernel does not compare, or might end the process for the question.
+            Err(_) if by_name(row) => return Maker::Alone,
+            Err(_) => {}
+        }
+        // Helpers that wait in calls made with former rights are bounded too.
+        match self.helpers.threads() > self.limits.helpers as usize {
+            true => Maker::Alone,
+            false => Maker::Helper,
+        }
+    }
+
+    /// Whether the ring may take a call of this row. Afterwards operations that depend on rights must be submitted
+    /// at once.
+    pub(crate) fn ring_may_take(&mut self, row: &Row) -> bool {
+        if self.rights.settled {
+            return true;
+        }
+        if !depends_on_rights(row) {
+            return !has_filters();
+        }
+        self.note_rights()
+            && !self.rights.are_filtered()
+            && (!by_name(row) || Place::of_this_thread() == PLACE_OF_RINGS.get())
+    }
+
+    /// Whether POSIX AIO may take a call. Its threads serve the whole process, and the first of them was started by
+    /// whichever context came first.
+    pub(crate) fn posix_aio_may_take(&mut self) -> bool {
+        static FIRST: Mutex<Option<Shown>> = Mutex::new(None);
+        if self.rights.settled {
+            return true;
+        }
+        if !self.note_rights() || self.rights.are_filtered() {
+            return false;
+        }
+        let mut first = FIRST.lock().unwrap_or_else(|error| error.into_inner());
+        if first.is_none() {
+            first.clone_from(&self.rights.known);
+        }
+        *first == self.rights.known
+    }
+
+    /// Whether Linux AIO may take a call: the kernel keeps the submitting thread's credentials, and knows no filters.
+    pub(crate) fn linux_aio_may_take(&self) -> bool {
+        self.rights.settled || !has_filters()
+    }
+
+    /// Whether a refusal by the attempt is the plain call's own. Filters may know the attempt and the call apart.
+    pub(crate) fn believes_refusals(&self) -> bool {
+        !has_filters()
+    }
+
+    /// Whether `access` looks names up with the rights that an attempt to open them uses.
+    pub(crate) fn access_can_be_tried(&self) -> bool {
+        match self.rights.settled {
+            true => self.facts.same_identity,
+            false => accesses_as_it_opens(),
+        }
+    }
+
+    /// Notes with which rights an operation is handed over. Fails if the thread had others when it was handed over the
+    /// first time: with those of now the call might be allowed what it was not when it was made.
+    ///
+    /// # Errors
+    /// `EAGAIN`
+    pub(crate) fn stamp_rights(&mut self, slot: Slot) -> Result<(), Errno> {
+        let operation = &mut self.operations[slot];
+        if self.rights.settled || !depends_on_rights(operation.row) {
+            return Ok(());
+        }
+        match operation.rights.replace(self.rights.epoch) {
+            Some(before) if before != self.rights.epoch => Err(Errno::AGAIN),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether the calling thread has other rights than when it handed an operation over.
+    pub(crate) fn has_other_rights(&mut self, slot: Slot) -> bool {
+        let Some(epoch) = self.operations[slot].rights else {
+            return false;
+        };
+        !self.note_rights() || epoch != self.rights.epoch
+    }
+
+    /// The calling thread's rights have changed: what was started before serves no later call.
+    pub(crate) fn rights_changed(&mut self) {
+        self.rights.known = Shown::of_this_thread();
+        self.begin_epoch();
+    }
+
+    /// Looks at the calling thread. False if the kernel does not show its rights.
+    pub(crate) fn note_rights(&mut self) -> bool {
+        let now = Shown::of_this_thread();
+        let shows = now.is_some();
+        if !shows || now != self.rights.known {
+            self.rights.known = now;
+            self.begin_epoch();
+        }
+        shows
+    }
+
+    fn begin_epoch(&mut self) {
+        self.rights.epoch = self.rights.epoch.wrapping_add(1);
+        self.rights.place = Place::of_this_thread();
+        self.facts = Facts::get();
+        self.helpers.renew();
+    }
+
+    /// Whether the helpers look names up from the calling thread's root and working directory, and make files with
+    /// its umask.
+    fn helpers_share_names(&self) -> Result<bool, Errno> {
+        if self.rights.are_filtered() {
+            return Err(Errno::PERM);
+        }
+        match self.helpers.witness() {
+            None => Ok(true),
+            // They were started since the rights were last looked at, and none has run yet.
+            Some(0) => Ok(Place::of_this_thread() == self.rights.place),
+            Some(thread) => shares_names_with(thread),
+        }
+    }
+}
+
+std::thread_local! {
+    /// Where the thread's names began when it made its first ring. The kernel keeps a ring's workers for the thread,
+    /// not for the ring, and they keep what they were started with.
+    static PLACE_OF_RINGS: Cell<Option<Place>> = const { Cell::new(None) };
+}
+
+/// Notes that the calling thread makes a ring.
+pub(crate) fn note_ring() {
+    if PLACE_OF_RINGS.get().is_none() {
+        PLACE_OF_RINGS.set(Place::of_this_thread());
+    }
+}
+
+/// Whether what the call may do depends on the thread's rights when it is made, rather than on those with which a
+/// descriptor was opened.
+fn depends_on_rights(row: &Row) -> bool {
+    by_name(row) || row.class == Class::Path
+}
+
+/// Whether the call looks up a name. A socket's address can be one, too.
+fn by_name(row: &Row) -> bool {
+    row.file.is_some() || matches!(row.opcode, Some(Opcode::Connect | Opcode::Bind))
+}
+
+/// Whether a Landlock domain may forbid the call. Domains of later kernels may forbid more, so all names count.
+fn may_be_fenced(row: &Row, call: &Call) -> bool {
+    let addressed = match row.name {
+        "sendto" => call.args[4] != 0,
+        "sendmsg" | "sendmmsg" => true,
+        _ => false,
+    };
+    let opens = row.class == Class::Path && row.yields_descriptor;
+    by_name(row) || addressed || opens || WITHIN_DOMAINS.contains(&row.name)
+}
+
+/// Calls about other processes, which only `threads` hands over.
+const WITHIN_DOMAINS: [&str; 7] = [
+    "kill",
+    "tkill",
+    "tgkill",
+    "pidfd_getfd",
+    "kcmp",
+    "process_vm_readv",
+    "process_vm_writev",
+];
+
+/// Calls that work in a namespace of the thread without naming a file: the kernel shows cheaply neither the namespaces
+/// nor that they were changed.
+const WITHIN_NAMESPACES: [&str; 20] = [
+    "socket",
+    "socketpair",
+    "semget",
+    "semop",
+    "semtimedop",
+    "semctl",
+    "msgget",
+    "msgsnd",
+    "msgrcv",
+    "msgctl",
+    "shmget",
+    "shmat",
+    "shmctl",
+    "mq_open",
+    "mq_unlink",
+    "uname",
+    "sethostname",
+    "setdomainname",
+    "listmount",
+    "statmount",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::table::ROWS;
+
+    #[test]
+    fn listed_calls_are_in_the_table() {
+        for name in WITHIN_DOMAINS.iter().chain(&WITHIN_NAMESPACES) {
+            let listed = |row: &&Row| row.name == *name && row.class != Class::Thread;
+            assert!(ROWS.iter().any(|row| listed(&row)), "{name}");
+        }
+    }
+
+    #[test]
+    fn calls_on_open_files_depend_on_no_rights_of_now() {
+        let row = |name| ROWS.iter().find(|row| row.name == name).expect(name);
+        for name in ["read", "pwrite64", "recvmsg", "fsync", "accept4"] {
+            assert!(!depends_on_rights(row(name)), "{name}");
+        }
+        for name in [
+            "openat",
+            "fchmod",
+            "connect",
+            "truncate",
+            "open_by_handle_at",
+        ] {
+            assert!(depends_on_rights(row(name)), "{name}");
+        }
+    }
+}

@@ -1,0 +1,317 @@
+//! Rights that a thread gives up, or gains, hold for its calls in the background.
+//!
+//! Each way of changing them, at each time, in each back end: what laio answers is what the plain call answers at that
+//! moment. Each combination runs in a process of its own, forked from one that does nothing else.
+
+use crate::harness::{LIMIT, Way, call, for_each_backend};
+use laio::{BackendKind, Context, Errno};
+use laio_testing::{child, test_name};
+use std::ffi::c_long;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::{Duration, Instant};
+
+#[path = "rights/changes.rs"]
+mod changes;
+#[path = "rights/meanwhile.rs"]
+mod meanwhile;
+#[path = "rights/operations.rs"]
+mod operations;
+
+use changes::Change;
+use operations::Place;
+
+/// When the rights change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum When {
+    /// Before the context is made.
+    Before,
+    /// With a context that has made no call.
+    Fresh,
+    /// With a context whose helpers, ring workers and carriers have made all calls once.
+    Used,
+    /// As `Used`, by a thread without `CAP_SYS_ADMIN`: Landlock cannot have restricted it unseen, so helpers serve
+    /// more than one of its calls.
+    Shared,
+    /// As `Used`, by a call through the context.
+    Through,
+}
+
+const TIMES: [When; 5] = [
+    When::Before,
+    When::Fresh,
+    When::Used,
+    When::Shared,
+    When::Through,
+];
+
+/// How a forked process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ended {
+    Well,
+    Skipped,
+    /// The back end `activations` ends a process whose rights were changed behind its back.
+    Aborted,
+    Badly(i32),
+    Never,
+}
+
+#[test]
+fn capabilities_dropped() {
+    everywhere(test_name!(), &changes::CAPABILITIES);
+}
+
+#[test]
+fn capabilities_not_effective() {
+    everywhere(test_name!(), &changes::EFFECTIVE_CAPABILITIES);
+}
+
+#[test]
+fn file_system_user() {
+    everywhere(test_name!(), &changes::FILE_SYSTEM_USER);
+}
+
+#[test]
+fn file_system_group() {
+    everywhere(test_name!(), &changes::FILE_SYSTEM_GROUP);
+}
+
+#[test]
+fn users() {
+    everywhere(test_name!(), &changes::USERS);
+}
+
+#[test]
+fn effective_user_and_back() {
+    everywhere(test_name!(), &changes::EFFECTIVE_USER);
+}
+
+#[test]
+fn groups() {
+    everywhere(test_name!(), &changes::GROUPS);
+}
+
+#[test]
+fn further_groups() {
+    everywhere(test_name!(), &changes::FURTHER_GROUPS);
+}
+
+#[test]
+fn no_new_privileges() {
+    everywhere(test_name!(), &changes::NO_NEW_PRIVILEGES);
+}
+
+#[test]
+fn landlock_files() {
+    everywhere(test_name!(), &changes::LANDLOCK_FILES);
+}
+
+#[test]
+fn landlock_files_without_capabilities() {
+    everywhere(test_name!(), &changes::LANDLOCK_AFTER_CAPABILITIES);
+}
+
+#[test]
+fn landlock_connections() {
+    everywhere(test_name!(), &changes::LANDLOCK_CONNECTIONS);
+}
+
+#[test]
+fn filter() {
+    everywhere(test_name!(), &changes::FILTER);
+}
+
+#[test]
+fn second_filter() {
+    everywhere(test_name!(), &changes::SECOND_FILTER);
+}
+
+#[test]
+fn mounts() {
+    everywhere(test_name!(), &changes::MOUNTS);
+}
+
+#[test]
+fn root() {
+    everywhere(test_name!(), &changes::ROOT);
+}
+
+#[test]
+fn working_directory() {
+    everywhere(test_name!(), &changes::WORKING_DIRECTORY);
+}
+
+#[test]
+fn network() {
+    everywhere(test_name!(), &changes::NETWORK);
+}
+
+#[test]
+fn user_namespace() {
+    everywhere(test_name!(), &changes::USER_NAMESPACE);
+}
+
+fn everywhere(test: &str, change: &Change) {
+    ended_in_children(test, |way| {
+        for when in TIMES {
+            let ended = in_a_fork(|| scenario(way, change, when));
+            let carried = way.backend == BackendKind::Activations;
+            match ended {
+                Ended::Well => {}
+                Ended::Skipped => println!("skipped: {} {when:?} in {way}", change.name),
+                // As documented: a hand-off would give the rights back.
+                Ended::Aborted if carried && behind_its_back(change, when) => {}
+                ended => panic!("{} {when:?} in {way}: {ended:?}", change.name),
+            }
+        }
+    });
+}
+
+/// Runs a body in each back end, each time in a process of its own.
+fn as_root(test: &str, body: impl Fn(&Way) -> i32) {
+    ended_in_children(test, |way| {
+        let ended = in_a_fork(|| body(way));
+        assert_eq!(ended, Ended::Well, "{way}");
+    });
+}
+
+fn ended_in_children(test: &str, body: impl Fn(&Way)) {
+    // SAFETY: geteuid takes nothing.
+    if unsafe { libc::geteuid() } != 0 {
+        println!("skipped: {test} gives up rights, which only root has");
+        return;
+    }
+    let ended = child::run(LIMIT * 8, test, "", || for_each_backend(body)).expect("one child");
+    let well = ended.status.is_some_and(|status| status.success()) && ended.finished;
+    assert!(well, "{:?}\n{}", ended.status, ended.output);
+    let skipped = |line: &&str| line.starts_with("skipped: ");
+    let skipped = ended.output.lines().filter(skipped);
+    skipped.for_each(|line| println!("{line}"));
+}
+
+/// Whether the rights change while a context is there, and not through it.
+fn behind_its_back(change: &Change, when: When) -> bool {
+    matches!(when, When::Fresh | When::Used | When::Shared) || change.back.is_some()
+}
+
+/// What a forked process says when the kernel or the place has not what the change needs.
+const SKIPPED: i32 = 77;
+
+fn scenario(way: &Way, change: &Change, when: When) -> i32 {
+    let place = Place::new();
+    if let Err(reason) = (change.prepare)(&place) {
+        println!("{}: {reason}", change.name);
+        return SKIPPED;
+    }
+    if when == When::Shared {
+        changes::drop_administration();
+    }
+    let made = |context: Result<Context, Errno>| {
+        // It may need what the thread has not: `activations` looks at files below /proc.
+        let say = |errno: &Errno| println!("no context: {}: {errno}", change.name);
+        context.inspect_err(say).ok()
+    };
+    let mut early = None;
+    if when != When::Before {
+        early = made(Context::new(way.options()));
+        if early.is_none() {
+            return SKIPPED;
+        }
+    }
+    if matches!(when, When::Used | When::Shared | When::Through) {
+        let context = early.as_mut().expect("made before");
+        let warm = place.outcomes("warm", &mut |number, args| call(context, number, args));
+        let plain = place.outcomes("cold", &mut |number, args| plainly(number, args));
+        assert_eq!(warm, plain, "before the change");
+    }
+    let changed = match when {
+        When::Through => {
+            let context = early.as_mut().expect("made before");
+            (change.change)(&place, &mut |number, args| call(context, number, args))
+        }
+        _ => (change.change)(&place, &mut |number, args| plainly(number, args)),
+    };
+    match changed {
+        Ok(()) => {}
+        Err(errno) => {
+            println!("{}: {errno}", change.name);
+            return SKIPPED;
+        }
+    }
+    let Some(mut context) = early.or_else(|| made(Context::new(way.options()))) else {
+        return SKIPPED;
+    };
+    compare(&place, &mut context, "changed");
+    if let Some(back) = change.back {
+        back(&place, &mut |number, args| plainly(number, args)).expect("a way back");
+        compare(&place, &mut context, "back");
+    }
+    drop(context);
+    0
+}
+
+/// What laio answers is what the plain call answers; more than once, since the first call may change who makes the
+/// next.
+fn compare(place: &Place, context: &mut Context, stage: &str) {
+    for round in 0..2 {
+        let plain = place.outcomes(&format!("plain-{stage}-{round}"), &mut |number, args| {
+            plainly(number, args)
+        });
+        let laio = place.outcomes(&format!("laio-{stage}-{round}"), &mut |number, args| {
+            call(context, number, args)
+        });
+        let differing: Vec<_> = plain.iter().zip(&laio).filter(|(a, b)| a != b).collect();
+        assert!(
+            differing.is_empty(),
+            "{stage}, round {round}: plain and laio differ: {differing:#?}"
+        );
+    }
+}
+
+fn plainly(number: c_long, args: [usize; 6]) -> Result<usize, Errno> {
+    crate::harness::plain(number, args)
+}
+
+/// Runs a body in a forked process, which has no other threads.
+fn in_a_fork(body: impl FnOnce() -> i32) -> Ended {
+    // SAFETY: this process has no threads but those of the test harness, which hold no locks now; the child leaves by
+    // _exit.
+    let process = unsafe { libc::fork() };
+    assert!(process >= 0, "fork: {}", std::io::Error::last_os_error());
+    if process == 0 {
+        let code = catch_unwind(AssertUnwindSafe(body)).unwrap_or(101);
+        // SAFETY: it ends the process.
+        unsafe { libc::_exit(code) };
+    }
+    wait_within(process)
+}
+
+fn wait_within(process: i32) -> Ended {
+    let end = Instant::now() + LIMIT;
+    loop {
+        let mut status = 0;
+        // SAFETY: the kernel writes the status.
+        let waited = unsafe { libc::waitpid(process, &mut status, libc::WNOHANG) };
+        assert!(waited >= 0, "waitpid: {}", std::io::Error::last_os_error());
+        if waited == process {
+            return match status {
+                0 => Ended::Well,
+                _ if libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == SKIPPED => {
+                    Ended::Skipped
+                }
+                _ if libc::WIFSIGNALED(status) && libc::WTERMSIG(status) == libc::SIGABRT => {
+                    Ended::Aborted
+                }
+                status => Ended::Badly(status),
+            };
+        }
+        if Instant::now() > end {
+            // SAFETY: our own child, which has not been waited for.
+            unsafe {
+                libc::kill(process, libc::SIGKILL);
+                libc::waitpid(process, &mut status, 0);
+            }
+            return Ended::Never;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}

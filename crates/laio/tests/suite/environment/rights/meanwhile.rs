@@ -1,0 +1,150 @@
+//! Rights that change between a call and its result.
+
+use super::operations::NO_RIGHTS;
+use super::{as_root, plainly};
+use crate::harness::{Arg, call, collect, cstring, finish, own, pending, start};
+use laio::{BackendKind, Errno, Options};
+use laio_testing::test_name;
+use std::path::Path;
+
+const KEEP: usize = u32::MAX as usize;
+
+/// What was refused is not asked for again with the rights that the thread has gained since.
+#[test]
+fn a_refusal_stands_when_rights_are_gained() {
+    as_root(test_name!(), |way| {
+        let directory = directory();
+        let name = cstring(directory.path().join("made"));
+        let mut context = way.context();
+        // What takes calls to the background exists from before.
+        let warm = cstring(directory.path().join("warm"));
+        assert_eq!(
+            mkdir(&warm, |number, args| call(&mut context, number, args)),
+            Ok(0)
+        );
+        effective_user(NO_RIGHTS as usize);
+        let args = [libc::AT_FDCWD.arg(), name.arg(), 0o755, 0, 0, 0];
+        let outcome = start(&mut context, libc::SYS_mkdirat, args);
+        effective_user(0);
+        assert_eq!(finish(&mut context, outcome), Err(Errno::ACCES));
+        assert!(!Path::new(name.to_str().unwrap()).exists());
+        0
+    });
+}
+
+/// A call that waits for a thread of its own is not made with rights that the thread has gained since.
+#[test]
+fn a_call_in_line_is_not_made_with_rights_gained() {
+    as_root(test_name!(), |way| {
+        if !matches!(way.backend, BackendKind::Threads | BackendKind::Hybrid) {
+            return 0;
+        }
+        let directory = directory();
+        let fifo = cstring(directory.path().join("fifo"));
+        // SAFETY: the name is a string.
+        assert_eq!(unsafe { libc::mkfifo(fifo.as_ptr(), 0o666) }, 0);
+        let name = cstring(directory.path().join("made"));
+        let mut context = way.with(|options: Options| options.helpers(1));
+        effective_user(NO_RIGHTS as usize);
+        let args = [libc::AT_FDCWD.arg(), fifo.arg(), libc::O_RDONLY.arg()];
+        let opening = pending(&mut context, libc::SYS_openat, args);
+        let args = [libc::AT_FDCWD.arg(), name.arg(), 0o755];
+        let making = pending(&mut context, libc::SYS_mkdirat, args);
+        effective_user(0);
+        let end = std::thread::spawn(move || {
+            let fifo = Path::new(fifo.to_str().unwrap());
+            std::fs::File::options().write(true).open(fifo)
+        });
+        for completion in collect(&mut context, 2) {
+            if completion.handle == making {
+                let allowed = [Err(Errno::AGAIN), Err(Errno::ACCES)];
+                assert!(allowed.contains(&completion.result), "{completion:?}");
+            } else {
+                assert_eq!(completion.handle, opening);
+                drop(own(completion.result));
+            }
+        }
+        drop(end.join().unwrap().expect("a FIFO"));
+        assert!(!Path::new(name.to_str().unwrap()).exists());
+        0
+    });
+}
+
+/// More calls than there may be threads for them at once are all made.
+#[test]
+fn calls_in_line_are_made() {
+    as_root(test_name!(), |way| {
+        if !way.goes_to_background() {
+            return 0;
+        }
+        let directory = directory();
+        let names: Vec<_> = (0..40)
+            .map(|index| cstring(directory.path().join(index.to_string())))
+            .collect();
+        let mut context = way.with(|options: Options| options.helpers(3));
+        let mut in_flight = 0;
+        for name in &names {
+            let args = [libc::AT_FDCWD.arg(), name.arg(), 0o755];
+            match start(&mut context, libc::SYS_mkdirat, args) {
+                laio::Outcome::Pending(_) => in_flight += 1,
+                laio::Outcome::Done(result) => assert_eq!(result, Ok(0)),
+            }
+        }
+        let completions = collect(&mut context, in_flight);
+        assert!(completions.iter().all(|one| one.result == Ok(0)));
+        let made = |name: &&std::ffi::CString| Path::new(name.to_str().unwrap()).is_dir();
+        assert_eq!(names.iter().filter(made).count(), names.len());
+        0
+    });
+}
+
+/// A call that is cancelled while it waits for a thread of its own, or on it.
+#[test]
+fn calls_alone_are_cancelled() {
+    as_root(test_name!(), |way| {
+        if !matches!(way.backend, BackendKind::Threads | BackendKind::Hybrid) {
+            return 0;
+        }
+        let directory = directory();
+        let fifo = cstring(directory.path().join("fifo"));
+        // SAFETY: the name is a string.
+        assert_eq!(unsafe { libc::mkfifo(fifo.as_ptr(), 0o666) }, 0);
+        let mut context = way.with(|options: Options| options.helpers(1));
+        let args = [libc::AT_FDCWD.arg(), fifo.arg(), libc::O_RDONLY.arg()];
+        let handles: Vec<_> = (0..3)
+            .map(|_| pending(&mut context, libc::SYS_openat, args))
+            .collect();
+        for handle in handles.into_iter().rev() {
+            context.cancel(handle).expect("it is in flight");
+        }
+        let completions = collect(&mut context, 3);
+        let cancelled = |one: &laio::Completion| one.result == Err(Errno::CANCELED);
+        assert!(completions.iter().all(cancelled), "{completions:?}");
+        // And the end of a context ends them.
+        pending(&mut context, libc::SYS_openat, args);
+        pending(&mut context, libc::SYS_openat, args);
+        drop(context);
+        0
+    });
+}
+
+fn directory() -> tempfile::TempDir {
+    use std::os::unix::fs::PermissionsExt;
+    let directory = tempfile::tempdir_in("/var/tmp").expect("a directory");
+    let everybody = std::fs::Permissions::from_mode(0o755);
+    std::fs::set_permissions(directory.path(), everybody).expect("a mode");
+    directory
+}
+
+fn effective_user(user: usize) {
+    let args = [KEEP, user, KEEP, 0, 0, 0];
+    assert_eq!(plainly(libc::SYS_setresuid, args), Ok(0));
+}
+
+fn mkdir(
+    name: &std::ffi::CStr,
+    mut make: impl FnMut(std::ffi::c_long, [usize; 6]) -> Result<usize, Errno>,
+) -> Result<usize, Errno> {
+    let args = [libc::AT_FDCWD.arg(), name.arg(), 0o755, 0, 0, 0];
+    make(libc::SYS_mkdirat, args)
+}
