@@ -23,6 +23,8 @@ pub struct Request {
     pub fetch: bool,
     /// The parts to run; every part where it is empty.
     pub parts: Vec<String>,
+    /// Use KVM, in place of an emulated processor.
+    pub kvm: bool,
     /// Names of tests: only those that contain one of these run.
     pub filters: Vec<String>,
     /// Seconds that one virtual machine may run.
@@ -47,7 +49,7 @@ pub fn run(request: &Request) -> Result<bool, Failure> {
     for version in versions {
         println!("== Linux {version}");
         let directory = cache.join(version);
-        let results = run_kernel(&directory, &programs, &jobs, request.limit)?;
+        let results = run_kernel(&directory, &programs, &jobs, request)?;
         summary.push((version, results));
     }
     println!("\n{}", table(&summary));
@@ -60,11 +62,11 @@ fn run_kernel(
     directory: &Path,
     programs: &Programs,
     jobs: &[Job],
-    limit: u64,
+    request: &Request,
 ) -> Result<Vec<Outcome>, Failure> {
     let boot = machine::prepare(directory)?;
     let disk = machine::disk(directory, &programs.files(), &jobs::script(jobs))?;
-    let output = machine::boot(directory, &boot, &disk, limit)?;
+    let output = machine::boot(directory, &boot, &disk, request)?;
     Ok(jobs::results(jobs, &output))
 }
 

@@ -29,7 +29,7 @@ enum Task {
     TestC(TestArguments),
     /// Run the engine's suites, a served site and a copied tree under other kernels, in virtual machines
     ///
-    /// Installs nothing, and says which programs are absent. Without /dev/kvm qemu emulates the processor, some thirty
+    /// Installs nothing, and says which programs are absent. Without --kvm qemu emulates the processor, some thirty
     /// times slower: a whole run of one kernel takes hours.
     Kernels(KernelArguments),
 }
@@ -44,6 +44,9 @@ struct KernelArguments {
     /// Only this part: site, copy or suites (several times: these)
     #[arg(long = "part", value_name = "PART")]
     parts: Vec<String>,
+    /// Use KVM, where /dev/kvm works; without it qemu emulates the processor
+    #[arg(long)]
+    kvm: bool,
     /// Seconds that one virtual machine may run
     #[arg(long, value_name = "SECONDS", default_value_t = 7200)]
     limit: u64,
@@ -169,6 +172,7 @@ fn kernels(arguments: KernelArguments) -> Result<ExitCode, Failure> {
         parts: arguments.parts,
         filters: arguments.filters,
         limit: arguments.limit,
+        kvm: arguments.kvm,
     })?;
     Ok(if passed {
         ExitCode::SUCCESS

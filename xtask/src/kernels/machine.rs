@@ -1,5 +1,6 @@
 //! The virtual machine: a kernel from its package, a disk with this machine's programs, and qemu.
 
+use super::Request;
 use super::packages::packages;
 use crate::Failure;
 use crate::files::failure;
@@ -412,14 +413,20 @@ fn sparse(path: &Path, size: u64) -> Result<(), Failure> {
 ///
 /// # Errors
 /// qemu cannot be run. A machine that ends early, or that the limit ends, has printed less: that is not an error here.
-pub fn boot(directory: &Path, boot: &Boot, disk: &Path, limit: u64) -> Result<String, Failure> {
+pub fn boot(
+    directory: &Path,
+    boot: &Boot,
+    disk: &Path,
+    request: &Request,
+) -> Result<String, Failure> {
+    let limit = request.limit;
     let scratch = directory.join("scratch.img");
     let _ = fs::remove_file(&scratch);
     sparse(&scratch, SCRATCH)?;
     let (console, output) = (directory.join("console"), directory.join("output"));
     let _ = fs::remove_file(&output);
     let mut qemu = Command::new("qemu-system-x86_64");
-    qemu.args(acceleration(boot));
+    qemu.args(acceleration(boot, request.kvm));
     qemu.args([
         "-smp", "2", "-m", MEMORY, "-nic", "none", "-display", "none",
     ]);
@@ -453,15 +460,11 @@ pub fn boot(directory: &Path, boot: &Boot, disk: &Path, limit: u64) -> Result<St
     Ok(text)
 }
 
-/// KVM where there is one. Without it qemu emulates a processor: each of the machine's in a thread, but for kernels from 7
-/// on one thread for all, since these stop at times otherwise; without CMPXCHG16B, which qemu 7.2 emulates wrongly between threads.
-fn acceleration(boot: &Boot) -> [&'static str; 4] {
-    if File::options()
-        .read(true)
-        .write(true)
-        .open("/dev/kvm")
-        .is_ok()
-    {
+/// KVM where it was asked for: a machine that is itself virtual may have a /dev/kvm that does not work. Else qemu emulates a
+/// processor: each of the machine's in a thread, but for kernels from 7 on one thread for all, since these stop at times
+/// otherwise; without CMPXCHG16B, which qemu 7.2 emulates wrongly between threads.
+fn acceleration(boot: &Boot, kvm: bool) -> [&'static str; 4] {
+    if kvm {
         return ["-accel", "kvm", "-cpu", "host"];
     }
     let release = boot
