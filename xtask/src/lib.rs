@@ -14,11 +14,13 @@
 //! | [`install`] | what goes where; putting it there and taking it away |
 //! | [`files`] | files that are either complete or not there |
 //! | [`advice`] | how to use what was installed |
+//! | [`kernels`] | the suites under other kernels, in virtual machines |
 
 pub mod advice;
 pub mod compile;
 pub mod files;
 pub mod install;
+pub mod kernels;
 pub mod library;
 pub mod program;
 pub mod programs;

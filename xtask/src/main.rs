@@ -5,6 +5,7 @@ use clap::{Args, Parser, Subcommand};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use xtask::install::{Parts, Place};
+use xtask::kernels::Request;
 use xtask::library::{Kinds, build};
 use xtask::programs::{cannot_run, cargo};
 use xtask::{Failure, VERSION, advice, install, program};
@@ -26,6 +27,32 @@ enum Task {
     Uninstall(InstallArguments),
     /// Run the C programs that test the library, for each back end
     TestC(TestArguments),
+    /// Run the engine's suites, a served site and a copied tree under other kernels, in virtual machines
+    ///
+    /// Installs nothing, and says which programs are absent. Without --kvm qemu emulates the processor, some thirty
+    /// times slower: a whole run of one kernel takes hours.
+    Kernels(KernelArguments),
+}
+
+#[derive(Args, Debug)]
+struct KernelArguments {
+    /// 5.10, 6.1, 6.12 or newest; all of them where none is given
+    versions: Vec<String>,
+    /// Download the kernels' packages from Debian's archive to target/kernels
+    #[arg(long)]
+    fetch: bool,
+    /// Only this part: site, copy or suites (several times: these)
+    #[arg(long = "part", value_name = "PART")]
+    parts: Vec<String>,
+    /// Use KVM, where /dev/kvm works; without it qemu emulates the processor
+    #[arg(long)]
+    kvm: bool,
+    /// Seconds that one virtual machine may run
+    #[arg(long, value_name = "SECONDS", default_value_t = 7200)]
+    limit: u64,
+    /// Only tests whose name contains one of these
+    #[arg(last = true)]
+    filters: Vec<String>,
 }
 
 #[derive(Args, Debug)]
@@ -84,6 +111,7 @@ fn main() -> ExitCode {
         Task::Install(arguments) => install(&arguments),
         Task::Uninstall(arguments) => uninstall(&arguments),
         Task::TestC(arguments) => test_c(&arguments),
+        Task::Kernels(arguments) => kernels(arguments),
     };
     match done {
         Ok(code) => code,
@@ -131,6 +159,22 @@ fn test_c(arguments: &TestArguments) -> Result<ExitCode, Failure> {
     }
     let status = test.status().map_err(|error| cannot_run(&test, &error))?;
     Ok(if status.success() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+fn kernels(arguments: KernelArguments) -> Result<ExitCode, Failure> {
+    let passed = xtask::kernels::run(&Request {
+        versions: arguments.versions,
+        fetch: arguments.fetch,
+        parts: arguments.parts,
+        filters: arguments.filters,
+        limit: arguments.limit,
+        kvm: arguments.kvm,
+    })?;
+    Ok(if passed {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE

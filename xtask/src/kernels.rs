@@ -1,0 +1,142 @@
+//! `cargo xtask kernels`: the engine's suites, a served site and a copied tree under other kernels, in virtual machines.
+//!
+//! The kernels are Debian's packages. [`packages`] finds and downloads them, [`machine`] makes a disk of this machine's
+//! programs and boots it, [`jobs`] are the scripts that run there and the lines by which they report. Nothing is installed.
+
+pub mod jobs;
+pub mod machine;
+pub mod packages;
+
+use crate::Failure;
+use crate::programs::{cannot_run, cargo, line};
+use jobs::{Job, Outcome};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+/// What the user asked for.
+#[derive(Debug)]
+pub struct Request {
+    /// Kernel versions as in [`packages::KNOWN`].
+    pub versions: Vec<String>,
+    /// Download the packages that are absent.
+    pub fetch: bool,
+    /// The parts to run; every part where it is empty.
+    pub parts: Vec<String>,
+    /// Use KVM, in place of an emulated processor.
+    pub kvm: bool,
+    /// Names of tests: only those that contain one of these run.
+    pub filters: Vec<String>,
+    /// Seconds that one virtual machine may run.
+    pub limit: u64,
+}
+
+/// Boots each kernel and runs the jobs. Returns whether all of them passed.
+///
+/// # Errors
+/// A program or a package is absent (the error names it and how to get it), or the build fails.
+pub fn run(request: &Request) -> Result<bool, Failure> {
+    let versions = packages::chosen(&request.versions)?;
+    machine::check_programs()?;
+    let cache = crate::root().join("target/kernels");
+    if request.fetch {
+        packages::fetch(&versions, &cache)?;
+    }
+    packages::check(&versions, &cache)?;
+    let programs = build()?;
+    let jobs = jobs::chosen(&request.parts, &request.filters, &programs)?;
+    let mut summary = Vec::new();
+    for version in versions {
+        println!("== Linux {version}");
+        let directory = cache.join(version);
+        let results = run_kernel(&directory, &programs, &jobs, request)?;
+        summary.push((version, results));
+    }
+    println!("\n{}", table(&summary));
+    let passed = |results: &Vec<Outcome>| results.iter().all(|result| result.passed);
+    Ok(summary.iter().all(|(_, results)| passed(results)))
+}
+
+/// Boots one kernel and runs the jobs in it.
+fn run_kernel(
+    directory: &Path,
+    programs: &Programs,
+    jobs: &[Job],
+    request: &Request,
+) -> Result<Vec<Outcome>, Failure> {
+    let boot = machine::prepare(directory)?;
+    let disk = machine::disk(directory, &programs.files(), &jobs::script(jobs))?;
+    let output = machine::boot(directory, &boot, &disk, request)?;
+    Ok(jobs::results(jobs, &output))
+}
+
+/// What runs in the virtual machine.
+#[derive(Debug)]
+pub struct Programs {
+    /// The command `laio`.
+    pub command: PathBuf,
+    /// The test programs of the engine, by the name of the target.
+    pub suites: Vec<(String, PathBuf)>,
+}
+
+impl Programs {
+    /// The files that the virtual machine needs, at the same paths as here.
+    fn files(&self) -> Vec<PathBuf> {
+        let suites = self.suites.iter().map(|(_, path)| path.clone());
+        let site = crate::root().join("examples/site");
+        suites.chain([self.command.clone(), site]).collect()
+    }
+}
+
+/// Builds the command and the engine's suites, as `cargo test` does.
+fn build() -> Result<Programs, Failure> {
+    let command = executables(&["build", "--locked", "--package", "laio-cli", "--bins"])?;
+    let command = command.into_iter().find(|(name, _)| name == "laio");
+    let suites = executables(&[
+        "test",
+        "--locked",
+        "--no-run",
+        "--package",
+        "laio",
+        "--tests",
+    ])?;
+    let (_, command) = command.ok_or("cargo build did not make the command laio")?;
+    Ok(Programs { command, suites })
+}
+
+/// Runs cargo and returns the programs that it made, by the name of the target.
+fn executables(arguments: &[&str]) -> Result<Vec<(String, PathBuf)>, Failure> {
+    let mut cargo = cargo();
+    cargo
+        .args(arguments)
+        .args(["--message-format", "json-render-diagnostics"]);
+    let output = cargo.stderr(Stdio::inherit()).output();
+    let output = output.map_err(|error| cannot_run(&cargo, &error))?;
+    if !output.status.success() {
+        return Err(format!("`{}` failed ({})", line(&cargo), output.status).into());
+    }
+    let mut made = Vec::new();
+    for message in String::from_utf8_lossy(&output.stdout).lines() {
+        let message: Value = serde_json::from_str(message)?;
+        if let (Some(path), Some(name)) = (
+            message["executable"].as_str(),
+            message["target"]["name"].as_str(),
+        ) {
+            made.push((name.to_owned(), PathBuf::from(path)));
+        }
+    }
+    Ok(made)
+}
+
+/// The results of all kernels, a line for each job of each kernel.
+fn table(summary: &[(&str, Vec<Outcome>)]) -> String {
+    let mut text = format!("{:<8} {:<24} {:<8} details\n", "kernel", "job", "result");
+    for (version, results) in summary {
+        for result in results {
+            let word = if result.passed { "passed" } else { "FAILED" };
+            let (job, details) = (&result.job, &result.details);
+            text += &format!("{version:<8} {job:<24} {word:<8} {details}\n");
+        }
+    }
+    text
+}
