@@ -6,6 +6,7 @@
 mod arch;
 pub(crate) mod fork;
 pub(crate) mod handoff;
+pub(crate) mod ignored;
 pub(crate) mod interrupt;
 pub(crate) mod mask;
 pub(crate) mod memory;
