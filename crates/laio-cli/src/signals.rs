@@ -43,5 +43,7 @@ pub(crate) fn catch(ending: &[i32], second: Second, others: &[i32]) -> io::Resul
 /// Those of these signals that the process does not ignore.
 pub(crate) fn heeded(signals: &[i32]) -> Vec<i32> {
     let signals = signals.iter().copied();
-    signals.filter(|signal| !laio::is_ignored(*signal)).collect()
+    signals
+        .filter(|signal| !laio::is_ignored(*signal))
+        .collect()
 }

@@ -8,8 +8,8 @@ mod failures;
 mod object;
 
 pub(crate) use acl::default_permissions;
-pub(crate) use extended::{ACL_ACCESS, Names, names};
 use extended::ACL_DEFAULT;
+pub(crate) use extended::{ACL_ACCESS, Names, names};
 pub(crate) use failures::Failures;
 pub(crate) use object::Object;
 

@@ -80,7 +80,8 @@ fn has_modes_of_its_own(worker: &Worker, entry: &Entry, target: &Object, made: u
     let asked = made & !worker.shared.process.umask;
     let is_other = |mode: u32| mode & ALL != asked;
     (matches!(target, Object::Open(_)) && status.is_ok_and(|status| is_other(status.mode())))
-        || rustix::fs::fstatfs(file).is_ok_and(|found| WITHOUT_MODES.contains(&(found.f_type as u32)))
+        || rustix::fs::fstatfs(file)
+            .is_ok_and(|found| WITHOUT_MODES.contains(&(found.f_type as u32)))
 }
 
 /// FAT, exFAT, NTFS (by two drivers), SMB (by three), HFS, 9P, shared folders of VirtualBox, and FUSE.

@@ -419,7 +419,7 @@ async fn cannot_create(worker: &Worker, entry: &Entry, error: io::Error) -> Fail
             .write(StatPath::new(entry.target()).no_follow())
             .await;
         let is_just_made = |link: &Metadata| existing::is_just_made_link(worker, link);
-        if status.as_ref().is_ok_and(is_just_made) {
+        if entry.argument.is_some() && status.as_ref().is_ok_and(is_just_made) {
             return existing::through_just_made_link(entry);
         }
         if status.is_ok_and(|status| status.is_symlink()) {
@@ -558,8 +558,12 @@ async fn mode_in_the_end(
     if made.elsewhere {
         return private::elsewhere(worker, &target.file, bits).await;
     }
-    let added = if preserve.ownership { 0o077 } else { 0 };
-    private::in_the_end(worker, entry, bits, added).await
+    // GNU's cp adds them in the end, and all others once more.
+    let by_umask = bits & !worker.shared.process.umask;
+    if preserve.ownership && (by_umask & 0o077 | (made.mode & !bits)) != 0 {
+        return by_umask;
+    }
+    private::in_the_end(worker, entry, bits, 0).await
 }
 
 /// A destination until it is complete. Dropped before, it is removed if it was made: it must not look as if

@@ -62,8 +62,14 @@ pub(crate) async fn enter(worker: &Worker, mut entry: Entry) -> Result<Option<Li
     let (target, found) = if options.dry_run && is_new {
         (None, None)
     } else {
-        let (handle, found) =
-            make_target(worker, &entry, opened.as_ref().ok(), status, is_new).await?;
+        let (handle, found) = make_target(
+            worker,
+            &entry,
+            opened.as_ref().ok(),
+            status,
+            (is_new, false),
+        )
+        .await?;
         (Some(handle), Some(found))
     };
     if is_new && (options.verbose || options.dry_run) {
@@ -200,14 +206,15 @@ async fn enter_parent(
     let (target, found) = if options.dry_run && is_new {
         (None, None)
     } else {
-        let mut made = make_target(worker, part, opened.as_ref().ok(), status, is_new).await;
+        let source = opened.as_ref().ok();
+        let mut made = make_target(worker, part, source, status, (is_new, true)).await;
         let exists = |failure: &Failure| {
             failure.error().map(io::Error::kind) == Some(io::ErrorKind::AlreadyExists)
         };
         if is_new && made.as_ref().is_err_and(exists) {
             // Another argument has the same directory in its name.
             is_new = false;
-            made = make_target(worker, part, opened.as_ref().ok(), status, is_new).await;
+            made = make_target(worker, part, source, status, (is_new, true)).await;
         }
         let (target, found) = made?;
         if is_new {
@@ -326,13 +333,18 @@ async fn make_target(
     entry: &Entry,
     opened: Option<&Handle>,
     source: Metadata,
-    is_new: bool,
+    (is_new, is_parent): (bool, bool),
 ) -> Result<(Handle, Found), Failure> {
     let options = worker.options();
     let bits = source.mode() & 0o7777;
     let preserve = options.preserve;
     // What GNU's cp leaves out, and adds in the end.
-    let added = bits & if preserve.ownership { 0o077 } else { 0o022 };
+    let added = match (preserve.ownership, is_parent && !preserve.mode) {
+        (true, _) => 0o077,
+        (false, true) => 0,
+        (false, false) => 0o022,
+    };
+    let added = bits & added;
     let omitted = bits
         & match (preserve.ownership || preserve.mode, options.resume) {
             (true, _) => 0o077,
@@ -348,14 +360,14 @@ async fn make_target(
         made.map_err(entry.target_failure("cannot create directory"))?;
     }
     let mut flags = libc::O_RDONLY | libc::O_DIRECTORY;
-    let is_parent = entry.argument.is_none() && entry.directory.found.is_none();
-    if is_new || !(options.keep_directory_symlink || is_parent) {
+    let is_first = entry.argument.is_none() && entry.directory.found.is_none();
+    if is_new || !(options.keep_directory_symlink || is_first) {
         flags |= libc::O_NOFOLLOW;
     }
     let mut target = worker.write(Open::new(entry.target(), flags)).await;
     if is_new && worker.shared.process.umask & NEEDED != 0 {
         // It has been made without the permissions that it needs.
-        let set = Object::Named(entry.target()).set_mode(worker, NEEDED);
+        let set = Object::Named(entry.target()).set_mode(worker, (bits & 0o1000) | NEEDED);
         set.map_err(entry.target_failure("setting permissions for"))?;
         target = worker.write(Open::new(entry.target(), flags)).await;
     }
@@ -376,7 +388,7 @@ async fn make_target(
     };
     let mode = match (is_new, preserve.default_mode) {
         (false, _) => None,
-        (true, true) => Some((made & 0o2000) | (0o777 & !umask)),
+        (true, true) => Some((made & 0o3000) | (0o777 & !umask)),
         (true, false) => {
             let wanted = bits & MKDIR_BITS;
             Some((made & 0o2000) | private::below(worker, default_acl, wanted, added))

@@ -89,6 +89,9 @@ mod tests {
         }
         let mut other = whole.clone();
         other[0] = 3;
-        assert_eq!((class_permissions(&other), of_owning_group(&other)), (None, None));
+        assert_eq!(
+            (class_permissions(&other), of_owning_group(&other)),
+            (None, None)
+        );
     }
 }

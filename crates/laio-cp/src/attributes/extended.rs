@@ -139,9 +139,7 @@ pub(super) fn copy_attributes(
         let quoted = quote((setting.path)());
         let failure = match is_acl {
             true => Failure::of(error, format!("preserving permissions for {quoted}")),
-            false if unsupported => {
-                Failure::of(error, format!("setting attributes for {quoted}"))
-            }
+            false if unsupported => Failure::of(error, format!("setting attributes for {quoted}")),
             false => {
                 let attribute = name.to_string_lossy();
                 Failure::of(

@@ -126,7 +126,8 @@ impl Opener {
             target: there,
             stays: false,
             mode: place.mode,
-            default_acl: attributes::default_permissions(worker, &Object::Open(target.clone())).await,
+            default_acl: attributes::default_permissions(worker, &Object::Open(target.clone()))
+                .await,
             names: Default::default(),
             medium: source
                 .as_ref()
