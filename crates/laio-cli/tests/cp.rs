@@ -30,6 +30,8 @@ mod programs;
 mod run;
 #[path = "cp/scenarios/mod.rs"]
 mod scenarios;
+#[path = "cp/signals.rs"]
+mod signals;
 #[path = "cp/snapshot.rs"]
 mod snapshot;
 #[path = "cp/traced.rs"]
@@ -65,6 +67,7 @@ fn main() -> ExitCode {
     trials.extend(private::cases().into_iter().map(trial));
     trials.extend(private::trials());
     trials.extend(kept::trials());
+    trials.extend(signals::trials());
     let conclusion = libtest_mimic::run(&Arguments::from_args(), trials);
     programs.tidy();
     conclusion.exit_code()
