@@ -8,6 +8,7 @@ mod info;
 mod interrupt;
 mod load;
 mod serve;
+mod signals;
 mod status;
 mod trace;
 

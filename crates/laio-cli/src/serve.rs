@@ -53,10 +53,10 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
 fn serve(loaded: Loaded) -> Result<(), Failure> {
     let observe = loaded.arguments.observe();
     let options = loaded.options()?;
-    let signals = signals::catch(&[])?;
+    let signals = signals::catch()?;
     if handover::is_supervised() {
         // Nobody would stop it any more.
-        rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM))?;
+        rustix::process::set_parent_process_death_signal(Some(signals::stopping()))?;
     }
     let root = options.site.root.clone();
     let observing = observe.start(options.observer.clone())?;

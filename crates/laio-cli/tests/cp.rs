@@ -16,18 +16,26 @@ mod case;
 mod compare;
 #[path = "cp/hashes.rs"]
 mod hashes;
+#[path = "cp/kept.rs"]
+mod kept;
 #[path = "cp/machines/mod.rs"]
 mod machines;
 #[path = "cp/own.rs"]
 mod own;
+#[path = "cp/private.rs"]
+mod private;
 #[path = "cp/programs.rs"]
 mod programs;
 #[path = "cp/run.rs"]
 mod run;
 #[path = "cp/scenarios/mod.rs"]
 mod scenarios;
+#[path = "cp/signals.rs"]
+mod signals;
 #[path = "cp/snapshot.rs"]
 mod snapshot;
+#[path = "cp/traced.rs"]
+mod traced;
 #[path = "cp/trouble/mod.rs"]
 mod trouble;
 #[path = "cp/words.rs"]
@@ -56,6 +64,10 @@ fn main() -> ExitCode {
     trials.extend(hashes::trials());
     trials.extend(trouble::trials());
     trials.extend(machines::trials());
+    trials.extend(private::cases().into_iter().map(trial));
+    trials.extend(private::trials());
+    trials.extend(kept::trials());
+    trials.extend(signals::trials());
     let conclusion = libtest_mimic::run(&Arguments::from_args(), trials);
     programs.tidy();
     conclusion.exit_code()

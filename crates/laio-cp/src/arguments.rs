@@ -233,6 +233,7 @@ impl Targets {
                 source: root.source_path().join(&source),
                 target: self.path.join(&name),
                 has_made: AtomicBool::new(false),
+                meets_itself: AtomicBool::new(false),
             });
             Entry {
                 directory: root.clone(),

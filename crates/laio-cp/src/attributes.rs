@@ -2,10 +2,15 @@
 //! capabilities (which are extended attributes) and the set-user-ID bit; a mode without write permission
 //! forbids to set extended attributes.
 
+mod acl;
 mod extended;
+mod failures;
 mod object;
 
-pub(crate) use extended::{ACL_ACCESS, ACL_DEFAULT, Names, names};
+pub(crate) use acl::default_permissions;
+use extended::ACL_DEFAULT;
+pub(crate) use extended::{ACL_ACCESS, Names, names};
+pub(crate) use failures::Failures;
 pub(crate) use object::Object;
 
 use crate::directory::{Directory, Found, Handle};
@@ -65,7 +70,7 @@ impl Present {
             // The directory was not looked at.
             None => u32::MAX,
         };
-        let may_have_acl = found.is_none_or(|found| found.default_acl);
+        let may_have_acl = found.is_none_or(|found| found.default_acl.is_some());
         Present {
             user: process.user,
             group,
@@ -76,8 +81,32 @@ impl Present {
     }
 }
 
-/// Sets those that are to be preserved.
-pub(crate) fn set(worker: &Worker, setting: &Setting<'_>) -> Result<(), Failure> {
+/// Sets those that are to be preserved. What cannot be set keeps no others from being set, except that a file whose owner is
+/// wrong gets no permissions. False for such a file.
+pub(crate) fn set(worker: &Worker, setting: &Setting<'_>, failures: &mut Failures<'_>) -> bool {
+    let bits = set_owner_first(worker, setting, failures);
+    if let Some(bits) = bits {
+        set_permissions(worker, setting, bits, failures);
+    }
+    // A later run takes what has the times of its source for complete.
+    if failures.are_none() || !worker.options().resume {
+        failures.note(set_times(
+            worker,
+            setting.target,
+            setting.source,
+            setting.path,
+        ));
+    }
+    bits.is_some()
+}
+
+/// The permissions that the destination may now have, and those that it has, if they are known; none if it must not have any
+/// but those that it has.
+fn set_owner_first(
+    worker: &Worker,
+    setting: &Setting<'_>,
+    failures: &mut Failures<'_>,
+) -> Option<(u32, Option<u32>)> {
     let preserve = worker.options().preserve;
     let source = setting.source;
     let mut bits = source.mode() & 0o7777;
@@ -100,11 +129,29 @@ pub(crate) fn set(worker: &Worker, setting: &Setting<'_>) -> Result<(), Failure>
                 mode_now = mode_now.filter(|mode| mode & 0o7000 == 0);
             }
             Ok(false) => bits &= 0o777,
-            Err(failure) => return Err(failure),
+            Err(failure) => {
+                failures.note(Err(failure));
+                return None;
+            }
         }
     }
+    Some((bits, mode_now))
+}
+
+/// Extended attributes, ACLs among them, and then the mode.
+fn set_permissions(
+    worker: &Worker,
+    setting: &Setting<'_>,
+    (mut bits, mode_now): (u32, Option<u32>),
+    failures: &mut Failures<'_>,
+) {
+    let preserve = worker.options().preserve;
     if let Some((names, from)) = setting.names {
-        extended::copy_attributes(worker, setting, names, from)?;
+        let lost = extended::copy_attributes(worker, setting, names, from, failures);
+        if let Some(group) = lost {
+            // Without the ACL these bits are not its mask, but what the owning group may do.
+            bits = (bits & !0o070) | group << 3;
+        }
     }
     if setting.present.may_have_acl
         && preserve.default_mode
@@ -115,9 +162,8 @@ pub(crate) fn set(worker: &Worker, setting: &Setting<'_>) -> Result<(), Failure>
         let _ = setting.target.remove_attribute(worker, ACL_ACCESS);
     }
     if preserve.mode && !setting.is_link {
-        set_mode(worker, setting, bits, mode_now)?;
+        failures.note(set_mode(worker, setting, bits, mode_now));
     }
-    set_times(worker, setting.target, source, setting.path)
 }
 
 /// Whether the source has the owner's rights now.
@@ -207,14 +253,13 @@ pub(crate) fn of_directory(
 ) -> Result<(), Failure> {
     let target = Object::Open(target);
     let path = || directory.target_path();
+    let mut failures = Failures::new(worker);
     if let Some(mode) = found.mode
         && !worker.options().preserve.mode
         && let Err(error) = target.set_mode(worker, mode)
     {
-        return Err(Failure::of(
-            error,
-            format!("setting permissions for {}", quote(path())),
-        ));
+        let text = format!("setting permissions for {}", quote(path()));
+        failures.note(Err(Failure::of(error, text)));
     }
     let setting = Setting {
         source: &found.source,
@@ -223,12 +268,13 @@ pub(crate) fn of_directory(
         names: source.as_ref().map(|source| (&found.names, source)),
         present: Present::of(
             &found.target,
-            found.default_acl || !directory.is_new,
+            found.default_acl.is_some() || !directory.is_new,
             !directory.is_new,
         ),
         is_link: false,
     };
-    set(worker, &setting)
+    set(worker, &setting, &mut failures);
+    failures.result()
 }
 
 fn errno(error: &io::Error) -> Option<Errno> {

@@ -78,14 +78,12 @@ const RANGE_MAX: u64 = 128 << 20;
 /// Copies the data of a file.
 pub(crate) async fn copy(pair: &Pair<'_>) -> Result<Copied, Broken> {
     let options = pair.worker.options();
+    // Blocks with holes in them are not shared either, where there are to be none.
+    let never = options.reflink == Wanted::Never || options.sparse == Sparse::Never;
     let mut detail = Detail {
         offload: "unknown",
-        reflink: if options.reflink == Wanted::Never {
-            "no"
-        } else {
-            "unknown"
-        },
-        sparse: "no",
+        reflink: if never { "no" } else { "unknown" },
+        sparse: "unknown",
     };
     if reflink(pair, &mut detail)? {
         let bytes = pair.status.size();
@@ -131,20 +129,19 @@ pub(crate) async fn see_start(pair: &Pair<'_>) -> Result<(), Broken> {
 
 async fn move_data(pair: &Pair<'_>, detail: &mut Detail) -> Result<(Done, u64), Broken> {
     let options = pair.worker.options();
+    detail.sparse = "no";
     if !pair.is_regular {
-        detail.offload = "no";
+        detail.offload = "unsupported";
         return stream(pair).await.map(|bytes| (Done::ReadWrite, bytes));
     }
     let size = pair.status.size();
     if options.advise != Some(Advice::DontNeed) {
         advise(pair);
     }
-    if options.preallocate && size > 0 && options.sparse != Sparse::Always {
-        preallocate(pair, size)?;
-    }
     if looks_for_holes(pair) {
         return sparse::copy(pair, detail).await;
     }
+    preallocate(pair, 0, size)?;
     let end = if size == 0 { u64::MAX } else { size };
     let copied = copy_range(pair, pair.start, end, detail).await;
     if options.advise == Some(Advice::DontNeed) {
@@ -229,8 +226,13 @@ fn reflink(pair: &Pair<'_>, detail: &mut Detail) -> Result<bool, Broken> {
     }
 }
 
-fn preallocate(pair: &Pair<'_>, size: u64) -> Result<(), Broken> {
-    let allocate = Allocate::new(pair.target.clone(), 0, size).mode(libc::FALLOC_FL_KEEP_SIZE);
+/// Reserves room for data that begins at `start`, if that is wanted. A hole is no data.
+pub(crate) fn preallocate(pair: &Pair<'_>, start: u64, length: u64) -> Result<(), Broken> {
+    if !pair.worker.options().preallocate || length == 0 {
+        return Ok(());
+    }
+    let allocate =
+        Allocate::new(pair.target.clone(), start, length).mode(libc::FALLOC_FL_KEEP_SIZE);
     match pair.worker.plainly(allocate) {
         Err(error) if error.raw_os_error() == Some(Errno::NOSPC.raw()) => Err(Broken::Write(error)),
         // It is only to help.
@@ -255,8 +257,10 @@ pub(crate) async fn copy_range(
         Method::Auto | Method::Reflink => end - start > SMALL && end != u64::MAX,
     };
     let allowed = options.reflink != Wanted::Never && options.sparse != Sparse::Never;
-    if !by_range || !allowed || pair.worker.limit(pair).no_range {
-        detail.offload = if allowed { "avoided" } else { "no" };
+    let is_unsupported = pair.worker.limit(pair).no_range;
+    if !by_range || !allowed || is_unsupported {
+        let tries = by_range && allowed;
+        detail.offload = if tries { "unsupported" } else { "avoided" };
         let bytes = through_memory(pair, start, end).await?;
         return Ok((Done::ReadWrite, bytes));
     }

@@ -28,6 +28,8 @@ pub(crate) struct Argument {
     pub(crate) nested: bool,
     /// A directory has been made.
     pub(crate) has_made: AtomicBool,
+    /// Such a directory has been found in the source.
+    pub(crate) meets_itself: AtomicBool,
 }
 
 /// A source directory and its destination, open. None: names begin in the working directory.
@@ -76,8 +78,8 @@ pub(crate) struct Found {
     pub(crate) stays: bool,
     /// The mode that the destination gets in the end, if attributes are not preserved.
     pub(crate) mode: Option<u32>,
-    /// New files get an ACL from the directory, so that their mode is not what it was asked to be.
-    pub(crate) default_acl: bool,
+    /// New files get an ACL from the directory, and of the permissions that they ask for no more than these.
+    pub(crate) default_acl: Option<u32>,
     /// Extended attributes of the source.
     pub(crate) names: Names,
     /// What the source is on.

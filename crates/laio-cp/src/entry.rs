@@ -208,7 +208,9 @@ async fn make(
         };
         tell(worker, lines.as_deref());
     }
-    if let (Err(_), Place::BackedUp(backup)) = (&result, &place) {
+    if let (Err(failure), Place::BackedUp(backup)) = (&result, &place)
+        && !failure.is_of_attributes()
+    {
         existing::undo_backup(worker, entry, backup).await;
     }
     result
@@ -295,7 +297,9 @@ async fn end_waiting(worker: &Worker, waiting: Waiting, result: Result<Option<Co
         Ok(Some(copied)) => account(worker, &waiting.entry, Ok(&copied)),
         Ok(None) => {}
         Err(failure) => {
-            if let (Place::BackedUp(backup), Some(_)) = (&waiting.place, &waiting.entry.held) {
+            if let (Place::BackedUp(backup), Some(_)) = (&waiting.place, &waiting.entry.held)
+                && !failure.is_of_attributes()
+            {
                 existing::undo_backup(worker, &waiting.entry, backup).await;
             }
             account(worker, &waiting.entry, Err(&failure));
@@ -381,7 +385,9 @@ fn account(worker: &Worker, entry: &Entry, result: Result<&Copied, &Failure>) {
         }
         Err(failure) => {
             shared.fail(failure);
-            shared.stage.lose(entry);
+            if !failure.is_of_attributes() {
+                shared.stage.lose(entry);
+            }
         }
     }
     if let Some(observer) = &worker.options().observer {

@@ -96,16 +96,12 @@ pub(crate) async fn examine(
         // Replaced by force, once the source is known to be there to be read.
         There::EndlessLink(link) => return Ok(Place::Existing(Box::new(link))),
     };
-    if worker.shared.just_made.is_needed() && !there.is_symlink() {
+    if worker.shared.just_made.is_needed() && !there.is_symlink() && !there.is_dir() {
         let link = worker
             .write(StatPath::new(entry.target()).no_follow())
             .await;
-        if link.is_ok_and(|link| link.is_symlink() && worker.shared.made.contains(&link)) {
-            return Err(Failure::because(format!(
-                "will not copy {} through just-created symlink {}",
-                entry.quoted_source(),
-                entry.quoted_target()
-            )));
+        if link.is_ok_and(|link| is_just_made_link(worker, &link)) {
+            return Err(through_just_made_link(entry));
         }
     }
     if overwrites(options) {
@@ -153,6 +149,19 @@ pub(crate) async fn examine(
         return Ok(Place::Existing(Box::new(there)));
     }
     clear(worker, entry, source, there).await
+}
+
+/// Whether another argument has made this symbolic link.
+pub(crate) fn is_just_made_link(worker: &Worker, link: &Metadata) -> bool {
+    link.is_symlink() && worker.shared.made.contains(link)
+}
+
+pub(crate) fn through_just_made_link(entry: &Entry) -> Failure {
+    Failure::because(format!(
+        "will not copy {} through just-created symlink {}",
+        entry.quoted_source(),
+        entry.quoted_target()
+    ))
 }
 
 /// Moves out of the way, or removes, what must not be written to.

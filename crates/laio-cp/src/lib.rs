@@ -41,6 +41,7 @@ mod options;
 mod outcome;
 pub mod plan;
 mod pool;
+mod private;
 mod progress;
 mod queued;
 mod quote;

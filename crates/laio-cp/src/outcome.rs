@@ -52,6 +52,7 @@ pub trait Observer: Send + Sync {
 pub struct Failure {
     message: String,
     error: Option<io::Error>,
+    of_attributes: bool,
 }
 
 impl Failure {
@@ -60,6 +61,7 @@ impl Failure {
         Failure {
             message: message.into(),
             error: Some(error),
+            of_attributes: false,
         }
     }
 
@@ -68,7 +70,21 @@ impl Failure {
         Failure {
             message: message.into(),
             error: None,
+            of_attributes: false,
         }
+    }
+
+    /// The same, about nothing but attributes: the file itself is complete, has its name, and stays.
+    pub(crate) fn of_attributes(self) -> Failure {
+        Failure {
+            of_attributes: true,
+            ..self
+        }
+    }
+
+    /// Whether the file is there all the same, complete but for some of its attributes.
+    pub fn is_of_attributes(&self) -> bool {
+        self.of_attributes
     }
 
     /// The error of the call, if it was one that failed.

@@ -1,6 +1,6 @@
 //! Regular files: opened, made, filled, given their attributes, closed.
 
-use crate::attributes::{self, Names, Object, Present, Setting};
+use crate::attributes::{self, Failures, Names, Object, Present, Setting};
 use crate::data::{self, Broken, Pair};
 use crate::directory::{Entry, Handle};
 use crate::entry::Copied;
@@ -11,7 +11,7 @@ use crate::options::Options;
 use crate::outcome::{Done, Failure};
 use crate::verify::Filled;
 use crate::worker::Worker;
-use crate::{resume, temporary, verify};
+use crate::{private, resume, temporary, verify};
 use laio::Errno;
 use laio::ops::{Close, Fsync, Open, StatFile, StatPath, Truncate, Unlink};
 use laio_rt::fs::Metadata;
@@ -33,7 +33,7 @@ struct Target {
     present: Present,
     device: u64,
     is_regular: bool,
-    /// It was made, with these permissions left out for the time being, and these added.
+    /// It was made.
     made: Option<Made>,
     /// The name that it has until it is complete.
     temporary: Option<OsString>,
@@ -49,8 +49,10 @@ struct Target {
 
 #[derive(Clone, Copy)]
 struct Made {
-    omitted: u32,
-    extra: u32,
+    /// With this mode, for the time being.
+    mode: u32,
+    /// Through a symbolic link, in another directory than that of the name.
+    elsewhere: bool,
 }
 
 /// Opens the source and makes sure that it is what was expected: the file that has been looked at, or
@@ -123,34 +125,82 @@ pub(crate) async fn copy(
     };
     let copied = fill(worker, entry, file, &source.status, target.get()).await?;
     verify::tell_if_changed(worker, entry, file, &source.status).await;
-    let finished = finish(worker, entry, &source.status, target.get(), &names, &origin).await;
-    finished.inspect_err(|_| target.get().spoilt.set(true))?;
-    let Some(Target {
-        file,
-        temporary,
-        lock,
-        ..
-    }) = target.target.take()
-    else {
+    let mut failures = Failures::new(worker);
+    let given = target.get();
+    set_attributes(
+        worker,
+        entry,
+        &source.status,
+        given,
+        (&names, &origin),
+        &mut failures,
+    )
+    .await;
+    let synced = sync(worker, entry, &given.file).await;
+    if synced.is_err() {
+        given.spoilt.set(true);
+        failures.note(synced);
+        failures.result()?;
+    }
+    // From here on it is complete, and stays whatever else fails.
+    let Some(given) = target.target.take() else {
         unreachable!("taken only here");
     };
-    if let Some(file) = Arc::into_inner(file) {
-        let closed = worker.write(Close::new(file)).await;
-        closed.map_err(entry.target_failure("failed to close"))?;
-    }
-    if let Some(name) = temporary {
-        let replaces = matches!(place, Place::Existing(_));
-        temporary::put(worker, entry, &name, replaces).await?;
-    }
-    // Not before it has its name: another run would take it for left over.
-    drop(lock);
+    place_it(worker, entry, given, &mut failures).await?;
     if let Object::Open(file) = origin
         && let Some(file) = Arc::into_inner(file)
     {
         // Nothing was written to it: there is nothing to be told of.
         let _ = worker.lazily(Close::new(file)).await;
     }
+    failures.result().map_err(Failure::of_attributes)?;
     Ok(copied)
+}
+
+/// Closes a file that is complete, and gives it its name.
+async fn place_it(
+    worker: &Worker,
+    entry: &Entry,
+    target: Target,
+    failures: &mut Failures<'_>,
+) -> Result<(), Failure> {
+    let Target {
+        file,
+        temporary,
+        lock,
+        replaces,
+        ..
+    } = target;
+    let closed = match Arc::into_inner(file) {
+        Some(file) => worker.write(Close::new(file)).await,
+        None => Ok(()),
+    };
+    let closed = closed.map_err(entry.target_failure("failed to close"));
+    let placed = match (closed, temporary) {
+        (Err(failure), Some(name)) => {
+            // Some of its data may be lost.
+            temporary::discard(worker, entry, &name);
+            Err(failure)
+        }
+        (Ok(()), Some(name)) => temporary::put(worker, entry, &name, replaces.is_some()).await,
+        (closed, None) => closed,
+    };
+    // Not before it has its name: another run would take it for left over.
+    drop(lock);
+    if placed.is_ok() {
+        return Ok(());
+    }
+    failures.note(placed);
+    failures.result()
+}
+
+/// Makes the data reach the device, if that is wanted.
+async fn sync(worker: &Worker, entry: &Entry, file: &Handle) -> Result<(), Failure> {
+    if !worker.options().fsync {
+        return Ok(());
+    }
+    let synced = worker.lazily(Fsync::new(file.clone())).await;
+    synced.map_err(entry.target_failure("cannot bring to the device"))
 }
 
 /// What is to be verified is read, too.
@@ -179,29 +229,37 @@ pub(crate) async fn complete(
     let status = worker.write(StatFile::new(file.clone())).await;
     let status = status.map_err(entry.target_failure("cannot fstat"))?;
     let there = worker.write(StatPath::new(entry.target()).no_follow());
-    let bits = source.status.mode() & 0o777;
     let target = Target {
         present: Present::of(&status, true, false),
         device: status.device(),
         is_regular: true,
-        // It was made for nobody but its owner.
         made: Some(Made {
-            omitted: bits & !0o600,
-            extra: 0o600 & !bits,
+            mode: REGION_MODE,
+            elsewhere: false,
         }),
-        temporary: None,
+        temporary: Some(temporary.to_owned()),
         start: 0,
         lock: None,
         spoilt: Cell::default(),
         replaces: there.await.ok(),
         file,
     };
-    finish(worker, entry, &source.status, &target, &names, &origin).await?;
-    if let Some(file) = Arc::into_inner(target.file) {
-        let closed = worker.write(Close::new(file)).await;
-        closed.map_err(entry.target_failure("failed to close"))?;
+    let mut failures = Failures::new(worker);
+    set_attributes(
+        worker,
+        entry,
+        &source.status,
+        &target,
+        (&names, &origin),
+        &mut failures,
+    )
+    .await;
+    if let Err(failure) = sync(worker, entry, &target.file).await {
+        failures.note(Err(failure));
+        return failures.result();
     }
-    temporary::put(worker, entry, temporary, target.replaces.is_some()).await
+    place_it(worker, entry, target, &mut failures).await?;
+    failures.result().map_err(Failure::of_attributes)
 }
 
 /// Opens what is there, to be overwritten.
@@ -261,7 +319,10 @@ async fn open_existing(
     })
 }
 
-/// Makes the destination. Until it has its owner it is for ours only.
+/// The mode of a file that is filled in regions.
+pub(crate) const REGION_MODE: u32 = 0o600;
+
+/// Makes the destination, for its owner alone.
 async fn create(
     worker: &Worker,
     entry: &Entry,
@@ -269,17 +330,11 @@ async fn create(
     names: &Names,
     atomic: bool,
 ) -> Result<Target, Failure> {
-    let (preserve, process) = (worker.options().preserve, &worker.shared.process);
-    let bits = source.mode() & 0o777;
+    let process = &worker.shared.process;
     let mut present = Present::new(process, &entry.directory, None);
-    let is_ours = (present.user, present.group) == (source.user(), source.group());
-    let omitted = if preserve.ownership && !is_ours {
-        bits & 0o077
-    } else {
-        0
-    };
-    let extra = if names.is_empty() { 0 } else { 0o200 & !bits };
-    let mode = (bits & !omitted) | extra;
+    // Without it no extended attribute could be set.
+    let extra = if names.is_empty() { 0 } else { 0o200 };
+    let mode = (source.mode() & private::OWNER) | extra;
     let open_with = async |flags: i32, name: &OsStr| {
         let flags = flags | access(worker.options()) | libc::O_NOFOLLOW | libc::O_NOCTTY;
         worker
@@ -287,7 +342,7 @@ async fn create(
             .await
     };
     let open = async |name: &OsStr| open_with(libc::O_CREAT | libc::O_EXCL, name).await;
-    let (mut start, mut lock, mut found) = (0, None, None);
+    let (mut start, mut lock, mut found, mut elsewhere) = (0, None, None, false);
     let made = match atomic {
         true if worker.options().resume && !worker.options().attributes_only => {
             match resume::begin(worker, entry, source, open_with).await {
@@ -317,6 +372,7 @@ async fn create(
             let opened = worker.write(Open::new(entry.target(), flags).mode(mode));
             let opened = opened.await;
             let opened = opened.map_err(entry.target_failure("cannot create regular file"))?;
+            elsewhere = true;
             (Arc::new(opened), None)
         }
         Err(error) => return Err(cannot_create(worker, entry, error).await),
@@ -336,12 +392,18 @@ async fn create(
     if let Some(found) = found {
         // An earlier run may have given it some of its attributes.
         present = Present::of(&found, true, true);
+        let narrowed = found.mode() & private::OWNER;
+        if found.mode() & 0o7777 != narrowed {
+            let set = Object::Open(file.clone()).set_mode(worker, narrowed);
+            set.map_err(entry.target_failure("preserving permissions for"))?;
+            present.mode = Some(narrowed);
+        }
     }
     Ok(Target {
         present,
         device,
         is_regular: true,
-        made: Some(Made { omitted, extra }),
+        made: Some(Made { mode, elsewhere }),
         temporary,
         start,
         lock,
@@ -356,6 +418,10 @@ async fn cannot_create(worker: &Worker, entry: &Entry, error: io::Error) -> Fail
         let status = worker
             .write(StatPath::new(entry.target()).no_follow())
             .await;
+        let is_just_made = |link: &Metadata| existing::is_just_made_link(worker, link);
+        if entry.argument.is_some() && status.as_ref().is_ok_and(is_just_made) {
+            return existing::through_just_made_link(entry);
+        }
         if status.is_ok_and(|status| status.is_symlink()) {
             let name = entry.quoted_target();
             return Failure::because(format!("not writing through dangling symlink {name}"));
@@ -432,55 +498,72 @@ pub(crate) fn describe(entry: &Entry, broken: Broken) -> Failure {
     }
 }
 
-/// Sets the attributes; then the data is made to reach the device, if that is wanted.
-async fn finish(
+/// Sets the attributes of a file whose data is complete.
+async fn set_attributes(
     worker: &Worker,
     entry: &Entry,
     source: &Metadata,
     target: &Target,
-    names: &Names,
-    origin: &Object,
-) -> Result<(), Failure> {
-    let (preserve, umask) = (worker.options().preserve, worker.shared.process.umask);
+    (names, origin): (&Names, &Object),
+    failures: &mut Failures<'_>,
+) {
+    let preserve = worker.options().preserve;
     let object = Object::Open(target.file.clone());
-    attributes::set(
-        worker,
-        &Setting {
-            source,
-            target: &object,
-            path: &|| entry.target_path(),
-            names: Some((names, origin)),
-            present: target.present,
-            is_link: false,
-        },
-    )?;
+    let setting = Setting {
+        source,
+        target: &object,
+        path: &|| entry.target_path(),
+        names: Some((names, origin)),
+        present: target.present,
+        is_link: false,
+    };
+    let is_owned = attributes::set(worker, &setting, failures);
     if let Some(there) = &target.replaces
         && !preserve.ownership
     {
         // Who may not give files away keeps them.
         let _ = object.set_owner(worker, Some(there.user()), Some(there.group()));
     }
-    if !preserve.mode
-        && let Some(made) = target.made
+    if let Some(made) = target.made
+        && !preserve.mode
+        && is_owned
     {
-        let bits = source.mode() & 0o777;
-        let mode = match preserve.default_mode {
-            _ if target.replaces.is_some() => target.replaces.map(|there| there.mode() & 0o7777),
-            true => Some(0o666 & !umask),
-            false if (made.omitted & !umask) | made.extra != 0 => Some(bits & !umask),
-            false => None,
-        };
-        if let Some(mode) = mode {
-            let set = object.set_mode(worker, mode);
-            set.map_err(entry.target_failure("preserving permissions for"))?;
+        let mode = mode_in_the_end(worker, entry, source, target, made).await;
+        let present = target.present;
+        let may_differ = present.is_old || (present.may_have_acl && preserve.default_mode);
+        if may_differ || present.mode != Some(mode) {
+            let modes = (made.mode, mode);
+            failures.note(private::widen(worker, entry, &object, modes));
         }
     }
     verify::file_attributes(worker, entry, source, (names, origin), &object).await;
-    if worker.options().fsync {
-        let synced = worker.lazily(Fsync::new(target.file.clone())).await;
-        synced.map_err(entry.target_failure("cannot bring to the device"))?;
+}
+
+/// The mode of a file that does not get that of its source.
+async fn mode_in_the_end(
+    worker: &Worker,
+    entry: &Entry,
+    source: &Metadata,
+    target: &Target,
+    made: Made,
+) -> u32 {
+    let preserve = worker.options().preserve;
+    if let Some(there) = &target.replaces {
+        return there.mode() & 0o7777;
     }
-    Ok(())
+    if preserve.default_mode {
+        return 0o666 & !worker.shared.process.umask;
+    }
+    let bits = source.mode() & 0o777;
+    if made.elsewhere {
+        return private::elsewhere(worker, &target.file, bits).await;
+    }
+    // GNU's cp adds them in the end, and all others once more.
+    let by_umask = bits & !worker.shared.process.umask;
+    if preserve.ownership && (by_umask & 0o077 | (made.mode & !bits)) != 0 {
+        return by_umask;
+    }
+    private::in_the_end(worker, entry, bits, 0).await
 }
 
 /// A destination until it is complete. Dropped before, it is removed if it was made: it must not look as if

@@ -1,6 +1,6 @@
 //! Files with holes.
 
-use crate::data::{Broken, Detail, Pair, copy_range};
+use crate::data::{Broken, Detail, Pair, copy_range, has_holes, preallocate};
 use crate::options::Sparse;
 use crate::outcome::Done;
 use laio::Errno;
@@ -15,11 +15,13 @@ pub(crate) async fn copy(pair: &Pair<'_>, detail: &mut Detail) -> Result<(Done, 
     let size = pair.status.size();
     let zeros = pair.worker.options().sparse == Sparse::Always;
     if size == 0 {
+        if zeros {
+            (detail.sparse, detail.offload) = ("zeros", "avoided");
+        }
         // Or a file whose size nobody knows (procfs).
         let bytes = without_zeros(pair, 0, u64::MAX).await?;
         return end(pair, Done::ReadWrite, bytes, bytes).await;
     }
-    detail.sparse = if zeros { "zeros" } else { "SEEK_HOLE" };
     let moved = between(pair, pair.start, size, detail).await?;
     if moved.is_short {
         return end(pair, moved.done, moved.bytes, moved.at).await;
@@ -55,6 +57,17 @@ async fn between(
     detail: &mut Detail,
 ) -> Result<Moved, Broken> {
     let zeros = pair.worker.options().sparse == Sparse::Always;
+    if zeros && !has_holes(pair.status) {
+        detail.sparse = "zeros";
+        let (done, bytes) = segment(pair, start, size, zeros, detail).await?;
+        return Ok(Moved {
+            done,
+            bytes,
+            at: start + bytes,
+            is_short: start + bytes < size,
+        });
+    }
+    detail.sparse = "SEEK_HOLE";
     let mut done = Done::ReadWrite;
     let (mut at, mut bytes) = (start, 0);
     while at < size {
@@ -65,6 +78,9 @@ async fn between(
             Err(error) if error.raw_os_error() == Some(Errno::NXIO.raw()) => break,
             // The file system does not tell, or tells nonsense.
             _ => {
+                if at == start {
+                    detail.sparse = if zeros { "zeros" } else { "no" };
+                }
                 let moved = segment(pair, at, size, zeros, detail).await?;
                 return Ok(Moved {
                     done,
@@ -82,7 +98,7 @@ async fn between(
             Ok(hole) if hole > data => hole.min(size),
             _ => size,
         };
-        if zeros && data > 0 {
+        if zeros {
             detail.sparse = "SEEK_HOLE + zeros";
         }
         let (how, moved) = segment(pair, data, hole, zeros, detail).await?;
@@ -121,11 +137,12 @@ async fn segment(
     detail: &mut Detail,
 ) -> Result<(Done, u64), Broken> {
     if zeros {
-        detail.offload = "no";
+        detail.offload = "avoided";
         return without_zeros(pair, start, end)
             .await
             .map(|bytes| (Done::ReadWrite, bytes));
     }
+    preallocate(pair, start, end - start)?;
     copy_range(pair, start, end, detail).await
 }
 

@@ -1,11 +1,12 @@
 //! Symbolic links, FIFOs, sockets and devices.
 
-use crate::attributes::{self, Object, Present, Setting};
+use crate::attributes::{self, Failures, Names, Object, Present, Setting};
 use crate::directory::Entry;
 use crate::entry::Copied;
 use crate::existing::Place;
 use crate::link;
 use crate::outcome::{Done, Failure};
+use crate::private;
 use crate::worker::Worker;
 use laio::ops::{MakeNode, Node, ReadLink, StatPath};
 use laio_rt::fs::{FileType, Metadata};
@@ -25,12 +26,14 @@ pub(crate) async fn symlink(
     let replaces = worker.options().force && matches!(place, Place::Existing(_));
     let failed = entry.target_failure("cannot create symbolic link");
     link::say(worker, entry, text.as_os_str(), replaces, failed).await?;
-    set(worker, entry, status, true).await?;
     if worker.shared.just_made.is_needed() {
         // Another argument must not be written through it.
         let made = worker.plainly(StatPath::new(entry.target()).no_follow());
         made.iter().for_each(|made| worker.shared.made.insert(made));
     }
+    let mut failures = Failures::new(worker);
+    set(worker, entry, status, true, &mut failures);
+    failures.result().map_err(Failure::of_attributes)?;
     Ok(Copied::without_data(Done::Made))
 }
 
@@ -55,35 +58,48 @@ pub(crate) async fn node(
     let preserve = worker.options().preserve;
     let bits = status.mode() & 0o7777;
     let umask = worker.shared.process.umask;
-    let omitted = if preserve.ownership { bits & 0o077 } else { 0 };
+    let mode = bits & private::OWNER;
     let made = worker
-        .write(MakeNode::new(entry.target(), node, bits & !omitted))
+        .write(MakeNode::new(entry.target(), node, mode))
         .await;
     made.map_err(entry.target_failure(what))?;
-    set(worker, entry, status, false).await?;
-    let target = Object::Named(entry.target());
-    let mode = match preserve.default_mode {
+    let mut failures = Failures::new(worker);
+    let is_owned = set(worker, entry, status, false, &mut failures);
+    let in_the_end = match preserve.default_mode {
         true if status.file_type() == FileType::Socket => Some(0o777 & !umask),
         true => Some(0o666 & !umask),
-        false if !preserve.mode && omitted & !umask != 0 => Some(bits & !umask),
-        false => None,
+        false if preserve.mode || bits == mode => None,
+        false => {
+            let added = if preserve.ownership { 0o077 } else { 0 };
+            Some(private::in_the_end(worker, entry, bits, added).await)
+        }
     };
-    if let Some(mode) = mode {
-        let set = target.set_mode(worker, mode);
-        set.map_err(entry.target_failure("preserving permissions for"))?;
+    if let (true, Some(in_the_end)) = (is_owned, in_the_end) {
+        let target = Object::Named(entry.target());
+        let modes = (mode, in_the_end);
+        failures.note(private::widen(worker, entry, &target, modes));
     }
+    failures.result().map_err(Failure::of_attributes)?;
     Ok(Copied::without_data(Done::Made))
 }
 
-async fn set(
+/// Whether the owner is right, so that it may get permissions.
+fn set(
     worker: &Worker,
     entry: &Entry,
     status: &Metadata,
     is_link: bool,
-) -> Result<(), Failure> {
+    failures: &mut Failures<'_>,
+) -> bool {
     let source = Object::Named(entry.source());
-    let names = attributes::names(worker, &source);
-    let names = names.map_err(entry.source_failure("cannot list attributes of", ""))?;
+    let names = match attributes::names(worker, &source) {
+        Ok(names) => names,
+        Err(error) => {
+            let failed = entry.source_failure("cannot list attributes of", "");
+            failures.note(Err(failed(error)));
+            Names::default()
+        }
+    };
     let target = Object::Named(entry.target());
     let present = Present::new(&worker.shared.process, &entry.directory, None);
     attributes::set(
@@ -96,5 +112,6 @@ async fn set(
             present,
             is_link,
         },
+        failures,
     )
 }

@@ -10,8 +10,8 @@ use crate::options::Follow;
 use crate::outcome::{Failure, count};
 use crate::quote::quote;
 use crate::worker::Worker;
-use crate::{resume, verify};
-use laio::ops::{GetAttribute, Mkdir, Open, StatFile, StatPath};
+use crate::{private, resume, verify};
+use laio::ops::{Mkdir, Open, StatFile, StatPath};
 use laio_rt::fs::{FileType, Metadata};
 use std::ffi::OsStr;
 use std::io;
@@ -48,7 +48,7 @@ pub(crate) async fn enter(worker: &Worker, mut entry: Entry) -> Result<Option<Li
         )));
     }
     if shared.made.contains(&status) {
-        return Err(into_itself(&entry));
+        return into_itself(worker, &entry).map(|()| None);
     }
     let planner = shared.stage.planner();
     if planner.is_some_and(|planner| planner.is_own(&status)) {
@@ -62,8 +62,14 @@ pub(crate) async fn enter(worker: &Worker, mut entry: Entry) -> Result<Option<Li
     let (target, found) = if options.dry_run && is_new {
         (None, None)
     } else {
-        let (handle, found) =
-            make_target(worker, &entry, opened.as_ref().ok(), status, is_new).await?;
+        let (handle, found) = make_target(
+            worker,
+            &entry,
+            opened.as_ref().ok(),
+            status,
+            (is_new, false),
+        )
+        .await?;
         (Some(handle), Some(found))
     };
     if is_new && (options.verbose || options.dry_run) {
@@ -200,14 +206,15 @@ async fn enter_parent(
     let (target, found) = if options.dry_run && is_new {
         (None, None)
     } else {
-        let mut made = make_target(worker, part, opened.as_ref().ok(), status, is_new).await;
+        let source = opened.as_ref().ok();
+        let mut made = make_target(worker, part, source, status, (is_new, true)).await;
         let exists = |failure: &Failure| {
             failure.error().map(io::Error::kind) == Some(io::ErrorKind::AlreadyExists)
         };
         if is_new && made.as_ref().is_err_and(exists) {
             // Another argument has the same directory in its name.
             is_new = false;
-            made = make_target(worker, part, opened.as_ref().ok(), status, is_new).await;
+            made = make_target(worker, part, source, status, (is_new, true)).await;
         }
         let (target, found) = made?;
         if is_new {
@@ -301,18 +308,24 @@ pub(crate) async fn open_source(
     }
 }
 
-fn into_itself(entry: &Entry) -> Failure {
+/// A directory that this copy has made is no source. It is an error, which is reported once for each argument.
+fn into_itself(worker: &Worker, entry: &Entry) -> Result<(), Failure> {
     let argument = entry
         .argument
         .as_ref()
         .or(entry.directory.argument.as_ref());
+    if argument.is_some_and(|argument| argument.meets_itself.swap(true, Ordering::Relaxed)) {
+        count(&worker.counters().failures);
+        worker.end(&entry.directory);
+        return Ok(());
+    }
     let (source, target) = match argument {
         Some(argument) => (quote(&argument.source), quote(&argument.target)),
         None => (entry.quoted_source(), entry.quoted_target()),
     };
-    Failure::because(format!(
+    Err(Failure::because(format!(
         "cannot copy a directory, {source}, into itself, {target}"
-    ))
+    )))
 }
 
 async fn make_target(
@@ -320,16 +333,26 @@ async fn make_target(
     entry: &Entry,
     opened: Option<&Handle>,
     source: Metadata,
-    is_new: bool,
+    (is_new, is_parent): (bool, bool),
 ) -> Result<(Handle, Found), Failure> {
     let options = worker.options();
     let bits = source.mode() & 0o7777;
+    let preserve = options.preserve;
+    // What GNU's cp leaves out, and adds in the end.
+    let added = match (preserve.ownership, is_parent && !preserve.mode) {
+        (true, _) => 0o077,
+        (false, true) => 0,
+        (false, false) => 0o022,
+    };
+    let added = bits & added;
     let omitted = bits
-        & match (options.preserve.ownership, options.resume) {
+        & match (preserve.ownership || preserve.mode, options.resume) {
             (true, _) => 0o077,
-            // A run that goes on cannot tell directories that were begun from others.
+            // A run that goes on cannot tell directories that were begun from others, and those who work on a plan are
+            // others. They are made with no more than they have in the end.
             (false, true) => 0,
-            (false, false) => 0o022,
+            (false, false) if worker.shared.stage.planner().is_some() => 0o022,
+            (false, false) => 0o077,
         };
     if is_new {
         let mode = (bits & !omitted & MKDIR_BITS) | NEEDED;
@@ -337,14 +360,14 @@ async fn make_target(
         made.map_err(entry.target_failure("cannot create directory"))?;
     }
     let mut flags = libc::O_RDONLY | libc::O_DIRECTORY;
-    let is_parent = entry.argument.is_none() && entry.directory.found.is_none();
-    if is_new || !(options.keep_directory_symlink || is_parent) {
+    let is_first = entry.argument.is_none() && entry.directory.found.is_none();
+    if is_new || !(options.keep_directory_symlink || is_first) {
         flags |= libc::O_NOFOLLOW;
     }
     let mut target = worker.write(Open::new(entry.target(), flags)).await;
     if is_new && worker.shared.process.umask & NEEDED != 0 {
         // It has been made without the permissions that it needs.
-        let set = Object::Named(entry.target()).set_mode(worker, NEEDED);
+        let set = Object::Named(entry.target()).set_mode(worker, (bits & 0o1000) | NEEDED);
         set.map_err(entry.target_failure("setting permissions for"))?;
         target = worker.write(Open::new(entry.target(), flags)).await;
     }
@@ -353,22 +376,24 @@ async fn make_target(
     let target = target.map_err(entry.target_failure("cannot stat"))?;
     let made = target.mode() & 0o7777;
     let umask = worker.shared.process.umask;
-    let mode = match (is_new, options.preserve.default_mode) {
-        (false, _) => None,
-        (true, true) => Some((made & 0o2000) | (0o777 & !umask)),
-        (true, false) if umask & NEEDED != 0 => {
-            Some((made & 0o2000) | (bits & MKDIR_BITS & !umask))
-        }
-        (true, false) => Some((made & !(NEEDED & !bits)) | (omitted & !umask)),
-    };
     // A new directory has what its parent has.
-    let inherits = is_new
-        && entry
-            .directory
-            .found
-            .as_ref()
-            .is_some_and(|above| !above.default_acl);
-    let default_acl = !inherits && has_default_acl(worker, &handle).await;
+    let above = entry.directory.found.as_ref();
+    let inherits = is_new && above.is_some_and(|above| above.default_acl.is_none());
+    let default_acl = match inherits {
+        true => None,
+        false => {
+            let directory = Object::Open(handle.clone());
+            attributes::default_permissions(worker, &directory).await
+        }
+    };
+    let mode = match (is_new, preserve.default_mode) {
+        (false, _) => None,
+        (true, true) => Some((made & 0o3000) | (0o777 & !umask)),
+        (true, false) => {
+            let wanted = bits & MKDIR_BITS;
+            Some((made & 0o2000) | private::below(worker, default_acl, wanted, added))
+        }
+    };
     let names = match opened {
         Some(opened) => {
             let names = attributes::names(worker, &Object::Open(opened.clone()));
@@ -390,11 +415,6 @@ async fn make_target(
         },
     };
     Ok((handle, found))
-}
-
-pub(crate) async fn has_default_acl(worker: &Worker, handle: &Handle) -> bool {
-    let ask = GetAttribute::new(handle.clone(), attributes::ACL_DEFAULT, Vec::new());
-    worker.write(ask).await.0.is_ok()
 }
 
 /// Sets the attributes of a directory that is complete, and closes it.

@@ -1,10 +1,8 @@
 //! Signals that end a copy before its time.
 
+use crate::signals::{Second, catch};
 use laio_cp::Stop;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use signal_hook::iterator::Signals;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 /// How long a copy that was asked to stop may take to do so.
@@ -12,12 +10,7 @@ const GRACE: Duration = Duration::from_secs(3);
 
 /// The first signal stops the copy; a second one ends the process at once.
 pub(super) fn listen(stop: Stop) -> std::io::Result<()> {
-    let impatient = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
-        signal_hook::flag::register_conditional_default(signal, impatient.clone())?;
-        signal_hook::flag::register(signal, impatient.clone())?;
-    }
-    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
+    let mut signals = catch(&[SIGINT, SIGTERM, SIGHUP], Second::Killed, &[])?;
     std::thread::Builder::new()
         .name("laio-signals".to_owned())
         .spawn(move || {

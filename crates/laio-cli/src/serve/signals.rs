@@ -2,22 +2,27 @@
 
 use super::observe::AdminHandle;
 use super::{handover, interactive_end, load, notify, say};
+use crate::signals::{self, Second};
 use laio_serve::{Control, Options};
+use rustix::process::Signal;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 use std::io;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 /// The signals, caught from now on: before there are other threads, which inherit what is set up here.
-pub(super) fn catch(more: &[i32]) -> io::Result<Signals> {
-    let impatient = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
-        signal_hook::flag::register_conditional_shutdown(signal, 1, impatient.clone())?;
-        signal_hook::flag::register(signal, impatient.clone())?;
+pub(super) fn catch() -> io::Result<Signals> {
+    let others = [SIGHUP, SIGUSR1, SIGUSR2];
+    signals::catch(&[SIGINT, SIGTERM], Second::Exits(1), &others)
+}
+
+/// The signal by which a process of `--processes` is stopped: it inherits what the one that supervises ignores, so
+/// one of the two is left whenever the supervisor itself can be stopped.
+pub(super) fn stopping() -> Signal {
+    match signals::heeded(&[SIGTERM, SIGINT]).first() {
+        Some(&SIGTERM) => Signal::TERM,
+        Some(_) => Signal::INT,
+        None => Signal::KILL,
     }
-    let all = [SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2];
-    Signals::new(all.iter().chain(more))
 }
 
 /// Does what signals ask, on a thread of its own.

@@ -31,7 +31,9 @@ struct Place {
 pub(super) fn run(loaded: Loaded, processes: usize) -> Result<(), Failure> {
     let options = loaded.options()?;
     laio_serve::check(&options)?;
-    let mut signals = signals::catch(&[SIGCHLD])?;
+    let mut signals = signals::catch()?;
+    // Also if it is ignored: then the kernel would not say how the processes have ended.
+    signals.add_signal(SIGCHLD)?;
     let mut listening = Listening::open(&options, processes)?;
     let mut supervisor = Supervisor {
         sockets: listening.take_shares(),
@@ -64,7 +66,7 @@ pub(super) fn run(loaded: Loaded, processes: usize) -> Result<(), Failure> {
                 say("stopping: answers in flight are finished; once more ends at once");
                 notify::tell(notify::State::Stopping);
                 supervisor.stopping = true;
-                supervisor.tell_all(Signal::TERM);
+                supervisor.tell_all(signals::stopping());
             }
             None => {}
         }

@@ -1,7 +1,7 @@
 //! Extended attributes, ACLs among them.
 
 use super::object::Object;
-use super::{Setting, errno};
+use super::{Failures, Setting, acl, errno};
 use crate::outcome::Failure;
 use crate::quote::quote;
 use crate::worker::Worker;
@@ -112,21 +112,34 @@ fn is_wanted(worker: &Worker, name: &CStr) -> bool {
         && name != c"security.evm"
 }
 
+/// Sets all of them. Where the ACL of the source cannot be set: what it allows the owning group.
 pub(super) fn copy_attributes(
     worker: &Worker,
     setting: &Setting<'_>,
     names: &Names,
     from: &Object,
-) -> Result<(), Failure> {
+    failures: &mut Failures<'_>,
+) -> Option<u32> {
     let preserve = worker.options().preserve;
+    let (mut group, mut has_none) = (None, false);
     for name in &names.0 {
         let Err(error) = copy_attribute(worker, name, from, setting.target) else {
             continue;
         };
         let is_acl = *name == *ACL_ACCESS || *name == *ACL_DEFAULT;
+        if *name == *ACL_ACCESS {
+            let value = read(worker, name, from);
+            group = value.map_or(Some(0), |value| acl::of_owning_group(&value));
+        }
+        let unsupported = is_unsupported(&error);
+        // That the file system has none at all is said once.
+        if unsupported && !is_acl && std::mem::replace(&mut has_none, true) {
+            continue;
+        }
         let quoted = quote((setting.path)());
         let failure = match is_acl {
             true => Failure::of(error, format!("preserving permissions for {quoted}")),
+            false if unsupported => Failure::of(error, format!("setting attributes for {quoted}")),
             false => {
                 let attribute = name.to_string_lossy();
                 Failure::of(
@@ -135,7 +148,6 @@ pub(super) fn copy_attributes(
                 )
             }
         };
-        let unsupported = failure.error().is_some_and(is_unsupported);
         let required = match is_acl {
             true => preserve.required,
             false => {
@@ -143,16 +155,15 @@ pub(super) fn copy_attributes(
             }
         };
         if required {
-            return Err(failure);
-        }
-        if !unsupported && !preserve.attributes_quiet {
+            failures.note(Err(failure));
+        } else if !unsupported && !preserve.attributes_quiet {
             worker.shared.console.complain(&failure);
         }
     }
-    Ok(())
+    group
 }
 
-fn read(worker: &Worker, name: &CStr, from: &Object) -> io::Result<Vec<u8>> {
+pub(super) fn read(worker: &Worker, name: &CStr, from: &Object) -> io::Result<Vec<u8>> {
     let buffer = Limit::new(worker.buffer(), ATTRIBUTE_MAX);
     let (result, buffer) = match from {
         Object::Open(file) => worker.plainly(GetAttribute::new(file.clone(), name, buffer)),

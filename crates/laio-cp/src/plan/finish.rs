@@ -101,7 +101,9 @@ impl Finish {
                 Ok(_) => count(&worker.counters().files),
                 Err(failure) => {
                     worker.shared.fail(&failure);
-                    self.lose(worker, &named).await;
+                    if !failure.is_of_attributes() {
+                        self.lose(worker, &named).await;
+                    }
                 }
             }
         }

@@ -2,6 +2,7 @@
 //! those that the planner has followed.
 
 use super::records::{Named, Records, Root};
+use crate::attributes::{self, Object};
 use crate::directory::{Argument, Directory, Entry, Handle, Handles, Side};
 use crate::made::identity;
 use crate::medium::Medium;
@@ -125,7 +126,8 @@ impl Opener {
             target: there,
             stays: false,
             mode: place.mode,
-            default_acl: walk::has_default_acl(worker, &target).await,
+            default_acl: attributes::default_permissions(worker, &Object::Open(target.clone()))
+                .await,
             names: Default::default(),
             medium: source
                 .as_ref()
@@ -203,6 +205,7 @@ impl Opener {
             target: directory.target_path().join(target),
             nested: false,
             has_made: AtomicBool::new(false),
+            meets_itself: AtomicBool::new(false),
         };
         Entry {
             directory: directory.clone(),

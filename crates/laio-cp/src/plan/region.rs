@@ -23,7 +23,7 @@ pub(crate) async fn make(
 ) -> Result<(), Failure> {
     let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW;
     let opened = worker
-        .write(Open::new(entry.beside(name), flags).mode(0o600))
+        .write(Open::new(entry.beside(name), flags).mode(regular::REGION_MODE))
         .await;
     let file = Arc::new(opened.map_err(entry.target_failure("cannot create regular file"))?);
     let set = worker.write(Truncate::new(file, size)).await;

@@ -1,7 +1,7 @@
 //! Whether a file needs no copy, because an earlier run has made it.
 
 use super::was_settled;
-use crate::attributes::{self, Object, Present, Setting};
+use crate::attributes::{self, Failures, Object, Present, Setting};
 use crate::directory::{Entry, Handle};
 use crate::made::identity;
 use crate::options::Make;
@@ -126,17 +126,17 @@ async fn set_attributes(
     let (origin, target) = (Object::Open(origin), Object::Open(target));
     let names = attributes::names(worker, &origin);
     let names = names.map_err(entry.source_failure("cannot list attributes of", ""))?;
-    attributes::set(
-        worker,
-        &Setting {
-            source,
-            target: &target,
-            path: &|| entry.target_path(),
-            names: Some((&names, &origin)),
-            present: Present::of(there, true, true),
-            is_link: false,
-        },
-    )?;
+    let setting = Setting {
+        source,
+        target: &target,
+        path: &|| entry.target_path(),
+        names: Some((&names, &origin)),
+        present: Present::of(there, true, true),
+        is_link: false,
+    };
+    let mut failures = Failures::new(worker);
+    attributes::set(worker, &setting, &mut failures);
+    failures.result().map_err(Failure::of_attributes)?;
     verify::file_attributes(worker, entry, source, (&names, &origin), &target).await;
     Ok(())
 }

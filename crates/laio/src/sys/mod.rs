@@ -7,6 +7,7 @@ mod arch;
 pub(crate) mod away;
 pub(crate) mod fork;
 pub(crate) mod handoff;
+pub(crate) mod ignored;
 pub(crate) mod interrupt;
 pub(crate) mod mask;
 pub(crate) mod memory;

@@ -1,0 +1,49 @@
+//! Signals that a command catches. One that the process was started to ignore (`nohup`, a shell's background job) stays
+//! ignored, in every command.
+
+use signal_hook::iterator::Signals;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+/// What a second signal that ends the command does: it ends the process at once.
+#[derive(Clone, Copy)]
+pub(crate) enum Second {
+    /// As the signal does where no program catches it.
+    Killed,
+    /// The process exits with 128 and the number of the signal.
+    ExitsBySignal,
+    /// The process exits with this status.
+    Exits(i32),
+}
+
+/// Catches signals, of which `ending` end the command, and a second one of those the process. To be called before
+/// there are other threads, which inherit what is set up here.
+pub(crate) fn catch(ending: &[i32], second: Second, others: &[i32]) -> io::Result<Signals> {
+    let impatient = Arc::new(AtomicBool::new(false));
+    let ending = heeded(ending);
+    for &signal in &ending {
+        let impatient = impatient.clone();
+        match second {
+            Second::Killed => signal_hook::flag::register_conditional_default(signal, impatient)?,
+            Second::ExitsBySignal => {
+                signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, impatient)?
+            }
+            Second::Exits(status) => {
+                signal_hook::flag::register_conditional_shutdown(signal, status, impatient)?
+            }
+        };
+    }
+    for &signal in &ending {
+        signal_hook::flag::register(signal, impatient.clone())?;
+    }
+    Signals::new(ending.into_iter().chain(heeded(others)))
+}
+
+/// Those of these signals that the process does not ignore.
+pub(crate) fn heeded(signals: &[i32]) -> Vec<i32> {
+    let signals = signals.iter().copied();
+    signals
+        .filter(|signal| !laio::is_ignored(*signal))
+        .collect()
+}

@@ -1,0 +1,169 @@
+//! Ours under strace: which calls it makes, and what is there when it stands still after each of them.
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use laio_testing::Skip;
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::case::case;
+use crate::programs::Side;
+use crate::run;
+
+/// Far above what any of these copies takes.
+const LIMIT: Duration = Duration::from_secs(300);
+
+/// The calls that ours makes with this command line in a directory, one a line, and its exit status.
+pub(crate) fn calls(which: &str, command: &str, root: &Path) -> Result<(Vec<String>, i32), Skip> {
+    let mut lines = Vec::new();
+    let status = run(
+        &["-e", &format!("trace={which}")],
+        command,
+        root,
+        |line, _| {
+            lines.push(line.to_owned());
+        },
+    )?;
+    Ok((whole(&lines), status))
+}
+
+/// Stops ours after each call of `which`, and has `look` see what is there then. Returns the exit status of ours.
+pub(crate) fn stopping(
+    which: &str,
+    command: &str,
+    root: &Path,
+    mut look: impl FnMut(),
+) -> Result<i32, Skip> {
+    let trace = format!("trace={which}");
+    let inject = format!("inject={which}:signal=SIGSTOP");
+    run(
+        &["-e", &trace, "-e", &inject],
+        command,
+        root,
+        |line, pid| {
+            if line.contains("--- stopped by SIGSTOP ---") {
+                look();
+                // It may have ended meanwhile, if this line was about another of its threads.
+                let _ = kill_process(pid, Signal::CONT);
+            }
+        },
+    )
+}
+
+/// Has some calls fail, and runs ours. Returns its exit status and what it says.
+pub(crate) fn failing(faults: &[&str], command: &str, root: &Path) -> Result<run::Ran, Skip> {
+    available()?;
+    let faults: Vec<_> = faults
+        .iter()
+        .map(|fault| format!("inject={fault}"))
+        .collect();
+    let mut options = vec!["-o", "/dev/null"];
+    for fault in &faults {
+        options.extend(["-e", fault]);
+    }
+    let started = run::start(&mut strace(&options, command, root), b"");
+    Ok(run::finish(started, LIMIT))
+}
+
+fn available() -> Result<(), Skip> {
+    let tried = Command::new("strace")
+        .args(["-f", "-o", "/dev/null", "-e", "trace=none", "true"])
+        .stderr(Stdio::null())
+        .status();
+    match tried {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(Skip::because(format!("strace cannot trace here: {status}"))),
+        Err(error) => Err(Skip::because(format!("strace is needed: {error}"))),
+    }
+}
+
+/// Ours with this command line, under strace with these options.
+fn strace(options: &[&str], command: &str, root: &Path) -> Command {
+    let ours = run::command(&case("", "", command), Side::Ours, root);
+    let mut strace = Command::new("strace");
+    strace.args(["-f", "-qq", "-s", "64"]).args(options);
+    strace
+        .arg("--")
+        .arg(ours.get_program())
+        .args(ours.get_args());
+    strace.current_dir(root).env_clear();
+    for (name, value) in ours.get_envs() {
+        strace.env(name, value.unwrap_or_default());
+    }
+    strace
+}
+
+fn run(
+    options: &[&str],
+    command: &str,
+    root: &Path,
+    mut each: impl FnMut(&str, Pid),
+) -> Result<i32, Skip> {
+    available()?;
+    let child = strace(options, command, root)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("strace starts");
+    let mut child = Bounded(child);
+    let lines = BufReader::new(child.0.stderr.take().expect("a pipe"));
+    let end = Instant::now() + LIMIT;
+    let mut ours = None;
+    for line in lines.lines() {
+        let line = line.expect("strace writes lines");
+        let pid = ours.get_or_insert_with(|| below(&child.0));
+        each(&line, *pid);
+        assert!(Instant::now() < end, "{command} is not done: {line}");
+    }
+    let status = child.0.wait().expect("it is our child");
+    Ok(status.code().unwrap_or(-1))
+}
+
+/// Ends with the test, also if that panics.
+struct Bounded(Child);
+
+impl Drop for Bounded {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The process that strace has started.
+fn below(strace: &Child) -> Pid {
+    let number = strace.id();
+    let path = format!("/proc/{number}/task/{number}/children");
+    let children = std::fs::read_to_string(&path).expect("the children of strace");
+    let first = children
+        .split_whitespace()
+        .next()
+        .and_then(|it| it.parse().ok());
+    first.and_then(Pid::from_raw).expect("strace has a child")
+}
+
+/// The same lines, with calls that are on two of them put together, and without numbers of threads.
+fn whole(lines: &[String]) -> Vec<String> {
+    let mut calls: Vec<String> = Vec::new();
+    let mut begun: Vec<(String, usize)> = Vec::new();
+    for line in lines {
+        let (thread, text) = match line.strip_prefix("[pid ") {
+            Some(rest) => rest.split_once("] ").unwrap_or((rest, "")),
+            None => ("", line.as_str()),
+        };
+        if let Some(first) = text.strip_suffix(" <unfinished ...>") {
+            begun.push((thread.to_owned(), calls.len()));
+            calls.push(first.to_owned());
+        } else if let Some((_, rest)) = text.split_once(" resumed>") {
+            let at = begun.iter().rposition(|(other, _)| other == thread);
+            if let Some((_, at)) = at.map(|at| begun.remove(at)) {
+                calls[at].push_str(rest);
+            }
+        } else {
+            calls.push(text.to_owned());
+        }
+    }
+    calls
+}

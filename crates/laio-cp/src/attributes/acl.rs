@@ -1,0 +1,97 @@
+//! POSIX ACLs, as the kernel keeps them in extended attributes: a version, then entries of eight bytes.
+
+use super::extended::{ACL_DEFAULT, read};
+use super::object::Object;
+use crate::worker::Worker;
+use laio::ops::GetAttribute;
+
+const VERSION: u32 = 2;
+const HEADER: usize = 4;
+const ENTRY: usize = 8;
+
+const USER_OBJECT: u16 = 0x01;
+const GROUP_OBJECT: u16 = 0x04;
+const MASK: u16 = 0x10;
+const OTHER: u16 = 0x20;
+
+/// What the default ACL of a directory leaves of the permissions that something new in it asks for; none if it has no such
+/// ACL.
+pub(crate) async fn default_permissions(worker: &Worker, directory: &Object) -> Option<u32> {
+    // Few directories have one: the kernel is asked for its length, which takes no memory.
+    let none = Vec::new();
+    let (length, _) = match directory {
+        Object::Open(file) => {
+            let ask = GetAttribute::new(file.clone(), ACL_DEFAULT, none);
+            worker.write(ask).await
+        }
+        Object::Named(name) => {
+            let ask = GetAttribute::named(name.clone(), ACL_DEFAULT, none);
+            worker.write(ask).await
+        }
+    };
+    length.ok().filter(|length| *length > 0)?;
+    class_permissions(&read(worker, ACL_DEFAULT, directory).ok()?)
+}
+
+/// Those of the owner, of the group class (the mask, if there is one) and of all others.
+fn class_permissions(acl: &[u8]) -> Option<u32> {
+    let of = |tag| permissions(acl, tag);
+    let group = of(MASK).or_else(|| of(GROUP_OBJECT))?;
+    Some(of(USER_OBJECT)? << 6 | group << 3 | of(OTHER)?)
+}
+
+/// What an ACL allows the owning group itself, which is not what the group bits of the mode say.
+pub(super) fn of_owning_group(acl: &[u8]) -> Option<u32> {
+    let mask = permissions(acl, MASK).unwrap_or(0o7);
+    Some(permissions(acl, GROUP_OBJECT)? & mask)
+}
+
+fn permissions(acl: &[u8], wanted: u16) -> Option<u32> {
+    let (version, entries) = acl.split_first_chunk::<HEADER>()?;
+    if u32::from_le_bytes(*version) != VERSION {
+        return None;
+    }
+    entries.chunks_exact(ENTRY).find_map(|entry| {
+        let number = |at: usize| u16::from_le_bytes([entry[at], entry[at + 1]]);
+        (number(0) == wanted).then(|| u32::from(number(2)) & 0o7)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn acl(entries: &[(u16, u16)]) -> Vec<u8> {
+        let mut bytes = VERSION.to_le_bytes().to_vec();
+        for (tag, permissions) in entries {
+            bytes.extend(tag.to_le_bytes());
+            bytes.extend(permissions.to_le_bytes());
+            bytes.extend(u32::MAX.to_le_bytes());
+        }
+        bytes
+    }
+
+    #[test]
+    fn the_mask_is_the_group_class() {
+        let with = acl(&[(USER_OBJECT, 6), (GROUP_OBJECT, 0), (MASK, 6), (OTHER, 4)]);
+        assert_eq!(class_permissions(&with), Some(0o664));
+        assert_eq!(of_owning_group(&with), Some(0));
+        let without = acl(&[(USER_OBJECT, 7), (GROUP_OBJECT, 5), (OTHER, 0)]);
+        assert_eq!(class_permissions(&without), Some(0o750));
+        assert_eq!(of_owning_group(&without), Some(5));
+    }
+
+    #[test]
+    fn what_is_no_acl_says_nothing() {
+        let whole = acl(&[(USER_OBJECT, 6), (GROUP_OBJECT, 0), (OTHER, 4)]);
+        for length in 0..whole.len() {
+            assert_eq!(class_permissions(&whole[..length]), None, "{length}");
+        }
+        let mut other = whole.clone();
+        other[0] = 3;
+        assert_eq!(
+            (class_permissions(&other), of_owning_group(&other)),
+            (None, None)
+        );
+    }
+}

@@ -1,0 +1,30 @@
+//! Several things that failed with one file. The last is what became of the file; those before it are reported at once.
+
+use crate::outcome::Failure;
+use crate::worker::Worker;
+
+pub(crate) struct Failures<'a> {
+    worker: &'a Worker,
+    last: Option<Failure>,
+}
+
+impl Failures<'_> {
+    pub(crate) fn new(worker: &Worker) -> Failures<'_> {
+        Failures { worker, last: None }
+    }
+
+    pub(crate) fn note(&mut self, result: Result<(), Failure>) {
+        let Err(failure) = result else { return };
+        if let Some(before) = self.last.replace(failure) {
+            self.worker.shared.console.complain(before);
+        }
+    }
+
+    pub(crate) fn are_none(&self) -> bool {
+        self.last.is_none()
+    }
+
+    pub(crate) fn result(&mut self) -> Result<(), Failure> {
+        self.last.take().map_or(Ok(()), Err)
+    }
+}
