@@ -264,19 +264,11 @@ fn has_no_width(c: char) -> bool {
     )
 }
 
-/// Whether a folded segment is a dot segment to someone: with a parameter, a query or a stream behind it, or
-/// with spaces.
+/// Whether a folded segment is a dot segment to someone: with a parameter, a query or a stream behind it, with
+/// spaces, or with more dots, which Windows drops at the end.
 fn is_dots(segment: &[u8]) -> bool {
     let name = cut(segment, b";?#:");
-    let mut dots = 0;
-    for byte in name {
-        match byte {
-            b'.' => dots += 1,
-            b' ' | b'+' => {}
-            _ => return false,
-        }
-    }
-    matches!(dots, 1 | 2)
+    name.contains(&b'.') && name.iter().all(|byte| b". +".contains(byte))
 }
 
 /// Whether an ASCII character is written in more bytes than UTF-8 allows.

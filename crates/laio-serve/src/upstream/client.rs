@@ -1,21 +1,20 @@
 //! Where an upstream meets a client: what the client asks, its body, and what it gets.
 
 use super::exchange::{Answered, ask};
-use super::target::{Route, guarded_name};
+use super::target::Route;
 use super::tunnel::Tunnel;
 use super::{Relayed, Trouble, request};
 use crate::cors;
 use crate::observe::{self, Stage};
 use crate::reply::{Asked, Reply};
 use crate::worker::Worker;
-use laio_http::{Method, Status};
+use laio_http::{Method, RequestPath, Status};
 
 /// A request that is for an upstream.
 #[derive(Clone, Copy)]
 pub(crate) struct Asking<'a> {
     pub(crate) asked: Asked<'a>,
-    /// The path, made normal.
-    pub(crate) path: &'a str,
+    pub(crate) path: &'a RequestPath<'a>,
     /// The client's address; `-` if it has none.
     pub(crate) peer: &'a str,
     /// Whether it came over TLS.
@@ -63,14 +62,13 @@ impl Forwarded {
 }
 
 impl Worker {
-    /// Has an upstream answer. The head is in `out`; `name` is room for a name. None: the client has gone.
+    /// Has an upstream answer. The head is in `out`. None: the client has gone.
     pub(crate) async fn forward(
         &self,
         mut asking: Asking<'_>,
         route: &Route,
         source: &mut impl Source,
         out: &mut Vec<u8>,
-        name: &mut Vec<u8>,
     ) -> Option<Forwarded> {
         let limits = &self.limits().upstream;
         let asked = asking.asked;
@@ -83,13 +81,8 @@ impl Worker {
             let reply = crate::pages::options(ends, out);
             return Some(Forwarded::page(reply, ends));
         }
-        if let Err(rejection) = guarded_name(asking.path, name) {
-            let reply = self
-                .error(ends, out, rejection.status(), rejection.detail())
-                .await;
-            return Some(Forwarded::page(reply, ends));
-        }
-        if let Some(reply) = self.keep_out(ends, out, name).await {
+        let wanted = route.target.wanted(asking.path);
+        if let Some(reply) = self.keep_out(ends, out, wanted).await {
             return Some(Forwarded::page(reply, ends));
         }
         asking.trusts = limits.trust_forwarded;
@@ -121,7 +114,7 @@ impl Worker {
                     super::say(format_args!(
                         "{} for {}: {}: {}",
                         route.target.name,
-                        asking.path.escape_debug(),
+                        asking.path.as_str().escape_debug(),
                         trouble.status,
                         trouble.why
                     ));

@@ -5,10 +5,6 @@ use super::request::{VIA, forwarded, passed};
 use super::target::Target;
 use laio_http::Framing;
 use laio_http::fastcgi::{PARAMS, push_begin, push_param, push_stream, push_stream_end};
-use percent_encoding::percent_decode_str;
-
-/// What the path of a PHP program ends in, when more follows.
-const SCRIPT_END: &str = ".php/";
 
 /// Appends the beginning of a request and all parameters.
 pub(super) fn push_head(out: &mut Vec<u8>, asking: &Asking<'_>, target: &Target) {
@@ -31,28 +27,20 @@ pub(super) fn push_head(out: &mut Vec<u8>, asking: &Asking<'_>, target: &Target)
 fn describe(params: &mut Vec<u8>, asking: &Asking<'_>, target: &Target) {
     let request = asking.asked.request;
     let root = asking.asked.site.directory.as_os_str().as_encoded_bytes();
-    let decoded = |path: &str| percent_decode_str(path).collect::<Vec<u8>>();
-    let (script, info) = match asking.path.find(SCRIPT_END) {
-        Some(at) => asking.path.split_at(at + SCRIPT_END.len() - 1),
-        None => target.split(asking.path),
-    };
-    let (script, info, path) = (decoded(script), decoded(info), decoded(asking.path));
-    // The file that the path names: all of it, but for what follows a program.
-    let file = match asking.path.contains(SCRIPT_END) {
-        true => &script,
-        false => &path,
-    };
+    let program = target.mount.program(asking.path);
+    let info = program.path_info();
     let below = |path: &[u8]| [root, path].concat();
     let mut push = |name: &str, value: &[u8]| push_param(params, name.as_bytes(), value);
     push("GATEWAY_INTERFACE", b"CGI/1.1");
     push("SERVER_SOFTWARE", crate::SERVER_NAME.as_bytes());
     push("SERVER_PROTOCOL", request.version.as_str().as_bytes());
     push("REQUEST_METHOD", request.method.as_str().as_bytes());
-    push("REQUEST_URI", request.target.as_bytes());
+    push("REQUEST_URI", program.request_uri(request.query).as_bytes());
+    push("DOCUMENT_URI", &program.document_uri());
     push("QUERY_STRING", request.query.unwrap_or_default().as_bytes());
-    push("SCRIPT_NAME", &script);
+    push("SCRIPT_NAME", &program.script_name());
     push("PATH_INFO", &info);
-    push("SCRIPT_FILENAME", &below(file));
+    push("SCRIPT_FILENAME", &below(&program.file()));
     if !info.is_empty() {
         push("PATH_TRANSLATED", &below(&info));
     }

@@ -1,0 +1,22 @@
+#![no_main]
+//! Paths before a guard: whatever comes out of a target, and whoever reads it, was guarded.
+
+use libfuzzer_sys::fuzz_target;
+
+mod model {
+    include!("../models/lenient.rs");
+}
+
+fuzz_target!(|input: (u8, bool, &[u8])| {
+    let (rule, raw, bytes) = input;
+    let rule = model::RULES[usize::from(rule) % model::RULES.len()];
+    let target = match raw {
+        true => String::from_utf8_lossy(bytes).into_owned(),
+        false => {
+            let pieces = bytes.iter().take(64);
+            let pieces = pieces.map(|&byte| model::PIECES[usize::from(byte) % model::PIECES.len()]);
+            format!("/{}", pieces.collect::<String>())
+        }
+    };
+    model::judge(&target, rule);
+});
