@@ -44,6 +44,8 @@ impl Connection {
             peer: &self.peer,
             secure: self.stream.is_secure(),
             websocket: !self.stream.delimits(),
+            stream: &self.stream,
+            spooled: None,
             trusts: false,
         };
         let forwarded = worker

@@ -1,14 +1,17 @@
 //! Where an upstream meets a client: what the client asks, its body, and what it gets.
 
 use super::exchange::{Answered, ask};
+use super::spool::Spool;
 use super::target::Route;
 use super::tunnel::Tunnel;
 use super::{Relayed, Trouble, request};
 use crate::cors;
 use crate::observe::{self, Stage};
+use crate::options::Protocol;
 use crate::reply::{Asked, Reply};
+use crate::stream::Stream;
 use crate::worker::Worker;
-use laio_http::{Method, RequestPath, Status};
+use laio_http::{Framing, Method, RequestPath, Status};
 
 /// A request that is for an upstream.
 #[derive(Clone, Copy)]
@@ -21,6 +24,10 @@ pub(crate) struct Asking<'a> {
     pub(crate) secure: bool,
     /// Whether the connection can become a tunnel.
     pub(crate) websocket: bool,
+    /// What the client is connected by.
+    pub(crate) stream: &'a Stream,
+    /// Bytes of the body, if it was kept until they were known.
+    pub(crate) spooled: Option<u64>,
     /// Whether what it says of itself is believed.
     pub(crate) trusts: bool,
 }
@@ -98,7 +105,7 @@ impl Worker {
             Err(Trouble::busy("there are too many tunnels"))
         } else {
             let begun = observe::begin();
-            let answered = ask(&asking, route, source, limits).await;
+            let answered = self.ask(&mut asking, route, source).await;
             observe::end(Stage::Upstream, begun);
             answered
         };
@@ -125,6 +132,23 @@ impl Worker {
                 Some(Forwarded::page(reply, asked))
             }
         }
+    }
+
+    /// A program is told the length of a body before it: where the client does not say it, the body comes first.
+    async fn ask(
+        &self,
+        asking: &mut Asking<'_>,
+        route: &Route,
+        source: &mut impl Source,
+    ) -> Result<Answered, Trouble> {
+        let limits = &self.limits().upstream;
+        let chunked = asking.asked.request.framing == Framing::Chunked;
+        if !chunked || route.target.protocol != Protocol::FastCgi {
+            return ask(asking, route, source, limits).await;
+        }
+        let mut spool = Spool::fill(source, &route.pool, limits).await?;
+        asking.spooled = Some(spool.length());
+        ask(asking, route, &mut spool, limits).await
     }
 
     async fn pass_on(

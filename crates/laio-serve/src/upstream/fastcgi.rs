@@ -32,6 +32,8 @@ fn describe(params: &mut Vec<u8>, asking: &Asking<'_>, target: &Target) {
     let below = |path: &[u8]| [root, path].concat();
     let mut push = |name: &str, value: &[u8]| push_param(params, name.as_bytes(), value);
     push("GATEWAY_INTERFACE", b"CGI/1.1");
+    // PHP that was built to be called by a server only answers nobody else.
+    push("REDIRECT_STATUS", b"200");
     push("SERVER_SOFTWARE", crate::SERVER_NAME.as_bytes());
     push("SERVER_PROTOCOL", request.version.as_str().as_bytes());
     push("REQUEST_METHOD", request.method.as_str().as_bytes());
@@ -46,6 +48,14 @@ fn describe(params: &mut Vec<u8>, asking: &Asking<'_>, target: &Target) {
     }
     push("DOCUMENT_ROOT", root);
     push("REMOTE_ADDR", asking.peer.as_bytes());
+    let [own, client] = asking.stream.ends();
+    if let Some(own) = own {
+        let address = own.ip().to_canonical();
+        push("SERVER_ADDR", address.to_string().as_bytes());
+    }
+    if let Some(client) = client {
+        push("REMOTE_PORT", client.port().to_string().as_bytes());
+    }
     let (name, port) = server(request.host.unwrap_or_default(), asking.secure);
     push("SERVER_NAME", name.as_bytes());
     push("SERVER_PORT", port.as_bytes());
@@ -59,10 +69,11 @@ fn describe(params: &mut Vec<u8>, asking: &Asking<'_>, target: &Target) {
     if let Some(content_type) = request.headers.get("Content-Type") {
         push("CONTENT_TYPE", content_type);
     }
-    match request.framing {
-        Framing::Length(length) => push("CONTENT_LENGTH", length.to_string().as_bytes()),
-        Framing::None => push("CONTENT_LENGTH", b""),
-        Framing::Chunked => {}
+    match (request.framing, asking.spooled) {
+        (Framing::Length(length), _) | (Framing::Chunked, Some(length)) => {
+            push("CONTENT_LENGTH", length.to_string().as_bytes());
+        }
+        (Framing::None | Framing::Chunked, _) => push("CONTENT_LENGTH", b""),
     }
 }
 
