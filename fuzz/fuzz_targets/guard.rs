@@ -1,5 +1,5 @@
 #![no_main]
-//! Paths before a guard: whatever comes out of a target, and whoever reads it, was guarded.
+//! Paths before a guard: whatever comes out of a target, and however that is read, was guarded.
 
 use libfuzzer_sys::fuzz_target;
 

@@ -1,4 +1,4 @@
-//! No path leads past a guard: whatever a target looks like, and whoever reads what comes out of it.
+//! No path leads past a guard: whatever a target looks like, and however what comes out of it is read.
 
 use laio_http::{Guard, Mount, RequestPath};
 

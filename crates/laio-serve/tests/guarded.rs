@@ -1,4 +1,5 @@
-//! What is guarded stays guarded, however a path is written, whoever is behind, and whatever the client speaks.
+//! What is guarded stays guarded, however a path is written, before programs, proxies and files, over HTTP/1.1 and
+//! HTTP/2.
 
 #[allow(dead_code, reason = "shared by several test binaries")]
 #[path = "upstreams/backend.rs"]
@@ -114,7 +115,7 @@ fn place(with_root: bool) -> Place {
     fs::create_dir(root.path().join("files")).unwrap();
     fs::write(root.path().join("files/a.txt"), "a file").unwrap();
     fs::write(root.path().join("open.txt"), "open").unwrap();
-    // A hash at the least cost, which is nobody's.
+    // A hash at the least cost, of no password that a request here has.
     let hash = "$2b$04$abcdefghijklmnopqrstuuWNNPaWbIXoMzcLCJfXMDSQUBRXzrKCy";
     fs::write(users.path(), format!("ann:{hash}\n")).unwrap();
     let (proxied, program) = (Backend::answering(HELLO), Program::start());

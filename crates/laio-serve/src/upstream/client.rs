@@ -134,7 +134,8 @@ impl Worker {
         }
     }
 
-    /// A program is told the length of a body before it: where the client does not say it, the body comes first.
+    /// A program gets the length of a body before the body: where the client does not say it, the whole body
+    /// is read first.
     async fn ask(
         &self,
         asking: &mut Asking<'_>,

@@ -32,7 +32,7 @@ fn describe(params: &mut Vec<u8>, asking: &Asking<'_>, target: &Target) {
     let below = |path: &[u8]| [root, path].concat();
     let mut push = |name: &str, value: &[u8]| push_param(params, name.as_bytes(), value);
     push("GATEWAY_INTERFACE", b"CGI/1.1");
-    // PHP that was built to be called by a server only answers nobody else.
+    // PHP with cgi.force_redirect answers only where a server has set this.
     push("REDIRECT_STATUS", b"200");
     push("SERVER_SOFTWARE", crate::SERVER_NAME.as_bytes());
     push("SERVER_PROTOCOL", request.version.as_str().as_bytes());
