@@ -7,9 +7,12 @@ mod model {
     include!("../models/lenient.rs");
 }
 
+thread_local! {
+    static JUDGES: [model::Judge; 4] = model::RULES.map(model::Judge::new);
+}
+
 fuzz_target!(|input: (u8, bool, &[u8])| {
     let (rule, raw, bytes) = input;
-    let rule = model::RULES[usize::from(rule) % model::RULES.len()];
     let target = match raw {
         true => String::from_utf8_lossy(bytes).into_owned(),
         false => {
@@ -18,5 +21,5 @@ fuzz_target!(|input: (u8, bool, &[u8])| {
             format!("/{}", pieces.collect::<String>())
         }
     };
-    model::judge(&target, rule);
+    JUDGES.with(|judges| model::judge(&target, &judges[usize::from(rule) % judges.len()]));
 });

@@ -4,7 +4,7 @@
 
 /// What one kind of reader does with a path.
 #[derive(Clone, Copy, Debug)]
-pub struct Habits {
+pub(crate) struct Habits {
     /// How often it decodes.
     decodes: usize,
     /// Whether it cuts off parameters: never, before it decodes, after.
@@ -20,7 +20,7 @@ pub struct Habits {
 }
 
 impl Habits {
-    pub fn all() -> impl Iterator<Item = Habits> {
+    pub(crate) fn all() -> impl Iterator<Item = Habits> {
         (0..3 * 3 * 16).map(|number| Habits {
             decodes: number % 3,
             parameters: number / 3 % 3,
@@ -37,7 +37,7 @@ impl Habits {
     }
 
     /// The segments that such a reader arrives at; none if it would leave the root.
-    pub fn read(self, path: &[u8]) -> Option<Vec<Vec<u8>>> {
+    pub(crate) fn read(self, path: &[u8]) -> Option<Vec<Vec<u8>>> {
         let mut path = path.to_vec();
         if self.parameters == 1 {
             path = without_parameters(&path);
@@ -103,14 +103,14 @@ fn decoded(path: &[u8]) -> Vec<u8> {
 
 /// A rule of who may read, in words that this model can judge: a directory, a file, or an extension.
 #[derive(Clone, Copy, Debug)]
-pub enum Rule {
+pub(crate) enum Rule {
     Below(&'static [&'static str]),
     File(&'static [&'static str]),
     Ending(&'static str),
 }
 
 impl Rule {
-    pub fn pattern(self) -> String {
+    pub(crate) fn pattern(self) -> String {
         match self {
             Rule::Below(names) => format!("/{}/**", names.join("/")),
             Rule::File(names) => format!("/{}", names.join("/")),
@@ -119,7 +119,7 @@ impl Rule {
     }
 
     /// Whether it is for these names, which are in small letters.
-    pub fn guards(self, names: &[Vec<u8>]) -> bool {
+    pub(crate) fn guards(self, names: &[Vec<u8>]) -> bool {
         let is = |rule: &[&str], names: &[Vec<u8>]| {
             rule.len() == names.len() && rule.iter().zip(names).all(|(a, b)| a.as_bytes() == b)
         };
@@ -131,33 +131,47 @@ impl Rule {
     }
 
     /// Whether it is for what these names, or the first of them, are.
-    pub fn guards_part(self, names: &[Vec<u8>]) -> bool {
+    pub(crate) fn guards_part(self, names: &[Vec<u8>]) -> bool {
         (0..=names.len()).any(|count| self.guards(&names[..count]))
     }
 }
 
-pub const RULES: [Rule; 4] = [
+pub(crate) const RULES: [Rule; 4] = [
     Rule::Below(&["admin"]),
     Rule::Below(&["app", "admin"]),
     Rule::File(&["strip", "b"]),
     Rule::Ending(".php"),
 ];
 
-/// Judges one target in front of a guard with one rule. None: it is refused. Some: whether it is guarded, before
-/// a file and before an upstream.
+/// A guard with one rule.
+pub(crate) struct Judge {
+    rule: Rule,
+    guard: laio_http::Guard,
+}
+
+impl Judge {
+    pub(crate) fn new(rule: Rule) -> Judge {
+        let pattern = rule.pattern();
+        let guard = laio_http::Guard::new([pattern.as_str()]).expect("a pattern");
+        Judge { rule, guard }
+    }
+}
+
+/// Judges one target in front of a guard. None: it is refused. Some: whether it is guarded, before a file and before
+/// an upstream.
 ///
 /// # Panics
 ///
 /// When something comes out that a reader would call guarded, and the guard did not.
-pub fn judge(target: &str, rule: Rule) -> Option<(bool, bool)> {
-    use laio_http::{Guard, Limits, Mount, Parsed, parse};
+pub(crate) fn judge(target: &str, judge: &Judge) -> Option<(bool, bool)> {
+    use laio_http::{Limits, Mount, Parsed, parse};
+    let (rule, guard) = (judge.rule, &judge.guard);
     let head = format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n");
     let Ok(Parsed::Complete { request, .. }) = parse(head.as_bytes(), &Limits::DEFAULT) else {
         return None;
     };
     let Ok(path) = &request.path else { return None };
     let pattern = rule.pattern();
-    let guard = Guard::new([pattern.as_str()]).expect("a pattern");
     let of_file = guard.guards_file(path);
     let of_upstream = guard.guards_upstream(path);
     let must = |guarded: bool, what: &str, came_out: &[u8], habits: Habits| {
@@ -169,12 +183,19 @@ pub fn judge(target: &str, rule: Rule) -> Option<(bool, bool)> {
     let has_file = path.file_name(&mut name).is_ok();
     let whole = Mount::new("/", None).expect("a prefix");
     let strip = Mount::new("/strip", Some("/v1")).expect("a prefix");
+    let top = Mount::new("/strip", Some("/")).expect("a prefix");
+    let there = top.upstream_path(path);
+    assert!(!there.starts_with("//"), "{target:?}: {there:?} names a host to some readers");
+    let app = Mount::new("/app", None).expect("a prefix");
+    let app_info = app.rest(path).map(|_| app.program(path).path_info());
+    let app_guarded = guard.guards_program(path, &app);
     let program = whole.program(path);
     let guarded_program = guard.guards_program(path, &whole);
     let (script, info) = (program.script_name(), program.path_info());
     let (uri, file) = (program.document_uri(), program.file());
     assert_eq!([&script[..], &info[..]].concat(), uri);
-    let request_uri = program.request_uri(None);
+    let passed = whole.upstream_path(path);
+    assert_eq!(passed, program.request_uri(None));
     let escapes = path.as_str().contains('%');
     for habits in Habits::all().filter(|habits| escapes || !habits.needs_escapes()) {
         if habits.decodes == 0 && has_file {
@@ -183,13 +204,10 @@ pub fn judge(target: &str, rule: Rule) -> Option<(bool, bool)> {
             let names = names.unwrap_or_else(|| panic!("{target:?}: the file {shown:?} leaves the root for {habits:?}"));
             assert!(!rule.guards(&names) || of_file, "{target:?} under {pattern}: the file {shown:?}");
         }
-        let passed = whole.upstream_path(path);
-        for (what, text) in [("the upstream's path", &*passed), ("REQUEST_URI", &*request_uri)] {
-            let names = habits.read(text.as_bytes());
-            let names = names.unwrap_or_else(|| panic!("{target:?}: {what} {text:?} leaves the root"));
-            if rule.guards_part(&names) {
-                must(of_upstream && guarded_program, what, text.as_bytes(), habits);
-            }
+        let names = habits.read(passed.as_bytes());
+        let names = names.unwrap_or_else(|| panic!("{target:?}: {passed:?} leaves the root"));
+        if rule.guards_part(&names) {
+            must(of_upstream && guarded_program, "the upstream's path", passed.as_bytes(), habits);
         }
         if strip.rest(path).is_some() {
             let there = strip.upstream_path(path);
@@ -204,7 +222,17 @@ pub fn judge(target: &str, rule: Rule) -> Option<(bool, bool)> {
         if habits.decodes > 1 {
             continue;
         }
+        if let Some(info) = &app_info {
+            let names = habits.read(info);
+            let names = names.unwrap_or_else(|| panic!("{target:?}: PATH_INFO {info:?} leaves the root"));
+            if rule.guards_part(&names) {
+                must(app_guarded, "PATH_INFO below /app", info, habits);
+            }
+        }
         for (what, text) in [("the program", &script), ("PATH_INFO", &info), ("the file", &file)] {
+            if text.is_empty() {
+                continue;
+            }
             let names = habits.read(text);
             let names = names.unwrap_or_else(|| panic!("{target:?}: {what} {text:?} leaves the root"));
             if rule.guards_part(&names) {
@@ -216,7 +244,7 @@ pub fn judge(target: &str, rule: Rule) -> Option<(bool, bool)> {
 }
 
 /// What targets are made of: names that are guarded, and whatever readers disagree about.
-pub const PIECES: [&str; 56] = [
+pub(crate) const PIECES: [&str; 56] = [
     "/", "/", "/", "/", "/", "//", "admin", "admin", "Admin", "%61dmin", "%2561dmin", "app", "app", "strip", "b",
     "users", "x", "a.php", "a.php/", "A.PHP", "a%2ephp", ".", "..", "/..", "/../", "/./", "...", "%2e", "%2E%2e",
     "%2f", "%2F", "%5c", "\\", "%252e", "%252f", "%25", "%2525", ";", ";x=1", "..;", "%3b", "%3f", "%23", "%20",

@@ -12,6 +12,7 @@ use rustix::fs::{MemfdFlags, Mode, OFlags};
 use std::io;
 use std::path::Path;
 use std::rc::Rc;
+use std::time::Duration;
 
 /// How a file without a name is opened.
 const UNNAMED: OFlags = OFlags::TMPFILE.union(OFlags::RDWR).union(OFlags::CLOEXEC);
@@ -25,6 +26,8 @@ pub(super) struct Spool {
     /// Bytes that were taken.
     taken: u64,
     gone: Rc<dyn Fn() -> bool>,
+    /// For each piece to be written or read.
+    time: Duration,
     /// A share of what a worker keeps in memory.
     room: Option<Room>,
 }
@@ -42,6 +45,7 @@ impl Spool {
             length: 0,
             taken: 0,
             gone: source.watch().into(),
+            time: limits.between_time,
             room: limits.spool.is_none().then(|| Room::new(pool)),
         };
         loop {
@@ -90,12 +94,15 @@ impl Spool {
         let file = match &self.file {
             Some(file) => file.clone(),
             None => {
-                let file = create(place).await.map_err(failed)?;
+                let file = timed(self.time, create(place)).await.map_err(failed)?;
                 self.file.insert(file).clone()
             }
         };
         let piece = std::mem::take(&mut self.memory);
-        let (written, piece) = laio_rt::submit(WriteAt::new(file, piece, self.length)).await;
+        let write = laio_rt::submit(WriteAt::new(file, piece, self.length));
+        let (written, piece) = timed(self.time, async { Ok(write.await) })
+            .await
+            .map_err(failed)?;
         self.memory = piece;
         self.memory.clear();
         match written {
@@ -110,7 +117,8 @@ impl Spool {
         let before = out.len();
         out.reserve(UpstreamLimits::PIECE);
         let buffer = Limit::new(std::mem::take(out), UpstreamLimits::PIECE);
-        let (read, buffer) = laio_rt::submit(ReadAt::new(file, buffer, self.taken)).await;
+        let read = laio_rt::submit(ReadAt::new(file, buffer, self.taken));
+        let (read, buffer) = timed(self.time, async { Ok(read.await) }).await?;
         *out = buffer.into_inner();
         match read? {
             0 => Err(io::ErrorKind::UnexpectedEof.into()),
@@ -161,6 +169,12 @@ impl Source for Spool {
         let gone = self.gone.clone();
         Box::new(move || gone())
     }
+}
+
+/// A disk that does not answer must not keep a request for ever.
+async fn timed<T>(time: Duration, done: impl Future<Output = io::Result<T>>) -> io::Result<T> {
+    let done = laio_rt::time::timeout(time, done).await;
+    done.unwrap_or_else(|late| Err(late.into()))
 }
 
 /// A file without a name, in a directory or in memory.
