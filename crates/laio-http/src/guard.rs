@@ -77,10 +77,11 @@ impl Guard {
     }
 
     /// Whether a path is guarded that an HTTP upstream gets. What is behind a guarded name is guarded too,
-    /// because a program of that name gets the rest as its `PATH_INFO`.
+    /// because a program of that name gets the rest as its `PATH_INFO`; and so is a guarded name with an
+    /// extension, which some frameworks take for the format of the answer.
     #[must_use]
     pub fn guards_upstream(&self, path: &RequestPath<'_>) -> bool {
-        is_guarded(&self.behind, path.as_str().as_bytes())
+        !self.behind.is_empty() && any(path.as_str().as_bytes(), |name| self.fits_behind(name))
     }
 
     /// Whether a path is guarded for which a program is called: as for an upstream, and also by what the program
@@ -90,7 +91,7 @@ impl Guard {
         if self.behind.is_empty() {
             return false;
         }
-        let fits = |reading: &[u8]| fits(&self.behind, reading);
+        let fits = |reading: &[u8]| self.fits_behind(reading);
         let info = mount.program(path).encoded_info();
         self.guards_upstream(path)
             || any(info.as_bytes(), fits)
@@ -98,6 +99,12 @@ impl Guard {
                 let mut infos = infos(reading);
                 infos.by_ref().take(PROGRAMS).any(fits) || infos.next().is_some()
             })
+    }
+
+    fn fits_behind(&self, name: &[u8]) -> bool {
+        let last = name.iter().rposition(|byte| matches!(byte, b'.' | b'/'));
+        let extension = last.filter(|&at| name[at] == b'.');
+        fits(&self.behind, name) || extension.is_some_and(|at| fits(&self.behind, &name[..at]))
     }
 }
 
@@ -213,5 +220,8 @@ mod tests {
         assert!(!program("/index.php/x") && !program("/a.phpx/x"));
         let upstream = |path: &str| guard.guards_upstream(&RequestPath::new(path).unwrap());
         assert!(upstream("/a.php/x") && !upstream("/index.php/admin/x"));
+        assert!(
+            upstream("/admin.json") && upstream("/Admin%2ejson;x") && !upstream("/admins.json")
+        );
     }
 }

@@ -155,10 +155,10 @@ fn sessions(text: &[u8]) -> Cow<'_, [u8]> {
     })
 }
 
-/// Windows cuts off the stream behind a colon, and drops dots and spaces at the end.
+/// Windows cuts off the stream behind a colon, and drops dots and spaces at the end; others drop spaces in front.
 fn streams(text: &[u8]) -> Cow<'_, [u8]> {
     by_segment(text, |segment| {
-        let name = cut(segment, b":");
+        let name = cut(segment, b":").trim_ascii_start();
         let kept = name
             .iter()
             .rposition(|&byte| byte > b' ' && byte != b'.' && byte != 0x7f);
@@ -304,6 +304,7 @@ mod tests {
             ("x//admin//", "x/admin"),
             ("admin%20/b.", "admin/b"),
             ("admin+/b", "admin/b"),
+            ("%20admin/b", "admin/b"),
             ("a.php::$DATA", "a.php"),
             ("admin%3Fx/b", "admin"),
             ("admin%2523x/b", "admin"),

@@ -106,6 +106,8 @@ fn known_ways_past_a_guard_are_refused_or_guarded() {
         ("/admin/**", "/%c0%ae%c0%ae/admin"),
         ("/admin/**", "/%ef%bd%81dmin"),
         ("/admin/**", "/index.php/admin/x"),
+        ("/admin/**", "/admin.json"),
+        ("/admin/**", "/%20admin/x"),
         ("/admin/**", "/(S(x))/admin/y"),
         ("*.php", "/x/a.php::$DATA"),
         ("*.php", "/x/a.php."),
