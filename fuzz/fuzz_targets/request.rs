@@ -18,13 +18,16 @@ fuzz_target!(|input: (u8, &[u8])| {
     assert!(bytes[..head_len].ends_with(b"\r\n\r\n"));
     assert!(head_len <= Limits::HEAD_BYTES_MAX);
     assert!(request.version == Version::Http10 || request.host.is_some());
-    assert!(request.path == "*" || request.path.starts_with('/'));
+    let Ok(path) = &request.path else { return };
+    assert!(path.is_whole_server() || path.as_str().starts_with('/') && !path.as_str().starts_with("//"));
+    let same = laio_http::RequestPath::new(path.as_str());
+    assert_eq!(same.as_ref(), Ok(path));
     for (name, value) in request.headers.iter() {
         assert!(!name.is_empty() && name.iter().all(u8::is_ascii_graphic));
         assert!(!value.iter().any(|byte| matches!(byte, b'\r' | b'\n' | 0)));
     }
     let mut relative = Vec::new();
-    if let Ok(normal) = path::normalize(request.path, &mut relative) {
+    if let Ok(normal) = path.file_name(&mut relative) {
         assert!(!relative.contains(&0) && !relative.starts_with(b"/"));
         assert!(relative.is_empty() || relative.split(|&byte| byte == b'/').all(is_name));
         let mut again = Vec::new();

@@ -22,7 +22,7 @@
 //!
 //! // The path, below the root of the site, is safe to open.
 //! let mut relative = Vec::new();
-//! path::normalize(request.path, &mut relative)?;
+//! request.path?.file_name(&mut relative)?;
 //! assert_eq!(relative, b"notes/a b.txt");
 //!
 //! // The file was opened; these are its attributes.
@@ -76,14 +76,18 @@
 mod accept;
 mod body;
 mod framing;
+mod guard;
 mod headers;
 mod limits;
 mod method;
 mod mime;
+mod mount;
 mod multipart;
 mod range;
+mod readings;
 mod rejection;
 mod request;
+mod request_path;
 mod status;
 mod target;
 mod text;
@@ -105,15 +109,18 @@ pub use date::{DateCache, HttpDate};
 pub use encoding::Coding;
 pub use etag::ETag;
 pub use framing::Framing;
+pub use guard::{BadPattern, Guard};
 pub use headers::Headers;
 pub use limits::Limits;
 pub use log::{LogFormat, LogRecord};
 pub use method::Method;
 pub use mime::ContentType;
+pub use mount::{Mount, Program};
 pub use multipart::Multipart;
 pub use range::{ByteRange, RangeLimits, RangeSet, Ranges};
 pub use rejection::Rejection;
 pub use request::{Parsed, Request, Version, parse};
+pub use request_path::RequestPath;
 pub use response::ResponseHead;
 pub use status::Status;
 pub use text::push_html_escaped;

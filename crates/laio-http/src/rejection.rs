@@ -61,6 +61,8 @@ pub enum Rejection {
     PathEncodedSlash,
     /// More `..` than components before it.
     PathAboveRoot,
+    /// Readers differ in what the path names: see [`crate::RequestPath::new`].
+    PathAmbiguous,
 }
 
 impl Rejection {
@@ -86,6 +88,7 @@ impl Rejection {
                 | Rejection::PathNul
                 | Rejection::PathEncodedSlash
                 | Rejection::PathAboveRoot
+                | Rejection::PathAmbiguous
         )
     }
 
@@ -148,6 +151,7 @@ impl Rejection {
             R::PathNul => (Status::BAD_REQUEST, "The path contains a NUL."),
             R::PathEncodedSlash => (Status::NOT_FOUND, "No file name can contain a slash."),
             R::PathAboveRoot => (Status::BAD_REQUEST, "The path leads out of the site."),
+            R::PathAmbiguous => (Status::BAD_REQUEST, "The path can be read in two ways."),
         }
     }
 }

@@ -1,14 +1,14 @@
 //! A request head, parsed from the bytes received so far (RFC 9112, sections 2, 3 and 5).
 
 use crate::framing::{ConnectionFields, FramingFields};
-use crate::{Framing, Headers, Limits, Method, Rejection, target};
+use crate::{Framing, Headers, Limits, Method, Rejection, RequestPath, target};
 use std::fmt;
 
 /// Parses one request head at the start of `buffer`.
 ///
 /// [`Parsed::Partial`] means: read more and call again with all bytes so far. The outcome never
 /// depends on how the bytes were split, and a rejection comes as early as the bytes show it.
-/// Nothing is allocated; the request borrows from `buffer`. Every call begins anew, and the limit on
+/// Nothing is allocated, unless the path is not in its one form; the request borrows from `buffer`. Every call begins anew, and the limit on
 /// the head bounds what that costs when the bytes come one by one.
 ///
 /// The parser takes what RFC 9112 lets a server take, minus everything two recipients could
@@ -52,11 +52,10 @@ pub enum Parsed<'b> {
 pub struct Request<'b> {
     /// The method.
     pub method: Method<'b>,
-    /// The target as it was sent, for the log.
+    /// The target as it was sent: for the log, and for nothing else.
     pub target: &'b str,
-    /// The path of the target, still percent-encoded: it begins with a slash, or is `*`.
-    /// [`crate::path::normalize`] makes a safe relative path of it.
-    pub path: &'b str,
+    /// The path of the target, or why it is refused. After such a refusal the connection stays.
+    pub path: Result<RequestPath<'b>, Rejection>,
     /// The query, without the question mark.
     pub query: Option<&'b str>,
     /// The host the request is for, with its port if one was given: the authority of the target, or
@@ -274,7 +273,7 @@ fn judge<'b>(line: RequestLine<'b>, headers: Headers<'b>) -> Result<Request<'b>,
     Ok(Request {
         method,
         target: line.target,
-        path,
+        path: RequestPath::new(path),
         query,
         host: authority.or(host),
         version,
@@ -329,7 +328,7 @@ mod tests {
         assert_eq!(&head[head_len..], b"rest");
         assert_eq!(request.method, Method::Get);
         assert_eq!(request.target, "/a/b?q=1");
-        assert_eq!(request.path, "/a/b");
+        assert_eq!(request.path, RequestPath::new("/a/b"));
         assert_eq!(request.query, Some("q=1"));
         assert_eq!(request.host, Some("example.org:80"));
         assert_eq!(request.version, Version::Http11);
@@ -349,13 +348,16 @@ mod tests {
     #[test]
     fn the_authority_of_the_target_wins_over_host() {
         let (request, _) = complete(b"GET http://a/x HTTP/1.1\r\nHost: b\r\n\r\n");
-        assert_eq!((request.host, request.path), (Some("a"), "/x"));
+        assert_eq!(
+            (request.host, request.path),
+            (Some("a"), RequestPath::new("/x"))
+        );
     }
 
     #[test]
     fn empty_lines_before_the_request_are_skipped() {
         let (request, head_len) = complete(b"\r\n\r\nGET / HTTP/1.0\r\nA: b\r\n\r\n");
-        assert_eq!((request.path, head_len), ("/", 28));
+        assert_eq!((request.path, head_len), (RequestPath::new("/"), 28));
         assert_eq!(request.headers.get("a"), Some(&b"b"[..]));
         assert!(is_partial(b"") && is_partial(b"\r") && is_partial(b"\r\n\r"));
         assert_eq!(rejection(b"\n"), Rejection::RequestLine);

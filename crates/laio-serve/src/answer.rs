@@ -1,6 +1,6 @@
 //! From a request to its answer: who may ask, what is meant, what is there.
 
-use crate::auth::Access;
+use crate::auth::{Access, Wanted};
 use crate::cors;
 use crate::observe::{self, Stage};
 use crate::open::Found;
@@ -22,25 +22,31 @@ impl Worker {
         name: &mut Vec<u8>,
     ) -> Reply {
         let (request, site) = (asked.request, asked.site);
+        let path = match &request.path {
+            Ok(path) => path,
+            Err(rejection) => {
+                return self.refuse(asked, out, Refusal::Rejected(*rejection)).await;
+            }
+        };
         match request.method {
             Method::Get | Method::Head => {}
             // Before any question for a password: a browser that asks for permission sends none.
-            Method::Options if request.path == "*" || cors::is_preflight(request) => {
+            Method::Options if path.is_whole_server() || cors::is_preflight(request) => {
                 return pages::options(asked, out);
             }
             Method::Options => {}
             method => return self.wrong_method(asked, out, method).await,
         }
+        if let Some(reply) = self.keep_out(asked, out, Wanted::File(path)).await {
+            return reply;
+        }
         let begun = observe::begin();
-        let resolved = resolve(site, request.path, name);
+        let resolved = resolve(site, path, name);
         observe::end(Stage::Resolve, begun);
         let resolved = match resolved {
             Ok(resolved) => resolved,
             Err(refusal) => return self.refuse(asked, out, refusal).await,
         };
-        if let Some(reply) = self.keep_out(asked, out, name).await {
-            return reply;
-        }
         if request.method == Method::Options {
             return pages::options(asked, out);
         }
@@ -52,7 +58,7 @@ impl Worker {
             Ok(Found::File(opened)) => {
                 // The index of a directory has a name of its own.
                 if resolved.directory
-                    && let Some(reply) = self.keep_out(asked, out, name).await
+                    && let Some(reply) = self.keep_out(asked, out, Wanted::Name(name)).await
                 {
                     return reply;
                 }
@@ -71,15 +77,15 @@ impl Worker {
         }
     }
 
-    /// The answer to a client that may not have the file of this name, if it may not.
+    /// The answer to a client that may not have what it wants, if it may not.
     pub(crate) async fn keep_out(
         &self,
         asked: Asked<'_>,
         out: &mut Vec<u8>,
-        name: &[u8],
+        wanted: Wanted<'_>,
     ) -> Option<Reply> {
         let users = asked.site.users.as_ref()?;
-        match self.authorize(users, asked.request, name).await {
+        match self.authorize(users, asked.request, wanted).await {
             Access::Granted => None,
             Access::Denied => Some(self.unauthorized(asked, out, users).await),
             Access::Busy => {
@@ -132,7 +138,7 @@ impl Worker {
             && prefers(&asked.request.headers, "text/html", "*/*")
             && let Some(opened) = self.open_file(asked.site, fallback).await
         {
-            if let Some(reply) = self.keep_out(asked, out, fallback).await {
+            if let Some(reply) = self.keep_out(asked, out, Wanted::Name(fallback)).await {
                 return reply;
             }
             let variant = self.variant(asked, fallback, opened).await;

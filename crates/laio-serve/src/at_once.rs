@@ -26,7 +26,7 @@ impl Worker {
             return None;
         }
         let begun = observe::begin();
-        let resolved = resolve(site, request.path, name).ok()?;
+        let resolved = resolve(site, request.path.as_ref().ok()?, name).ok()?;
         let moved = site.redirects.of(name, resolved.directory, request.query);
         if moved.is_some() {
             return None;

@@ -1,19 +1,27 @@
 //! Who may read: basic authentication (RFC 7617), with passwords hashed by bcrypt.
 
-use crate::fields::globs;
 use crate::options::{Auth, Limits};
 use crate::worker::Worker;
-use globset::GlobSet;
-use laio_http::Request;
+use laio_http::{Guard, Mount, Request, RequestPath};
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::collections::HashSet;
-use std::ffi::OsStr;
 use std::hash::{BuildHasher, RandomState};
 use std::io::{self, Read};
-use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
 use std::sync::Arc;
+
+/// What a request is for, as far as a guard is concerned.
+#[derive(Clone, Copy)]
+pub(crate) enum Wanted<'a> {
+    /// The file or directory of a path.
+    File(&'a RequestPath<'a>),
+    /// A file by its name below the root, such as an index.
+    Name(&'a [u8]),
+    /// What an HTTP upstream has under a path.
+    Upstream(&'a RequestPath<'a>),
+    /// What a program makes of a path.
+    Program(&'a RequestPath<'a>, &'a Mount),
+}
 
 /// Whether a request may go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,15 +34,15 @@ pub(crate) enum Access {
 }
 
 impl Worker {
-    /// Checks the credentials of a request for a path. A check takes a good part of a second of arithmetic,
+    /// Checks the credentials of a request. A check takes a good part of a second of arithmetic,
     /// on purpose: it is done aside, and once for each password that is right.
     pub(crate) async fn authorize(
         &self,
         users: &Users,
         request: &Request<'_>,
-        relative: &[u8],
+        wanted: Wanted<'_>,
     ) -> Access {
-        if !users.guard(relative) {
+        if !users.guard(wanted) {
             return Access::Granted;
         }
         let Some(credentials) = request.headers.only("Authorization").and_then(credentials) else {
@@ -70,7 +78,7 @@ pub(crate) struct Users {
     /// Checked in place of the hash of somebody unknown.
     decoy: Arc<str>,
     /// None is every path.
-    paths: Option<GlobSet>,
+    paths: Option<Guard>,
     number: u64,
 }
 
@@ -122,7 +130,10 @@ impl Users {
         }
         let paths = match &auth.paths[..] {
             [] => None,
-            paths => Some(globs(paths.iter().map(String::as_str))?),
+            paths => {
+                let guard = Guard::new(paths.iter().map(String::as_str));
+                Some(guard.map_err(|bad| io::Error::new(io::ErrorKind::InvalidInput, bad))?)
+            }
         };
         Ok(Users {
             realm: auth.realm.clone(),
@@ -133,13 +144,17 @@ impl Users {
         })
     }
 
-    /// Whether a path is guarded: by its name, or, should it be a directory, by its name as one.
-    fn guard(&self, relative: &[u8]) -> bool {
+    /// Whether any reading of what is wanted is guarded.
+    fn guard(&self, wanted: Wanted<'_>) -> bool {
         let Some(paths) = &self.paths else {
             return true;
         };
-        let is_match = |path: &[u8]| paths.is_match(Path::new(OsStr::from_bytes(path)));
-        is_match(relative) || is_match(&[relative, b"/"].concat())
+        match wanted {
+            Wanted::File(path) => paths.guards_file(path),
+            Wanted::Name(name) => paths.guards_name(name),
+            Wanted::Upstream(path) => paths.guards_upstream(path),
+            Wanted::Program(path, mount) => paths.guards_program(path, mount),
+        }
     }
 
     fn hash_of(&self, name: &[u8]) -> (Arc<str>, bool) {

@@ -204,9 +204,11 @@ impl Connection {
             keep_alive: request.keep_alive && !last && !worker.is_stopping(),
             by_accept: false,
         };
-        if let Some((route, path)) = upstream::route(&site.routes, request.path) {
+        if let Ok(path) = &request.path
+            && let Some(route) = upstream::route(&site.routes, path)
+        {
             let behind = input[head_len..].to_vec();
-            return self.forward(asked, route, &path, started, behind).await;
+            return self.forward(asked, route, path, started, behind).await;
         }
         // What has come of a body is looked at before the answer, so that a bad one can still be refused.
         let skip =

@@ -59,6 +59,9 @@ fn files(options: &Options) -> Result<(), String> {
     let passed: Vec<PathBuf> = sites()
         .flat_map(|site| site.sendfile_roots.iter().cloned())
         .collect();
+    // Bodies of requests wait there, in files without a name.
+    let write = AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::MakeReg;
+    let spool = options.limits.upstream.spool.iter();
     let roots = sites().map(|site| site.root.clone());
     let roots: Vec<PathBuf> = roots.chain([PathBuf::from("/proc")]).collect();
     let status = Ruleset::default()
@@ -67,6 +70,7 @@ fn files(options: &Options) -> Result<(), String> {
         .and_then(Ruleset::create)
         .and_then(|rules| rules.add_rules(path_beneath_rules(&roots, read)))
         .and_then(|rules| rules.add_rules(path_beneath_rules(&passed, read | remove)))
+        .and_then(|rules| rules.add_rules(path_beneath_rules(spool, write)))
         .and_then(|rules| rules.restrict_self())
         .map_err(|error| error.to_string())?;
     match status.ruleset {

@@ -76,7 +76,7 @@ impl FieldRules {
 
 /// Compiles globs of paths below the root: one with a slash is for the whole path, one without for names in
 /// every directory.
-pub(crate) fn globs<'a>(globs: impl Iterator<Item = &'a str>) -> io::Result<GlobSet> {
+fn globs<'a>(globs: impl Iterator<Item = &'a str>) -> io::Result<GlobSet> {
     let mut set = GlobSetBuilder::new();
     for text in globs {
         let pattern = match text.strip_prefix('/') {

@@ -16,9 +16,9 @@ use h2::server::{Builder, SendResponse};
 use h2::{Reason, RecvStream};
 use http::Request;
 use io::{Io, Stalled};
-use laio_rt::JoinHandle;
 use laio_rt::future::{Either, race};
 use laio_rt::time;
+use laio_rt::{Descriptor, JoinHandle};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::future::{Future, poll_fn};
@@ -66,6 +66,7 @@ pub(crate) async fn serve(
         shared,
         peer,
         secure,
+        socket: socket.clone(),
     };
     if connection.serve().await == End::Said {
         worker.linger(&Stream::Plain(socket)).await;
@@ -94,6 +95,7 @@ struct Multiplexed {
     shared: Rc<Shared>,
     peer: Rc<str>,
     secure: bool,
+    socket: Descriptor,
 }
 
 /// What the connection and its requests tell each other.
@@ -199,6 +201,7 @@ impl Multiplexed {
             request,
             respond,
             self.secure,
+            self.socket.clone(),
             self.worker.limits(),
         ));
         let stream = Stream::Http2(exchange.clone());

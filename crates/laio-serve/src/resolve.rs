@@ -1,8 +1,8 @@
-//! Step 3: from the target of a request to the name of a file below the root.
+//! Step 3: from the path of a request to the name of a file below the root.
 
 use crate::site::Rules;
-use laio_http::path::{self, Normal};
-use laio_http::{Rejection, Status};
+use laio_http::path::Normal;
+use laio_http::{Rejection, RequestPath, Status};
 
 /// What a target names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,14 +23,14 @@ pub(crate) enum Refusal {
 /// Puts the name of the file to open into `name`, relative to the root, without an outer slash.
 pub(crate) fn resolve(
     rules: &Rules,
-    target: &str,
+    path: &RequestPath<'_>,
     name: &mut Vec<u8>,
 ) -> Result<Resolved, Refusal> {
     let Normal {
         trailing_slash,
         hidden,
         ..
-    } = path::normalize(target, name).map_err(Refusal::Rejected)?;
+    } = path.file_name(name).map_err(Refusal::Rejected)?;
     if hidden && !rules.serves_dotfiles {
         // Dot files are configuration and secrets more often than pages.
         return Err(Refusal::Absent);

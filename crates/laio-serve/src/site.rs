@@ -5,7 +5,7 @@ use crate::cors::Cors;
 use crate::fields::FieldRules;
 use crate::options::{Options, Site as Description, Symlinks};
 use crate::redirect::Redirects;
-use crate::upstream::{Names, Route, SendfileRoot, Targets};
+use crate::upstream::{Names, Route, SendfileRoot, Targets, check_spool};
 use laio_http::{Coding, Status};
 use laio_rt::Descriptor;
 use rustix::fs::{Mode, OFlags, ResolveFlags};
@@ -119,6 +119,9 @@ impl Prepared {
     /// # Errors
     /// Says what cannot be opened, or which rule makes no sense.
     pub(crate) fn new(options: &Options) -> io::Result<Prepared> {
+        if let Some(directory) = &options.limits.upstream.spool {
+            check_spool(directory)?;
+        }
         let mut prepared = Prepared {
             sites: vec![prepare(&options.site)?],
             names: Vec::new(),

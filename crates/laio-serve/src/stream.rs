@@ -14,6 +14,7 @@ use rustix::net::{SendFlags, Shutdown};
 use std::cell::RefCell;
 use std::future::poll_fn;
 use std::io;
+use std::net::SocketAddr;
 use std::rc::Rc;
 use std::task::ready;
 
@@ -64,6 +65,20 @@ impl Stream {
             Stream::Tls(session) => Some(session.borrow().socket().clone()),
             Stream::Http2(_) => None,
         }
+    }
+
+    /// The addresses of this end and of the client's, where they are of the internet.
+    pub(crate) fn ends(&self) -> [Option<SocketAddr>; 2] {
+        let socket = match self {
+            Stream::Http2(exchange) => Some(exchange.socket().clone()),
+            _ => self.socket(),
+        };
+        let Some(socket) = socket else {
+            return [None; 2];
+        };
+        let own = rustix::net::getsockname(&socket).ok();
+        let client = rustix::net::getpeername(&socket).ok().flatten();
+        [own, client].map(|end| SocketAddr::try_from(end?).ok())
     }
 
     /// Whether the stream carries one answer, and itself says where it ends, so that chunks must not.

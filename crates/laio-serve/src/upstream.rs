@@ -3,7 +3,7 @@
 //! An exchange is a straight line too: `target` (which upstream, and what path), `pool` (a connection that is
 //! free), `link` (its bytes), `request` and `fastcgi` (the head that is sent), `exchange` (the body, and the
 //! wait for the head of the answer), `answer` (what of that is passed on), `relay` (the body of the answer).
-//! `sendfile` is for answers that name a file instead, `tunnel` for connections that become something else.
+//! `spool` keeps a body whose length is needed first. `sendfile` is for answers that name a file instead, `tunnel` for connections that become something else.
 //! `client` is where it meets the client's connection.
 
 mod answer;
@@ -17,6 +17,7 @@ mod pool;
 mod relay;
 mod request;
 mod sendfile;
+mod spool;
 mod target;
 mod tunnel;
 
@@ -25,6 +26,7 @@ pub(crate) use link::has_ended;
 pub(crate) use names::Names;
 pub(crate) use relay::Relayed;
 pub(crate) use sendfile::SendfileRoot;
+pub(crate) use spool::check as check_spool;
 pub(crate) use target::{Route, Targets, route};
 
 use crate::messages::say;

@@ -20,6 +20,10 @@ pub(super) struct UpstreamArguments {
     /// Send files below DIR that an upstream names (X-Sendfile, X-LIGHTTPD-send-temp-file)
     #[arg(long, value_name = "DIR")]
     sendfile_root: Vec<PathBuf>,
+    /// Keep bodies of requests that come without a length, for a FastCGI program, in unnamed files in DIR rather than in
+    /// memory; up to 64 KiB are kept in memory in any case
+    #[arg(long, value_name = "DIR")]
+    upstream_spool: Option<PathBuf>,
     /// Believe what clients say in X-Forwarded-* and Forwarded: only other proxies can reach this server
     #[arg(long)]
     trust_forwarded: bool,
@@ -88,6 +92,7 @@ impl UpstreamArguments {
             idle_time: self.upstream_idle_timeout.0,
             tunnel_time: self.tunnel_timeout.0,
             trust_forwarded: self.trust_forwarded,
+            spool: self.upstream_spool.clone(),
         }
     }
 }

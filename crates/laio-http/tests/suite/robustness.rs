@@ -85,7 +85,9 @@ fn serve(bytes: &[u8], random: &mut Random) -> bool {
     }
 
     skip_body(request.framing, &bytes[head_len..], random);
-    examine_path(request.path);
+    if let Ok(path) = &request.path {
+        examine_path(path.as_str());
+    }
 
     let etag = ETag::of_file(1, 2, 3, 4);
     let current = Validators {

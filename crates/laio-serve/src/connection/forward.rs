@@ -6,20 +6,19 @@ use crate::reply::Asked;
 use crate::stream::Stream;
 use crate::upstream::{Asking, Forwarded, Route, Source, Trouble};
 use crate::worker::Worker;
-use laio_http::BodySkip;
 use laio_http::log::LogRecord;
 use laio_http::response::CONTINUE;
+use laio_http::{BodySkip, RequestPath};
 use std::io;
 use std::time::{Duration, Instant};
 
 impl Connection {
-    /// Has an upstream answer a request whose path, made normal, is `path`; `input` is what has come behind its
-    /// head.
+    /// Has an upstream answer a request for `path`; `input` is what has come behind its head.
     pub(super) async fn forward(
         &mut self,
         asked: Asked<'_>,
         route: &Route,
-        path: &str,
+        path: &RequestPath<'_>,
         started: Instant,
         input: Vec<u8>,
     ) -> io::Result<Next> {
@@ -29,10 +28,7 @@ impl Connection {
             Ok(body) => body,
             Err(rejection) => return self.refuse(rejection.status(), rejection.detail()).await,
         };
-        let Buffers {
-            mut output,
-            mut name,
-        } = worker.spare.take();
+        let Buffers { mut output, name } = worker.spare.take();
         let mut source = Received {
             worker: &worker,
             stream: &self.stream,
@@ -48,10 +44,12 @@ impl Connection {
             peer: &self.peer,
             secure: self.stream.is_secure(),
             websocket: !self.stream.delimits(),
+            stream: &self.stream,
+            spooled: None,
             trusts: false,
         };
         let forwarded = worker
-            .forward(asking, route, &mut source, &mut output, &mut name)
+            .forward(asking, route, &mut source, &mut output)
             .await;
         let (input, done) = (std::mem::take(&mut source.input), source.is_done());
         let Some(forwarded) = forwarded else {

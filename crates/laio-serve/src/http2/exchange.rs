@@ -7,7 +7,7 @@ use h2::server::SendResponse;
 use h2::{Reason, RecvStream, SendStream};
 use http::{Request, Response};
 use laio_http::upstream::parse_answer;
-use laio_rt::time;
+use laio_rt::{Descriptor, time};
 use std::cell::RefCell;
 use std::future::poll_fn;
 use std::io;
@@ -21,6 +21,8 @@ pub(crate) struct Exchange {
     to_head: bool,
     /// Whether nobody on the way can read it.
     secure: bool,
+    /// The connection's.
+    socket: Descriptor,
     write_time: Duration,
 }
 
@@ -53,6 +55,7 @@ impl Exchange {
         request: Request<RecvStream>,
         respond: SendResponse<Bytes>,
         secure: bool,
+        socket: Descriptor,
         limits: &Limits,
     ) -> Exchange {
         let chunked = !request.headers().contains_key(http::header::CONTENT_LENGTH);
@@ -65,12 +68,18 @@ impl Exchange {
                 ended: false,
             }),
             secure,
+            socket,
             write_time: limits.write_time,
         }
     }
 
     pub(crate) fn is_secure(&self) -> bool {
         self.secure
+    }
+
+    /// The socket that carries this exchange among others.
+    pub(crate) fn socket(&self) -> &Descriptor {
+        &self.socket
     }
 
     /// Appends what has come of the body of the request. After the answer nobody waits for the rest.

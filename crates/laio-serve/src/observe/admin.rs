@@ -72,7 +72,10 @@ fn serve(mut client: TcpStream, observer: &Observer) -> io::Result<()> {
             Ok(Parsed::Complete { request, .. }) => {
                 let sends = request.method != Method::Head;
                 let reads = matches!(request.method, Method::Get | Method::Head);
-                let path = if reads { request.path } else { "" };
+                let path = match &request.path {
+                    Ok(path) if reads => path.as_str(),
+                    _ => "",
+                };
                 return client.write_all(&answer(path, sends, observer));
             }
             Ok(Parsed::Partial) => {}

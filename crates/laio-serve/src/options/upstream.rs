@@ -208,6 +208,9 @@ pub struct UpstreamLimits {
     /// Whether what clients say about themselves (`X-Forwarded-For`, …) is believed and passed on: for a server
     /// that only other proxies can reach.
     pub trust_forwarded: bool,
+    /// The directory in which bodies without a length wait until they are whole, in files without a name, where they
+    /// are for a FastCGI program and longer than [`UpstreamLimits::PIECE`]. None: in memory.
+    pub spool: Option<PathBuf>,
 }
 
 impl UpstreamLimits {
@@ -219,6 +222,9 @@ impl UpstreamLimits {
     };
     /// Bytes of a body held at a time, in either direction.
     pub const PIECE: usize = 64 * 1024;
+    /// Bytes of bodies that wait in memory, without a directory to wait in, for each worker and upstream. A body
+    /// that is longer is 413, one that finds no room 503.
+    pub const SPOOLED: u64 = 64 << 20;
     /// Interim answers (1xx) passed over before an answer.
     pub const INTERIM: usize = 8;
     /// Bytes that a program may say to the log about one request.
@@ -245,6 +251,7 @@ impl Default for UpstreamLimits {
             idle_time: Duration::from_secs(30),
             tunnel_time: Duration::from_secs(300),
             trust_forwarded: false,
+            spool: None,
         }
     }
 }

@@ -1,27 +1,33 @@
 //! Where an upstream meets a client: what the client asks, its body, and what it gets.
 
 use super::exchange::{Answered, ask};
-use super::target::{Route, guarded_name};
+use super::spool::Spool;
+use super::target::Route;
 use super::tunnel::Tunnel;
 use super::{Relayed, Trouble, request};
 use crate::cors;
 use crate::observe::{self, Stage};
+use crate::options::Protocol;
 use crate::reply::{Asked, Reply};
+use crate::stream::Stream;
 use crate::worker::Worker;
-use laio_http::{Method, Status};
+use laio_http::{Framing, Method, RequestPath, Status};
 
 /// A request that is for an upstream.
 #[derive(Clone, Copy)]
 pub(crate) struct Asking<'a> {
     pub(crate) asked: Asked<'a>,
-    /// The path, made normal.
-    pub(crate) path: &'a str,
+    pub(crate) path: &'a RequestPath<'a>,
     /// The client's address; `-` if it has none.
     pub(crate) peer: &'a str,
     /// Whether it came over TLS.
     pub(crate) secure: bool,
     /// Whether the connection can become a tunnel.
     pub(crate) websocket: bool,
+    /// What the client is connected by.
+    pub(crate) stream: &'a Stream,
+    /// Bytes of the body, if it was kept until they were known.
+    pub(crate) spooled: Option<u64>,
     /// Whether what it says of itself is believed.
     pub(crate) trusts: bool,
 }
@@ -63,14 +69,13 @@ impl Forwarded {
 }
 
 impl Worker {
-    /// Has an upstream answer. The head is in `out`; `name` is room for a name. None: the client has gone.
+    /// Has an upstream answer. The head is in `out`. None: the client has gone.
     pub(crate) async fn forward(
         &self,
         mut asking: Asking<'_>,
         route: &Route,
         source: &mut impl Source,
         out: &mut Vec<u8>,
-        name: &mut Vec<u8>,
     ) -> Option<Forwarded> {
         let limits = &self.limits().upstream;
         let asked = asking.asked;
@@ -83,13 +88,8 @@ impl Worker {
             let reply = crate::pages::options(ends, out);
             return Some(Forwarded::page(reply, ends));
         }
-        if let Err(rejection) = guarded_name(asking.path, name) {
-            let reply = self
-                .error(ends, out, rejection.status(), rejection.detail())
-                .await;
-            return Some(Forwarded::page(reply, ends));
-        }
-        if let Some(reply) = self.keep_out(ends, out, name).await {
+        let wanted = route.target.wanted(asking.path);
+        if let Some(reply) = self.keep_out(ends, out, wanted).await {
             return Some(Forwarded::page(reply, ends));
         }
         asking.trusts = limits.trust_forwarded;
@@ -105,7 +105,7 @@ impl Worker {
             Err(Trouble::busy("there are too many tunnels"))
         } else {
             let begun = observe::begin();
-            let answered = ask(&asking, route, source, limits).await;
+            let answered = self.ask(&mut asking, route, source).await;
             observe::end(Stage::Upstream, begun);
             answered
         };
@@ -121,7 +121,7 @@ impl Worker {
                     super::say(format_args!(
                         "{} for {}: {}: {}",
                         route.target.name,
-                        asking.path.escape_debug(),
+                        asking.path.as_str().escape_debug(),
                         trouble.status,
                         trouble.why
                     ));
@@ -132,6 +132,24 @@ impl Worker {
                 Some(Forwarded::page(reply, asked))
             }
         }
+    }
+
+    /// A program gets the length of a body before the body: where the client does not say it, the whole body
+    /// is read first.
+    async fn ask(
+        &self,
+        asking: &mut Asking<'_>,
+        route: &Route,
+        source: &mut impl Source,
+    ) -> Result<Answered, Trouble> {
+        let limits = &self.limits().upstream;
+        let chunked = asking.asked.request.framing == Framing::Chunked;
+        if !chunked || route.target.protocol != Protocol::FastCgi {
+            return ask(asking, route, source, limits).await;
+        }
+        let mut spool = Spool::fill(source, &route.pool, limits).await?;
+        asking.spooled = Some(spool.length());
+        ask(asking, route, &mut spool, limits).await
     }
 
     async fn pass_on(

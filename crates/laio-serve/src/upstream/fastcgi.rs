@@ -5,10 +5,6 @@ use super::request::{VIA, forwarded, passed};
 use super::target::Target;
 use laio_http::Framing;
 use laio_http::fastcgi::{PARAMS, push_begin, push_param, push_stream, push_stream_end};
-use percent_encoding::percent_decode_str;
-
-/// What the path of a PHP program ends in, when more follows.
-const SCRIPT_END: &str = ".php/";
 
 /// Appends the beginning of a request and all parameters.
 pub(super) fn push_head(out: &mut Vec<u8>, asking: &Asking<'_>, target: &Target) {
@@ -31,33 +27,35 @@ pub(super) fn push_head(out: &mut Vec<u8>, asking: &Asking<'_>, target: &Target)
 fn describe(params: &mut Vec<u8>, asking: &Asking<'_>, target: &Target) {
     let request = asking.asked.request;
     let root = asking.asked.site.directory.as_os_str().as_encoded_bytes();
-    let decoded = |path: &str| percent_decode_str(path).collect::<Vec<u8>>();
-    let (script, info) = match asking.path.find(SCRIPT_END) {
-        Some(at) => asking.path.split_at(at + SCRIPT_END.len() - 1),
-        None => target.split(asking.path),
-    };
-    let (script, info, path) = (decoded(script), decoded(info), decoded(asking.path));
-    // The file that the path names: all of it, but for what follows a program.
-    let file = match asking.path.contains(SCRIPT_END) {
-        true => &script,
-        false => &path,
-    };
+    let program = target.mount.program(asking.path);
+    let info = program.path_info();
     let below = |path: &[u8]| [root, path].concat();
     let mut push = |name: &str, value: &[u8]| push_param(params, name.as_bytes(), value);
     push("GATEWAY_INTERFACE", b"CGI/1.1");
+    // PHP with cgi.force_redirect answers only where a server has set this.
+    push("REDIRECT_STATUS", b"200");
     push("SERVER_SOFTWARE", crate::SERVER_NAME.as_bytes());
     push("SERVER_PROTOCOL", request.version.as_str().as_bytes());
     push("REQUEST_METHOD", request.method.as_str().as_bytes());
-    push("REQUEST_URI", request.target.as_bytes());
+    push("REQUEST_URI", program.request_uri(request.query).as_bytes());
+    push("DOCUMENT_URI", &program.document_uri());
     push("QUERY_STRING", request.query.unwrap_or_default().as_bytes());
-    push("SCRIPT_NAME", &script);
+    push("SCRIPT_NAME", &program.script_name());
     push("PATH_INFO", &info);
-    push("SCRIPT_FILENAME", &below(file));
+    push("SCRIPT_FILENAME", &below(&program.file()));
     if !info.is_empty() {
         push("PATH_TRANSLATED", &below(&info));
     }
     push("DOCUMENT_ROOT", root);
     push("REMOTE_ADDR", asking.peer.as_bytes());
+    let [own, client] = asking.stream.ends();
+    if let Some(own) = own {
+        let address = own.ip().to_canonical();
+        push("SERVER_ADDR", address.to_string().as_bytes());
+    }
+    if let Some(client) = client {
+        push("REMOTE_PORT", client.port().to_string().as_bytes());
+    }
     let (name, port) = server(request.host.unwrap_or_default(), asking.secure);
     push("SERVER_NAME", name.as_bytes());
     push("SERVER_PORT", port.as_bytes());
@@ -71,10 +69,11 @@ fn describe(params: &mut Vec<u8>, asking: &Asking<'_>, target: &Target) {
     if let Some(content_type) = request.headers.get("Content-Type") {
         push("CONTENT_TYPE", content_type);
     }
-    match request.framing {
-        Framing::Length(length) => push("CONTENT_LENGTH", length.to_string().as_bytes()),
-        Framing::None => push("CONTENT_LENGTH", b""),
-        Framing::Chunked => {}
+    match (request.framing, asking.spooled) {
+        (Framing::Length(length), _) | (Framing::Chunked, Some(length)) => {
+            push("CONTENT_LENGTH", length.to_string().as_bytes());
+        }
+        (Framing::None | Framing::Chunked, _) => push("CONTENT_LENGTH", b""),
     }
 }
 

@@ -17,6 +17,40 @@ pub(crate) struct Pool {
     permits: OnceCell<Semaphore>,
     tunnels: OnceCell<Semaphore>,
     waiting: Cell<usize>,
+    /// Bytes of bodies that are kept in memory.
+    spooled: Cell<u64>,
+}
+
+/// A share of the memory for bodies, given back when dropped.
+pub(super) struct Room {
+    pool: Rc<Pool>,
+    bytes: u64,
+}
+
+impl Room {
+    pub(super) fn new(pool: &Rc<Pool>) -> Room {
+        Room {
+            pool: pool.clone(),
+            bytes: 0,
+        }
+    }
+
+    /// Takes more. False, and nothing taken, if there is not so much.
+    pub(super) fn take(&mut self, bytes: u64) -> bool {
+        let all = self.pool.spooled.get() + bytes;
+        let fits = all <= UpstreamLimits::SPOOLED;
+        if fits {
+            self.pool.spooled.set(all);
+            self.bytes += bytes;
+        }
+        fits
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        self.pool.spooled.set(self.pool.spooled.get() - self.bytes);
+    }
 }
 
 /// A place in the line of those that wait.
@@ -102,5 +136,21 @@ async fn sweep(pool: Weak<Pool>, time: std::time::Duration) {
         if over {
             return;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_for_bodies_is_shared_and_given_back() {
+        let pool = Rc::<Pool>::default();
+        let (mut one, mut other) = (Room::new(&pool), Room::new(&pool));
+        assert!(one.take(UpstreamLimits::SPOOLED - 1) && !other.take(2) && other.take(1));
+        drop(one);
+        assert!(other.take(UpstreamLimits::SPOOLED - 1) && !other.take(1));
+        drop(other);
+        assert_eq!(pool.spooled.get(), 0);
     }
 }

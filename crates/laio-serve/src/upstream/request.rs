@@ -26,12 +26,32 @@ const HOP_BY_HOP: [&str; 9] = [
 const SAID_ANEW: [&str; 3] = ["Content-Length", "Expect", "Host"];
 
 /// What a client says that only a proxy before us can know.
-const FORWARDED: [&str; 5] = [
+const FORWARDED: [&str; 6] = [
     "Forwarded",
     "X-Forwarded-For",
     "X-Forwarded-Host",
+    "X-Forwarded-Prefix",
     "X-Forwarded-Proto",
     "X-Real-IP",
+];
+
+/// Fields by which some upstreams take another path than that of the request line. The path that was guarded is
+/// the only one that goes on, also from a proxy that is trusted: it may have passed on what its client says.
+const OTHER_PATHS: [&str; 14] = [
+    "X-Envoy-Original-Path",
+    "X-Forwarded-Path",
+    "X-Forwarded-URI",
+    "X-Forwarded-URL",
+    "X-HTTP-Path-Override",
+    "X-HTTP-URL-Override",
+    "X-Original-Path",
+    "X-Original-URI",
+    "X-Original-URL",
+    "X-Path-Info",
+    "X-Request-URI",
+    "X-Rewrite-URI",
+    "X-Rewrite-URL",
+    "X-Script-Name",
 ];
 
 /// Which fields of a message concern its connection only.
@@ -80,12 +100,17 @@ pub(super) fn passed<'a>(
     let headers = &asking.asked.request.headers;
     let (hops, trusts) = (Hops::of(headers), asking.trusts);
     headers.iter().filter(move |(name, _)| {
-        let forwarded = is_one_of(name, &FORWARDED);
+        // To an upstream that makes variables of fields both are one.
+        let hyphen = |&byte: &u8| if byte == b'_' { b'-' } else { byte };
+        let hyphens: Vec<u8> = name.iter().map(hyphen).collect();
+        let is = |names: &[&str]| is_one_of(&hyphens, names);
         !(hops.has(name)
-            || is_one_of(name, &SAID_ANEW)
+            || is(&HOP_BY_HOP)
+            || is(&SAID_ANEW)
+            || is(&OTHER_PATHS)
             // Programs would take it for their own setting (CVE-2016-5385).
-            || name.eq_ignore_ascii_case(b"Proxy")
-            || (forwarded && !trusts))
+            || is(&["Proxy"])
+            || (is(&FORWARDED) && !trusts))
     })
 }
 
@@ -122,7 +147,7 @@ pub(super) fn push_head(out: &mut Vec<u8>, asking: &Asking<'_>, target: &Target)
     let request = asking.asked.request;
     out.extend_from_slice(request.method.as_str().as_bytes());
     out.push(b' ');
-    out.extend_from_slice(target.path_there(asking.path).as_bytes());
+    out.extend_from_slice(target.mount.upstream_path(asking.path).as_bytes());
     if let Some(query) = request.query {
         out.push(b'?');
         out.extend_from_slice(query.as_bytes());

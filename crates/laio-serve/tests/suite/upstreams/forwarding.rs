@@ -172,14 +172,11 @@ fn passwords_are_asked_before_and_trace_is_not_passed_on() {
         });
     });
     assert_eq!(server.get("/open").status, 200);
-    for guarded in [
-        "/admin/x",
-        "/%61dmin/x",
-        "/a/..%2Fadmin/x",
-        "//admin/x",
-        "/a%2f%2e%2e/admin/x",
-    ] {
+    for guarded in ["/admin/x", "/%61dmin/x", "//admin/x"] {
         assert_eq!(server.get(guarded).status, 401, "{guarded}");
+    }
+    for ambiguous in ["/a/..%2Fadmin/x", "/a%2f%2e%2e/admin/x"] {
+        assert_eq!(server.get(ambiguous).status, 400, "{ambiguous}");
     }
     assert_eq!(
         status(&exchange(

@@ -1,0 +1,340 @@
+//! What others may read in a path. Servers and programs differ: some decode twice, take a backslash for a slash,
+//! cut off what follows a semicolon, fold capitals, or drop dots and spaces at the end of a name.
+
+use crate::Rejection;
+use crate::request_path::byte_of;
+use std::borrow::Cow;
+
+/// How often a path may be encoded.
+const DEPTH: usize = 3;
+
+/// Readings that are compared at most.
+const READINGS: usize = 64;
+
+/// Refuses a path, in its one form, in which some reader sees a dot segment.
+pub(crate) fn refuse_hidden_dots(text: &str) -> Result<(), Rejection> {
+    let mut level = Cow::Borrowed(text.as_bytes());
+    for depth in 0..=DEPTH {
+        let slashes = backslashes(&fold(&level)).into_owned();
+        if slashes.split(|&byte| byte == b'/').any(is_dots) {
+            return Err(Rejection::PathAmbiguous);
+        }
+        let Cow::Owned(decoded) = decode(&level, |_| true) else {
+            return Ok(());
+        };
+        if decoded.contains(&0) {
+            return Err(Rejection::PathNul);
+        }
+        let twice = |byte: u8| matches!(byte, b'.' | b'/' | b'\\');
+        let separates = matches!(decode(&decoded, twice), Cow::Owned(_));
+        if separates || depth == DEPTH || has_overlong(&decoded) {
+            return Err(Rejection::PathAmbiguous);
+        }
+        level = decoded.into();
+    }
+    Ok(())
+}
+
+/// Whether every reader takes a segment, in its one form, for one segment with a name.
+pub(crate) fn is_ordinary(segment: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_~".contains(&byte);
+    if !segment.is_empty() && segment.bytes().all(plain) {
+        return true;
+    }
+    let mut level = Cow::Borrowed(segment.as_bytes());
+    for _ in 0..DEPTH {
+        level = decode(&level, |_| true).into_owned().into();
+    }
+    let folded = fold(&level);
+    let name = sessions(&streams(&folded)).into_owned();
+    !name.is_empty() && !folded.iter().any(|byte| b"/\\?#%".contains(byte))
+}
+
+/// Whether any reading of a path fits. `text` is encoded or not, and has no slash in front. If there are more
+/// readings than are compared, the answer is yes.
+pub(crate) fn any(text: &[u8], mut fits: impl FnMut(&[u8]) -> bool) -> bool {
+    if fits(text) {
+        return true;
+    }
+    if has_one_reading(text) {
+        return false;
+    }
+    let mut readings = vec![text.to_vec()];
+    let mut place = 0;
+    while let Some(reading) = readings.get(place).cloned() {
+        for read in READERS {
+            let Cow::Owned(other) = read(&reading) else {
+                continue;
+            };
+            if readings.contains(&other) {
+                continue;
+            }
+            if readings.len() == READINGS || fits(&other) {
+                return true;
+            }
+            readings.push(other);
+        }
+        place += 1;
+    }
+    false
+}
+
+/// Small letters, digits and single slashes are the same to everyone.
+fn has_one_reading(text: &[u8]) -> bool {
+    let plain = |byte: u8| {
+        byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-_~!$&'*,=@".contains(&byte)
+    };
+    text.split(|&byte| byte == b'/').all(|segment| {
+        let last_dot = segment.last() == Some(&b'.');
+        !segment.is_empty() && !last_dot && segment.iter().all(|&byte| plain(byte) || byte == b'.')
+    })
+}
+
+type Reader = for<'t> fn(&'t [u8]) -> Cow<'t, [u8]>;
+
+/// Each does one thing that only some do; what one of them made is given to all again.
+const READERS: [Reader; 9] = [
+    |text| decode(text, |_| true),
+    |text| decode(text, |byte| !matches!(byte, b'/' | b'\\')),
+    |text| backslashes(text),
+    |text| sessions(text),
+    |text| before_query(text),
+    |text| streams(text),
+    |text| fold(text),
+    |text| merged(text),
+    |text| pluses(text),
+];
+
+/// Decodes the escapes of the bytes that are chosen, once. Owned if there was one.
+fn decode(text: &[u8], chosen: impl Fn(u8) -> bool) -> Cow<'_, [u8]> {
+    let mut out = Vec::new();
+    let (mut done, mut place) = (0, 0);
+    while let Some(at) = text[place..].iter().position(|&byte| byte == b'%') {
+        let at = place + at;
+        place = at + 1;
+        let digits = text.get(at + 1..at + 3);
+        if let Some(byte) = digits.and_then(byte_of).filter(|&byte| chosen(byte)) {
+            out.extend_from_slice(&text[done..at]);
+            out.push(byte);
+            place = at + 3;
+            done = place;
+        }
+    }
+    if done == 0 {
+        return text.into();
+    }
+    out.extend_from_slice(&text[done..]);
+    out.into()
+}
+
+/// A backslash is a slash on Windows and to browsers.
+fn backslashes(text: &[u8]) -> Cow<'_, [u8]> {
+    replaced(text, b'\\', b'/')
+}
+
+/// A plus is a space to readers that decode a path as they decode a form.
+fn pluses(text: &[u8]) -> Cow<'_, [u8]> {
+    replaced(text, b'+', b' ')
+}
+
+fn replaced(text: &[u8], from: u8, to: u8) -> Cow<'_, [u8]> {
+    if !text.contains(&from) {
+        return text.into();
+    }
+    let replace = |&byte: &u8| if byte == from { to } else { byte };
+    text.iter().map(replace).collect::<Vec<_>>().into()
+}
+
+/// Servlets cut off what follows a semicolon, ASP.NET leaves out a segment that looks like `(S(…))`.
+fn sessions(text: &[u8]) -> Cow<'_, [u8]> {
+    by_segment(text, |segment| {
+        if segment.starts_with(b"(") && segment.ends_with(b"))") {
+            return &[];
+        }
+        cut(segment, b";")
+    })
+}
+
+/// Windows cuts off the stream behind a colon, and drops dots and spaces at the end; others drop spaces in front.
+fn streams(text: &[u8]) -> Cow<'_, [u8]> {
+    by_segment(text, |segment| {
+        let name = cut(segment, b":").trim_ascii_start();
+        let kept = name
+            .iter()
+            .rposition(|&byte| byte > b' ' && byte != b'.' && byte != 0x7f);
+        &name[..kept.map_or(0, |last| last + 1)]
+    })
+}
+
+/// Who decodes a path and then takes it for an address finds a query or a fragment in it.
+fn before_query(text: &[u8]) -> Cow<'_, [u8]> {
+    let before = cut(text, b"?#");
+    match before.len() == text.len() {
+        true => text.into(),
+        false => before.to_vec().into(),
+    }
+}
+
+/// Several slashes are one, also at the beginning and the end.
+fn merged(text: &[u8]) -> Cow<'_, [u8]> {
+    let empty = |segment: &&[u8]| !segment.is_empty();
+    let segments: Vec<_> = text.split(|&byte| byte == b'/').filter(empty).collect();
+    let joined = segments.join(&b'/');
+    match joined.len() == text.len() {
+        true => text.into(),
+        false => joined.into(),
+    }
+}
+
+fn by_segment(text: &[u8], read: impl Fn(&[u8]) -> &[u8]) -> Cow<'_, [u8]> {
+    let segments: Vec<_> = text.split(|&byte| byte == b'/').map(read).collect();
+    let joined = segments.join(&b'/');
+    match joined.len() == text.len() {
+        true => text.into(), // readers only leave out
+        false => joined.into(),
+    }
+}
+
+/// What is before the first of these bytes.
+fn cut<'t>(text: &'t [u8], ends: &[u8]) -> &'t [u8] {
+    let end = text.iter().position(|byte| ends.contains(byte));
+    &text[..end.unwrap_or(text.len())]
+}
+
+/// Folds what file systems and libraries fold: letters by case, wide forms of ASCII to plain ones; control
+/// characters and characters without a width are left out. Bytes that are not UTF-8 stay.
+pub(crate) fn fold(text: &[u8]) -> Cow<'_, [u8]> {
+    let same = |byte: &u8| byte.is_ascii_graphic() && !byte.is_ascii_uppercase() || *byte == b' ';
+    if text.iter().all(same) {
+        return text.into();
+    }
+    let mut out = String::new();
+    let mut folded = Vec::with_capacity(text.len());
+    for chunk in text.utf8_chunks() {
+        out.clear();
+        chunk.valid().chars().for_each(|c| push_folded(c, &mut out));
+        folded.extend_from_slice(out.as_bytes());
+        folded.extend_from_slice(chunk.invalid());
+    }
+    match folded == text {
+        true => text.into(),
+        false => folded.into(),
+    }
+}
+
+fn push_folded(c: char, out: &mut String) {
+    let plain = match c {
+        '\u{2024}' | '\u{fe52}' => '.',
+        '\u{2025}' => return out.push_str(".."),
+        '\u{2044}' | '\u{2215}' => '/',
+        '\u{2216}' | '\u{fe68}' => '\\',
+        '\u{a0}' | '\u{3000}' => ' ',
+        '\u{ff01}'..='\u{ff5e}' => {
+            let ascii = u32::from(c) - 0xff01 + u32::from('!');
+            char::from_u32(ascii).unwrap_or(c)
+        }
+        c if c.is_control() || has_no_width(c) => return,
+        c => c,
+    };
+    // There and back, so that letters with two small forms are one.
+    let capitals = plain.to_uppercase();
+    out.extend(capitals.flat_map(char::to_lowercase));
+}
+
+/// Characters that file systems which fold letters leave out when they compare (Default_Ignorable_Code_Point).
+fn has_no_width(c: char) -> bool {
+    matches!(
+        u32::from(c),
+        0xad | 0x34f
+            | 0x61c
+            | 0x115f..=0x1160
+            | 0x17b4..=0x17b5
+            | 0x180b..=0x180f
+            | 0x200b..=0x200f
+            | 0x202a..=0x202e
+            | 0x2060..=0x206f
+            | 0x3164
+            | 0xfe00..=0xfe0f
+            | 0xfeff
+            | 0xffa0
+            | 0xfff0..=0xfff8
+            | 0x1_bca0..=0x1_bca3
+            | 0x1_d173..=0x1_d17a
+            | 0xe_0000..=0xe_0fff
+    )
+}
+
+/// Whether a folded segment is a dot segment to someone: with a parameter, a query or a stream behind it, with
+/// spaces, or with more dots, which Windows drops at the end.
+fn is_dots(segment: &[u8]) -> bool {
+    let name = cut(segment, b";?#:");
+    name.contains(&b'.') && name.iter().all(|byte| b". +".contains(byte))
+}
+
+/// Whether an ASCII character is written in more bytes than UTF-8 allows.
+fn has_overlong(text: &[u8]) -> bool {
+    let continues = |byte: u8| byte & 0xc0 == 0x80;
+    text.windows(2).any(|pair| match pair[0] {
+        0xc0 | 0xc1 => continues(pair[1]) || b"./\\".contains(&pair[1]),
+        0xe0 => (0x80..0xa0).contains(&pair[1]),
+        0xf0 => (0x80..0x90).contains(&pair[1]),
+        _ => false,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_read_in_a_path() {
+        let reads = |text: &str, reading: &str| any(text.as_bytes(), |r| r == reading.as_bytes());
+        for (text, reading) in [
+            ("admin", "admin"),
+            ("ADMIN", "admin"),
+            ("%2561dmin", "admin"),
+            ("a%252561", "aa"),
+            ("admin;x=1/b", "admin/b"),
+            ("admin%3Bx/b", "admin/b"),
+            ("a;x%2Fb/c", "a/c"),
+            ("a;x%2Fb/c", "a/b/c"),
+            ("x/admin%2Fb", "x/admin/b"),
+            ("100%25/a%2Fb", "100%/a%2Fb"),
+            ("x%5Cadmin", "x/admin"),
+            ("x//admin//", "x/admin"),
+            ("admin%20/b.", "admin/b"),
+            ("admin+/b", "admin/b"),
+            ("%20admin/b", "admin/b"),
+            ("a.php::$DATA", "a.php"),
+            ("admin%3Fx/b", "admin"),
+            ("admin%2523x/b", "admin"),
+            ("(S(abc))/admin", "admin"),
+            ("ad%C2%ADmin", "admin"),
+            ("ad%0Amin", "admin"),
+            ("\u{ff41}dmin", "admin"),
+            ("\u{17f}ecret", "secret"),
+            ("É/é", "é/é"),
+            ("Admin%2F;x//B.%20", "admin/b"),
+        ] {
+            assert!(reads(text, reading), "{text} as {reading}");
+        }
+        for (text, reading) in [
+            ("adminx", "admin"),
+            ("admin-x", "admin"),
+            ("x/admin", "admin"),
+        ] {
+            assert!(!reads(text, reading), "{text} as {reading}");
+        }
+    }
+
+    #[test]
+    fn a_path_with_more_readings_than_are_compared_fits() {
+        let text = "A;b:c%2Fd+e%3Ff%25g\\h//i.";
+        let mut count = 0;
+        let fits = any(text.as_bytes(), |_| {
+            count += 1;
+            false
+        });
+        assert!(fits && count == READINGS, "{count}");
+    }
+}

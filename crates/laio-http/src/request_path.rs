@@ -1,0 +1,284 @@
+//! The path of a request, read once.
+//!
+//! A guard, the choice of who answers, the name of a file, the path an upstream gets and the variables of a CGI
+//! program must all mean the same resource. They follow from a [`RequestPath`], and none of them looks at the
+//! target. A path that two readers could take for different resources is refused before any of them sees it.
+
+use crate::Rejection;
+use crate::path::{self, Normal};
+use crate::readings::{self, is_ordinary};
+use std::borrow::Cow;
+use std::fmt;
+
+/// A path in the one form that all its spellings share (RFC 3986, section 6.2.2).
+///
+/// - It begins with exactly one slash. Slashes that follow each other further behind stay.
+/// - `.` and `..` are resolved, percent-encoded ones as well.
+/// - Escapes of letters, digits, `-`, `.`, `_` and `~` are decoded; all others are in capitals. A backslash is
+///   escaped.
+///
+/// ```
+/// use laio_http::{Rejection, RequestPath};
+///
+/// // Some readers decode the slash first, and then the two dots take away less.
+/// let refused = RequestPath::new("/api/a%2fb/../c");
+/// assert_eq!(refused, Err(Rejection::PathAmbiguous));
+/// let path = RequestPath::new("//%61pi/./x/../a%2fb/")?;
+/// assert_eq!(path.as_str(), "/api/a%2Fb/");
+/// # Ok::<(), Rejection>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RequestPath<'t> {
+    text: Cow<'t, str>,
+}
+
+impl<'t> RequestPath<'t> {
+    /// Reads the path of a target; `*`, which stands for the whole server, stays as it is.
+    ///
+    /// # Errors
+    ///
+    /// [`Rejection::PathAmbiguous`] if readers differ in what it names: a dot segment that only some of them see
+    /// (behind an encoded slash, a backslash, before a parameter, encoded twice, in overlong UTF-8), or one that
+    /// takes away a segment which others read as none or as several. [`Rejection::PathNul`],
+    /// [`Rejection::PathEscape`], [`Rejection::PathAboveRoot`], and [`Rejection::Target`] without a leading slash.
+    pub fn new(path: &'t str) -> Result<RequestPath<'t>, Rejection> {
+        if is_simple(path) || path == "*" {
+            return Ok(RequestPath { text: path.into() });
+        }
+        let rest = path.strip_prefix('/').ok_or(Rejection::Target)?;
+        let text = canonical(rest)?;
+        readings::refuse_hidden_dots(&text)?;
+        let text = match text == path {
+            true => path.into(),
+            false => text.into(),
+        };
+        Ok(RequestPath { text })
+    }
+
+    /// The path in its one form, percent-encoded; or `*`.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// Whether the whole server is meant, and no path.
+    #[must_use]
+    pub fn is_whole_server(&self) -> bool {
+        self.text == "*"
+    }
+
+    /// Puts the name of the file below the root into `out`, as [`path::normalize`] does.
+    ///
+    /// # Errors
+    ///
+    /// [`Rejection::PathEncodedSlash`]: no name of a file can contain a slash. [`Rejection::Target`] for `*`.
+    pub fn file_name(&self, out: &mut Vec<u8>) -> Result<Normal, Rejection> {
+        path::normalize(&self.text, out)
+    }
+}
+
+impl fmt::Display for RequestPath<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+/// Whether the path is in the one form already, as far as a look at each byte can say: most are.
+fn is_simple(path: &str) -> bool {
+    let mut before = 0;
+    for byte in path.bytes() {
+        let fits = match byte {
+            b'/' | b'.' => before != b'/',
+            byte => byte.is_ascii_alphanumeric() || b"-_~!$&'()*,=@".contains(&byte),
+        };
+        if !fits || (before == 0 && byte != b'/') {
+            return false;
+        }
+        before = byte;
+    }
+    before != 0
+}
+
+/// The one form of what follows the first slash.
+fn canonical(rest: &str) -> Result<String, Rejection> {
+    let mut text = String::with_capacity(rest.len() + 1);
+    let mut segments = rest.split('/').peekable();
+    while let Some(segment) = segments.next() {
+        let (start, last) = (text.len(), segments.peek().is_none());
+        text.push('/');
+        push_canonical(segment, &mut text)?;
+        match &text[start + 1..] {
+            // Slashes at the beginning are one: a second would make a host of what follows, for some readers.
+            "" if start == 0 => text.clear(),
+            "." => {
+                text.truncate(start);
+                if last {
+                    text.push('/');
+                }
+            }
+            ".." => {
+                text.truncate(start);
+                let parent = text.rfind('/').ok_or(Rejection::PathAboveRoot)?;
+                if !is_ordinary(&text[parent + 1..]) {
+                    return Err(Rejection::PathAmbiguous);
+                }
+                text.truncate(parent);
+                if last {
+                    text.push('/');
+                }
+            }
+            _ => {}
+        }
+    }
+    if text.is_empty() {
+        text.push('/');
+    }
+    Ok(text)
+}
+
+/// Appends one segment, with no more escapes than it needs.
+fn push_canonical(segment: &str, text: &mut String) -> Result<(), Rejection> {
+    let mut rest = segment;
+    while let Some(at) = rest.find(|c: char| c == '%' || c == '\\' || c.is_ascii_control()) {
+        text.push_str(&rest[..at]);
+        let special = rest.as_bytes()[at];
+        rest = &rest[at + 1..];
+        let byte = if special == b'%' {
+            let (digits, behind) = rest.split_at_checked(2).ok_or(Rejection::PathEscape)?;
+            rest = behind;
+            byte_of(digits.as_bytes()).ok_or(Rejection::PathEscape)?
+        } else {
+            special
+        };
+        match byte {
+            0 => return Err(Rejection::PathNul),
+            byte if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) => {
+                text.push(char::from(byte));
+            }
+            byte => {
+                const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
+                let digit = |number: u8| char::from(DIGITS[usize::from(number)]);
+                text.extend(['%', digit(byte >> 4), digit(byte & 15)]);
+            }
+        }
+    }
+    text.push_str(rest);
+    Ok(())
+}
+
+/// The byte of two hexadecimal digits.
+pub(crate) fn byte_of(digits: &[u8]) -> Option<u8> {
+    let digit = |place: usize| char::from(*digits.get(place)?).to_digit(16);
+    Some((digit(0)? * 16 + digit(1)?) as u8) // 255 at most
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(path: &str) -> Result<String, Rejection> {
+        RequestPath::new(path).map(|path| path.as_str().to_owned())
+    }
+
+    #[test]
+    fn the_one_form() {
+        for (path, expected) in [
+            ("*", "*"),
+            ("/", "/"),
+            ("//", "/"),
+            ("//a", "/a"),
+            ("/.//a", "/a"),
+            ("/a//b/", "/a//b/"),
+            ("/%61pi/x", "/api/x"),
+            ("/a/./b/../c", "/a/c"),
+            ("/a/%2e%2E/b", "/b"),
+            ("/a/.%2e/", "/"),
+            ("/a/..", "/"),
+            ("/a/b/.", "/a/b/"),
+            ("/a%2fb%c3", "/a%2Fb%C3"),
+            ("/a\\b", "/a%5Cb"),
+            ("/é/%C3%a9", "/é/%C3%A9"),
+            ("/..a/b..", "/..a/b.."),
+            ("/a;x/../b;y", "/b;y"),
+            ("/%25", "/%25"),
+            ("/a%2561", "/a%2561"),
+            ("/a.b/.well-known/x", "/a.b/.well-known/x"),
+        ] {
+            assert_eq!(read(path).as_deref(), Ok(expected), "{path}");
+            assert_eq!(read(expected).as_deref(), Ok(expected), "{path}, once more");
+        }
+        let simple = RequestPath::new("/a/b.txt").unwrap();
+        assert!(matches!(simple.text, Cow::Borrowed(_)));
+    }
+
+    #[test]
+    fn what_two_readers_could_take_for_different_things_is_refused() {
+        use Rejection::{PathAboveRoot, PathAmbiguous, PathEscape, PathNul, Target};
+        for (path, rejection) in [
+            ("", Target),
+            ("a", Target),
+            ("/..", PathAboveRoot),
+            ("//../a", PathAboveRoot),
+            ("/a/../..", PathAboveRoot),
+            ("/%", PathEscape),
+            ("/%1", PathEscape),
+            ("/%+1", PathEscape),
+            ("/%é", PathEscape),
+            ("/%00", PathNul),
+            ("/%2500", PathNul),
+            ("/..%2fx", PathAmbiguous),
+            ("/admin/a.php/..%2f..%2fx", PathAmbiguous),
+            ("/app/admin/users%2f..%2f..%2fx", PathAmbiguous),
+            ("/a%2f./b", PathAmbiguous),
+            ("/a%2f%2e%2e/b", PathAmbiguous),
+            ("/a%2fb/../c", PathAmbiguous),
+            ("/a%5cb/../c", PathAmbiguous),
+            ("/a\\..\\b", PathAmbiguous),
+            ("/..%5cb", PathAmbiguous),
+            ("/a//../b", PathAmbiguous),
+            ("/x/..;/admin", PathAmbiguous),
+            ("/x/..;a=b/admin", PathAmbiguous),
+            ("/x/..%3b/admin", PathAmbiguous),
+            ("/x/.;/admin", PathAmbiguous),
+            ("/;/../admin", PathAmbiguous),
+            ("/.../admin", PathAmbiguous),
+            ("/x/.. /admin", PathAmbiguous),
+            ("/x/..%20/admin", PathAmbiguous),
+            ("/x/..%0a/admin", PathAmbiguous),
+            ("/x/.%09./admin", PathAmbiguous),
+            ("/x/..%3fy", PathAmbiguous),
+            ("/x/..%23y", PathAmbiguous),
+            ("/x/..::$INDEX_ALLOCATION/y", PathAmbiguous),
+            ("/x/%252e%252e/admin", PathAmbiguous),
+            ("/x/..%252fadmin", PathAmbiguous),
+            ("/x%252fadmin", PathAmbiguous),
+            ("/x%255cadmin", PathAmbiguous),
+            ("/x%25252fadmin", PathAmbiguous),
+            ("/x%25%32%66admin", PathAmbiguous),
+            ("/%2525252525252561", PathAmbiguous),
+            ("/x/%c0%ae%c0%ae/admin", PathAmbiguous),
+            ("/x%c0%afadmin", PathAmbiguous),
+            ("/x%e0%80%afadmin", PathAmbiguous),
+            ("/x%f0%80%80%afadmin", PathAmbiguous),
+            ("/x%25c0%25afadmin", PathAmbiguous),
+            ("/x/．．/admin", PathAmbiguous),
+            ("/x/%EF%BC%8E%EF%BC%8E/admin", PathAmbiguous),
+            ("/x/..%C2%AD/admin", PathAmbiguous),
+            ("/x/‥/admin", PathAmbiguous),
+        ] {
+            assert_eq!(read(path), Err(rejection), "{path}");
+        }
+    }
+
+    #[test]
+    fn names_of_files() {
+        let mut name = Vec::new();
+        let normal = RequestPath::new("/a//%20b/").unwrap().file_name(&mut name);
+        assert!(normal.unwrap().trailing_slash);
+        assert_eq!(name, b"a/ b");
+        let refused = RequestPath::new("/a%2Fb").unwrap().file_name(&mut name);
+        assert_eq!(refused, Err(Rejection::PathEncodedSlash));
+        let refused = RequestPath::new("*").unwrap().file_name(&mut name);
+        assert_eq!(refused, Err(Rejection::Target));
+    }
+}

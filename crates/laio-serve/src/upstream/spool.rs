@@ -1,0 +1,208 @@
+//! The body of a request whose length the client has not said, kept until it is whole. A FastCGI program gets the
+//! length before the body, and one that is not given a length reads no body.
+
+use super::Trouble;
+use super::client::Source;
+use super::pool::{Pool, Room};
+use crate::options::UpstreamLimits;
+use laio::ops::{Limit, Name, Open, ReadAt, WriteAt};
+use laio_http::Rejection;
+use laio_rt::Descriptor;
+use rustix::fs::{MemfdFlags, Mode, OFlags};
+use std::io;
+use std::path::Path;
+use std::rc::Rc;
+use std::time::Duration;
+
+/// How a file without a name is opened.
+const UNNAMED: OFlags = OFlags::TMPFILE.union(OFlags::RDWR).union(OFlags::CLOEXEC);
+
+/// A whole body.
+pub(super) struct Spool {
+    /// All of it, or, where there is a file, room for pieces.
+    memory: Vec<u8>,
+    file: Option<Descriptor>,
+    length: u64,
+    /// Bytes that were taken.
+    taken: u64,
+    gone: Rc<dyn Fn() -> bool>,
+    /// For each piece to be written or read.
+    time: Duration,
+    /// A share of what a worker keeps in memory.
+    room: Option<Room>,
+}
+
+impl Spool {
+    /// Waits for all of a body: in memory as long as it is short, then in a file without a name.
+    pub(super) async fn fill(
+        source: &mut impl Source,
+        pool: &Rc<Pool>,
+        limits: &UpstreamLimits,
+    ) -> Result<Spool, Trouble> {
+        let mut spool = Spool {
+            memory: Vec::new(),
+            file: None,
+            length: 0,
+            taken: 0,
+            gone: source.watch().into(),
+            time: limits.between_time,
+            room: limits.spool.is_none().then(|| Room::new(pool)),
+        };
+        loop {
+            let last = source.next(&mut spool.memory).await?;
+            let overflows = spool.memory.len() > UpstreamLimits::PIECE;
+            if overflows || (last && spool.file.is_some()) {
+                spool.store(limits).await?;
+            }
+            if last {
+                break;
+            }
+        }
+        if spool.file.is_none() {
+            spool.length = spool.memory.len() as u64;
+        }
+        Ok(spool)
+    }
+
+    /// Bytes of the whole body.
+    pub(super) fn length(&self) -> u64 {
+        self.length
+    }
+
+    /// Puts what is in memory behind what is in the file.
+    async fn store(&mut self, limits: &UpstreamLimits) -> Result<(), Trouble> {
+        let place = limits.spool.as_deref();
+        let count = self.memory.len();
+        if let Some(room) = &mut self.room {
+            let whole = self.length + count as u64;
+            if whole > UpstreamLimits::SPOOLED {
+                return Err(Trouble::of_client(Rejection::BodyTooLarge));
+            }
+            if !room.take(count as u64) {
+                let most = UpstreamLimits::SPOOLED;
+                return Err(Trouble::busy(format_args!(
+                    "bodies of {most} bytes wait in memory already; --upstream-spool DIR keeps them in files"
+                )));
+            }
+        }
+        let failed = |error: io::Error| {
+            let place = place.map_or("memory".into(), Path::to_string_lossy);
+            Trouble::busy(format_args!(
+                "cannot keep the request's body in {place}: {error}"
+            ))
+        };
+        let file = match &self.file {
+            Some(file) => file.clone(),
+            None => {
+                let file = timed(self.time, create(place)).await.map_err(failed)?;
+                self.file.insert(file).clone()
+            }
+        };
+        let piece = std::mem::take(&mut self.memory);
+        let write = laio_rt::submit(WriteAt::new(file, piece, self.length));
+        let (written, piece) = timed(self.time, async { Ok(write.await) })
+            .await
+            .map_err(failed)?;
+        self.memory = piece;
+        self.memory.clear();
+        match written {
+            Ok(written) if written == count => self.length += count as u64,
+            Ok(_) => return Err(failed(io::ErrorKind::WriteZero.into())),
+            Err(error) => return Err(failed(error)),
+        }
+        Ok(())
+    }
+
+    async fn read(&mut self, file: Descriptor, out: &mut Vec<u8>) -> io::Result<()> {
+        let before = out.len();
+        out.reserve(UpstreamLimits::PIECE);
+        let buffer = Limit::new(std::mem::take(out), UpstreamLimits::PIECE);
+        let read = laio_rt::submit(ReadAt::new(file, buffer, self.taken));
+        let (read, buffer) = timed(self.time, async { Ok(read.await) }).await?;
+        *out = buffer.into_inner();
+        match read? {
+            0 => Err(io::ErrorKind::UnexpectedEof.into()),
+            _ => {
+                self.taken += (out.len() - before) as u64;
+                Ok(())
+            }
+        }
+    }
+}
+
+impl Source for Spool {
+    async fn next(&mut self, out: &mut Vec<u8>) -> Result<bool, Trouble> {
+        if self.is_done() {
+            return Ok(true);
+        }
+        match self.file.clone() {
+            Some(file) => {
+                let read = self.read(file, out).await;
+                read.map_err(|error| {
+                    Trouble::busy(format_args!(
+                        "cannot read the request's body again: {error}"
+                    ))
+                })?;
+            }
+            None => {
+                let piece = &self.memory[self.taken as usize..]; // at most what is in memory
+                out.extend_from_slice(piece);
+                self.taken = self.length;
+            }
+        }
+        Ok(self.is_done())
+    }
+
+    fn is_ready(&self) -> bool {
+        true
+    }
+
+    fn is_untouched(&self) -> bool {
+        self.taken == 0
+    }
+
+    fn is_done(&self) -> bool {
+        self.taken == self.length
+    }
+
+    fn watch(&self) -> Box<dyn Fn() -> bool> {
+        let gone = self.gone.clone();
+        Box::new(move || gone())
+    }
+}
+
+/// A disk that does not answer must not keep a request for ever.
+async fn timed<T>(time: Duration, done: impl Future<Output = io::Result<T>>) -> io::Result<T> {
+    let done = laio_rt::time::timeout(time, done).await;
+    done.unwrap_or_else(|late| Err(late.into()))
+}
+
+/// A file without a name, in a directory or in memory.
+async fn create(place: Option<&Path>) -> io::Result<Descriptor> {
+    let Some(directory) = place else {
+        let file = rustix::fs::memfd_create(c"laio-spool", MemfdFlags::CLOEXEC)?;
+        return Ok(file.into());
+    };
+    let name = Name::from_path(directory)?;
+    let open = Open::new(name, UNNAMED.bits() as i32).mode(0o600);
+    Ok(laio_rt::submit(open).await?.into())
+}
+
+/// Makes sure that there can be files without a name in a directory, when the server starts.
+///
+/// # Errors
+/// Says which directory, and why not.
+pub(crate) fn check(directory: &Path) -> io::Result<()> {
+    let opened = rustix::fs::open(directory, UNNAMED, Mode::RUSR | Mode::WUSR);
+    opened.map(drop).map_err(|errno| {
+        let error = io::Error::from(errno);
+        let directory = directory.display();
+        io::Error::new(
+            error.kind(),
+            format!(
+                "cannot keep bodies of requests in {directory}: {error}; --upstream-spool names a writable \
+                 directory of a file system that has unnamed files"
+            ),
+        )
+    })
+}

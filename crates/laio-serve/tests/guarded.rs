@@ -1,0 +1,309 @@
+//! What is guarded stays guarded, however a path is written, before programs, proxies and files, over HTTP/1.1 and
+//! HTTP/2.
+
+#[allow(dead_code, reason = "shared by several test binaries")]
+#[path = "upstreams/backend.rs"]
+mod backend;
+#[allow(dead_code, reason = "shared by several test binaries")]
+mod common;
+#[allow(dead_code, reason = "shared by several test binaries")]
+#[path = "common/program.rs"]
+mod program;
+
+use backend::Backend;
+use bytes::Bytes;
+use common::Running;
+use h2::client::SendRequest;
+use laio::BackendKind;
+use laio_serve::{Auth, Upstream};
+use program::Program;
+use std::collections::BTreeMap;
+use std::fs;
+use std::time::Duration;
+use tempfile::TempDir;
+
+const HELLO: &str = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nproxy";
+
+/// Each of them names, for some reader, what one of the guards is for.
+const GUARDED: [&str; 5] = [
+    "/admin/**",
+    "/app/admin/**",
+    "/strip/**",
+    "/files/**",
+    "*.secret",
+];
+
+/// Ways that have led, or could lead, past a guard.
+const WAYS: [&str; 62] = [
+    "/admin",
+    "/admin/",
+    "/admin/a.php",
+    "/admin/a.php/..%2f..%2fx",
+    "/app/admin/..%2fx",
+    "/app/admin/users%2f..%2f..%2fx",
+    "/app/x/..%2fadmin",
+    "/app/./admin/x",
+    "/app//admin/x",
+    "/app/admin%2fx",
+    "/app%2fadmin/x",
+    "/strip/..%2fb",
+    "/strip/b",
+    "/strip",
+    "/strip//b",
+    "/strip/%2e%2e%2fb",
+    "/strip/..%5cb",
+    "/x/..%2fstrip/b",
+    "//admin",
+    "///admin/x",
+    "/./admin",
+    "/x/../admin",
+    "/x/%2e%2e/admin",
+    "/x/.%2e/admin",
+    "/x//../admin",
+    "/%61dmin",
+    "/%2561dmin",
+    "/admin%2fa",
+    "/admin%2Fa.php",
+    "/admin%5ca",
+    "/admin%252fa",
+    "/x/%252e%252e/admin",
+    "/x/..;/admin",
+    "/x/..;a=b/admin",
+    "/x/..%3b/admin",
+    "/admin;x/y",
+    "/;x/admin/y",
+    "/ADMIN",
+    "/Admin/a.php",
+    "/APP/ADMIN",
+    "/admin./x",
+    "/admin%20/x",
+    "/admin%00",
+    "/admin%00.html",
+    "/admin%3fx",
+    "/admin%23x",
+    "/admin%0a/x",
+    "/ad%0amin/x",
+    "/x%c0%afadmin",
+    "/%c0%ae%c0%ae/admin",
+    "/x/%c0%ae%c0%ae/admin",
+    "/index.php/admin/x",
+    "/index.php%2fadmin/x",
+    "/app/x.secret",
+    "/app/x.secret/y",
+    "/app/x.SECRET",
+    "/app/x.secret;y",
+    "/app/x.secret%20",
+    "/files/a.txt",
+    "/files%2fa.txt",
+    "/x/..%2ffiles/a.txt",
+    "/FILES/a.txt",
+];
+
+struct Place {
+    server: Running,
+    proxied: Backend,
+    program: Program,
+    _kept: (TempDir, tempfile::NamedTempFile),
+}
+
+/// A server with files, an upstream and a program, and guards before each.
+fn place(with_root: bool) -> Place {
+    let (root, users) = (
+        tempfile::tempdir().unwrap(),
+        tempfile::NamedTempFile::new().unwrap(),
+    );
+    fs::create_dir(root.path().join("files")).unwrap();
+    fs::write(root.path().join("files/a.txt"), "a file").unwrap();
+    fs::write(root.path().join("open.txt"), "open").unwrap();
+    // A hash at the least cost, of no password that a request here has.
+    let hash = "$2b$04$abcdefghijklmnopqrstuuWNNPaWbIXoMzcLCJfXMDSQUBRXzrKCy";
+    fs::write(users.path(), format!("ann:{hash}\n")).unwrap();
+    let (proxied, program) = (Backend::answering(HELLO), Program::start());
+    let (to, cgi) = (proxied.address(), program.address());
+    let server = Running::with(root.path(), BackendKind::Lazy, |options| {
+        options.site.upstreams = vec![
+            Upstream::http(&format!("/app=http://{to}")).unwrap(),
+            Upstream::http(&format!("/strip=http://{to}/v1")).unwrap(),
+        ];
+        if with_root {
+            let all = Upstream::fastcgi(&format!("/={cgi}")).unwrap();
+            options.site.upstreams.push(all);
+        }
+        options.site.auth = Some(Auth {
+            users: users.path().to_owned(),
+            realm: "r".to_owned(),
+            paths: GUARDED.map(str::to_owned).to_vec(),
+        });
+    });
+    Place {
+        server,
+        proxied,
+        program,
+        _kept: (root, users),
+    }
+}
+
+impl Place {
+    fn assert_untouched(&self) {
+        let heads = self.proxied.heads();
+        assert!(heads.is_empty(), "the upstream got {heads:?}");
+        let calls = self.program.calls();
+        assert!(calls.is_empty(), "the program got {calls:?}");
+    }
+}
+
+#[test]
+fn no_way_leads_past_a_guard_in_http_1() {
+    for with_root in [true, false] {
+        let place = place(with_root);
+        let mut client = place.server.connect();
+        for way in WAYS
+            .iter()
+            .chain(&["/admin\\a", "/x\\..\\admin", "/app/\\admin"])
+        {
+            for target in [(*way).to_owned(), format!("http://test{way}")] {
+                let answer = client.get(&target);
+                // Among files it is a name like any other, and nothing has it.
+                let absent = !with_root && answer.status == 404 && way.contains("index.php");
+                assert!(
+                    matches!(answer.status, 400 | 401) || absent,
+                    "{target}: {}",
+                    answer.head
+                );
+            }
+        }
+        place.assert_untouched();
+    }
+}
+
+#[test]
+fn no_way_leads_past_a_guard_in_http_2() {
+    let place = place(true);
+    run(async {
+        let client = connect(&place.server).await;
+        for way in WAYS {
+            let status = ask(&client, way, &[]).await;
+            assert!(matches!(status, 400 | 401), "{way}: {status}");
+        }
+    });
+    place.assert_untouched();
+}
+
+#[test]
+fn what_is_open_stays_open_and_all_that_goes_on_is_one_path() {
+    let place = place(true);
+    let mut client = place.server.connect();
+    for (target, expected) in [
+        ("/app/open", "/app/open"),
+        ("//app/./x/../%6fpen?q=/admin", "/app/open?q=/admin"),
+        ("/app/@scope%2fname", "/app/@scope%2Fname"),
+        ("/app/http://other/x", "/app/http://other/x"),
+        ("http://test/app/y", "/app/y"),
+    ] {
+        let answer = client.get(target);
+        assert_eq!((answer.status, answer.text()), (200, "proxy"), "{target}");
+        let head = place.proxied.heads().pop().unwrap();
+        assert!(
+            head.starts_with(&format!("GET {expected} HTTP/1.1\r\n")),
+            "{head}"
+        );
+    }
+    let answer = client.get("//%78/./y/../a.php/in%20fo//z?q=%2e");
+    assert_eq!((answer.status, answer.text()), (200, "program"));
+    let call = place.program.calls().pop().unwrap();
+    for (name, value) in [
+        ("REQUEST_URI", "/x/a.php/in%20fo//z?q=%2e"),
+        ("DOCUMENT_URI", "/x/a.php/in fo//z"),
+        ("SCRIPT_NAME", "/x/a.php"),
+        ("PATH_INFO", "/in fo//z"),
+        ("QUERY_STRING", "q=%2e"),
+    ] {
+        assert_eq!(call.get(name), value, "{name}");
+    }
+}
+
+/// Not after a refused path: nothing is wrong with where the next request begins.
+#[test]
+fn a_refused_path_does_not_end_the_connection() {
+    let place = place(true);
+    let mut client = place.server.connect();
+    client.send("POST /app/..%2fx HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello");
+    let answer = client.answer(false);
+    assert_eq!(answer.status, 400, "{}", answer.head);
+    assert_eq!(client.get("/app/open").status, 200);
+    assert_eq!(place.proxied.connections(), 1);
+}
+
+#[test]
+fn fields_that_name_another_path_go_no_further() {
+    let place = place(true);
+    let names = [
+        "X-Original-URL",
+        "X-Rewrite-URL",
+        "x-original-uri",
+        "X-Forwarded-Prefix",
+        "X-Forwarded-Uri",
+        "X-Envoy-Original-Path",
+        "X_Original_URL",
+        "X_Rewrite-URL",
+    ];
+    let fields: String = names.map(|name| format!("{name}: /admin\r\n")).concat();
+    let mut client = place.server.connect();
+    for target in ["/app/open", "/open.php"] {
+        let answer = client.request("GET", target, &format!("{fields}X-Kept: v\r\n"));
+        assert_eq!(answer.status, 200, "{target}");
+    }
+    run(async {
+        let client = connect(&place.server).await;
+        let lower = names.map(str::to_ascii_lowercase);
+        let fields: Vec<_> = lower.iter().map(|name| (&**name, "/admin")).collect();
+        for target in ["/app/open", "/open.php"] {
+            assert_eq!(ask(&client, target, &fields).await, 200, "{target}");
+        }
+    });
+    let heads = place.proxied.heads();
+    assert_eq!(heads.len(), 2);
+    assert!(heads[0].contains("X-Kept: v\r\n"));
+    assert!(!heads.concat().contains("/admin"), "{heads:?}");
+    let calls = place.program.calls();
+    assert_eq!(calls.len(), 2);
+    assert_eq!(calls[0].get("HTTP_X_KEPT"), "v");
+    assert!(!format!("{calls:?}").contains("/admin"));
+    let lists: BTreeMap<_, _> = calls
+        .iter()
+        .map(|call| (call.get("REQUEST_URI"), ()))
+        .collect();
+    assert_eq!(lists.len(), 1, "{calls:?}");
+    assert!(!calls.iter().any(|call| call.has("HTTP_X_ORIGINAL_URL")));
+}
+
+/// Runs a test that must not take for ever.
+fn run(test: impl Future<Output = ()>) {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    let limit = Duration::from_secs(300);
+    let done = runtime.block_on(async { tokio::time::timeout(limit, test).await });
+    done.expect("the requests of HTTP/2 were not all answered within five minutes");
+}
+
+async fn connect(server: &Running) -> SendRequest<Bytes> {
+    let address = server.places()[0].inet().unwrap();
+    let stream = tokio::net::TcpStream::connect(address).await.unwrap();
+    let (requests, connection) = h2::client::handshake(stream).await.unwrap();
+    tokio::spawn(connection);
+    requests
+}
+
+async fn ask(client: &SendRequest<Bytes>, path: &str, fields: &[(&str, &str)]) -> u16 {
+    let mut request = http::Request::get(format!("http://test{path}"));
+    for (name, value) in fields {
+        request = request.header(*name, *value);
+    }
+    let mut client = client.clone().ready().await.unwrap();
+    let (answer, _) = client
+        .send_request(request.body(()).unwrap(), true)
+        .unwrap();
+    answer.await.unwrap().status().as_u16()
+}

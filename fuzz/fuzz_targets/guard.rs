@@ -1,0 +1,25 @@
+#![no_main]
+//! Paths before a guard: whatever comes out of a target, and however that is read, was guarded.
+
+use libfuzzer_sys::fuzz_target;
+
+mod model {
+    include!("../models/lenient.rs");
+}
+
+thread_local! {
+    static JUDGES: [model::Judge; 4] = model::RULES.map(model::Judge::new);
+}
+
+fuzz_target!(|input: (u8, bool, &[u8])| {
+    let (rule, raw, bytes) = input;
+    let target = match raw {
+        true => String::from_utf8_lossy(bytes).into_owned(),
+        false => {
+            let pieces = bytes.iter().take(64);
+            let pieces = pieces.map(|&byte| model::PIECES[usize::from(byte) % model::PIECES.len()]);
+            format!("/{}", pieces.collect::<String>())
+        }
+    };
+    JUDGES.with(|judges| model::judge(&target, &judges[usize::from(rule) % judges.len()]));
+});
