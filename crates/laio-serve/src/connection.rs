@@ -10,6 +10,7 @@ use crate::pages;
 use crate::receive::Skipped;
 use crate::reply::{Asked, Body, Reply};
 use crate::stream::Stream;
+use crate::tls::is_in_the_clear;
 use crate::upstream;
 use crate::worker::{Idle, Worker};
 use laio_http::log::LogRecord;
@@ -91,6 +92,7 @@ impl Connection {
         match self.worker.begin(&self.stream).await {
             Ok(false) => {}
             Ok(true) => return self.multiplex().await,
+            Err(error) if is_in_the_clear(&error) => return self.refuse_the_clear().await,
             Err(_) => return,
         }
         for count in 1.. {
@@ -180,6 +182,13 @@ impl Connection {
                     self.input = input;
                     return Ok(Next::Multiplex);
                 }
+                Err(_)
+                    if number == 1
+                        && self.expects_preface()
+                        && http2::is_invalid_preface(&input) =>
+                {
+                    return Ok(Next::End);
+                }
                 Err(rejection) => {
                     return self.refuse(rejection.status(), rejection.detail()).await;
                 }
@@ -263,6 +272,11 @@ impl Connection {
         })
     }
 
+    /// Whether the client may choose HTTP/2 by what it sends first.
+    fn expects_preface(&self) -> bool {
+        self.worker.http2().is_some() && self.stream.plain().is_some()
+    }
+
     /// Waits for more of a request head, which began to come when `started` says.
     async fn more(&self, input: Vec<u8>, started: Option<Instant>) -> io::Result<More> {
         let limits = self.worker.limits();
@@ -318,17 +332,41 @@ impl Connection {
         sent
     }
 
+    /// Answers a client that speaks HTTP where TLS is expected, in the clear as it came, and ends the connection.
+    async fn refuse_the_clear(self) {
+        let Some(socket) = self.stream.socket() else {
+            return;
+        };
+        let (date, _) = self.worker.now();
+        let mut output = Vec::new();
+        let reply = pages::in_the_clear(&mut output, &date);
+        self.log_unread(&reply, &date);
+        let clear = Stream::Plain(socket);
+        if self
+            .worker
+            .send(&clear, output, Body::Nothing)
+            .await
+            .is_ok()
+        {
+            self.worker.linger(&clear).await;
+        }
+    }
+
+    fn log_unread(&self, reply: &Reply, date: &laio_http::HttpDate) {
+        self.worker.log.write(&LogRecord {
+            remote: &self.peer,
+            status: reply.status,
+            bytes: reply.length,
+            ..LogRecord::unread(date)
+        });
+    }
+
     /// Answers what is not a request, and ends the connection.
     async fn refuse(&mut self, status: Status, detail: &str) -> io::Result<Next> {
         let (date, _) = self.worker.now();
         let mut output = Vec::new();
         let reply = pages::unread(&mut output, &date, status, detail);
-        self.worker.log.write(&LogRecord {
-            remote: &self.peer,
-            status: reply.status,
-            bytes: reply.length,
-            ..LogRecord::unread(&date)
-        });
+        self.log_unread(&reply, &date);
         self.worker
             .send(&self.stream, output, Body::Nothing)
             .await?;
