@@ -12,11 +12,10 @@ use crate::reply::{Asked, Body, Reply};
 use crate::stream::Stream;
 use crate::tls::is_in_the_clear;
 use crate::upstream;
-use crate::worker::{Idle, Worker};
+use crate::worker::{Idle, Presence, Worker};
 use laio_http::log::LogRecord;
 use laio_http::response::CONTINUE;
 use laio_http::{BodySkip, Parsed, Request, Status, parse};
-use std::cell::Cell;
 use std::io;
 use std::rc::Rc;
 use std::time::Instant;
@@ -30,7 +29,7 @@ pub(crate) struct Connection {
     input: Vec<u8>,
     /// A request was answered, and the next will hardly be there at once.
     answered: bool,
-    idle: Rc<Cell<Idle>>,
+    presence: Rc<Presence>,
     /// Counted among those of its address.
     _entered: Option<Entered>,
 }
@@ -58,7 +57,7 @@ impl Connection {
         worker: Rc<Worker>,
         stream: Stream,
         peer: Rc<str>,
-        idle: Rc<Cell<Idle>>,
+        presence: Rc<Presence>,
         entered: Option<Entered>,
     ) -> Connection {
         Connection {
@@ -67,7 +66,7 @@ impl Connection {
             peer,
             input: Vec::new(),
             answered: false,
-            idle,
+            presence,
             _entered: entered,
         }
     }
@@ -79,10 +78,10 @@ impl Connection {
         input: Vec<u8>,
         peer: Rc<str>,
     ) -> Connection {
-        let idle = Rc::new(Cell::new(Idle::No));
+        let presence = Presence::of_exchange();
         Connection {
             input,
-            ..Connection::new(worker, stream, peer, idle, None)
+            ..Connection::new(worker, stream, peer, presence, None)
         }
     }
 
@@ -114,6 +113,7 @@ impl Connection {
                 }
                 Err(_) => break,
                 Ok(Next::Linger) => {
+                    self.presence.waits();
                     self.worker.linger(&self.stream).await;
                     break;
                 }
@@ -128,7 +128,7 @@ impl Connection {
     /// Waits until a request begins; false if none will.
     async fn begins(&mut self) -> io::Result<bool> {
         if !self.input.is_empty() {
-            self.idle.set(Idle::No);
+            self.presence.set(Idle::No);
             return Ok(true);
         }
         let idle = if self.answered {
@@ -136,7 +136,7 @@ impl Connection {
         } else {
             Idle::New
         };
-        self.idle.set(idle);
+        self.presence.set(idle);
         if self.worker.closes(idle) {
             return Ok(false);
         }
@@ -160,11 +160,11 @@ impl Connection {
             stream,
             peer,
             input,
-            idle,
+            presence,
             _entered,
             ..
         } = self;
-        Box::pin(http2::serve(worker, stream, input, peer, idle)).await;
+        Box::pin(http2::serve(worker, stream, input, peer, presence)).await;
     }
 
     /// The request of this number, which has begun, and its answer.
@@ -177,7 +177,7 @@ impl Connection {
         let (request, head_len) = loop {
             match parse(&input, &worker.limits().head) {
                 Ok(Parsed::Complete { request, head_len }) => break (request, head_len),
-                Ok(Parsed::Partial) => {}
+                Ok(Parsed::Partial) => self.presence.waits(),
                 Err(_) if number == 1 && worker.http2().is_some() && http2::begins(&input) => {
                     self.input = input;
                     return Ok(Next::Multiplex);
@@ -202,6 +202,7 @@ impl Connection {
                 }
             };
         };
+        self.presence.works();
         observe::since(Stage::Receive, started);
         let site = worker.sites.of(request.host);
         let (date, second) = worker.now();
@@ -210,7 +211,10 @@ impl Connection {
             site,
             date: &date,
             second,
-            keep_alive: request.keep_alive && !last && !worker.is_stopping(),
+            keep_alive: request.keep_alive
+                && !last
+                && !worker.is_stopping()
+                && self.presence.stays(),
             by_accept: false,
         };
         if let Some((route, path)) = upstream::route(&site.routes, request.path) {
@@ -279,6 +283,10 @@ impl Connection {
 
     /// Waits for more of a request head, which began to come when `started` says.
     async fn more(&self, input: Vec<u8>, started: Option<Instant>) -> io::Result<More> {
+        if self.presence.leaves() {
+            self.worker.made_room();
+            return Ok(More::Closed);
+        }
         let limits = self.worker.limits();
         let time = match started {
             None => limits.idle_time,
@@ -295,7 +303,7 @@ impl Connection {
         match received {
             Ok(input) if input.len() == before => Ok(More::Closed),
             Ok(input) => {
-                self.idle.set(Idle::No);
+                self.presence.set(Idle::No);
                 Ok(More::Bytes(input))
             }
             Err(error) if error.kind() == io::ErrorKind::TimedOut => Ok(match started {

@@ -119,6 +119,7 @@ impl Service {
             sender.clone(),
         )?;
         sockets.adopt();
+        lasting.room.settle();
         Ok(Service {
             kind,
             sockets,
@@ -231,6 +232,7 @@ impl Service {
             self.sender.clone(),
         )?;
         let old = std::mem::replace(&mut self.present, new);
+        self.lasting.room.settle();
         old.shared.stop.ask(Level::HandingOver);
         self.dead.clear();
         self.past.push(old);
@@ -272,7 +274,11 @@ impl Service {
             }
             Err(why) => say(format_args!("worker {worker} has ended: {why}")),
         }
+        let past = self.past.len();
         self.past.retain(|past| past.running() > 0);
+        if self.past.len() < past {
+            self.lasting.room.settle();
+        }
     }
 
     /// Starts the workers again that are due.

@@ -11,7 +11,7 @@ pub(crate) use exchange::Exchange;
 use crate::connection::Connection;
 use crate::options::{Http2, Limits};
 use crate::stream::Stream;
-use crate::worker::{Idle, Worker};
+use crate::worker::{Idle, Presence, Worker};
 use bytes::Bytes;
 use h2::server::{Builder, SendResponse};
 use h2::{Reason, RecvStream};
@@ -53,19 +53,19 @@ pub(crate) fn is_invalid_preface(input: &[u8]) -> bool {
 }
 
 /// Serves a connection until the client leaves, misbehaves or has had its share. `input` has been received
-/// already; `idle` is told while nothing is asked.
+/// already; `presence` shows when nothing is asked.
 pub(crate) async fn serve(
     worker: Rc<Worker>,
     stream: Stream,
     input: Vec<u8>,
     peer: Rc<str>,
-    idle: Rc<Cell<Idle>>,
+    presence: Rc<Presence>,
 ) {
     let Some(limits) = worker.http2() else { return };
     let Some(socket) = stream.socket() else {
         return;
     };
-    let (shared, secure) = (Rc::new(Shared::new(idle)), stream.is_secure());
+    let (shared, secure) = (Rc::new(Shared::new(presence.clone())), stream.is_secure());
     let (stalled, windows) = (shared.stalled.clone(), shared.windows.clone());
     let Some(io) = Io::new(stream, input, stalled, windows) else {
         return;
@@ -82,7 +82,11 @@ pub(crate) async fn serve(
         peer,
         secure,
     };
-    if connection.serve().await == End::Said {
+    presence.set_polite(true);
+    let end = connection.serve().await;
+    presence.set_polite(false);
+    if end == End::Said {
+        presence.waits();
         worker.linger(&Stream::Plain(socket)).await;
     }
 }
@@ -113,7 +117,7 @@ struct Multiplexed {
 
 /// What the connection and its requests tell each other.
 struct Shared {
-    idle: Rc<Cell<Idle>>,
+    presence: Rc<Presence>,
     tasks: RefCell<HashMap<u32, Answering>>,
     windows: Rc<RefCell<Windows>>,
     /// Requests that the client took back.
@@ -149,6 +153,8 @@ enum Event {
     Stalled,
     /// The client takes back too much.
     TooManyResets,
+    /// Others need the room.
+    Leave,
 }
 
 impl Event {
@@ -179,13 +185,19 @@ impl Multiplexed {
                 }
                 Event::Idle => {
                     self.connection.graceful_shutdown();
-                    self.close().await;
+                    self.close(worker.limits().linger_time).await;
                     return End::Said;
                 }
                 Event::TooManyResets => {
                     self.connection.abrupt_shutdown(Reason::ENHANCE_YOUR_CALM);
-                    self.close().await;
+                    self.close(worker.limits().linger_time).await;
                     return End::Said;
+                }
+                Event::Leave => {
+                    worker.made_room();
+                    self.connection.abrupt_shutdown(Reason::NO_ERROR);
+                    self.close(Limits::LEAVE_TIME).await;
+                    return End::Gone;
                 }
                 Event::Closed(end) => return end,
                 Event::Stalled => return End::Gone,
@@ -197,6 +209,9 @@ impl Multiplexed {
         self.shared.waiting.set(Some(context.waker().clone()));
         if self.shared.resets.get() > self.limits.resets {
             return Poll::Ready(Event::TooManyResets);
+        }
+        if self.shared.presence.leaves() {
+            return Poll::Ready(Event::Leave);
         }
         if self.worker.is_stopping() {
             self.connection.graceful_shutdown();
@@ -233,7 +248,8 @@ impl Multiplexed {
         let connection =
             Connection::of_exchange(self.worker.clone(), stream, head, self.peer.clone());
         let (shared, worker) = (self.shared.clone(), self.worker.clone());
-        shared.idle.set(Idle::No);
+        shared.presence.set(Idle::No);
+        shared.presence.works();
         let answering = exchange.clone();
         let task = laio_rt::spawn(async move {
             match race(exchange.taken_back(), connection.answer_one()).await {
@@ -264,17 +280,17 @@ impl Multiplexed {
     }
 
     /// Says good-bye, if the client listens.
-    async fn close(mut self) {
+    async fn close(mut self, within: Duration) {
         let closed = poll_fn(|context| self.connection.poll_closed(context));
-        let _ = time::timeout(self.worker.limits().linger_time, closed).await;
+        let _ = time::timeout(within, closed).await;
     }
 }
 
 impl Shared {
-    fn new(idle: Rc<Cell<Idle>>) -> Shared {
-        idle.set(Idle::New);
+    fn new(presence: Rc<Presence>) -> Shared {
+        presence.set(Idle::New);
         Shared {
-            idle,
+            presence,
             tasks: RefCell::default(),
             windows: Rc::new(RefCell::new(Windows::new())),
             resets: Cell::new(0),
@@ -292,7 +308,7 @@ impl Shared {
             true => Idle::Between,
             false => Idle::No,
         };
-        self.idle.set(idle);
+        self.presence.set(idle);
         if let Some(waker) = self.waiting.take() {
             waker.wake();
         }

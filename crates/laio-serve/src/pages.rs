@@ -142,8 +142,8 @@ pub(crate) fn unread(out: &mut Vec<u8>, date: &HttpDate, status: Status, detail:
     }
 }
 
-/// The answer to a request in the clear where connections are encrypted. Plain text: whoever made such a mistake reads it
-/// in a terminal as often as in a browser.
+/// The answer to a request in the clear where connections are encrypted. Plain text: such a mistake
+/// is made in a terminal as often as in a browser.
 pub(crate) fn in_the_clear(out: &mut Vec<u8>, date: &HttpDate) -> Reply {
     let (status, text) = (
         Status::BAD_REQUEST,

@@ -30,6 +30,7 @@ struct Place {
 /// Supervises until it is asked to stop and all processes have ended.
 pub(super) fn run(loaded: Loaded, processes: usize) -> Result<(), Failure> {
     let options = loaded.options()?;
+    let descriptors = laio_serve::raise_descriptor_limit();
     laio_serve::check(&options)?;
     let mut signals = signals::catch(&[SIGCHLD])?;
     let mut listening = Listening::open(&options, processes)?;
@@ -48,7 +49,7 @@ pub(super) fn run(loaded: Loaded, processes: usize) -> Result<(), Failure> {
     super::announce(
         &options.site.root,
         listening.addresses(),
-        &format!("{processes} processes"),
+        &format!("{processes} processes, {descriptors} descriptors each"),
     );
     listening.adopt();
     notify::tell(notify::State::Ready);

@@ -92,6 +92,19 @@ impl Limits {
     pub const LOG_SAY_EVERY: Duration = Duration::from_secs(10);
     /// How often it is said that descriptors or memory have run out.
     pub const SHORTAGE_SAY_EVERY: Duration = Duration::from_secs(10);
+    /// Descriptors that are kept for files and upstreams, at least, whatever connections come; where the process may
+    /// have many, it is a share of [`Limits::DESCRIPTORS_KEPT_SHARE`], and where it may have few, half of those left.
+    pub const DESCRIPTORS_KEPT: usize = 32;
+    /// One of so many descriptors is kept for files and upstreams.
+    pub const DESCRIPTORS_KEPT_SHARE: usize = 8;
+    /// Connections that are on their way out, to make room for others, while further ones are taken.
+    pub const CONNECTIONS_LEAVING: usize = 8;
+    /// Connections that end so that one file can be opened, or one upstream reached, when descriptors have run out.
+    pub const ROOM_TRIES: usize = 4;
+    /// Between these tries, for the descriptor of such a connection to be closed.
+    pub const ROOM_PAUSE: Duration = Duration::from_millis(10);
+    /// For a connection of HTTP/2 that makes room to say so to its client (`GOAWAY`).
+    pub const LEAVE_TIME: Duration = Duration::from_millis(500);
     /// For the last lines of the access log to be written, when a worker ends.
     pub const LOG_LAST: Duration = Duration::from_secs(2);
     /// Generations of workers that finish what they have begun, after the options have changed.
