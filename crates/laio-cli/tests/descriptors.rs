@@ -158,7 +158,7 @@ fn the_soft_limit_is_raised_and_the_banner_says_the_number() {
 
 #[test]
 fn silent_connections_keep_no_new_client_waiting() {
-    for backend in ["lazy", "hybrid", "threads", "uring"] {
+    for backend in ["lazy", "hybrid", "threads"] {
         silent(backend);
     }
 }

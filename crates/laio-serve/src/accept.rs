@@ -48,7 +48,12 @@ pub(crate) async fn accept(worker: Rc<Worker>, listener: Descriptor, tls: bool) 
                 let peer = peer.and_then(|peer| peer.inet()).map(|peer| peer.ip());
                 start(&worker, socket, peer, tls).await;
             }
-            Err(_) if worker.is_stopping() => return,
+            Err(error) if worker.is_stopping() => {
+                let gone = is(&error, Errno::CONNABORTED);
+                if !gone && !worker.makes_room(&error).await {
+                    return;
+                }
+            }
             Err(error) if is(&error, Errno::AGAIN) => {
                 let readable = Readiness::readable(listener.clone());
                 let readable = lanes::submit(Step::Accept, readable);

@@ -16,6 +16,7 @@ use crate::worker::{Idle, Presence, Worker};
 use laio_http::log::LogRecord;
 use laio_http::response::CONTINUE;
 use laio_http::{BodySkip, Parsed, Request, Status, parse};
+use laio_rt::Descriptor;
 use std::io;
 use std::rc::Rc;
 use std::time::Instant;
@@ -69,6 +70,11 @@ impl Connection {
             presence,
             _entered: entered,
         }
+    }
+
+    /// The socket that it is on.
+    pub(crate) fn socket(&self) -> Option<Descriptor> {
+        self.stream.socket()
     }
 
     /// For one request of a connection of HTTP/2, whose head is `input`.

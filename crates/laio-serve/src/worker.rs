@@ -21,6 +21,7 @@ use crate::stop::{Interruptible, Level, Stop};
 use crate::stream::Stream;
 use crate::tls::{Session, Tls};
 use crate::transfer::Pools;
+use crate::upstream::is_quiet;
 use laio::BackendKind;
 use laio_http::{DateCache, HttpDate};
 use laio_rt::future::{Either, race};
@@ -36,6 +37,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
+use std::time::Instant;
 
 /// What the connections of a worker share.
 pub(crate) struct Worker {
@@ -92,6 +94,7 @@ pub(crate) enum Idle {
 struct Running {
     task: JoinHandle<()>,
     presence: Rc<Presence>,
+    socket: Option<Descriptor>,
 }
 
 /// What a connection tells others of itself, and they tell it.
@@ -231,8 +234,8 @@ pub(crate) fn run(
         }
         worker.stopping.set(true);
         worker.stopped.notify_waiters();
-        worker.drain(accepting).await;
-        worker.log.finish().await;
+        let deadline = worker.drain(accepting).await;
+        worker.log.finish(deadline).await;
         Ok(Served {
             connections: worker.accepted.get(),
             requests: worker.log.lines(),
@@ -254,8 +257,7 @@ impl Worker {
 
     /// Whether a connection ends as soon as it is like this.
     pub(crate) fn closes(&self, idle: Idle) -> bool {
-        // All workers share what knows how far it has come: not for each request.
-        self.closes_idle.get() && (idle == Idle::Between || self.stop.level() > Level::HandingOver)
+        self.closes_idle.get() && idle == Idle::Between
     }
 
     /// Waits until no more connections should be taken.
@@ -320,16 +322,21 @@ impl Worker {
             worker: self.clone(),
             number,
         };
-        let present = presence.clone();
+        let (present, socket) = (presence.clone(), connection.socket());
         let task = laio_rt::spawn(async move {
             let _ends = ends;
             if let Either::Left(()) = race(present.dismissed(), connection.serve()).await {
                 _ends.worker.made_room();
             }
         });
-        self.connections
-            .borrow_mut()
-            .insert(number, Running { task, presence });
+        self.connections.borrow_mut().insert(
+            number,
+            Running {
+                task,
+                presence,
+                socket,
+            },
+        );
     }
 
     /// Waits until there is room for another connection.
@@ -372,42 +379,57 @@ impl Worker {
 
     /// Takes no more connections and comes to an end: what is idle ends at once, answers are finished, and what is
     /// left when the time is up is ended. While others take over there is a moment before and no end to the time.
-    async fn drain(&self, mut accepting: Accepting) {
+    ///
+    /// Returns when the time is up, if it has an end.
+    async fn drain(&self, mut accepting: Accepting) -> Option<Instant> {
         let handed_over = async {
             let _ = accepting.ended().await;
             let grace = laio_rt::time::timeout(Limits::HAND_OVER_GRACE, self.fewer_than(1));
             if grace.await.is_err() {
                 self.closes_idle.set(true);
-                self.abort(|idle| idle == Idle::Between);
+                self.abort(|_, running| running.presence.idle.get() == Idle::Between);
             }
             self.fewer_than(1).await;
         };
         if let Either::Right(()) = race(self.stop.reached(Level::Stopping), handed_over).await {
-            return;
+            return None;
         }
-        self.close_idle();
+        let deadline = Instant::now() + self.limits.drain_time;
+        let taken = self.accepted.get();
         let finished = laio_rt::time::timeout(self.limits.drain_time, async {
             let _ = accepting.ended().await;
             // A connection that came at the last moment may have a request already.
             laio_rt::yield_now().await;
-            self.close_idle();
-            self.fewer_than(1).await;
+            self.close_idle(taken);
+            let ended = self.fewer_than(1);
+            let grace = laio_rt::time::timeout(Limits::FIRST_REQUEST_GRACE, ended);
+            if grace.await.is_err() {
+                self.close_idle(u64::MAX);
+                self.fewer_than(1).await;
+            }
         });
         race(self.stop.reached(Level::Cut), finished).await;
         accepting.abort();
-        self.abort(|_| true);
+        self.abort(|_, _| true);
+        Some(deadline)
     }
 
-    fn close_idle(&self) {
+    /// Ends the connections on which nothing is asked. Where something has come that was not read yet, and on
+    /// connections that were taken only after the first so many, a request may still be found.
+    fn close_idle(&self, taken: u64) {
         self.closes_idle.set(true);
-        self.abort(|idle| idle != Idle::No);
+        self.abort(|number, running| match running.presence.idle.get() {
+            Idle::No => false,
+            Idle::Between => true,
+            Idle::New => number < taken && running.socket.as_ref().is_none_or(is_quiet),
+        });
     }
 
-    fn abort(&self, which: impl Fn(Idle) -> bool) {
+    fn abort(&self, which: impl Fn(u64, &Running) -> bool) {
         let all = self.connections.borrow();
         let numbers: Vec<_> = all
             .iter()
-            .filter(|(_, running)| which(running.presence.idle.get()))
+            .filter(|&(&number, running)| which(number, running))
             .map(|(&number, _)| number)
             .collect();
         drop(all);

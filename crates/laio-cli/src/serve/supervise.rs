@@ -60,12 +60,16 @@ pub(super) fn run(loaded: Loaded, processes: usize) -> Result<(), Failure> {
             Some(SIGHUP) => supervisor.reload(),
             Some(SIGUSR1) => supervisor.tell_all(Signal::USR1),
             Some(SIGUSR2) if !supervisor.restart() => {}
-            Some(SIGUSR2) => listening.leave(),
+            Some(SIGUSR2) => {
+                listening.leave();
+                supervisor.close(&mut listening);
+            }
             Some(_) => {
                 say("stopping: answers in flight are finished; once more ends at once");
                 notify::tell(notify::State::Stopping);
                 supervisor.stopping = true;
                 supervisor.tell_all(Signal::TERM);
+                supervisor.close(&mut listening);
             }
             None => {}
         }
@@ -77,6 +81,12 @@ pub(super) fn run(loaded: Loaded, processes: usize) -> Result<(), Failure> {
 impl Supervisor {
     fn alive(&self) -> bool {
         !self.stopping || self.places.iter().any(|place| place.child.is_some())
+    }
+
+    /// Closes the sockets. The processes that serve on them have copies of their own, and close them by themselves.
+    fn close(&mut self, listening: &mut Listening) {
+        self.sockets.clear();
+        listening.close();
     }
 
     /// Starts a process and waits until it serves.
