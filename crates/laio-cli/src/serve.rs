@@ -63,7 +63,12 @@ fn serve(loaded: Loaded) -> Result<(), Failure> {
     let server = Server::start(options)?;
     if !handover::is_supervised() {
         let plural = if server.workers() == 1 { "" } else { "s" };
-        let how = format!("{} worker{plural}, {}", server.workers(), server.backend());
+        let how = format!(
+            "{} worker{plural}, {}, {} descriptors",
+            server.workers(),
+            server.backend(),
+            server.descriptors()
+        );
         announce(&root, server.addresses(), &how);
         notify::tell(notify::State::Ready);
     }

@@ -1,5 +1,6 @@
 //! Reading past a request body (RFC 9112, sections 6.3 and 7.1).
 
+use crate::request::is_token_byte;
 use crate::{Framing, Rejection};
 
 /// Skips the body of a request whose content nobody wants, so that the next request on the
@@ -20,6 +21,9 @@ pub struct BodySkip {
     state: State,
     /// Bytes, with all framing, that may still come.
     budget: u64,
+    /// Fields, and bytes of them with their line ends, that have come behind the last chunk.
+    trailers: usize,
+    trailer_bytes: usize,
 }
 
 /// What the next byte is part of.
@@ -45,8 +49,10 @@ enum State {
     DataLf,
     /// The first byte of a trailer field, or the CR of the empty line.
     TrailerStart,
+    /// Another byte of the name of a trailer field, or the colon.
+    TrailerName,
     /// The rest of a trailer field, and its LF.
-    Trailer,
+    TrailerValue,
     TrailerLf,
     /// The LF of the empty line.
     EndLf,
@@ -56,6 +62,10 @@ enum State {
 impl BodySkip {
     /// A sensible limit: more is cheaper to refuse than to read.
     pub const BYTES_MAX: u64 = 64 * 1024;
+    /// Fields behind a chunked body. Nothing is done with them, so that more are not worth their reading.
+    pub const TRAILERS_MAX: usize = 100;
+    /// Bytes of these fields, with their line ends.
+    pub const TRAILER_BYTES_MAX: usize = 8 * 1024;
 
     /// Prepares to skip a body of at most `limit` bytes, its framing included.
     ///
@@ -75,6 +85,8 @@ impl BodySkip {
         Ok(BodySkip {
             state,
             budget: limit,
+            trailers: 0,
+            trailer_bytes: 0,
         })
     }
 
@@ -83,7 +95,8 @@ impl BodySkip {
     ///
     /// # Errors
     ///
-    /// [`Rejection::Chunk`] or [`Rejection::BodyTooLarge`]; the connection is lost for more.
+    /// [`Rejection::Chunk`], [`Rejection::Trailer`], [`Rejection::TrailersTooLarge`] or
+    /// [`Rejection::BodyTooLarge`]; the connection is lost for more.
     pub fn advance(&mut self, input: &[u8]) -> Result<usize, Rejection> {
         self.advance_with(input, |_| {})
     }
@@ -123,7 +136,9 @@ impl BodySkip {
                     here
                 }
                 state => {
-                    self.state = state.step(input[position]).ok_or(Rejection::Chunk)?;
+                    let next = state.step(input[position]);
+                    self.state = next.ok_or_else(|| state.rejection())?;
+                    self.count_trailers(state)?;
                     1
                 }
             };
@@ -134,6 +149,18 @@ impl BodySkip {
             position += consumed as usize; // at most input.len()
         }
         Ok(position)
+    }
+
+    /// Counts a byte that was read in `state`, if it belongs to a trailer field.
+    fn count_trailers(&mut self, state: State) -> Result<(), Rejection> {
+        if !state.is_trailer() || self.state == State::EndLf {
+            return Ok(());
+        }
+        self.trailers += usize::from(state == State::TrailerStart);
+        self.trailer_bytes += 1;
+        let fits = self.trailers <= BodySkip::TRAILERS_MAX
+            && self.trailer_bytes <= BodySkip::TRAILER_BYTES_MAX;
+        fits.then_some(()).ok_or(Rejection::TrailersTooLarge)
     }
 
     /// Whether the body has ended.
@@ -169,12 +196,31 @@ impl State {
             (State::DataCr, b'\r') => Some(State::DataLf),
             (State::DataLf, b'\n') => Some(State::SizeStart),
             (State::TrailerStart, b'\r') => Some(State::EndLf),
-            (State::TrailerStart, b' ' | b'\t') => None, // a folded line
-            (State::Trailer, b'\r') => Some(State::TrailerLf),
-            (State::TrailerStart | State::Trailer, _) => is_text(byte).then_some(State::Trailer),
+            (State::TrailerName, b':') => Some(State::TrailerValue),
+            // White space begins a folded line, or stands before the colon: neither is a name (section 5.1).
+            (State::TrailerStart | State::TrailerName, _) => {
+                is_token_byte(byte).then_some(State::TrailerName)
+            }
+            (State::TrailerValue, b'\r') => Some(State::TrailerLf),
+            (State::TrailerValue, _) => is_text(byte).then_some(State::TrailerValue),
             (State::TrailerLf, b'\n') => Some(State::TrailerStart),
             (State::EndLf, b'\n') => Some(State::Done),
             _ => None,
+        }
+    }
+}
+
+impl State {
+    fn is_trailer(self) -> bool {
+        use State::{TrailerLf, TrailerName, TrailerStart, TrailerValue};
+        matches!(self, TrailerStart | TrailerName | TrailerValue | TrailerLf)
+    }
+
+    /// Why a byte that cannot be there is refused.
+    fn rejection(self) -> Rejection {
+        match self.is_trailer() {
+            true => Rejection::Trailer,
+            false => Rejection::Chunk,
         }
     }
 }
@@ -247,9 +293,6 @@ mod tests {
             b"1\r\nab",
             b"1\r\na\n",
             b"1\r\na\rx",
-            b"0\r\n\n",
-            b"0\r\n T: v\r\n",
-            b"0\r\nT: v\n",
             b"10000000000000000\r\n",
         ] {
             assert_eq!(
@@ -262,9 +305,52 @@ mod tests {
     }
 
     #[test]
+    fn broken_trailers() {
+        for bad in [
+            &b"\n"[..],
+            b" T: v\r\n",
+            b"\tT: v\r\n",
+            b"T: v\n",
+            b"T: v\rU",
+            b"T: \0\r\n",
+            b"T\r\n",
+            b"T : v\r\n",
+            b": v\r\n",
+            b"T(: v\r\n",
+            b"\xc3\xa9: v\r\n",
+            b"T: v\r\n U: w\r\n",
+            b"T: v\r\nno colon\r\n",
+            b"GET / HTTP/1.1\r\n",
+        ] {
+            let body = [b"0\r\n", bad].concat();
+            let shown = bad.escape_ascii();
+            assert_eq!(chunked(&body), Err(Rejection::Trailer), "{shown}");
+        }
+        let good = b"0\r\nT:\r\nx-1: \xc3\xa9\t,\r\n\r\n";
+        assert_eq!(chunked(good), Ok(Some(good.len())));
+    }
+
+    #[test]
+    fn trailers_are_limited_exactly() {
+        let read = |fields: &[u8]| {
+            let mut skip = BodySkip::new(Framing::Chunked, BodySkip::BYTES_MAX).unwrap();
+            let body = [b"0\r\n", fields, b"\r\n"].concat();
+            skip.advance(&body).map(|_| skip.is_done())
+        };
+        let fields = |count: usize| b"T:\r\n".repeat(count);
+        assert_eq!(read(&fields(BodySkip::TRAILERS_MAX)), Ok(true));
+        let one_more = read(&fields(BodySkip::TRAILERS_MAX + 1));
+        assert_eq!(one_more, Err(Rejection::TrailersTooLarge));
+        let long = |bytes: usize| [b"T:", &vec![b'x'; bytes - 4][..], b"\r\n"].concat();
+        assert_eq!(read(&long(BodySkip::TRAILER_BYTES_MAX)), Ok(true));
+        let one_more = read(&long(BodySkip::TRAILER_BYTES_MAX + 1));
+        assert_eq!(one_more, Err(Rejection::TrailersTooLarge));
+    }
+
+    #[test]
     fn every_kind_of_byte_counts_against_the_limit() {
         let long = |part: &[u8]| [part, &[b'x'; 1000]].concat();
-        for head in [&b"1;"[..], b"0\r\n", b"3e8\r\n"] {
+        for head in [&b"1;"[..], b"0\r\nT:", b"3e8\r\n"] {
             assert_eq!(chunked(&long(head)), Err(Rejection::BodyTooLarge));
         }
         assert_eq!(chunked(&[b'0'; 1001]), Err(Rejection::BodyTooLarge));

@@ -27,12 +27,21 @@ impl Framing {
 /// Everything two recipients could understand differently is refused, because that is what request
 /// smuggling is made of: both `Content-Length` and `Transfer-Encoding`, a repeated `Content-Length`
 /// even with equal values (section 6.3 leaves the choice), `Transfer-Encoding` in HTTP/1.0
-/// (section 6.1), and any coding but `chunked`, once.
+/// (section 6.1), and any coding but `chunked`, once. Where `chunked` is not the last coding, nothing says where the
+/// body ends, and the status is 400 whatever the other codings are (section 6.3, rule 4); where it is the last one,
+/// the others are unknown here, and the status is 501 (section 6.1).
 #[derive(Debug, Default)]
 pub(crate) struct FramingFields {
     length: Option<u64>,
     has_encoding: bool,
+    /// `chunked` was named, once or more often.
     chunked: bool,
+    /// It was named more than once.
+    chunked_again: bool,
+    /// The last coding so far is `chunked`.
+    ends_chunked: bool,
+    /// Another coding was named.
+    unknown: bool,
 }
 
 impl FramingFields {
@@ -46,18 +55,14 @@ impl FramingFields {
     }
 
     /// Takes the value of a `Transfer-Encoding` field.
-    pub(crate) fn transfer_encoding(&mut self, value: &[u8]) -> Result<(), Rejection> {
+    pub(crate) fn transfer_encoding(&mut self, value: &[u8]) {
         self.has_encoding = true;
         for coding in list_members(value) {
-            if !coding.eq_ignore_ascii_case(b"chunked") {
-                return Err(Rejection::TransferEncodingUnknown);
-            }
-            if self.chunked {
-                return Err(Rejection::TransferEncoding);
-            }
-            self.chunked = true;
+            self.ends_chunked = coding.eq_ignore_ascii_case(b"chunked");
+            self.chunked_again |= self.ends_chunked && self.chunked;
+            self.chunked |= self.ends_chunked;
+            self.unknown |= !self.ends_chunked;
         }
-        Ok(())
     }
 
     /// The framing of an answer that may have a body; none if it ends with the connection (section 6.3,
@@ -81,9 +86,14 @@ impl FramingFields {
             } if version == Version::Http10 => Err(Rejection::EncodingInHttp10),
             FramingFields {
                 has_encoding: true,
-                chunked: false,
+                ends_chunked: false,
+                ..
+            }
+            | FramingFields {
+                chunked_again: true,
                 ..
             } => Err(Rejection::TransferEncoding),
+            FramingFields { unknown: true, .. } => Err(Rejection::TransferEncodingUnknown),
             FramingFields {
                 has_encoding: true, ..
             } => Ok(Framing::Chunked),
@@ -147,7 +157,7 @@ mod tests {
             fields.content_length(value.as_bytes())?;
         }
         for value in encodings {
-            fields.transfer_encoding(value.as_bytes())?;
+            fields.transfer_encoding(value.as_bytes());
         }
         fields.judge(version)
     }
@@ -192,20 +202,27 @@ mod tests {
             encoding(&["chunked", "chunked"]),
             Err(Rejection::TransferEncoding)
         );
-        for unknown in [
+        for endless in [
             "gzip",
             "identity",
-            "gzip, chunked",
             "chunked, gzip",
             "xchunked",
             "chunked;a",
+            "chunked, gzip, chunked",
         ] {
             assert_eq!(
-                encoding(&[unknown]),
-                Err(Rejection::TransferEncodingUnknown),
-                "{unknown}"
+                encoding(&[endless]),
+                Err(Rejection::TransferEncoding),
+                "{endless}"
             );
         }
+        for codings in [&["gzip, chunked"][..], &["gzip", "chunked"]] {
+            assert_eq!(encoding(codings), Err(Rejection::TransferEncodingUnknown));
+        }
+        assert_eq!(
+            encoding(&["chunked", "gzip"]),
+            Err(Rejection::TransferEncoding)
+        );
     }
 
     #[test]

@@ -43,14 +43,19 @@ pub enum Rejection {
     LengthAndEncoding,
     /// `Transfer-Encoding` in an HTTP/1.0 request.
     EncodingInHttp10,
-    /// `Transfer-Encoding` without a coding, or `chunked` twice.
+    /// `Transfer-Encoding` that does not end in `chunked`, or that has it twice.
     TransferEncoding,
-    /// A transfer coding other than `chunked`.
+    /// A transfer coding other than `chunked`, before it.
     TransferEncodingUnknown,
     /// `Expect` with something else than `100-continue`.
     Expectation,
     /// The framing of a chunked body is broken.
     Chunk,
+    /// A field behind a chunked body is malformed.
+    Trailer,
+    /// More fields behind a chunked body than [`crate::BodySkip::TRAILERS_MAX`], or more bytes than
+    /// [`crate::BodySkip::TRAILER_BYTES_MAX`].
+    TrailersTooLarge,
     /// The body is longer than the server is ready to read.
     BodyTooLarge,
     /// `%` without two hexadecimal digits.
@@ -143,6 +148,14 @@ impl Rejection {
                 "The only known expectation is 100-continue.",
             ),
             R::Chunk => (Status::BAD_REQUEST, "The chunked body is malformed."),
+            R::Trailer => (
+                Status::BAD_REQUEST,
+                "A trailer field behind the body is malformed.",
+            ),
+            R::TrailersTooLarge => (
+                Status::REQUEST_HEADER_FIELDS_TOO_LARGE,
+                "The trailer fields behind the body are too many or too large.",
+            ),
             R::BodyTooLarge => (Status::CONTENT_TOO_LARGE, "The request body is too large."),
             R::PathEscape => (
                 Status::BAD_REQUEST,

@@ -261,7 +261,7 @@ fn judge<'b>(line: RequestLine<'b>, headers: Headers<'b>) -> Result<Request<'b>,
             10 if name.eq_ignore_ascii_case(b"connection") => connection.connection(value),
             14 if name.eq_ignore_ascii_case(b"content-length") => framing.content_length(value)?,
             17 if name.eq_ignore_ascii_case(b"transfer-encoding") => {
-                framing.transfer_encoding(value)?;
+                framing.transfer_encoding(value);
             }
             _ => {}
         }
@@ -298,7 +298,7 @@ pub(crate) fn refuse_bare_line_feed(head: &[u8]) -> Result<(), Rejection> {
 }
 
 /// `tchar` (RFC 9110, section 5.6.2).
-fn is_token_byte(byte: u8) -> bool {
+pub(crate) fn is_token_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
 

@@ -72,10 +72,20 @@ pub(crate) fn is_host(text: &str) -> bool {
     let (host, port) = text.split_at(port_start);
     let port_is_fine = match port.strip_prefix(':') {
         // A port without a name before it names nothing.
-        Some(digits) => !host.is_empty() && digits.bytes().all(|b| b.is_ascii_digit()),
+        Some(digits) => !host.is_empty() && is_port(digits),
         None => port.is_empty(),
     };
     port_is_fine && (host.starts_with('[') || host.bytes().all(is_name_byte))
+}
+
+/// Whether `digits` can be a port: no digits at all stand for the port of the scheme (RFC 3986, section 3.2.3), and
+/// there are ports up to 65535.
+fn is_port(digits: &str) -> bool {
+    let number = digits.bytes().try_fold(0u16, |number, byte| {
+        let digit = byte.is_ascii_digit().then(|| u16::from(byte - b'0'))?;
+        number.checked_mul(10)?.checked_add(digit)
+    });
+    number.is_some()
 }
 
 /// Whether a byte may be in a registered name (RFC 3986, section 3.2.2).
@@ -161,13 +171,35 @@ mod tests {
             "[::1]",
             "[fe80::1]:8080",
             "a:",
+            "a:0",
+            "a:65535",
+            "a:00080",
+            "[::1]:65535",
             "x_y-z",
             "%41",
         ] {
             assert!(is_host(good), "{good}");
         }
         for bad in [
-            "a b", "a,b c", "a/b", "a:b", "a:80:81", "u@h", "[::1", "[]", "[::1]x", ":80",
+            "a b",
+            "a,b c",
+            "a/b",
+            "a:b",
+            "a:80:81",
+            "u@h",
+            "[::1",
+            "[]",
+            "[::1]x",
+            ":80",
+            "a:65536",
+            "a:99999",
+            "a:18446744073709551697",
+            "a:+80",
+            "a:-1",
+            "a: 80",
+            "a:0x50",
+            "[::1]:65536",
+            "[::1]:+80",
         ] {
             assert!(!is_host(bad), "{bad}");
         }

@@ -245,7 +245,7 @@ fn delimit(headers: &Headers<'_>) -> Result<(FramingFields, ConnectionFields), R
             10 if name.eq_ignore_ascii_case(b"connection") => connection.connection(value),
             14 if name.eq_ignore_ascii_case(b"content-length") => framing.content_length(value)?,
             17 if name.eq_ignore_ascii_case(b"transfer-encoding") => {
-                framing.transfer_encoding(value)?;
+                framing.transfer_encoding(value);
             }
             _ => {}
         }

@@ -6,16 +6,15 @@ use crate::messages::say;
 use crate::observe::{self, Stage};
 use crate::options::{Limits, Step};
 use crate::shortage::Shortage;
-use crate::worker::{Idle, Worker};
+use crate::worker::{Presence, Worker};
 use laio::ops::{Accept, Readiness};
 use laio_rt::Descriptor;
 use laio_rt::future::race;
 use rustix::io::Errno;
 use rustix::net::sockopt::{self, Timeout};
-use std::cell::Cell;
 use std::io;
 use std::net::IpAddr;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -49,7 +48,12 @@ pub(crate) async fn accept(worker: Rc<Worker>, listener: Descriptor, tls: bool) 
                 let peer = peer.and_then(|peer| peer.inet()).map(|peer| peer.ip());
                 start(&worker, socket, peer, tls).await;
             }
-            Err(_) if worker.is_stopping() => return,
+            Err(error) if worker.is_stopping() => {
+                let gone = is(&error, Errno::CONNABORTED);
+                if !gone && !worker.makes_room(&error).await {
+                    return;
+                }
+            }
             Err(error) if is(&error, Errno::AGAIN) => {
                 let readable = Readiness::readable(listener.clone());
                 let readable = lanes::submit(Step::Accept, readable);
@@ -59,6 +63,9 @@ pub(crate) async fn accept(worker: Rc<Worker>, listener: Descriptor, tls: bool) 
             Err(error) if is(&error, Errno::CONNABORTED) => {}
             // Descriptors or memory have run out, which gets better when connections end.
             Err(error) => {
+                if worker.makes_room(&error).await {
+                    continue;
+                }
                 told |= shortage.tell("connections have to wait", &error);
                 let _ = race(laio_rt::time::sleep(BREATHER), worker.stopped()).await;
             }
@@ -95,13 +102,13 @@ async fn start(worker: &Rc<Worker>, socket: OwnedFd, peer: Option<IpAddr>, tls: 
     }
     let peer = peer.map_or_else(|| "-".to_owned(), |peer| peer.to_string());
     let peer = Rc::from(peer);
-    let idle = Rc::new(Cell::new(Idle::New));
     if !worker.is_sync() {
+        let presence = Presence::new(Some(worker.room.enter(socket.as_raw_fd())));
         let Ok(stream) = worker.stream(socket, tls) else {
             return;
         };
-        let connection = Connection::new(worker.clone(), stream, peer, idle.clone(), entered);
-        worker.spawn(connection, idle);
+        let connection = Connection::new(worker.clone(), stream, peer, presence.clone(), entered);
+        worker.spawn(connection, presence);
         observe::end(Stage::Accept, begun);
         return;
     }
@@ -120,7 +127,8 @@ async fn start(worker: &Rc<Worker>, socket: OwnedFd, peer: Option<IpAddr>, tls: 
     let Ok(stream) = worker.stream(socket, tls) else {
         return;
     };
-    Connection::new(worker.clone(), stream, peer, idle, entered)
+    let presence = Presence::new(None);
+    Connection::new(worker.clone(), stream, peer, presence, entered)
         .serve()
         .await;
     observe::tell();

@@ -121,8 +121,12 @@ impl Worker {
             name.truncate(length);
         }
         if asked.site.listing {
-            return self.open(asked.site, name).await;
+            let found = self.open(asked.site, name).await?;
+            if matches!(found, Found::Directory(_)) {
+                return Ok(found);
+            }
         }
+        // Nothing is in a file: a slash behind its name names nothing, as for the kernel (ENOTDIR).
         Err(rustix::io::Errno::NOENT.into())
     }
 

@@ -153,14 +153,14 @@ enum Sought {
 
 impl Cache {
     /// None if there is to be none, or if the kernel has no more watches to give.
-    pub(crate) fn new(limits: &Limits, sites: usize) -> Option<Cache> {
+    pub(crate) fn new(limits: &Limits, sites: usize, workers: usize) -> Option<Cache> {
         if limits.files == 0 {
             return None;
         }
         let mut limits = limits.clone();
-        let most = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
-        let most = most.map_or(usize::MAX, |most| most as usize);
-        limits.descriptors = limits.descriptors.min(most / 8);
+        // An eighth of all descriptors, for the caches of all workers together.
+        let most = crate::descriptors::limit() / 8 / workers.max(1);
+        limits.descriptors = limits.descriptors.min(most);
         Some(Cache {
             watches: Rc::new(Watches::new().ok()?),
             state: RefCell::new(State {

@@ -10,12 +10,13 @@ use crate::pages;
 use crate::receive::Skipped;
 use crate::reply::{Asked, Body, Reply};
 use crate::stream::Stream;
+use crate::tls::is_in_the_clear;
 use crate::upstream;
-use crate::worker::{Idle, Worker};
+use crate::worker::{Idle, Presence, Worker};
 use laio_http::log::LogRecord;
 use laio_http::response::CONTINUE;
 use laio_http::{BodySkip, Parsed, Request, Status, parse};
-use std::cell::Cell;
+use laio_rt::Descriptor;
 use std::io;
 use std::rc::Rc;
 use std::time::Instant;
@@ -29,7 +30,7 @@ pub(crate) struct Connection {
     input: Vec<u8>,
     /// A request was answered, and the next will hardly be there at once.
     answered: bool,
-    idle: Rc<Cell<Idle>>,
+    presence: Rc<Presence>,
     /// Counted among those of its address.
     _entered: Option<Entered>,
 }
@@ -57,7 +58,7 @@ impl Connection {
         worker: Rc<Worker>,
         stream: Stream,
         peer: Rc<str>,
-        idle: Rc<Cell<Idle>>,
+        presence: Rc<Presence>,
         entered: Option<Entered>,
     ) -> Connection {
         Connection {
@@ -66,9 +67,14 @@ impl Connection {
             peer,
             input: Vec::new(),
             answered: false,
-            idle,
+            presence,
             _entered: entered,
         }
+    }
+
+    /// The socket that it is on.
+    pub(crate) fn socket(&self) -> Option<Descriptor> {
+        self.stream.socket()
     }
 
     /// For one request of a connection of HTTP/2, whose head is `input`.
@@ -78,10 +84,10 @@ impl Connection {
         input: Vec<u8>,
         peer: Rc<str>,
     ) -> Connection {
-        let idle = Rc::new(Cell::new(Idle::No));
+        let presence = Presence::of_exchange();
         Connection {
             input,
-            ..Connection::new(worker, stream, peer, idle, None)
+            ..Connection::new(worker, stream, peer, presence, None)
         }
     }
 
@@ -91,6 +97,7 @@ impl Connection {
         match self.worker.begin(&self.stream).await {
             Ok(false) => {}
             Ok(true) => return self.multiplex().await,
+            Err(error) if is_in_the_clear(&error) => return self.refuse_the_clear().await,
             Err(_) => return,
         }
         for count in 1.. {
@@ -112,6 +119,7 @@ impl Connection {
                 }
                 Err(_) => break,
                 Ok(Next::Linger) => {
+                    self.presence.waits();
                     self.worker.linger(&self.stream).await;
                     break;
                 }
@@ -126,7 +134,7 @@ impl Connection {
     /// Waits until a request begins; false if none will.
     async fn begins(&mut self) -> io::Result<bool> {
         if !self.input.is_empty() {
-            self.idle.set(Idle::No);
+            self.presence.set(Idle::No);
             return Ok(true);
         }
         let idle = if self.answered {
@@ -134,7 +142,7 @@ impl Connection {
         } else {
             Idle::New
         };
-        self.idle.set(idle);
+        self.presence.set(idle);
         if self.worker.closes(idle) {
             return Ok(false);
         }
@@ -158,11 +166,11 @@ impl Connection {
             stream,
             peer,
             input,
-            idle,
+            presence,
             _entered,
             ..
         } = self;
-        Box::pin(http2::serve(worker, stream, input, peer, idle)).await;
+        Box::pin(http2::serve(worker, stream, input, peer, presence)).await;
     }
 
     /// The request of this number, which has begun, and its answer.
@@ -175,10 +183,17 @@ impl Connection {
         let (request, head_len) = loop {
             match parse(&input, &worker.limits().head) {
                 Ok(Parsed::Complete { request, head_len }) => break (request, head_len),
-                Ok(Parsed::Partial) => {}
+                Ok(Parsed::Partial) => self.presence.waits(),
                 Err(_) if number == 1 && worker.http2().is_some() && http2::begins(&input) => {
                     self.input = input;
                     return Ok(Next::Multiplex);
+                }
+                Err(_)
+                    if number == 1
+                        && self.expects_preface()
+                        && http2::is_invalid_preface(&input) =>
+                {
+                    return Ok(Next::End);
                 }
                 Err(rejection) => {
                     return self.refuse(rejection.status(), rejection.detail()).await;
@@ -193,6 +208,7 @@ impl Connection {
                 }
             };
         };
+        self.presence.works();
         observe::since(Stage::Receive, started);
         let site = worker.sites.of(request.host);
         let (date, second) = worker.now();
@@ -201,7 +217,10 @@ impl Connection {
             site,
             date: &date,
             second,
-            keep_alive: request.keep_alive && !last && !worker.is_stopping(),
+            keep_alive: request.keep_alive
+                && !last
+                && !worker.is_stopping()
+                && self.presence.stays(),
             by_accept: false,
         };
         if let Ok(path) = &request.path
@@ -265,8 +284,17 @@ impl Connection {
         })
     }
 
+    /// Whether the client may choose HTTP/2 by what it sends first.
+    fn expects_preface(&self) -> bool {
+        self.worker.http2().is_some() && self.stream.plain().is_some()
+    }
+
     /// Waits for more of a request head, which began to come when `started` says.
     async fn more(&self, input: Vec<u8>, started: Option<Instant>) -> io::Result<More> {
+        if self.presence.leaves() {
+            self.worker.made_room();
+            return Ok(More::Closed);
+        }
         let limits = self.worker.limits();
         let time = match started {
             None => limits.idle_time,
@@ -283,7 +311,7 @@ impl Connection {
         match received {
             Ok(input) if input.len() == before => Ok(More::Closed),
             Ok(input) => {
-                self.idle.set(Idle::No);
+                self.presence.set(Idle::No);
                 Ok(More::Bytes(input))
             }
             Err(error) if error.kind() == io::ErrorKind::TimedOut => Ok(match started {
@@ -320,17 +348,41 @@ impl Connection {
         sent
     }
 
+    /// Answers a client that speaks HTTP where TLS is expected, in the clear as it came, and ends the connection.
+    async fn refuse_the_clear(self) {
+        let Some(socket) = self.stream.socket() else {
+            return;
+        };
+        let (date, _) = self.worker.now();
+        let mut output = Vec::new();
+        let reply = pages::in_the_clear(&mut output, &date);
+        self.log_unread(&reply, &date);
+        let clear = Stream::Plain(socket);
+        if self
+            .worker
+            .send(&clear, output, Body::Nothing)
+            .await
+            .is_ok()
+        {
+            self.worker.linger(&clear).await;
+        }
+    }
+
+    fn log_unread(&self, reply: &Reply, date: &laio_http::HttpDate) {
+        self.worker.log.write(&LogRecord {
+            remote: &self.peer,
+            status: reply.status,
+            bytes: reply.length,
+            ..LogRecord::unread(date)
+        });
+    }
+
     /// Answers what is not a request, and ends the connection.
     async fn refuse(&mut self, status: Status, detail: &str) -> io::Result<Next> {
         let (date, _) = self.worker.now();
         let mut output = Vec::new();
         let reply = pages::unread(&mut output, &date, status, detail);
-        self.worker.log.write(&LogRecord {
-            remote: &self.peer,
-            status: reply.status,
-            bytes: reply.length,
-            ..LogRecord::unread(&date)
-        });
+        self.log_unread(&reply, &date);
         self.worker
             .send(&self.stream, output, Body::Nothing)
             .await?;

@@ -91,6 +91,8 @@ pub(crate) struct Service {
     /// Those that finish what they have begun.
     past: Vec<Generation>,
     level: Level,
+    /// When it has to be over, once it was asked to stop.
+    deadline: Option<Instant>,
     served: Served,
     /// Workers to be started again, and when.
     dead: Vec<(usize, Instant)>,
@@ -119,6 +121,7 @@ impl Service {
             sender.clone(),
         )?;
         sockets.adopt();
+        lasting.room.settle();
         Ok(Service {
             kind,
             sockets,
@@ -126,6 +129,7 @@ impl Service {
             present,
             past: Vec::new(),
             level: Level::Serving,
+            deadline: None,
             served: Served::default(),
             dead: Vec::new(),
             orders,
@@ -150,7 +154,7 @@ impl Service {
                 None => self.revive(),
             }
         }
-        messages::flush();
+        messages::flush(self.deadline);
         self.served
     }
 
@@ -195,6 +199,9 @@ impl Service {
     }
 
     fn listeners(&self) -> io::Result<Vec<OwnedFd>> {
+        if self.level > Level::Serving {
+            return Err(io::Error::other("the server is about to end"));
+        }
         if self.kind == BackendKind::Sync {
             let text = "with the back end sync, sockets cannot be left to others: workers wait in the kernel";
             return Err(io::Error::new(io::ErrorKind::Unsupported, text));
@@ -206,9 +213,14 @@ impl Service {
     fn wind_down(&mut self, level: Level) {
         self.level = self.level.max(level);
         self.dead.clear();
+        if level == Level::Stopping && self.deadline.is_none() {
+            self.deadline = Some(Instant::now() + self.present.options.limits.drain_time);
+        }
         for generation in self.generations() {
             generation.shared.stop.ask(level);
         }
+        // The workers close what they have when they have taken the connections that the kernel had completed.
+        self.sockets.close();
     }
 
     fn reload(&mut self, mut options: Options) -> io::Result<Vec<&'static str>> {
@@ -231,6 +243,7 @@ impl Service {
             self.sender.clone(),
         )?;
         let old = std::mem::replace(&mut self.present, new);
+        self.lasting.room.settle();
         old.shared.stop.ask(Level::HandingOver);
         self.dead.clear();
         self.past.push(old);
@@ -272,7 +285,11 @@ impl Service {
             }
             Err(why) => say(format_args!("worker {worker} has ended: {why}")),
         }
+        let past = self.past.len();
         self.past.retain(|past| past.running() > 0);
+        if self.past.len() < past {
+            self.lasting.room.settle();
+        }
     }
 
     /// Starts the workers again that are due.

@@ -9,6 +9,7 @@ use crate::listen::Share;
 use crate::log::LogFile;
 use crate::messages::say;
 use crate::options::Options;
+use crate::room::Room;
 use crate::server::Served;
 use crate::site::Prepared;
 use crate::stop::Stop;
@@ -40,6 +41,7 @@ pub(crate) struct Generation {
 #[derive(Clone)]
 pub(crate) struct Lasting {
     pub(crate) addresses: Arc<Addresses>,
+    pub(crate) room: Arc<Room>,
     pub(crate) sessions: Sessions,
 }
 
@@ -49,6 +51,7 @@ impl Lasting {
     pub(crate) fn new() -> io::Result<Lasting> {
         Ok(Lasting {
             addresses: Arc::default(),
+            room: Arc::default(),
             sessions: Sessions::new()?,
         })
     }
@@ -59,6 +62,7 @@ impl Lasting {
 pub(crate) struct Shared {
     pub(crate) sites: Arc<Prepared>,
     pub(crate) addresses: Arc<Addresses>,
+    pub(crate) room: Arc<Room>,
     pub(crate) aside: Arc<Aside>,
     pub(crate) log: Option<Arc<LogFile>>,
     pub(crate) stop: Arc<Stop>,
@@ -100,6 +104,7 @@ impl Generation {
         let shared = Shared {
             sites: Arc::new(Prepared::new(&options)?),
             addresses: lasting.addresses,
+            room: lasting.room,
             aside: Arc::new(Aside::new(threads)),
             log: LogFile::open(&options.log)?,
             stop: Arc::default(),

@@ -4,13 +4,14 @@
 mod exchange;
 mod io;
 mod request;
+mod windows;
 
 pub(crate) use exchange::Exchange;
 
 use crate::connection::Connection;
 use crate::options::{Http2, Limits};
 use crate::stream::Stream;
-use crate::worker::{Idle, Worker};
+use crate::worker::{Idle, Presence, Worker};
 use bytes::Bytes;
 use h2::server::{Builder, SendResponse};
 use h2::{Reason, RecvStream};
@@ -26,6 +27,7 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
+use windows::Windows;
 
 /// What a client that speaks HTTP/2 without having asked sends first, as far as it shows in a request line
 /// (RFC 9113, section 3.4).
@@ -38,21 +40,34 @@ pub(crate) fn begins(input: &[u8]) -> bool {
     input.starts_with(PREFACE)
 }
 
+/// Whether a connection begins like one of no version of HTTP: with three words, of which the second is no target and
+/// the third no version. That is an invalid preface (RFC 9113, section 3.4), whose sender does not read HTTP/1.1.
+pub(crate) fn is_invalid_preface(input: &[u8]) -> bool {
+    let end = input.iter().position(|byte| matches!(byte, b'\r' | b'\n'));
+    let mut words = input[..end.unwrap_or(input.len())].split(|&byte| byte == b' ');
+    let (Some(_), Some(target), Some(version)) = (words.next(), words.next(), words.next()) else {
+        return false;
+    };
+    let is_word = |word: &[u8]| !word.is_empty() && word.iter().all(u8::is_ascii_alphabetic);
+    is_word(target) && is_word(version) && !b"HTTP".starts_with(version)
+}
+
 /// Serves a connection until the client leaves, misbehaves or has had its share. `input` has been received
-/// already; `idle` is told while nothing is asked.
+/// already; `presence` shows when nothing is asked.
 pub(crate) async fn serve(
     worker: Rc<Worker>,
     stream: Stream,
     input: Vec<u8>,
     peer: Rc<str>,
-    idle: Rc<Cell<Idle>>,
+    presence: Rc<Presence>,
 ) {
     let Some(limits) = worker.http2() else { return };
     let Some(socket) = stream.socket() else {
         return;
     };
-    let (shared, secure) = (Rc::new(Shared::new(idle)), stream.is_secure());
-    let Some(io) = Io::new(stream, input, shared.stalled.clone()) else {
+    let (shared, secure) = (Rc::new(Shared::new(presence.clone())), stream.is_secure());
+    let (stalled, windows) = (shared.stalled.clone(), shared.windows.clone());
+    let Some(io) = Io::new(stream, input, stalled, windows) else {
         return;
     };
     let handshake = builder(&limits, worker.limits()).handshake::<_, Bytes>(io);
@@ -68,7 +83,11 @@ pub(crate) async fn serve(
         secure,
         socket: socket.clone(),
     };
-    if connection.serve().await == End::Said {
+    presence.set_polite(true);
+    let end = connection.serve().await;
+    presence.set_polite(false);
+    if end == End::Said {
+        presence.waits();
         worker.linger(&Stream::Plain(socket)).await;
     }
 }
@@ -100,14 +119,21 @@ struct Multiplexed {
 
 /// What the connection and its requests tell each other.
 struct Shared {
-    idle: Rc<Cell<Idle>>,
-    tasks: RefCell<HashMap<u32, JoinHandle<()>>>,
+    presence: Rc<Presence>,
+    tasks: RefCell<HashMap<u32, Answering>>,
+    windows: Rc<RefCell<Windows>>,
     /// Requests that the client took back.
     resets: Cell<u32>,
     /// When there was something asked the last time.
     active: Cell<Instant>,
     stalled: Stalled,
     waiting: Cell<Option<Waker>>,
+}
+
+/// A request at work.
+struct Answering {
+    task: JoinHandle<()>,
+    exchange: Rc<Exchange>,
 }
 
 /// How a connection ended.
@@ -129,6 +155,8 @@ enum Event {
     Stalled,
     /// The client takes back too much.
     TooManyResets,
+    /// Others need the room.
+    Leave,
 }
 
 impl Event {
@@ -159,13 +187,19 @@ impl Multiplexed {
                 }
                 Event::Idle => {
                     self.connection.graceful_shutdown();
-                    self.close().await;
+                    self.close(worker.limits().linger_time).await;
                     return End::Said;
                 }
                 Event::TooManyResets => {
                     self.connection.abrupt_shutdown(Reason::ENHANCE_YOUR_CALM);
-                    self.close().await;
+                    self.close(worker.limits().linger_time).await;
                     return End::Said;
+                }
+                Event::Leave => {
+                    worker.made_room();
+                    self.connection.abrupt_shutdown(Reason::NO_ERROR);
+                    self.close(Limits::LEAVE_TIME).await;
+                    return End::Gone;
                 }
                 Event::Closed(end) => return end,
                 Event::Stalled => return End::Gone,
@@ -178,19 +212,28 @@ impl Multiplexed {
         if self.shared.resets.get() > self.limits.resets {
             return Poll::Ready(Event::TooManyResets);
         }
+        if self.shared.presence.leaves() {
+            return Poll::Ready(Event::Leave);
+        }
         if self.worker.is_stopping() {
             self.connection.graceful_shutdown();
         }
         // A request that the client has taken back no longer counts for the protocol, but is still at work here
         // until its task has ended.
-        if self.shared.tasks.borrow().len() >= self.limits.streams as usize {
-            return self.connection.poll_closed(context).map(Event::closed);
+        let full = self.shared.tasks.borrow().len() >= self.limits.streams as usize;
+        let event = match full {
+            true => self.connection.poll_closed(context).map(Event::closed),
+            false => self.connection.poll_accept(context).map(|next| match next {
+                Some(Ok(incoming)) => Event::Request(Box::new(incoming)),
+                Some(Err(error)) => Event::closed(Err(error)),
+                None => Event::closed(Ok(())),
+            }),
+        };
+        if self.reset_overflown() {
+            // What was just put into the connection is still to be sent.
+            context.waker().wake_by_ref();
         }
-        self.connection.poll_accept(context).map(|next| match next {
-            Some(Ok(incoming)) => Event::Request(Box::new(incoming)),
-            Some(Err(error)) => Event::closed(Err(error)),
-            None => Event::closed(Ok(())),
-        })
+        event
     }
 
     /// Answers a request in a task of its own.
@@ -207,31 +250,52 @@ impl Multiplexed {
         let stream = Stream::Http2(exchange.clone());
         let connection =
             Connection::of_exchange(self.worker.clone(), stream, head, self.peer.clone());
-        let shared = self.shared.clone();
-        shared.idle.set(Idle::No);
+        let (shared, worker) = (self.shared.clone(), self.worker.clone());
+        shared.presence.set(Idle::No);
+        shared.presence.works();
+        let answering = exchange.clone();
         let task = laio_rt::spawn(async move {
             match race(exchange.taken_back(), connection.answer_one()).await {
                 Either::Left(()) => shared.resets.set(shared.resets.get() + 1),
-                Either::Right(whole) => exchange.end(whole),
+                Either::Right(whole) => {
+                    exchange.end(whole);
+                    shared.windows.borrow_mut().watch(id);
+                    race(exchange.read_rest(worker.limits()), worker.stopped()).await;
+                }
             }
             shared.ended(id);
         });
-        self.shared.tasks.borrow_mut().insert(id, task);
+        let exchange = answering;
+        let answering = Answering { task, exchange };
+        self.shared.tasks.borrow_mut().insert(id, answering);
+    }
+
+    /// Whether there were streams that hold more than a window can, which are ended.
+    fn reset_overflown(&self) -> bool {
+        let overflown = self.shared.windows.borrow_mut().take_overflown();
+        let tasks = self.shared.tasks.borrow();
+        let mut found = false;
+        for answering in overflown.iter().filter_map(|stream| tasks.get(stream)) {
+            answering.exchange.reset_sent(Reason::FLOW_CONTROL_ERROR);
+            found = true;
+        }
+        found
     }
 
     /// Says good-bye, if the client listens.
-    async fn close(mut self) {
+    async fn close(mut self, within: Duration) {
         let closed = poll_fn(|context| self.connection.poll_closed(context));
-        let _ = time::timeout(self.worker.limits().linger_time, closed).await;
+        let _ = time::timeout(within, closed).await;
     }
 }
 
 impl Shared {
-    fn new(idle: Rc<Cell<Idle>>) -> Shared {
-        idle.set(Idle::New);
+    fn new(presence: Rc<Presence>) -> Shared {
+        presence.set(Idle::New);
         Shared {
-            idle,
+            presence,
             tasks: RefCell::default(),
+            windows: Rc::new(RefCell::new(Windows::new())),
             resets: Cell::new(0),
             active: Cell::new(Instant::now()),
             stalled: Stalled::default(),
@@ -241,12 +305,13 @@ impl Shared {
 
     fn ended(&self, id: u32) {
         self.tasks.borrow_mut().remove(&id);
+        self.windows.borrow_mut().forget(id);
         self.active.set(Instant::now());
         let idle = match self.tasks.borrow().is_empty() {
             true => Idle::Between,
             false => Idle::No,
         };
-        self.idle.set(idle);
+        self.presence.set(idle);
         if let Some(waker) = self.waiting.take() {
             waker.wake();
         }
@@ -256,7 +321,7 @@ impl Shared {
 impl Drop for Multiplexed {
     fn drop(&mut self) {
         let tasks = self.shared.tasks.take();
-        tasks.values().for_each(JoinHandle::abort);
+        tasks.values().for_each(|answering| answering.task.abort());
     }
 }
 

@@ -5,7 +5,7 @@ use listenfd::ListenFd;
 use std::collections::HashSet;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::sync::LazyLock;
+use std::sync::{LazyLock, Mutex};
 
 /// A socket, and its name if it has one.
 struct Inherited {
@@ -14,8 +14,8 @@ struct Inherited {
     socket: io::Result<OwnedFd>,
 }
 
-/// They stay open as long as the process lives, so that a server that is started anew finds them again.
-static INHERITED: LazyLock<Vec<Inherited>> = LazyLock::new(|| {
+/// They stay open until [`release`], so that a server that is started anew before finds them again.
+static INHERITED: LazyLock<Mutex<Vec<Inherited>>> = LazyLock::new(|| {
     let names = std::env::var("LISTEN_FDNAMES").unwrap_or_default();
     let mut passed = ListenFd::from_env();
     let names = names.split(':').chain(std::iter::repeat(""));
@@ -29,12 +29,17 @@ static INHERITED: LazyLock<Vec<Inherited>> = LazyLock::new(|| {
     // all of that, there would be twice as many after every hand-over.
     let mut seen = HashSet::new();
     all.retain(|it| it.inode().is_none_or(|inode| seen.insert(inode)));
-    all
+    Mutex::new(all)
 });
 
 /// Whether the process was started with any.
 pub(crate) fn any() -> bool {
-    !INHERITED.is_empty()
+    !INHERITED.lock().unwrap().is_empty()
+}
+
+/// Closes them, when the server no longer listens. A socket that another process has too is still open there.
+pub(crate) fn release() {
+    INHERITED.lock().unwrap().clear();
 }
 
 /// Whether another server has passed them on to this one, which listens where it did.
@@ -53,14 +58,15 @@ pub(crate) fn is_successor() -> bool {
 /// When there are none, or one of them is something else.
 pub(crate) fn sockets(name: Option<&str>) -> io::Result<Vec<OwnedFd>> {
     let wanted = |socket: &&Inherited| name.is_none_or(|name| name == socket.name);
-    let sockets = INHERITED.iter().filter(wanted).map(Inherited::share);
+    let inherited = INHERITED.lock().unwrap();
+    let sockets = inherited.iter().filter(wanted).map(Inherited::share);
     let sockets = sockets.collect::<io::Result<Vec<_>>>()?;
     if sockets.is_empty() {
         let which = name.map(|name| format!(" of the name {name}"));
         let text = format!(
             "no socket{} was passed on: LISTEN_FDS and LISTEN_PID (see sd_listen_fds(3)) tell of {}",
             which.unwrap_or_default(),
-            INHERITED.len()
+            inherited.len()
         );
         return Err(io::Error::new(io::ErrorKind::NotFound, text));
     }

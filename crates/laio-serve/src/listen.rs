@@ -63,6 +63,15 @@ impl Listening {
         }
     }
 
+    /// Closes the sockets, also those that were passed on to this process, and removes the files of Unix sockets unless
+    /// they were left to another server. Shares that were taken stay open; when the last is closed, the kernel refuses
+    /// connections, and another server can have the address.
+    pub fn close(&mut self) {
+        self.shares.clear();
+        self.listeners.clear();
+        inherited::release();
+    }
+
     /// Leaves the files of Unix sockets where they are: another server listens on the same sockets from now on.
     pub fn leave(&mut self) {
         self.listeners.iter_mut().for_each(Listener::keep_file);

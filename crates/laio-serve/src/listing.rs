@@ -4,12 +4,16 @@ mod html;
 mod json;
 
 use crate::lanes;
+use crate::open::open_below;
 use crate::options::Step;
 use crate::reply::{Asked, Reply};
+use crate::resolve::enter;
+use crate::site::Site;
 use crate::worker::Worker;
-use laio::ops::{FileType, Name, ReadDir, StatPath};
+use laio::ops::{FileType, Name, ReadDir, StatFile, StatPath};
 use laio_http::{ContentType, Status, prefers};
 use laio_rt::Descriptor;
+use rustix::fs::OFlags;
 use std::ffi::CString;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -45,34 +49,29 @@ impl Worker {
             by_accept: true,
             ..asked
         };
-        let Ok(listing) = self.list(asked, directory).await else {
-            let detail = "The directory could not be read.";
-            return self
-                .error(asked, out, Status::INTERNAL_SERVER_ERROR, detail)
-                .await;
+        let listed = self.list(asked, name, directory);
+        let listed = laio_rt::time::timeout(self.limits().open_time, listed).await;
+        let (status, detail) = match listed {
+            Ok(Ok(listing)) => return listing.reply(asked, out, name),
+            Ok(Err(_)) => (
+                Status::INTERNAL_SERVER_ERROR,
+                "The directory could not be read.",
+            ),
+            // An entry may be a link to a file system whose server does not answer.
+            Err(_) => (
+                Status::SERVICE_UNAVAILABLE,
+                "The directory takes too long to read; try again.",
+            ),
         };
-        let headers = &asked.request.headers;
-        let json = asked.request.query == Some("json")
-            || prefers(headers, "application/json", "text/html");
-        let mut page = Vec::new();
-        let content_type = if json {
-            json::write(&listing, &mut page);
-            ContentType::JSON
-        } else {
-            html::write(&listing, name, &mut page);
-            ContentType::HTML
-        };
-        let head = asked.head(out, Status::OK);
-        // A glob such as /docs/** is for the directory itself too.
-        let head = asked.site.fields.add(head, &[name, b"/"].concat());
-        let reply = asked.with_length(head, Status::OK, content_type, page.len() as u64);
-        if reply.length > 0 {
-            out.extend_from_slice(&page);
-        }
-        reply
+        self.error(asked, out, status, detail).await
     }
 
-    async fn list(&self, asked: Asked<'_>, directory: Descriptor) -> io::Result<Listing> {
+    async fn list(
+        &self,
+        asked: Asked<'_>,
+        inside: &[u8],
+        directory: Descriptor,
+    ) -> io::Result<Listing> {
         let most = self.limits().listing_entries;
         let mut listing = Listing {
             entries: Vec::new(),
@@ -95,7 +94,8 @@ impl Worker {
                     break;
                 }
                 let known = entry.file_type();
-                listing.entries.extend(look(&directory, name, known).await);
+                let entry = look(asked.site, inside, &directory, name, known).await;
+                listing.entries.extend(entry);
             }
             buffer = entries.into_buffer();
         }
@@ -106,9 +106,39 @@ impl Worker {
     }
 }
 
-/// An entry with its attributes. None for what is not served: devices and the like, and links, because where
-/// they lead to is not known without following them.
-async fn look(directory: &Descriptor, name: &[u8], known: FileType) -> Option<Entry> {
+impl Listing {
+    fn reply(&self, asked: Asked<'_>, out: &mut Vec<u8>, name: &[u8]) -> Reply {
+        let headers = &asked.request.headers;
+        let json = asked.request.query == Some("json")
+            || prefers(headers, "application/json", "text/html");
+        let mut page = Vec::new();
+        let content_type = if json {
+            json::write(self, &mut page);
+            ContentType::JSON
+        } else {
+            html::write(self, name, &mut page);
+            ContentType::HTML
+        };
+        let head = asked.head(out, Status::OK);
+        // A glob such as /docs/** is for the directory itself too.
+        let head = asked.site.fields.add(head, &[name, b"/"].concat());
+        let reply = asked.with_length(head, Status::OK, content_type, page.len() as u64);
+        if reply.length > 0 {
+            out.extend_from_slice(&page);
+        }
+        reply
+    }
+}
+
+/// An entry as a request for it would find it. None for what is not served: devices and the like, and links that lead
+/// to such, to nothing, or where the site's links may not lead.
+async fn look(
+    site: &Site,
+    inside: &[u8],
+    directory: &Descriptor,
+    name: &[u8],
+    known: FileType,
+) -> Option<Entry> {
     if !matches!(
         known,
         FileType::Regular | FileType::Directory | FileType::Unknown | FileType::Symlink
@@ -116,15 +146,27 @@ async fn look(directory: &Descriptor, name: &[u8], known: FileType) -> Option<En
         return None;
     }
     let path = Name::at(directory.clone(), CString::new(name).ok()?);
-    // Links are shown as what they are, and lead wherever the site lets them when they are asked for.
-    let status = lanes::submit(Step::Stat, StatPath::new(path).no_follow())
-        .await
-        .ok()?;
-    let shown = status.is_file() || status.is_dir() || status.is_symlink();
+    let status = lanes::submit(Step::Stat, StatPath::new(path).no_follow());
+    let mut status = status.await.ok()?;
+    if status.is_symlink() {
+        status = target_of(site, inside, name).await.ok()?;
+    }
+    let shown = status.is_file() || status.is_dir();
     shown.then(|| Entry {
         name: name.to_vec(),
         directory: status.is_dir(),
         size: if status.is_file() { status.size() } else { 0 },
         modified: status.modified().seconds,
     })
+}
+
+/// What a link leads to, by the rules of the site. The kernel looks it up as it does for a request, and opens nothing
+/// of it (`O_PATH`): a FIFO would notice.
+async fn target_of(site: &Site, inside: &[u8], name: &[u8]) -> io::Result<laio::ops::Status> {
+    let mut path = inside.to_vec();
+    enter(&mut path, name);
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    let target = open_below(site, &path, flags, site.resolve).await?;
+    let target = Descriptor::from(target);
+    lanes::submit(Step::Stat, StatFile::new(target)).await
 }

@@ -184,14 +184,14 @@ impl Log {
             .map_or(0, |shared| shared.trouble.all.get())
     }
 
-    /// Writes what is left, if that can be done in time.
-    pub(crate) async fn finish(&self) {
+    /// Writes what is left, if that can be done in time, and before a deadline.
+    pub(crate) async fn finish(&self, deadline: Option<Instant>) {
         let Some(shared) = &self.shared else { return };
         shared.finished.set(true);
         shared.wake();
         let writer = self.writer.take();
         if let Some(mut writer) = writer
-            && laio_rt::time::timeout(Limits::LOG_LAST, &mut writer)
+            && laio_rt::time::timeout(Limits::last(deadline, Limits::LOG_LAST), &mut writer)
                 .await
                 .is_err()
         {

@@ -1,12 +1,13 @@
 //! What a running server has to say to who runs it: on standard error, and without waiting for it. A terminal
 //! that was stopped, or a pipe that nobody reads, must not hold up who serves.
 
+use crate::options::Limits;
 use std::fmt;
 use std::io::Write;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Messages that wait for standard error; further ones are counted, not kept.
 const WAITING: usize = 64;
@@ -33,12 +34,12 @@ pub(crate) fn say(text: impl fmt::Display) {
     }
 }
 
-/// Waits a moment until what was said is written.
-pub(crate) fn flush() {
+/// Waits a moment until what was said is written, and not beyond a deadline.
+pub(crate) fn flush(deadline: Option<Instant>) {
     if let Some(Some(writer)) = WRITER.get() {
         let (done, wait) = sync_channel(1);
         if writer.try_send(Message::Flush(done)).is_ok() {
-            let _ = wait.recv_timeout(LAST);
+            let _ = wait.recv_timeout(Limits::last(deadline, LAST));
         }
     }
 }

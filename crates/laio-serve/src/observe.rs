@@ -42,6 +42,8 @@ struct Shared {
 pub struct Seen {
     /// Connections accepted.
     pub connections: u64,
+    /// Connections that waited for their clients and were closed to make room for others.
+    pub closed_for_room: u64,
     /// Answers by the first digit of their status, from 1 to 5.
     pub answers: [u64; 5],
     /// Bytes of content sent.
@@ -213,6 +215,7 @@ impl Seen {
 
     fn add(&mut self, other: &Seen) {
         self.connections += other.connections;
+        self.closed_for_room += other.closed_for_room;
         self.bytes += other.bytes;
         self.operations += other.operations;
         self.limited += other.limited;
@@ -270,6 +273,15 @@ pub(crate) fn tell() {
 pub(crate) fn connected() {
     if WATCHED.get() != Watched::Not {
         LOCAL.with_borrow_mut(|local| local.iter_mut().for_each(|it| it.seen.connections += 1));
+    }
+}
+
+/// A connection was closed to make room for others.
+pub(crate) fn made_room() {
+    if WATCHED.get() != Watched::Not {
+        LOCAL.with_borrow_mut(|local| {
+            local.iter_mut().for_each(|it| it.seen.closed_for_room += 1);
+        });
     }
 }
 

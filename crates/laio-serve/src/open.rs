@@ -42,6 +42,16 @@ impl Worker {
     /// Those of opening; `TimedOut` when that takes too long: the file is then left to open by itself, in the
     /// background.
     pub(crate) async fn open(&self, site: &Site, name: &[u8]) -> io::Result<Found> {
+        for _ in 0..Limits::ROOM_TRIES {
+            match self.try_open(site, name).await {
+                Err(error) if self.makes_room(&error).await => {}
+                found => return found,
+            }
+        }
+        self.try_open(site, name).await
+    }
+
+    async fn try_open(&self, site: &Site, name: &[u8]) -> io::Result<Found> {
         let opening = async {
             let _turn = self.turns.turn(Step::Open).await;
             match self.kept(site, name).await? {

@@ -142,6 +142,28 @@ pub(crate) fn unread(out: &mut Vec<u8>, date: &HttpDate, status: Status, detail:
     }
 }
 
+/// The answer to a request in the clear where connections are encrypted. Plain text: such a mistake
+/// is made in a terminal as often as in a browser.
+pub(crate) fn in_the_clear(out: &mut Vec<u8>, date: &HttpDate) -> Reply {
+    let (status, text) = (
+        Status::BAD_REQUEST,
+        "400 Bad Request: this port takes encrypted connections only (TLS), and the request came without encryption.\n\
+         Ask again with https:// in place of http://.\n",
+    );
+    ResponseHead::new(out, status)
+        .date(date)
+        .server(SERVER_NAME)
+        .content_type(ContentType::TEXT)
+        .content_length(text.len() as u64)
+        .connection(Version::Http11, false)
+        .finish();
+    out.extend_from_slice(text.as_bytes());
+    Reply {
+        length: text.len() as u64,
+        ..Reply::bare(status)
+    }
+}
+
 /// A reply whose page is still to be put behind the head, which has borrowed the buffer.
 struct WithPage(Reply);
 

@@ -1,6 +1,7 @@
 //! Starting and stopping the workers.
 
 use crate::control::{Control, Service};
+use crate::descriptors::raise_descriptor_limit;
 use crate::lanes::Plan;
 use crate::listen::{Listener, Listening, Share};
 use crate::log::LogFile;
@@ -20,6 +21,7 @@ pub struct Server {
     addresses: Vec<Listen>,
     backend: String,
     workers: usize,
+    descriptors: usize,
     control: Control,
     service: JoinHandle<Served>,
 }
@@ -38,13 +40,15 @@ pub struct Served {
 }
 
 impl Server {
-    /// Binds and starts all workers. When it returns, connections are accepted.
+    /// Binds and starts all workers. When it returns, connections are accepted. The soft limit of the process's
+    /// descriptors is the hard one from then on.
     ///
     /// # Errors
     /// Says what was tried and on what: a root that is no directory, an address that cannot be bound, a
     /// back end that is not to be had.
     pub fn start(options: Options) -> io::Result<Server> {
         let kind = backend(&options)?;
+        let descriptors = raise_descriptor_limit();
         Plan::new(&options, kind)?;
         let listeners = Listener::open_all(&options.listen)?;
         let workers = workers(&options, kind, listeners.len());
@@ -64,6 +68,7 @@ impl Server {
             addresses,
             backend,
             workers,
+            descriptors,
             control,
             service: thread.spawn(move || service.run())?,
         })
@@ -87,6 +92,11 @@ impl Server {
     /// The number of workers.
     pub fn workers(&self) -> usize {
         self.workers
+    }
+
+    /// The descriptors that the process may have since the start.
+    pub fn descriptors(&self) -> usize {
+        self.descriptors
     }
 
     /// A handle that stops it, or asks it for something else.

@@ -3,7 +3,7 @@
 mod certificates;
 mod session;
 
-pub(crate) use session::Session;
+pub(crate) use session::{Session, is_in_the_clear};
 
 use crate::messages::say;
 use crate::options::{Limits, Options};

@@ -22,7 +22,7 @@ mod target;
 mod tunnel;
 
 pub(crate) use client::{Asking, Forwarded, Source};
-pub(crate) use link::has_ended;
+pub(crate) use link::{has_ended, is_quiet};
 pub(crate) use names::Names;
 pub(crate) use relay::Relayed;
 pub(crate) use sendfile::SendfileRoot;

@@ -11,7 +11,9 @@ use crate::generation::Shared;
 use crate::lanes::{Plan, Turns};
 use crate::listen::Share;
 use crate::log::Log;
+use crate::observe;
 use crate::options::{Http2, Io, Limits, Options};
+use crate::room::{Room, Seat};
 use crate::server::Served;
 use crate::shortage::Shortage;
 use crate::site::Sites;
@@ -19,6 +21,7 @@ use crate::stop::{Interruptible, Level, Stop};
 use crate::stream::Stream;
 use crate::tls::{Session, Tls};
 use crate::transfer::Pools;
+use crate::upstream::is_quiet;
 use laio::BackendKind;
 use laio_http::{DateCache, HttpDate};
 use laio_rt::future::{Either, race};
@@ -34,6 +37,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
+use std::time::Instant;
 
 /// What the connections of a worker share.
 pub(crate) struct Worker {
@@ -42,6 +46,7 @@ pub(crate) struct Worker {
     pub(crate) spare: Spare,
     pub(crate) log: Log,
     pub(crate) addresses: Arc<Addresses>,
+    pub(crate) room: Arc<Room>,
     pub(crate) aside: Arc<Aside>,
     pub(crate) remembered: Remembered,
     pub(crate) auth_checks: Semaphore,
@@ -88,7 +93,85 @@ pub(crate) enum Idle {
 /// A connection being served.
 struct Running {
     task: JoinHandle<()>,
-    idle: Rc<Cell<Idle>>,
+    presence: Rc<Presence>,
+    socket: Option<Descriptor>,
+}
+
+/// What a connection tells others of itself, and they tell it.
+pub(crate) struct Presence {
+    idle: Cell<Idle>,
+    /// None with the back end sync, where a worker has one connection at a time.
+    seat: Option<Seat>,
+    /// It says good-bye by itself when it has to leave.
+    polite: Cell<bool>,
+    /// The seat knows the task.
+    known: Cell<bool>,
+}
+
+impl Presence {
+    pub(crate) fn new(seat: Option<Seat>) -> Rc<Presence> {
+        Rc::new(Presence {
+            idle: Cell::new(Idle::New),
+            seat,
+            polite: Cell::new(false),
+            known: Cell::new(false),
+        })
+    }
+
+    /// Of what is no connection by itself.
+    pub(crate) fn of_exchange() -> Rc<Presence> {
+        let presence = Presence::new(None);
+        presence.set(Idle::No);
+        presence
+    }
+
+    pub(crate) fn set(&self, idle: Idle) {
+        self.idle.set(idle);
+        if idle != Idle::No {
+            self.waits();
+        }
+    }
+
+    /// It waits for its client, and may be ended to make room for others.
+    pub(crate) fn waits(&self) {
+        self.seat.iter().for_each(Seat::waits);
+    }
+
+    /// It has all of a request.
+    pub(crate) fn works(&self) {
+        self.seat.iter().for_each(Seat::works);
+    }
+
+    /// Whether there is room for it after its request, too.
+    pub(crate) fn stays(&self) -> bool {
+        self.seat.as_ref().is_none_or(Seat::stays)
+    }
+
+    /// Whether it has to leave now.
+    pub(crate) fn leaves(&self) -> bool {
+        self.seat.as_ref().is_some_and(Seat::leaves)
+    }
+
+    /// Says good-bye by itself from now on, or no longer.
+    pub(crate) fn set_polite(&self, polite: bool) {
+        self.polite.set(polite);
+    }
+
+    /// Waits until the connection has to leave, without a word. The task must be the one that serves it.
+    async fn dismissed(&self) {
+        poll_fn(|context| {
+            if let Some(seat) = &self.seat
+                && !self.known.replace(true)
+            {
+                seat.wakes(context.waker());
+            }
+            match self.leaves() && !self.polite.get() {
+                true => Poll::Ready(()),
+                false => Poll::Pending,
+            }
+        })
+        .await;
+    }
 }
 
 /// Runs a worker on the calling thread until it is asked to stop and its connections have ended.
@@ -106,10 +189,11 @@ pub(crate) fn run(
         let sites = Sites::new(shared.sites)?;
         let worker = Rc::new(Worker {
             spare: Spare::default(),
-            cache: Cache::new(&options.cache, sites.count()),
+            cache: Cache::new(&options.cache, sites.count(), options.workers(backend)),
             sites,
             log,
             addresses: shared.addresses,
+            room: shared.room,
             aside: shared.aside,
             remembered: Remembered::default(),
             auth_checks: Semaphore::new(options.limits.auth_checks),
@@ -150,8 +234,8 @@ pub(crate) fn run(
         }
         worker.stopping.set(true);
         worker.stopped.notify_waiters();
-        worker.drain(accepting).await;
-        worker.log.finish().await;
+        let deadline = worker.drain(accepting).await;
+        worker.log.finish(deadline).await;
         Ok(Served {
             connections: worker.accepted.get(),
             requests: worker.log.lines(),
@@ -173,8 +257,7 @@ impl Worker {
 
     /// Whether a connection ends as soon as it is like this.
     pub(crate) fn closes(&self, idle: Idle) -> bool {
-        // All workers share what knows how far it has come: not for each request.
-        self.closes_idle.get() && (idle == Idle::Between || self.stop.level() > Level::HandingOver)
+        self.closes_idle.get() && idle == Idle::Between
     }
 
     /// Waits until no more connections should be taken.
@@ -233,24 +316,54 @@ impl Worker {
     }
 
     /// Serves a connection in a task of its own.
-    pub(crate) fn spawn(self: &Rc<Self>, connection: Connection, idle: Rc<Cell<Idle>>) {
+    pub(crate) fn spawn(self: &Rc<Self>, connection: Connection, presence: Rc<Presence>) {
         let number = self.count();
         let ends = Ends {
             worker: self.clone(),
             number,
         };
+        let (present, socket) = (presence.clone(), connection.socket());
         let task = laio_rt::spawn(async move {
             let _ends = ends;
-            connection.serve().await;
+            if let Either::Left(()) = race(present.dismissed(), connection.serve()).await {
+                _ends.worker.made_room();
+            }
         });
-        self.connections
-            .borrow_mut()
-            .insert(number, Running { task, idle });
+        self.connections.borrow_mut().insert(
+            number,
+            Running {
+                task,
+                presence,
+                socket,
+            },
+        );
     }
 
     /// Waits until there is room for another connection.
     pub(crate) async fn room(&self) {
         self.fewer_than(self.connections_max).await;
+        self.room.free().await;
+        if self.room.is_emptying() {
+            laio_rt::yield_now().await;
+        }
+    }
+
+    /// A connection has ended to make room for others.
+    pub(crate) fn made_room(&self) {
+        observe::made_room();
+        let error = rustix::io::Errno::MFILE.into();
+        let text = "connections that waited longest are closed to make room for others";
+        self.shortage.tell(text, &error);
+    }
+
+    /// Has a connection that waits end if descriptors have run out, for what needs one. False if that is of no use.
+    pub(crate) async fn makes_room(&self, error: &io::Error) -> bool {
+        let short = error.raw_os_error() == Some(rustix::io::Errno::MFILE.raw_os_error());
+        if !short || self.sync || !self.room.end_longest() {
+            return false;
+        }
+        laio_rt::time::sleep(Limits::ROOM_PAUSE).await;
+        true
     }
 
     async fn fewer_than(&self, count: usize) {
@@ -266,42 +379,57 @@ impl Worker {
 
     /// Takes no more connections and comes to an end: what is idle ends at once, answers are finished, and what is
     /// left when the time is up is ended. While others take over there is a moment before and no end to the time.
-    async fn drain(&self, mut accepting: Accepting) {
+    ///
+    /// Returns when the time is up, if it has an end.
+    async fn drain(&self, mut accepting: Accepting) -> Option<Instant> {
         let handed_over = async {
             let _ = accepting.ended().await;
             let grace = laio_rt::time::timeout(Limits::HAND_OVER_GRACE, self.fewer_than(1));
             if grace.await.is_err() {
                 self.closes_idle.set(true);
-                self.abort(|idle| idle == Idle::Between);
+                self.abort(|_, running| running.presence.idle.get() == Idle::Between);
             }
             self.fewer_than(1).await;
         };
         if let Either::Right(()) = race(self.stop.reached(Level::Stopping), handed_over).await {
-            return;
+            return None;
         }
-        self.close_idle();
+        let deadline = Instant::now() + self.limits.drain_time;
+        let taken = self.accepted.get();
         let finished = laio_rt::time::timeout(self.limits.drain_time, async {
             let _ = accepting.ended().await;
             // A connection that came at the last moment may have a request already.
             laio_rt::yield_now().await;
-            self.close_idle();
-            self.fewer_than(1).await;
+            self.close_idle(taken);
+            let ended = self.fewer_than(1);
+            let grace = laio_rt::time::timeout(Limits::FIRST_REQUEST_GRACE, ended);
+            if grace.await.is_err() {
+                self.close_idle(u64::MAX);
+                self.fewer_than(1).await;
+            }
         });
         race(self.stop.reached(Level::Cut), finished).await;
         accepting.abort();
-        self.abort(|_| true);
+        self.abort(|_, _| true);
+        Some(deadline)
     }
 
-    fn close_idle(&self) {
+    /// Ends the connections on which nothing is asked. Where something has come that was not read yet, and on
+    /// connections that were taken only after the first so many, a request may still be found.
+    fn close_idle(&self, taken: u64) {
         self.closes_idle.set(true);
-        self.abort(|idle| idle != Idle::No);
+        self.abort(|number, running| match running.presence.idle.get() {
+            Idle::No => false,
+            Idle::Between => true,
+            Idle::New => number < taken && running.socket.as_ref().is_none_or(is_quiet),
+        });
     }
 
-    fn abort(&self, which: impl Fn(Idle) -> bool) {
+    fn abort(&self, which: impl Fn(u64, &Running) -> bool) {
         let all = self.connections.borrow();
         let numbers: Vec<_> = all
             .iter()
-            .filter(|(_, running)| which(running.idle.get()))
+            .filter(|&(&number, running)| which(number, running))
             .map(|(&number, _)| number)
             .collect();
         drop(all);

@@ -206,6 +206,19 @@ impl Context {
         succeeded(laio_cancel(self.named(), word(handle.to_raw())))
     }
 
+    /// Sets the time-out of an operation, or takes it away.
+    ///
+    /// # Errors
+    /// Those of `laio_set_timeout`.
+    pub fn set_timeout(&mut self, handle: Handle, timeout: Option<Duration>) -> Result<(), Errno> {
+        let timeout = timeout.map(time);
+        let pointer = timeout
+            .as_ref()
+            .map_or(std::ptr::null(), std::ptr::from_ref);
+        // SAFETY: the time lives through the call.
+        succeeded(unsafe { laio_set_timeout(self.named(), word(handle.to_raw()), pointer) })
+    }
+
     /// Makes all calls on a descriptor complete in the order in which they were made.
     ///
     /// # Errors

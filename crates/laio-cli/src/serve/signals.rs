@@ -49,6 +49,8 @@ pub(super) fn obey(mut signals: Signals, control: Control, admin: AdminHandle) -
                     say("stopping: answers in flight are finished; once more ends at once");
                     notify::tell(notify::State::Stopping);
                     control.stop();
+                    // From now on another instance can have this address, too.
+                    admin.close();
                 }
             }
         }

@@ -30,6 +30,7 @@ struct Place {
 /// Supervises until it is asked to stop and all processes have ended.
 pub(super) fn run(loaded: Loaded, processes: usize) -> Result<(), Failure> {
     let options = loaded.options()?;
+    let descriptors = laio_serve::raise_descriptor_limit();
     laio_serve::check(&options)?;
     let mut signals = signals::catch()?;
     // Also if it is ignored: then the kernel would not say how the processes have ended.
@@ -50,7 +51,7 @@ pub(super) fn run(loaded: Loaded, processes: usize) -> Result<(), Failure> {
     super::announce(
         &options.site.root,
         listening.addresses(),
-        &format!("{processes} processes"),
+        &format!("{processes} processes, {descriptors} descriptors each"),
     );
     listening.adopt();
     notify::tell(notify::State::Ready);
@@ -61,12 +62,16 @@ pub(super) fn run(loaded: Loaded, processes: usize) -> Result<(), Failure> {
             Some(SIGHUP) => supervisor.reload(),
             Some(SIGUSR1) => supervisor.tell_all(Signal::USR1),
             Some(SIGUSR2) if !supervisor.restart() => {}
-            Some(SIGUSR2) => listening.leave(),
+            Some(SIGUSR2) => {
+                listening.leave();
+                supervisor.close(&mut listening);
+            }
             Some(_) => {
                 say("stopping: answers in flight are finished; once more ends at once");
                 notify::tell(notify::State::Stopping);
                 supervisor.stopping = true;
                 supervisor.tell_all(signals::stopping());
+                supervisor.close(&mut listening);
             }
             None => {}
         }
@@ -78,6 +83,12 @@ pub(super) fn run(loaded: Loaded, processes: usize) -> Result<(), Failure> {
 impl Supervisor {
     fn alive(&self) -> bool {
         !self.stopping || self.places.iter().any(|place| place.child.is_some())
+    }
+
+    /// Closes the sockets. The processes that serve on them have copies of their own, and close them by themselves.
+    fn close(&mut self, listening: &mut Listening) {
+        self.sockets.clear();
+        listening.close();
     }
 
     /// Starts a process and waits until it serves.

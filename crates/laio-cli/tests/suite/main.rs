@@ -6,5 +6,7 @@ mod bench_published;
 mod claims;
 mod command;
 mod common;
+mod descriptors;
+mod ending;
 mod load;
 mod operation;

@@ -1,4 +1,5 @@
 //! Messages that are damaged, ambiguous or hostile.
 
+mod guards;
 mod robustness;
 mod smuggling;

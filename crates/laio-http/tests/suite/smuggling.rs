@@ -121,32 +121,32 @@ const REFUSED: &[(u16, &str)] = &[
         "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding:\r\n chunked",
     ),
     (
-        501,
+        400,
         "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: xchunked",
     ),
     (
-        501,
+        400,
         "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: identity",
     ),
-    (501, "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: gzip"),
+    (400, "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: gzip"),
     (
         501,
         "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: gzip, chunked",
     ),
     (
-        501,
+        400,
         "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked, identity",
     ),
     (
-        501,
+        400,
         "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: \"chunked\"",
     ),
     (
-        501,
+        400,
         "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked;q=1",
     ),
     (
-        501,
+        400,
         "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: x",
     ),
 ];

@@ -31,6 +31,9 @@ enum Answer {
     Due(SendResponse<Bytes>),
     /// Bytes of the body are due: so many, or until the end.
     Body(SendStream<Bytes>, Option<u64>),
+    /// It is sent, and the rest of the request may still come.
+    Sent(SendStream<Bytes>),
+    /// It was broken off.
     Over,
 }
 
@@ -84,7 +87,7 @@ impl Exchange {
 
     /// Appends what has come of the body of the request. After the answer nobody waits for the rest.
     pub(crate) async fn receive(&self, input: &mut Vec<u8>) -> io::Result<usize> {
-        if matches!(*self.answer.borrow(), Answer::Over) {
+        if matches!(*self.answer.borrow(), Answer::Sent(_) | Answer::Over) {
             return Ok(0);
         }
         poll_fn(|context| self.body.borrow_mut().poll_receive(context, input)).await
@@ -147,7 +150,7 @@ impl Exchange {
         let sent = respond.send_response(response, due == Some(0));
         let stream = sent.map_err(io::Error::other)?;
         *answer = match due {
-            Some(0) => Answer::Over,
+            Some(0) => Answer::Sent(stream),
             due => Answer::Body(stream, due),
         };
         Ok(())
@@ -184,21 +187,58 @@ impl Exchange {
         }
         let last = *due == Some(0);
         stream.send_data(piece, last).map_err(io::Error::other)?;
-        if last {
-            *answer = Answer::Over;
+        if last && let Answer::Body(stream, _) = std::mem::replace(&mut *answer, Answer::Over) {
+            *answer = Answer::Sent(stream);
         }
         Ok(())
     }
 
     /// Ends the answer. What is not `whole` must not look whole.
     pub(super) fn end(&self, whole: bool) {
-        match std::mem::replace(&mut *self.answer.borrow_mut(), Answer::Over) {
-            Answer::Due(mut respond) => respond.send_reset(Reason::INTERNAL_ERROR),
+        let mut answer = self.answer.borrow_mut();
+        *answer = match std::mem::replace(&mut *answer, Answer::Over) {
+            Answer::Due(mut respond) => {
+                respond.send_reset(Reason::INTERNAL_ERROR);
+                Answer::Over
+            }
             Answer::Body(mut stream, None) if whole => {
                 let _ = stream.send_data(Bytes::new(), true);
+                Answer::Sent(stream)
             }
-            Answer::Body(mut stream, _) => stream.send_reset(Reason::INTERNAL_ERROR),
-            Answer::Over => {}
+            Answer::Body(mut stream, _) => {
+                stream.send_reset(Reason::INTERNAL_ERROR);
+                Answer::Over
+            }
+            ended => ended,
+        };
+    }
+
+    /// Reads the rest of a request whose answer is sent, within the limits of a body that the server does not use.
+    ///
+    /// Without a reader the `h2` crate would take the stream back at once and ignore what comes on it: a second head,
+    /// a wrong length or malformed trailers, which are errors of the stream (RFC 9113, section 8.1).
+    pub(super) async fn read_rest(&self, limits: &Limits) {
+        if !matches!(*self.answer.borrow(), Answer::Sent(_)) {
+            return;
+        }
+        let mut read = 0;
+        let rest = poll_fn(|context| {
+            let mut body = self.body.borrow_mut();
+            while let Some(length) = ready!(body.poll_skip(context)) {
+                read += length;
+                if read > limits.body_bytes {
+                    break;
+                }
+            }
+            Poll::Ready(())
+        });
+        let _ = time::timeout(limits.body_time, rest).await;
+    }
+
+    /// Ends the stream of an answer that is sent, because the client broke a rule.
+    pub(super) fn reset_sent(&self, reason: Reason) {
+        if let Answer::Sent(stream) = &mut *self.answer.borrow_mut() {
+            stream.send_reset(reason);
         }
     }
 
@@ -207,7 +247,7 @@ impl Exchange {
         poll_fn(|context| match &mut *self.answer.borrow_mut() {
             Answer::Due(respond) => respond.poll_reset(context).map(drop),
             Answer::Body(stream, _) => stream.poll_reset(context).map(drop),
-            Answer::Over => Poll::Pending,
+            Answer::Sent(_) | Answer::Over => Poll::Pending,
         })
         .await;
     }
@@ -243,6 +283,16 @@ impl RequestBody {
             }
         }
         Poll::Ready(Ok(input.len() - before))
+    }
+
+    /// Passes over a piece of the body, and tells its length. None at the end, which trailers may announce, and after
+    /// an error, which the `h2` crate tells the client.
+    fn poll_skip(&mut self, context: &mut Context<'_>) -> Poll<Option<u64>> {
+        let Some(Ok(bytes)) = ready!(self.stream.poll_data(context)) else {
+            return self.stream.poll_trailers(context).map(|_| None);
+        };
+        let _ = self.stream.flow_control().release_capacity(bytes.len());
+        Poll::Ready(Some(bytes.len() as u64))
     }
 
     fn push(&self, bytes: &[u8], input: &mut Vec<u8>) {

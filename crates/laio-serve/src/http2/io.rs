@@ -1,10 +1,11 @@
 //! A connection as the `h2` crate reads and writes one. What it writes is collected, so that many frames go
 //! out with one call.
 
+use super::windows::Windows;
 use crate::options::Http2;
 use crate::stream::{Stream, Wire};
 use crate::tls::Session;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::rc::Rc;
@@ -23,6 +24,7 @@ pub(super) struct Io {
     /// Written, and not yet sent.
     output: Vec<u8>,
     stalled: Stalled,
+    windows: Rc<RefCell<Windows>>,
 }
 
 enum Carrier {
@@ -32,7 +34,12 @@ enum Carrier {
 
 impl Io {
     /// `input` has been received already. None: the stream is one of HTTP/2 itself.
-    pub(super) fn new(stream: Stream, input: Vec<u8>, stalled: Stalled) -> Option<Io> {
+    pub(super) fn new(
+        stream: Stream,
+        input: Vec<u8>,
+        stalled: Stalled,
+        windows: Rc<RefCell<Windows>>,
+    ) -> Option<Io> {
         let carrier = match stream {
             Stream::Plain(socket) => Carrier::Plain(Wire::new(socket)),
             Stream::Tls(session) => Carrier::Tls(Box::new(session.into_inner())),
@@ -44,6 +51,7 @@ impl Io {
             used: 0,
             output: Vec::new(),
             stalled,
+            windows,
         })
     }
 
@@ -114,6 +122,7 @@ impl AsyncRead for Io {
             carrier,
             input,
             used,
+            windows,
             ..
         } = &mut *self;
         if *used == input.len() {
@@ -122,7 +131,9 @@ impl AsyncRead for Io {
             ready!(carrier.poll_receive(context, input))?;
         }
         let count = buffer.remaining().min(input.len() - *used);
-        buffer.put_slice(&input[*used..][..count]);
+        let bytes = &input[*used..][..count];
+        windows.borrow_mut().pass(bytes);
+        buffer.put_slice(bytes);
         *used += count;
         Poll::Ready(Ok(()))
     }

@@ -1,12 +1,14 @@
 //! A listing for programs.
 
 use super::Listing;
-use laio_http::HttpDate;
+use laio_http::{HttpDate, path};
 use serde::Serialize;
 
 #[derive(Serialize)]
 struct Row<'a> {
     name: std::borrow::Cow<'a, str>,
+    /// The name as it is written in an address.
+    encoded: String,
     r#type: &'static str,
     size: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -19,10 +21,11 @@ struct Document<'a> {
     complete: bool,
 }
 
-/// Appends the listing. Names that are not UTF-8 have U+FFFD in place of what is not.
+/// Appends the listing. Names that are not UTF-8 have U+FFFD in place of what is not; percent-encoded they are whole.
 pub(super) fn write(listing: &Listing, out: &mut Vec<u8>) {
     let row = |entry: &'_ super::Entry| Row {
         name: String::from_utf8_lossy(&entry.name).into_owned().into(),
+        encoded: encoded(&entry.name),
         r#type: if entry.directory { "directory" } else { "file" },
         size: entry.size,
         modified: HttpDate::from_unix(entry.modified).map(|date| date.as_str().to_owned()),
@@ -34,4 +37,11 @@ pub(super) fn write(listing: &Listing, out: &mut Vec<u8>) {
     // Neither writing to memory nor these types can fail.
     let _ = serde_json::to_writer(&mut *out, &document);
     out.push(b'\n');
+}
+
+fn encoded(name: &[u8]) -> String {
+    let mut address = Vec::new();
+    path::encode(name, false, None, &mut address);
+    // Without the slash that the address of a file begins with. The rest is ASCII.
+    String::from_utf8_lossy(&address[1..]).into_owned()
 }

@@ -60,6 +60,12 @@ pub(super) fn text(seen: &Seen, age: Duration) -> String {
         "Connections accepted.",
         &count(seen.connections),
     );
+    family(
+        "laio_connections_closed_for_room_total",
+        "counter",
+        "Connections that waited for their clients and were closed to make room for others.",
+        &count(seen.closed_for_room),
+    );
     let answers = seen.answers.iter().enumerate();
     let answers: Vec<_> = answers
         .map(|(class, &count)| (format!("{{status=\"{}xx\"}}", class + 1), count as f64))

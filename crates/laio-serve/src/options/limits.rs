@@ -2,7 +2,7 @@
 
 use super::UpstreamLimits;
 use laio_http::Ranges;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The named limits of a server. Those that are fields can be chosen; the others are constants.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,15 +92,34 @@ impl Limits {
     pub const LOG_SAY_EVERY: Duration = Duration::from_secs(10);
     /// How often it is said that descriptors or memory have run out.
     pub const SHORTAGE_SAY_EVERY: Duration = Duration::from_secs(10);
+    /// Descriptors that are kept for files and upstreams, at least, whatever connections come; where the process may
+    /// have many, it is a share of [`Limits::DESCRIPTORS_KEPT_SHARE`], and where it may have few, half of those left.
+    pub const DESCRIPTORS_KEPT: usize = 32;
+    /// One of so many descriptors is kept for files and upstreams.
+    pub const DESCRIPTORS_KEPT_SHARE: usize = 8;
+    /// Connections that are on their way out, to make room for others, while further ones are taken.
+    pub const CONNECTIONS_LEAVING: usize = 8;
+    /// Connections that end so that one file can be opened, or one upstream reached, when descriptors have run out.
+    pub const ROOM_TRIES: usize = 4;
+    /// Between these tries, for the descriptor of such a connection to be closed.
+    pub const ROOM_PAUSE: Duration = Duration::from_millis(10);
+    /// For a connection of HTTP/2 that makes room to say so to its client (`GOAWAY`).
+    pub const LEAVE_TIME: Duration = Duration::from_millis(500);
     /// For the last lines of the access log to be written, when a worker ends.
     pub const LOG_LAST: Duration = Duration::from_secs(2);
+    /// For each of the last things that a server does, such as to write the end of its log, when the time to stop
+    /// ([`Limits::drain_time`]) is used up.
+    pub const LAST_MOMENT: Duration = Duration::from_millis(50);
     /// Generations of workers that finish what they have begun, after the options have changed.
     pub const GENERATIONS: usize = 8;
     /// For clients with idle connections to send one more request, before these are closed because other workers
     /// take over.
     pub const HAND_OVER_GRACE: Duration = Duration::from_millis(500);
-    /// Connections that a worker still takes from the kernel's queue when it stops.
-    pub const ACCEPTS_AFTER_STOP: usize = 128;
+    /// Connections that a worker still takes from the kernel's queue when it stops: all that the kernel had completed,
+    /// and no more, however fast others come.
+    pub const ACCEPTS_AFTER_STOP: usize = Limits::BACKLOG as usize + 1;
+    /// For clients whose connections were just taken to send their first request, when the server stops.
+    pub const FIRST_REQUEST_GRACE: Duration = Duration::from_millis(500);
     /// Between the start of a worker and its next start, if it dies.
     pub const RESTART_PAUSE: Duration = Duration::from_secs(1);
     /// Connections of one worker with the back end `threads`, whatever [`Limits::connections`] says.
@@ -129,6 +148,15 @@ impl Limits {
     pub const TLS_LOOK: Duration = Duration::from_secs(10);
     /// Bytes of the smallest file that is worth compressing.
     pub const COMPRESS_FROM: u64 = 1024;
+
+    /// The time for something at the end of the server that takes up to `most`: it shares one deadline with what was
+    /// before, so that their times do not add up.
+    pub(crate) fn last(deadline: Option<Instant>, most: Duration) -> Duration {
+        let left = deadline.map_or(most, |deadline| {
+            deadline.saturating_duration_since(Instant::now())
+        });
+        left.max(Limits::LAST_MOMENT).min(most)
+    }
 }
 
 impl Default for Limits {
@@ -157,5 +185,25 @@ impl Default for Limits {
             drain_time: Duration::from_secs(10),
             upstream: UpstreamLimits::default(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_things_share_one_deadline() {
+        let most = Duration::from_secs(1000);
+        assert_eq!(Limits::last(None, most), most);
+        assert_eq!(
+            Limits::last(Some(Instant::now()), most),
+            Limits::LAST_MOMENT
+        );
+        let later = Some(Instant::now() + Duration::from_secs(500));
+        let left = Limits::last(later, most);
+        assert!(left <= Duration::from_secs(500) && left > Limits::LAST_MOMENT);
+        let short = Duration::from_millis(1);
+        assert_eq!(Limits::last(later, short), short);
     }
 }

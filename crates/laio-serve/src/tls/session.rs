@@ -5,6 +5,8 @@ use crate::stream::Wire;
 use laio_rt::Descriptor;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, Connection, ServerConfig, ServerConnection};
+use std::error::Error;
+use std::fmt;
 use std::io::{self, BufRead, Write};
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -16,6 +18,27 @@ pub(crate) struct Session {
     /// Received, and not yet looked at from `used` on.
     records: Vec<u8>,
     used: usize,
+    /// Nothing has come yet.
+    fresh: bool,
+}
+
+/// What a client sent first is a request in the clear, and no record of TLS.
+#[derive(Debug)]
+struct InTheClear;
+
+impl fmt::Display for InTheClear {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the client speaks HTTP without TLS")
+    }
+}
+
+impl Error for InTheClear {}
+
+/// Whether a session has failed because the client speaks HTTP without TLS.
+pub(crate) fn is_in_the_clear(error: &io::Error) -> bool {
+    error
+        .get_ref()
+        .is_some_and(|inner| inner.is::<InTheClear>())
 }
 
 impl Session {
@@ -46,6 +69,7 @@ impl Session {
             wire: Wire::new(socket),
             records: Vec::new(),
             used: 0,
+            fresh: true,
         }
     }
 
@@ -109,6 +133,12 @@ impl Session {
         if self.used == self.records.len() {
             self.records = ready!(self.wire.poll_receive(context))?;
             self.used = 0;
+        }
+        // A method begins with a letter, and no record of TLS does: it begins with a type from 20 to 24.
+        let by_client = matches!(self.connection, Connection::Server(_));
+        let letter = self.records.first().is_some_and(u8::is_ascii_alphabetic);
+        if std::mem::take(&mut self.fresh) && by_client && letter {
+            return Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, InTheClear)));
         }
         let mut left = &self.records[self.used..];
         let count = self.connection.read_tls(&mut left)?;

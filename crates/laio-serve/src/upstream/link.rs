@@ -153,7 +153,7 @@ pub(super) async fn send(line: &Line, out: Vec<u8>, time: Duration) -> io::Resul
 }
 
 /// Whether there is nothing to read from a socket, not even its end.
-pub(super) fn is_quiet(socket: &Descriptor) -> bool {
+pub(crate) fn is_quiet(socket: &Descriptor) -> bool {
     let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
     let peeked = rustix::net::recv(socket, &mut [0_u8; 1][..], flags);
     peeked.err() == Some(rustix::io::Errno::AGAIN)

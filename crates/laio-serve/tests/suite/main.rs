@@ -2,13 +2,16 @@
 
 mod cache;
 mod common;
+mod correctness;
 mod features;
+mod guarded;
 mod http2;
 mod listening;
 mod observing;
 mod policies;
 mod protocol;
 mod server;
+mod spooled;
 mod stall;
 mod sync;
 mod tls;

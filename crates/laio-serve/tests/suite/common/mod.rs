@@ -1,6 +1,7 @@
 //! A server in this process and a client that reads exactly what it gets.
 
 pub(crate) mod certs;
+pub(crate) mod program;
 
 use laio::BackendKind;
 use laio_serve::{

@@ -1,6 +1,6 @@
 //! Requests that servers and programs behind answer: well, slowly, wrongly, or not at all.
 
-mod backend;
+pub(crate) mod backend;
 mod bodies;
 mod encryption;
 mod failures;

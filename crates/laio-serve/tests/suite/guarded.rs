@@ -1,22 +1,13 @@
 //! What is guarded stays guarded, however a path is written, before programs, proxies and files, over HTTP/1.1 and
 //! HTTP/2.
 
-#[allow(dead_code, reason = "shared by several test binaries")]
-#[path = "upstreams/backend.rs"]
-mod backend;
-#[allow(dead_code, reason = "shared by several test binaries")]
-mod common;
-#[allow(dead_code, reason = "shared by several test binaries")]
-#[path = "common/program.rs"]
-mod program;
-
-use backend::Backend;
+use crate::common::Running;
+use crate::common::program::Program;
+use crate::upstreams::backend::Backend;
 use bytes::Bytes;
-use common::Running;
 use h2::client::SendRequest;
 use laio::BackendKind;
 use laio_serve::{Auth, Upstream};
-use program::Program;
 use std::collections::BTreeMap;
 use std::fs;
 use std::time::Duration;

@@ -1,16 +1,10 @@
 //! Bodies whose length the client does not say, before programs that need it.
 
-#[allow(dead_code, reason = "shared by several test binaries")]
-mod common;
-#[allow(dead_code, reason = "shared by several test binaries")]
-#[path = "common/program.rs"]
-mod program;
-
+use crate::common::program::{Call, Program};
+use crate::common::{Response, Running};
 use bytes::Bytes;
-use common::{Response, Running};
 use laio::BackendKind;
 use laio_serve::{Options, Sandbox, Upstream};
-use program::{Call, Program};
 use std::io::{Read, Write};
 use std::time::Duration;
 use tempfile::TempDir;
@@ -64,7 +58,9 @@ fn assert_whole(call: &Call, body: &[u8], what: &str) {
 
 #[test]
 fn a_body_in_chunks_gets_a_length() {
-    let backends = common::BACKENDS.into_iter().chain([BackendKind::Sync]);
+    let backends = crate::common::BACKENDS
+        .into_iter()
+        .chain([BackendKind::Sync]);
     for kind in backends {
         let (server, program, _root) = serve(kind, |_| {});
         // Short, at the edge of what is kept in memory, and longer.
