@@ -22,7 +22,7 @@
 //!
 //! // The path, below the root of the site, is safe to open.
 //! let mut relative = Vec::new();
-//! request.path?.file_name(&mut relative)?;
+//! request.path.clone()?.file_name(&mut relative)?;
 //! assert_eq!(relative, b"notes/a b.txt");
 //!
 //! // The file was opened; these are its attributes.

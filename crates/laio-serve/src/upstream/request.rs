@@ -79,6 +79,15 @@ pub(super) fn is_one_of(name: &[u8], names: &[&str]) -> bool {
         .any(|own| name.eq_ignore_ascii_case(own.as_bytes()))
 }
 
+/// Whether a field would become the same variable as one of these, in an upstream that makes variables of fields:
+/// a hyphen and an underscore are one there.
+fn is_variable_of(name: &[u8], names: &[&str]) -> bool {
+    let same =
+        |(own, byte): (u8, &u8)| own.eq_ignore_ascii_case(byte) || (own == b'-' && *byte == b'_');
+    let mut names = names.iter();
+    names.any(|own| own.len() == name.len() && own.bytes().zip(name).all(same))
+}
+
 /// Whether a client asks for its connection to become a WebSocket. Nothing else is passed on: a tunnel to
 /// whatever an upstream speaks besides (h2c) would lead past all rules.
 pub(super) fn wants_websocket(asking: &Asking<'_>) -> bool {
@@ -100,10 +109,7 @@ pub(super) fn passed<'a>(
     let headers = &asking.asked.request.headers;
     let (hops, trusts) = (Hops::of(headers), asking.trusts);
     headers.iter().filter(move |(name, _)| {
-        // To an upstream that makes variables of fields both are one.
-        let hyphen = |&byte: &u8| if byte == b'_' { b'-' } else { byte };
-        let hyphens: Vec<u8> = name.iter().map(hyphen).collect();
-        let is = |names: &[&str]| is_one_of(&hyphens, names);
+        let is = |names: &[&str]| is_variable_of(name, names);
         !(hops.has(name)
             || is(&HOP_BY_HOP)
             || is(&SAID_ANEW)
