@@ -7,6 +7,7 @@
 use crate::sys;
 use crate::{Call, Errno};
 use std::mem::{replace, size_of_val};
+use std::sync::OnceLock;
 
 /// What one thread may do, as far as the kernel shows it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -102,12 +103,25 @@ impl Shown {
 
 /// Whether seccomp filters the calls of this thread. Yes, if it cannot be known.
 pub(crate) fn has_filters() -> bool {
-    prctl(libc::PR_GET_SECCOMP) != Ok(0)
+    match prctl(libc::PR_GET_SECCOMP) {
+        Ok(mode) => mode != 0,
+        Err(Errno::INVAL) => kernel_has_filters(),
+        Err(_) => true,
+    }
+}
+
+/// Whether the kernel was built with seccomp: then each thread's status has a line about it.
+#[cold]
+fn kernel_has_filters() -> bool {
+    static KNOWN: OnceLock<bool> = OnceLock::new();
+    *KNOWN.get_or_init(|| {
+        let status = std::fs::read_to_string("/proc/thread-self/status");
+        status.map_or(true, |status| status.contains("\nSeccomp:"))
+    })
 }
 
 /// Whether the kernel has Landlock. Yes, if it cannot be known.
 pub(crate) fn has_landlock() -> bool {
-    use std::sync::OnceLock;
     static KNOWN: OnceLock<bool> = OnceLock::new();
     *KNOWN.get_or_init(|| {
         const VERSION: usize = 1;

@@ -12,10 +12,12 @@ pub(crate) struct Change {
     /// What must be before, also before the context is made. The error says what this machine lacks.
     pub(crate) prepare: fn(&Place) -> Result<(), String>,
     /// An error: the kernel does not let the thread do it (now).
-    pub(crate) change: fn(&Place, Make<'_>) -> Result<(), Errno>,
+    pub(crate) change: Step,
     /// The way back, if there is one.
-    pub(crate) back: Option<fn(&Place, Make<'_>) -> Result<(), Errno>>,
+    pub(crate) back: Option<Step>,
 }
+
+type Step = fn(&Place, Make<'_>) -> Result<(), Errno>;
 
 const KEEP: usize = u32::MAX as usize;
 const NO_ID: usize = NO_RIGHTS as usize;
