@@ -517,3 +517,39 @@ fn a_request_whose_rest_never_comes_ends() {
         }
     }
 }
+
+#[test]
+fn idle_connections_make_room_at_the_limit_of_connections() {
+    let dir = site();
+    for backend in BACKENDS {
+        let server = Running::with(dir.path(), backend, |options| {
+            options.workers = Some(1);
+            options.limits.connections = 3;
+            options.limits.idle_time = LONG * 10;
+        });
+        let mut idle: Vec<_> = (0..3).map(|_| server.connect()).collect();
+        for client in &mut idle {
+            assert_eq!(client.get("/a.txt").text(), "four");
+        }
+        for _ in 0..3 {
+            assert_eq!(server.get("/a.txt").text(), "four", "{backend}");
+        }
+        assert!(idle[0].is_closed(), "{backend}: it has waited longest");
+    }
+}
+
+#[test]
+fn silent_connections_make_room_at_the_limit_after_the_time_for_a_head() {
+    let dir = site();
+    let server = Running::with(dir.path(), Lazy, |options| {
+        options.workers = Some(1);
+        options.limits.connections = 3;
+        options.limits.head_time = std::time::Duration::from_millis(100);
+        options.limits.idle_time = LONG * 10;
+    });
+    let silent: Vec<_> = (0..3).map(|_| server.connect()).collect();
+    let mut client = server.connect();
+    client.send("GET /a.txt HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+    assert_eq!(client.answer(false).status, 200);
+    drop(silent);
+}
