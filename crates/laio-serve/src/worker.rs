@@ -361,18 +361,22 @@ impl Worker {
         let readable = Readiness::readable(listener.clone());
         let _ = lanes::submit(Step::Accept, readable).await;
         loop {
-            let all = self.connections.borrow();
-            let idle = all.values().filter_map(|running| {
-                let seat = running.presence.seat.as_ref()?;
-                let between = running.presence.idle.get() == Idle::Between;
-                (between || seat.has_waited(self.limits.head_time)).then_some(seat)
-            });
-            if !self.room.is_emptying() {
-                self.room.end_longest_of(idle);
-            }
-            drop(all);
+            self.end_longest_idle();
             laio_rt::time::sleep(Limits::ROOM_PAUSE).await;
         }
+    }
+
+    fn end_longest_idle(&self) {
+        if self.room.is_emptying() {
+            return;
+        }
+        let all = self.connections.borrow();
+        let idle = all.values().filter_map(|running| {
+            let seat = running.presence.seat.as_ref()?;
+            let between = running.presence.idle.get() == Idle::Between;
+            (between || seat.has_waited(self.limits.head_time)).then_some(seat)
+        });
+        self.room.end_longest_of(idle);
     }
 
     /// A connection has ended to make room for others.

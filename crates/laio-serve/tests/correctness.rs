@@ -420,10 +420,13 @@ fn errors_on_a_stream_that_is_answered_are_its_errors() {
     const TRAILER: &[u8] = b"\x00\x01t\x01v";
     const UPPER: &[u8] = b"\x00\x01T\x01v";
     const MOST: [u8; 4] = [0x7f, 0xff, 0xff, 0xff];
+    /// Kind, flags and payload.
     type Frame = (u8, u8, &'static [u8]);
+    /// Its name, the length in the head, what comes behind the answer, and the error.
+    type Case = (&'static str, Option<&'static str>, Vec<Frame>, Option<u32>);
     let end = END_HEADERS | END_STREAM;
     let protocol = Some(PROTOCOL_ERROR);
-    let cases: Vec<(&str, Option<&str>, Vec<Frame>, Option<u32>)> = vec![
+    let cases: Vec<Case> = vec![
         ("a body", None, vec![(DATA, END_STREAM, b"abc")], None),
         (
             "trailers",
