@@ -9,8 +9,8 @@
 #
 # Prints how many cases passed in each round, and the cases that failed. Fails if any did.
 #
-# h2spec 2.2.1 is a Go program:  go install github.com/summerwind/h2spec/cmd/h2spec@v2.2.1
-# (with a module proxy that does not know that name, ask for @v2.2.1+incompatible).
+# h2spec 2.2.1 is a Go program:  go install github.com/summerwind/h2spec/cmd/h2spec@v2.2.1+incompatible
+# (Go's own name for that version: the short one, @v2.2.1, is refused by some module proxies).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -20,7 +20,7 @@ h2spec=${H2SPEC:-h2spec}
 
 if ! command -v "$h2spec" >/dev/null; then
     echo "h2spec is absent, so this run is skipped."
-    echo "To install it: go install github.com/summerwind/h2spec/cmd/h2spec@v2.2.1 (or @v2.2.1+incompatible)"
+    echo "To install it: go install github.com/summerwind/h2spec/cmd/h2spec@v2.2.1+incompatible"
     exit 0
 fi
 command -v openssl >/dev/null || { echo "openssl, which makes the certificate, is absent: this run is skipped."; exit 0; }

@@ -30,7 +30,7 @@ pub(crate) async fn accept(worker: Rc<Worker>, listener: Descriptor, tls: bool) 
     let (shortage, mut told) = (Shortage::default(), false);
     let mut last = Limits::ACCEPTS_AFTER_STOP;
     loop {
-        race(worker.room(), worker.stopped()).await;
+        race(worker.room(&listener), worker.stopped()).await;
         if worker.is_stopping() {
             if last == 0 {
                 return;

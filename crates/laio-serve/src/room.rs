@@ -14,6 +14,7 @@ use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Poll, Waker};
+use std::time::Duration;
 
 /// The seats of all connections, over all workers.
 #[derive(Debug)]
@@ -115,6 +116,13 @@ impl Room {
         end_longest(&mut self.state.lock().unwrap())
     }
 
+    /// The same among some of the connections.
+    pub(crate) fn end_longest_of<'s>(&self, seats: impl Iterator<Item = &'s Seat>) -> bool {
+        let waiting = seats.map(|seat| (seat.place.since.load(Ordering::Relaxed), seat.number));
+        let first = waiting.filter(|&(since, _)| since != AT_WORK).min();
+        first.is_some_and(|(since, number)| pick(&mut self.state.lock().unwrap(), since, number))
+    }
+
     /// Waits until another connection can be taken.
     pub(crate) async fn free(&self) {
         poll_fn(|context| {
@@ -153,19 +161,24 @@ impl Room {
 
 /// Picks the connection that has waited longest. It ends when its task has its turn.
 fn end_longest(state: &mut State) -> bool {
-    let waiting = state.seats.iter().filter_map(|(&number, place)| {
-        let since = place.since.load(Ordering::Relaxed);
-        (since != AT_WORK).then_some((since, number))
-    });
-    let Some((since, number)) = waiting.min() else {
+    let seats = state.seats.iter();
+    let waiting = seats.map(|(&number, place)| (place.since.load(Ordering::Relaxed), number));
+    match waiting.filter(|&(since, _)| since != AT_WORK).min() {
+        // If a request comes at this moment, another one may wait.
+        Some((since, number)) => pick(state, since, number) || end_longest(state),
+        None => false,
+    }
+}
+
+/// Has a connection leave that waits since then. False if it does no longer.
+fn pick(state: &mut State, since: u64, number: u64) -> bool {
+    let Some(place) = state.seats.get(&number) else {
         return false;
     };
-    let place = &state.seats[&number];
-    let (now, fail) = (Ordering::AcqRel, Ordering::Relaxed);
-    let picked = place.since.compare_exchange(since, LEAVES, now, fail);
+    let (order, fail) = (Ordering::AcqRel, Ordering::Relaxed);
+    let picked = place.since.compare_exchange(since, LEAVES, order, fail);
     if picked.is_err() {
-        // Its request came at this moment; another one may wait.
-        return end_longest(state);
+        return false;
     }
     let task = place.task.lock().unwrap().take();
     state.seats.remove(&number);
@@ -203,6 +216,12 @@ impl Seat {
     /// Whether the connection was picked to leave.
     pub(crate) fn leaves(&self) -> bool {
         self.place.since.load(Ordering::Acquire) == LEAVES
+    }
+
+    /// Whether it has waited for such a time.
+    pub(crate) fn has_waited(&self, time: Duration) -> bool {
+        let since = self.place.since.load(Ordering::Relaxed);
+        since != AT_WORK && u128::from(now().saturating_sub(since)) >= time.as_nanos()
     }
 
     /// Has the task that calls it be woken when the connection was picked.
@@ -253,7 +272,7 @@ mod tests {
         // The first has a request; the second has had one, and waits again since later than the third.
         seats[0].works();
         seats[1].works();
-        std::thread::sleep(std::time::Duration::from_millis(20));
+        std::thread::sleep(Duration::from_millis(20));
         seats[1].waits();
         let fourth = room.enter(6);
         let left = |seats: &[Seat]| seats.iter().map(Seat::leaves).collect::<Vec<_>>();

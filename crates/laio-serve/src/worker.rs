@@ -8,11 +8,11 @@ use crate::buffers::Spare;
 use crate::cache::Cache;
 use crate::connection::Connection;
 use crate::generation::Shared;
-use crate::lanes::{Plan, Turns};
+use crate::lanes::{self, Plan, Turns};
 use crate::listen::Share;
 use crate::log::Log;
 use crate::observe;
-use crate::options::{Http2, Io, Limits, Options};
+use crate::options::{Http2, Io, Limits, Options, Step};
 use crate::room::{Room, Seat};
 use crate::server::Served;
 use crate::shortage::Shortage;
@@ -23,6 +23,7 @@ use crate::tls::{Session, Tls};
 use crate::transfer::Pools;
 use crate::upstream::is_quiet;
 use laio::BackendKind;
+use laio::ops::Readiness;
 use laio_http::{DateCache, HttpDate};
 use laio_rt::future::{Either, race};
 use laio_rt::sync::{Notify, Semaphore};
@@ -339,21 +340,55 @@ impl Worker {
         );
     }
 
-    /// Waits until there is room for another connection.
-    pub(crate) async fn room(&self) {
-        self.fewer_than(self.connections_max).await;
+    /// Waits until there is room for another connection, which waits in the queue of a listening socket.
+    pub(crate) async fn room(&self, listener: &Descriptor) {
+        if self.connections.borrow().len() >= self.connections_max {
+            race(
+                self.fewer_than(self.connections_max),
+                self.end_idle(listener),
+            )
+            .await;
+        }
         self.room.free().await;
         if self.room.is_emptying() {
             laio_rt::yield_now().await;
         }
     }
 
+    /// While a client waits, ends connections that wait for theirs: between requests, or so long for a first one that
+    /// none is likely to come.
+    async fn end_idle(&self, listener: &Descriptor) {
+        let readable = Readiness::readable(listener.clone());
+        let _ = lanes::submit(Step::Accept, readable).await;
+        loop {
+            self.end_longest_idle();
+            laio_rt::time::sleep(Limits::ROOM_PAUSE).await;
+        }
+    }
+
+    fn end_longest_idle(&self) {
+        if self.room.is_emptying() {
+            return;
+        }
+        let all = self.connections.borrow();
+        let idle = all.values().filter_map(|running| {
+            let seat = running.presence.seat.as_ref()?;
+            let between = running.presence.idle.get() == Idle::Between;
+            (between || seat.has_waited(self.limits.head_time)).then_some(seat)
+        });
+        self.room.end_longest_of(idle);
+    }
+
     /// A connection has ended to make room for others.
     pub(crate) fn made_room(&self) {
         observe::made_room();
-        let error = rustix::io::Errno::MFILE.into();
         let text = "connections that waited longest are closed to make room for others";
-        self.shortage.tell(text, &error);
+        if self.connections.borrow().len() < self.connections_max {
+            self.shortage.tell(text, &rustix::io::Errno::MFILE.into());
+        } else {
+            let error = io::Error::other("a worker has all that it may have (--max-connections)");
+            self.shortage.tell(text, &error);
+        }
     }
 
     /// Has a connection that waits end if descriptors have run out, for what needs one. False if that is of no use.

@@ -414,10 +414,13 @@ fn errors_on_a_stream_that_is_answered_are_its_errors() {
     const TRAILER: &[u8] = b"\x00\x01t\x01v";
     const UPPER: &[u8] = b"\x00\x01T\x01v";
     const MOST: [u8; 4] = [0x7f, 0xff, 0xff, 0xff];
+    /// Kind, flags and payload.
     type Frame = (u8, u8, &'static [u8]);
+    /// Its name, the length in the head, what comes behind the answer, and the error.
+    type Case = (&'static str, Option<&'static str>, Vec<Frame>, Option<u32>);
     let end = END_HEADERS | END_STREAM;
     let protocol = Some(PROTOCOL_ERROR);
-    let cases: Vec<(&str, Option<&str>, Vec<Frame>, Option<u32>)> = vec![
+    let cases: Vec<Case> = vec![
         ("a body", None, vec![(DATA, END_STREAM, b"abc")], None),
         (
             "trailers",
@@ -510,4 +513,40 @@ fn a_request_whose_rest_never_comes_ends() {
             return;
         }
     }
+}
+
+#[test]
+fn idle_connections_make_room_at_the_limit_of_connections() {
+    let dir = site();
+    for backend in BACKENDS {
+        let server = Running::with(dir.path(), backend, |options| {
+            options.workers = Some(1);
+            options.limits.connections = 3;
+            options.limits.idle_time = LONG * 10;
+        });
+        let mut idle: Vec<_> = (0..3).map(|_| server.connect()).collect();
+        for client in &mut idle {
+            assert_eq!(client.get("/a.txt").text(), "four");
+        }
+        for _ in 0..3 {
+            assert_eq!(server.get("/a.txt").text(), "four", "{backend}");
+        }
+        assert!(idle[0].is_closed(), "{backend}: it has waited longest");
+    }
+}
+
+#[test]
+fn silent_connections_make_room_at_the_limit_after_the_time_for_a_head() {
+    let dir = site();
+    let server = Running::with(dir.path(), Lazy, |options| {
+        options.workers = Some(1);
+        options.limits.connections = 3;
+        options.limits.head_time = std::time::Duration::from_millis(100);
+        options.limits.idle_time = LONG * 10;
+    });
+    let silent: Vec<_> = (0..3).map(|_| server.connect()).collect();
+    let mut client = server.connect();
+    client.send("GET /a.txt HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+    assert_eq!(client.answer(false).status, 200);
+    drop(silent);
 }

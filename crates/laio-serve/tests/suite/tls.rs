@@ -232,7 +232,7 @@ fn who_does_not_speak_tls_is_sent_away() {
         options.limits.head_time = Duration::from_millis(300);
     });
     for start in [
-        &b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"[..],
+        &b"\0GET / HTTP/1.1\r\nHost: a\r\n\r\n"[..],
         &[0x16, 3, 1, 0, 9],
         b"",
     ] {
