@@ -67,6 +67,7 @@ fn copy(arguments: Arguments, program: &str) -> Result<Summary, Wrong> {
     let options = options::options(&given, &steps, program)?;
     let machines = std::mem::take(&mut given.machines);
     let operands = operands::operands(given)?;
+    laio::end_when_memory_is_exhausted(report::exhausted(program));
     let stop = Stop::new();
     signals::listen(stop.clone())
         .map_err(|error| Wrong::Plain(format!("cannot listen for signals: {error}")))?;

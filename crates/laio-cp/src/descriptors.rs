@@ -43,7 +43,7 @@ impl Drop for Counted {
 /// Those that a worker has opened, the oldest first; some may be closed by now.
 pub(crate) type Opened = VecDeque<Weak<Directory>>;
 
-/// A worker keeps this many open: where it is, and what is above.
+/// A worker keeps this many open: where it is, and what is above; only where it is, if that is all that there may be.
 const LEAST: usize = 2;
 
 impl Descriptors {
@@ -162,7 +162,8 @@ impl Worker {
         let mut opened = self.opened.borrow_mut();
         opened.push_back(Arc::downgrade(directory));
         let alive = |directory: &Weak<Directory>| directory.upgrade();
-        while descriptors.are_too_many() && opened.len() > LEAST {
+        let least = LEAST.min(descriptors.most);
+        while descriptors.are_too_many() && opened.len() > least {
             if let Some(oldest) = opened.pop_front().as_ref().and_then(alive) {
                 oldest.open.close();
             }

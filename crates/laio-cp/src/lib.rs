@@ -48,6 +48,7 @@ mod quote;
 mod rate;
 mod regular;
 mod resume;
+mod room;
 mod run;
 mod same;
 mod shared;

@@ -17,8 +17,9 @@ use crate::rate::Rate;
 use crate::shared::{Process, Shared};
 use crate::stop::Stop;
 use crate::verify::Manifest;
+use crate::room::{self, Room};
 use crate::{resume, worker};
-use std::num::NonZeroUsize;
+use laio::BackendKind;
 use std::sync::Arc;
 
 /// Copies. What fails is reported on standard error as it happens, and counted.
@@ -37,6 +38,7 @@ pub(crate) fn walk(
     stage: Arc<Stage>,
 ) -> Result<Summary, Misuse> {
     resume::imply(&mut options);
+    room::require_descriptors(&options, &stage).map_err(Misuse::Target)?;
     let mut engine = Engine::new(options, stop, stage, operands.listed.is_some());
     let shared = &mut engine.shared;
     let (root, arguments) = operands.resolve(shared)?.entries(shared);
@@ -71,6 +73,7 @@ pub(crate) fn walk(
 
 /// Does the tasks of a plan.
 pub(crate) fn steps(options: Options, stop: Stop, stage: Arc<Stage>) -> Result<Summary, Misuse> {
+    room::require_descriptors(&options, &stage).map_err(Misuse::Target)?;
     let engine = Engine::new(options, stop, stage.clone(), false);
     let Some((root, steps)) = stage.steps() else {
         return Err(Misuse::Target(Failure::because("this stage has no tasks")));
@@ -93,9 +96,16 @@ struct Engine {
 
 impl Engine {
     fn new(options: Options, stop: Stop, stage: Arc<Stage>, is_listed: bool) -> Engine {
-        raise_descriptor_limit();
         let progress = Progress::new(options.progress);
         let room = Room::of(&options);
+        let options = Options {
+            buffer: room.buffer,
+            backend: match room.plainly {
+                true => Some(BackendKind::Sync),
+                false => options.backend,
+            },
+            ..options
+        };
         let shared = Shared {
             console: Console::new(&options.program, progress.clone()),
             tally: Arc::new(Tally::new(room.jobs)),
@@ -149,6 +159,9 @@ impl Engine {
     }
 }
 
+/// Bytes of a worker's stack: no tree makes it recurse.
+const STACK: usize = 1 << 20;
+
 fn run_workers(
     shared: &Arc<Shared>,
     jobs: usize,
@@ -161,6 +174,7 @@ fn run_workers(
         let shared = shared.clone();
         let thread = std::thread::Builder::new()
             .name(format!("laio-cp-{index}"))
+            .stack_size(STACK)
             .spawn(move || worker::run(shared, index, depth, None));
         match thread {
             Ok(thread) => threads.push(thread),
@@ -185,61 +199,4 @@ fn run_workers(
         }
     }
     Ok(background)
-}
-
-/// What there are descriptors for.
-struct Room {
-    /// Workers.
-    jobs: usize,
-    /// Files in flight on each of them.
-    depth: usize,
-    /// Directories that are open.
-    directories: usize,
-}
-
-/// Descriptors of the process: standard streams, signals, the directory for the copies.
-const OF_PROCESS: usize = 10;
-/// Descriptors of a worker: its back end, and those that it opens for a moment.
-const OF_WORKER: usize = 8;
-/// Descriptors of a file in flight: its source, its copy, and their directories.
-const OF_FILE: usize = 4;
-/// Descriptors of an open directory and its copy.
-const OF_DIRECTORY: usize = 2;
-/// More open directories do not make a copy faster.
-const DIRECTORIES_MAX: usize = 512;
-
-impl Room {
-    fn of(options: &Options) -> Room {
-        let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
-        let limit = limit.and_then(|limit| usize::try_from(limit).ok());
-        let left = limit.unwrap_or(usize::MAX).saturating_sub(OF_PROCESS);
-
-        let processors = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
-        // While one waits for a device, another has its processor.
-        let jobs = options.jobs.map_or(processors + 1, NonZeroUsize::get);
-        let jobs = if options.recursive { jobs } else { 1 };
-        // Twice what a worker needs at the least.
-        let affordable = left / (2 * (OF_WORKER + OF_FILE + OF_DIRECTORY));
-        let jobs = jobs.min(Options::JOBS_MAX).min(affordable).max(1);
-
-        let left = left.saturating_sub(jobs * OF_WORKER);
-        let depth = options.depth.map_or(Options::DEPTH, NonZeroUsize::get);
-        let depth = depth.min(left / 2 / jobs / OF_FILE);
-        let depth = depth.clamp(1, Options::DEPTH_MAX);
-        let left = left.saturating_sub(jobs * depth * OF_FILE);
-        Room {
-            jobs,
-            depth,
-            directories: (left / OF_DIRECTORY).clamp(1, DIRECTORIES_MAX),
-        }
-    }
-}
-
-/// The more descriptors, the more is in flight.
-fn raise_descriptor_limit() {
-    use rustix::process::{Resource, getrlimit, setrlimit};
-    let mut limit = getrlimit(Resource::Nofile);
-    limit.current = limit.maximum;
-    // If not, it is done with fewer.
-    let _ = setrlimit(Resource::Nofile, limit);
 }

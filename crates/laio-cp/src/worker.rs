@@ -26,8 +26,8 @@ use std::time::Instant;
 pub(crate) struct Worker {
     pub(crate) shared: Arc<Shared>,
     pub(crate) index: usize,
-    /// Makes calls plainly.
-    plain: RefCell<Context>,
+    /// Makes calls plainly; none if the runtime does.
+    plain: Option<RefCell<Context>>,
     writes: Writes,
     buffers: RefCell<Vec<Vec<u8>>>,
     listings: RefCell<Vec<Listing>>,
@@ -68,11 +68,17 @@ pub(crate) fn run(
     if let Some(backend) = options.backend {
         engine = engine.backend(backend);
     }
-    let plain = Context::new(laio::Options::new().backend(BackendKind::Sync))?;
+    let plain = match options.backend {
+        Some(BackendKind::Sync) => None,
+        _ => {
+            let sync = laio::Options::new().backend(BackendKind::Sync);
+            Some(RefCell::new(Context::new(sync)?))
+        }
+    };
     let runtime = Runtime::new(engine)?;
     let worker = Rc::new(Worker {
         writes: options.writes,
-        plain: RefCell::new(plain),
+        plain,
         buffers: RefCell::default(),
         listings: RefCell::default(),
         scouting: Cell::new(false),
@@ -228,7 +234,10 @@ impl Worker {
 
     /// Makes a call on the calling thread, however long it takes.
     pub(crate) fn plainly<O: Operation>(&self, operation: O) -> O::Output {
-        let mut context = self.plain.borrow_mut();
+        let Some(plain) = &self.plain else {
+            return laio_rt::now(operation);
+        };
+        let mut context = plain.borrow_mut();
         match context.submit(operation, 0) {
             Submitted::Done(output) => output,
             Submitted::Pending(mut ticket) => loop {

@@ -106,4 +106,4 @@ pub use descriptor::Descriptor;
 pub use join::{Aborted, JoinHandle};
 pub use laio;
 pub use runtime::{Runtime, give_way, spawn, turn, with_context, with_context_of, yield_now};
-pub use submission::{Submission, submit, submit_to};
+pub use submission::{Submission, now, submit, submit_to};

@@ -43,6 +43,29 @@ pub fn submit_to<O: Operation>(context: ContextId, operation: O) -> Submission<O
     }
 }
 
+/// Makes an operation and waits for it, for a runtime whose back end is [`BackendKind::Sync`](laio::BackendKind::Sync): a
+/// program that wants to wait then needs no other context, with descriptors of its own.
+///
+/// # Panics
+/// Outside of [`Runtime::block_on`](crate::Runtime::block_on), and with any other back end for a call that would block.
+///
+/// ```
+/// use laio::ops::{Name, StatPath};
+/// let options = laio::Options::new().backend(laio::BackendKind::Sync);
+/// let runtime = laio_rt::Runtime::new(options)?;
+/// let status = runtime.block_on(async { laio_rt::now(StatPath::new(Name::new(c"/"))) })?;
+/// assert!(status.is_dir());
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub fn now<O: Operation>(operation: O) -> O::Output {
+    let core = Core::current();
+    let mut engine = core.engine_of(ContextId::OWN).borrow_mut();
+    match engine.start(operation, Waker::noop()) {
+        Submitted::Done(output) => output,
+        Submitted::Pending(_) => panic!("only the back end sync makes every call at once"),
+    }
+}
+
 /// The future of an operation; see [`submit`].
 #[must_use = "the call is made when the future is polled"]
 pub struct Submission<O: Operation> {

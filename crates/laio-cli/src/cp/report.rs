@@ -10,6 +10,15 @@ pub(super) fn say(program: &str, text: &str) {
     let _ = writeln!(std::io::stderr(), "{program}: {text}");
 }
 
+/// What a program says that has no more memory, in the words of GNU's cp.
+pub(super) fn exhausted(program: &str) -> &'static str {
+    match program {
+        "cp" => "cp: memory exhausted\n",
+        "laio-cp" => "laio-cp: memory exhausted\n",
+        _ => "laio cp: memory exhausted\n",
+    }
+}
+
 /// A result, on standard output.
 pub(super) fn tell(text: &str) {
     // A reader who has gone does not want it.

@@ -5,6 +5,7 @@
 #[cfg_attr(all(not(miri), target_arch = "aarch64"), path = "aarch64.rs")]
 mod arch;
 pub(crate) mod away;
+pub(crate) mod exhausted;
 pub(crate) mod fork;
 pub(crate) mod handoff;
 pub(crate) mod ignored;
