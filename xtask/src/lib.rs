@@ -14,6 +14,7 @@
 //! | [`install`] | what goes where; putting it there and taking it away |
 //! | [`files`] | files that are either complete or not there |
 //! | [`advice`] | how to use what was installed |
+//! | [`skips`] | what a run of the tests has skipped |
 
 pub mod advice;
 pub mod compile;
@@ -22,6 +23,7 @@ pub mod install;
 pub mod library;
 pub mod program;
 pub mod programs;
+pub mod skips;
 
 use std::path::{Path, PathBuf};
 

@@ -26,6 +26,12 @@ enum Task {
     Uninstall(InstallArguments),
     /// Run the C programs that test the library, for each back end
     TestC(TestArguments),
+    /// Show what a run of the tests with LAIO_TEST_SKIPS=FILE has skipped, by what was missing
+    Skips {
+        /// What the tests have written; a file that is not there is a run without skips
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
+    },
 }
 
 #[derive(Args, Debug)]
@@ -84,6 +90,7 @@ fn main() -> ExitCode {
         Task::Install(arguments) => install(&arguments),
         Task::Uninstall(arguments) => uninstall(&arguments),
         Task::TestC(arguments) => test_c(&arguments),
+        Task::Skips { file } => skips(&file),
     };
     match done {
         Ok(code) => code,
@@ -135,6 +142,15 @@ fn test_c(arguments: &TestArguments) -> Result<ExitCode, Failure> {
     } else {
         ExitCode::FAILURE
     })
+}
+
+fn skips(file: &Path) -> Result<ExitCode, Failure> {
+    let lines = match std::fs::read_to_string(file) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
+        lines => lines.map_err(|error| format!("cannot read {}: {error}", file.display()))?,
+    };
+    print!("{}", xtask::skips::summary(&lines));
+    Ok(ExitCode::SUCCESS)
 }
 
 impl InstallArguments {

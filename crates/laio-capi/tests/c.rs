@@ -128,9 +128,13 @@ fn readme(trials: &mut Vec<Trial>, directory: &Path) {
 }
 
 fn trial(name: String, run: impl FnOnce() -> Result<(), Miss> + Send + 'static) -> Trial {
+    let test = name.clone();
     Trial::ignorable_test(name, move || match run() {
         Ok(()) => Ok(Completion::Completed),
-        Err(Miss::Skipped(reason)) => Ok(Completion::ignored_with(reason)),
+        Err(Miss::Skipped(skip)) => match skip.record(&test) {
+            Ok(()) => Ok(Completion::ignored_with(skip)),
+            Err(message) => Err(Failed::from(message)),
+        },
         Err(Miss::Failed(said)) => Err(Failed::from(said)),
     })
 }

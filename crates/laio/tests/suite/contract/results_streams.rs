@@ -1,7 +1,8 @@
 //! Rule 1, results are those of the plain call: pipes and stream sockets.
 
 use crate::harness::{
-    Arg, Sys, at, at_mut, iovec, iovec_mut, later, own, plain, wait_until_ready, zeroed,
+    Arg, Sys, at, at_mut, iovec, iovec_mut, later, own, plain, wait_until_ready, wait_until_there,
+    zeroed,
 };
 use laio_testing::temp::{fill, pattern, pipe, stream_pair, tcp_pair};
 use rustix::event::PollFlags;
@@ -180,6 +181,7 @@ fn stream_sockets(sys: &mut Sys<'_>) {
             libc::SYS_sendto,
             [a.arg(), at("hello, world"), 12, 0, 0, 0],
         );
+        wait_until_there(&b, 12);
         let peek = libc::MSG_PEEK as usize;
         let _ = sys.check(
             "peek",
@@ -199,12 +201,14 @@ fn stream_sockets(sys: &mut Sys<'_>) {
         );
         sys.note("read", room);
         let _ = sys.check("write", libc::SYS_write, [b.arg(), at("answer"), 6]);
+        wait_until_there(&a, 6);
         let _ = sys.check("read", libc::SYS_read, [a.arg(), at_mut(&mut room), 100]);
         let vector = [iovec(b"ab"), iovec(b""), iovec(b"cdefg")];
         let mut header: libc::msghdr = zeroed();
         header.msg_iov = vector.as_ptr().cast_mut();
         header.msg_iovlen = 3;
         let _ = sys.check("sendmsg", libc::SYS_sendmsg, [a.arg(), at(&header), 0]);
+        wait_until_there(&b, 7);
         let (left, right) = room.split_at_mut(3);
         let mut vector = [iovec_mut(left), iovec_mut(right)];
         header.msg_iov = vector.as_mut_ptr();

@@ -86,7 +86,7 @@ fn modes() {
             }
             Err(error) => {
                 assert_eq!(error.raw_os_error(), Some(libc::ENOSYS));
-                println!("skipped: fchmodat2 is not there");
+                laio_testing::skip("fchmodat2", "the kernel does not have it");
             }
         }
         let link = SetMode::named(place.name(c"link"), 0o604).follow();
@@ -110,7 +110,7 @@ fn modes() {
 #[test]
 fn owners() {
     if !rustix::process::geteuid().is_root() {
-        return println!("skipped: only root gives files away");
+        return laio_testing::skip("root", "only root gives files away");
     }
     for_each(|way| {
         let (mut context, place) = (way.context(), Place::new());
@@ -185,7 +185,7 @@ fn extended_attributes() {
         let set = SetAttribute::new(place.file(), c"user.one", "value");
         match run(&mut context, set).0 {
             Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => {
-                return println!("skipped: no extended attributes here");
+                return laio_testing::skip("xattr", "the file system has no attributes of users");
             }
             result => result.expect("set"),
         }
@@ -279,7 +279,7 @@ fn nodes() {
                 nodes.push((c"null", Node::CharDevice(null)));
                 nodes.push((c"large", Node::BlockDevice(libc::makedev(4095, 1_048_575))));
             }
-            Err(error) => println!("skipped: devices: {error}"),
+            Err(error) => laio_testing::skip("devices", format!("mknod: {error}")),
         }
         for (name, node) in nodes {
             // A kind of file in the mode does not matter.
