@@ -40,7 +40,7 @@ fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     let processors = available_parallelism().map_or(1, NonZero::get);
     // The programs wait more than they compute.
-    arguments.test_threads.get_or_insert(2 * processors);
+    arguments.test_threads.get_or_insert(4 * processors);
     let is_full = std::env::var("LAIO_TEST_C").is_ok_and(|wanted| wanted == "full");
     let directory = TempDir::with_prefix("laio-c-").expect("a temporary directory");
     let mut trials = Vec::new();

@@ -67,6 +67,7 @@
 //! | variable | meaning |
 //! | --- | --- |
 //! | `LAIO_TEST_SEED` | the seed of all random tests |
+//! | `LAIO_TEST_PIPE_SIZE` | how many bytes the pipes of [`temp::pipe`] hold: 4096 finds tests that need more |
 //! | `LAIO_TEST_DIR` | where [`temp::scratch`] makes its directories |
 //! | `LAIO_TEST_LIMIT` | for how many seconds a test may make no progress; else 300 |
 //! | `LAIO_TEST_NO_SKIP` | a skip is a failure |

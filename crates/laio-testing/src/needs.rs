@@ -307,8 +307,10 @@ fn direct_io() -> bool {
 
 fn leases() -> bool {
     let directory = temp::scratch();
-    let file = temp::file_with(directory.path(), &[]);
-    let Ok(file) = File::open(file.path()) else {
+    let path = directory.path().join("file");
+    // Closed again: a file that is open for writing has no lease for readers.
+    let file = std::fs::write(&path, b"leased").and_then(|()| File::open(&path));
+    let Ok(file) = file else {
         return false;
     };
     // SAFETY: no memory is passed; the lease ends with the file.

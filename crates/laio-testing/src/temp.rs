@@ -181,6 +181,10 @@ pub fn residency(file: &File) -> Vec<bool> {
     pages.into_iter().map(|page| page & 1 == 1).collect()
 }
 
+/// The name of the variable that says how many bytes the pipes of [`pipe`] hold: 4096 is what they hold where
+/// `fs.pipe-max-size` is low, or for a user who has many.
+pub const PIPE_SIZE: &str = "LAIO_TEST_PIPE_SIZE";
+
 /// A pipe: its reading end and its writing end.
 ///
 /// # Panics
@@ -188,7 +192,45 @@ pub fn residency(file: &File) -> Vec<bool> {
 /// As all of the following when there are no more descriptors.
 pub fn pipe() -> (OwnedFd, OwnedFd) {
     watchdog::enter();
-    rustix::pipe::pipe_with(PipeFlags::CLOEXEC).expect("a pipe")
+    let pipe = rustix::pipe::pipe_with(PipeFlags::CLOEXEC).expect("a pipe");
+    if let Ok(size) = std::env::var(PIPE_SIZE) {
+        let size = size
+            .parse()
+            .expect("a number of bytes in LAIO_TEST_PIPE_SIZE");
+        rustix::pipe::fcntl_setpipe_size(&pipe.1, size).expect("a pipe of this size");
+    }
+    pipe
+}
+
+/// As [`pipe`], for a test that puts so many bytes into it, or as many pages, before it takes any out.
+///
+/// # Errors
+///
+/// When a pipe holds less: `fs.pipe-max-size` is low, or the user has many pipes.
+///
+/// # Panics
+///
+/// When there are no more descriptors.
+pub fn pipe_of(bytes: usize) -> Result<(OwnedFd, OwnedFd), Skip> {
+    let (reader, writer) = pipe();
+    holds(&writer, bytes)?;
+    Ok((reader, writer))
+}
+
+/// Whether a pipe holds so many bytes, in as many pages.
+///
+/// # Errors
+///
+/// When it holds less.
+pub fn holds(pipe: impl AsFd, bytes: usize) -> Result<(), Skip> {
+    let size = rustix::pipe::fcntl_getpipe_size(pipe).expect("a pipe");
+    match size >= bytes {
+        true => Ok(()),
+        false => Err(Skip::because(
+            "pipe-size",
+            format!("a pipe holds {size} bytes, and {bytes} are needed: see fs.pipe-max-size"),
+        )),
+    }
 }
 
 /// A connected pair of local stream sockets.

@@ -142,6 +142,7 @@ mod tests {
     fn run_everywhere(subject: &mut dyn Subject, count: usize) {
         for mut way in ways() {
             let name = format!("{way:?}");
+            laio_testing::watchdog::step(&name);
             let mut via = match &mut way {
                 None => Via::Plain,
                 Some(context) => Via::Context(context),

@@ -23,6 +23,7 @@ pub(crate) fn all() -> Vec<(&'static str, Options)> {
 
 /// Those in which one task may wait while another runs.
 pub(crate) fn waiting() -> Vec<(&'static str, Options)> {
+    watchdog::enter();
     let kinds = BackendKind::ALL
         .into_iter()
         .filter(|&kind| kind != BackendKind::Sync);

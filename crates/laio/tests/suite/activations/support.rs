@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 /// Contexts that carry all calls, streams too, with each detector that works here.
 pub(crate) fn for_each_detector(body: impl Fn(Context)) {
     for detector in [Detector::Perf, Detector::Idle] {
+        laio_testing::watchdog::step(detector);
         let options = Options::new().backend(BackendKind::Activations);
         match Context::new(options.pure(true).detector(detector)) {
             Ok(context) => body(context),
