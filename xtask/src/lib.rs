@@ -15,6 +15,7 @@
 //! | [`files`] | files that are either complete or not there |
 //! | [`advice`] | how to use what was installed |
 //! | [`kernels`] | the suites under other kernels, in virtual machines |
+//! | [`skips`] | what a run of the tests has skipped |
 
 pub mod advice;
 pub mod compile;
@@ -24,6 +25,7 @@ pub mod kernels;
 pub mod library;
 pub mod program;
 pub mod programs;
+pub mod skips;
 
 use std::path::{Path, PathBuf};
 

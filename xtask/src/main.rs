@@ -32,6 +32,12 @@ enum Task {
     /// Installs nothing, and says which programs are absent. Without --kvm qemu emulates the processor, some thirty
     /// times slower: a whole run of one kernel takes hours.
     Kernels(KernelArguments),
+    /// Show what a run of the tests with LAIO_TEST_SKIPS=FILE has skipped, by what was missing
+    Skips {
+        /// What the tests have written; a file that is not there is a run without skips
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
+    },
 }
 
 #[derive(Args, Debug)]
@@ -112,6 +118,7 @@ fn main() -> ExitCode {
         Task::Uninstall(arguments) => uninstall(&arguments),
         Task::TestC(arguments) => test_c(&arguments),
         Task::Kernels(arguments) => kernels(arguments),
+        Task::Skips { file } => skips(&file),
     };
     match done {
         Ok(code) => code,
@@ -179,6 +186,15 @@ fn kernels(arguments: KernelArguments) -> Result<ExitCode, Failure> {
     } else {
         ExitCode::FAILURE
     })
+}
+
+fn skips(file: &Path) -> Result<ExitCode, Failure> {
+    let lines = match std::fs::read_to_string(file) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
+        lines => lines.map_err(|error| format!("cannot read {}: {error}", file.display()))?,
+    };
+    print!("{}", xtask::skips::summary(&lines));
+    Ok(ExitCode::SUCCESS)
 }
 
 impl InstallArguments {

@@ -40,7 +40,7 @@ fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     let processors = available_parallelism().map_or(1, NonZero::get);
     // The programs wait more than they compute.
-    arguments.test_threads.get_or_insert(2 * processors);
+    arguments.test_threads.get_or_insert(4 * processors);
     let is_full = std::env::var("LAIO_TEST_C").is_ok_and(|wanted| wanted == "full");
     let directory = TempDir::with_prefix("laio-c-").expect("a temporary directory");
     let mut trials = Vec::new();
@@ -128,9 +128,13 @@ fn readme(trials: &mut Vec<Trial>, directory: &Path) {
 }
 
 fn trial(name: String, run: impl FnOnce() -> Result<(), Miss> + Send + 'static) -> Trial {
+    let test = name.clone();
     Trial::ignorable_test(name, move || match run() {
         Ok(()) => Ok(Completion::Completed),
-        Err(Miss::Skipped(reason)) => Ok(Completion::ignored_with(reason)),
+        Err(Miss::Skipped(skip)) => match skip.record(&test) {
+            Ok(()) => Ok(Completion::ignored_with(skip)),
+            Err(message) => Err(Failed::from(message)),
+        },
         Err(Miss::Failed(said)) => Err(Failed::from(said)),
     })
 }

@@ -68,7 +68,11 @@ fn main() -> ExitCode {
     trials.extend(private::trials());
     trials.extend(kept::trials());
     trials.extend(signals::trials());
-    let conclusion = libtest_mimic::run(&Arguments::from_args(), trials);
+    let mut arguments = Arguments::from_args();
+    let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    // The copies wait more than they compute.
+    arguments.test_threads.get_or_insert(3 * processors);
+    let conclusion = libtest_mimic::run(&arguments, trials);
     programs.tidy();
     conclusion.exit_code()
 }

@@ -181,14 +181,21 @@ mod tests {
     fn little_memory_is_for_few_workers() {
         let room = |bytes| Room::by_descriptors(&options(4), 100_000).by_memory(bytes);
         let little = room(1 << 20);
-        assert_eq!((little.jobs, little.depth, little.buffer), (1, 2, BUFFER_LEAST));
+        assert_eq!(
+            (little.jobs, little.depth, little.buffer),
+            (1, 2, BUFFER_LEAST)
+        );
         assert_eq!(room(0).depth, 1);
         let much = room(4 << 30);
-        assert_eq!((much.jobs, much.depth, much.buffer), (4, Options::DEPTH, Options::BUFFER));
+        assert_eq!(
+            (much.jobs, much.depth, much.buffer),
+            (4, Options::DEPTH, Options::BUFFER)
+        );
         for megabytes in [1, 10, 30, 100, 200, 500, 1000, 4000] {
             let free = megabytes << 20;
             let room = room(free);
-            let taken = (room.jobs - 1) * OF_THREAD + room.jobs * room.depth * (room.buffer + OF_LANE);
+            let taken =
+                (room.jobs - 1) * OF_THREAD + room.jobs * room.depth * (room.buffer + OF_LANE);
             assert!(taken <= free, "{megabytes} MiB: {room:?}");
         }
     }

@@ -238,7 +238,7 @@ fn operations_may_outlive_the_runtime() {
     let _alone = alone();
     let before = open_descriptors();
     for (name, options) in waiting() {
-        let _watchdog = common::Watchdog::new(name);
+        laio_testing::watchdog::step(name);
         let runtime = laio_rt::Runtime::new(options).unwrap();
         let (one, read) = runtime.block_on(async {
             let (one, other) = UnixStream::pair().unwrap();
@@ -310,7 +310,7 @@ fn closing_needs_no_room() {
     let _alone = alone();
     let before = open_descriptors();
     for (name, options) in waiting() {
-        let _watchdog = common::Watchdog::new(name);
+        laio_testing::watchdog::step(name);
         let runtime = laio_rt::Runtime::new(options.operations(1)).unwrap();
         runtime.block_on(async {
             let (one, other) = UnixStream::pair().unwrap();

@@ -23,6 +23,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
 use crate::limit::wait_until;
+use crate::watchdog;
 
 /// Marks a child process; its value says for which body.
 const CHILD: &str = "LAIO_TEST_CHILD";
@@ -52,6 +53,21 @@ pub struct Ended {
 ///
 /// When the child cannot be started.
 pub fn run(limit: Duration, test: &str, mark: &str, body: impl FnOnce()) -> Option<Ended> {
+    run_with(limit, test, mark, &[], body)
+}
+
+/// As [`run`], with these variables in the child's environment.
+///
+/// # Panics
+///
+/// When the child cannot be started.
+pub fn run_with(
+    limit: Duration,
+    test: &str,
+    mark: &str,
+    variables: &[(&str, &str)],
+    body: impl FnOnce(),
+) -> Option<Ended> {
     let wanted = format!("{test} {mark}");
     match std::env::var(CHILD) {
         Ok(ours) if ours == wanted => {
@@ -61,7 +77,7 @@ pub fn run(limit: Duration, test: &str, mark: &str, body: impl FnOnce()) -> Opti
         }
         // The child of another mark, on its way there.
         Ok(ours) if ours.split(' ').next() == Some(test) => None,
-        _ => Some(start(limit, test, &wanted)),
+        _ => Some(start(limit, test, &wanted, variables)),
     }
 }
 
@@ -92,6 +108,12 @@ pub fn is_child() -> bool {
     std::env::var_os(CHILD).is_some()
 }
 
+/// The test for which this process was started, if it is a child of [`run`].
+pub(crate) fn running() -> Option<String> {
+    let wanted = std::env::var(CHILD).ok()?;
+    wanted.split(' ').next().map(str::to_owned)
+}
+
 /// Waits for a child process and kills it after `limit`; `None` when it was killed.
 ///
 /// # Panics
@@ -115,7 +137,8 @@ pub fn wait_within(limit: Duration, mut child: Child) -> Option<ExitStatus> {
     status
 }
 
-fn start(limit: Duration, test: &str, wanted: &str) -> Ended {
+fn start(limit: Duration, test: &str, wanted: &str, variables: &[(&str, &str)]) -> Ended {
+    watchdog::allow(limit);
     let program = std::env::current_exe().expect("the path of the test program");
     let output = tempfile::tempfile().expect("a file for the output of the child");
     let share = || Stdio::from(output.try_clone().expect("a descriptor for the child"));
@@ -128,6 +151,7 @@ fn start(limit: Duration, test: &str, wanted: &str) -> Ended {
             "--test-threads=1",
         ])
         .env(CHILD, wanted)
+        .envs(variables.iter().copied())
         .stdin(Stdio::null())
         .stdout(share())
         .stderr(share())

@@ -280,11 +280,12 @@ impl FaultFs {
     }
 
     fn with(options: Options) -> Result<FaultFs, Skip> {
+        crate::watchdog::enter();
         device_is_there()?;
         let directory = tempfile::Builder::new()
             .prefix("laio-fault-")
             .tempdir()
-            .map_err(|e| Skip::because(format!("no directory to mount on: {e}")))?;
+            .map_err(|e| Skip::because("fuse", format!("no directory to mount on: {e}")))?;
         let owner = (
             rustix::process::getuid().as_raw(),
             rustix::process::getgid().as_raw(),
@@ -305,9 +306,9 @@ impl FaultFs {
             SessionACL::Owner
         };
         let mount = Session::new(Handshake, directory.path(), &config)
-            .map_err(|e| Skip::because(format!("mounting a FUSE file system: {e}")))?;
+            .map_err(|e| Skip::because("fuse", format!("mounting a FUSE file system: {e}")))?;
 
-        let failed = |e| Skip::because(format!("serving a FUSE file system: {e}"));
+        let failed = |e| Skip::because("fuse", format!("serving a FUSE file system: {e}"));
         let device = mount.as_fd().try_clone_to_owned().map_err(failed)?;
         let (ours, theirs) = relay::sockets().map_err(failed)?;
         relay::greet(&ours).map_err(failed)?;
@@ -519,9 +520,10 @@ fn device_is_there() -> Result<(), Skip> {
     {
         Ok(_) => Ok(()),
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => Err(Skip::because(
+            "fuse",
             "no /dev/fuse: the kernel module is not loaded, or a container hides it",
         )),
-        Err(e) => Err(Skip::because(format!("/dev/fuse: {e}"))),
+        Err(e) => Err(Skip::because("fuse", format!("/dev/fuse: {e}"))),
     }
 }
 

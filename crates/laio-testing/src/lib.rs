@@ -10,7 +10,9 @@
 //! | [`temp`] | cold files, full pipes, connected sockets |
 //! | [`process`] | how many descriptors, threads and bytes this process has |
 //! | [`random`] | random numbers with a seed that a failing test prints |
+//! | [`watchdog`] | the end of a program in which a test hangs, and where it stood |
 //! | [`limit`] | hard limits of time |
+//! | [`needs`] | what tests need of a machine, and whether this one has it |
 //!
 //! The tests of a crate need few lines for each. A call that blocks for certain:
 //!
@@ -59,14 +61,18 @@
 //! });
 //! ```
 //!
-//! What a machine does not offer is skipped with a reason, never silently: [`or_skip`]. The
-//! environment:
+//! What a machine does not offer is skipped with its name and a reason, never silently: [`skip`], [`or_skip`], or a
+//! [`Skip`] that is recorded by a harness of one's own. The environment:
 //!
 //! | variable | meaning |
 //! | --- | --- |
 //! | `LAIO_TEST_SEED` | the seed of all random tests |
+//! | `LAIO_TEST_PIPE_SIZE` | how many bytes the pipes of [`temp::pipe`] hold: 4096 finds tests that need more |
 //! | `LAIO_TEST_DIR` | where [`temp::scratch`] makes its directories |
+//! | `LAIO_TEST_LIMIT` | for how many seconds a test may make no progress; else 300 |
 //! | `LAIO_TEST_NO_SKIP` | a skip is a failure |
+//! | `LAIO_TEST_MAY_SKIP` | but for these needs, with commas between: `.ci/lacks` finds those that this machine lacks |
+//! | `LAIO_TEST_SKIPS` | a file that gets a line for each skip: `cargo xtask skips FILE` shows it |
 //!
 //! This crate must not know the others: they use it in their tests. It has unsafe code where it makes
 //! raw system calls: `bombardment`, `oracle` (arena, world), `fault_fs::watchdog`, `forbid`, `temp`.
@@ -76,13 +82,15 @@ pub mod child;
 pub mod fault_fs;
 pub mod forbid;
 pub mod limit;
+pub mod needs;
 pub mod oracle;
 pub mod process;
 pub mod random;
 mod skip;
 pub mod temp;
+pub mod watchdog;
 
 pub use bombardment::Bombardment;
 pub use fault_fs::FaultFs;
 pub use random::Random;
-pub use skip::{NO_SKIP, Skip, or_skip};
+pub use skip::{INAPPLICABLE, MAY_SKIP, NO_SKIP, SKIPS, Skip, or_skip, skip};

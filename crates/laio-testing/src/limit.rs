@@ -5,6 +5,8 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::watchdog;
+
 /// Runs `body` on a thread of its own and fails when it takes longer than `limit`.
 ///
 /// A panic in `body` is a panic here. After the limit the thread is left behind: nothing can end it
@@ -20,6 +22,7 @@ use std::time::{Duration, Instant};
 /// ```
 #[track_caller]
 pub fn within<T: Send + 'static>(limit: Duration, body: impl FnOnce() -> T + Send + 'static) -> T {
+    watchdog::allow(limit);
     let (done, wait) = channel();
     let runner = thread::Builder::new()
         .name("limited-test".into())
@@ -52,6 +55,7 @@ pub fn within<T: Send + 'static>(limit: Duration, body: impl FnOnce() -> T + Sen
 /// assert!(wait_until(Duration::from_secs(60), || thread.is_finished()));
 /// ```
 pub fn wait_until(limit: Duration, mut condition: impl FnMut() -> bool) -> bool {
+    watchdog::enter();
     let end = Instant::now() + limit;
     loop {
         if condition() {

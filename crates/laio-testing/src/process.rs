@@ -5,6 +5,10 @@
 
 use std::fs;
 
+use rustix::process::{Resource, getrlimit, setrlimit};
+
+use crate::Skip;
+
 /// How many descriptors are open, without the one needed to count them.
 pub fn fd_count() -> usize {
     open_fds().len()
@@ -20,6 +24,44 @@ pub fn open_fds() -> Vec<i32> {
     fds.retain(|&fd| fs::symlink_metadata(format!("/proc/self/fd/{fd}")).is_ok());
     fds.sort_unstable();
     fds
+}
+
+/// Raises the soft limit of descriptors to the hard one, and returns it: shells, containers and services begin with 1,024.
+pub fn raise_descriptors() -> u64 {
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    // The kernel refuses only what is above the hard limit.
+    let _ = setrlimit(Resource::Nofile, limit);
+    getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
+}
+
+/// As [`raise_descriptors`], for a test that needs so many.
+///
+/// # Errors
+///
+/// When the hard limit is lower.
+pub fn allow_descriptors(wanted: u64) -> Result<(), Skip> {
+    let most = raise_descriptors();
+    match most >= wanted {
+        true => Ok(()),
+        false => Err(Skip::because(
+            "descriptors",
+            format!("{wanted} descriptors are needed, and the hard limit (ulimit -Hn) is {most}"),
+        )),
+    }
+}
+
+/// A number of a descriptor that nothing else takes meanwhile: the kernel gives the lowest free one. Where the hard limit is
+/// below `wanted` it is near that limit, in the same order and 10 apart for each 1,000.
+///
+/// # Panics
+///
+/// When the limit is below 1,000, or `wanted` is not below 10,000.
+pub fn high_descriptor(wanted: u64) -> usize {
+    let most = raise_descriptors();
+    assert!(most >= 1_000 && wanted < 10_000, "{wanted} of {most}");
+    let near_limit = most - 20 - (10_000 - wanted) / 100;
+    wanted.min(near_limit) as usize
 }
 
 /// How many threads there are.

@@ -1,38 +1,136 @@
-//! Tests that cannot run here say why, and can be made to fail instead.
+//! What this machine lacks for a test: said, written down, and a failure where it may not be skipped.
 
 use std::fmt;
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use crate::{child, needs};
+
+/// The name of the variable that turns every skip into a failure, but those of [`MAY_SKIP`].
+///
+/// A run that skips silently tests nothing. `.ci/run` sets both.
+pub const NO_SKIP: &str = "LAIO_TEST_NO_SKIP";
+
+/// The name of the variable that lists the needs for which a test may be skipped all the same, with commas between.
+pub const MAY_SKIP: &str = "LAIO_TEST_MAY_SKIP";
+
+/// The name of the variable that names a file, to which each skip adds a line: test, need and reason, with tabs between.
+///
+/// `cargo xtask skips FILE` shows it in order.
+pub const SKIPS: &str = "LAIO_TEST_SKIPS";
+
+/// The need of a skip that no machine can remedy: the test makes no sense in this combination.
+pub const INAPPLICABLE: &str = "inapplicable";
 
 /// Why something cannot be tested on this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Skip(String);
+pub struct Skip {
+    need: String,
+    reason: String,
+}
 
 impl Skip {
-    /// A skip with its reason, in words that tell the reader what to change.
-    pub fn because(reason: impl Into<String>) -> Skip {
-        Skip(reason.into())
+    /// A skip, with the name of what is needed (one of [`needs::NEEDS`]) and a reason that says what to change.
+    ///
+    /// # Panics
+    ///
+    /// When the need is not in the list: `.ci/lacks` would not look for it.
+    #[track_caller]
+    pub fn because(need: &str, reason: impl Into<String>) -> Skip {
+        assert!(
+            need == INAPPLICABLE || needs::find(need).is_some(),
+            "`{need}` is not among the needs: add it to laio_testing::needs"
+        );
+        Skip {
+            need: need.to_owned(),
+            reason: reason.into(),
+        }
+    }
+
+    /// A skip that no machine can remedy: the test makes no sense in this combination.
+    pub fn inapplicable(reason: impl Into<String>) -> Skip {
+        Skip::because(INAPPLICABLE, reason)
+    }
+
+    /// The name of what is needed.
+    pub fn need(&self) -> &str {
+        &self.need
     }
 
     /// The reason.
     pub fn reason(&self) -> &str {
-        &self.0
+        &self.reason
+    }
+
+    /// Writes the skip down for the end of the run, if the environment names a file.
+    ///
+    /// # Errors
+    ///
+    /// With the message for the test that fails, when this may not be skipped.
+    ///
+    /// # Panics
+    ///
+    /// When the file cannot be written.
+    pub fn record(&self, test: &str) -> Result<(), String> {
+        self.record_in(&Settings::of_environment(), test)
+    }
+
+    fn record_in(&self, settings: &Settings, test: &str) -> Result<(), String> {
+        if let Some(file) = &settings.file {
+            self.append(test, file).unwrap_or_else(|error| {
+                panic!("{SKIPS}: cannot add a line to {}: {error}", file.display())
+            });
+        }
+        if settings.allow(&self.need) {
+            return Ok(());
+        }
+        Err(format!(
+            "skipped, which {NO_SKIP} forbids: {self}. {MAY_SKIP}={} allows it",
+            self.need
+        ))
+    }
+
+    fn append(&self, test: &str, file: &Path) -> io::Result<()> {
+        let package = std::env::var("CARGO_PKG_NAME").unwrap_or_default();
+        let reason = self.reason.replace(['\n', '\t'], " ");
+        let line = format!("{package} {test}\t{}\t{reason}\n", self.need);
+        // In one write: test programs and their children write to the same file.
+        let mut file = File::options().append(true).create(true).open(file)?;
+        file.write_all(line.as_bytes())
     }
 }
 
 impl fmt::Display for Skip {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        write!(f, "{} ({})", self.reason, self.need)
     }
 }
 
 impl std::error::Error for Skip {}
 
-/// The name of the variable that turns every skip into a failure.
+/// Says that the running test, or a part of it, is skipped, and why; the caller returns.
 ///
-/// Set it where everything is known to be available: a continuous-integration job that skips
-/// silently tests nothing.
-pub const NO_SKIP: &str = "LAIO_TEST_NO_SKIP";
+/// ```
+/// # fn is_root() -> bool { true }
+/// fn test() {
+///     if !is_root() {
+///         return laio_testing::skip("root", "only root can become another user");
+///     }
+///     // ...
+/// }
+/// # test();
+/// ```
+///
+/// # Panics
+///
+/// When this may not be skipped: see [`NO_SKIP`].
+#[track_caller]
+pub fn skip(need: &str, reason: impl Into<String>) {
+    take(&Skip::because(need, reason));
+}
 
-/// Unwraps what a test needs, or prints `skipped: REASON` and returns `None`.
+/// Unwraps what a test needs, or skips and returns `None`.
 ///
 /// ```
 /// use laio_testing::{FaultFs, or_skip};
@@ -46,18 +144,53 @@ pub const NO_SKIP: &str = "LAIO_TEST_NO_SKIP";
 ///
 /// # Panics
 ///
-/// When there is a reason to skip and the environment has `LAIO_TEST_NO_SKIP`.
+/// When this may not be skipped: see [`NO_SKIP`].
+#[track_caller]
 pub fn or_skip<T>(needed: Result<T, Skip>) -> Option<T> {
-    match needed {
-        Ok(value) => Some(value),
-        Err(skip) => {
-            println!("skipped: {skip}");
-            assert!(
-                std::env::var_os(NO_SKIP).is_none(),
-                "{NO_SKIP} is set, but: {skip}"
-            );
-            None
+    needed.inspect_err(take).ok()
+}
+
+#[track_caller]
+fn take(skip: &Skip) {
+    println!("skipped: {skip}");
+    if let Err(message) = skip.record(&running_test()) {
+        panic!("{message}");
+    }
+}
+
+/// The name of the running test: the harness gives it to the thread, and a child process has it from its parent.
+fn running_test() -> String {
+    let thread = std::thread::current().name().map(str::to_owned);
+    let program = || {
+        let path = std::env::current_exe().ok()?;
+        Some(path.file_stem()?.to_string_lossy().into_owned())
+    };
+    child::running()
+        .or(thread.filter(|name| name != "main"))
+        .or_else(program)
+        .unwrap_or_default()
+}
+
+/// What the environment says of skips.
+struct Settings {
+    strict: bool,
+    allowed: String,
+    file: Option<PathBuf>,
+}
+
+impl Settings {
+    fn of_environment() -> Settings {
+        let strict = std::env::var(NO_SKIP).unwrap_or_default();
+        Settings {
+            strict: !strict.is_empty() && strict != "0",
+            allowed: std::env::var(MAY_SKIP).unwrap_or_default(),
+            file: std::env::var_os(SKIPS).map(PathBuf::from),
         }
+    }
+
+    fn allow(&self, need: &str) -> bool {
+        let mut allowed = self.allowed.split(',').map(str::trim);
+        !self.strict || need == INAPPLICABLE || allowed.any(|named| named == need)
     }
 }
 
@@ -65,11 +198,57 @@ pub fn or_skip<T>(needed: Result<T, Skip>) -> Option<T> {
 mod tests {
     use super::*;
 
+    fn settings(strict: bool, allowed: &str) -> Settings {
+        Settings {
+            strict,
+            allowed: allowed.to_owned(),
+            file: None,
+        }
+    }
+
     #[test]
     fn a_value_passes_and_a_reason_is_kept() {
         assert_eq!(or_skip(Ok(7)), Some(7));
-        let skip = Skip::because("no such device");
-        assert_eq!(skip.reason(), "no such device");
-        assert_eq!(skip.to_string(), "no such device");
+        let skip = Skip::because("fuse", "no such device");
+        assert_eq!((skip.need(), skip.reason()), ("fuse", "no such device"));
+        assert_eq!(skip.to_string(), "no such device (fuse)");
+    }
+
+    #[test]
+    #[should_panic(expected = "`fuze` is not among the needs")]
+    fn a_need_is_one_that_is_looked_for() {
+        let _ = Skip::because("fuze", "");
+    }
+
+    #[test]
+    fn what_may_be_skipped() {
+        assert!(settings(false, "").allow("fuse"));
+        assert!(!settings(true, "").allow("fuse"));
+        assert!(!settings(true, "root,fuse2").allow("fuse"));
+        assert!(settings(true, "root, fuse").allow("fuse"));
+        assert!(settings(true, "").allow(INAPPLICABLE));
+    }
+
+    #[test]
+    fn a_skip_is_written_down_and_fails_where_it_may_not_be() {
+        let directory = crate::temp::scratch();
+        let file = directory.path().join("skips");
+        let mut settings = settings(true, "root");
+        settings.file = Some(file.clone());
+        let allowed = Skip::because("root", "in\ntwo lines");
+        assert_eq!(allowed.record_in(&settings, "a_test"), Ok(()));
+        let message = Skip::because("fuse", "no device").record_in(&settings, "another");
+        assert!(message.unwrap_err().contains("no device (fuse)"));
+        let lines = std::fs::read_to_string(&file).unwrap();
+        let lines: Vec<Vec<&str>> = lines.lines().map(|l| l.split('\t').collect()).collect();
+        assert_eq!(lines[0][1..], ["root", "in two lines"]);
+        assert!(lines[0][0].ends_with(" a_test"));
+        assert_eq!(lines[1][1..], ["fuse", "no device"]);
+    }
+
+    #[test]
+    fn the_running_test_has_its_name() {
+        let name = running_test();
+        assert_eq!(name, "skip::tests::the_running_test_has_its_name");
     }
 }

@@ -12,7 +12,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use rustix::pipe::PipeFlags;
 use tempfile::{NamedTempFile, TempDir};
 
-use crate::Skip;
+use crate::{Skip, watchdog};
 
 /// The name of the variable that says where [`scratch`] makes its directories.
 pub const DIRECTORY: &str = "LAIO_TEST_DIR";
@@ -27,6 +27,7 @@ pub const DIRECTORY: &str = "LAIO_TEST_DIR";
 ///
 /// When no directory can be made at all.
 pub fn scratch() -> TempDir {
+    watchdog::enter();
     if let Some(chosen) = std::env::var_os(DIRECTORY) {
         return named(Path::new(&chosen)).expect("a directory in LAIO_TEST_DIR");
     }
@@ -101,7 +102,8 @@ pub fn cold_file(directory: &Path, contents: &[u8]) -> Result<NamedTempFile, Ski
 ///
 /// When pages stay in memory.
 pub fn make_cold(file: &File) -> Result<(), Skip> {
-    rustix::fs::fsync(file).map_err(|e| Skip::because(format!("fsync of a test file: {e}")))?;
+    rustix::fs::fsync(file)
+        .map_err(|e| Skip::because("disk", format!("fsync of a test file: {e}")))?;
     let mut pages = 0;
     // The kernel may have its hands on a page at the moment, which then stays.
     for _ in 0..100 {
@@ -112,9 +114,10 @@ pub fn make_cold(file: &File) -> Result<(), Skip> {
         }
         std::thread::sleep(Duration::from_millis(1));
     }
-    Err(Skip::because(format!(
-        "{pages} pages stay in memory on this file system"
-    )))
+    Err(Skip::because(
+        "disk",
+        format!("{pages} pages stay in memory on this file system"),
+    ))
 }
 
 /// Drops the clean pages of one range from the page cache; length 0 is "to the end".
@@ -129,7 +132,7 @@ pub fn evict(file: &File, offset: u64, length: u64) -> Result<(), Skip> {
         std::num::NonZeroU64::new(length),
         Advice::DontNeed,
     )
-    .map_err(|e| Skip::because(format!("posix_fadvise(DONTNEED): {e}")))
+    .map_err(|e| Skip::because("disk", format!("posix_fadvise(DONTNEED): {e}")))
 }
 
 /// How many pages of a file are in the page cache.
@@ -178,13 +181,56 @@ pub fn residency(file: &File) -> Vec<bool> {
     pages.into_iter().map(|page| page & 1 == 1).collect()
 }
 
+/// The name of the variable that says how many bytes the pipes of [`pipe`] hold: 4096 is what they hold where
+/// `fs.pipe-max-size` is low, or for a user who has many.
+pub const PIPE_SIZE: &str = "LAIO_TEST_PIPE_SIZE";
+
 /// A pipe: its reading end and its writing end.
 ///
 /// # Panics
 ///
 /// As all of the following when there are no more descriptors.
 pub fn pipe() -> (OwnedFd, OwnedFd) {
-    rustix::pipe::pipe_with(PipeFlags::CLOEXEC).expect("a pipe")
+    watchdog::enter();
+    let pipe = rustix::pipe::pipe_with(PipeFlags::CLOEXEC).expect("a pipe");
+    if let Ok(size) = std::env::var(PIPE_SIZE) {
+        let size = size
+            .parse()
+            .expect("a number of bytes in LAIO_TEST_PIPE_SIZE");
+        rustix::pipe::fcntl_setpipe_size(&pipe.1, size).expect("a pipe of this size");
+    }
+    pipe
+}
+
+/// As [`pipe`], for a test that puts so many bytes into it, or as many pages, before it takes any out.
+///
+/// # Errors
+///
+/// When a pipe holds less: `fs.pipe-max-size` is low, or the user has many pipes.
+///
+/// # Panics
+///
+/// When there are no more descriptors.
+pub fn pipe_of(bytes: usize) -> Result<(OwnedFd, OwnedFd), Skip> {
+    let (reader, writer) = pipe();
+    holds(&writer, bytes)?;
+    Ok((reader, writer))
+}
+
+/// Whether a pipe holds so many bytes, in as many pages.
+///
+/// # Errors
+///
+/// When it holds less.
+pub fn holds(pipe: impl AsFd, bytes: usize) -> Result<(), Skip> {
+    let size = rustix::pipe::fcntl_getpipe_size(pipe).expect("a pipe");
+    match size >= bytes {
+        true => Ok(()),
+        false => Err(Skip::because(
+            "pipe-size",
+            format!("a pipe holds {size} bytes, and {bytes} are needed: see fs.pipe-max-size"),
+        )),
+    }
 }
 
 /// A connected pair of local stream sockets.
@@ -198,12 +244,14 @@ pub fn datagram_pair() -> (OwnedFd, OwnedFd) {
 }
 
 fn local_pair(kind: SocketType) -> (OwnedFd, OwnedFd) {
+    watchdog::enter();
     rustix::net::socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None)
         .expect("a pair of sockets")
 }
 
 /// Two ends of one TCP connection over the loopback: the connecting and the accepting one.
 pub fn tcp_pair() -> (TcpStream, TcpStream) {
+    watchdog::enter();
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
     let address = listener.local_addr().expect("its address");
     let client = TcpStream::connect(address).expect("a connection");

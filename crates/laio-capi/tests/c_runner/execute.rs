@@ -4,6 +4,7 @@ use crate::matrix::BackEnd;
 use crate::tree::tree;
 use laio_testing::forbid::{Forbid, spawn_forbidden};
 use laio_testing::limit::wait_until;
+use laio_testing::{INAPPLICABLE, Skip};
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::fs::{File, read};
 use std::os::unix::process::CommandExt;
@@ -19,7 +20,7 @@ const SKIPPED: i32 = 77;
 /// Why a test has not passed.
 #[derive(Clone, Debug)]
 pub(crate) enum Miss {
-    Skipped(String),
+    Skipped(Skip),
     Failed(String),
 }
 
@@ -33,6 +34,11 @@ impl From<String> for Miss {
     fn from(said: String) -> Miss {
         Miss::Failed(said)
     }
+}
+
+/// A test that needs something that is not there.
+pub(crate) fn skipped(need: &str, reason: impl Into<String>) -> Miss {
+    Miss::Skipped(Skip::because(need, reason))
 }
 
 /// Runs a program, which passes, fails or is skipped by its exit code.
@@ -76,14 +82,26 @@ pub(crate) fn execute(
     match status {
         Some(status) if status.success() => Ok(()),
         Some(status) if status.code() == Some(SKIPPED) => {
-            let reason = said.trim().trim_start_matches("skipped: ");
-            Err(Miss::Skipped(reason.to_owned()))
+            Err(Miss::Skipped(skip_of(&said, back_end)))
         }
         Some(status) => Err(Miss::Failed(format!("{status}: {shown}\n{said}"))),
         None => Err(Miss::Failed(format!(
             "not done in {limit:?}: {shown}\n{said}"
         ))),
     }
+}
+
+/// What a program says before it exits with [`SKIPPED`]. Only a back end can be lacking: the other reasons are
+/// combinations of back end, program and tool that make no sense.
+fn skip_of(said: &str, back_end: BackEnd) -> Skip {
+    let reason = said.trim().trim_start_matches("skipped: ");
+    let need = match back_end.name {
+        _ if !reason.contains("the back end is not to be had") => INAPPLICABLE,
+        "linux-aio" => "linux-aio",
+        "activations" => "activations",
+        _ => "io_uring",
+    };
+    Skip::because(need, reason)
 }
 
 /// Waits until a program ends, and ends all that it has started; `None` if it takes too long.

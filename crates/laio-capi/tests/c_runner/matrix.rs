@@ -1,6 +1,6 @@
 //! In which ways a program is compiled and run.
 
-use crate::execute::Miss;
+use crate::execute::{Miss, skipped};
 use crate::program::Program;
 use crate::tree::Kind;
 use std::fmt::{self, Display, Formatter};
@@ -155,7 +155,7 @@ impl Run {
 
 fn valgrind(path: &Path, program: &Program) -> Result<Command, Miss> {
     if !succeeds(Command::new("valgrind").arg("--version")) {
-        return Err(Miss::Skipped("valgrind is not there".to_owned()));
+        return Err(skipped("valgrind", "valgrind is not there"));
     }
     let mut command = Command::new("valgrind");
     command.args(["--quiet", "--error-exitcode=99"]);

@@ -1,8 +1,9 @@
 //! C programs, and compiling them against the installed library.
 
-use crate::execute::Miss;
+use crate::execute::{Miss, skipped};
 use crate::matrix::{Build, Language, Linkage};
 use crate::tree::{Kind, tree};
+use laio_testing::Skip;
 use std::fs::{create_dir_all, read_dir};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -141,14 +142,13 @@ impl Compiled {
             return Ok(Vec::new());
         }
         if self.build.linkage == Linkage::Static {
-            return Err(Miss::Skipped(format!(
-                "{name} is used as a shared library only"
-            )));
+            let reason = format!("{name} is used as a shared library only");
+            return Err(Miss::Skipped(Skip::inapplicable(reason)));
         }
         let mut ask = Command::new("pkg-config");
         match output_of(ask.args(["--cflags", "--libs", name])) {
             Ok(flags) => Ok(flags.split_whitespace().map(str::to_owned).collect()),
-            Err(_) => Err(Miss::Skipped(format!("pkg-config does not know {name}"))),
+            Err(_) => Err(skipped(name, format!("pkg-config does not know {name}"))),
         }
     }
 }
@@ -189,7 +189,7 @@ fn compiler(build: Build) -> Result<Compiler, Miss> {
         (name, _) => name,
     };
     let Some(compiler) = Compiler::named(name) else {
-        return Err(Miss::Skipped(format!("{name} is not there")));
+        return Err(skipped(name, format!("{name} is not there")));
     };
     let can = |arguments: &[&str]| {
         let empty = "echo 'int main(void) { return 0; }' | exec \"$0\" \"$@\" -x c - -o /dev/null";
@@ -198,10 +198,13 @@ fn compiler(build: Build) -> Result<Compiler, Miss> {
         succeeds(&mut try_it)
     };
     if build.sanitized && !can(&SANITIZERS) {
-        return Err(Miss::Skipped(format!("{name} has no sanitizers here")));
+        return Err(skipped(
+            "sanitizers",
+            format!("{name} has no sanitizers here"),
+        ));
     }
     if build.linkage == Linkage::Static && !can(&["-static"]) {
-        return Err(Miss::Skipped("there is no static C library".to_owned()));
+        return Err(skipped("static-libc", "there is no static C library"));
     }
     Ok(compiler)
 }

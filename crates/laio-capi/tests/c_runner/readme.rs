@@ -39,7 +39,7 @@ fn make(directory: &Path) -> Result<PathBuf, Miss> {
     };
     let text = read_to_string(xtask::root().join("README.md")).map_err(cannot)?;
     let Some(program) = program(&text) else {
-        return Err(Miss::Skipped("the README has no program in C".to_owned()));
+        return Err(Miss::Failed("the README has no program in C".to_owned()));
     };
     let Some(line) = command_line(&text) else {
         return Err(Miss::Failed(

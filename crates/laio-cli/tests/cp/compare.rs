@@ -25,16 +25,15 @@ pub(crate) fn check(case: &Case) -> Verdict {
     match compare(case) {
         Ok(report) if report.is_empty() => Ok(Completion::Completed),
         Ok(report) => Err(Failed::from(report)),
-        Err(skip) => skipped(skip),
+        Err(skip) => skipped(&case.name, &skip),
     }
 }
 
 /// What cannot be tested here is ignored with its reason, or fails where nothing may be skipped.
-pub(crate) fn skipped(skip: Skip) -> Verdict {
-    let no_skip = laio_testing::NO_SKIP;
-    match std::env::var_os(no_skip) {
-        Some(_) => Err(Failed::from(format!("{no_skip} is set, but: {skip}"))),
-        None => Ok(Completion::ignored_with(skip)),
+pub(crate) fn skipped(test: &str, skip: &Skip) -> Verdict {
+    match skip.record(test) {
+        Err(message) => Err(Failed::from(message)),
+        Ok(()) => Ok(Completion::ignored_with(skip)),
     }
 }
 

@@ -75,16 +75,17 @@ pub(crate) fn gnu() -> Result<(), Skip> {
         let version = Command::new(Side::Gnu.path().join("cp"))
             .arg("--version")
             .output()
-            .map_err(|e| Skip::because(format!("GNU cp: {e}")))?;
+            .map_err(|e| Skip::because("gnu-cp", format!("GNU cp: {e}")))?;
         let text = String::from_utf8_lossy(&version.stdout).into_owned();
         let first = text.lines().next().unwrap_or_default();
         let number = first.strip_prefix("cp (GNU coreutils) ");
         let major = number.and_then(|n| n.split('.').next()?.parse().ok());
         match major {
             Some(9u32..) => Ok(()),
-            _ => Err(Skip::because(format!(
-                "GNU cp 9 is needed to compare with, this is: {first}"
-            ))),
+            _ => Err(Skip::because(
+                "gnu-cp",
+                format!("GNU cp 9 is needed to compare with, this is: {first}"),
+            )),
         }
     };
     GNU.get_or_init(look).clone()
@@ -100,7 +101,7 @@ pub(crate) fn reached_by_user() -> Result<(), Skip> {
             command.arg("--version").current_dir("/");
             let run = command.output();
             run.map_err(|e| {
-                Skip::because(format!(
+                Skip::because("user", format!(
                     "an ordinary user cannot run {}: {e}; CARGO_TARGET_DIR can say where it is built",
                     program.display()
                 ))

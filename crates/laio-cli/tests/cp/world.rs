@@ -54,7 +54,7 @@ impl World {
     ///
     /// What this machine or user may not do.
     pub(crate) fn make(root: &Path, lines: &str, user: bool) -> Result<World, Skip> {
-        let wrong = |errno: Errno| Skip::because(format!("{}: {errno}", root.display()));
+        let wrong = |errno: Errno| Skip::because("root", format!("{}: {errno}", root.display()));
         mkdirat(CWD, root, Mode::from_raw_mode(0o755)).map_err(wrong)?;
         let fd = openat(CWD, root, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).map_err(wrong)?;
         let user = user && rustix::process::geteuid().is_root();
@@ -75,7 +75,8 @@ impl World {
             match world.line(verb, names) {
                 Ok(()) => {}
                 Err(errno @ (Errno::PERM | Errno::ACCESS | Errno::OPNOTSUPP)) => {
-                    return Err(Skip::because(format!("cannot do here: {line}: {errno}")));
+                    let reason = format!("cannot do here: {line}: {errno}");
+                    return Err(Skip::because(need_of(verb, names), reason));
                 }
                 Err(errno) => panic!("{line}: {errno}"),
             }
@@ -333,6 +334,20 @@ fn value(word: &[u8]) -> Vec<u8> {
 }
 
 /// An ACL as the kernel takes it, from `u::rw,u:1000:r,g::r,m::rw,o::r`.
+/// What a line needs that a machine or a user may not have.
+fn need_of(verb: &str, words: &[Vec<u8>]) -> &'static str {
+    match verb {
+        "char" | "block" => "devices",
+        "mount" => "mounts",
+        "acl" | "dacl" => "acl",
+        "xattr" => match words.get(1) {
+            Some(key) if key.starts_with(b"user.") => "xattr",
+            _ => "trusted-xattr",
+        },
+        _ => "root",
+    }
+}
+
 fn acl(text: &[u8]) -> Vec<u8> {
     const NOBODY: u32 = u32::MAX;
     let mut bytes = 2u32.to_le_bytes().to_vec();

@@ -5,6 +5,7 @@ use serde_json::Value;
 use std::process::{Command, Output};
 
 fn bench(arguments: &str, directory: &std::path::Path) -> Output {
+    laio_testing::watchdog::step(arguments);
     let mut command = Command::new(env!("CARGO_BIN_EXE_laio"));
     command.args(["bench", "cp"]).args(arguments.split(' '));
     let output = command

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 fn bench(arguments: &str, directory: &Path) -> Output {
+    laio_testing::watchdog::step(arguments);
     let mut command = Command::new(env!("CARGO_BIN_EXE_laio"));
     command.arg("bench").args(arguments.split_whitespace());
     let output = command

@@ -24,6 +24,7 @@ struct Running {
 
 impl Running {
     fn start() -> Running {
+        laio_testing::watchdog::enter();
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir(dir.path().join("site")).unwrap();
         fs::write(dir.path().join("site/index.html"), "home").unwrap();

@@ -6,6 +6,7 @@ use std::io::Write;
 use std::process::{Command, Output};
 
 fn laio(arguments: &[&str]) -> Output {
+    laio_testing::watchdog::step(arguments.join(" "));
     let mut command = Command::new(env!("CARGO_BIN_EXE_laio"));
     command.args(arguments).env_remove("LAIO_BACKEND");
     command.output().expect("the command starts")
@@ -134,7 +135,7 @@ fn shells_take_the_completions() {
         let mut check = Command::new(shell);
         check.arg("-n").stdin(std::process::Stdio::piped());
         let Ok(mut check) = check.spawn() else {
-            println!("skipped: {shell} is not installed");
+            laio_testing::skip(shell, format!("{shell} is not installed"));
             continue;
         };
         let mut input = check.stdin.take().expect("piped");

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
 fn laio(arguments: &str, directory: &Path) -> Output {
+    laio_testing::watchdog::step(arguments);
     let mut command = Command::new(env!("CARGO_BIN_EXE_laio"));
     command.args(arguments.split(' ')).current_dir(directory);
     command
@@ -23,6 +24,7 @@ struct Served {
 
 impl Served {
     fn start(root: &Path) -> Served {
+        laio_testing::watchdog::enter();
         Served::at("127.0.0.1:0", root, &[])
     }
 

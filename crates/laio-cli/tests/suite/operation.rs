@@ -27,6 +27,7 @@ struct Place(TempDir);
 
 impl Place {
     fn new() -> Place {
+        laio_testing::watchdog::enter();
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir_all(dir.path().join("site/b")).unwrap();
         fs::write(dir.path().join("site/index.html"), "home").unwrap();
@@ -54,6 +55,7 @@ impl Place {
     }
 
     fn start(&self, flags: &[&str]) -> Running {
+        laio_testing::watchdog::step(flags.join(" "));
         let mut command = self.command(&["--listen", "unix:socket"]);
         command.args(flags);
         self.run(command)
@@ -327,8 +329,7 @@ fn a_log_goes_on_with_a_whole_line_when_the_disk_has_room_again() {
     let _mounted = match Mounted::new(&place.path("small")) {
         Ok(mounted) => mounted,
         Err(error) => {
-            eprintln!("skipped: nothing can be mounted: {error}");
-            return;
+            return laio_testing::skip("mounts", format!("nothing can be mounted: {error}"));
         }
     };
     let server = place.start(&[
@@ -590,8 +591,7 @@ fn connections_wait_while_all_descriptors_are_at_work() {
 #[test]
 fn it_becomes_somebody_else_and_its_workers_are_fenced_in() {
     if !rustix::process::geteuid().is_root() {
-        eprintln!("skipped: only root can become somebody else");
-        return;
+        return laio_testing::skip("root", "only root can become another user");
     }
     let place = Place::new();
     use std::os::unix::fs::PermissionsExt;

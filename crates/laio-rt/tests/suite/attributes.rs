@@ -70,7 +70,7 @@ fn extended_attributes() {
         let file = File::create(root.path().join("file")).await.unwrap();
         let (result, value) = file.set_attribute(c"user.laio", b"value".to_vec()).await;
         if let Err(error) = result {
-            return println!("skipped: no extended attributes here: {error}");
+            return laio_testing::skip("xattr", format!("the file system has none: {error}"));
         }
         let (result, read) = file
             .get_attribute(c"user.laio", Vec::with_capacity(5))
@@ -120,7 +120,9 @@ fn bytes_move_inside_the_kernel() {
         let clone = File::create(at("clone")).await.unwrap();
         match clone.reflink(&from).await {
             Ok(()) => assert!(fs::read(at("clone")).await.unwrap() == contents),
-            Err(error) => println!("skipped: files do not share blocks here: {error}"),
+            Err(error) => {
+                laio_testing::skip("reflink", format!("files do not share blocks: {error}"))
+            }
         }
     });
 }

@@ -1,9 +1,9 @@
 //! Contexts beside the runtime's own: their operations wake tasks, whatever the back ends, and stall nobody.
 
-use crate::common::Watchdog;
 use laio::ops::{Read, ReadAt, Recv, Write};
 use laio::{BackendKind, Options};
 use laio_rt::{Descriptor, Runtime, limits, submit, submit_to};
+use laio_testing::watchdog;
 use std::io;
 use std::os::fd::OwnedFd;
 
@@ -46,7 +46,7 @@ fn pipe() -> (Descriptor, OwnedFd) {
 
 #[test]
 fn what_waits_beside_wakes_its_task() {
-    let _watchdog = Watchdog::new("contexts beside");
+    watchdog::step("contexts beside");
     for_each_pair(|runtime, beside| {
         runtime.block_on(async {
             let mut readers = Vec::new();
@@ -78,7 +78,7 @@ fn what_waits_beside_wakes_its_task() {
 
 #[test]
 fn files_are_read_by_several_contexts_in_turn() {
-    let _watchdog = Watchdog::new("contexts beside");
+    watchdog::step("contexts beside");
     let file = tempfile::NamedTempFile::new().unwrap();
     let bytes: Vec<u8> = (0..300_000u32).map(|n| (n / 7) as u8).collect();
     std::fs::write(file.path(), &bytes).unwrap();
@@ -99,7 +99,7 @@ fn files_are_read_by_several_contexts_in_turn() {
 
 #[test]
 fn what_is_given_up_beside_keeps_nobody() {
-    let _watchdog = Watchdog::new("contexts beside");
+    watchdog::step("contexts beside");
     for_each_pair(|runtime, beside| {
         runtime.block_on(async {
             let (one, other) = std::os::unix::net::UnixStream::pair().unwrap();
@@ -123,7 +123,7 @@ fn what_is_given_up_beside_keeps_nobody() {
 
 #[test]
 fn plain_calls_beside_are_made_at_once() {
-    let _watchdog = Watchdog::new("contexts beside");
+    watchdog::step("contexts beside");
     let runtime = Runtime::new(Options::new()).unwrap();
     let options = Options::new().backend(BackendKind::Sync);
     let plain = runtime.add_context(options).unwrap();

@@ -183,7 +183,7 @@ fn the_main_future_may_panic() {
 #[test]
 fn dropping_the_runtime_ends_everything() {
     for (name, options) in waiting() {
-        let _watchdog = crate::common::Watchdog::new(name);
+        laio_testing::watchdog::step(name);
         let runtime = Runtime::new(options).unwrap();
         let dropped = Rc::new(Cell::new(0));
         struct Counts(Rc<Cell<i32>>);

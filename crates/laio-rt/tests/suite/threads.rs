@@ -1,7 +1,8 @@
 //! Wakers on other threads.
 
-use crate::common::{Watchdog, all};
+use crate::common::all;
 use laio_rt::{Runtime, spawn};
+use laio_testing::watchdog;
 use std::future::{Future, poll_fn};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
@@ -42,7 +43,7 @@ fn no_wake_is_lost() {
     // Where others are busy, a wake-up takes milliseconds: no more rounds are begun when there were enough.
     const ENOUGH: Duration = Duration::from_secs(5);
     for (name, options) in all() {
-        let _watchdog = Watchdog::new(name);
+        watchdog::step(name);
         let runtime = Runtime::new(options).unwrap();
         let mut threads = Vec::new();
         let mut tasks = Vec::new();
@@ -90,7 +91,7 @@ fn no_wake_is_lost() {
 #[test]
 fn a_storm_of_wakes() {
     for (name, options) in all() {
-        let _watchdog = Watchdog::new(name);
+        watchdog::step(name);
         let runtime = Runtime::new(options).unwrap();
         let stop = Arc::new(AtomicBool::new(false));
         let polls = Arc::new(AtomicU32::new(0));
@@ -195,7 +196,7 @@ fn foreign_wakers_are_told() {
         }
     }
     for (name, options) in crate::common::waiting() {
-        let _watchdog = Watchdog::new(name);
+        watchdog::step(name);
         let runtime = Runtime::new(options).unwrap();
         runtime.block_on(async {
             let (one, other) = laio_rt::net::UnixStream::pair().unwrap();

@@ -46,7 +46,7 @@ fn start(
 ) -> Option<(Running, Observer)> {
     let context = laio::Context::new(laio::Options::new().backend(Lazy)).unwrap();
     if !context.sends_without_copy() {
-        println!("skipped: no ring that sends without a copy");
+        laio_testing::skip("zero-copy", "no ring that sends without a copy");
         return None;
     }
     let observer = Observer::new(false);

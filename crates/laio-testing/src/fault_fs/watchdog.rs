@@ -27,10 +27,11 @@ pub(super) struct Watchdog {
 impl Watchdog {
     /// Starts watching over a mount.
     pub(super) fn start(mountpoint: &Path) -> Result<Watchdog, Skip> {
-        let failed = || Skip::because("no process can be made to watch over a FUSE mount");
+        let failed = || Skip::because("fuse", "no process can be made to watch over a FUSE mount");
         let duty = Duty::new(mountpoint).ok_or_else(failed)?;
         if !duty.can_be_done() {
             return Err(Skip::because(
+                "fuse",
                 "a hanging FUSE mount could not be ended if the test died: be root, or mount fusectl \
                  on /sys/fs/fuse/connections",
             ));

@@ -3,7 +3,7 @@
 use super::{Caller, Direct, Plain, Subject, Via, expect, room, word};
 use crate::{Call, Errno};
 use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, socketpair};
-use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::pipe::{PipeFlags, fcntl_getpipe_size, pipe_with};
 use std::ffi::CString;
 use std::hint::black_box;
 use std::os::fd::OwnedFd;
@@ -36,14 +36,15 @@ enum Around {
         end: OwnedFd,
         bytes: usize,
     },
-    /// The call puts a message of so many bytes into what is emptied at this end, untimed.
+    /// The call puts a message of so many bytes into what is emptied at this end, untimed, and holds `capacity` bytes.
     Emptied {
         end: OwnedFd,
         bytes: usize,
+        capacity: usize,
     },
 }
 
-/// Bytes that a pipe and a local socket hold at least.
+/// Bytes that a local socket holds at least, and more than is put into a pipe at a time.
 const CAPACITY: usize = 64 << 10;
 /// Messages that they hold at least, however small.
 const MESSAGES: usize = 128;
@@ -126,19 +127,43 @@ impl Inline {
         let flags = libc::MSG_NOSIGNAL as usize;
         let args = [word(&near), room(bytes) as usize, bytes, flags, 0, 0];
         let call = Call::new(libc::SYS_sendto, args);
-        let around = Around::Emptied { end, bytes };
+        let around = Around::Emptied {
+            end,
+            bytes,
+            capacity: CAPACITY,
+        };
         Ok(Inline::new(call, Some(bytes), vec![near]).with(around))
     }
 
     /// `write` of so many bytes to a pipe that has room.
     ///
     /// # Errors
-    /// Of making the pipe.
+    /// Of making the pipe, and `EMSGSIZE` if it holds fewer bytes: a pipe may hold one page only, where
+    /// `fs.pipe-max-size` is low or the user has many pipes.
     pub fn write_pipe(bytes: usize) -> Result<Inline, Errno> {
-        let (end, near) = pipe_with(PipeFlags::CLOEXEC)?;
+        Inline::write_to(pipe_with(PipeFlags::CLOEXEC)?, bytes)
+    }
+
+    /// As [`Inline::write_pipe`], to a pipe of this size.
+    #[cfg(test)]
+    pub(super) fn write_pipe_of(size: usize, bytes: usize) -> Result<Inline, Errno> {
+        let pipe = pipe_with(PipeFlags::CLOEXEC)?;
+        rustix::pipe::fcntl_setpipe_size(&pipe.1, size)?;
+        Inline::write_to(pipe, bytes)
+    }
+
+    fn write_to((end, near): (OwnedFd, OwnedFd), bytes: usize) -> Result<Inline, Errno> {
+        let capacity = fcntl_getpipe_size(&near)?.min(CAPACITY);
+        if capacity < bytes {
+            return Err(Errno::MSGSIZE);
+        }
         let args = [word(&near), room(bytes) as usize, bytes];
         let call = Call::new(libc::SYS_write, args);
-        let around = Around::Emptied { end, bytes };
+        let around = Around::Emptied {
+            end,
+            bytes,
+            capacity,
+        };
         Ok(Inline::new(call, Some(bytes), vec![near]).with(around))
     }
 
@@ -160,7 +185,7 @@ impl Inline {
                     expect(caller.call(black_box(call)), returns)
                 })
             }
-            (Around::Filled { end, bytes }, _) => in_portions(count, *bytes, |count| {
+            (Around::Filled { end, bytes }, _) => in_portions(count, CAPACITY / bytes, |count| {
                 let message = vec![1; *bytes];
                 for _ in 0..count {
                     let sent = rustix::net::send(end, &message, SendFlags::NOSIGNAL)?;
@@ -171,7 +196,14 @@ impl Inline {
                     expect(caller.call(black_box(call)), *bytes)
                 })
             }),
-            (Around::Emptied { end, bytes }, _) => in_portions(count, *bytes, |count| {
+            (
+                Around::Emptied {
+                    end,
+                    bytes,
+                    capacity,
+                },
+                _,
+            ) => in_portions(count, capacity / bytes, |count| {
                 // SAFETY: the buffers are never freed.
                 let time = timed(count, || unsafe {
                     expect(caller.call(black_box(call)), *bytes)
@@ -203,13 +235,13 @@ fn timed(count: usize, mut once: impl FnMut() -> Result<(), Errno>) -> Result<u6
     Ok(start.elapsed().as_nanos() as u64)
 }
 
-/// As many messages at a time as the kernel holds.
+/// As many messages at a time as the kernel holds: these, or fewer where they are small.
 fn in_portions(
     count: usize,
-    bytes: usize,
+    held: usize,
     mut portion: impl FnMut(usize) -> Result<u64, Errno>,
 ) -> Result<u64, Errno> {
-    let most = (CAPACITY / bytes).min(MESSAGES);
+    let most = held.min(MESSAGES);
     let mut time = 0;
     let mut left = count;
     while left > 0 {

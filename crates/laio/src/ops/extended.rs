@@ -365,7 +365,7 @@ mod tests {
         let set = SetAttribute::of(by_path(c"file"), c"user.laio", "value");
         match run(&mut context, set).0 {
             Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => {
-                return println!("skipped: no extended attributes here");
+                return laio_testing::skip("xattr", "the file system has no attributes of users");
             }
             result => result.expect("set"),
         }

@@ -42,12 +42,19 @@ fn finished(world: &World, script: &str) {
 /// Whether a program is there, and is the one that is meant.
 fn is_there(program: &str, package: &str, says: &str) -> Result<(), Skip> {
     let version = Command::new(program).arg("--version").output();
-    let version = version
-        .map_err(|error| Skip::because(format!("{program}: {error}; the package is {package}")))?;
+    let version = version.map_err(|error| {
+        Skip::because(
+            program,
+            format!("{program}: {error}; the package is {package}"),
+        )
+    })?;
     let text = String::from_utf8_lossy(&version.stdout).into_owned();
     match text.contains(says) {
         true => Ok(()),
-        false => Err(Skip::because(format!("{program} is not that of {says}"))),
+        false => Err(Skip::because(
+            program,
+            format!("{program} is not that of {says}"),
+        )),
     }
 }
 

@@ -39,7 +39,8 @@ pub(super) fn trials() -> Vec<Trial> {
     let named = |(name, faulty): (&'static str, Faulty)| {
         let words = !told_otherwise.contains(&name);
         let faulty = Faulty { words, ..faulty };
-        Trial::ignorable_test(format!("faults::{name}"), move || check(&faulty))
+        let test = format!("faults::{name}");
+        Trial::ignorable_test(test.clone(), move || check(&test, &faulty))
     };
     faults.into_iter().map(named).collect()
 }
@@ -205,12 +206,12 @@ fn all() -> Vec<(&'static str, Faulty)> {
     ]
 }
 
-fn check(faulty: &Faulty) -> Verdict {
+fn check(test: &str, faulty: &Faulty) -> Verdict {
     let both =
         programs::gnu().and_then(|()| Ok((side(faulty, Side::Gnu)?, side(faulty, Side::Ours)?)));
     let report = match both {
         Ok((theirs, ours)) => differences((&theirs.0, &theirs.1), (&ours.0, &ours.1), faulty.words),
-        Err(skip) => return skipped(skip),
+        Err(skip) => return skipped(test, &skip),
     };
     match report.as_str() {
         "" => Ok(Completion::Completed),

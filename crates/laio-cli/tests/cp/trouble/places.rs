@@ -52,10 +52,11 @@ impl Places {
 
 /// A trial that asserts; what it cannot do here is a skip.
 pub(crate) fn trial(name: &str, body: fn() -> Result<(), Skip>) -> Trial {
+    let test = name.to_owned();
     let verdict = move || -> Verdict {
         match body() {
             Ok(()) => Ok(Completion::Completed),
-            Err(skip) => skipped(skip),
+            Err(skip) => skipped(&test, &skip),
         }
     };
     Trial::ignorable_test(name, verdict)

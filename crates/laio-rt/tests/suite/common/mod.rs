@@ -7,11 +7,8 @@
 
 use laio::{BackendKind, Inject, Limits, Options};
 use laio_rt::Runtime;
+use laio_testing::watchdog;
 use std::future::Future;
-use std::process;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
 use std::time::{Duration, Instant};
 
 /// Far above what anything here takes, also for many back ends in turn on a busy machine.
@@ -26,6 +23,7 @@ pub(crate) fn all() -> Vec<(&'static str, Options)> {
 
 /// Those in which one task may wait while another runs.
 pub(crate) fn waiting() -> Vec<(&'static str, Options)> {
+    watchdog::enter();
     let kinds = BackendKind::ALL
         .into_iter()
         .filter(|&kind| kind != BackendKind::Sync);
@@ -61,9 +59,21 @@ pub(crate) fn waiting() -> Vec<(&'static str, Options)> {
         // Where helpers do all the waiting, fewer than there are waits would be a deadlock.
         *options = options.clone().helpers(1000);
     }
-    // Where io_uring is forbidden there is no such back end.
-    all.retain(|(_, options)| laio::Context::new(options.clone()).is_ok());
+    all.retain(|(name, options)| is_there(name, options));
     all
+}
+
+/// Whether the machine has a back end: io_uring may be forbidden, and so may others.
+fn is_there(name: &str, options: &Options) -> bool {
+    let Err(errno) = laio::Context::new(options.clone()) else {
+        return true;
+    };
+    let need = match name {
+        "linux-aio" | "activations" => name,
+        _ => "io_uring",
+    };
+    laio_testing::skip(need, format!("the back end {name}: {errno}"));
+    false
 }
 
 /// Runs a test in a runtime for each of the back ends.
@@ -73,39 +83,11 @@ where
 {
     for (name, options) in back_ends {
         let started = Instant::now();
-        let _watchdog = Watchdog::new(name);
+        watchdog::step(name);
         let runtime = Runtime::new(options).unwrap();
         runtime.block_on(test(name));
         drop(runtime);
         println!("{name}: {:?}", started.elapsed());
-    }
-}
-
-/// Ends the process if a test hangs: that names the test, where a hanging process would not.
-pub(crate) struct Watchdog(Arc<AtomicBool>);
-
-impl Watchdog {
-    pub(crate) fn new(name: &'static str) -> Watchdog {
-        let done = Arc::new(AtomicBool::new(false));
-        let watched = done.clone();
-        let test = thread::current().name().unwrap_or("?").to_owned();
-        thread::spawn(move || {
-            let deadline = Instant::now() + LIMIT;
-            while !watched.load(Ordering::Acquire) {
-                if Instant::now() > deadline {
-                    eprintln!("{test} hangs with back end {name}");
-                    process::abort();
-                }
-                thread::sleep(Duration::from_millis(20));
-            }
-        });
-        Watchdog(done)
-    }
-}
-
-impl Drop for Watchdog {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Release);
     }
 }
 

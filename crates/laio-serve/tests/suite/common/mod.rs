@@ -56,6 +56,7 @@ impl Running {
         backend: BackendKind,
         change: impl FnOnce(&mut Options),
     ) -> std::io::Result<Running> {
+        laio_testing::watchdog::step(backend);
         let mut options = Options {
             site: Site {
                 root: root.to_owned(),

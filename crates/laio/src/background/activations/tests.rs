@@ -8,7 +8,7 @@ fn context() -> Option<Context> {
     match Context::new(Options::new().backend(BackendKind::Activations)) {
         Ok(context) => Some(context),
         Err(errno) => {
-            println!("skipped: no activations here: {errno}");
+            laio_testing::skip("activations", format!("no context: {errno}"));
             None
         }
     }

@@ -42,7 +42,7 @@ fn become_nobody(is_dumpable: bool) {
 fn is_root() -> bool {
     let is_root = rustix::process::geteuid().is_root();
     if !is_root {
-        println!("skipped: only root can become another user");
+        laio_testing::skip("root", "only root can become another user");
     }
     is_root
 }

@@ -28,8 +28,7 @@ fn effective_user() -> usize {
 fn a_change_through_laio_stays() {
     child::check(LIMIT, test_name!(), "", || {
         if effective_user() != 0 {
-            println!("skipped: only root can become another user");
-            return;
+            return laio_testing::skip("root", "only root can become another user");
         }
         for_each_detector(|mut context| {
             let (reader, writer) = rustix::pipe::pipe().unwrap();
@@ -71,8 +70,7 @@ fn a_change_is_refused_while_it_cannot_be_made() {
 fn a_change_behind_its_back_does_not_pass() {
     child::check(LIMIT, test_name!(), "", || {
         if effective_user() != 0 {
-            println!("skipped: only root can become another user");
-            return;
+            return laio_testing::skip("root", "only root can become another user");
         }
         for_each_detector(|mut context| {
             assert!(context.carriers_agree());

@@ -303,6 +303,7 @@ pub(super) fn run(context: &mut Context, handoffs: u64) {
         if context.stats().handoffs > seen {
             seen = context.stats().handoffs;
             patience = Patience::new();
+            laio_testing::watchdog::step(format_args!("{seen} hand-offs of {handoffs}"));
         }
         patience.check(|| format!("no hand-off after {seen}: {:?}", ground.in_flight));
     }

@@ -6,11 +6,26 @@ use std::time::{Duration, Instant};
 /// Contexts that carry all calls, streams too, with each detector that works here.
 pub(crate) fn for_each_detector(body: impl Fn(Context)) {
     for detector in [Detector::Perf, Detector::Idle] {
+        laio_testing::watchdog::step(detector);
         let options = Options::new().backend(BackendKind::Activations);
         match Context::new(options.pure(true).detector(detector)) {
             Ok(context) => body(context),
-            Err(errno) => println!("skipped: the detector {detector}: {errno}"),
+            Err(errno) => lacks(detector, errno),
         }
+    }
+}
+
+/// A child process may have been forbidden what a detector needs, which is no fault of the machine: all tests but a few
+/// come here in the first process too.
+fn lacks(detector: Detector, errno: laio::Errno) {
+    let reason = format!("the detector {detector}: {errno}");
+    let need = match detector {
+        Detector::Perf => "perf",
+        _ => "activations",
+    };
+    match laio_testing::child::is_child() {
+        true => println!("left out in this process: {reason}"),
+        false => laio_testing::skip(need, reason),
     }
 }
 

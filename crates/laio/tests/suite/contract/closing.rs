@@ -5,7 +5,7 @@ use crate::harness::{
     later, pending, plain, start, wait_for, wait_until_refused,
 };
 use laio::{Context, Errno, Handle, Outcome};
-use laio_testing::process::open_fds;
+use laio_testing::process::{high_descriptor, open_fds};
 use laio_testing::temp::{drain, fill, pattern, pipe, scratch, stream_pair};
 use laio_testing::{child, limit, test_name};
 use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd};
@@ -228,12 +228,12 @@ fn a_duplicate_of_a_busy_descriptor_leaves_it_alone() {
 }
 
 /// Descriptors of high numbers, of which some are busy.
-fn high(count: usize, from: i32) -> Vec<(usize, OwnedFd)> {
+fn high(count: usize, from: usize) -> Vec<(usize, OwnedFd)> {
     (0..count)
         .map(|index| {
             let (reader, writer) = pipe();
-            let wanted = from + index as i32;
-            let high = plain(libc::SYS_dup3, [reader.arg(), wanted.arg(), 0]).unwrap();
+            let wanted = from + index;
+            let high = plain(libc::SYS_dup3, [reader.arg(), wanted, 0]).unwrap();
             (high, writer)
         })
         .collect()
@@ -245,7 +245,8 @@ fn closing_a_range_cancels_all_in_it() {
         for_each_pending(|way| {
             for busy in [0usize, 1, 2, 5] {
                 let mut context = way.context();
-                let ends_of = high(8, 9_000);
+                let first = high_descriptor(9_000);
+                let ends_of = high(8, first);
                 let mut rooms = [[0u8; 4]; 5];
                 let operations: Vec<Handle> = rooms
                     .iter_mut()
@@ -255,7 +256,7 @@ fn closing_a_range_cancels_all_in_it() {
                         pending(&mut context, libc::SYS_read, [*fd, at_mut(room), 4])
                     })
                     .collect();
-                let close = start(&mut context, libc::SYS_close_range, [9_000, 9_007, 0]);
+                let close = start(&mut context, libc::SYS_close_range, [first, first + 7, 0]);
                 assert_eq!(ends(&mut context, &operations, close), Ok(0), "{busy} busy");
                 assert!(ends_of.iter().all(|(fd, _)| !is_open(*fd)));
             }
@@ -269,14 +270,23 @@ fn marking_a_range_cancels_nothing() {
     child::check(LIMIT * 6, test_name!(), "", || {
         for_each_pending(|way| {
             let mut context = way.context();
-            let ends_of = high(3, 9_000);
+            let first = high_descriptor(9_000);
+            let ends_of = high(3, first);
             let mut room = [0u8; 3];
-            let operation = pending(&mut context, libc::SYS_read, [9_001, at_mut(&mut room), 3]);
+            let operation = pending(
+                &mut context,
+                libc::SYS_read,
+                [first + 1, at_mut(&mut room), 3],
+            );
             let mark = libc::CLOSE_RANGE_CLOEXEC as usize;
-            let marked = start(&mut context, libc::SYS_close_range, [9_000, 9_002, mark]);
+            let marked = start(
+                &mut context,
+                libc::SYS_close_range,
+                [first, first + 2, mark],
+            );
             assert_eq!(finish(&mut context, marked), Ok(0));
             assert_eq!(
-                plain(libc::SYS_fcntl, [9_001, libc::F_GETFD as usize]),
+                plain(libc::SYS_fcntl, [first + 1, libc::F_GETFD as usize]),
                 Ok(1)
             );
             rustix::io::write(&ends_of[1].1, b"abc").unwrap();

@@ -236,8 +236,7 @@ fn a_filter_that_comes_later() {
 #[test]
 fn without_proc() {
     if sanitized() {
-        println!("skipped: a sanitizer needs /proc");
-        return;
+        return laio_testing::skip("uninstrumented", "a sanitizer needs /proc");
     }
     child::check(LIMIT * 3, test_name!(), "", || {
         let directory = laio_testing::temp::scratch();
@@ -245,8 +244,7 @@ fn without_proc() {
         std::fs::write(directory.path().join("dir/file"), b"contents").unwrap();
         let root = cstring(directory.path());
         if plain(libc::SYS_chroot, [root.arg()]).is_err() {
-            println!("skipped: chroot is not permitted");
-            return;
+            return laio_testing::skip("root", "chroot is not permitted");
         }
         plain(libc::SYS_chdir, [c"/".arg()]).unwrap();
         crate::harness::for_each(|way: &Way| {
@@ -367,8 +365,9 @@ fn the_environment_names_the_back_end() {
 fn a_ring_that_is_forbidden_later_is_told() {
     for errno in [libc::EPERM, libc::ENOSYS] {
         child::check(LIMIT * 3, test_name!(), &errno.to_string(), || {
-            let Ok(mut context) = Context::new(Options::new().backend(BackendKind::Uring)) else {
-                return;
+            let mut context = match Context::new(Options::new().backend(BackendKind::Uring)) {
+                Ok(context) => context,
+                Err(errno) => return laio_testing::skip("io_uring", format!("no ring: {errno}")),
             };
             let (reader, writer) = pipe();
             let mut room = [0u8; 3];

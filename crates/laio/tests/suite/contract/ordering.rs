@@ -320,7 +320,11 @@ fn only_an_open_descriptor_can_be_ordered() {
             let (reader, _writer) = pipe();
             let high = plain(
                 libc::SYS_fcntl,
-                [reader.arg(), libc::F_DUPFD_CLOEXEC as usize, 7_000],
+                [
+                    reader.arg(),
+                    libc::F_DUPFD_CLOEXEC as usize,
+                    laio_testing::process::high_descriptor(7_000),
+                ],
             )
             .unwrap();
             plain(libc::SYS_close, [high]).unwrap();

@@ -616,7 +616,11 @@ fn duplicating(sys: &mut Sys<'_>) {
     drop(high.map(|fd| own(Ok(fd))));
     let high: OwnedFd = own(plain(
         libc::SYS_fcntl,
-        [file.arg(), libc::F_DUPFD_CLOEXEC as usize, 5_000],
+        [
+            file.arg(),
+            libc::F_DUPFD_CLOEXEC as usize,
+            laio_testing::process::high_descriptor(5_000),
+        ],
     ));
     let range = high.arg();
     std::mem::forget(high);

@@ -20,8 +20,9 @@ fn each_file_system_is_latched_for_itself() {
     let directory = scratch();
     let file = file_with(directory.path(), &pattern(8_192, 1));
     let fd = file.as_file().arg();
-    let Ok(memory) = tempfile::tempdir_in("/dev/shm") else {
-        return;
+    let memory = match tempfile::tempdir_in("/dev/shm") {
+        Ok(memory) => memory,
+        Err(error) => return laio_testing::skip("shm", format!("/dev/shm: {error}")),
     };
     let in_memory = file_with(memory.path(), &pattern(8_192, 2));
     let shm = in_memory.as_file().arg();
@@ -53,8 +54,7 @@ fn each_file_system_is_latched_for_itself() {
         let kind = rustix::fs::statfs(directory.path()).unwrap().f_type;
         const EXT4: i64 = 0xef53;
         if kind as i64 != EXT4 {
-            println!("skipped: the latch of ext4, on another file system");
-            return;
+            return laio_testing::skip("ext4", "the latch of ext4, on another file system");
         }
         for count in 1..=3 {
             assert_eq!(write(&mut context, fd), Ok(4_096));

@@ -150,29 +150,31 @@ fn back_ends_without_attempts_are_seen_to_have_none() {
 /// A number that was a file in memory, and is a pipe now: the plain call would wait.
 #[test]
 fn what_was_learnt_of_a_descriptor_does_not_stall_its_successor() {
-    let Ok(memory) = tempfile::tempdir_in("/dev/shm") else {
-        return;
+    let memory = match tempfile::tempdir_in("/dev/shm") {
+        Ok(memory) => memory,
+        Err(error) => return laio_testing::skip("shm", format!("/dev/shm: {error}")),
     };
     child::check(LIMIT * 2, test_name!(), "", || {
+        let high = laio_testing::process::high_descriptor(9_000);
         for_each_lazy(|way| {
             let mut context = way.context();
             let in_memory = file_with(memory.path(), &pattern(8_192, 2));
-            plain(libc::SYS_dup3, [in_memory.as_file().arg(), 9_000, 0]).unwrap();
+            plain(libc::SYS_dup3, [in_memory.as_file().arg(), high, 0]).unwrap();
             let mut room = [0u8; 3];
             for _ in 0..3 {
                 assert_eq!(
-                    call(&mut context, libc::SYS_read, [9_000, at_mut(&mut room), 3]),
+                    call(&mut context, libc::SYS_read, [high, at_mut(&mut room), 3]),
                     Ok(3)
                 );
             }
             // Behind the context's back.
             let (reader, writer) = pipe();
-            plain(libc::SYS_dup3, [reader.arg(), 9_000, 0]).unwrap();
-            let handle = pending(&mut context, libc::SYS_read, [9_000, at_mut(&mut room), 3]);
+            plain(libc::SYS_dup3, [reader.arg(), high, 0]).unwrap();
+            let handle = pending(&mut context, libc::SYS_read, [high, at_mut(&mut room), 3]);
             rustix::io::write(&writer, b"abc").unwrap();
             assert_eq!(wait_for(&mut context, handle).result, Ok(3));
             assert_eq!(&room, b"abc");
-            plain(libc::SYS_close, [9_000]).unwrap();
+            plain(libc::SYS_close, [high]).unwrap();
         });
     });
 }

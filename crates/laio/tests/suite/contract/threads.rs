@@ -103,8 +103,7 @@ fn become_user(context: &mut Context, user: usize) {
 fn as_root(test: &'static str, body: impl Fn()) {
     child::check(LIMIT * 6, test, "", || {
         if plain(libc::SYS_geteuid, []) != Ok(0) {
-            println!("skipped: only root can become another user and come back");
-            return;
+            return laio_testing::skip("root", "only root can become another user and come back");
         }
         body();
     });

@@ -93,8 +93,7 @@ fn become_user(context: &mut Context, real: usize, effective: usize) {
 fn as_root(test: &str, body: impl Fn(&Way)) {
     // SAFETY: geteuid takes nothing.
     if unsafe { libc::geteuid() } != 0 {
-        println!("skipped: not root");
-        return;
+        return laio_testing::skip("root", "only root can change its credentials and come back");
     }
     child::check(LIMIT * 6, test, "", || for_each_backend(body));
 }

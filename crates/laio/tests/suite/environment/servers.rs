@@ -463,8 +463,7 @@ fn dropping_the_context_waits_for_the_buffers() {
 fn mounted_after_the_context_was_made() {
     child::check(LIMIT * 6, test_name!(), "", || {
         if !without_other_servers() {
-            println!("skipped: no mount namespace of our own");
-            return;
+            return laio_testing::skip("mounts", "no mount namespace for this test");
         }
         let times = [Some(Duration::ZERO), Some(Duration::from_millis(1)), None];
         for time in times {

@@ -10,12 +10,13 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 mod waits;
-mod watchdog;
 
 // Not all of the test programs that share this file use all of them.
+pub(crate) use laio_testing::watchdog::watch;
 #[allow(unused_imports)]
-pub(crate) use waits::{nobody_reads, wait_until_alone, wait_until_ready, wait_until_refused};
-pub(crate) use watchdog::watch;
+pub(crate) use waits::{
+    nobody_reads, wait_until_alone, wait_until_ready, wait_until_refused, wait_until_there,
+};
 
 /// A generous bound on anything that must end. It is about "hangs", not about "slow": of a machine that does much else
 /// a test gets a twentieth.
@@ -149,7 +150,7 @@ fn backends(mode: Mode) -> Vec<Way> {
         let is_there = |&backend: &BackendKind| {
             let context = Context::new(Options::new().backend(backend));
             if let Err(errno) = &context {
-                println!("skipped: the back end {backend}: {errno}");
+                lacks(backend, *errno);
             }
             context.is_ok()
         };
@@ -184,9 +185,24 @@ fn backends(mode: Mode) -> Vec<Way> {
 fn has_activations() -> bool {
     let context = Context::new(Options::new().backend(BackendKind::Activations));
     if let Err(errno) = &context {
-        println!("skipped: the back end activations: {errno}");
+        lacks(BackendKind::Activations, *errno);
     }
     context.is_ok()
+}
+
+/// Says that a back end is left out. A child process may have been forbidden what it needs, which is no fault of the
+/// machine; that is found in the first process, which has the same tests.
+fn lacks(backend: BackendKind, errno: Errno) {
+    let reason = format!("the back end {backend}: {errno}");
+    let need = match backend {
+        BackendKind::Uring => "io_uring",
+        BackendKind::LinuxAio => "linux-aio",
+        _ => "activations",
+    };
+    match laio_testing::child::is_child() || NARROWED.with_borrow(|only| !only.1.is_empty()) {
+        true => println!("left out in this process: {reason}"),
+        false => laio_testing::skip(need, reason),
+    }
 }
 
 std::thread_local! {
@@ -253,6 +269,7 @@ fn run(ways: Vec<Way>, body: impl Fn(&Way)) {
         if !name.contains(&only) {
             continue;
         }
+        laio_testing::watchdog::step(&name);
         let _watched = watch(&name);
         if catch_unwind(AssertUnwindSafe(|| body(&way))).is_err() {
             eprintln!("  ^ in {name}");

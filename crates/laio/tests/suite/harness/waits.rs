@@ -35,6 +35,19 @@ pub(crate) fn wait_until_ready(fd: impl AsFd, wanted: PollFlags) {
     assert_eq!(ready, Ok(1), "{wanted:?}");
 }
 
+/// Waits until so many bytes can be read from a stream: over TCP, what one end has sent is not at once at the other, and may
+/// come in pieces.
+#[track_caller]
+pub(crate) fn wait_until_there(fd: &impl Arg, bytes: usize) {
+    let mut count = 0i32;
+    let there = laio_testing::limit::wait_until(LIMIT, || {
+        let ask = [fd.arg(), libc::FIONREAD as usize, super::at_mut(&mut count)];
+        plain(libc::SYS_ioctl, ask).expect("a stream");
+        count as usize >= bytes
+    });
+    assert!(there, "{count} of {bytes} bytes have come");
+}
+
 /// As [`wait_until_alone`], for a listener: until nobody listens there.
 #[track_caller]
 pub(crate) fn wait_until_refused(address: std::net::SocketAddr) {

@@ -21,7 +21,11 @@ fn context_with(kind: BackendKind, options: Options) -> Option<Context> {
     match Context::new(options.backend(kind)) {
         Ok(context) => Some(context),
         Err(errno) => {
-            println!("skipped: {kind}: {errno}");
+            let need = match kind {
+                BackendKind::LinuxAio => "linux-aio",
+                _ => "io_uring",
+            };
+            laio_testing::skip(need, format!("the back end {kind}: {errno}"));
             None
         }
     }
@@ -45,7 +49,10 @@ fn direct(contents: &[u8]) -> Option<(tempfile::TempDir, File)> {
             Some((directory, file))
         }
         Err(error) => {
-            println!("skipped: no direct I/O here: {error}");
+            laio_testing::skip(
+                "direct-io",
+                format!("the file system has no O_DIRECT: {error}"),
+            );
             None
         }
     }
@@ -216,8 +223,9 @@ fn writes_past_the_cache_are_never_patched_together() {
 fn buffered_io_does_not_block_in_submission_unless_asked_to() {
     for blocking in [false, true] {
         let options = Options::new().backend(BackendKind::LinuxAio);
-        let Ok(mut context) = Context::new(options.aio_blocking(blocking)) else {
-            return;
+        let mut context = match Context::new(options.aio_blocking(blocking)) {
+            Ok(context) => context,
+            Err(errno) => return laio_testing::skip("linux-aio", format!("no context: {errno}")),
         };
         let directory = temp::scratch();
         let file = File::create_new(directory.path().join("file")).unwrap();

@@ -93,10 +93,10 @@ fn calls_after_a_close_find_it_closed() {
         let mut context = way.context();
         let (from, _to) = pipe();
         let mut buffer = [FRESH; 8];
-        // A number that no other test takes meanwhile.
+        let number = process::high_descriptor(9_000);
         let fd = plain(
             libc::SYS_fcntl,
-            [from.arg(), libc::F_DUPFD_CLOEXEC as usize, 9000],
+            [from.arg(), libc::F_DUPFD_CLOEXEC as usize, number],
         );
         let fd = fd.expect("a descriptor");
         let read = [fd, at_mut(&mut buffer), 8];

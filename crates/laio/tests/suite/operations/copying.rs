@@ -118,7 +118,7 @@ fn holes() {
         file.write_all_at(&[1; 4096], 1 << 20).expect("written");
         let mut seek = |whence| run(&mut context, Seek::new(file.clone(), whence)).expect("there");
         if seek(Whence::Hole(0)) != 0 {
-            return println!("skipped: holes are not kept here");
+            return laio_testing::skip("holes", "the file system does not keep holes");
         }
         assert_eq!(seek(Whence::Data(0)), 1 << 20);
         assert_eq!(seek(Whence::Hole(1 << 20)), (1 << 20) + 4096);
@@ -239,7 +239,10 @@ fn shares_blocks(context: &mut Context, place: &Path) -> bool {
         Err(error) => {
             let errno = error.raw_os_error().expect("an errno");
             assert!([libc::EOPNOTSUPP, libc::ENOTTY].contains(&errno), "{error}");
-            println!("skipped: files do not share blocks here (LAIO_TEST_DIR chooses where)");
+            laio_testing::skip(
+                "reflink",
+                "files do not share blocks here (LAIO_TEST_DIR chooses where)",
+            );
             false
         }
     }

@@ -25,7 +25,10 @@ fn capable() -> Option<Context> {
         rustix::process::geteuid().is_root() || locked.is_none_or(|most| most >= 8 << 20);
     let capable = context.sends_without_copy() && may_lock;
     if !capable {
-        println!("skipped: no ring that sends without a copy, or no memory to be locked");
+        laio_testing::skip(
+            "zero-copy",
+            "no ring that sends without a copy, or too little locked memory",
+        );
     }
     capable.then_some(context)
 }

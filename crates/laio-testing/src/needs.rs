@@ -1,0 +1,480 @@
+//! What tests need of a machine, and whether this one has it.
+//!
+//! The probes are not those of the engine or of the tests: what breaks one of these is still found by the run that
+//! allows the skips of what is lacking, and no more.
+
+use std::ffi::c_void;
+use std::fs::File;
+use std::io::Write;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use crate::temp;
+
+/// Something that a test needs.
+#[derive(Clone, Copy, Debug)]
+pub struct Need {
+    /// Its short name, in skips and in `LAIO_TEST_MAY_SKIP`.
+    pub name: &'static str,
+    /// What it is, and what to do to have it.
+    pub what: &'static str,
+    probe: fn() -> bool,
+}
+
+impl Need {
+    /// Whether this machine has it, for this user.
+    pub fn is_there(&self) -> bool {
+        (self.probe)()
+    }
+}
+
+/// All of them.
+pub const NEEDS: &[Need] = &[
+    need(
+        "io_uring",
+        "io_uring, which containers and sysctls forbid",
+        io_uring,
+    ),
+    need(
+        "zero-copy",
+        "io_uring of Linux 6.0 and 8 MiB of locked memory",
+        zero_copy,
+    ),
+    need("linux-aio", "io_setup of the kernel", linux_aio),
+    need(
+        "activations",
+        "x86-64 with fsgsbase, and /proc",
+        activations,
+    ),
+    need(
+        "perf",
+        "perf events of one's own threads: perf_event_paranoid at 2 or less",
+        perf,
+    ),
+    need("fchmodat2", "Linux 6.6", fchmodat2),
+    need(
+        "fuse",
+        "/dev/fuse, and root or fusermount3 with fusectl mounted",
+        fuse,
+    ),
+    need("root", "to be root", is_root),
+    need(
+        "devices",
+        "to make device nodes: root outside a user namespace",
+        devices,
+    ),
+    need(
+        "mounts",
+        "mount namespaces and mounts: CAP_SYS_ADMIN",
+        mounts,
+    ),
+    need(
+        "user",
+        "root, and a target directory that other users can reach",
+        user,
+    ),
+    need(
+        "disk",
+        "a file system on a disk: LAIO_TEST_DIR names a directory",
+        disk,
+    ),
+    need("shm", "/dev/shm in memory", shm),
+    need("ext4", "ext4: LAIO_TEST_DIR names a directory", ext4),
+    need(
+        "reflink",
+        "files that share blocks (xfs, btrfs): LAIO_TEST_DIR names a directory",
+        reflink,
+    ),
+    need(
+        "holes",
+        "a file system that keeps holes: LAIO_TEST_DIR names a directory",
+        holes,
+    ),
+    need(
+        "direct-io",
+        "a file system with O_DIRECT: LAIO_TEST_DIR names a directory",
+        direct_io,
+    ),
+    need("leases", "a file system with leases", leases),
+    need(
+        "xattr",
+        "extended attributes of users on all file systems for tests",
+        xattr,
+    ),
+    need(
+        "acl",
+        "access control lists where tests make their files",
+        acl,
+    ),
+    need(
+        "trusted-xattr",
+        "attributes of the system: CAP_SYS_ADMIN",
+        trusted_xattr,
+    ),
+    need(
+        "descriptors",
+        "a hard limit of 20,000 descriptors: ulimit -Hn",
+        descriptors,
+    ),
+    need(
+        "pipe-size",
+        "pipes of 64 KiB: fs.pipe-max-size, fs.pipe-user-pages-soft",
+        pipe_size,
+    ),
+    need("ipv6", "IPv6 on the loopback", ipv6),
+    need(
+        "mqueue",
+        "POSIX message queues: CONFIG_POSIX_MQUEUE",
+        mqueue,
+    ),
+    need(
+        "inotify-queue",
+        "fs.inotify.max_queued_events of at most 100,000",
+        inotify_queue,
+    ),
+    need("uninstrumented", "no sanitizer", uninstrumented),
+    need("gnu-cp", "GNU cp 9", gnu_cp),
+    need("bash", "bash", || program("bash")),
+    need("zsh", "zsh", || program("zsh")),
+    need("fish", "fish", || program("fish")),
+    need("curl", "curl", || program("curl")),
+    need("strace", "strace", || program("strace")),
+    need("php-fpm", "php-fpm", || program("php-fpm")),
+    need(
+        "mpirun",
+        "mpirun of Open MPI: the package openmpi-bin",
+        || says("mpirun", "Open MPI"),
+    ),
+    need("parallel", "GNU parallel: the package parallel", || {
+        says("parallel", "GNU parallel")
+    }),
+    need("systemd-analyze", "systemd-analyze", || {
+        program("systemd-analyze")
+    }),
+    need("valgrind", "valgrind", || program("valgrind")),
+    need("gcc", "gcc", || program("gcc")),
+    need("g++", "g++", || program("g++")),
+    need("clang", "clang", || program("clang")),
+    need("clang++", "clang++", || program("clang++")),
+    need(
+        "sanitizers",
+        "the sanitizers of each C compiler that is there",
+        sanitizers,
+    ),
+    need("static-libc", "a static C library: libc6-dev", || {
+        compiles("cc", &["-static"])
+    }),
+    need(
+        "libuv",
+        "libuv for programs in C: libuv1-dev and pkg-config",
+        || package("libuv"),
+    ),
+    need(
+        "liburing",
+        "liburing for programs in C: liburing-dev and pkg-config",
+        || package("liburing"),
+    ),
+];
+
+const fn need(name: &'static str, what: &'static str, probe: fn() -> bool) -> Need {
+    Need { name, what, probe }
+}
+
+/// The need of a name.
+pub fn find(name: &str) -> Option<&'static Need> {
+    NEEDS.iter().find(|need| need.name == name)
+}
+
+fn io_uring() -> bool {
+    // `struct io_uring_params`.
+    let mut params = [0u32; 30];
+    // SAFETY: the kernel fills in the struct, which lives through the call.
+    let ring = unsafe { libc::syscall(libc::SYS_io_uring_setup, 4, params.as_mut_ptr()) };
+    owned(ring).is_some()
+}
+
+fn zero_copy() -> bool {
+    let locked = rustix::process::getrlimit(rustix::process::Resource::Memlock).current;
+    let may_lock = is_root() || locked.is_none_or(|most| most >= 8 << 20);
+    io_uring() && kernel() >= (6, 0) && may_lock
+}
+
+fn linux_aio() -> bool {
+    let mut context: libc::c_ulong = 0;
+    // SAFETY: the kernel stores the number of a context, which is ended at once.
+    unsafe {
+        libc::syscall(libc::SYS_io_setup, 1, &raw mut context) == 0
+            && libc::syscall(libc::SYS_io_destroy, context) == 0
+    }
+}
+
+fn activations() -> bool {
+    /// `HWCAP2_FSGSBASE` of x86.
+    const FSGSBASE: libc::c_ulong = 1 << 1;
+    // SAFETY: it reads what the kernel has said of the processor.
+    let features = unsafe { libc::getauxval(libc::AT_HWCAP2) };
+    cfg!(target_arch = "x86_64") && features & FSGSBASE != 0 && Path::new("/proc/self").exists()
+}
+
+fn perf() -> bool {
+    // The start of `struct perf_event_attr`: a software event that does nothing, and not in the kernel.
+    const ATTRIBUTES: [u64; 8] = [1 | 64 << 32, 9, 0, 0, 0, 1 << 5 | 1 << 26, 0, 0];
+    let at = ATTRIBUTES.as_ptr();
+    // SAFETY: the kernel reads the struct, whose size it holds.
+    let event = unsafe { libc::syscall(libc::SYS_perf_event_open, at, 0, -1, -1, 0) };
+    owned(event).is_some()
+}
+
+fn fchmodat2() -> bool {
+    const FCHMODAT2: libc::c_long = 452;
+    // SAFETY: an empty name changes nothing.
+    let result = unsafe { libc::syscall(FCHMODAT2, -1, c"".as_ptr(), 0, 0) };
+    result == 0 || std::io::Error::last_os_error().raw_os_error() != Some(libc::ENOSYS)
+}
+
+fn fuse() -> bool {
+    let device = File::options().read(true).write(true).open("/dev/fuse");
+    let may_mount = match is_root() {
+        true => mounts(),
+        false => program("fusermount3") && Path::new("/sys/fs/fuse/connections").exists(),
+    };
+    device.is_ok() && may_mount
+}
+
+fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+fn devices() -> bool {
+    let directory = temp::scratch();
+    let path = name_of(&directory.path().join("null"));
+    // SAFETY: the name lives through the call.
+    unsafe { libc::mknod(path.as_ptr(), libc::S_IFCHR | 0o600, libc::makedev(1, 3)) == 0 }
+}
+
+fn mounts() -> bool {
+    let script = "mount --make-rprivate / && mount -t tmpfs none /tmp";
+    succeeds(Command::new("unshare").args(["-m", "sh", "-c", script]))
+}
+
+fn user() -> bool {
+    const ANY: u32 = 65_534;
+    let program = std::env::current_exe();
+    let reaches = |path: &Path| {
+        let mut look = Command::new("test");
+        succeeds(look.arg("-x").arg(path).uid(ANY).gid(ANY).current_dir("/"))
+    };
+    is_root() && program.is_ok_and(|path| reaches(&path))
+}
+
+fn disk() -> bool {
+    !temp::in_memory(temp::scratch().path())
+}
+
+fn shm() -> bool {
+    temp::in_memory("/dev/shm".as_ref())
+}
+
+fn ext4() -> bool {
+    const EXT4: u64 = 0xef53;
+    rustix::fs::statfs(temp::scratch().path()).is_ok_and(|fs| fs.f_type as u64 == EXT4)
+}
+
+fn reflink() -> bool {
+    let directory = temp::scratch();
+    let from = temp::file_with(directory.path(), &[1]);
+    let to = temp::file_with(directory.path(), &[]);
+    rustix::fs::ioctl_ficlone(&to, &from).is_ok()
+}
+
+fn holes() -> bool {
+    let directory = temp::scratch();
+    let file = temp::file_with(directory.path(), &[]);
+    let made = file.as_file().set_len(4 << 20);
+    made.is_ok() && file.as_file().metadata().is_ok_and(|m| m.blocks() == 0)
+}
+
+fn direct_io() -> bool {
+    let directory = temp::scratch();
+    let file = temp::file_with(directory.path(), &[]);
+    let mut options = File::options();
+    options.read(true).custom_flags(libc::O_DIRECT);
+    options.open(file.path()).is_ok()
+}
+
+fn leases() -> bool {
+    let directory = temp::scratch();
+    let path = directory.path().join("file");
+    // Closed again: a file that is open for writing has no lease for readers.
+    let file = std::fs::write(&path, b"leased").and_then(|()| File::open(&path));
+    let Ok(file) = file else {
+        return false;
+    };
+    // SAFETY: no memory is passed; the lease ends with the file.
+    unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETLEASE, libc::F_RDLCK) == 0 }
+}
+
+fn xattr() -> bool {
+    let places = [temp::scratch(), ordinary()];
+    places
+        .iter()
+        .all(|place| has_attribute(place.path(), c"user.laio", b"1"))
+}
+
+fn acl() -> bool {
+    /// Version 2, and read and write for the owner, a user, the group, the mask and others.
+    const LIST: &[u8] = b"\x02\0\0\0\x01\0\x06\0\xff\xff\xff\xff\x02\0\x04\0\x01\0\0\0\
+        \x04\0\x04\0\xff\xff\xff\xff\x10\0\x04\0\xff\xff\xff\xff\x20\0\x04\0\xff\xff\xff\xff";
+    let places = [temp::scratch(), ordinary()];
+    let mut places = places.iter();
+    places.all(|place| has_attribute(place.path(), c"system.posix_acl_access", LIST))
+}
+
+fn trusted_xattr() -> bool {
+    has_attribute(temp::scratch().path(), c"trusted.laio", b"1")
+}
+
+fn descriptors() -> bool {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).maximum;
+    limit.is_none_or(|most| most >= 20_000)
+}
+
+fn pipe_size() -> bool {
+    let (_reader, writer) = temp::pipe();
+    rustix::pipe::fcntl_getpipe_size(&writer).is_ok_and(|size| size >= 64 << 10)
+}
+
+fn ipv6() -> bool {
+    std::net::TcpListener::bind("[::1]:0").is_ok()
+}
+
+fn mqueue() -> bool {
+    // SAFETY: the name lives through the call; a queue that is not there is not made.
+    let result = unsafe { libc::syscall(libc::SYS_mq_unlink, c"laio-none".as_ptr()) };
+    result == 0 || std::io::Error::last_os_error().raw_os_error() != Some(libc::ENOSYS)
+}
+
+fn inotify_queue() -> bool {
+    let length = std::fs::read_to_string("/proc/sys/fs/inotify/max_queued_events");
+    length.is_ok_and(|text| text.trim().parse().is_ok_and(|most: u64| most <= 100_000))
+}
+
+fn uninstrumented() -> bool {
+    let options = ["ASAN_OPTIONS", "TSAN_OPTIONS"];
+    options.iter().all(|name| std::env::var_os(name).is_none())
+}
+
+fn gnu_cp() -> bool {
+    let program = std::env::var_os("LAIO_TEST_GNU_CP").unwrap_or_else(|| "/bin/cp".into());
+    let Ok(output) = Command::new(program).arg("--version").output() else {
+        return false;
+    };
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let version = text.strip_prefix("cp (GNU coreutils) ");
+    let major = version.and_then(|rest| rest.split('.').next()?.parse().ok());
+    matches!(major, Some(9u32..))
+}
+
+fn sanitizers() -> bool {
+    let compilers = ["cc", "gcc", "clang"];
+    let mut there = compilers.into_iter().filter(|name| program(name));
+    there.all(|name| compiles(name, &["-fsanitize=address,undefined"]))
+}
+
+fn compiles(compiler: &str, arguments: &[&str]) -> bool {
+    let mut compile = Command::new(compiler);
+    compile
+        .args(arguments)
+        .args(["-x", "c", "-", "-o", "/dev/null"]);
+    compile.stdin(Stdio::piped());
+    compile.stdout(Stdio::null()).stderr(Stdio::null());
+    let Ok(mut child) = compile.spawn() else {
+        return false;
+    };
+    if let Some(mut input) = child.stdin.take() {
+        // A compiler that does not read fails by itself.
+        let _ = input.write_all(b"int main(void) { return 0; }\n");
+    }
+    child.wait().is_ok_and(|status| status.success())
+}
+
+fn package(name: &str) -> bool {
+    succeeds(Command::new("pkg-config").args(["--exists", name]))
+}
+
+fn program(name: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|directory| directory.join(name).is_file())
+}
+
+fn says(name: &str, words: &str) -> bool {
+    let output = Command::new(name).arg("--version").output();
+    output.is_ok_and(|output| String::from_utf8_lossy(&output.stdout).contains(words))
+}
+
+fn succeeds(command: &mut Command) -> bool {
+    let status = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status();
+    status.is_ok_and(|status| status.success())
+}
+
+/// Where tests make directories that need not be on a disk.
+fn ordinary() -> tempfile::TempDir {
+    tempfile::tempdir().expect("a temporary directory")
+}
+
+fn has_attribute(directory: &Path, name: &std::ffi::CStr, value: &[u8]) -> bool {
+    let file = temp::file_with(directory, &[]);
+    let path = name_of(file.path());
+    let bytes = value.as_ptr().cast::<c_void>();
+    // SAFETY: the names and the value live through the call.
+    unsafe { libc::setxattr(path.as_ptr(), name.as_ptr(), bytes, value.len(), 0) == 0 }
+}
+
+fn name_of(path: &Path) -> std::ffi::CString {
+    use std::os::unix::ffi::OsStrExt;
+    std::ffi::CString::new(path.as_os_str().as_bytes()).expect("a path without zeros")
+}
+
+/// The version of the kernel.
+fn kernel() -> (u32, u32) {
+    let uname = rustix::system::uname();
+    let release = uname.release().to_string_lossy().into_owned();
+    let mut numbers = release
+        .split(['.', '-'])
+        .map(|part| part.parse().unwrap_or(0));
+    (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
+}
+
+fn owned(result: libc::c_long) -> Option<OwnedFd> {
+    let fd = i32::try_from(result).ok().filter(|&fd| fd >= 0)?;
+    // SAFETY: the call has just made it, and nothing else knows it.
+    Some(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_name_is_there_once_and_can_stand_in_a_list() {
+        for (index, need) in NEEDS.iter().enumerate() {
+            assert!(!need.name.contains([',', ' ', '\t']), "{}", need.name);
+            assert!(NEEDS[..index].iter().all(|other| other.name != need.name));
+            assert!(!need.what.is_empty(), "{}", need.name);
+        }
+    }
+
+    #[test]
+    fn every_probe_comes_to_an_end() {
+        for need in NEEDS {
+            println!("{}: {}", need.name, need.is_there());
+        }
+    }
+}
