@@ -72,6 +72,22 @@ pub const NEEDS: &[Need] = &[
         mounts,
     ),
     need(
+        "confinement",
+        "root, Landlock with rules for connections (Linux 6.7), and namespaces of every kind",
+        confinement,
+    ),
+    need(
+        "loop-devices",
+        "loop devices: root, and /dev/loop-control",
+        loop_devices,
+    ),
+    need("terminals", "pseudo-terminals: /dev/ptmx", terminals),
+    need(
+        "time-namespaces",
+        "time namespaces: CAP_SYS_ADMIN",
+        time_namespaces,
+    ),
+    need(
         "user",
         "root, and a target directory that other users can reach",
         user,
@@ -258,6 +274,33 @@ fn devices() -> bool {
 fn mounts() -> bool {
     let script = "mount --make-rprivate / && mount -t tmpfs none /tmp";
     succeeds(Command::new("unshare").args(["-m", "sh", "-c", script]))
+}
+
+fn confinement() -> bool {
+    const CREATE_RULESET: libc::c_long = 444;
+    const VERSION: usize = 1;
+    // SAFETY: no memory is passed.
+    let version = unsafe { libc::syscall(CREATE_RULESET, 0, 0, VERSION) };
+    let unshare = ["--mount", "--net", "--user", "true"];
+    is_root() && version >= 4 && succeeds(Command::new("unshare").args(unshare))
+}
+
+fn loop_devices() -> bool {
+    let mut options = File::options();
+    let control = options.read(true).write(true).open("/dev/loop-control");
+    is_root() && control.is_ok()
+}
+
+fn terminals() -> bool {
+    File::options()
+        .read(true)
+        .write(true)
+        .open("/dev/ptmx")
+        .is_ok()
+}
+
+fn time_namespaces() -> bool {
+    succeeds(Command::new("unshare").args(["--time", "true"]))
 }
 
 fn user() -> bool {

@@ -70,9 +70,10 @@ pub(crate) fn trials() -> Vec<Trial> {
 }
 
 fn trial_of(name: String, body: impl Fn() -> Result<(), Skip> + Send + 'static) -> Trial {
+    let test = name.clone();
     Trial::ignorable_test(name, move || match body() {
         Ok(()) => Ok(Completion::Completed),
-        Err(skip) => skipped(skip),
+        Err(skip) => skipped(&test, &skip),
     })
 }
 
@@ -86,7 +87,7 @@ impl Ramfs {
     fn mount(at: &Path) -> Result<Ramfs, Skip> {
         fs::create_dir(at).expect("a directory");
         mount("ramfs", at, "ramfs", MountFlags::empty(), None)
-            .map_err(|error| Skip::because(format!("cannot mount ramfs: {error}")))?;
+            .map_err(|error| Skip::because("mounts", format!("cannot mount ramfs: {error}")))?;
         Ok(Ramfs(at.to_owned()))
     }
 }
@@ -117,7 +118,7 @@ fn as_gnu(command: &str) -> Verdict {
                 _ => Err(Failed::from(format!("cp {command}\n{report}"))),
             }
         }
-        Err(skip) => skipped(skip),
+        Err(skip) => skipped(command, &skip),
     }
 }
 

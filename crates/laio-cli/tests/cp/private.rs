@@ -86,9 +86,10 @@ pub(crate) fn trials() -> Vec<Trial> {
 }
 
 fn trial_of(name: String, body: impl Fn() -> Result<(), Skip> + Send + 'static) -> Trial {
+    let test = name.clone();
     Trial::ignorable_test(name, move || match body() {
         Ok(()) => Ok(libtest_mimic::Completion::Completed),
-        Err(skip) => crate::compare::skipped(skip),
+        Err(skip) => crate::compare::skipped(&test, &skip),
     })
 }
 

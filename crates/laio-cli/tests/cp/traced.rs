@@ -74,8 +74,14 @@ fn available() -> Result<(), Skip> {
         .status();
     match tried {
         Ok(status) if status.success() => Ok(()),
-        Ok(status) => Err(Skip::because(format!("strace cannot trace here: {status}"))),
-        Err(error) => Err(Skip::because(format!("strace is needed: {error}"))),
+        Ok(status) => Err(Skip::because(
+            "strace",
+            format!("strace cannot trace here: {status}"),
+        )),
+        Err(error) => Err(Skip::because(
+            "strace",
+            format!("strace is needed: {error}"),
+        )),
     }
 }
 

@@ -31,7 +31,7 @@ const LOOP_CTL_GET_FREE: usize = 0x4c82;
 
 impl Loop {
     fn new() -> Result<Loop, Skip> {
-        let because = |what: &str| Skip::because(format!("no loop device: {what}"));
+        let because = |what: &str| Skip::because("loop-devices", format!("no loop device: {what}"));
         let file = tempfile::tempfile().unwrap();
         file.set_len(1 << 20).unwrap();
         let both = || {
@@ -149,7 +149,7 @@ fn terminal() -> Result<(OwnedFd, CString), Skip> {
     };
     if failed {
         let error = std::io::Error::last_os_error();
-        return Err(Skip::because(format!("no terminal: {error}")));
+        return Err(Skip::because("terminals", format!("no terminal: {error}")));
     }
     // SAFETY: a string; the descriptor is ours.
     let name = unsafe { std::ffi::CStr::from_ptr(name.as_ptr()) }.to_owned();

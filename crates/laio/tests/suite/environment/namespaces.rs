@@ -11,7 +11,10 @@ const AHEAD: i64 = 100_000;
 fn new_time() -> Result<(), Skip> {
     let because = |what: &str| {
         let error = std::io::Error::last_os_error();
-        Skip::because(format!("no time namespace: {what}: {error}"))
+        Skip::because(
+            "time-namespaces",
+            format!("no time namespace: {what}: {error}"),
+        )
     };
     // SAFETY: plain calls.
     if unsafe { libc::unshare(libc::CLONE_NEWTIME) } != 0 {

@@ -157,7 +157,16 @@ fn everywhere(test: &str, change: &Change) {
             let carried = way.backend == BackendKind::Activations;
             match ended {
                 Ended::Well => {}
-                Ended::Skipped => println!("skipped: {} {when:?} in {way}", change.name),
+                Ended::Skipped => {
+                    let what = format!("{} {when:?} in {way}", change.name);
+                    // Its context may need what the change takes away.
+                    let need = if carried {
+                        laio_testing::INAPPLICABLE
+                    } else {
+                        "confinement"
+                    };
+                    laio_testing::skip(need, what);
+                }
                 // As documented: a hand-off would give the rights back.
                 Ended::Aborted if carried && behind_its_back(change, when) => {}
                 ended => panic!("{} {when:?} in {way}: {ended:?}", change.name),
@@ -177,8 +186,7 @@ fn as_root(test: &str, body: impl Fn(&Way) -> i32) {
 fn ended_in_children(test: &str, body: impl Fn(&Way)) {
     // SAFETY: geteuid takes nothing.
     if unsafe { libc::geteuid() } != 0 {
-        println!("skipped: {test} gives up rights, which only root has");
-        return;
+        return laio_testing::skip("root", "only root has rights to give up");
     }
     let ended = child::run(LIMIT * 8, test, "", || for_each_backend(body)).expect("one child");
     let well = ended.status.is_some_and(|status| status.success()) && ended.finished;

@@ -13,7 +13,7 @@ fn terminal() -> Result<(OwnedFd, OwnedFd), Skip> {
     // SAFETY: both are filled in; nothing else is given.
     if unsafe { libc::openpty(&mut master, &mut slave, none, none.cast(), none.cast()) } != 0 {
         let error = std::io::Error::last_os_error();
-        return Err(Skip::because(format!("no terminal: {error}")));
+        return Err(Skip::because("terminals", format!("no terminal: {error}")));
     }
     Ok((own(Ok(master as usize)), own(Ok(slave as usize))))
 }
