@@ -206,6 +206,17 @@ impl Context {
         succeeded(laio_cancel(self.named(), word(handle.to_raw())))
     }
 
+    /// Cancels an operation when so much time has passed; `None` takes that back.
+    ///
+    /// # Errors
+    /// Those of `laio_set_timeout`.
+    pub fn set_timeout(&mut self, handle: Handle, timeout: Option<Duration>) -> Result<(), Errno> {
+        let timeout = timeout.map(time);
+        let address = timeout.as_ref().map_or(null(), std::ptr::from_ref);
+        // SAFETY: the time lives through the call.
+        succeeded(unsafe { laio_set_timeout(self.named(), word(handle.to_raw()), address) })
+    }
+
     /// Makes all calls on a descriptor complete in the order in which they were made.
     ///
     /// # Errors
