@@ -212,7 +212,7 @@ impl Context {
     /// Those of `laio_set_timeout`.
     pub fn set_timeout(&mut self, handle: Handle, timeout: Option<Duration>) -> Result<(), Errno> {
         let timeout = timeout.map(time);
-        let address = timeout.as_ref().map_or(null(), std::ptr::from_ref);
+        let address = timeout.as_ref().map_or(null(), ptr::from_ref);
         // SAFETY: the time lives through the call.
         succeeded(unsafe { laio_set_timeout(self.named(), word(handle.to_raw()), address) })
     }
