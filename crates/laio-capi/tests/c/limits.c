@@ -149,6 +149,8 @@ static void few_helpers(void)
 	int i;
 
 	options.helpers = 2;
+	options.waiting_helpers = 2;
+	options.flags = LAIO_WAIT_AT_LIMIT;
 	context = laio_context_new(&options);
 	CHECK(context != NULL);
 	for (i = 0; i <= LIMIT; i++) {
@@ -173,6 +175,47 @@ static void few_helpers(void)
 	CHECK_IS(laio_info(context, &info), 0);
 	CHECK(info.helper_threads <= 2);
 	CHECK_IS(laio_pending(context), 0);
+	CHECK_IS(laio_context_free(context), 0);
+	empty();
+}
+
+/* At the limit of waits the next one fails, and calls that end have a helper. */
+static void many_waits(void)
+{
+	struct laio_options options = LAIO_OPTIONS_INIT;
+	struct laio_completion completion;
+	struct laio_info info = LAIO_INFO_INIT;
+	struct laio_context *context;
+	struct laio_call call;
+	char target[64];
+	void *handle;
+	int i;
+
+	options.helpers = 1;
+	options.waiting_helpers = LIMIT;
+	context = laio_context_new(&options);
+	CHECK(context != NULL);
+	for (i = 0; i <= LIMIT; i++) {
+		test_pipe(fds[i]);
+		call = read_of(i);
+		call.status = &statuses[i];
+		if (i < LIMIT)
+			handles[i] = test_begin(context, &call);
+	}
+	handle = &call;
+	CHECK(laio_submit(context, &call, &handle) == -1 && errno == EAGAIN);
+	CHECK(handle == NULL);
+	CHECK_IS(laio_info(context, &info), 0);
+	CHECK_IS(info.waiting_helpers, LIMIT);
+	call = test_call(SYS_readlinkat, (uintptr_t)AT_FDCWD, (uintptr_t)"/proc/self/exe", (uintptr_t)target);
+	call.args[3] = sizeof(target);
+	CHECK(test_finish(context, &call) > 0);
+	for (i = 0; i < LIMIT; i++)
+		CHECK_IS(write(fds[i][1], "x", 1), 1);
+	for (i = 0; i < LIMIT; i++) {
+		CHECK_IS(laio_context_poll(context, &completion, 1, NULL), 1);
+		CHECK_IS(completion.laio_return_value, 1);
+	}
 	CHECK_IS(laio_context_free(context), 0);
 	empty();
 }
@@ -230,6 +273,7 @@ int main(void)
 	else
 		waits();
 	few_helpers();
+	many_waits();
 	inline_budget(1);
 	inline_budget(10);
 	inline_budget(UINT32_MAX);

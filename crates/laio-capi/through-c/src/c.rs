@@ -165,6 +165,11 @@ unsafe extern "C" {
     pub(crate) safe fn laio_context_free(context: *mut laio_context) -> c_int;
     pub(crate) safe fn laio_context_use(context: *mut laio_context) -> c_int;
     pub(crate) safe fn laio_cancel(context: *mut laio_context, handle: *mut c_void) -> c_int;
+    pub(crate) fn laio_set_timeout(
+        context: *mut laio_context,
+        handle: *mut c_void,
+        timeout: *const timespec,
+    ) -> c_int;
     pub(crate) safe fn laio_set_ordered(context: *mut laio_context, fd: c_int, on: c_int) -> c_int;
     pub(crate) safe fn laio_pending(context: *mut laio_context) -> c_int;
     pub(crate) safe fn laio_fd(context: *mut laio_context) -> c_int;

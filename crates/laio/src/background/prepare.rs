@@ -367,11 +367,12 @@ fn timeout(
         libc::CLOCK_REALTIME => Flags::REALTIME,
         _ => return None,
     };
-    // The ring adds surplus nanoseconds to the seconds, where the plain call refuses them.
+    // The ring adds surplus nanoseconds to the seconds, where the plain call refuses them; a point before all time is
+    // refused too.
     let [time] = readable::<libc::timespec>(request, 1)? else {
         return None;
     };
-    if !(0..1_000_000_000).contains(&time.tv_nsec) {
+    if time.tv_sec < 0 || !(0..1_000_000_000).contains(&time.tv_nsec) {
         return None;
     }
     let mut place = request as *const types::Timespec;

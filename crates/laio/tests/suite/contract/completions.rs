@@ -349,17 +349,14 @@ fn whatever_waits_can_be_cancelled() {
             std::fs::File::open(&path).unwrap(),
         );
         plain(libc::SYS_flock, [holder.arg(), libc::LOCK_EX as usize]).unwrap();
-        let fifo = crate::harness::cstring(directory.path().join("fifo"));
-        plain(
-            libc::SYS_mknodat,
-            [
-                libc::AT_FDCWD.arg(),
-                fifo.arg(),
-                libc::S_IFIFO as usize | 0o600,
-                0,
-            ],
-        )
-        .unwrap();
+        // Two: a child of another test may keep an end of the first for a moment.
+        let [fifo, other_fifo] = ["fifo", "other"].map(|name| {
+            let fifo = crate::harness::cstring(directory.path().join(name));
+            let mode = libc::S_IFIFO as usize | 0o600;
+            let args = [libc::AT_FDCWD.arg(), fifo.arg(), mode, 0];
+            plain(libc::SYS_mknodat, args).unwrap();
+            fifo
+        });
         let queue = plain(libc::SYS_msgget, [libc::IPC_PRIVATE as usize, 0o600]).unwrap();
         let child = std::process::Command::new("/bin/sleep")
             .arg("1000")
@@ -480,7 +477,7 @@ fn whatever_waits_can_be_cancelled() {
                 libc::SYS_openat,
                 [
                     here,
-                    fifo.arg(),
+                    other_fifo.arg(),
                     (libc::O_WRONLY | libc::O_CLOEXEC) as usize,
                     0,
                     0,

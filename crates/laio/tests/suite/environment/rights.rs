@@ -159,8 +159,9 @@ fn everywhere(test: &str, change: &Change) {
                 Ended::Well => {}
                 Ended::Skipped => {
                     let what = format!("{} {when:?} in {way}", change.name);
-                    // Its context may need what the change takes away.
-                    let need = if carried {
+                    // Its context may need what the change takes away; and without the right to administrate some changes
+                    // cannot be made.
+                    let need = if carried || when == When::Shared {
                         laio_testing::INAPPLICABLE
                     } else {
                         "confinement"
