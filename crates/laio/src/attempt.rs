@@ -241,7 +241,7 @@ impl Context {
             _ => make(),
         };
         if row.changes_identity && result.is_ok() {
-            self.rights_changed();
+            self.rights_changed(row);
         }
         if let Some(activations) = &self.activations {
             activations.note_mask();

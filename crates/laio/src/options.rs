@@ -320,8 +320,8 @@ impl Options {
     }
 
     /// Promises that the rights of the thread do not change after this context was made: credentials, capabilities,
-    /// groups, namespaces, root, filters, Landlock domain; or only by calls through this context. Its helpers are
-    /// then trusted unseen, and the ring takes calls although filters do not see them there.
+    /// groups, namespaces, root, filters, Landlock domain; or only by calls through this context. Its helpers
+    /// then serve without a look, and the ring takes calls although filters do not see them there.
     ///
     /// Without the promise the context compares rights when a call goes to the background, and starts a thread for
     /// each call by name where Landlock may have restricted the calling thread, which the kernel does not show. If

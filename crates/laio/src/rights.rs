@@ -32,6 +32,10 @@ pub(crate) struct Rights {
     epoch: u32,
     known: Option<Shown>,
     place: Option<Place>,
+    /// A call through the context has changed them.
+    changed: bool,
+    /// A call through the context may have given the thread a root and working directory of its own.
+    moved: bool,
 }
 
 /// Which threads may make a call for the calling thread.
@@ -50,6 +54,8 @@ impl Rights {
             epoch: 0,
             known: None,
             place: None,
+            changed: false,
+            moved: false,
         }
     }
 
@@ -98,7 +104,7 @@ impl Context {
     /// at once.
     pub(crate) fn ring_may_take(&mut self, row: &Row) -> bool {
         if self.rights.settled {
-            return true;
+            return !(self.rights.moved && by_name(row));
         }
         if !depends_on_rights(row) {
             return !has_filters();
@@ -112,7 +118,7 @@ impl Context {
     /// whichever context came first.
     pub(crate) fn posix_aio_may_take(&mut self) -> bool {
         static FIRST: Mutex<Option<Shown>> = Mutex::new(None);
-        if self.rights.settled {
+        if self.rights.settled && !self.rights.changed {
             return true;
         }
         if !self.note_rights() || self.rights.are_filtered() {
@@ -167,8 +173,11 @@ impl Context {
         !self.note_rights() || epoch != self.rights.epoch
     }
 
-    /// The calling thread's rights have changed: what was started before serves no later call.
-    pub(crate) fn rights_changed(&mut self) {
+    /// A call through the context has changed the calling thread's rights: what was started before serves no later
+    /// call.
+    pub(crate) fn rights_changed(&mut self, by: &Row) {
+        self.rights.changed = true;
+        self.rights.moved |= matches!(by.name, "unshare" | "setns");
         self.rights.known = Shown::of_this_thread();
         self.begin_epoch();
     }

@@ -15,6 +15,8 @@ pub(crate) struct Change {
     pub(crate) change: Step,
     /// The way back, if there is one.
     pub(crate) back: Option<Step>,
+    /// Whether the change is one that a context can make, and that io_uring then minds.
+    pub(crate) through: bool,
 }
 
 type Step = fn(&Place, Make<'_>) -> Result<(), Errno>;
@@ -27,6 +29,7 @@ pub(crate) const CAPABILITIES: Change = Change {
     prepare: nothing,
     change: |_, make| set_capabilities(make, 0, 0),
     back: None,
+    through: true,
 };
 
 pub(crate) const EFFECTIVE_CAPABILITIES: Change = Change {
@@ -34,6 +37,7 @@ pub(crate) const EFFECTIVE_CAPABILITIES: Change = Change {
     prepare: nothing,
     change: |_, make| set_capabilities(make, 0, u32::MAX),
     back: Some(|_, make| set_capabilities(make, u32::MAX, u32::MAX)),
+    through: true,
 };
 
 pub(crate) const FILE_SYSTEM_USER: Change = Change {
@@ -41,6 +45,7 @@ pub(crate) const FILE_SYSTEM_USER: Change = Change {
     prepare: nothing,
     change: |_, make| set(make, libc::SYS_setfsuid, [NO_ID, 0, 0]),
     back: Some(|_, make| set(make, libc::SYS_setfsuid, [0, 0, 0])),
+    through: true,
 };
 
 pub(crate) const FILE_SYSTEM_GROUP: Change = Change {
@@ -48,6 +53,7 @@ pub(crate) const FILE_SYSTEM_GROUP: Change = Change {
     prepare: nothing,
     change: |_, make| set(make, libc::SYS_setfsgid, [NO_ID, 0, 0]),
     back: Some(|_, make| set(make, libc::SYS_setfsgid, [0, 0, 0])),
+    through: true,
 };
 
 pub(crate) const USERS: Change = Change {
@@ -55,6 +61,7 @@ pub(crate) const USERS: Change = Change {
     prepare: nothing,
     change: |_, make| set(make, libc::SYS_setresuid, [NO_ID, NO_ID, NO_ID]),
     back: None,
+    through: true,
 };
 
 pub(crate) const EFFECTIVE_USER: Change = Change {
@@ -62,6 +69,15 @@ pub(crate) const EFFECTIVE_USER: Change = Change {
     prepare: nothing,
     change: |_, make| set(make, libc::SYS_setresuid, [KEEP, NO_ID, KEEP]),
     back: Some(|_, make| set(make, libc::SYS_setresuid, [KEEP, 0, KEEP])),
+    through: true,
+};
+
+pub(crate) const ALL_THREADS: Change = Change {
+    name: "effective user of all threads, by the C library",
+    prepare: nothing,
+    change: |_, _| effective_user(NO_RIGHTS),
+    back: Some(|_, _| effective_user(0)),
+    through: false,
 };
 
 pub(crate) const GROUPS: Change = Change {
@@ -69,6 +85,7 @@ pub(crate) const GROUPS: Change = Change {
     prepare: nothing,
     change: |_, make| set(make, libc::SYS_setresgid, [NO_ID, NO_ID, NO_ID]),
     back: None,
+    through: true,
 };
 
 pub(crate) const FURTHER_GROUPS: Change = Change {
@@ -86,6 +103,7 @@ pub(crate) const FURTHER_GROUPS: Change = Change {
         let groups = [OTHER];
         set(make, libc::SYS_setgroups, [1, at(&groups), 0])
     }),
+    through: true,
 };
 
 pub(crate) const NO_NEW_PRIVILEGES: Change = Change {
@@ -93,6 +111,7 @@ pub(crate) const NO_NEW_PRIVILEGES: Change = Change {
     prepare: nothing,
     change: |_, make| no_new_privileges(make),
     back: None,
+    through: true,
 };
 
 pub(crate) const LANDLOCK_FILES: Change = Change {
@@ -100,6 +119,7 @@ pub(crate) const LANDLOCK_FILES: Change = Change {
     prepare: |_| needs_landlock(1),
     change: |_, make| landlock(make, FILES, 0),
     back: None,
+    through: true,
 };
 
 pub(crate) const LANDLOCK_AFTER_CAPABILITIES: Change = Change {
@@ -112,6 +132,7 @@ pub(crate) const LANDLOCK_AFTER_CAPABILITIES: Change = Change {
     },
     change: |_, make| landlock(make, FILES, 0),
     back: None,
+    through: true,
 };
 
 pub(crate) const LANDLOCK_CONNECTIONS: Change = Change {
@@ -119,6 +140,7 @@ pub(crate) const LANDLOCK_CONNECTIONS: Change = Change {
     prepare: |_| needs_landlock(4),
     change: |_, make| landlock(make, 0, CONNECT_TCP),
     back: None,
+    through: true,
 };
 
 pub(crate) const FILTER: Change = Change {
@@ -130,6 +152,7 @@ pub(crate) const FILTER: Change = Change {
         Ok(())
     },
     back: None,
+    through: false,
 };
 
 pub(crate) const SECOND_FILTER: Change = Change {
@@ -143,6 +166,7 @@ pub(crate) const SECOND_FILTER: Change = Change {
         Ok(())
     },
     back: None,
+    through: false,
 };
 
 pub(crate) const MOUNTS: Change = Change {
@@ -158,6 +182,7 @@ pub(crate) const MOUNTS: Change = Change {
         Ok(())
     },
     back: None,
+    through: true,
 };
 
 pub(crate) const ROOT: Change = Change {
@@ -169,6 +194,7 @@ pub(crate) const ROOT: Change = Change {
         set(make, libc::SYS_chroot, [root.arg(), 0, 0])
     },
     back: None,
+    through: true,
 };
 
 pub(crate) const WORKING_DIRECTORY: Change = Change {
@@ -179,6 +205,7 @@ pub(crate) const WORKING_DIRECTORY: Change = Change {
         set(make, libc::SYS_chdir, [c"/".arg(), 0, 0])
     },
     back: None,
+    through: true,
 };
 
 pub(crate) const NETWORK: Change = Change {
@@ -186,6 +213,7 @@ pub(crate) const NETWORK: Change = Change {
     prepare: nothing,
     change: |_, make| set(make, libc::SYS_unshare, [libc::CLONE_NEWNET as usize, 0, 0]),
     back: None,
+    through: true,
 };
 
 pub(crate) const USER_NAMESPACE: Change = Change {
@@ -199,7 +227,16 @@ pub(crate) const USER_NAMESPACE: Change = Change {
         )
     },
     back: None,
+    through: true,
 };
+
+fn effective_user(user: u32) -> Result<(), Errno> {
+    // SAFETY: seteuid takes no pointers.
+    match unsafe { libc::seteuid(user) } {
+        0 => Ok(()),
+        _ => Err(std::io::Error::last_os_error().into()),
+    }
+}
 
 fn nothing(_: &Place) -> Result<(), String> {
     Ok(())
