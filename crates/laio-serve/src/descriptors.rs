@@ -63,7 +63,8 @@ mod tests {
     #[test]
     fn the_limit_is_raised_and_open_descriptors_are_counted() {
         let before = getrlimit(Resource::Nofile);
-        assert_eq!(Some(raise_descriptor_limit() as u64), before.maximum);
+        assert!(raise_descriptor_limit() > 0);
+        assert_eq!(getrlimit(Resource::Nofile).current, before.maximum);
         let few = count_open().unwrap();
         assert!(few >= 3 && few < limit());
     }

@@ -23,7 +23,7 @@ pub(crate) struct Room {
     capacity: AtomicUsize,
     /// A new descriptor with this number or a higher one shows that more are open than was counted.
     high: AtomicUsize,
-    /// More seats are taken than there may be, and nobody waited who could have left.
+    /// More seats are taken than there may be, and none waited that could have left.
     short: AtomicBool,
     state: Mutex<State>,
 }

@@ -1,4 +1,4 @@
-//! The end of a server: from when on nobody can connect, who is still served, and how long it takes.
+//! The end of a server: from when on connections are refused, who is still served, and how long it takes.
 
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
@@ -239,7 +239,7 @@ fn the_parts_of_the_end_do_not_add_up() {
     let time = Duration::from_secs(4);
     let flags = ["--drain-timeout", "4", "--log", "-", "--workers", "1"];
     let server = Running::start(&site, "127.0.0.1:0", &flags);
-    // Nobody reads the log, a pipe: many more lines than it holds.
+    // The log is a pipe that has no reader: many more lines than it holds.
     let mut client = server.connect();
     let requests = "HEAD / HTTP/1.1\r\nHost: a\r\n\r\n".repeat(100);
     for _ in 0..100 {
