@@ -2,7 +2,6 @@
 
 use crate::options::Options;
 use crate::outcome::Failure;
-use crate::plan::Stage;
 use rustix::process::{Resource, getrlimit, setrlimit};
 use std::num::NonZeroUsize;
 
@@ -38,8 +37,8 @@ const AT_EASE: usize = 2 * (OF_PROCESS + OF_WORKER + OF_FILE + OF_DIRECTORY);
 /// is at hand and its copy, two for a file and its copy, and one to look with.
 const NEEDED: usize = 8;
 
-/// Besides, with a plan: its directories and files.
-const OF_PLAN: usize = 6;
+/// Besides, with a plan: its directories and files, and a claim.
+const OF_PLAN: usize = 8;
 
 /// Bytes that a second worker takes, and each one after it: its stack, and what the C library reserves for its allocations.
 const OF_THREAD: usize = 80 << 20;
@@ -98,13 +97,13 @@ impl Room {
 }
 
 /// Whether there are as many descriptors as a copy needs at the least; also raises the limit as far as it may be raised.
-pub(crate) fn require_descriptors(options: &Options, stage: &Stage) -> Result<(), Failure> {
+pub(crate) fn require_descriptors(options: &Options, of_plan: bool) -> Result<(), Failure> {
     raise_descriptor_limit();
     let free = free_descriptors();
     let needed = NEEDED
         + usize::from(options.manifest.is_some())
         + usize::from(options.resume)
-        + if stage.is_alone() { 0 } else { OF_PLAN };
+        + if of_plan { OF_PLAN } else { 0 };
     if free >= needed {
         return Ok(());
     }
@@ -181,14 +180,21 @@ mod tests {
     fn little_memory_is_for_few_workers() {
         let room = |bytes| Room::by_descriptors(&options(4), 100_000).by_memory(bytes);
         let little = room(1 << 20);
-        assert_eq!((little.jobs, little.depth, little.buffer), (1, 2, BUFFER_LEAST));
+        assert_eq!(
+            (little.jobs, little.depth, little.buffer),
+            (1, 2, BUFFER_LEAST)
+        );
         assert_eq!(room(0).depth, 1);
         let much = room(4 << 30);
-        assert_eq!((much.jobs, much.depth, much.buffer), (4, Options::DEPTH, Options::BUFFER));
+        assert_eq!(
+            (much.jobs, much.depth, much.buffer),
+            (4, Options::DEPTH, Options::BUFFER)
+        );
         for megabytes in [1, 10, 30, 100, 200, 500, 1000, 4000] {
             let free = megabytes << 20;
             let room = room(free);
-            let taken = (room.jobs - 1) * OF_THREAD + room.jobs * room.depth * (room.buffer + OF_LANE);
+            let taken =
+                (room.jobs - 1) * OF_THREAD + room.jobs * room.depth * (room.buffer + OF_LANE);
             assert!(taken <= free, "{megabytes} MiB: {room:?}");
         }
     }
