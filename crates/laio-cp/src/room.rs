@@ -37,8 +37,8 @@ const AT_EASE: usize = 2 * (OF_PROCESS + OF_WORKER + OF_FILE + OF_DIRECTORY);
 /// is at hand and its copy, two for a file and its copy, and one to look with.
 const NEEDED: usize = 8;
 
-/// Besides, with a plan: its directories and files, and a claim.
-const OF_PLAN: usize = 8;
+/// Besides, with a plan: its files, a claim, and the directories of a part, which stay open while their files are copied.
+const OF_PLAN: usize = 48;
 
 /// Bytes that a second worker takes, and each one after it: its stack, and what the C library reserves for its allocations.
 const OF_THREAD: usize = 80 << 20;
