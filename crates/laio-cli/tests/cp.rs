@@ -18,6 +18,8 @@ mod compare;
 mod hashes;
 #[path = "cp/kept.rs"]
 mod kept;
+#[path = "cp/limits.rs"]
+mod limits;
 #[path = "cp/machines/mod.rs"]
 mod machines;
 #[path = "cp/own.rs"]
@@ -68,6 +70,8 @@ fn main() -> ExitCode {
     trials.extend(private::trials());
     trials.extend(kept::trials());
     trials.extend(signals::trials());
+    trials.extend(limits::cases().into_iter().map(trial));
+    trials.extend(limits::trials());
     let mut arguments = Arguments::from_args();
     let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     // The copies wait more than they compute.

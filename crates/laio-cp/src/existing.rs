@@ -96,14 +96,6 @@ pub(crate) async fn examine(
         // Replaced by force, once the source is known to be there to be read.
         There::EndlessLink(link) => return Ok(Place::Existing(Box::new(link))),
     };
-    if worker.shared.just_made.is_needed() && !there.is_symlink() && !there.is_dir() {
-        let link = worker
-            .write(StatPath::new(entry.target()).no_follow())
-            .await;
-        if link.is_ok_and(|link| is_just_made_link(worker, &link)) {
-            return Err(through_just_made_link(entry));
-        }
-    }
     if overwrites(options) {
         match same::check(worker, entry, source, &there).await {
             Same::Refused => return Err(same_file(entry)),
@@ -137,6 +129,14 @@ pub(crate) async fn examine(
         return Err(Failure::because(format!(
             "cannot overwrite directory {name} with non-directory"
         )));
+    }
+    if worker.shared.just_made.is_needed() && !there.is_symlink() {
+        let link = worker
+            .write(StatPath::new(entry.target()).no_follow())
+            .await;
+        if link.is_ok_and(|link| is_just_made_link(worker, &link)) {
+            return Err(through_just_made_link(entry));
+        }
     }
     if options.backup != Backup::Numbered && worker.shared.just_made.has(entry) {
         return Err(Failure::because(format!(

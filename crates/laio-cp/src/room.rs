@@ -2,7 +2,6 @@
 
 use crate::options::Options;
 use crate::outcome::Failure;
-use crate::plan::Stage;
 use rustix::process::{Resource, getrlimit, setrlimit};
 use std::num::NonZeroUsize;
 
@@ -38,8 +37,8 @@ const AT_EASE: usize = 2 * (OF_PROCESS + OF_WORKER + OF_FILE + OF_DIRECTORY);
 /// is at hand and its copy, two for a file and its copy, and one to look with.
 const NEEDED: usize = 8;
 
-/// Besides, with a plan: its directories and files.
-const OF_PLAN: usize = 6;
+/// Besides, with a plan: its files, a claim, and the directories of a part, which stay open while their files are copied.
+const OF_PLAN: usize = 48;
 
 /// Bytes that a second worker takes, and each one after it: its stack, and what the C library reserves for its allocations.
 const OF_THREAD: usize = 80 << 20;
@@ -98,13 +97,13 @@ impl Room {
 }
 
 /// Whether there are as many descriptors as a copy needs at the least; also raises the limit as far as it may be raised.
-pub(crate) fn require_descriptors(options: &Options, stage: &Stage) -> Result<(), Failure> {
+pub(crate) fn require_descriptors(options: &Options, of_plan: bool) -> Result<(), Failure> {
     raise_descriptor_limit();
     let free = free_descriptors();
     let needed = NEEDED
         + usize::from(options.manifest.is_some())
         + usize::from(options.resume)
-        + if stage.is_alone() { 0 } else { OF_PLAN };
+        + if of_plan { OF_PLAN } else { 0 };
     if free >= needed {
         return Ok(());
     }

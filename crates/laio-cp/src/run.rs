@@ -38,7 +38,9 @@ pub(crate) fn walk(
     stage: Arc<Stage>,
 ) -> Result<Summary, Misuse> {
     resume::imply(&mut options);
-    room::require_descriptors(&options, &stage).map_err(Misuse::Target)?;
+    if stage.planner().is_none() {
+        room::require_descriptors(&options, false).map_err(Misuse::Target)?;
+    }
     let mut engine = Engine::new(options, stop, stage, operands.listed.is_some());
     let shared = &mut engine.shared;
     let (root, arguments) = operands.resolve(shared)?.entries(shared);
@@ -73,7 +75,6 @@ pub(crate) fn walk(
 
 /// Does the tasks of a plan.
 pub(crate) fn steps(options: Options, stop: Stop, stage: Arc<Stage>) -> Result<Summary, Misuse> {
-    room::require_descriptors(&options, &stage).map_err(Misuse::Target)?;
     let engine = Engine::new(options, stop, stage.clone(), false);
     let Some((root, steps)) = stage.steps() else {
         return Err(Misuse::Target(Failure::because("this stage has no tasks")));

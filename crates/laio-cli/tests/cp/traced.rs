@@ -42,9 +42,10 @@ pub(crate) fn stopping(
         &["-e", &trace, "-e", &inject],
         command,
         root,
-        |line, pid| {
+        |line, strace| {
             if line.contains("--- stopped by SIGSTOP ---") {
                 look();
+                let pid = below(strace);
                 // It may have ended meanwhile, if this line was about another of its threads.
                 let _ = kill_process(pid, Signal::CONT);
             }
@@ -105,7 +106,7 @@ fn run(
     options: &[&str],
     command: &str,
     root: &Path,
-    mut each: impl FnMut(&str, Pid),
+    mut each: impl FnMut(&str, &Child),
 ) -> Result<i32, Skip> {
     available()?;
     let child = strace(options, command, root)
@@ -117,11 +118,9 @@ fn run(
     let mut child = Bounded(child);
     let lines = BufReader::new(child.0.stderr.take().expect("a pipe"));
     let end = Instant::now() + LIMIT;
-    let mut ours = None;
     for line in lines.lines() {
         let line = line.expect("strace writes lines");
-        let pid = ours.get_or_insert_with(|| below(&child.0));
-        each(&line, *pid);
+        each(&line, &child.0);
         assert!(Instant::now() < end, "{command} is not done: {line}");
     }
     let status = child.0.wait().expect("it is our child");
@@ -138,7 +137,7 @@ impl Drop for Bounded {
     }
 }
 
-/// The process that strace has started.
+/// The process that strace has started, which stands still.
 fn below(strace: &Child) -> Pid {
     let number = strace.id();
     let path = format!("/proc/{number}/task/{number}/children");

@@ -33,6 +33,7 @@ pub(crate) use stage::{Stage, Step, begin};
 use crate::arguments::{Misuse, Operands};
 use crate::options::Options;
 use crate::outcome::{Failure, Summary};
+use crate::room;
 use crate::run;
 use crate::stop::Stop;
 use claims::Claims;
@@ -141,6 +142,7 @@ pub fn plan(
     operands: Operands,
     stop: Stop,
 ) -> Result<Planned, Misuse> {
+    room::require_descriptors(&options, true).map_err(Misuse::Target)?;
     settings::refuse(&options)
         .map_err(|option| wrong(format!("{option} cannot be combined with --plan")))?;
     let settings = Settings::of(&options);
@@ -198,6 +200,7 @@ pub fn work(
     options: Options,
     stop: Stop,
 ) -> Result<Summary, Misuse> {
+    room::require_descriptors(&options, true).map_err(Misuse::Target)?;
     let folder = Folder::new(folder);
     let header = folder.read_header().map_err(wrong)?;
     let options = header.options.options(options).map_err(wrong)?;
@@ -322,6 +325,7 @@ pub fn finish(
     options: Options,
     stop: Stop,
 ) -> Result<Summary, Misuse> {
+    room::require_descriptors(&options, true).map_err(Misuse::Target)?;
     let folder = Folder::new(folder);
     let header = folder.read_header().map_err(wrong)?;
     if let Some(finished) = read_json::<Finished>(&folder.finished()).map_err(wrong)? {

@@ -56,11 +56,6 @@ impl Stage {
         Stage::new(Kind::Finish(finish))
     }
 
-    /// Whether it is the whole copy.
-    pub(crate) fn is_alone(&self) -> bool {
-        matches!(self.kind, Kind::All)
-    }
-
     /// If nothing is to be copied, only written down.
     pub(crate) fn planner(&self) -> Option<&Planner> {
         match &self.kind {
