@@ -52,7 +52,7 @@ pub fn enter() {
         if own.is_none() && !child::is_child() {
             let thread = std::thread::current();
             let name = thread.name().filter(|name| name.contains("::"));
-            *own = name.map(|name| watch(name));
+            *own = name.map(watch);
         }
     });
 }
@@ -176,13 +176,8 @@ fn thread(text: &mut String, task: &Path) {
         contents.trim().to_owned()
     };
     let id = task.file_name().unwrap_or_default().to_string_lossy();
-    let _ = write!(
-        text,
-        "    {id} {}: {}; call {}\n",
-        shown("comm"),
-        shown("wchan"),
-        shown("syscall")
-    );
+    let (name, wait, call) = (shown("comm"), shown("wchan"), shown("syscall"));
+    let _ = writeln!(text, "    {id} {name}: {wait}; call {call}");
     for line in shown("stack").lines().take(8) {
         let _ = writeln!(text, "        {line}");
     }

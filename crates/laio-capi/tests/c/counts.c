@@ -222,6 +222,7 @@ static void report(void)
 int main(void)
 {
 	test_start();
+	test_need_pipes();
 	signal(SIGPIPE, SIG_IGN);
 	stats();
 	info();

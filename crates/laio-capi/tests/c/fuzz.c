@@ -500,6 +500,7 @@ int main(int argc, char **argv)
 	check_only();
 	if (!settings.self)
 		test_start();
+	test_need_pipes();
 	alarm(0);
 	signal(SIGINT, stop);
 	signal(SIGTERM, stop);

@@ -343,6 +343,7 @@ static void all(void)
 int main(void)
 {
 	test_start();
+	test_need_pipes();
 	if (test_under_valgrind())
 		test_skip("memcheck takes offence at wrong pointers before the kernel does");
 	signal(SIGPIPE, SIG_IGN);

@@ -232,6 +232,19 @@ static inline void test_pipe(int pipe_of[2])
 	CHECK_IS(pipe(pipe_of), 0);
 }
 
+/* For a test that fills pipes of the usual size: they hold one page for a user who has many, or by fs.pipe-max-size. */
+static inline void test_need_pipes(void)
+{
+	int fds[2], size;
+
+	test_pipe(fds);
+	size = fcntl(fds[1], F_GETPIPE_SZ);
+	close(fds[0]);
+	close(fds[1]);
+	if (size < 65536)
+		test_skip("a pipe holds less than 65536 bytes: see fs.pipe-max-size");
+}
+
 static inline void test_close_pipe(const int pipe_of[2])
 {
 	close(pipe_of[0]);

@@ -309,6 +309,7 @@ static void all(void)
 int main(void)
 {
 	test_start();
+	test_need_pipes();
 	if (test_under_valgrind())
 		test_skip("memcheck looks at words that mean nothing");
 	signal(SIGPIPE, SIG_IGN);

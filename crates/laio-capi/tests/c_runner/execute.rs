@@ -91,11 +91,12 @@ pub(crate) fn execute(
     }
 }
 
-/// What a program says before it exits with [`SKIPPED`]. Only a back end can be lacking: the other reasons are
-/// combinations of back end, program and tool that make no sense.
+/// What a program says before it exits with [`SKIPPED`]. Only a back end or room in pipes can be lacking: the other reasons
+/// are combinations of back end, program and tool that make no sense.
 fn skip_of(said: &str, back_end: BackEnd) -> Skip {
     let reason = said.trim().trim_start_matches("skipped: ");
     let need = match back_end.name {
+        _ if reason.starts_with("a pipe holds less") => "pipe-size",
         _ if !reason.contains("the back end is not to be had") => INAPPLICABLE,
         "linux-aio" => "linux-aio",
         "activations" => "activations",

@@ -35,7 +35,7 @@ fn lazy() {
 fn lazy_with_io_uring_forbidden() {
     for errno in [libc::EPERM, libc::ENOSYS] {
         let forbidden = Forbid::io_uring_and_perf(errno);
-        forbid::child("lazy_with_io_uring_forbidden", &forbidden, || {
+        forbid::child(laio_testing::test_name!(), &forbidden, || {
             others_go_on(BackendKind::Lazy);
         });
     }
