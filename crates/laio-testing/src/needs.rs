@@ -110,6 +110,11 @@ pub const NEEDS: &[Need] = &[
         holes,
     ),
     need(
+        "large-files",
+        "a file system with files of a terabyte: LAIO_TEST_DIR names a directory",
+        large_files,
+    ),
+    need(
         "direct-io",
         "a file system with O_DIRECT: LAIO_TEST_DIR names a directory",
         direct_io,
@@ -338,6 +343,12 @@ fn holes() -> bool {
     let file = temp::file_with(directory.path(), &[]);
     let made = file.as_file().set_len(4 << 20);
     made.is_ok() && file.as_file().metadata().is_ok_and(|m| m.blocks() == 0)
+}
+
+fn large_files() -> bool {
+    let directory = temp::scratch();
+    let file = temp::file_with(directory.path(), &[]);
+    file.as_file().set_len(1 << 40).is_ok()
 }
 
 fn direct_io() -> bool {

@@ -155,7 +155,12 @@ impl Context {
                 options.back_pressure == BackPressure::Wait,
                 options.cancel_signal,
             ),
-            alone: Alone::new(doorbell.clone(), &limits, options.cancel_signal),
+            alone: Alone::new(
+                doorbell.clone(),
+                &limits,
+                options.back_pressure == BackPressure::Wait,
+                options.cancel_signal,
+            ),
             rights: Rights::new(options.settled_rights),
             activations,
             away: None,

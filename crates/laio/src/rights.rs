@@ -93,8 +93,9 @@ impl Context {
             Err(_) if by_name(row) => return Maker::Alone,
             Err(_) => {}
         }
-        // Helpers that wait in calls made with former rights are bounded too.
-        match self.helpers.threads() > self.limits.helpers as usize {
+        // Helpers that still make calls of former rights are bounded too.
+        let most = self.limits.helpers as usize + self.limits.waiting_helpers as usize;
+        match self.helpers.threads() > most {
             true => Maker::Alone,
             false => Maker::Helper,
         }

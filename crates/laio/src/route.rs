@@ -263,7 +263,7 @@ impl Context {
         };
         match maker {
             Maker::Helper => self.helpers.start(lane, job),
-            Maker::Alone => self.alone.start(self.rights.epoch(), job),
+            Maker::Alone => self.alone.start(lane, self.rights.epoch(), job),
         }
     }
 

@@ -143,12 +143,6 @@ unsafe extern "C" {
         timeout: *const timespec,
     ) -> c_int;
 
-    pub(crate) fn laio_set_timeout(
-        context: *mut laio_context,
-        handle: *mut c_void,
-        timeout: *const timespec,
-    ) -> c_int;
-
     pub(crate) fn laio_stats(context: *mut laio_context, stats: *mut laio_stats) -> c_int;
     pub(crate) fn laio_call_stats(
         context: *mut laio_context,

@@ -319,9 +319,10 @@ fn almost_all_hole() -> Result<(), Skip> {
         .open(world.root.join("f"))
         .expect("made");
     if let Err(error) = file.set_len(1 << 40) {
-        return Err(Skip::because(format!(
-            "this file system has no files of a terabyte: {error}"
-        )));
+        return Err(Skip::because(
+            "large-files",
+            format!("this file system has no files of a terabyte: {error}"),
+        ));
     }
     let ran = run::run(&case("", "", "--fallocate f g"), Side::Ours, &world.root);
     assert_eq!(ran.status, "exit status 0", "{}", said(&ran));

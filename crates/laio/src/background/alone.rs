@@ -2,10 +2,12 @@
 //!
 //! A thread inherits what its creator may do at that moment, also what the kernel does not show. So the context's own
 //! thread starts one for the call, and it ends with the call. At the limit calls wait here, and start when the
-//! context next collects results, if its thread still has the rights that it had when it made the call.
+//! context next collects results, if its thread still has the rights that it had when it made the call. As among
+//! the helpers, calls that end and calls that may wait without a bound have a limit each (see [`super::lane`]).
 
 use super::doorbell::Doorbell;
 use super::helpers::{Cancelled, Job, run};
+use super::lane::{self, Lane};
 use crate::sys::interrupt::{Interruptible, Signal};
 use crate::sys::mask::SignalsBlocked;
 use crate::{Errno, Handle, Limits};
@@ -19,9 +21,8 @@ use std::thread::JoinHandle;
 pub(crate) struct Alone {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
-    /// Calls that found the limit reached, oldest first, each with the epoch of the rights that it was made with.
-    waiting: VecDeque<(u32, Job)>,
-    limit: usize,
+    /// Calls that found the limit reached, oldest first.
+    waiting: VecDeque<Waiting>,
     signal: Option<i32>,
     /// Calls started or waiting, and not yet collected.
     outstanding: usize,
@@ -31,9 +32,35 @@ pub(crate) struct Alone {
 
 type Finished = Vec<(Handle, Result<usize, Errno>)>;
 
+/// A call that waits for room, with the epoch of the rights that it was made with.
+#[derive(Debug)]
+struct Waiting {
+    epoch: u32,
+    lane: Lane,
+    job: Job,
+}
+
+/// A call that a thread makes.
+#[derive(Debug)]
+struct Running {
+    handle: Handle,
+    lane: Lane,
+    interruptible: Arc<Interruptible>,
+}
+
+/// How many calls of each lane may run at a time.
+#[derive(Debug)]
+struct Bounds {
+    ends: usize,
+    waits: usize,
+    /// At the limit of those that wait, further ones queue rather than fail.
+    patient: bool,
+}
+
 #[derive(Debug)]
 struct Shared {
-    running: Mutex<Vec<(Handle, Arc<Interruptible>)>>,
+    running: Mutex<Vec<Running>>,
+    bounds: Bounds,
     finished: Mutex<Finished>,
     any_finished: AtomicBool,
     doorbell: Arc<Doorbell>,
@@ -44,31 +71,48 @@ impl Alone {
     /// calling thread's rights.
     ///
     /// # Errors
-    /// What keeps the thread from being started, if no other is running after which it could be tried again.
-    pub(crate) fn start(&mut self, epoch: u32, job: Job) -> Result<(), Errno> {
-        if self.threads() >= self.limit {
-            self.waiting.push_back((epoch, job));
-        } else if let Err(errno) = self.spawn(job) {
-            if self.threads() == 0 {
+    /// What keeps the thread from being started, if no other is running after which it could be tried again; `EAGAIN` if
+    /// as many calls wait as may.
+    pub(crate) fn start(&mut self, lane: Lane, epoch: u32, job: Job) -> Result<(), Errno> {
+        let room = self.shared.room(lane);
+        if room == 0 && lane == Lane::Waits && !self.shared.bounds.patient {
+            return Err(Errno::AGAIN);
+        }
+        let started = match room {
+            0 => Err(Errno::AGAIN),
+            _ => self.spawn(lane, job),
+        };
+        if let Err(errno) = started {
+            if self.shared.running(lane) == 0 {
                 return Err(errno);
             }
-            self.waiting.push_back((epoch, job));
+            self.waiting.push_back(Waiting { epoch, lane, job });
         }
         self.outstanding += 1;
         Ok(())
     }
 
-    pub(crate) fn new(doorbell: Arc<Doorbell>, limits: &Limits, signal: Option<i32>) -> Alone {
+    pub(crate) fn new(
+        doorbell: Arc<Doorbell>,
+        limits: &Limits,
+        patient: bool,
+        signal: Option<i32>,
+    ) -> Alone {
+        let ends = (limits.helpers as usize).max(1);
         Alone {
             shared: Arc::new(Shared {
                 running: Mutex::default(),
+                bounds: Bounds {
+                    ends,
+                    waits: (limits.waiting_helpers as usize).max(ends),
+                    patient,
+                },
                 finished: Mutex::default(),
                 any_finished: AtomicBool::new(false),
                 doorbell,
             }),
             threads: Vec::new(),
             waiting: VecDeque::new(),
-            limit: (limits.helpers as usize).max(1),
             signal,
             outstanding: 0,
             inherited: false,
@@ -99,18 +143,17 @@ impl Alone {
         }
         self.shared.any_finished.store(false, SeqCst);
         let mut finished = std::mem::take(&mut *self.shared.finished.lock().unwrap());
-        while self.threads() < self.limit
-            && let Some((of, job)) = self.waiting.pop_front()
-        {
-            let started = match of == epoch {
-                true => self.spawn(job),
+        for waiting in std::mem::take(&mut self.waiting) {
+            let Waiting { lane, job, .. } = waiting;
+            let current = waiting.epoch == epoch;
+            let started = match current && self.shared.room(lane) > 0 {
+                true => self.spawn(lane, job),
                 false => Err(Errno::AGAIN),
             };
             match started {
                 Ok(()) => {}
-                Err(_) if of == epoch && self.threads() > 0 => {
-                    self.waiting.push_front((of, job));
-                    break;
+                Err(_) if current && self.shared.running(lane) > 0 => {
+                    self.waiting.push_back(waiting);
                 }
                 Err(errno) => finished.push((job.handle, Err(errno))),
             }
@@ -124,19 +167,19 @@ impl Alone {
         if let Some(at) = self
             .waiting
             .iter()
-            .position(|(_, job)| job.handle == handle)
+            .position(|waiting| waiting.job.handle == handle)
         {
             self.waiting.remove(at);
             self.outstanding -= 1;
             return Some(Cancelled::Removed);
         }
         let running = self.shared.lock();
-        let found = running.iter().find(|(of, _)| *of == handle);
-        if let Some((_, interruptible)) = found
+        let found = running.iter().find(|running| running.handle == handle);
+        if let Some(running) = found
             && let Ok(signal) = Signal::install(self.signal)
         {
             // Under the lock: the thread cannot end meanwhile.
-            interruptible.interrupt(signal);
+            running.interruptible.interrupt(signal);
         }
         found.map(|_| Cancelled::Running)
     }
@@ -152,11 +195,15 @@ impl Alone {
         self.inherited = true;
     }
 
-    fn spawn(&mut self, job: Job) -> Result<(), Errno> {
+    fn spawn(&mut self, lane: Lane, job: Job) -> Result<(), Errno> {
         self.threads.retain(|thread| !thread.is_finished());
         let signal = Signal::install(self.signal)?;
         let interruptible = Arc::new(Interruptible::default());
-        self.shared.lock().push((job.handle, interruptible.clone()));
+        self.shared.lock().push(Running {
+            handle: job.handle,
+            lane,
+            interruptible: interruptible.clone(),
+        });
         let builder = std::thread::Builder::new()
             .name("laio-alone".to_owned())
             .stack_size(Limits::HELPER_STACK);
@@ -166,7 +213,7 @@ impl Alone {
             let _blocked = SignalsBlocked::new();
             builder.spawn(move || {
                 interruptible.adopt_thread(signal);
-                shared.serve(&job, &interruptible);
+                shared.serve(lane, &job, &interruptible);
                 interruptible.release_thread();
             })
         };
@@ -196,8 +243,13 @@ impl Drop for Alone {
 
 impl Shared {
     /// Makes the call and reports its result.
-    fn serve(&self, job: &Job, interruptible: &Arc<Interruptible>) {
-        let result = run(job, interruptible);
+    fn serve(&self, lane: Lane, job: &Job, interruptible: &Arc<Interruptible>) {
+        let waits = lane == Lane::Ends && lane::opens_what_waits(job, interruptible);
+        let result = match waits {
+            true => self.found_to_wait(interruptible),
+            false => Ok(()),
+        };
+        let result = result.and_then(|()| run(job, interruptible));
         job.tell(result);
         // From here on no cancellation finds this thread.
         self.leave(interruptible);
@@ -209,12 +261,50 @@ impl Shared {
         self.doorbell.ring();
     }
 
-    fn leave(&self, interruptible: &Arc<Interruptible>) {
-        self.lock()
-            .retain(|(_, other)| !Arc::ptr_eq(other, interruptible));
+    /// The thread's call turns out to be one that waits: another that ends may begin.
+    ///
+    /// # Errors
+    /// `EAGAIN`: as many calls wait as may.
+    fn found_to_wait(&self, interruptible: &Arc<Interruptible>) -> Result<(), Errno> {
+        let mut running = self.lock();
+        if self.room_among(&running, Lane::Waits) == 0 {
+            return Err(Errno::AGAIN);
+        }
+        let own = running
+            .iter_mut()
+            .find(|running| Arc::ptr_eq(&running.interruptible, interruptible));
+        own.expect("a thread is listed while it serves").lane = Lane::Waits;
+        drop(running);
+        // Only the context's own thread may start what waits for room.
+        self.any_finished.store(true, SeqCst);
+        self.doorbell.ring();
+        Ok(())
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<(Handle, Arc<Interruptible>)>> {
+    /// How many more calls of this lane may run.
+    fn room(&self, lane: Lane) -> usize {
+        self.room_among(&self.lock(), lane)
+    }
+
+    fn room_among(&self, running: &[Running], lane: Lane) -> usize {
+        let limit = match lane {
+            Lane::Ends => self.bounds.ends,
+            Lane::Waits => self.bounds.waits,
+        };
+        limit.saturating_sub(running.iter().filter(|one| one.lane == lane).count())
+    }
+
+    /// How many calls of this lane run.
+    fn running(&self, lane: Lane) -> usize {
+        self.lock().iter().filter(|one| one.lane == lane).count()
+    }
+
+    fn leave(&self, interruptible: &Arc<Interruptible>) {
+        self.lock()
+            .retain(|other| !Arc::ptr_eq(&other.interruptible, interruptible));
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Running>> {
         // No code that can panic runs under the lock; a poisoned lock still guards consistent data.
         self.running
             .lock()
