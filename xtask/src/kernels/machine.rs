@@ -223,7 +223,7 @@ fn output_bytes(command: &mut Command) -> Result<Vec<u8>, Failure> {
     run(command).map(|output| output.stdout)
 }
 
-/// Makes the root disk: programs of [`GUEST_PACKAGES`], `files` at their own paths, the libraries of both, the kernel's
+/// Makes the root disk: the programs of some packages, `files` at their own paths, the libraries of both, the kernel's
 /// modules, and the script that runs the jobs.
 ///
 /// # Errors
