@@ -204,7 +204,11 @@ impl Workshop {
             // Of groups with the same name in several objects a linker keeps the first. Other Rust
             // archives have such a group too (for the personality function); theirs must not be
             // dropped for ours, whose symbols they cannot see.
-            run(hide.arg("--remove-section=.group").args([&all, &object]))?;
+            hide.arg("--remove-section=.group");
+            // Objects of Rust's library contain LLVM bitcode beside the code. Where the binutils have LLVM's plugin, `ar` and `nm`
+            // read that in place of the symbols, and an older LLVM finds none.
+            hide.args(["--remove-section=.llvmbc", "--remove-section=.llvmcmd"]);
+            run(hide.args([&all, &object]))?;
 
             // D: no times and owners, so that the same source gives the same archive.
             let mut archive = self.compiler.tool("ar")?;
