@@ -68,6 +68,9 @@ fn copy(arguments: Arguments, program: &str) -> Result<Summary, Wrong> {
     let machines = std::mem::take(&mut given.machines);
     let operands = operands::operands(given)?;
     laio::end_when_memory_is_exhausted(report::exhausted(program));
+    if !laio_cp::has_memory_to_begin() {
+        return Err(Wrong::Plain("memory exhausted".to_owned()));
+    }
     let stop = Stop::new();
     signals::listen(stop.clone())
         .map_err(|error| Wrong::Plain(format!("cannot listen for signals: {error}")))?;

@@ -67,6 +67,7 @@ pub use options::{
     Backup, Existing, Follow, Make, Method, Options, Preserve, Reflink, Sparse, Writes,
 };
 pub use outcome::{Done, Failure, Observer, Outcome, Summary};
+pub use room::has_memory_to_begin;
 pub use run::copy;
 pub use stop::Stop;
 pub use temporary::PREFIX as TEMPORARY_PREFIX;

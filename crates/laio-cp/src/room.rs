@@ -40,6 +40,10 @@ const NEEDED: usize = 8;
 /// Besides, with a plan: its files, a claim, and the directories of a part, which stay open while their files are copied.
 const OF_PLAN: usize = 48;
 
+/// With fewer free bytes nothing is begun: the C library and Rust's runtime abort a process whose thread cannot be made
+/// complete.
+const MEMORY_NEEDED: usize = 4 << 20;
+
 /// Bytes that a second worker takes, and each one after it: its stack, and what the C library reserves for its allocations.
 const OF_THREAD: usize = 80 << 20;
 /// Bytes of a file in flight, besides its buffer.
@@ -113,6 +117,11 @@ pub(crate) fn require_descriptors(options: &Options, of_plan: bool) -> Result<()
     Err(Failure::because(format!(
         "{needed} descriptors are needed, of which {open} are open, and {limit} are allowed: raise the limit (ulimit -n {needed})"
     )))
+}
+
+/// Whether there is as much memory as a copy needs to begin. To be asked before the process has threads.
+pub fn has_memory_to_begin() -> bool {
+    free_memory().is_none_or(|free| free >= MEMORY_NEEDED)
 }
 
 /// The more descriptors, the more is in flight.
