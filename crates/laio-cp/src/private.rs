@@ -21,7 +21,7 @@ const ALL: u32 = 0o777;
 pub(crate) async fn in_the_end(worker: &Worker, entry: &Entry, bits: u32, added: u32) -> u32 {
     let default_acl = match &entry.directory.found {
         Some(found) => found.default_acl,
-        // Nobody has looked at it.
+        // No check has seen it.
         None => {
             let here = Object::Named(entry.beside(OsStr::new(".")));
             attributes::default_permissions(worker, &here).await
@@ -41,7 +41,7 @@ pub(crate) fn below(worker: &Worker, default_acl: Option<u32>, bits: u32, added:
 pub(crate) async fn elsewhere(worker: &Worker, file: &Handle, bits: u32) -> u32 {
     let ask = GetAttribute::new(file.clone(), ACL_ACCESS, Vec::new());
     match worker.write(ask).await.0 {
-        // The ACL is one that the directory has given to the file: nobody gets more than it says.
+        // The directory has given the file this ACL, which limits all users.
         Ok(_) => bits & OWNER,
         Err(_) => bits & !worker.shared.process.umask,
     }
