@@ -54,12 +54,14 @@ impl<'a> Preempted<'a> {
 /// thread could run.
 fn try_to_take(me: &Carrier, carrier: &Carrier, word: u64) -> bool {
     let shared = me.shared();
+    let before = Status::of(carrier);
     if !is_blocked(carrier) {
         shared.counts.in_vain.fetch_add(1, Relaxed);
         return false;
     }
     // Before it is taken: afterwards its thread, which then blocks all signals, may return from the call.
-    let mask = blocked_signals(carrier);
+    let after = Status::of(carrier);
+    let mask = before.zip(after).and_then(mask_of_the_sleeper);
     if state::take(&carrier.control.state, word) {
         if let Some(mask) = mask {
             shared.note_mask(mask);
@@ -85,12 +87,51 @@ fn is_blocked(carrier: &Carrier) -> bool {
     last_number(&text, length) == Some(sys::handoff::blocked_at())
 }
 
-/// Which signals the thread blocks: the program may have changed that since laio last saw it.
-fn blocked_signals(carrier: &Carrier) -> Option<Mask> {
-    // More than the line of the mask is far from the beginning, even in a process of many groups.
-    let mut text = [0u8; 4096];
-    let length = read(carrier.status.as_ref()?, &mut text)?;
-    mask_in(text.get(..length)?)
+/// What the kernel says of the thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Status {
+    /// Which signals it blocks: the program may have changed that since laio last saw it.
+    mask: Mask,
+    /// How often it gave its processor up, and how often that was taken from it.
+    switches: [u64; 2],
+}
+
+impl Status {
+    fn of(carrier: &Carrier) -> Option<Status> {
+        // The text is longer in a process of very many groups only.
+        let mut text = [0u8; 4096];
+        let length = read(carrier.status.as_ref()?, &mut text)?;
+        Status::in_text(text.get(..length)?)
+    }
+
+    /// Reads the text of `/proc/PID/task/TID/status`.
+    fn in_text(text: &[u8]) -> Option<Status> {
+        Some(Status {
+            mask: mask_in(text)?,
+            switches: [
+                count_in(text, b"\nvoluntary_ctxt_switches:\t")?,
+                count_in(text, b"\nnonvoluntary_ctxt_switches:\t")?,
+            ],
+        })
+    }
+}
+
+/// The mask of a thread that was found to sleep in its call between these two looks. `None` if it has run meanwhile: a
+/// handler that interrupts the call blocks signals that the program does not.
+fn mask_of_the_sleeper((before, after): (Status, Status)) -> Option<Mask> {
+    (before == after).then_some(before.mask)
+}
+
+/// The decimal number behind a name.
+fn count_in(text: &[u8], name: &[u8]) -> Option<u64> {
+    let begin = text.windows(name.len()).position(|part| part == name)? + name.len();
+    let digits = text[begin..]
+        .iter()
+        .take_while(|byte| byte.is_ascii_digit());
+    // Cut off by the end of the buffer it would be another number.
+    let end = begin + digits.clone().count();
+    (text.get(end) == Some(&b'\n')).then_some(())?;
+    Some(digits.fold(0, |number, digit| number * 10 + u64::from(digit - b'0')))
 }
 
 fn read(file: &Away, text: &mut [u8]) -> Option<usize> {
@@ -145,6 +186,29 @@ mod tests {
         let mut text = [0; 256];
         text[..line.len()].copy_from_slice(line.as_bytes());
         last_number(&text, line.len())
+    }
+
+    #[test]
+    fn a_thread_that_ran_between_two_looks_is_known_by_its_switches() {
+        let at = |mask: &str, switches: [u64; 2]| {
+            let text = format!(
+                "Name:\tx\nSigBlk:\t{mask}\nCpus_allowed:\t3\nvoluntary_ctxt_switches:\t{}\nnonvoluntary_ctxt_switches:\t{}\n",
+                switches[0], switches[1]
+            );
+            Status::in_text(text.as_bytes()).expect("all lines are there")
+        };
+        let asleep = at("0000000000000001", [12, 3]);
+        assert_eq!(mask_of_the_sleeper((asleep, asleep)), Some(1));
+        let in_handler = at("0000000000000201", [12, 3]);
+        for switches in [[13, 3], [12, 4]] {
+            let again = at("0000000000000001", switches);
+            assert_eq!(mask_of_the_sleeper((in_handler, again)), None);
+            assert_eq!(mask_of_the_sleeper((asleep, again)), None);
+        }
+        assert_eq!(
+            Status::in_text(b"\nSigBlk:\t0000000000000001\nvoluntary_ctxt_switches:\t12"),
+            None
+        );
     }
 
     #[test]
