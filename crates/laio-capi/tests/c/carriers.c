@@ -165,7 +165,8 @@ static void *storm(void *unused)
 			syscall(SYS_tgkill, getpid(), home, SIGUSR1);
 		else
 			kill(getpid(), SIGUSR1);
-		usleep(50);
+		/* The program, and who looks for it, need time between two signals. */
+		usleep(200);
 	}
 	return NULL;
 }

@@ -54,14 +54,12 @@ impl<'a> Preempted<'a> {
 /// thread could run.
 fn try_to_take(me: &Carrier, carrier: &Carrier, word: u64) -> bool {
     let shared = me.shared();
-    let before = Status::of(carrier);
     if !is_blocked(carrier) {
         shared.counts.in_vain.fetch_add(1, Relaxed);
         return false;
     }
     // Before it is taken: afterwards its thread, which then blocks all signals, may return from the call.
-    let after = Status::of(carrier);
-    let mask = before.zip(after).and_then(mask_of_the_sleeper);
+    let mask = blocked_signals(carrier);
     if state::take(&carrier.control.state, word) {
         if let Some(mask) = mask {
             shared.note_mask(mask);
@@ -85,6 +83,15 @@ fn is_blocked(carrier: &Carrier) -> bool {
         return false;
     };
     last_number(&text, length) == Some(sys::handoff::blocked_at())
+}
+
+/// Which signals the thread blocks in its call. `None` if that cannot be known now; what was known before stays.
+fn blocked_signals(carrier: &Carrier) -> Option<Mask> {
+    let before = Status::of(carrier)?;
+    if !is_blocked(carrier) {
+        return None;
+    }
+    mask_of_the_sleeper((before, Status::of(carrier)?))
 }
 
 /// What the kernel says of the thread.
