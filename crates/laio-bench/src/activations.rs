@@ -174,7 +174,7 @@ fn false_alarms(settings: &Settings, progress: &mut dyn FnMut(&str)) -> Result<S
             name.to_owned(),
             format!("{:.0}", made as f64 / seconds),
             rate(stats.handoffs - before.handoffs),
-            rate(stats.looked_in_vain - before.looked_in_vain),
+            rate(stats.false_wakeups - before.false_wakeups),
         ]);
     }
     let align = [Align::Left, Align::Right, Align::Right, Align::Right];

@@ -394,7 +394,7 @@ struct laio_stats {
 	uint64_t submissions;     /* to io_uring, of one or more operations each */
 	struct laio_aio_counts aio;
 	uint64_t handoffs;        /* of "activations", all contexts of the thread: times the program was taken on */
-	uint64_t looked_in_vain;  /* times the call had returned, or its thread was ready to run */
+	uint64_t false_wakeups;  /* times the call had returned, or its thread was ready to run */
 };
 
 #define LAIO_STATS_INIT { (uint32_t)sizeof(struct laio_stats), 0, { 0, 0, 0, 0 }, 0, 0, 0, 0, 0, 0, 0, 0, \

@@ -77,7 +77,7 @@ pub struct laio_stats {
     /// Times another kernel thread took the program on.
     pub handoffs: u64,
     /// Times one looked in vain.
-    pub looked_in_vain: u64,
+    pub false_wakeups: u64,
 }
 
 /// What a context is made of.
@@ -188,7 +188,7 @@ pub unsafe extern "C" fn laio_stats(context: *mut laio_context, stats: *mut laio
             submissions: counted.submissions,
             aio: counted.aio.into(),
             handoffs: counted.handoffs,
-            looked_in_vain: counted.looked_in_vain,
+            false_wakeups: counted.false_wakeups,
         };
         // SAFETY: by the caller.
         unsafe { sized::write(stats, &filled) }

@@ -5,7 +5,7 @@ use crate::completion::{from_pointer, laio_completion};
 use crate::ret::{IntoC, failed};
 use crate::sized::{self, Sized32};
 use crate::thread::{LOCAL, laio_context, with};
-use laio::{Call, Errno, Outcome, Status};
+use laio::{Call, Errno, Outcome, StatusWord};
 use libc::{c_int, c_long, c_void, timespec};
 use std::ptr::{NonNull, null_mut};
 use std::time::Duration;
@@ -28,11 +28,11 @@ pub struct laio_call {
     /// Null, or the time after which it is cancelled.
     pub timeout: *const timespec,
     /// Null, or a word to watch.
-    pub status: *mut Status,
+    pub status: *mut StatusWord,
 }
 
 const _: () = assert!(size_of::<laio_call>() == 88 && align_of::<laio_call>() == 8);
-const _: () = assert!(size_of::<Status>() == 16 && align_of::<Status>() == 8);
+const _: () = assert!(size_of::<StatusWord>() == 16 && align_of::<StatusWord>() == 8);
 
 // SAFETY: begins with its size; numbers and pointers that are checked before use.
 unsafe impl Sized32 for laio_call {
@@ -186,7 +186,7 @@ pub unsafe extern "C" fn laio_take(
 /// # Safety
 /// `status` is null or points to a status.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn laio_peek(status: *const Status) -> c_int {
+pub unsafe extern "C" fn laio_peek(status: *const StatusWord) -> c_int {
     // SAFETY: by the caller.
     match unsafe { status.as_ref() } {
         Some(status) => status.state(),

@@ -55,7 +55,7 @@ fn write_report(page: &mut String, context: &Context) -> std::fmt::Result {
             context.carriers(),
             limits.carriers,
             stats.handoffs,
-            stats.looked_in_vain
+            stats.false_wakeups
         )?;
     }
     if stats.aio != AioCounts::default() {

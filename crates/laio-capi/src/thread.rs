@@ -257,7 +257,7 @@ impl Owned {
                 let context = unsafe { Box::from_raw(context) };
                 if let Some(end) = end {
                     let left = end.saturating_duration_since(Instant::now());
-                    context.engine.finish_within(left);
+                    context.engine.shutdown_timeout(left);
                 }
             }
         });

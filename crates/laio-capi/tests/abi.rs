@@ -196,8 +196,8 @@ fn layouts() -> Vec<Layout> {
         // The engine's own, whose fields are private; the programs in tests/c look at them.
         Layout {
             name: "laio_status",
-            size: size_of::<laio::Status>(),
-            align: align_of::<laio::Status>(),
+            size: size_of::<laio::StatusWord>(),
+            align: align_of::<laio::StatusWord>(),
             fields: vec![
                 ("laio_state", 0, 4),
                 ("laio_reserved", 4, 4),
@@ -242,7 +242,7 @@ fn layouts() -> Vec<Layout> {
             submissions,
             aio,
             handoffs,
-            looked_in_vain,
+            false_wakeups,
         }),
         layout!(laio_info {
             size,

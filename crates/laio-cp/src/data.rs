@@ -390,7 +390,7 @@ impl Pair<'_> {
             return worker.perhaps(read, true).await;
         }
         if is_first && worker.waits.is_cold() {
-            return worker.lazily(read.patient()).await;
+            return worker.lazily(read.expect_block()).await;
         }
         let (output, at_once) = worker.attempt(read).await;
         worker.waits.read(at_once);

@@ -12,7 +12,7 @@ pub use attributes::{access, make_node, set_mode, set_mode_of, set_owner, set_ti
 pub use directory::{DirEntry, ReadDir, read_dir};
 pub use file::File;
 pub use laio::ops::{
-    Access, Advice, FileType, Node, Status as Metadata, Timestamp, Whence, attribute_names,
+    Access, Advice, FileStatus as Metadata, FileType, Node, Timestamp, Whence, attribute_names,
 };
 pub use options::OpenOptions;
 

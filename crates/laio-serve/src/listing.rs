@@ -162,7 +162,7 @@ async fn look(
 
 /// What a link leads to, by the rules of the site. The kernel looks it up as it does for a request, and opens nothing
 /// of it (`O_PATH`): a FIFO would notice.
-async fn target_of(site: &Site, inside: &[u8], name: &[u8]) -> io::Result<laio::ops::Status> {
+async fn target_of(site: &Site, inside: &[u8], name: &[u8]) -> io::Result<laio::ops::FileStatus> {
     let mut path = inside.to_vec();
     enter(&mut path, name);
     let flags = OFlags::PATH | OFlags::CLOEXEC;

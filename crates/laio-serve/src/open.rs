@@ -7,7 +7,7 @@ use crate::options::{Limits, Step};
 use crate::shortage;
 use crate::site::Site;
 use crate::worker::Worker;
-use laio::ops::{Name, Open, StatFile, Status};
+use laio::ops::{FileStatus, Name, Open, StatFile};
 use laio_rt::Descriptor;
 use rustix::fs::OFlags;
 use std::cell::OnceCell;
@@ -20,7 +20,7 @@ use std::rc::Rc;
 #[derive(Clone, Debug)]
 pub(crate) struct Opened {
     pub(crate) contents: Contents,
-    pub(crate) status: Rc<Status>,
+    pub(crate) status: Rc<FileStatus>,
     /// If it is kept: the fields of an answer with all of it, once they were written.
     pub(crate) fields: Option<Rc<OnceCell<Box<[u8]>>>>,
 }

@@ -120,7 +120,9 @@ impl Stream {
     /// The same, where there is probably nothing yet.
     pub(crate) async fn receive_patiently(&self, input: Vec<u8>) -> (io::Result<usize>, Vec<u8>) {
         match self {
-            Stream::Plain(socket) => received(Recv::new(socket.clone(), input).patient()).await,
+            Stream::Plain(socket) => {
+                received(Recv::new(socket.clone(), input).expect_block()).await
+            }
             _ => self.receive(input).await,
         }
     }

@@ -483,7 +483,7 @@ impl Context {
             stats.submissions = ring.submissions;
         }
         if let Some(activations) = &self.activations {
-            (stats.handoffs, stats.looked_in_vain) = activations.counts();
+            (stats.handoffs, stats.false_wakeups) = activations.counts();
         }
         stats
     }
@@ -534,13 +534,13 @@ impl Context {
         self.kind == BackendKind::Sync || self.inject.force_inline
     }
 
-    /// As dropping it, but waits no longer than `patience`. If operations are left then, which cannot be
+    /// As dropping it, but waits no longer than `timeout`. If operations are left then, which cannot be
     /// cancelled because something hangs in the kernel, the context is leaked, so that what they use
     /// stays, and this returns false.
     ///
     /// For the end of a process, which takes them along.
-    pub fn finish_within(mut self, patience: Duration) -> bool {
-        if !self.life.goes_on() || self.wind_up(Some(patience)) {
+    pub fn shutdown_timeout(mut self, timeout: Duration) -> bool {
+        if !self.life.goes_on() || self.wind_up(Some(timeout)) {
             return true;
         }
         std::mem::forget(self);

@@ -111,4 +111,4 @@ pub use sys::exhausted::{Allocator, end_when_memory_is_exhausted};
 pub use sys::ignored::is_ignored;
 pub use sys::streams::was_closed;
 pub use typed::{Operation, Submitted, Ticket};
-pub use watched::Status;
+pub use watched::StatusWord;

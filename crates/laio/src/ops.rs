@@ -59,7 +59,7 @@ pub use node::{MakeNode, Node};
 pub use open::Open;
 pub use shared::SharedBuffer;
 pub use socket::{Received, Recv, RecvFrom, Send, SendTo};
-pub use status::{FileType, StatFile, StatPath, Status, Timestamp};
+pub use status::{FileStatus, FileType, StatFile, StatPath, Timestamp};
 pub use storage::{Advice, Advise, Allocate, Close, Fsync, Truncate};
 pub use vectored::{SendVectored, Sources, WriteVectored};
 pub use waiting::{Exit, Readiness, Sleep, WaitProcess};

@@ -88,7 +88,7 @@ pub struct Stats {
     /// of the thread).
     pub handoffs: u64,
     /// Times one looked and the call had returned already, or was only preempted.
-    pub looked_in_vain: u64,
+    pub false_wakeups: u64,
 }
 
 impl Stats {
@@ -107,7 +107,7 @@ impl Stats {
             aio: AioCounts::default(),
             zero_copy: ZeroCopyCounts::default(),
             handoffs: 0,
-            looked_in_vain: 0,
+            false_wakeups: 0,
         }
     }
 

@@ -28,7 +28,7 @@ pub unsafe trait Operation: 'static {
 
     /// Whether it will have to wait, most probably: then it is left to the ring, where there is one, without an
     /// attempt before. For receiving, and for reading from a position of a file.
-    fn is_patient(&self) -> bool {
+    fn expects_to_block(&self) -> bool {
         false
     }
 
@@ -80,7 +80,7 @@ impl Context {
         if self.activations.is_some() {
             return self.submit_in_place(Box::new(operation), user_data);
         }
-        if operation.is_patient() && self.has_patience(&operation.call()) {
+        if operation.expects_to_block() && self.has_patience(&operation.call()) {
             return self.submit_untried(Box::new(operation), Why::Patient, user_data);
         }
         if operation.is_zero_copy() {

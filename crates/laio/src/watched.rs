@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicI32, AtomicIsize, Ordering::*};
 /// The word, and the result beside it. In C it is `struct laio_status`.
 #[repr(C)]
 #[derive(Debug, Default)]
-pub struct Status {
+pub struct StatusWord {
     state: AtomicI32,
     reserved: i32,
     result: AtomicIsize,
@@ -17,16 +17,16 @@ pub struct Status {
 
 /// A status that an operation will write.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Watched(NonNull<Status>);
+pub(crate) struct Watched(NonNull<StatusWord>);
 
 // SAFETY: the status is made of atomics, and whoever made the operation keeps it in place until the
 // completion has been delivered.
 unsafe impl Send for Watched {}
 
-impl Status {
+impl StatusWord {
     /// One that says that nothing has finished yet.
-    pub fn new() -> Status {
-        let status = Status::default();
+    pub fn new() -> StatusWord {
+        let status = StatusWord::default();
         status.begin();
         status
     }
@@ -89,7 +89,7 @@ impl Context {
         &mut self,
         call: Call,
         user_data: u64,
-        status: NonNull<Status>,
+        status: NonNull<StatusWord>,
     ) -> Outcome {
         self.notice_fork();
         let watched = Watched(status);

@@ -112,7 +112,7 @@ fn c_type(rust: &str) -> String {
         "usize" => "uintptr_t".to_owned(),
         "sigaction" => "struct sigaction".to_owned(),
         "timespec" => "struct timespec".to_owned(),
-        "Status" => "struct laio_status".to_owned(),
+        "StatusWord" => "struct laio_status".to_owned(),
         name if name.starts_with("laio_") => format!("struct {name}"),
         other => panic!("a type that no function had so far: {other}"),
     }

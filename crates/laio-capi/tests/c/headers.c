@@ -77,7 +77,7 @@ ASSERT(offsetof(struct laio_stats, sleeps) == 88);
 ASSERT(offsetof(struct laio_stats, submissions) == 96);
 ASSERT(offsetof(struct laio_stats, aio) == 104);
 ASSERT(offsetof(struct laio_stats, handoffs) == 160);
-ASSERT(offsetof(struct laio_stats, looked_in_vain) == 168);
+ASSERT(offsetof(struct laio_stats, false_wakeups) == 168);
 ASSERT(sizeof(struct laio_aio_counts) == 56);
 
 ASSERT_OFFSET(laio_info, size, 0, 0);
@@ -106,7 +106,7 @@ static int initialisers(long number)
 	return options.size == sizeof(options) && options.flags == 0 && options.backend == 0 &&
 	       options.detector == 0 && call.size == sizeof(call) && call.number == number &&
 	       call.args[5] == 0 && call.user == 0 && call.timeout == 0 && call.status == 0 &&
-	       stats.size == sizeof(stats) && stats.looked_in_vain == 0 && info.size == sizeof(info) &&
+	       stats.size == sizeof(stats) && stats.false_wakeups == 0 && info.size == sizeof(info) &&
 	       info.carrier_threads == 0;
 }
 

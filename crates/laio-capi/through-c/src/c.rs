@@ -100,7 +100,7 @@ pub(crate) struct laio_stats {
     pub(crate) submissions: u64,
     pub(crate) aio: laio_aio_counts,
     pub(crate) handoffs: u64,
-    pub(crate) looked_in_vain: u64,
+    pub(crate) false_wakeups: u64,
 }
 
 #[repr(C)]

@@ -12,7 +12,7 @@ pub struct ReadAt<F, B> {
     file: F,
     buffer: B,
     offset: u64,
-    patient: bool,
+    expects_to_block: bool,
 }
 
 impl<F, B> ReadAt<F, B> {
@@ -22,7 +22,7 @@ impl<F, B> ReadAt<F, B> {
             file,
             buffer,
             offset,
-            patient: false,
+            expects_to_block: false,
         }
     }
 
@@ -30,8 +30,8 @@ impl<F, B> ReadAt<F, B> {
     /// have the kernel ask the device at once (seen on Linux 6.18: `RWF_NOWAIT` begins to read ahead). Reads that the
     /// kernel is told of together, [`Limits::BATCH`](crate::Limits::BATCH) of them, it makes one request of where they lie
     /// side by side on the device, be they of different files.
-    pub fn patient(mut self) -> Self {
-        self.patient = true;
+    pub fn expect_block(mut self) -> Self {
+        self.expects_to_block = true;
         self
     }
 }
@@ -52,8 +52,8 @@ unsafe impl<F: AsFd + 'static, B: Sink> Operation for ReadAt<F, B> {
         Call::new(libc::SYS_pread64, args)
     }
 
-    fn is_patient(&self) -> bool {
-        self.patient
+    fn expects_to_block(&self) -> bool {
+        self.expects_to_block
     }
 
     fn finish(mut self, result: Result<usize, Errno>) -> Self::Output {

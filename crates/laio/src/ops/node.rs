@@ -1,7 +1,7 @@
 //! Making files that are not opened to be made: FIFOs, sockets, devices.
 
 use super::storage::done;
-use super::{FileType, Name, Status};
+use super::{FileStatus, FileType, Name};
 use crate::typed::Operation;
 use crate::{Call, Errno};
 use std::io;
@@ -22,7 +22,7 @@ pub enum Node {
 
 impl Node {
     /// The same as the file that has this status; none for files of other kinds.
-    pub fn like(status: &Status) -> Option<Node> {
+    pub fn like(status: &FileStatus) -> Option<Node> {
         match status.file_type() {
             FileType::Fifo => Some(Node::Fifo),
             FileType::Socket => Some(Node::Socket),

@@ -20,7 +20,7 @@ pub struct Recv<F, B> {
     socket: F,
     buffer: B,
     flags: i32,
-    patient: bool,
+    expects_to_block: bool,
 }
 
 impl<F, B> Recv<F, B> {
@@ -30,7 +30,7 @@ impl<F, B> Recv<F, B> {
             socket,
             buffer,
             flags: 0,
-            patient: false,
+            expects_to_block: false,
         }
     }
 
@@ -42,8 +42,8 @@ impl<F, B> Recv<F, B> {
 
     /// For when there is probably nothing yet, such as right after an answer. With a ring it is then left to it
     /// without an attempt before, and waits even if the socket is in non-blocking mode or has a time-out of its own.
-    pub fn patient(mut self) -> Self {
-        self.patient = true;
+    pub fn expect_block(mut self) -> Self {
+        self.expects_to_block = true;
         self
     }
 }
@@ -64,8 +64,8 @@ unsafe impl<F: AsFd + 'static, B: Sink> Operation for Recv<F, B> {
         Call::new(libc::SYS_recvfrom, args)
     }
 
-    fn is_patient(&self) -> bool {
-        self.patient
+    fn expects_to_block(&self) -> bool {
+        self.expects_to_block
     }
 
     fn finish(mut self, result: Result<usize, Errno>) -> Self::Output {

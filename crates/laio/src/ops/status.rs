@@ -75,11 +75,11 @@ impl From<Timestamp> for SystemTime {
 
 /// The status of a file, as `statx` reports it.
 #[derive(Clone, Copy)]
-pub struct Status {
+pub struct FileStatus {
     statx: libc::statx,
 }
 
-impl Status {
+impl FileStatus {
     /// What kind of file it is.
     pub fn file_type(&self) -> FileType {
         FileType::of_mode(self.mode())
@@ -171,7 +171,7 @@ impl Status {
     }
 
     /// The same, but last read and changed at these times: those that were noted of it earlier.
-    pub fn with_times(mut self, accessed: Timestamp, modified: Timestamp) -> Status {
+    pub fn with_times(mut self, accessed: Timestamp, modified: Timestamp) -> FileStatus {
         let set = |kept: &mut libc::statx_timestamp, time: Timestamp| {
             kept.tv_sec = time.seconds;
             kept.tv_nsec = time.nanoseconds;
@@ -188,9 +188,9 @@ impl Status {
     }
 }
 
-impl fmt::Debug for Status {
+impl fmt::Debug for FileStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Status")
+        f.debug_struct("FileStatus")
             .field("file_type", &self.file_type())
             .field("mode", &format_args!("{:#o}", self.mode()))
             .field("size", &self.size())
@@ -234,7 +234,7 @@ impl<F: fmt::Debug> fmt::Debug for StatFile<F> {
 // SAFETY: the name lives for ever, and the struct to fill is part of the operation.
 unsafe impl<F: AsFd + 'static> Operation for StatFile<F> {
     /// The status.
-    type Output = io::Result<Status>;
+    type Output = io::Result<FileStatus>;
 
     fn call(&mut self) -> Call {
         let args = [
@@ -249,7 +249,7 @@ unsafe impl<F: AsFd + 'static> Operation for StatFile<F> {
 
     fn finish(self, result: Result<usize, Errno>) -> Self::Output {
         result?;
-        Ok(Status { statx: self.statx })
+        Ok(FileStatus { statx: self.statx })
     }
 }
 
@@ -286,7 +286,7 @@ impl<F: fmt::Debug> fmt::Debug for StatPath<F> {
 // SAFETY: the name is on the operation's heap, and the struct to fill is part of the operation.
 unsafe impl<F: AsFd + 'static> Operation for StatPath<F> {
     /// The status.
-    type Output = io::Result<Status>;
+    type Output = io::Result<FileStatus>;
 
     fn call(&mut self) -> Call {
         let args = [
@@ -301,7 +301,7 @@ unsafe impl<F: AsFd + 'static> Operation for StatPath<F> {
 
     fn finish(self, result: Result<usize, Errno>) -> Self::Output {
         result?;
-        Ok(Status { statx: self.statx })
+        Ok(FileStatus { statx: self.statx })
     }
 }
 

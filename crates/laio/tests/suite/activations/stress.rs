@@ -313,7 +313,7 @@ pub(super) fn run(context: &mut Context, handoffs: u64) {
         "{} results checked, {} hand-offs, {} looks in vain, {} carriers",
         ground.checked,
         stats.handoffs,
-        stats.looked_in_vain,
+        stats.false_wakeups,
         context.carriers()
     );
 }

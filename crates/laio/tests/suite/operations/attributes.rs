@@ -2,9 +2,9 @@
 
 use crate::harness::*;
 use laio::ops::{
-    ATTRIBUTE_MAX, Access, GetAttribute, ListAttributes, MakeNode, Name, Node, Open,
-    RemoveAttribute, SetAttribute, SetMode, SetOwner, SetTimes, StatFile, StatPath, Status,
-    Timestamp, attribute_names,
+    ATTRIBUTE_MAX, Access, FileStatus, GetAttribute, ListAttributes, MakeNode, Name, Node, Open,
+    RemoveAttribute, SetAttribute, SetMode, SetOwner, SetTimes, StatFile, StatPath, Timestamp,
+    attribute_names,
 };
 use laio::{BackendKind, Context, Operation, Submitted};
 use laio_testing::temp::scratch;
@@ -61,7 +61,7 @@ impl Place {
         self.file.clone()
     }
 
-    fn status(&self, context: &mut Context, name: &CStr) -> Status {
+    fn status(&self, context: &mut Context, name: &CStr) -> FileStatus {
         run(context, StatPath::new(self.name(name)).no_follow()).expect("a status")
     }
 }

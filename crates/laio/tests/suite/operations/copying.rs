@@ -72,7 +72,7 @@ fn patient_reads() {
                 run(&mut context, advise).expect("it may be forgotten");
             }
             let read = ReadAt::new(file.clone(), Vec::with_capacity(room), offset);
-            run(&mut context, read.patient())
+            run(&mut context, read.expect_block())
         };
         for (offset, room) in [
             (0, size),
@@ -91,7 +91,7 @@ fn patient_reads() {
         let (result, _) = read(u64::MAX, 8, false);
         assert_eq!(errno(result), libc::EINVAL);
         let mut fails = |file: OwnedFd| {
-            let read = ReadAt::new(file, Vec::with_capacity(8), 0).patient();
+            let read = ReadAt::new(file, Vec::with_capacity(8), 0).expect_block();
             errno(run(&mut context, read).0)
         };
         let (reader, writer) = pipe();

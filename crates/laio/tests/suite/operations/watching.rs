@@ -2,7 +2,7 @@
 
 use super::parked::FRESH;
 use crate::harness::*;
-use laio::{Call, Context, Errno, Outcome, Status};
+use laio::{Call, Context, Errno, Outcome, StatusWord};
 use laio_testing::temp::{pipe, scratch};
 use std::ffi::CString;
 use std::ptr::NonNull;
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 fn start<const N: usize>(
     context: &mut Context,
-    status: &Status,
+    status: &StatusWord,
     number: libc::c_long,
     args: [usize; N],
 ) -> Outcome {
@@ -19,7 +19,7 @@ fn start<const N: usize>(
 }
 
 /// Waits for the word alone.
-fn watch(status: &Status) -> Result<usize, Errno> {
+fn watch(status: &StatusWord) -> Result<usize, Errno> {
     let end = Instant::now() + LIMIT;
     loop {
         if let Some(result) = status.get() {
@@ -35,7 +35,7 @@ fn the_word_changes_without_the_thread() {
     for_each_pending(|way| {
         let mut context = way.context();
         let (from, to) = pipe();
-        let (status, mut buffer) = (Status::new(), [FRESH; 8]);
+        let (status, mut buffer) = (StatusWord::new(), [FRESH; 8]);
         let read = [from.arg(), at_mut(&mut buffer), 8];
         let Outcome::Pending(handle) = start(&mut context, &status, libc::SYS_read, read) else {
             panic!("nothing to read");
@@ -53,7 +53,7 @@ fn the_word_changes_without_the_thread() {
 fn errors_and_inline_results_are_told_too() {
     for_each(|way| {
         let mut context = way.context();
-        let status = Status::new();
+        let status = StatusWord::new();
         let outcome = start(&mut context, &status, libc::SYS_getppid, []);
         let told = watch(&status);
         assert_eq!(finish(&mut context, outcome), told);
@@ -70,7 +70,7 @@ fn bytes_moved_before_count() {
         let mut context = way.context();
         let (from, to) = pipe();
         let data = vec![7u8; 300_000];
-        let status = Status::new();
+        let status = StatusWord::new();
         let write = [to.arg(), data.as_ptr() as usize, data.len()];
         let outcome = start(&mut context, &status, libc::SYS_write, write);
         let reader = std::thread::spawn(move || {
@@ -91,7 +91,7 @@ fn cancelling_is_told_by_the_thread_itself() {
     for_each_pending(|way| {
         let mut context = way.context();
         let (from, _to) = pipe();
-        let (status, mut buffer) = (Status::new(), [FRESH; 8]);
+        let (status, mut buffer) = (StatusWord::new(), [FRESH; 8]);
         for time_out in [false, true] {
             let read = [from.arg(), at_mut(&mut buffer), 8];
             let Outcome::Pending(handle) = start(&mut context, &status, libc::SYS_read, read)
@@ -126,7 +126,7 @@ fn what_was_told_is_true() {
                 .into_encoded_bytes(),
         );
         let name = name.expect("no zero");
-        let status = Status::new();
+        let status = StatusWord::new();
         let flags = (libc::O_CREAT | libc::O_RDWR) as usize;
         let open = [libc::AT_FDCWD as usize, name.arg(), flags, 0o600];
         match start(&mut context, &status, libc::SYS_openat, open) {
@@ -148,7 +148,7 @@ fn another_thread_may_watch() {
     for_each_pending_backend(|way| {
         let mut context = way.context();
         let (from, to) = pipe();
-        let (status, mut buffer) = (Status::new(), [FRESH; 8]);
+        let (status, mut buffer) = (StatusWord::new(), [FRESH; 8]);
         let read = [from.arg(), at_mut(&mut buffer), 8];
         let outcome = start(&mut context, &status, libc::SYS_read, read);
         std::thread::scope(|scope| {
