@@ -70,6 +70,8 @@ pub(crate) struct Operation {
     pub(crate) regular: bool,
     /// The ring is to send from its memory without a copy.
     pub(crate) zero_copy: bool,
+    /// It reads from a terminal that was hung up before the read was started.
+    pub(crate) began_hung_up: bool,
     /// How often the kernel has still to tell that it has let go of its memory. The two completions of a step may come
     /// in either order.
     pub(crate) lent: i16,
@@ -160,6 +162,7 @@ impl Operations {
         operation.abandoned = false;
         operation.regular = false;
         operation.zero_copy = false;
+        operation.began_hung_up = false;
         operation.lent = 0;
         operation.rights = None;
         operation.links = [Link::UNUSED; 2];
@@ -262,6 +265,7 @@ impl Operations {
                 abandoned: false,
                 regular: false,
                 zero_copy: false,
+                began_hung_up: false,
                 lent: 0,
                 rights: None,
                 links: [Link::UNUSED; 2],

@@ -113,6 +113,7 @@ impl Context {
             regular,
             watched,
             rights,
+            began_hung_up,
             ..
         } = &mut self.operations[slot];
         let call = rest.as_ref().unwrap_or(call);
@@ -138,9 +139,11 @@ impl Context {
         // Of a file with a server the ring may report more bytes than were read (seen on Linux 6.18: the end of
         // a FUSE file is met, and what came before it is counted twice).
         let served = aside && row.class != Class::Path;
+        *began_hung_up =
+            stream && !tried && reads_bytes(row, call) && sys::terminal::is_hung_up(fd);
         if watched.is_some()
             || may_open_device(row, call, false)
-            || (stream && !tried && reads_bytes(row, call) && sys::terminal::is_hung_up(fd))
+            || *began_hung_up
             || own_terms
             || misplaced
             || held
@@ -410,15 +413,11 @@ impl Context {
         let (row, call, regular) = (operation.row, operation.call, operation.regular);
         operation.done += moved;
         let done = operation.done;
-        if done == 0
-            && !regular
-            && reads_bytes(row, &call)
-            && sys::terminal::has_lost_its_master(call.descriptor(0))
-        {
-            // It waited when that happened: the plain call fails then, and only later ones meet an end.
+        let cancelled = operation.cancelled;
+        if done == 0 && self.lost_its_terminal(slot) {
             return self.finish(slot, Err(Errno::IO));
         }
-        if moved == 0 || operation.cancelled || !goes_on(row, &call, regular) {
+        if moved == 0 || cancelled || !goes_on(row, &call, regular) {
             return self.finish(slot, Ok(done));
         }
         // SAFETY: the kernel has just accepted the pointers.
@@ -496,9 +495,22 @@ impl Context {
         }
     }
 
+    /// Whether a read that has met an end is of a terminal that was hung up since the read was started. The plain call
+    /// waits when that happens and fails with `EIO`; a helper or the ring may begin to read later, and meets an end.
+    fn lost_its_terminal(&self, slot: Slot) -> bool {
+        let operation = &self.operations[slot];
+        !operation.regular
+            && !operation.began_hung_up
+            && reads_bytes(operation.row, &operation.call)
+            && sys::terminal::has_lost_its_master(operation.call.descriptor(0))
+    }
+
     /// A helper has made the call.
     pub(crate) fn helper_completed(&mut self, slot: Slot, result: Result<usize, Errno>) {
         let done = self.operations[slot].done;
+        if done == 0 && result == Ok(0) && self.lost_its_terminal(slot) {
+            return self.finish(slot, Err(Errno::IO));
+        }
         self.finish(
             slot,
             match result {
