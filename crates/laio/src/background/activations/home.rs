@@ -6,6 +6,7 @@
 //! (`pthread_kill`, timers) are sent on to where the application is.
 
 use super::carrier::Carrier;
+use super::identity;
 use super::shared::Shared;
 use super::spare::{forward, go_on, next_signal};
 use crate::sys;
@@ -23,10 +24,17 @@ pub(super) fn wait(me: &Carrier) -> ! {
         // Not those that the application blocks: another thread may wait for them.
         let wanted = !shared.carried_mask() | bit(shared.signal);
         if let Some(mut info) = next_signal(wanted, None) {
+            if info.is_of_library(CHANGES_IDENTITY, shared.process) {
+                identity::stop_without_library();
+            }
             forward(shared, &mut info);
         }
     }
 }
+
+/// The signal by which glibc changes the user or group of each thread that it knows, when one of them calls `setuid`
+/// or its like. It waits until every thread has answered, and this thread cannot answer for the application.
+const CHANGES_IDENTITY: i32 = 33;
 
 /// Tells the home carrier that the application is on its way.
 pub(super) fn call(shared: &Shared) {

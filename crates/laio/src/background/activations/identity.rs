@@ -65,12 +65,37 @@ pub(super) fn is_dumpable() -> bool {
     unsafe { sys::raw(libc::SYS_prctl, [libc::PR_GET_DUMPABLE as usize]) == Ok(1) }
 }
 
+const CHANGED: &str = "laio: the credentials, filters or namespaces of this thread were changed behind the back end \
+     `activations`, which has just left the kernel thread that has them. Change them through laio, \
+     or before the context is made.";
+
 /// There is no right way to go on: the program believes to be somebody else than it is.
 pub(super) fn stop() -> ! {
-    eprintln!(
-        "laio: the credentials, filters or namespaces of this thread were changed behind the back end \
-         `activations`, which has just left the kernel thread that has them. Change them through \
-         laio, or before the context is made."
-    );
+    eprintln!("{CHANGED}");
     std::process::abort()
+}
+
+/// As [`stop`], on a carrier that does not run the application: no function of the C library may be called there.
+pub(super) fn stop_without_library() -> ! {
+    let write = |text: &str| {
+        let args = [2, text.as_ptr() as usize, text.len()];
+        // SAFETY: the text lives through the call.
+        let _ = unsafe { sys::raw(libc::SYS_write, args) };
+    };
+    write(CHANGED);
+    write("\n");
+    // The default action, for a thread that does not block the signal: it ends the process.
+    let default = [0u64; 4];
+    let abort = libc::SIGABRT as usize;
+    let action = (&raw const default) as usize;
+    // SAFETY: the kernel's `struct sigaction`, all zero.
+    let _ = unsafe { sys::raw(libc::SYS_rt_sigaction, [abort, action, 0, 8]) };
+    sys::mask::unblock(sys::mask::bit(libc::SIGABRT));
+    loop {
+        // SAFETY: no pointers.
+        let _ = unsafe {
+            let thread = sys::raw(libc::SYS_gettid, []).unwrap_or(0);
+            sys::raw(libc::SYS_tkill, [thread, abort])
+        };
+    }
 }

@@ -201,6 +201,12 @@ impl SignalInfo {
         self.0[1] as i32
     }
 
+    /// Whether the C library of this process has sent this signal to a single thread.
+    pub(super) fn is_of_library(&self, signal: i32, process: u32) -> bool {
+        let sender = self.0[2] as u32;
+        self.signal() == signal && self.code() == libc::SI_TKILL && sender == process
+    }
+
     fn set_code(&mut self, code: i32) {
         self.0[1] = (self.0[1] & !0xffff_ffff) | u64::from(code as u32);
     }

@@ -94,6 +94,11 @@ fn effective_user_of_all_threads() {
 }
 
 #[test]
+fn effective_user_changed_by_another_thread() {
+    everywhere(test_name!(), &changes::BY_ANOTHER_THREAD);
+}
+
+#[test]
 fn groups() {
     everywhere(test_name!(), &changes::GROUPS);
 }
@@ -136,6 +141,11 @@ fn second_filter() {
 #[test]
 fn mounts() {
     everywhere(test_name!(), &changes::MOUNTS);
+}
+
+#[test]
+fn mounts_of_another_namespace() {
+    everywhere(test_name!(), &changes::OTHER_MOUNTS);
 }
 
 #[test]

@@ -80,6 +80,14 @@ pub(crate) const ALL_THREADS: Change = Change {
     through: false,
 };
 
+pub(crate) const BY_ANOTHER_THREAD: Change = Change {
+    name: "effective user of all threads, changed by another thread",
+    prepare: nothing,
+    change: |_, _| on_another_thread(|| effective_user(NO_RIGHTS)),
+    back: Some(|_, _| on_another_thread(|| effective_user(0))),
+    through: false,
+};
+
 pub(crate) const GROUPS: Change = Change {
     name: "setresgid",
     prepare: nothing,
@@ -174,12 +182,35 @@ pub(crate) const MOUNTS: Change = Change {
     prepare: nothing,
     change: |place, make| {
         set(make, libc::SYS_unshare, [libc::CLONE_NEWNS as usize, 0, 0])?;
-        let root = c"/";
-        let flags = libc::MS_REC | libc::MS_PRIVATE;
-        plain(libc::SYS_mount, [0, root.arg(), 0, flags as usize, 0, 0])?;
-        let (kind, on) = (c"tmpfs", cstring(&place.path));
-        plain(libc::SYS_mount, [kind.arg(), on.arg(), kind.arg(), 0, 0, 0])?;
-        Ok(())
+        hide(&place.path)
+    },
+    back: None,
+    through: true,
+};
+
+pub(crate) const OTHER_MOUNTS: Change = Change {
+    name: "setns to mounts with one hidden",
+    prepare: nothing,
+    change: |place, make| {
+        let path = place.path.clone();
+        let mounts = on_another_thread(move || {
+            let mut plain = plain;
+            set(
+                &mut plain,
+                libc::SYS_unshare,
+                [libc::CLONE_NEWNS as usize, 0, 0],
+            )?;
+            hide(&path)?;
+            let mounts = std::fs::File::open("/proc/thread-self/ns/mnt");
+            mounts.map_err(Errno::from)
+        })?;
+        // The kernel changes the mounts of a thread only if no other thread shares its root and working directory.
+        set(make, libc::SYS_unshare, [libc::CLONE_FS as usize, 0, 0])?;
+        set(
+            make,
+            libc::SYS_setns,
+            [mounts.arg(), libc::CLONE_NEWNS as usize, 0],
+        )
     },
     back: None,
     through: true,
@@ -236,6 +267,23 @@ fn effective_user(user: u32) -> Result<(), Errno> {
         0 => Ok(()),
         _ => Err(std::io::Error::last_os_error().into()),
     }
+}
+
+fn on_another_thread<T: Send + 'static>(
+    body: impl FnOnce() -> Result<T, Errno> + Send + 'static,
+) -> Result<T, Errno> {
+    std::thread::spawn(body)
+        .join()
+        .expect("the thread does not panic")
+}
+
+/// Mounts an empty file system on a directory, for the calling thread's mount namespace alone.
+fn hide(directory: &std::path::Path) -> Result<(), Errno> {
+    let flags = libc::MS_REC | libc::MS_PRIVATE;
+    plain(libc::SYS_mount, [0, c"/".arg(), 0, flags as usize, 0, 0])?;
+    let (kind, on) = (c"tmpfs", cstring(directory));
+    plain(libc::SYS_mount, [kind.arg(), on.arg(), kind.arg(), 0, 0, 0])?;
+    Ok(())
 }
 
 fn nothing(_: &Place) -> Result<(), String> {
