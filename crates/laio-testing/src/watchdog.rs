@@ -162,6 +162,13 @@ fn report(late: &Watch, running: &[Watch]) -> String {
         text.push('\n');
     }
     text.push_str("threads, and what they wait for in the kernel:\n");
+    text.push_str(&threads());
+    text
+}
+
+/// A line for each thread of this process: its name, where it waits in the kernel, and the system call.
+pub fn threads() -> String {
+    let mut text = String::new();
     let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten();
     for task in tasks.flatten() {
         thread(&mut text, &task.path());

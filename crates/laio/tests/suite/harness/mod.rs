@@ -3,15 +3,18 @@
 use laio::{BackendKind, Call, Completion, Context, Errno, Handle, Inject, Options, Outcome};
 use std::ffi::{CString, c_long};
 use std::fmt;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
+mod arguments;
 mod waits;
 
 // Not all of the test programs that share this file use all of them.
+#[allow(unused_imports)]
+pub(crate) use arguments::{Arg, at, at_mut, bytes_of, cstring, iovec, iovec_mut, own, zeroed};
 pub(crate) use laio_testing::watchdog::watch;
 #[allow(unused_imports)]
 pub(crate) use waits::{
@@ -313,8 +316,9 @@ pub(crate) fn collect(context: &mut Context, count: usize) -> Vec<Completion> {
         let left = end.saturating_duration_since(Instant::now());
         assert!(
             !left.is_zero(),
-            "{} of {count} completions after {LIMIT:?}: {completions:?}, {context:?}",
-            completions.len()
+            "{} of {count} completions after {LIMIT:?}: {completions:?}, {context:?}; threads:\n{}",
+            completions.len(),
+            laio_testing::watchdog::threads()
         );
         let before = completions.len();
         let returned = context.poll(&mut completions, Some(left)).expect("poll");
@@ -382,90 +386,6 @@ pub(crate) fn plain<const N: usize>(number: c_long, args: [usize; N]) -> Result<
         return Err(std::io::Error::last_os_error().into());
     }
     Ok(result as usize)
-}
-
-/// An argument of a system call.
-pub(crate) trait Arg {
-    fn arg(&self) -> usize;
-}
-
-impl Arg for OwnedFd {
-    fn arg(&self) -> usize {
-        self.as_raw_fd() as usize
-    }
-}
-
-impl Arg for std::fs::File {
-    fn arg(&self) -> usize {
-        self.as_raw_fd() as usize
-    }
-}
-
-impl Arg for i32 {
-    fn arg(&self) -> usize {
-        *self as usize
-    }
-}
-
-impl Arg for CString {
-    fn arg(&self) -> usize {
-        self.as_ptr() as usize
-    }
-}
-
-impl Arg for std::ffi::CStr {
-    fn arg(&self) -> usize {
-        self.as_ptr() as usize
-    }
-}
-
-/// The address of a value that the kernel reads.
-pub(crate) fn at<T: ?Sized>(value: &T) -> usize {
-    std::ptr::from_ref(value).cast::<u8>() as usize
-}
-
-/// The address of a value that the kernel writes.
-pub(crate) fn at_mut<T: ?Sized>(value: &mut T) -> usize {
-    std::ptr::from_mut(value).cast::<u8>() as usize
-}
-
-/// A struct of the kernel's, all zeros.
-pub(crate) fn zeroed<T: Copy>() -> T {
-    // SAFETY: used for the C structs of libc only, for which all zeros is a valid value.
-    unsafe { std::mem::zeroed() }
-}
-
-/// The bytes of a struct of the kernel's.
-pub(crate) fn bytes_of<T: Copy>(value: &T) -> &[u8] {
-    // SAFETY: made by `zeroed`, so that padding is initialised too.
-    unsafe { std::slice::from_raw_parts(std::ptr::from_ref(value).cast(), size_of::<T>()) }
-}
-
-/// Takes a descriptor that a call has returned.
-#[track_caller]
-pub(crate) fn own(result: Result<usize, Errno>) -> OwnedFd {
-    let fd = result.expect("a descriptor");
-    // SAFETY: a call has just made it, and nobody else knows it.
-    unsafe { OwnedFd::from_raw_fd(fd as i32) }
-}
-
-pub(crate) fn iovec(buffer: &[u8]) -> libc::iovec {
-    libc::iovec {
-        iov_base: buffer.as_ptr() as *mut _,
-        iov_len: buffer.len(),
-    }
-}
-
-pub(crate) fn iovec_mut(buffer: &mut [u8]) -> libc::iovec {
-    libc::iovec {
-        iov_base: buffer.as_mut_ptr().cast(),
-        iov_len: buffer.len(),
-    }
-}
-
-pub(crate) fn cstring(path: impl AsRef<Path>) -> CString {
-    use std::os::unix::ffi::OsStrExt;
-    CString::new(path.as_ref().as_os_str().as_bytes()).expect("a path without zeros")
 }
 
 /// Something that happens on another thread, a little later.
