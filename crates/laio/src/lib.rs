@@ -63,7 +63,7 @@
 //! 11. Everything is counted ([`Stats`], [`Mount::counts`]).
 //! 12. It works where io_uring is forbidden, where perf is, and where both are.
 //!
-//! What differs from the plain call all the same is listed in `ARCHITECTURE.md`.
+//! The known differences from the plain call are listed in `docs/decisions/010-known-differences.md`.
 
 mod aio;
 mod attempt;

@@ -5,7 +5,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// A way to send calls to the background. See `ARCHITECTURE.md` for what each one stands for.
+/// A way to send calls to the background. See `docs/back-ends.md` for a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum BackendKind {
@@ -25,7 +25,7 @@ pub enum BackendKind {
     /// Try without blocking; only what would block goes to the background. The default.
     Lazy,
     /// The call itself; if it blocks, another kernel thread carries the program on. Streams as in `lazy`
-    /// without io_uring. Not for every program: see `ARCHITECTURE.md`.
+    /// without io_uring. Not for every program: see `docs/decisions/022-activations.md`.
     Activations,
 }
 

@@ -208,7 +208,7 @@ struct settings {
 	int calls;
 	const char *only;
 	int verbose, self;
-	int bounces;                /* the back end does direct I/O of any alignment: ARCHITECTURE.md */
+	int bounces;                /* the back end does unaligned direct I/O: docs/decisions/021-linux-aio.md */
 	int carried;                /* the back end changes its kernel thread: so does the thread's number */
 	int patience;               /* seconds until a run hangs */
 	uint32_t flags;             /* of struct laio_options */

@@ -184,7 +184,7 @@ fn backends(mode: Mode) -> Vec<Way> {
     ways
 }
 
-/// Not in every environment: see `ARCHITECTURE.md`. Asked each time, because tests change theirs.
+/// Not in every environment: see `docs/decisions/030-traps-environment.md`. Asked each time, because tests change theirs.
 fn has_activations() -> bool {
     let context = Context::new(Options::new().backend(BackendKind::Activations));
     if let Err(errno) = &context {
