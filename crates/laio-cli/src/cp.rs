@@ -4,13 +4,13 @@
 //! operands are in `operands`.
 
 mod arguments;
+mod distributed;
 mod getopt;
-mod machines;
+mod messages;
 mod operands;
 mod options;
-mod report;
 mod signals;
-mod words;
+mod values;
 
 pub(crate) use arguments::Arguments;
 
@@ -21,15 +21,15 @@ use std::process::ExitCode;
 
 /// Copies; the exit code is that of GNU's `cp`.
 pub(crate) fn run(arguments: Arguments, program: &str) -> ExitCode {
-    let stats = arguments.given.stats;
+    let stats = arguments.plain.stats;
     match copy(arguments, program) {
         Ok(summary) => {
             if stats {
-                report::print_stats(&summary);
+                messages::print_stats(&summary);
             }
             if summary.unverified > 0 {
                 let count = summary.unverified;
-                report::say(
+                messages::warn(
                     program,
                     &format!(
                         "{count} copies, or their attributes, are not what was read of their sources"
@@ -38,7 +38,7 @@ pub(crate) fn run(arguments: Arguments, program: &str) -> ExitCode {
             }
             match summary.interrupted {
                 Some(signal) => {
-                    report::say(program, "interrupted; what was copied until then stays");
+                    messages::warn(program, "interrupted; what was copied until then stays");
                     // As a shell reports it of a process that the signal has ended.
                     ExitCode::from(128_u8.wrapping_add(signal as u8))
                 }
@@ -46,49 +46,49 @@ pub(crate) fn run(arguments: Arguments, program: &str) -> ExitCode {
                 None => ExitCode::SUCCESS,
             }
         }
-        Err(Wrong::Usage(text)) => {
-            report::say(program, &text);
-            report::point_to_help(program);
+        Err(CliError::Usage(text)) => {
+            messages::warn(program, &text);
+            messages::point_to_help(program);
             ExitCode::FAILURE
         }
-        Err(Wrong::Plain(text)) => {
-            report::say(program, &text);
+        Err(CliError::Plain(text)) => {
+            messages::warn(program, &text);
             ExitCode::FAILURE
         }
     }
 }
 
-fn copy(arguments: Arguments, program: &str) -> Result<Summary, Wrong> {
+fn copy(arguments: Arguments, program: &str) -> Result<Summary, CliError> {
     let Arguments {
-        mut given,
-        steps,
+        mut plain,
+        ordered,
         explicit,
     } = arguments;
-    let options = options::options(&given, &steps, program)?;
-    let machines = std::mem::take(&mut given.machines);
-    let operands = operands::operands(given)?;
-    laio::end_when_memory_is_exhausted(report::exhausted(program));
+    let options = options::options(&plain, &ordered, program)?;
+    let distributed = std::mem::take(&mut plain.distributed);
+    let operands = operands::operands(plain)?;
+    laio::end_when_memory_is_exhausted(messages::memory_exhausted(program));
     if !laio_cp::has_memory_to_begin() {
-        return Err(Wrong::Plain("memory exhausted".to_owned()));
+        return Err(CliError::Plain("memory exhausted".to_owned()));
     }
     let stop = Stop::new();
     signals::listen(stop.clone())
-        .map_err(|error| Wrong::Plain(format!("cannot listen for signals: {error}")))?;
-    if !machines.is_none() {
-        return machines.run(options, operands, &explicit, stop);
+        .map_err(|error| CliError::Plain(format!("cannot listen for signals: {error}")))?;
+    if !distributed.is_unused() {
+        return distributed.run(options, operands, &explicit, stop);
     }
-    laio_cp::copy(options, operands, stop).map_err(in_words)
+    laio_cp::copy(options, operands, stop).map_err(misuse_to_error)
 }
 
-fn in_words(misuse: Misuse) -> Wrong {
+fn misuse_to_error(misuse: Misuse) -> CliError {
     match misuse {
-        Misuse::Usage(text) => Wrong::Usage(text),
-        Misuse::Target(failure) => Wrong::Plain(failure.to_string()),
+        Misuse::Usage(text) => CliError::Usage(text),
+        Misuse::Target(failure) => CliError::Plain(failure.to_string()),
     }
 }
 
 /// Why nothing was copied.
-enum Wrong {
+enum CliError {
     /// The usage tells more.
     Usage(String),
     Plain(String),
@@ -111,8 +111,8 @@ pub(crate) fn main(program: &'static str) -> ExitCode {
     let given = match getopt::resolve(&command, std::env::args_os()) {
         Ok(given) => given,
         Err(text) => {
-            report::say(program, &text);
-            report::point_to_help(program);
+            messages::warn(program, &text);
+            messages::point_to_help(program);
             return ExitCode::FAILURE;
         }
     };
@@ -126,6 +126,6 @@ pub(crate) fn main(program: &'static str) -> ExitCode {
             let _ = error.print();
             ExitCode::FAILURE
         }
-        Err(help) => report::print(program, &help.render().to_string()),
+        Err(help) => messages::print(program, &help.render().to_string()),
     }
 }

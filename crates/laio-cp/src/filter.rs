@@ -1,12 +1,12 @@
-//! What is left out, by globs.
+//! Includes and excludes files by globs.
 
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use std::path::Path;
 
-/// Which files are copied: all, but those that are excluded, unless they are included.
+/// Selects the files to copy: all except those that are excluded and not included before.
 ///
-/// A glob with a `/` is about the path below the argument, any other about the name alone. A directory that
-/// is excluded is not looked into.
+/// A glob with a `/` matches the path below the argument, any other the name alone. An excluded
+/// directory is not read.
 #[derive(Clone, Debug, Default)]
 pub struct Filter {
     rules: Option<Rules>,
@@ -15,23 +15,23 @@ pub struct Filter {
 #[derive(Clone, Debug)]
 struct Rules {
     set: GlobSet,
-    /// For each glob: whether it includes, whether it is about the path, and whether directories only.
-    meanings: Vec<Meaning>,
+    /// One rule per glob.
+    meanings: Vec<GlobRule>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Meaning {
+struct GlobRule {
     includes: bool,
     of_path: bool,
     directories_only: bool,
 }
 
 impl Filter {
-    /// The globs in the order in which they are asked: the first that matches decides. If there are only
-    /// including ones, files that none of them matches are left out.
+    /// Builds a filter from `(include, glob)` pairs. The first matching glob decides. If all globs
+    /// include, files that match none are excluded.
     ///
     /// # Errors
-    /// For a glob that makes no sense.
+    /// If a glob is invalid.
     pub fn new<'a>(globs: impl IntoIterator<Item = (bool, &'a str)>) -> Result<Filter, String> {
         let mut builder = GlobSetBuilder::new();
         let mut meanings = Vec::new();
@@ -41,7 +41,7 @@ impl Filter {
             let glob = glob.strip_prefix('/').unwrap_or(glob);
             let built = GlobBuilder::new(glob).literal_separator(true).build();
             builder.add(built.map_err(|error| format!("the glob {text:?}: {}", error.kind()))?);
-            meanings.push(Meaning {
+            meanings.push(GlobRule {
                 includes,
                 of_path,
                 directories_only: text.ends_with('/'),
@@ -56,12 +56,12 @@ impl Filter {
         })
     }
 
-    /// Whether everything is copied.
+    /// Whether the filter selects everything.
     pub fn is_empty(&self) -> bool {
         self.rules.is_none()
     }
 
-    /// Whether a file is copied; `path` is below the argument.
+    /// Whether a file is copied; `path` is relative to the argument.
     pub(crate) fn takes(&self, path: &Path, is_directory: bool) -> bool {
         let Some(rules) = &self.rules else {
             return true;
@@ -71,14 +71,14 @@ impl Filter {
         };
         let by_path = rules.set.matches(path);
         let by_name = rules.set.matches(name);
-        let applies = |(index, meaning): &(usize, &Meaning)| {
+        let applies = |(index, meaning): &(usize, &GlobRule)| {
             let matched = if meaning.of_path { &by_path } else { &by_name };
             matched.contains(index) && (is_directory || !meaning.directories_only)
         };
         let first = rules.meanings.iter().enumerate().find(applies);
         match first {
             Some((_, meaning)) => meaning.includes,
-            // What is included may be below any directory.
+            // Included files may be below any directory.
             None => is_directory || rules.meanings.iter().any(|meaning| !meaning.includes),
         }
     }

@@ -297,7 +297,7 @@ impl Options {
         let regular =
             |path: &OsString| std::fs::metadata(path).is_ok_and(|status| status.is_file());
         if self.force && self.backup != Backup::None && *source == *target && regular(&target) {
-            return crate::backup::of_path(&target, self);
+            return crate::backup::self_copy_target(&target, self);
         }
         target
     }

@@ -17,7 +17,7 @@ pub enum Done {
     /// It shares the blocks of its source.
     Reflink,
     /// There was no data to copy, or none was wanted: it was made.
-    Made,
+    Created,
     /// It was made a link to another copy, or to the source.
     Linked,
     /// Left as it was: an overwriting rule, a filter, or the user said so.

@@ -3,24 +3,24 @@
 
 use crate::directory::Entry;
 use crate::listing::Listing;
-use crate::plan::Step;
+use crate::plan::PlanTask;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
 /// What waits.
-pub(crate) enum Task {
+pub(crate) enum WorkItem {
     /// A directory, of which nothing has been read.
     Directory(Entry),
     /// Files of a large one.
     Files(Listing),
     /// A task of a plan.
-    Planned(Step),
+    Planned(PlanTask),
 }
 
 pub(crate) struct Pool {
-    stacks: Vec<Mutex<VecDeque<Task>>>,
+    stacks: Vec<Mutex<VecDeque<WorkItem>>>,
     /// Workers with nothing to do.
     waiting: Mutex<Vec<Waker>>,
     waiting_count: AtomicUsize,
@@ -54,12 +54,12 @@ impl Pool {
         waiting.into_iter().for_each(Waker::wake);
     }
 
-    pub(crate) fn is_over(&self) -> bool {
+    pub(crate) fn is_stopped(&self) -> bool {
         self.stopped.load(Ordering::SeqCst)
     }
 
     /// Puts tasks on a worker's stack.
-    pub(crate) fn push(&self, worker: usize, tasks: impl Iterator<Item = Task>) {
+    pub(crate) fn push(&self, worker: usize, tasks: impl Iterator<Item = WorkItem>) {
         let mut stack = lock(&self.stacks[worker]);
         let before = stack.len();
         stack.extend(tasks);
@@ -79,12 +79,12 @@ impl Pool {
     }
 
     /// The newest task of a worker's own.
-    pub(crate) fn pop(&self, worker: usize) -> Option<Task> {
+    pub(crate) fn pop(&self, worker: usize) -> Option<WorkItem> {
         lock(&self.stacks[worker]).pop_back()
     }
 
     /// The oldest task of another worker.
-    pub(crate) fn steal(&self, worker: usize) -> Option<Task> {
+    pub(crate) fn steal(&self, worker: usize) -> Option<WorkItem> {
         let count = self.stacks.len();
         (1..count).find_map(|step| lock(&self.stacks[(worker + step) % count]).pop_front())
     }
@@ -95,7 +95,7 @@ impl Pool {
         self.waiting_count.fetch_add(1, Ordering::SeqCst);
         std::sync::atomic::fence(Ordering::SeqCst);
         let any = |index: usize| index != worker && !lock(&self.stacks[index]).is_empty();
-        if self.is_over() || (0..self.stacks.len()).any(any) {
+        if self.is_stopped() || (0..self.stacks.len()).any(any) {
             self.waiting_count.fetch_sub(1, Ordering::SeqCst);
             return false;
         }
@@ -132,7 +132,7 @@ mod tests {
     /// A worker that takes from others until there is nothing more.
     fn take(pool: &Pool, worker: usize, taken: &AtomicUsize) {
         let waker = Waker::from(Arc::new(Unpark(thread::current())));
-        while !pool.is_over() {
+        while !pool.is_stopped() {
             if pool.steal(worker).is_some() {
                 taken.fetch_add(1, Ordering::SeqCst);
             } else if pool.wait(worker, &waker) {
@@ -154,13 +154,13 @@ mod tests {
             .collect();
         let directory = Directory::root(Handles::default(), (PathBuf::new(), PathBuf::new()));
         let task = || {
-            Task::Directory(Entry {
+            WorkItem::Directory(Entry {
                 directory: directory.clone(),
                 name: "name".into(),
                 new_name: None,
                 kind: FileType::Directory,
                 argument: None,
-                held: None,
+                handles: None,
             })
         };
         let begun = Instant::now();

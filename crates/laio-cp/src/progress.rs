@@ -27,7 +27,7 @@ impl Progress {
     }
 
     /// Does something that writes to the terminal, with the line out of its way.
-    pub(crate) fn aside<R>(&self, action: impl FnOnce() -> R) -> R {
+    pub(crate) fn while_hidden<R>(&self, action: impl FnOnce() -> R) -> R {
         match &self.0 {
             Some(bar) => bar.suspend(action),
             None => action(),
@@ -38,12 +38,12 @@ impl Progress {
     pub(crate) fn start(&self, tally: Arc<Tally>) -> Option<Drawing> {
         let bar = self.0.clone()?;
         let over = Arc::new(AtomicBool::new(false));
-        let told = over.clone();
+        let stop_requested = over.clone();
         let thread = std::thread::Builder::new()
             .name("laio-cp-progress".to_owned())
             .spawn(move || {
                 let begun = Instant::now();
-                while !told.load(Ordering::Relaxed) {
+                while !stop_requested.load(Ordering::Relaxed) {
                     bar.set_message(line(&tally, begun.elapsed()));
                     bar.tick();
                     std::thread::park_timeout(PERIOD);

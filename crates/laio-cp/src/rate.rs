@@ -19,7 +19,7 @@ impl Rate {
     }
 
     /// Bytes that a piece should not exceed, so that waits are short.
-    pub(crate) fn piece(&self) -> usize {
+    pub(crate) fn piece_size(&self) -> usize {
         usize::try_from(self.per_second / 8)
             .unwrap_or(usize::MAX)
             .clamp(4 << 10, 4 << 20)

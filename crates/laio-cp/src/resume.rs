@@ -14,14 +14,14 @@ mod partial;
 mod whole;
 
 pub(crate) use leftovers::remove as remove_leftovers;
-pub(crate) use partial::{Lock, begin};
+pub(crate) use partial::{Lock, open_target};
 pub(crate) use whole::check;
 
 use crate::options::Options;
 use laio_rt::fs::Metadata;
 
 /// What is resumable has temporary names, and the times of its sources.
-pub(crate) fn imply(options: &mut Options) {
+pub(crate) fn apply_implied_options(options: &mut Options) {
     if options.resume {
         options.atomic = true;
         options.preserve.timestamps = true;
@@ -30,7 +30,7 @@ pub(crate) fn imply(options: &mut Options) {
 
 /// Whether a source has changed in nothing for so long before `since`, by the clocks of the two file systems,
 /// that no change may hide behind the precision of its times.
-fn was_settled(source: &Metadata, since: i64) -> bool {
+fn was_stable_before(source: &Metadata, since: i64) -> bool {
     /// Of the coarsest file systems (FAT), and then some.
     const PRECISION: i64 = 2;
     let changed = source.changed().max(source.modified());

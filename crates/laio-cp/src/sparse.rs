@@ -1,6 +1,6 @@
 //! Files with holes.
 
-use crate::data::{Broken, Detail, Pair, copy_range, has_holes, preallocate};
+use crate::data::{CopyError, DebugDetail, OpenPair, copy_range, has_holes, preallocate};
 use crate::options::Sparse;
 use crate::outcome::Done;
 use laio::Errno;
@@ -11,7 +11,10 @@ use std::io;
 const BLOCK: usize = 4 << 10;
 
 /// Copies data, and leaves the holes between them. Not beyond the size that the file had when it was opened.
-pub(crate) async fn copy(pair: &Pair<'_>, detail: &mut Detail) -> Result<(Done, u64), Broken> {
+pub(crate) async fn copy(
+    pair: &OpenPair<'_>,
+    detail: &mut DebugDetail,
+) -> Result<(Done, u64), CopyError> {
     let size = pair.status.size();
     let zeros = pair.worker.options().sparse == Sparse::Always;
     if size == 0 {
@@ -26,18 +29,21 @@ pub(crate) async fn copy(pair: &Pair<'_>, detail: &mut Detail) -> Result<(Done, 
     if moved.is_short {
         return end(pair, moved.done, moved.bytes, moved.at).await;
     }
-    let now = pair.worker.lazily(StatFile::new(pair.source.clone())).await;
-    let now = now.map_err(Broken::Read)?.size();
+    let now = pair
+        .worker
+        .call_lazy(StatFile::new(pair.source.clone()))
+        .await;
+    let now = now.map_err(CopyError::Read)?.size();
     end(pair, moved.done, moved.bytes, moved.at.max(size.min(now))).await
 }
 
 /// Copies the data of a region. The destination has its length already.
 pub(crate) async fn copy_region(
-    pair: &Pair<'_>,
+    pair: &OpenPair<'_>,
     start: u64,
     end: u64,
-    detail: &mut Detail,
-) -> Result<(), Broken> {
+    detail: &mut DebugDetail,
+) -> Result<(), CopyError> {
     between(pair, start, end, detail).await.map(drop)
 }
 
@@ -51,11 +57,11 @@ struct Moved {
 }
 
 async fn between(
-    pair: &Pair<'_>,
+    pair: &OpenPair<'_>,
     start: u64,
     size: u64,
-    detail: &mut Detail,
-) -> Result<Moved, Broken> {
+    detail: &mut DebugDetail,
+) -> Result<Moved, CopyError> {
     let zeros = pair.worker.options().sparse == Sparse::Always;
     if zeros && !has_holes(pair.status) {
         detail.sparse = "zeros";
@@ -71,7 +77,7 @@ async fn between(
     let mut done = Done::ReadWrite;
     let (mut at, mut bytes) = (start, 0);
     while at < size {
-        pair.go_on()?;
+        pair.check_stop()?;
         let data = match seek(pair, Whence::Data(at)).await {
             Ok(data) if data >= at => data.min(size),
             // No more data: a hole up to the end, or a file that has become shorter.
@@ -123,19 +129,19 @@ async fn between(
     })
 }
 
-async fn seek(pair: &Pair<'_>, whence: Whence) -> io::Result<u64> {
+async fn seek(pair: &OpenPair<'_>, whence: Whence) -> io::Result<u64> {
     pair.worker
-        .lazily(Seek::new(pair.source.clone(), whence))
+        .call_lazy(Seek::new(pair.source.clone(), whence))
         .await
 }
 
 async fn segment(
-    pair: &Pair<'_>,
+    pair: &OpenPair<'_>,
     start: u64,
     end: u64,
     zeros: bool,
-    detail: &mut Detail,
-) -> Result<(Done, u64), Broken> {
+    detail: &mut DebugDetail,
+) -> Result<(Done, u64), CopyError> {
     if zeros {
         detail.offload = "avoided";
         return without_zeros(pair, start, end)
@@ -147,52 +153,57 @@ async fn segment(
 }
 
 /// Makes the destination as long as it is to be: a hole at the end is nothing that is written.
-async fn end(pair: &Pair<'_>, done: Done, bytes: u64, length: u64) -> Result<(Done, u64), Broken> {
+async fn end(
+    pair: &OpenPair<'_>,
+    done: Done,
+    bytes: u64,
+    length: u64,
+) -> Result<(Done, u64), CopyError> {
     let set = pair
         .worker
-        .write(Truncate::new(pair.target.clone(), length))
+        .call_target(Truncate::new(pair.target.clone(), length))
         .await;
-    set.map_err(Broken::Extend)?;
-    pair.see(length, &[])?;
+    set.map_err(CopyError::Extend)?;
+    pair.hash(length, &[])?;
     Ok((done, bytes))
 }
 
 /// Copies through a buffer what is not zero. Returns how many bytes were read.
-async fn without_zeros(pair: &Pair<'_>, start: u64, end: u64) -> Result<u64, Broken> {
+async fn without_zeros(pair: &OpenPair<'_>, start: u64, end: u64) -> Result<u64, CopyError> {
     let worker = pair.worker;
-    let mut buffer = worker.buffer();
+    let mut buffer = worker.take_buffer();
     let mut at = start;
     while at < end {
-        pair.go_on()?;
+        pair.check_stop()?;
         buffer.clear();
         let count = (end - at)
             .min(buffer.capacity() as u64)
-            .min(pair.piece() as u64) as usize;
+            .min(pair.piece_size() as u64) as usize;
         let read = ReadAt::new(pair.source.clone(), Limit::new(buffer, count), at);
-        let (result, filled) = worker.lazily(read).await;
+        let (result, filled) = worker.call_lazy(read).await;
         buffer = filled.into_inner();
-        let count = result.map_err(Broken::Read)?;
+        let count = result.map_err(CopyError::Read)?;
         if count == 0 {
             break;
         }
-        pair.see(at, &buffer)?;
+        pair.hash(at, &buffer)?;
         for (from, to) in runs(&buffer, at) {
             let mut done = from;
             while done < to {
                 let part = Part::new(buffer, done..to);
                 let write = WriteAt::new(pair.target.clone(), part, at + done as u64);
-                let (result, part) = worker.write(write).await;
+                let (result, part) = worker.call_target(write).await;
                 buffer = part.into_inner();
-                match result.map_err(Broken::Write)? {
-                    0 => return Err(Broken::Write(Errno::NOSPC.into())),
+                match result.map_err(CopyError::Write)? {
+                    0 => return Err(CopyError::Write(Errno::NOSPC.into())),
                     written => done += written,
                 }
             }
         }
         at += count as u64;
-        pair.pace(count).await;
+        pair.account(count).await;
     }
-    worker.keep(buffer);
+    worker.recycle_buffer(buffer);
     Ok(at - start)
 }
 

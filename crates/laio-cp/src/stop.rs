@@ -9,10 +9,10 @@ use std::task::{Poll, Waker};
 /// Asks a copy to stop: between two files, between two pieces of one, and while it waits for a source. What
 /// is half-written by then is removed.
 #[derive(Clone, Default)]
-pub struct Stop(Arc<Asked>);
+pub struct Stop(Arc<StopState>);
 
 #[derive(Default)]
-struct Asked {
+struct StopState {
     signal: AtomicI32,
     workers: Mutex<Vec<Waker>>,
 }
@@ -36,16 +36,16 @@ impl Stop {
     }
 
     /// Whether somebody has asked.
-    pub fn is_asked(&self) -> bool {
+    pub fn is_requested(&self) -> bool {
         self.signal().is_some()
     }
 
     /// Waits until somebody asks.
-    pub(crate) async fn asked(&self) {
+    pub(crate) async fn requested(&self) {
         poll_fn(|context| {
             // In this order: whoever asks after the look finds the waker.
             self.workers().push(context.waker().clone());
-            if self.is_asked() {
+            if self.is_requested() {
                 Poll::Ready(())
             } else {
                 Poll::Pending

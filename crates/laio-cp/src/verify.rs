@@ -4,17 +4,17 @@
 //! bytes on their way through memory. Where they do not come by (blocks that are shared, or that the
 //! kernel copies because it was told to), the source is read once more.
 
+mod attributes;
 mod digest;
 mod manifest;
-mod of_attributes;
 mod reading;
 
+pub(crate) use attributes::{
+    directory_attributes, file_attributes, is_coarser, links_match, verify_special,
+};
 pub use digest::Digest;
 pub(crate) use digest::Hashing;
 pub(crate) use manifest::Manifest;
-pub(crate) use of_attributes::{
-    directory_attributes, file_attributes, is_coarser, named, say_the_same,
-};
 pub(crate) use reading::{digest_of, read_back};
 
 use crate::directory::{Entry, Handle};
@@ -25,7 +25,7 @@ use laio::ops::StatFile;
 use laio_rt::fs::Metadata;
 
 /// A regular file whose data has been copied.
-pub(crate) struct Filled<'a> {
+pub(crate) struct CopiedData<'a> {
     pub(crate) worker: &'a Worker,
     pub(crate) entry: &'a Entry,
     pub(crate) source: &'a Handle,
@@ -36,37 +36,37 @@ pub(crate) struct Filled<'a> {
     pub(crate) is_regular: bool,
     pub(crate) done: Done,
     /// What was hashed on the way.
-    pub(crate) seen: Option<Hashing>,
+    pub(crate) hashing: Option<Hashing>,
 }
 
 /// The digest of what was copied, if one is wanted; compared with what the device gives back, if that is.
-pub(crate) async fn filled(filled: Filled<'_>) -> Result<Option<Digest>, Failure> {
-    let Filled { worker, entry, .. } = filled;
+pub(crate) async fn verify_data(copied: CopiedData<'_>) -> Result<Option<Digest>, Failure> {
+    let CopiedData { worker, entry, .. } = copied;
     if !worker.options().hashes() {
         return Ok(None);
     }
-    let passed_by = matches!(filled.done, Done::Reflink | Done::CopyRange);
-    let digest = match filled.seen {
-        Some(seen) if !passed_by => seen.finish(),
+    let bypassed_memory = matches!(copied.done, Done::Reflink | Done::CopyRange);
+    let digest = match copied.hashing {
+        Some(hashing) if !bypassed_memory => hashing.finish(),
         _ => {
             let failed = format!("error reading {}", entry.quoted_source());
-            digest_of(worker, filled.source, failed).await?.0
+            digest_of(worker, copied.source, failed).await?.0
         }
     };
     if !worker.options().verify {
         return Ok(Some(digest));
     }
     let name = entry.quoted_target();
-    if !filled.is_regular && !is_file(worker, filled.target).await {
+    if !copied.is_regular && !is_file(worker, copied.target).await {
         return Err(Failure::because(format!(
             "cannot verify {name}: it is no regular file, so it cannot be read back"
         )));
     }
-    let (there, length) = read_back(worker, filled.target, name.clone()).await?;
+    let (there, length) = read_back(worker, copied.target, name.clone()).await?;
     if there != digest {
-        if passed_by && has_changed(worker, filled.source, filled.status).await {
+        if bypassed_memory && has_changed(worker, copied.source, copied.status).await {
             // It was read twice: who knows what was copied?
-            return Err(changed(entry));
+            return Err(source_changed_failure(entry));
         }
         count(&worker.counters().unverified);
         let source = entry.quoted_source();
@@ -79,13 +79,13 @@ pub(crate) async fn filled(filled: Filled<'_>) -> Result<Option<Digest>, Failure
 }
 
 async fn is_file(worker: &Worker, file: &Handle) -> bool {
-    let status = worker.write(StatFile::new(file.clone())).await;
+    let status = worker.call_target(StatFile::new(file.clone())).await;
     status.is_ok_and(|status| status.is_file())
 }
 
 /// A source that was written to while it was copied: the copy is what was read, which may be something
 /// between what it was and what it is. That is no fault of the destination, and is told as what it is.
-pub(crate) async fn tell_if_changed(
+pub(crate) async fn report_if_source_changed(
     worker: &Worker,
     entry: &Entry,
     source: &Handle,
@@ -95,11 +95,11 @@ pub(crate) async fn tell_if_changed(
         return;
     }
     if has_changed(worker, source, before).await {
-        worker.shared.fail(&changed(entry));
+        worker.session.fail(&source_changed_failure(entry));
     }
 }
 
-fn changed(entry: &Entry) -> Failure {
+fn source_changed_failure(entry: &Entry) -> Failure {
     let (from, to) = (entry.quoted_source(), entry.quoted_target());
     Failure::because(format!(
         "{from} changed while it was copied: {to} is what was read of it"
@@ -107,7 +107,7 @@ fn changed(entry: &Entry) -> Failure {
 }
 
 async fn has_changed(worker: &Worker, source: &Handle, before: &Metadata) -> bool {
-    let now = worker.lazily(StatFile::new(source.clone())).await;
+    let now = worker.call_lazy(StatFile::new(source.clone())).await;
     let state = |status: &Metadata| (status.size(), status.modified());
     before.is_file() && now.is_ok_and(|now| state(&now) != state(before))
 }

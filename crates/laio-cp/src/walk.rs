@@ -1,16 +1,16 @@
 //! Directories: begun before what is in them, finished after it.
 
-use crate::attributes::{self, Names, Object};
-use crate::directory::{Directory, Entry, Found, Handle, Handles, Side};
-use crate::existing::{self, Place};
+use crate::attributes::{self, AttributeNames, FileRef};
+use crate::conflict::{self, Resolution};
+use crate::directory::{Directory, DirectoryInfo, Entry, Handle, Handles, Side};
+use crate::identity::identity;
 use crate::listing::Listing;
-use crate::made::identity;
-use crate::medium::Medium;
 use crate::options::Follow;
 use crate::outcome::{Failure, count};
 use crate::quote::quote;
+use crate::storage_class::StorageClass;
 use crate::worker::Worker;
-use crate::{private, resume, verify};
+use crate::{new_file_mode, resume, verify};
 use laio::ops::{Mkdir, Open, StatFile, StatPath};
 use laio_rt::fs::{FileType, Metadata};
 use std::ffi::OsStr;
@@ -28,14 +28,14 @@ const MKDIR_BITS: u32 = 0o1777;
 /// Makes the destination of a directory, and opens both. None if there is nothing to be listed; it has then
 /// been left already, as is its parent's count of it.
 pub(crate) async fn enter(worker: &Worker, mut entry: Entry) -> Result<Option<Listing>, Failure> {
-    let held = worker.hold(&mut entry);
-    held.map_err(|error| Failure::of(error, lost(&entry)))?;
-    let (shared, options) = (&worker.shared, worker.options());
-    let follow = shared.follows(entry.argument.is_some());
-    let (opened, status, at_once) = open_source(worker, &entry, follow).await?;
-    let place = match entry.directory.is_new {
-        true => Place::New,
-        false => existing::examine_directory(worker, &entry, &status).await?,
+    let held = worker.open_for(&mut entry);
+    held.map_err(|error| Failure::of(error, lost_directory_message(&entry)))?;
+    let (session, options) = (&worker.session, worker.options());
+    let follow = session.follows(entry.argument.is_some());
+    let (opened, status, inline) = open_source(worker, &entry, follow).await?;
+    let resolution = match entry.directory.is_new {
+        true => Resolution::Free,
+        false => conflict::examine_directory(worker, &entry, &status).await?,
     };
     if entry
         .directory
@@ -47,17 +47,17 @@ pub(crate) async fn enter(worker: &Worker, mut entry: Entry) -> Result<Option<Li
             "cannot copy cyclic symbolic link {name}"
         )));
     }
-    if shared.made.contains(&status) {
+    if session.created.contains(&status) {
         return into_itself(worker, &entry).map(|()| None);
     }
-    let planner = shared.stage.planner();
-    if planner.is_some_and(|planner| planner.is_own(&status)) {
+    let planner = session.phase.planner();
+    if planner.is_some_and(|planner| planner.is_plan_directory(&status)) {
         let name = entry.quoted_source();
         return Err(Failure::because(format!(
             "skipping {name}, as it is the plan itself"
         )));
     }
-    let is_new = place == Place::New;
+    let is_new = resolution == Resolution::Free;
     count(&worker.counters().directories);
     let (target, found) = if options.dry_run && is_new {
         (None, None)
@@ -74,29 +74,29 @@ pub(crate) async fn enter(worker: &Worker, mut entry: Entry) -> Result<Option<Li
     };
     if is_new && (options.verbose || options.dry_run) {
         let (from, to) = (entry.quoted_source(), entry.quoted_target());
-        shared.console.tell(&format!("{from} -> {to}"));
+        session.console.print(&format!("{from} -> {to}"));
     }
     let argument = entry
         .argument
         .clone()
         .or_else(|| entry.directory.argument.clone());
     if let (true, Some(argument), Some(found)) = (is_new, &argument, &found) {
-        let first = !argument.has_made.swap(true, Ordering::Relaxed);
+        let first = !argument.has_created_directory.swap(true, Ordering::Relaxed);
         if first || argument.nested || options.follow == Follow::Always {
-            shared.made.insert(&found.target);
+            session.created.insert(&found.target);
         }
     }
     let crosses = options.one_file_system
         && entry.argument.is_none()
         && entry
             .directory
-            .found
+            .info
             .as_ref()
             .is_some_and(|above| above.source.device() != status.device());
     let source = match opened {
         Ok(handle) => Some(handle),
         Err(error) => {
-            shared.fail(&entry.source_failure("cannot access", "")(error));
+            session.fail(&entry.source_failure("cannot access", "")(error));
             None
         }
     };
@@ -109,7 +109,7 @@ pub(crate) async fn enter(worker: &Worker, mut entry: Entry) -> Result<Option<Li
         planner.enter(&directory, &entry);
     }
     if lists {
-        return Ok(Some(Listing::new(directory, at_once)));
+        return Ok(Some(Listing::new(directory, inline)));
     }
     // Nothing is in it, but it is to be finished.
     worker.end(&directory);
@@ -126,10 +126,13 @@ pub(crate) async fn enter_parents(worker: &Worker, entry: &Entry) -> Result<Entr
         )));
     };
     let mut inner = entry.directory.clone();
-    let mut handles = entry.at().clone();
-    inner.begin();
+    let mut handles = entry.handles().clone();
+    inner.add_pending();
     let there = StatPath::new(entry.in_target(above));
-    let stays = worker.write(there).await.is_ok_and(|there| there.is_dir());
+    let stays = worker
+        .call_target(there)
+        .await
+        .is_ok_and(|there| there.is_dir());
     let mut prefix = PathBuf::new();
     for component in above.components() {
         prefix.push(component);
@@ -142,7 +145,7 @@ pub(crate) async fn enter_parents(worker: &Worker, entry: &Entry) -> Result<Entr
             new_name: Some(component.as_os_str().to_owned()),
             kind: FileType::Directory,
             argument: None,
-            held: Some(handles.clone()),
+            handles: Some(handles.clone()),
         };
         match enter_parent(worker, &part, stays).await {
             Ok(entered) => (inner, handles) = entered,
@@ -160,7 +163,7 @@ pub(crate) async fn enter_parents(worker: &Worker, entry: &Entry) -> Result<Entr
         new_name: Some(last.to_owned()),
         kind: entry.kind,
         argument: entry.argument.clone(),
-        held: Some(handles),
+        handles: Some(handles),
     })
 }
 
@@ -190,18 +193,18 @@ async fn enter_parent(
         Ok(handle) => handle.clone(),
         Err(_) => {
             let open = Open::new(part.source(), libc::O_PATH | libc::O_DIRECTORY);
-            let opened = worker.lazily(open).await;
+            let opened = worker.call_lazy(open).await;
             Arc::new(opened.map_err(part.source_failure("cannot access", ""))?)
         }
     };
-    let place = existing::examine_parent(worker, part).await?;
-    let mut is_new = place == Place::New;
+    let resolution = conflict::examine_parent(worker, part).await?;
+    let mut is_new = resolution == Resolution::Free;
     if is_new && options.verbose {
         let (from, to) = (part.source_path(), part.target_path());
         worker
-            .shared
+            .session
             .console
-            .tell(&format!("{} -> {}", from.display(), to.display()));
+            .print(&format!("{} -> {}", from.display(), to.display()));
     }
     let (target, found) = if options.dry_run && is_new {
         (None, None)
@@ -218,9 +221,9 @@ async fn enter_parent(
         }
         let (target, found) = made?;
         if is_new {
-            worker.shared.parents.insert(&found.target);
+            worker.session.created_parents.insert(&found.target);
         }
-        (Some(target), Some(Found { stays, ..found }))
+        (Some(target), Some(DirectoryInfo { stays, ..found }))
     };
     let handles = Handles {
         source: Some(handle),
@@ -239,7 +242,7 @@ async fn enter_parent(
     );
     let directory = Directory::below(part.directory.clone(), sides, found, is_new, None);
     worker.keep_open(&directory, handles.clone());
-    if let Some(planner) = worker.shared.stage.planner() {
+    if let Some(planner) = worker.session.phase.planner() {
         planner.enter(&directory, part);
     }
     Ok((directory, handles))
@@ -251,12 +254,12 @@ fn sides(
     entry: &Entry,
     status: &Metadata,
     handles: &Handles,
-    found: Option<&Found>,
+    found: Option<&DirectoryInfo>,
 ) -> (Side, Side) {
     let source = Side {
         name: entry.name.clone(),
         identity: handles.source.as_ref().map(|_| identity(status)),
-        follows: worker.shared.follows(entry.argument.is_some()),
+        follows: worker.session.follows(entry.argument.is_some()),
     };
     let target = Side {
         name: entry.new_name().to_owned(),
@@ -267,7 +270,7 @@ fn sides(
 }
 
 /// What is said when the directory of an entry cannot be opened again.
-pub(crate) fn lost(entry: &Entry) -> String {
+pub(crate) fn lost_directory_message(entry: &Entry) -> String {
     let (source, target) = (entry.quoted_source(), entry.quoted_target());
     format!("cannot copy {source} to {target}, of which a directory cannot be found again")
 }
@@ -282,20 +285,20 @@ pub(crate) async fn open_source(
     if !follow {
         flags |= libc::O_NOFOLLOW;
     }
-    let (opened, at_once) = worker.open_source(entry, flags).await;
+    let (opened, inline) = worker.open_source(entry, flags).await;
     match opened {
         Ok(opened) => {
             let handle = Arc::new(opened);
-            let status = worker.lazily(StatFile::new(handle.clone())).await;
+            let status = worker.call_lazy(StatFile::new(handle.clone())).await;
             let status = status.map_err(entry.source_failure("cannot stat", ""))?;
-            Ok((Ok(handle), status, at_once))
+            Ok((Ok(handle), status, inline))
         }
         Err(error) => {
             let mut stat = StatPath::new(entry.source());
             if !follow {
                 stat = stat.no_follow();
             }
-            let status = worker.lazily(stat).await;
+            let status = worker.call_lazy(stat).await;
             let status = status.map_err(entry.source_failure("cannot stat", ""))?;
             if !status.is_dir() {
                 let name = entry.quoted_source();
@@ -303,7 +306,7 @@ pub(crate) async fn open_source(
                     "skipping {name}, as it was replaced while being copied"
                 )));
             }
-            Ok((Err(error), status, at_once))
+            Ok((Err(error), status, inline))
         }
     }
 }
@@ -314,7 +317,7 @@ fn into_itself(worker: &Worker, entry: &Entry) -> Result<(), Failure> {
         .argument
         .as_ref()
         .or(entry.directory.argument.as_ref());
-    if argument.is_some_and(|argument| argument.meets_itself.swap(true, Ordering::Relaxed)) {
+    if argument.is_some_and(|argument| argument.reported_self_copy.swap(true, Ordering::Relaxed)) {
         count(&worker.counters().failures);
         worker.end(&entry.directory);
         return Ok(());
@@ -334,7 +337,7 @@ async fn make_target(
     opened: Option<&Handle>,
     source: Metadata,
     (is_new, is_parent): (bool, bool),
-) -> Result<(Handle, Found), Failure> {
+) -> Result<(Handle, DirectoryInfo), Failure> {
     let options = worker.options();
     let bits = source.mode() & 0o7777;
     let preserve = options.preserve;
@@ -351,38 +354,38 @@ async fn make_target(
             // A run that goes on cannot tell directories that were begun from others, and those who work on a plan are
             // others. They are made with no more than they have in the end.
             (false, true) => 0,
-            (false, false) if worker.shared.stage.planner().is_some() => 0o022,
+            (false, false) if worker.session.phase.planner().is_some() => 0o022,
             (false, false) => 0o077,
         };
     if is_new {
         let mode = (bits & !omitted & MKDIR_BITS) | NEEDED;
-        let made = worker.write(Mkdir::new(entry.target(), mode)).await;
+        let made = worker.call_target(Mkdir::new(entry.target(), mode)).await;
         made.map_err(entry.target_failure("cannot create directory"))?;
     }
     let mut flags = libc::O_RDONLY | libc::O_DIRECTORY;
-    let is_first = entry.argument.is_none() && entry.directory.found.is_none();
+    let is_first = entry.argument.is_none() && entry.directory.info.is_none();
     if is_new || !(options.keep_directory_symlink || is_first) {
         flags |= libc::O_NOFOLLOW;
     }
-    let mut target = worker.write(Open::new(entry.target(), flags)).await;
-    if is_new && worker.shared.process.umask & NEEDED != 0 {
+    let mut target = worker.call_target(Open::new(entry.target(), flags)).await;
+    if is_new && worker.session.process.umask & NEEDED != 0 {
         // It has been made without the permissions that it needs.
-        let set = Object::Named(entry.target()).set_mode(worker, (bits & 0o1000) | NEEDED);
+        let set = FileRef::Named(entry.target()).set_mode(worker, (bits & 0o1000) | NEEDED);
         set.map_err(entry.target_failure("setting permissions for"))?;
-        target = worker.write(Open::new(entry.target(), flags)).await;
+        target = worker.call_target(Open::new(entry.target(), flags)).await;
     }
     let handle = Arc::new(target.map_err(entry.target_failure("cannot open directory"))?);
-    let target = worker.write(StatFile::new(handle.clone())).await;
+    let target = worker.call_target(StatFile::new(handle.clone())).await;
     let target = target.map_err(entry.target_failure("cannot stat"))?;
     let made = target.mode() & 0o7777;
-    let umask = worker.shared.process.umask;
+    let umask = worker.session.process.umask;
     // A new directory has what its parent has.
-    let above = entry.directory.found.as_ref();
+    let above = entry.directory.info.as_ref();
     let inherits = is_new && above.is_some_and(|above| above.default_acl.is_none());
     let default_acl = match inherits {
         true => None,
         false => {
-            let directory = Object::Open(handle.clone());
+            let directory = FileRef::Open(handle.clone());
             attributes::default_permissions(worker, &directory).await
         }
     };
@@ -391,17 +394,20 @@ async fn make_target(
         (true, true) => Some((made & 0o3000) | (0o777 & !umask)),
         (true, false) => {
             let wanted = bits & MKDIR_BITS;
-            Some((made & 0o2000) | private::below(worker, default_acl, wanted, added))
+            Some(
+                (made & 0o2000)
+                    | new_file_mode::final_mode_under(worker, default_acl, wanted, added),
+            )
         }
     };
     let names = match opened {
         Some(opened) => {
-            let names = attributes::names(worker, &Object::Open(opened.clone()));
+            let names = attributes::list_names(worker, &FileRef::Open(opened.clone()));
             names.map_err(entry.source_failure("cannot list attributes of", ""))?
         }
-        None => Names::default(),
+        None => AttributeNames::default(),
     };
-    let found = Found {
+    let found = DirectoryInfo {
         source,
         target,
         stays: false,
@@ -409,9 +415,9 @@ async fn make_target(
         default_acl,
         names,
         // The same file system is asked once.
-        medium: match &entry.directory.found {
-            Some(above) if above.source.device() == source.device() => above.medium,
-            _ => opened.map_or_else(Medium::default, Medium::of),
+        storage_class: match &entry.directory.info {
+            Some(above) if above.source.device() == source.device() => above.storage_class,
+            _ => opened.map_or_else(StorageClass::default, StorageClass::of),
         },
     };
     Ok((handle, found))
@@ -429,44 +435,44 @@ pub(crate) fn leave(worker: &Worker, directory: &Arc<Directory>) {
             finish(worker, directory, handles);
         }
         Err(error) => {
-            worker.shared.fail(&gone(directory, error));
+            worker.session.fail(&reopen_failure(directory, error));
         }
     }
     directory.open.close();
 }
 
 /// A directory that was given up cannot be opened again.
-pub(crate) fn gone(directory: &Directory, error: io::Error) -> Failure {
+pub(crate) fn reopen_failure(directory: &Directory, error: io::Error) -> Failure {
     let name = quote(directory.target_path());
     Failure::of(error, format!("cannot open directory {name} again"))
 }
 
 fn finish(worker: &Worker, directory: &Directory, handles: Handles) {
-    let (Some(found), Some(target)) = (&directory.found, handles.target) else {
+    let (Some(found), Some(target)) = (&directory.info, handles.target) else {
         return;
     };
     // Unless another argument has made it: then it is as if it had been made for this one.
-    if found.stays && !worker.shared.parents.contains(&found.target) {
+    if found.stays && !worker.session.created_parents.contains(&found.target) {
         return;
     }
-    if worker.options().dry_run || !worker.shared.stage.leaves_directories() {
+    if worker.options().dry_run || !worker.session.phase.leaves_directories() {
         return;
     }
     if worker.options().resume && !directory.is_new {
         resume::remove_leftovers(worker, directory, &target);
     }
-    let source = handles.source.map(Object::Open);
+    let source = handles.source.map(FileRef::Open);
     let set = attributes::of_directory(worker, directory, found, source.clone(), target.clone());
-    let target = Object::Open(target);
+    let target = FileRef::Open(target);
     match set {
         Ok(()) => verify::directory_attributes(worker, directory, found, source.as_ref(), &target),
-        Err(failure) => worker.shared.fail(&failure),
+        Err(failure) => worker.session.fail(&failure),
     }
 }
 
 impl Directory {
     fn is_copy_of(&self, status: &Metadata) -> bool {
-        self.found
+        self.info
             .as_ref()
             .is_some_and(|found| identity(&found.source) == identity(status))
     }

@@ -1,7 +1,7 @@
 //! The arguments of `laio cp`: what can be given. What it means is in `options`.
 
-use super::machines::Machines;
-use super::words::{advice, size};
+use super::distributed::DistributedArgs;
+use super::values::{advice, size};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use laio::BackendKind;
@@ -14,7 +14,7 @@ use std::path::PathBuf;
 /// Options whose order among each other does not matter.
 #[derive(Debug, clap::Args)]
 #[command(args_override_self = true)]
-pub(super) struct Given {
+pub(super) struct PlainOptions {
     /// Sources, and last the destination or the directory for the copies
     #[arg(value_name = "FILE")]
     pub(super) files: Vec<OsString>,
@@ -150,12 +150,12 @@ pub(super) struct Given {
     #[arg(long)]
     pub(super) direct: bool,
     #[command(flatten)]
-    pub(super) machines: Machines,
+    pub(super) distributed: DistributedArgs,
 }
 
 /// Options of which a later one changes what an earlier one meant.
 #[derive(Clone, Debug)]
-pub(super) enum Step {
+pub(super) enum OrderedOption {
     Archive,
     Links,
     Follow(Follow),
@@ -170,8 +170,8 @@ pub(super) enum Step {
 /// The arguments.
 #[derive(Debug)]
 pub(crate) struct Arguments {
-    pub(super) given: Given,
-    pub(super) steps: Vec<Step>,
+    pub(super) plain: PlainOptions,
+    pub(super) ordered: Vec<OrderedOption>,
     /// Names of all options that were given.
     pub(super) explicit: Vec<String>,
 }
@@ -244,7 +244,7 @@ const ORDERED: [(&str, &str, Option<char>, &str, &str); 12] = [
 
 impl Args for Arguments {
     fn augment_args(command: Command) -> Command {
-        let mut command = Given::augment_args(command).infer_long_args(true);
+        let mut command = PlainOptions::augment_args(command).infer_long_args(true);
         for (id, name, letter, value, help) in ORDERED {
             let mut arg = Arg::new(id).help(help);
             if !name.is_empty() {
@@ -287,20 +287,24 @@ impl Args for Arguments {
 
 impl FromArgMatches for Arguments {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        let mut steps = Vec::new();
+        let mut ordered = Vec::new();
         for (id, _, _, value, _) in ORDERED {
             if matches.value_source(id) != Some(ValueSource::CommandLine) {
                 continue;
             }
             let indices = matches.indices_of(id).into_iter().flatten();
             if value.is_empty() {
-                steps.extend(indices.last().map(|index| (index, step(id, String::new()))));
+                ordered.extend(
+                    indices
+                        .last()
+                        .map(|index| (index, ordered_option(id, String::new()))),
+                );
             } else {
                 let values = matches.get_many::<String>(id).into_iter().flatten();
-                steps.extend(
+                ordered.extend(
                     indices
                         .zip(values)
-                        .map(|(index, value)| (index, step(id, value.clone()))),
+                        .map(|(index, value)| (index, ordered_option(id, value.clone()))),
                 );
             }
         }
@@ -308,13 +312,15 @@ impl FromArgMatches for Arguments {
             let values = matches.get_many::<String>(name).into_iter().flatten();
             let indices = matches.indices_of(name).into_iter().flatten();
             let globs = indices.zip(values);
-            steps.extend(globs.map(|(index, glob)| (index, Step::Glob(includes, glob.clone()))));
+            ordered.extend(
+                globs.map(|(index, glob)| (index, OrderedOption::Glob(includes, glob.clone()))),
+            );
         }
-        steps.sort_by_key(|(index, _)| *index);
+        ordered.sort_by_key(|(index, _)| *index);
         Ok(Arguments {
             explicit: explicit(matches),
-            given: Given::from_arg_matches(matches)?,
-            steps: steps.into_iter().map(|(_, step)| step).collect(),
+            plain: PlainOptions::from_arg_matches(matches)?,
+            ordered: ordered.into_iter().map(|(_, step)| step).collect(),
         })
     }
 
@@ -326,27 +332,27 @@ impl FromArgMatches for Arguments {
 
 /// The names of all that was given.
 fn explicit(matches: &ArgMatches) -> Vec<String> {
-    let given =
+    let plain =
         |id: &&clap::Id| matches.value_source(id.as_str()) == Some(ValueSource::CommandLine);
     // The group has the name of the struct.
-    let named = |id: &&clap::Id| id.as_str() != "Given";
-    let ids = matches.ids().filter(given).filter(named);
+    let named = |id: &&clap::Id| id.as_str() != "PlainOptions";
+    let ids = matches.ids().filter(plain).filter(named);
     ids.map(|id| id.as_str().to_owned()).collect()
 }
 
-fn step(id: &str, value: String) -> Step {
+fn ordered_option(id: &str, value: String) -> OrderedOption {
     match id {
-        "-a" => Step::Archive,
-        "-d" => Step::Links,
-        "-P" => Step::Follow(Follow::Never),
-        "-L" => Step::Follow(Follow::Always),
-        "-H" => Step::Follow(Follow::Arguments),
-        "-p" => Step::Preserve(PRESERVE.to_owned()),
-        "preserve" => Step::Preserve(value),
-        "no-preserve" => Step::NoPreserve(value),
-        "-i" => Step::Ask,
-        "-n" => Step::NoClobber,
-        "-u" => Step::Update("older".to_owned()),
-        _ => Step::Update(value),
+        "-a" => OrderedOption::Archive,
+        "-d" => OrderedOption::Links,
+        "-P" => OrderedOption::Follow(Follow::Never),
+        "-L" => OrderedOption::Follow(Follow::Always),
+        "-H" => OrderedOption::Follow(Follow::Arguments),
+        "-p" => OrderedOption::Preserve(PRESERVE.to_owned()),
+        "preserve" => OrderedOption::Preserve(value),
+        "no-preserve" => OrderedOption::NoPreserve(value),
+        "-i" => OrderedOption::Ask,
+        "-n" => OrderedOption::NoClobber,
+        "-u" => OrderedOption::Update("older".to_owned()),
+        _ => OrderedOption::Update(value),
     }
 }

@@ -1,7 +1,8 @@
-//! POSIX ACLs, as the kernel keeps them in extended attributes: a version, then entries of eight bytes.
+//! POSIX ACLs in the format of the kernel's extended attributes: a version, then entries of eight
+//! bytes.
 
 use super::extended::{ACL_DEFAULT, read};
-use super::object::Object;
+use super::file_ref::FileRef;
 use crate::worker::Worker;
 use laio::ops::GetAttribute;
 
@@ -14,33 +15,33 @@ const GROUP_OBJECT: u16 = 0x04;
 const MASK: u16 = 0x10;
 const OTHER: u16 = 0x20;
 
-/// What the default ACL of a directory leaves of the permissions that something new in it asks for; none if it has no such
-/// ACL.
-pub(crate) async fn default_permissions(worker: &Worker, directory: &Object) -> Option<u32> {
-    // Few directories have one: the kernel is asked for its length, which takes no memory.
+/// Returns the permissions that a directory's default ACL allows to new files; `None` without such
+/// an ACL.
+pub(crate) async fn default_permissions(worker: &Worker, directory: &FileRef) -> Option<u32> {
+    // Few directories have one, and asking for the length alone needs no buffer.
     let none = Vec::new();
     let (length, _) = match directory {
-        Object::Open(file) => {
+        FileRef::Open(file) => {
             let ask = GetAttribute::new(file.clone(), ACL_DEFAULT, none);
-            worker.write(ask).await
+            worker.call_target(ask).await
         }
-        Object::Named(name) => {
+        FileRef::Named(name) => {
             let ask = GetAttribute::named(name.clone(), ACL_DEFAULT, none);
-            worker.write(ask).await
+            worker.call_target(ask).await
         }
     };
     length.ok().filter(|length| *length > 0)?;
     class_permissions(&read(worker, ACL_DEFAULT, directory).ok()?)
 }
 
-/// Those of the owner, of the group class (the mask, if there is one) and of all others.
+/// The permissions of the owner, the group class (the mask, if present) and others, as mode bits.
 fn class_permissions(acl: &[u8]) -> Option<u32> {
     let of = |tag| permissions(acl, tag);
     let group = of(MASK).or_else(|| of(GROUP_OBJECT))?;
     Some(of(USER_OBJECT)? << 6 | group << 3 | of(OTHER)?)
 }
 
-/// What an ACL allows the owning group itself, which is not what the group bits of the mode say.
+/// The permissions that an ACL grants to the owning group, which differ from the mode's group bits.
 pub(super) fn of_owning_group(acl: &[u8]) -> Option<u32> {
     let mask = permissions(acl, MASK).unwrap_or(0o7);
     Some(permissions(acl, GROUP_OBJECT)? & mask)

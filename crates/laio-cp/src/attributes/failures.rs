@@ -1,4 +1,5 @@
-//! Several things that failed with one file. The last is what became of the file; those before it are reported at once.
+//! Collects the failures of one file. The last one becomes the file's result; earlier ones are
+//! printed as they occur.
 
 use crate::outcome::Failure;
 use crate::worker::Worker;
@@ -16,7 +17,7 @@ impl Failures<'_> {
     pub(crate) fn note(&mut self, result: Result<(), Failure>) {
         let Err(failure) = result else { return };
         if let Some(before) = self.last.replace(failure) {
-            self.worker.shared.console.complain(before);
+            self.worker.session.console.warn(before);
         }
     }
 

@@ -7,7 +7,7 @@
 //! not agree. That a part is done twice, because a process only seemed dead, does no harm: files get their
 //! names when they are complete.
 
-use super::folder::{Folder, number};
+use super::plan_dir::{PlanDir, number};
 use rustix::fs::{Timespec, Timestamps, UTIME_NOW, futimens};
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File, OpenOptions};
@@ -83,15 +83,15 @@ fn started(process: u32) -> Option<String> {
 }
 
 pub(crate) struct Claims {
-    folder: Folder,
+    plan_dir: PlanDir,
     pub(crate) me: Owner,
     lease: Duration,
 }
 
 impl Claims {
-    pub(crate) fn new(folder: &Folder, lease: Duration) -> Claims {
+    pub(crate) fn new(plan_dir: &PlanDir, lease: Duration) -> Claims {
         Claims {
-            folder: folder.clone(),
+            plan_dir: plan_dir.clone(),
             me: Owner::this(),
             lease,
         }
@@ -102,15 +102,15 @@ impl Claims {
         if let Some(claim) = self.make(part)? {
             return Ok(Some(claim));
         }
-        match self.find_dead(part)? {
-            Dead::Gone => self.make(part),
-            Dead::File(inode) if self.remove_dead(part, inode)? => self.make(part),
-            Dead::File(_) | Dead::Alive => Ok(None),
+        match self.inspect(part)? {
+            ExistingClaim::Released => self.make(part),
+            ExistingClaim::Dead(inode) if self.remove_dead(part, inode)? => self.make(part),
+            ExistingClaim::Dead(_) | ExistingClaim::Alive => Ok(None),
         }
     }
 
     /// Claims a part, whoever has it: the one who calls knows better.
-    pub(crate) fn seize(&self, part: u32) -> io::Result<Claim> {
+    pub(crate) fn take_over(&self, part: u32) -> io::Result<Claim> {
         loop {
             if let Some(claim) = self.make(part)? {
                 return Ok(claim);
@@ -120,13 +120,13 @@ impl Claims {
     }
 
     /// Notes that a part is begun: what more than one has begun may have left something behind.
-    pub(crate) fn note_attempt(&self, part: u32) -> io::Result<()> {
+    pub(crate) fn record_attempt(&self, part: u32) -> io::Result<()> {
         let name = format!("{}.{}", number(part), self.me.token);
-        File::create(self.folder.attempts().join(name)).map(drop)
+        File::create(self.plan_dir.attempts().join(name)).map(drop)
     }
 
     fn path(&self, part: u32) -> PathBuf {
-        self.folder.claims().join(number(part))
+        self.plan_dir.claims().join(number(part))
     }
 
     fn make(&self, part: u32) -> io::Result<Option<Claim>> {
@@ -139,14 +139,14 @@ impl Claims {
         };
         // Who reads it before it is written finds nothing, and goes by its time.
         file.write_all(&serde_json::to_vec(&self.me)?)?;
-        Ok(Some(Claim::keep(path, file, self.lease)?))
+        Ok(Some(Claim::start(path, file, self.lease)?))
     }
 
     /// Whether who has a part is dead.
-    fn find_dead(&self, part: u32) -> io::Result<Dead> {
+    fn inspect(&self, part: u32) -> io::Result<ExistingClaim> {
         let path = self.path(part);
         let Some(status) = ignore_missing(fs::metadata(&path))? else {
-            return Ok(Dead::Gone);
+            return Ok(ExistingClaim::Released);
         };
         let owner = fs::read(&path).ok();
         let owner: Option<Owner> = owner.and_then(|text| serde_json::from_slice(&text).ok());
@@ -154,14 +154,17 @@ impl Claims {
         let is_gone = mine && owner.is_some_and(|owner| self.me.is_gone(&owner));
         let age = self.now()?.duration_since(status.modified()?);
         match is_gone || age.is_ok_and(|age| age > self.lease) {
-            true => Ok(Dead::File(inode(&status))),
-            false => Ok(Dead::Alive),
+            true => Ok(ExistingClaim::Dead(inode(&status))),
+            false => Ok(ExistingClaim::Alive),
         }
     }
 
     /// What time the file system thinks it is.
     fn now(&self) -> io::Result<SystemTime> {
-        let path = self.folder.claims().join(format!(".now.{}", self.me.token));
+        let path = self
+            .plan_dir
+            .claims()
+            .join(format!(".now.{}", self.me.token));
         let file = File::create(&path)?;
         touch(&file)?;
         let now = file.metadata()?.modified();
@@ -172,7 +175,7 @@ impl Claims {
     /// Takes a dead claim away. Of several who do so one succeeds.
     fn remove_dead(&self, part: u32, found: (u64, u64)) -> io::Result<bool> {
         let name = format!(".dead.{}.{}", number(part), self.me.token);
-        let dead = self.folder.claims().join(name);
+        let dead = self.plan_dir.claims().join(name);
         if ignore_missing(fs::rename(self.path(part), &dead))?.is_none() {
             return Ok(false);
         }
@@ -188,11 +191,11 @@ impl Claims {
 }
 
 /// What is found in the way of a claim.
-enum Dead {
+enum ExistingClaim {
     /// Nothing any more.
-    Gone,
+    Released,
     /// The claim of somebody who is dead.
-    File((u64, u64)),
+    Dead((u64, u64)),
     Alive,
 }
 
@@ -227,11 +230,11 @@ fn touch(file: &File) -> io::Result<()> {
 pub(crate) struct Claim {
     path: PathBuf,
     inode: (u64, u64),
-    beating: Option<(Sender<()>, JoinHandle<()>)>,
+    renewal: Option<(Sender<()>, JoinHandle<()>)>,
 }
 
 impl Claim {
-    fn keep(path: PathBuf, file: File, lease: Duration) -> io::Result<Claim> {
+    fn start(path: PathBuf, file: File, lease: Duration) -> io::Result<Claim> {
         let inode = inode(&file.metadata()?);
         let (ended, end) = channel();
         let period = (lease / 4).max(Duration::from_millis(10));
@@ -246,14 +249,14 @@ impl Claim {
         Ok(Claim {
             path,
             inode,
-            beating: Some((ended, thread)),
+            renewal: Some((ended, thread)),
         })
     }
 }
 
 impl Drop for Claim {
     fn drop(&mut self) {
-        if let Some((ended, thread)) = self.beating.take() {
+        if let Some((ended, thread)) = self.renewal.take() {
             drop(ended);
             // A panic of it has been reported, and harms nothing.
             let _ = thread.join();

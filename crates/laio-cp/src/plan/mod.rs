@@ -18,27 +18,27 @@
 
 mod claims;
 mod finish;
-mod folder;
 mod opener;
 mod part;
+mod phase;
+mod plan_dir;
 mod planner;
 mod records;
 mod region;
 mod settings;
-mod stage;
 
-pub(crate) use planner::Noted;
-pub(crate) use stage::{Stage, Step, begin};
+pub(crate) use phase::{Phase, PlanTask, begin};
+pub(crate) use planner::PlannedDirectory;
 
 use crate::arguments::{Misuse, Operands};
+use crate::budget;
 use crate::options::Options;
 use crate::outcome::{Failure, Summary};
-use crate::room;
 use crate::run;
 use crate::stop::Stop;
 use claims::Claims;
-use folder::{Done, Folder, Header, number, read_json, write_json};
 use opener::Opener;
+use plan_dir::{Header, PartReport, PlanDir, number, read_json, write_json};
 use planner::Planner;
 use records::{Records, VERSION};
 use settings::Settings;
@@ -76,27 +76,27 @@ const REGION_STEP: [u64; 2] = [1 << 20, 64 << 10];
 
 /// What to work on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Which {
+pub enum PartSelection {
     /// This part, whoever else has it; not again if it was done without failures.
-    Part(u32),
+    Number(u32),
     /// Those that nobody has done or is doing, until there are none.
-    Free,
+    Unclaimed,
 }
 
 /// What those who work and finish expect of others.
 #[derive(Clone, Copy, Debug)]
-pub struct Patience {
+pub struct WorkTimeouts {
     /// A process that has not told for so long that it is alive is taken for dead.
     pub lease: Duration,
     /// How long what another machine has made may remain unseen.
-    pub names: Duration,
+    pub visibility: Duration,
 }
 
-impl Default for Patience {
-    fn default() -> Patience {
-        Patience {
+impl Default for WorkTimeouts {
+    fn default() -> WorkTimeouts {
+        WorkTimeouts {
             lease: Duration::from_secs(60),
-            names: Duration::from_secs(30),
+            visibility: Duration::from_secs(30),
         }
     }
 }
@@ -127,7 +127,7 @@ fn wrong_version(version: u64) -> String {
     )
 }
 
-fn wrong(text: impl Into<String>) -> Misuse {
+fn plan_error(text: impl Into<String>) -> Misuse {
     Misuse::Target(Failure::because(text))
 }
 
@@ -136,18 +136,18 @@ fn wrong(text: impl Into<String>) -> Misuse {
 /// # Errors
 /// If the arguments make no sense, or the plan cannot be written.
 pub fn plan(
-    folder: &Path,
+    plan_dir: &Path,
     limits: Limits,
     options: Options,
     operands: Operands,
     stop: Stop,
 ) -> Result<Planned, Misuse> {
-    room::require_descriptors(&options, true).map_err(Misuse::Target)?;
+    budget::require_descriptors(&options, true).map_err(Misuse::Target)?;
     settings::refuse(&options)
-        .map_err(|option| wrong(format!("{option} cannot be combined with --plan")))?;
+        .map_err(|option| plan_error(format!("{option} cannot be combined with --plan")))?;
     let settings = Settings::of(&options);
-    let folder = Folder::new(folder);
-    folder.make().map_err(wrong)?;
+    let plan_dir = PlanDir::new(plan_dir);
+    plan_dir.make().map_err(plan_error)?;
     let time = SystemTime::now().duration_since(UNIX_EPOCH);
     let id = format!(
         "{:x}-{:x}",
@@ -155,16 +155,16 @@ pub fn plan(
         std::process::id()
     );
     let cannot = |error| {
-        let path = folder.path().display().to_string();
+        let path = plan_dir.path().display().to_string();
         Misuse::Target(Failure::of(
             error,
             format!("cannot write the plan '{path}'"),
         ))
     };
-    let planner = Arc::new(Planner::new(&folder, id.clone(), limits).map_err(cannot)?);
-    let stage = Arc::new(Stage::plan(planner.clone()));
-    let walked = run::walk(options, operands, stop, stage.clone());
-    let summary = walked.inspect_err(|_| folder.discard())?;
+    let planner = Arc::new(Planner::new(&plan_dir, id.clone(), limits).map_err(cannot)?);
+    let phase = Arc::new(Phase::plan(planner.clone()));
+    let walked = run::run_walk(options, operands, stop, phase.clone());
+    let summary = walked.inspect_err(|_| plan_dir.discard())?;
     let (totals, directories) = planner.end().map_err(cannot)?;
     if summary.interrupted.is_none() {
         let header = Header {
@@ -175,10 +175,10 @@ pub fn plan(
             files: totals.files,
             bytes: totals.bytes,
             failures: summary.failures,
-            errors: stage.errors(),
+            errors: phase.errors(),
             options: settings,
         };
-        write_json(&folder.header(), &id, &header).map_err(cannot)?;
+        write_json(&plan_dir.header(), &id, &header).map_err(cannot)?;
     }
     Ok(Planned {
         parts: totals.parts,
@@ -194,66 +194,66 @@ pub fn plan(
 /// # Errors
 /// If there is no such plan or part, or the plan is damaged.
 pub fn work(
-    folder: &Path,
-    which: Which,
-    patience: Patience,
+    plan_dir: &Path,
+    selection: PartSelection,
+    timeouts: WorkTimeouts,
     options: Options,
     stop: Stop,
 ) -> Result<Summary, Misuse> {
-    room::require_descriptors(&options, true).map_err(Misuse::Target)?;
-    let folder = Folder::new(folder);
-    let header = folder.read_header().map_err(wrong)?;
-    let options = header.options.options(options).map_err(wrong)?;
+    budget::require_descriptors(&options, true).map_err(Misuse::Target)?;
+    let plan_dir = PlanDir::new(plan_dir);
+    let header = plan_dir.read_header().map_err(plan_error)?;
+    let options = header.options.options(options).map_err(plan_error)?;
     let work = Work {
-        claims: Claims::new(&folder, patience.lease),
-        folder,
+        claims: Claims::new(&plan_dir, timeouts.lease),
+        plan_dir,
         header,
-        patience,
+        timeouts,
         options,
         stop,
     };
-    match which {
-        Which::Part(part) => work.one(part),
-        Which::Free => work.free(),
+    match selection {
+        PartSelection::Number(part) => work.work_on(part),
+        PartSelection::Unclaimed => work.work_on_unclaimed(),
     }
 }
 
 struct Work {
-    folder: Folder,
+    plan_dir: PlanDir,
     header: Header,
     claims: Claims,
-    patience: Patience,
+    timeouts: WorkTimeouts,
     options: Options,
     stop: Stop,
 }
 
 impl Work {
-    fn one(&self, part: u32) -> Result<Summary, Misuse> {
+    fn work_on(&self, part: u32) -> Result<Summary, Misuse> {
         if part >= self.header.parts {
-            return Err(wrong(match self.header.parts {
+            return Err(plan_error(match self.header.parts {
                 0 => format!("there is no part {part}: the plan has none"),
                 parts => format!("there is no part {part}: they are 0 to {}", parts - 1),
             }));
         }
-        let done = self.folder.read_done(part).map_err(wrong)?;
+        let done = self.plan_dir.read_done(part).map_err(plan_error)?;
         if done.is_some_and(|done| done.failures == 0) {
             return Ok(Summary::default());
         }
         let _claim = self
             .claims
-            .seize(part)
+            .take_over(part)
             .map_err(|error| self.cannot_claim(error))?;
         self.copy(part)
     }
 
-    fn free(&self) -> Result<Summary, Misuse> {
+    fn work_on_unclaimed(&self) -> Result<Summary, Misuse> {
         let mut total = Summary::default();
         for part in 0..self.header.parts {
-            if self.stop.is_asked() {
+            if self.stop.is_requested() {
                 break;
             }
             // It is looked for twice: it may be done between the look and the claim.
-            let is_done = || self.folder.done(part).exists();
+            let is_done = || self.plan_dir.done(part).exists();
             if is_done() {
                 continue;
             }
@@ -270,7 +270,7 @@ impl Work {
     }
 
     fn cannot_claim(&self, error: io::Error) -> Misuse {
-        let path = self.folder.path().display();
+        let path = self.plan_dir.path().display();
         Misuse::Target(Failure::of(
             error,
             format!("cannot claim a part of the plan '{path}'"),
@@ -279,19 +279,19 @@ impl Work {
 
     /// Copies what is in a part, and notes that it is done.
     fn copy(&self, part: u32) -> Result<Summary, Misuse> {
-        let path = self.folder.part(part);
-        let records = Records::read(&path, &self.header.id).map_err(wrong)?;
-        let opener = Opener::new(records, self.patience.names).map_err(Misuse::Target)?;
+        let path = self.plan_dir.part(part);
+        let records = Records::read(&path, &self.header.id).map_err(plan_error)?;
+        let opener = Opener::new(records, self.timeouts.visibility).map_err(Misuse::Target)?;
         let cannot = |error| {
             let text = format!("cannot note in the plan what became of part {part}");
             Misuse::Target(Failure::of(error, text))
         };
-        self.claims.note_attempt(part).map_err(cannot)?;
-        let stage = Arc::new(Stage::work(part::Part::new(opener)));
-        let summary = run::steps(self.options.clone(), self.stop.clone(), stage.clone())?;
+        self.claims.record_attempt(part).map_err(cannot)?;
+        let phase = Arc::new(Phase::work(part::PartWork::new(opener)));
+        let summary = run::run_plan_tasks(self.options.clone(), self.stop.clone(), phase.clone())?;
         if summary.interrupted.is_none() {
-            let lost = stage.lost();
-            let done = Done {
+            let lost = phase.lost();
+            let done = PartReport {
                 part,
                 by: self.claims.me.name(),
                 files: summary.files,
@@ -303,13 +303,13 @@ impl Work {
                 by_reflink: summary.by_reflink,
                 background: summary.background,
                 failures: summary.failures,
-                errors: stage.errors(),
-                incomplete: stage.incomplete(),
+                errors: phase.errors(),
+                incomplete: phase.incomplete(),
                 lost: lost.hashes,
                 lost_all: lost.all,
             };
             let token = &self.claims.me.token;
-            write_json(&self.folder.done(part), token, &done).map_err(cannot)?;
+            write_json(&self.plan_dir.done(part), token, &done).map_err(cannot)?;
         }
         Ok(summary)
     }
@@ -320,26 +320,26 @@ impl Work {
 /// # Errors
 /// If there is no such plan, if it is damaged, or if parts are not done; the message says which.
 pub fn finish(
-    folder: &Path,
-    patience: Patience,
+    plan_dir: &Path,
+    timeouts: WorkTimeouts,
     options: Options,
     stop: Stop,
 ) -> Result<Summary, Misuse> {
-    room::require_descriptors(&options, true).map_err(Misuse::Target)?;
-    let folder = Folder::new(folder);
-    let header = folder.read_header().map_err(wrong)?;
-    if let Some(finished) = read_json::<Finished>(&folder.finished()).map_err(wrong)? {
+    budget::require_descriptors(&options, true).map_err(Misuse::Target)?;
+    let plan_dir = PlanDir::new(plan_dir);
+    let header = plan_dir.read_header().map_err(plan_error)?;
+    if let Some(finished) = read_json::<Finished>(&plan_dir.finished()).map_err(plan_error)? {
         // Nothing is left to do, and what was made may have been changed since.
         return Ok(finished.summary(&header));
     }
-    let options = header.options.options(options).map_err(wrong)?;
-    let done = all_done(&folder, &header)?;
-    let records = Records::read(&folder.last(), &header.id).map_err(wrong)?;
-    let opener = Opener::new(records, patience.names).map_err(Misuse::Target)?;
+    let options = header.options.options(options).map_err(plan_error)?;
+    let done = all_done(&plan_dir, &header)?;
+    let records = Records::read(&plan_dir.last(), &header.id).map_err(plan_error)?;
+    let opener = Opener::new(records, timeouts.visibility).map_err(Misuse::Target)?;
     let id = header.id.clone();
-    let ending = finish::Finish::new(opener, folder.clone(), id, done.clone());
-    let stage = Arc::new(Stage::finish(ending));
-    let say = |who: &str, errors: &[String], failures: u64| {
+    let ending = finish::Finish::new(opener, plan_dir.clone(), id, done.clone());
+    let phase = Arc::new(Phase::finish(ending));
+    let print_errors = |who: &str, errors: &[String], failures: u64| {
         for error in errors {
             eprintln!("{}: {who}: {error}", options.program);
         }
@@ -348,11 +348,11 @@ pub fn finish(
             eprintln!("{}: {who}: {more} more failures", options.program);
         }
     };
-    say("planning", &header.errors, header.failures);
+    print_errors("planning", &header.errors, header.failures);
     for part in done.iter().filter(|done| done.failures > 0) {
-        say(&format!("part {}", part.part), &part.errors, part.failures);
+        print_errors(&format!("part {}", part.part), &part.errors, part.failures);
     }
-    let mut summary = run::steps(options.clone(), stop, stage)?;
+    let mut summary = run::run_plan_tasks(options.clone(), stop, phase)?;
     let finished = Finished {
         linked: summary.linked,
         large: summary.files,
@@ -362,7 +362,7 @@ pub fn finish(
     summary.failures += own.failures;
     summary.interrupted = own.interrupted;
     if summary.failures == 0 && summary.interrupted.is_none() {
-        let written = write_json(&folder.finished(), &header.id, &finished);
+        let written = write_json(&plan_dir.finished(), &header.id, &finished);
         written.map_err(|error| {
             Misuse::Target(Failure::of(error, "cannot note that the plan is finished"))
         })?;
@@ -371,10 +371,10 @@ pub fn finish(
 }
 
 /// What became of all parts; an error if some are not done.
-fn all_done(folder: &Folder, header: &Header) -> Result<Vec<Done>, Misuse> {
+fn all_done(plan_dir: &PlanDir, header: &Header) -> Result<Vec<PartReport>, Misuse> {
     let (mut done, mut missing) = (Vec::new(), Vec::new());
     for part in 0..header.parts {
-        match folder.read_done(part).map_err(wrong)? {
+        match plan_dir.read_done(part).map_err(plan_error)? {
             Some(one) => done.push(one),
             None => missing.push(part),
         }
@@ -387,7 +387,7 @@ fn all_done(folder: &Folder, header: &Header) -> Result<Vec<Done>, Misuse> {
     let named = missing.iter().take(NAMED_MAX);
     let named: Vec<_> = named.map(|part| number(*part)).collect();
     let more = missing.len() - named.len();
-    let (count, parts, plan) = (missing.len(), header.parts, folder.path().display());
+    let (count, parts, plan) = (missing.len(), header.parts, plan_dir.path().display());
     let (named, more) = (
         named.join(" "),
         if more > 0 {
@@ -396,7 +396,7 @@ fn all_done(folder: &Folder, header: &Header) -> Result<Vec<Done>, Misuse> {
             String::new()
         },
     );
-    Err(wrong(format!(
+    Err(plan_error(format!(
         "{count} of {parts} parts are not done: {named}{more}; run --work {plan} (with --take, or --part and the \
          number), and then --finish again. If they have just ended on another machine, this one may not see \
          it yet"
@@ -409,7 +409,7 @@ fn all_done(folder: &Folder, header: &Header) -> Result<Vec<Done>, Misuse> {
 struct Finished {
     linked: u64,
     large: u64,
-    parts: Vec<Done>,
+    parts: Vec<PartReport>,
 }
 
 impl Finished {

@@ -1,11 +1,11 @@
 //! Working on a part: each directory in it is a task for the engine's workers, and so is each region of a
 //! large file.
 
-use super::Step;
+use super::PlanTask;
 use super::opener::Opener;
-use super::records::{Named, Record, hash_of};
+use super::records::{FileRecord, Record, hash_of};
 use super::region;
-use crate::directory::{Directory, Found};
+use crate::directory::{Directory, DirectoryInfo};
 use crate::listing::Listing;
 use crate::outcome::Failure;
 use crate::walk;
@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// A part that is being worked on.
-pub(crate) struct Part {
+pub(crate) struct PartWork {
     pub(crate) opener: Opener,
     /// Temporary names of files of which a region is missing.
     incomplete: Mutex<Vec<String>>,
@@ -32,11 +32,11 @@ pub(crate) struct Lost {
 }
 
 /// Files that are a task together: a directory with very many is shared by several workers.
-const TOGETHER: usize = 1024;
+const FILES_PER_TASK: usize = 1024;
 
-impl Part {
-    pub(crate) fn new(opener: Opener) -> Part {
-        Part {
+impl PartWork {
+    pub(crate) fn new(opener: Opener) -> PartWork {
+        PartWork {
             opener,
             incomplete: Mutex::default(),
             lost: Mutex::default(),
@@ -44,31 +44,31 @@ impl Part {
     }
 
     /// What is to be done.
-    pub(crate) fn steps(&self) -> Vec<Step> {
-        let mut steps = Vec::new();
+    pub(crate) fn plan_tasks(&self) -> Vec<PlanTask> {
+        let mut plan_tasks = Vec::new();
         let mut open: HashMap<Option<u32>, Vec<usize>> = HashMap::new();
         for (index, record) in self.opener.records.iter() {
             match record {
                 Record::File(named) => {
                     let together = open.entry(named.directory).or_default();
                     together.push(index);
-                    if together.len() >= TOGETHER {
-                        steps.push(Step::Files(named.directory, std::mem::take(together)));
+                    if together.len() >= FILES_PER_TASK {
+                        plan_tasks.push(PlanTask::Files(named.directory, std::mem::take(together)));
                     }
                 }
-                Record::Region(..) => steps.push(Step::Region(index)),
+                Record::Region(..) => plan_tasks.push(PlanTask::Region(index)),
                 _ => {}
             }
         }
         let rest = open
             .into_iter()
             .filter(|(_, together)| !together.is_empty());
-        steps.extend(rest.map(|(directory, together)| Step::Files(directory, together)));
-        steps
+        plan_tasks.extend(rest.map(|(directory, together)| PlanTask::Files(directory, together)));
+        plan_tasks
     }
 
     /// Notes that a file could not be copied.
-    pub(crate) fn lose(&self, path: &Path) {
+    pub(crate) fn record_lost(&self, path: &Path) {
         let mut lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
         lost.hashes.push(hash_of(path));
     }
@@ -85,37 +85,40 @@ impl Part {
 }
 
 /// Begins a task: files of a directory, or a region. What it owes the root, it has then taken over.
-pub(crate) async fn begin(worker: &Worker, part: &Part, step: &Step) {
+pub(crate) async fn begin(worker: &Worker, part: &PartWork, task: &PlanTask) {
     let root = &part.opener.root;
-    match step {
-        Step::Files(directory, records) => match listing(worker, part, *directory, records).await {
-            // Its directory tells the root when it is done.
-            Ok(listing) => return worker.list(listing),
-            Err(failure) => {
-                worker.shared.fail(&failure);
-                let mut lost = part.lost.lock().unwrap_or_else(PoisonError::into_inner);
-                lost.all = true;
-            }
-        },
-        Step::Region(record) => {
-            if let Record::Region(named, big, start, end) = part.opener.records.at(*record) {
-                let copied = region::copy(worker, &part.opener, (&named, &big), (start, end)).await;
-                if let Err(failure) = copied {
-                    worker.shared.fail(&failure);
-                    let incomplete = part.incomplete.lock();
-                    let mut incomplete = incomplete.unwrap_or_else(PoisonError::into_inner);
-                    incomplete.push(big.temporary.to_string_lossy().into_owned());
+    match task {
+        PlanTask::Files(directory, records) => {
+            match listing(worker, part, *directory, records).await {
+                // Its directory tells the root when it is done.
+                Ok(listing) => return worker.add_listing(listing),
+                Err(failure) => {
+                    worker.session.fail(&failure);
+                    let mut lost = part.lost.lock().unwrap_or_else(PoisonError::into_inner);
+                    lost.all = true;
                 }
             }
         }
-        Step::Finish => {}
+        PlanTask::Region(record) => {
+            if let Record::Region(named, large, start, end) = part.opener.records.at(*record) {
+                let copied =
+                    region::copy(worker, &part.opener, (&named, &large), (start, end)).await;
+                if let Err(failure) = copied {
+                    worker.session.fail(&failure);
+                    let incomplete = part.incomplete.lock();
+                    let mut incomplete = incomplete.unwrap_or_else(PoisonError::into_inner);
+                    incomplete.push(large.temporary.to_string_lossy().into_owned());
+                }
+            }
+        }
+        PlanTask::Finish => {}
     }
     worker.end(root);
 }
 
 async fn listing(
     worker: &Worker,
-    part: &Part,
+    part: &PartWork,
     index: Option<u32>,
     records: &[usize],
 ) -> Result<Listing, Failure> {
@@ -129,7 +132,7 @@ async fn listing(
         .iter()
         .filter_map(|at| match opener.records.at(*at) {
             Record::File(named) => {
-                let Named {
+                let FileRecord {
                     source,
                     target,
                     kind,
@@ -150,12 +153,12 @@ fn below_root(
     root: &Arc<Directory>,
     opened: &Arc<Directory>,
 ) -> Result<Arc<Directory>, Failure> {
-    let found = opened.found.as_ref().map(|found| Found {
+    let found = opened.info.as_ref().map(|found| DirectoryInfo {
         names: Default::default(),
         ..*found
     });
     let handles = worker.open(opened);
-    let handles = handles.map_err(|error| walk::gone(opened, error))?;
+    let handles = handles.map_err(|error| walk::reopen_failure(opened, error))?;
     let within = |path: PathBuf, root: PathBuf| match path.strip_prefix(root) {
         Ok(within) => within.to_owned(),
         Err(_) => path,

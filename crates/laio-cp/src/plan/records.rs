@@ -20,7 +20,7 @@ pub(crate) struct Root {
 
 /// A directory; those above it come before it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Place<'a> {
+pub(crate) struct DirectoryRecord<'a> {
     /// Its number among the directories of the file; none for the root.
     pub(crate) parent: Option<u32>,
     pub(crate) source: &'a OsStr,
@@ -36,7 +36,7 @@ pub(crate) struct Place<'a> {
 
 /// A file in a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Named<'a> {
+pub(crate) struct FileRecord<'a> {
     pub(crate) directory: Option<u32>,
     pub(crate) source: &'a OsStr,
     pub(crate) target: &'a OsStr,
@@ -46,7 +46,7 @@ pub(crate) struct Named<'a> {
 
 /// A file that is copied in regions, under another name until it is complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Big<'a> {
+pub(crate) struct LargeFile<'a> {
     pub(crate) temporary: &'a OsStr,
     pub(crate) size: u64,
     pub(crate) modified: Timestamp,
@@ -54,15 +54,15 @@ pub(crate) struct Big<'a> {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Record<'a> {
-    Directory(Place<'a>),
+    Directory(DirectoryRecord<'a>),
     /// To be copied.
-    File(Named<'a>),
+    File(FileRecord<'a>),
     /// A region of it, from here to there.
-    Region(Named<'a>, Big<'a>, u64, u64),
+    Region(FileRecord<'a>, LargeFile<'a>, u64, u64),
     /// To get its attributes and its name, when all regions are there.
-    Big(Named<'a>, Big<'a>),
+    LargeFile(FileRecord<'a>, LargeFile<'a>),
     /// Another name of what has this name in this directory of the destination, and the part that copies it.
-    Link(Named<'a>, Option<u32>, &'a OsStr, Option<u32>),
+    Link(FileRecord<'a>, Option<u32>, &'a OsStr, Option<u32>),
 }
 
 const KIND: &str = "laio-cp-plan";
@@ -127,26 +127,26 @@ impl Writer {
 
     pub(crate) fn write(&mut self, record: &Record<'_>) -> io::Result<()> {
         match record {
-            Record::Directory(place) => self.put_place(place),
-            Record::File(named) => {
+            Record::Directory(directory) => self.put_directory(directory),
+            Record::File(file) => {
                 self.put(b"f");
-                self.put_named(named);
+                self.put_file(file);
             }
-            Record::Region(named, big, start, end) => {
+            Record::Region(file, large, start, end) => {
                 self.put(b"r");
-                self.put_named(named);
-                self.put_big(big);
+                self.put_file(file);
+                self.put_large(large);
                 self.put_number(start);
                 self.put_number(end);
             }
-            Record::Big(named, big) => {
+            Record::LargeFile(file, large) => {
                 self.put(b"b");
-                self.put_named(named);
-                self.put_big(big);
+                self.put_file(file);
+                self.put_large(large);
             }
-            Record::Link(named, directory, first, part) => {
+            Record::Link(file, directory, first, part) => {
                 self.put(b"l");
-                self.put_named(named);
+                self.put_file(file);
                 self.put_index(*directory);
                 self.put(first.as_bytes());
                 self.put_index(*part);
@@ -186,15 +186,15 @@ impl Writer {
         self.put(format!("{}.{:09}", time.seconds, time.nanoseconds).as_bytes());
     }
 
-    fn put_place(&mut self, place: &Place<'_>) {
+    fn put_directory(&mut self, directory: &DirectoryRecord<'_>) {
         self.put(b"d");
-        self.put_index(place.parent);
-        self.put(place.source.as_bytes());
-        self.put_other(place.target, place.source);
+        self.put_index(directory.parent);
+        self.put(directory.source.as_bytes());
+        self.put_other(directory.target, directory.source);
         let flags = [
-            (place.is_new, 'n'),
-            (place.follows_source, 's'),
-            (place.follows_target, 't'),
+            (directory.is_new, 'n'),
+            (directory.follows_source, 's'),
+            (directory.follows_target, 't'),
         ];
         let flags: String = flags
             .iter()
@@ -202,17 +202,17 @@ impl Writer {
             .map(|(_, flag)| flag)
             .collect();
         self.put(flags.as_bytes());
-        self.put_index(place.mode);
-        self.put_time(place.accessed);
-        self.put_time(place.modified);
+        self.put_index(directory.mode);
+        self.put_time(directory.accessed);
+        self.put_time(directory.modified);
     }
 
-    fn put_named(&mut self, named: &Named<'_>) {
-        self.put_index(named.directory);
-        self.put(named.source.as_bytes());
-        self.put_other(named.target, named.source);
-        let mut kind = vec![letter(named.kind)];
-        if named.is_argument {
+    fn put_file(&mut self, file: &FileRecord<'_>) {
+        self.put_index(file.directory);
+        self.put(file.source.as_bytes());
+        self.put_other(file.target, file.source);
+        let mut kind = vec![letter(file.kind)];
+        if file.is_argument {
             kind.push(b'a');
         }
         self.put(&kind);
@@ -223,10 +223,10 @@ impl Writer {
         self.put(if name == usual { b"" } else { name.as_bytes() });
     }
 
-    fn put_big(&mut self, big: &Big<'_>) {
-        self.put(big.temporary.as_bytes());
-        self.put_number(big.size);
-        self.put_time(big.modified);
+    fn put_large(&mut self, large: &LargeFile<'_>) {
+        self.put(large.temporary.as_bytes());
+        self.put_number(large.size);
+        self.put_time(large.modified);
     }
 
     fn end_record(&mut self) -> io::Result<()> {
@@ -316,8 +316,8 @@ impl Records {
         };
         let mut hash = Hash::new();
         hash.add(&bytes[..end]);
-        let told: u64 = fields.number()?;
-        if told != records || fields.next()? != format!("{:016x}", hash.0).as_bytes() {
+        let expected: u64 = fields.number()?;
+        if expected != records || fields.next()? != format!("{:016x}", hash.0).as_bytes() {
             return Err(DAMAGED.to_owned());
         }
         if fields.at != bytes.len() {
@@ -360,9 +360,9 @@ impl Records {
     }
 
     /// The directory with this number; numbers in records have been checked.
-    pub(crate) fn directory(&self, index: u32) -> Place<'_> {
+    pub(crate) fn directory(&self, index: u32) -> DirectoryRecord<'_> {
         match self.at(self.directories[index as usize]) {
-            Record::Directory(place) => place,
+            Record::Directory(directory) => directory,
             _ => unreachable!("it was one when the file was read"),
         }
     }
@@ -378,24 +378,27 @@ impl Record<'_> {
             let bytes = name.as_bytes();
             !bytes.is_empty() && (directory.is_none() || !bytes.contains(&b'/'))
         };
-        let named = |named: &Named<'_>| {
-            known(named.directory)
-                && within(named.directory, named.source)
-                && within(named.directory, named.target)
+        let is_sound = |file: &FileRecord<'_>| {
+            known(file.directory)
+                && within(file.directory, file.source)
+                && within(file.directory, file.target)
         };
         let sound = match self {
-            Record::Directory(place) => {
-                known(place.parent)
-                    && within(place.parent, place.source)
-                    && within(place.parent, place.target)
+            Record::Directory(directory) => {
+                known(directory.parent)
+                    && within(directory.parent, directory.source)
+                    && within(directory.parent, directory.target)
             }
-            Record::File(file) => named(file),
-            Record::Region(file, big, start, end) => {
-                named(file) && within(Some(0), big.temporary) && start < end && *end <= big.size
+            Record::File(file) => is_sound(file),
+            Record::Region(file, large, start, end) => {
+                is_sound(file)
+                    && within(Some(0), large.temporary)
+                    && start < end
+                    && *end <= large.size
             }
-            Record::Big(file, big) => named(file) && within(Some(0), big.temporary),
+            Record::LargeFile(file, large) => is_sound(file) && within(Some(0), large.temporary),
             Record::Link(link, directory, first, _) => {
-                named(link) && known(*directory) && within(*directory, first)
+                is_sound(link) && known(*directory) && within(*directory, first)
             }
         };
         sound.then_some(()).ok_or_else(|| DAMAGED.to_owned())
@@ -444,10 +447,10 @@ impl<'a> Fields<'a> {
         })
     }
 
-    fn place(&mut self) -> Result<Place<'a>, String> {
+    fn directory_record(&mut self) -> Result<DirectoryRecord<'a>, String> {
         let (parent, source) = (self.index()?, self.name()?);
         let (target, flags) = (self.other(source)?, self.next()?);
-        Ok(Place {
+        Ok(DirectoryRecord {
             parent,
             source,
             target,
@@ -460,13 +463,13 @@ impl<'a> Fields<'a> {
         })
     }
 
-    fn named(&mut self) -> Result<Named<'a>, String> {
+    fn file_record(&mut self) -> Result<FileRecord<'a>, String> {
         let (directory, source) = (self.index()?, self.name()?);
         let (target, kind) = (self.other(source)?, self.next()?);
         let found = LETTERS
             .iter()
             .find(|(_, letter)| kind.first() == Some(letter));
-        Ok(Named {
+        Ok(FileRecord {
             directory,
             source,
             target,
@@ -475,8 +478,8 @@ impl<'a> Fields<'a> {
         })
     }
 
-    fn big(&mut self) -> Result<Big<'a>, String> {
-        Ok(Big {
+    fn large(&mut self) -> Result<LargeFile<'a>, String> {
+        Ok(LargeFile {
             temporary: self.name()?,
             size: self.number()?,
             modified: self.time()?,
@@ -485,17 +488,17 @@ impl<'a> Fields<'a> {
 
     fn record(&mut self) -> Result<Record<'a>, String> {
         match self.next()? {
-            b"d" => self.place().map(Record::Directory),
-            b"f" => self.named().map(Record::File),
+            b"d" => self.directory_record().map(Record::Directory),
+            b"f" => self.file_record().map(Record::File),
             b"r" => Ok(Record::Region(
-                self.named()?,
-                self.big()?,
+                self.file_record()?,
+                self.large()?,
                 self.number()?,
                 self.number()?,
             )),
-            b"b" => Ok(Record::Big(self.named()?, self.big()?)),
+            b"b" => Ok(Record::LargeFile(self.file_record()?, self.large()?)),
             b"l" => Ok(Record::Link(
-                self.named()?,
+                self.file_record()?,
                 self.index()?,
                 self.name()?,
                 self.index()?,

@@ -2,8 +2,8 @@
 //! attributes and their name at the end. Each region has one writer; written twice, it has the same bytes.
 
 use super::opener::Opener;
-use super::records::{Big, Named};
-use crate::data::{self, Pair};
+use super::records::{FileRecord, LargeFile};
+use crate::data::{self, OpenPair};
 use crate::directory::Entry;
 use crate::outcome::Failure;
 use crate::regular;
@@ -23,10 +23,10 @@ pub(crate) async fn make(
 ) -> Result<(), Failure> {
     let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW;
     let opened = worker
-        .write(Open::new(entry.beside(name), flags).mode(regular::REGION_MODE))
+        .call_target(Open::new(entry.sibling(name), flags).mode(regular::REGION_MODE))
         .await;
     let file = Arc::new(opened.map_err(entry.target_failure("cannot create regular file"))?);
-    let set = worker.write(Truncate::new(file, size)).await;
+    let set = worker.call_target(Truncate::new(file, size)).await;
     set.map_err(entry.target_failure("failed to extend"))
 }
 
@@ -34,29 +34,29 @@ pub(crate) async fn make(
 pub(crate) async fn copy(
     worker: &Worker,
     opener: &Opener,
-    (named, big): (&Named<'_>, &Big<'_>),
+    (file, large): (&FileRecord<'_>, &LargeFile<'_>),
     (start, end): (u64, u64),
 ) -> Result<(), Failure> {
-    let entry = opener.find(worker, named).await?;
+    let entry = opener.find(worker, file).await?;
     let source = regular::open(worker, &entry, None).await?;
-    require_unchanged(&entry, &source.status, big)?;
+    require_unchanged(&entry, &source.status, large)?;
     let flags = libc::O_WRONLY | libc::O_NOFOLLOW | libc::O_NOCTTY;
-    let open = || Open::new(entry.beside(big.temporary), flags);
+    let open = || Open::new(entry.sibling(large.temporary), flags);
     let target = opener
-        .patiently(async || worker.write(open()).await.map(Arc::new))
+        .retry_until_visible(async || worker.call_target(open()).await.map(Arc::new))
         .await;
     let failed = |error: io::Error| {
-        let (name, size) = (entry.quoted_target(), big.size);
+        let (name, size) = (entry.quoted_target(), large.size);
         let text = format!("cannot open what the planner has made for the {size} bytes of {name}");
         Failure::of(error, text)
     };
     let target = target.map_err(failed)?;
-    let status = worker.write(StatFile::new(target.clone())).await;
+    let status = worker.call_target(StatFile::new(target.clone())).await;
     let status = status.map_err(failed)?;
-    if !status.is_file() || status.size() != big.size {
+    if !status.is_file() || status.size() != large.size {
         return Err(replaced(&entry));
     }
-    let pair = Pair {
+    let pair = OpenPair {
         worker,
         source: &source.file,
         status: &source.status,
@@ -64,27 +64,31 @@ pub(crate) async fn copy(
         target_device: status.device(),
         is_regular: true,
         start: 0,
-        seen: None,
-        medium: entry.medium(),
+        hashing: None,
+        storage_class: entry.storage_class(),
     };
     let moved = data::copy_region(&pair, start, end).await;
-    moved.map_err(|broken| regular::describe(&entry, broken))?;
-    let now = worker.lazily(StatFile::new(source.file.clone())).await;
+    moved.map_err(|error| regular::copy_failure(&entry, error))?;
+    let now = worker.call_lazy(StatFile::new(source.file.clone())).await;
     require_unchanged(
         &entry,
         &now.map_err(entry.source_failure("cannot fstat", ""))?,
-        big,
+        large,
     )?;
     if worker.options().fsync {
-        let synced = worker.lazily(Fsync::new(target)).await;
+        let synced = worker.call_lazy(Fsync::new(target)).await;
         synced.map_err(entry.target_failure("cannot bring to the device"))?;
     }
     Ok(())
 }
 
 /// Regions of different states of a file would make a file that never was.
-fn require_unchanged(entry: &Entry, status: &Metadata, big: &Big<'_>) -> Result<(), Failure> {
-    if status.size() == big.size && status.modified() == big.modified {
+fn require_unchanged(
+    entry: &Entry,
+    status: &Metadata,
+    large: &LargeFile<'_>,
+) -> Result<(), Failure> {
+    if status.size() == large.size && status.modified() == large.modified {
         return Ok(());
     }
     let name = entry.quoted_source();
@@ -104,19 +108,19 @@ fn replaced(entry: &Entry) -> Failure {
 pub(crate) async fn complete(
     worker: &Worker,
     opener: &Opener,
-    named: &Named<'_>,
-    big: &Big<'_>,
+    file: &FileRecord<'_>,
+    large: &LargeFile<'_>,
 ) -> Result<Option<()>, Failure> {
-    let entry = opener.find(worker, named).await?;
-    let temporary = StatPath::new(entry.beside(big.temporary)).no_follow();
-    match worker.write(temporary).await {
-        Ok(status) if status.is_file() && status.size() == big.size => {}
+    let entry = opener.find(worker, file).await?;
+    let temporary = StatPath::new(entry.sibling(large.temporary)).no_follow();
+    match worker.call_target(temporary).await {
+        Ok(status) if status.is_file() && status.size() == large.size => {}
         Ok(_) => return Err(replaced(&entry)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             let there = worker
-                .write(StatPath::new(entry.target()).no_follow())
+                .call_target(StatPath::new(entry.target()).no_follow())
                 .await;
-            let is_whole = |there: &Metadata| there.is_file() && there.size() == big.size;
+            let is_whole = |there: &Metadata| there.is_file() && there.size() == large.size;
             if there.as_ref().is_ok_and(is_whole) {
                 return Ok(None);
             }
@@ -131,8 +135,8 @@ pub(crate) async fn complete(
         }
     }
     let source = regular::open(worker, &entry, None).await?;
-    require_unchanged(&entry, &source.status, big)?;
-    regular::complete(worker, &entry, source, big.temporary).await?;
+    require_unchanged(&entry, &source.status, large)?;
+    regular::complete(worker, &entry, source, large.temporary).await?;
     Ok(Some(()))
 }
 

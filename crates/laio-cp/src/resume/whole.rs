@@ -1,20 +1,20 @@
 //! Whether a file needs no copy, because an earlier run has made it.
 
-use super::was_settled;
-use crate::attributes::{self, Failures, Object, Present, Setting};
+use super::was_stable_before;
+use crate::attributes::{self, AttributeCopy, CurrentAttributes, Failures, FileRef};
 use crate::directory::{Entry, Handle};
-use crate::made::identity;
+use crate::identity::identity;
 use crate::options::Make;
 use crate::outcome::{Failure, count};
 use crate::regular;
-use crate::verify::{self, Digest, digest_of, is_coarser, say_the_same};
+use crate::verify::{self, Digest, digest_of, is_coarser, links_match};
 use crate::worker::Worker;
 use laio::ops::{Open, StatFile};
 use laio_rt::fs::Metadata;
 use std::sync::Arc;
 
 /// A file that needs no copy.
-pub(crate) struct Whole {
+pub(crate) struct CompleteCopy {
     pub(crate) digest: Option<Digest>,
 }
 
@@ -26,7 +26,7 @@ pub(crate) async fn check(
     entry: &Entry,
     source: &Metadata,
     there: &Metadata,
-) -> Result<Option<Whole>, Failure> {
+) -> Result<Option<CompleteCopy>, Failure> {
     let options = worker.options();
     if options.make != Make::Copies
         || options.attributes_only
@@ -53,24 +53,24 @@ async fn file(
     entry: &Entry,
     source: &Metadata,
     there: &Metadata,
-) -> Result<Option<Whole>, Failure> {
+) -> Result<Option<CompleteCopy>, Failure> {
     if source.size() != there.size() {
         return Ok(None);
     }
     // A file of procfs has size 0, and contents.
     let is_proven = source.size() > 0
         && source.modified() == there.modified()
-        && was_settled(source, there.changed().seconds);
+        && was_stable_before(source, there.changed().seconds);
     if is_proven && !worker.options().hashes() && has_owner_and_mode(worker, source, there) {
-        return Ok(Some(Whole { digest: None }));
+        return Ok(Some(CompleteCopy { digest: None }));
     }
     let opened = regular::open(worker, entry, Some(source)).await?;
     let flags = libc::O_RDONLY | libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY;
-    let Ok(target) = worker.write(Open::new(entry.target(), flags)).await else {
+    let Ok(target) = worker.call_target(Open::new(entry.target(), flags)).await else {
         return Ok(None);
     };
     let target = Arc::new(target);
-    let status = worker.write(StatFile::new(target.clone())).await;
+    let status = worker.call_target(StatFile::new(target.clone())).await;
     let is_it = |status: &Metadata| identity(status) == identity(there);
     if !status.as_ref().is_ok_and(is_it) {
         return Ok(None);
@@ -88,7 +88,7 @@ async fn file(
     if !worker.options().dry_run {
         set_attributes(worker, entry, source, there, (opened.into_handle(), target)).await?;
     }
-    Ok(Some(Whole { digest }))
+    Ok(Some(CompleteCopy { digest }))
 }
 
 /// What cannot be read back is copied anew.
@@ -107,7 +107,7 @@ async fn is_same(worker: &Worker, entry: &Entry, target: &Handle, wanted: Digest
 
 fn has_owner_and_mode(worker: &Worker, source: &Metadata, there: &Metadata) -> bool {
     let preserve = worker.options().preserve;
-    let is_privileged = worker.shared.process.is_privileged();
+    let is_privileged = worker.session.process.is_privileged();
     let owner = |status: &Metadata| (status.user(), status.group());
     let is_owned = owner(source) == owner(there);
     let bits = if is_owned { 0o7777 } else { 0o777 };
@@ -123,30 +123,35 @@ async fn set_attributes(
     there: &Metadata,
     (origin, target): (Handle, Handle),
 ) -> Result<(), Failure> {
-    let (origin, target) = (Object::Open(origin), Object::Open(target));
-    let names = attributes::names(worker, &origin);
+    let (origin, target) = (FileRef::Open(origin), FileRef::Open(target));
+    let names = attributes::list_names(worker, &origin);
     let names = names.map_err(entry.source_failure("cannot list attributes of", ""))?;
-    let setting = Setting {
+    let attribute_copy = AttributeCopy {
         source,
         target: &target,
         path: &|| entry.target_path(),
         names: Some((&names, &origin)),
-        present: Present::of(there, true, true),
+        current: CurrentAttributes::of(there, true, true),
         is_link: false,
     };
     let mut failures = Failures::new(worker);
-    attributes::set(worker, &setting, &mut failures);
+    attributes::set(worker, &attribute_copy, &mut failures);
     failures.result().map_err(Failure::of_attributes)?;
     verify::file_attributes(worker, entry, source, (&names, &origin), &target).await;
     Ok(())
 }
 
 /// A symbolic link that says the same, or the same device: their times are set last, too.
-fn other(worker: &Worker, entry: &Entry, source: &Metadata, there: &Metadata) -> Option<Whole> {
+fn other(
+    worker: &Worker,
+    entry: &Entry,
+    source: &Metadata,
+    there: &Metadata,
+) -> Option<CompleteCopy> {
     let is_same = match source.is_symlink() {
-        true => say_the_same(worker, entry, source),
+        true => links_match(worker, entry, source),
         false => source.represented_device() == there.represented_device(),
     };
     let has_attributes = source.is_symlink() || has_owner_and_mode(worker, source, there);
-    (is_same && has_attributes).then_some(Whole { digest: None })
+    (is_same && has_attributes).then_some(CompleteCopy { digest: None })
 }

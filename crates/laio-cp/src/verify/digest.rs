@@ -23,7 +23,7 @@ impl Digest {
     /// Of parts, one behind the other.
     pub(crate) fn of<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> Digest {
         let mut hashing = Hashing::default();
-        parts.into_iter().for_each(|part| hashing.take(part));
+        parts.into_iter().for_each(|part| hashing.update(part));
         hashing.finish()
     }
 }
@@ -44,16 +44,16 @@ impl Hashing {
     }
 
     /// The next bytes.
-    pub(crate) fn take(&mut self, bytes: &[u8]) {
+    pub(crate) fn update(&mut self, bytes: &[u8]) {
         self.hasher.update(bytes);
         self.at += bytes.len() as u64;
     }
 
     /// Some zeros of a hole that goes on up to `end`.
-    pub(crate) fn take_zeros(&mut self, end: u64) {
+    pub(crate) fn update_zeros(&mut self, end: u64) {
         let left = end.saturating_sub(self.at);
         let count = usize::try_from(left).unwrap_or(usize::MAX);
-        self.take(&ZEROS[..count.min(ZEROS.len())]);
+        self.update(&ZEROS[..count.min(ZEROS.len())]);
     }
 
     pub(crate) fn finish(self) -> Digest {
@@ -68,11 +68,11 @@ mod tests {
     #[test]
     fn a_hole_is_zeros() {
         let mut hashing = Hashing::default();
-        hashing.take(b"abc");
+        hashing.update(b"abc");
         while hashing.at() < 200_000 {
-            hashing.take_zeros(200_000);
+            hashing.update_zeros(200_000);
         }
-        hashing.take(b"d");
+        hashing.update(b"d");
         let mut whole = vec![0; 200_000];
         whole[..3].copy_from_slice(b"abc");
         whole.push(b'd');

@@ -108,8 +108,8 @@ fn open(path: &Path) -> io::Result<(File, Option<PathBuf>)> {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    let beside: OsString = temporary::name();
-    let temporary = path.with_file_name(beside);
+    let sibling: OsString = temporary::unique_name();
+    let temporary = path.with_file_name(sibling);
     let file = File::create_new(&temporary)?;
     Ok((file, Some(temporary)))
 }

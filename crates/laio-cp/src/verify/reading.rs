@@ -16,13 +16,13 @@ pub(crate) async fn read_back(
     file: &Handle,
     name: String,
 ) -> Result<(Digest, u64), Failure> {
-    let synced = worker.lazily(Fsync::data(file.clone())).await;
+    let synced = worker.call_lazy(Fsync::data(file.clone())).await;
     synced.map_err(|error| Failure::of(error, format!("cannot bring {name} to the device")))?;
     // It is an advice: pages that others have mapped stay.
-    let _ = worker.plainly(Advise::new(file.clone(), 0, 0, Advice::DontNeed));
+    let _ = worker.call_blocking(Advise::new(file.clone(), 0, 0, Advice::DontNeed));
     let read = digest_of(worker, file, format!("error reading back {name}")).await;
     // What was read back is not what will be read next.
-    let _ = worker.plainly(Advise::new(file.clone(), 0, 0, Advice::DontNeed));
+    let _ = worker.call_blocking(Advise::new(file.clone(), 0, 0, Advice::DontNeed));
     read
 }
 
@@ -33,23 +33,23 @@ pub(crate) async fn digest_of(
     failed: String,
 ) -> Result<(Digest, u64), Failure> {
     let mut hashing = Hashing::default();
-    let mut buffer = worker.buffer();
+    let mut buffer = worker.take_buffer();
     loop {
-        if worker.shared.stop.is_asked() {
+        if worker.session.stop.is_requested() {
             return Err(Failure::because(format!("{failed}: interrupted")));
         }
         buffer.clear();
-        let room = buffer.capacity();
-        let read = ReadAt::new(file.clone(), Limit::new(buffer, room), hashing.at());
-        let (result, filled) = worker.lazily(read).await;
+        let capacity = buffer.capacity();
+        let read = ReadAt::new(file.clone(), Limit::new(buffer, capacity), hashing.at());
+        let (result, filled) = worker.call_lazy(read).await;
         buffer = filled.into_inner();
         match result {
             Ok(0) => break,
-            Ok(_) => hashing.take(&buffer),
+            Ok(_) => hashing.update(&buffer),
             Err(error) => return Err(Failure::of(error, failed)),
         }
     }
-    worker.keep(buffer);
+    worker.recycle_buffer(buffer);
     let length = hashing.at();
     Ok((hashing.finish(), length))
 }

@@ -1,11 +1,11 @@
-//! What is there already under the name of a copy, and the rules of `cp` about it.
+//! What happens if the destination of a copy exists: the rules of `cp`.
 
 use crate::backup;
 use crate::directory::Entry;
 use crate::options::{Backup, Existing, Follow, Make, Options};
 use crate::outcome::Failure;
 use crate::resume;
-use crate::same::{self, Same};
+use crate::same_file::{self, SameFile};
 use crate::verify::Digest;
 use crate::worker::Worker;
 use laio::Errno;
@@ -14,29 +14,29 @@ use laio_rt::fs::{Metadata, Timestamp};
 use std::ffi::OsString;
 use std::io;
 
-/// Where a copy goes.
+/// What to do with the destination of a copy.
 #[derive(Clone, Debug)]
-pub(crate) enum Place {
-    /// Nothing is there.
-    New,
-    /// This is there, and is to be overwritten.
+pub(crate) enum Resolution {
+    /// Nothing exists under the name.
+    Free,
+    /// A file exists and is overwritten, or a directory exists and is filled.
     Existing(Box<Metadata>),
-    /// What was there has this name now.
+    /// The existing file was renamed to this backup name.
     BackedUp(OsString),
-    /// What is there stays.
-    Kept,
-    /// What is there stays, as good as a copy (of these contents, if that is known): other names of the
-    /// source may be linked to it.
-    NotOlder(Option<Digest>),
+    /// The existing file stays.
+    Skip,
+    /// The existing file stays and is as good as a copy (with this digest, if known): further hard
+    /// links of the source are linked to it.
+    UpToDate(Option<Digest>),
 }
 
-impl PartialEq for Place {
-    fn eq(&self, other: &Place) -> bool {
+impl PartialEq for Resolution {
+    fn eq(&self, other: &Resolution) -> bool {
         matches!(
             (self, other),
-            (Place::New, Place::New)
-                | (Place::Kept, Place::Kept)
-                | (Place::NotOlder(_), Place::NotOlder(_))
+            (Resolution::Free, Resolution::Free)
+                | (Resolution::Skip, Resolution::Skip)
+                | (Resolution::UpToDate(_), Resolution::UpToDate(_))
         )
     }
 }
@@ -46,14 +46,16 @@ pub(crate) async fn examine_directory(
     worker: &Worker,
     entry: &Entry,
     source: &Metadata,
-) -> Result<Place, Failure> {
+) -> Result<Resolution, Failure> {
     let options = worker.options();
-    let there = match look(worker, entry, !options.keep_directory_symlink).await? {
-        There::Nothing => return Ok(Place::New),
-        There::File(there) | There::EndlessLink(there) => there,
+    let there = match look_up(worker, entry, !options.keep_directory_symlink).await? {
+        Lookup::Missing => return Ok(Resolution::Free),
+        Lookup::Found(there) | Lookup::LinkLoop(there) => there,
     };
-    if overwrites(options) && same::check(worker, entry, source, &there).await == Same::Refused {
-        return Err(same_file(entry));
+    if overwrites(options)
+        && same_file::check(worker, entry, source, &there).await == SameFile::Refuse
+    {
+        return Err(same_file_failure(entry));
     }
     if !there.is_dir() {
         return Err(Failure::because(format!(
@@ -62,18 +64,18 @@ pub(crate) async fn examine_directory(
             entry.quoted_source()
         )));
     }
-    Ok(Place::Existing(Box::new(there)))
+    Ok(Resolution::Existing(Box::new(there)))
 }
 
-/// Looks for a directory that an argument's name leads through.
-pub(crate) async fn examine_parent(worker: &Worker, part: &Entry) -> Result<Place, Failure> {
-    if part.is_nowhere() {
-        return Ok(Place::New);
+/// Looks for a parent directory of an argument's name (`--parents`).
+pub(crate) async fn examine_parent(worker: &Worker, part: &Entry) -> Result<Resolution, Failure> {
+    if part.has_no_target_directory() {
+        return Ok(Resolution::Free);
     }
-    match look(worker, part, false).await? {
-        There::Nothing => Ok(Place::New),
-        There::File(there) if there.is_dir() => Ok(Place::Existing(Box::new(there))),
-        There::File(_) | There::EndlessLink(_) => {
+    match look_up(worker, part, false).await? {
+        Lookup::Missing => Ok(Resolution::Free),
+        Lookup::Found(there) if there.is_dir() => Ok(Resolution::Existing(Box::new(there))),
+        Lookup::Found(_) | Lookup::LinkLoop(_) => {
             let name = part.quoted_target();
             Err(Failure::because(format!(
                 "{name} exists but is not a directory"
@@ -82,45 +84,45 @@ pub(crate) async fn examine_parent(worker: &Worker, part: &Entry) -> Result<Plac
     }
 }
 
-/// Applies the rules to the destination of any other file.
+/// Applies the rules to the destination of a file that is not a directory.
 pub(crate) async fn examine(
     worker: &Worker,
     entry: &Entry,
     source: &Metadata,
-) -> Result<Place, Failure> {
+) -> Result<Resolution, Failure> {
     let options = worker.options();
-    let there = match look(worker, entry, looks_at_link(options, source)).await? {
-        There::Nothing => return Ok(Place::New),
-        There::File(there) => there,
-        There::EndlessLink(_) if options.existing == Existing::Skip => return Ok(Place::Kept),
-        // Replaced by force, once the source is known to be there to be read.
-        There::EndlessLink(link) => return Ok(Place::Existing(Box::new(link))),
+    let there = match look_up(worker, entry, replaces_links(options, source)).await? {
+        Lookup::Missing => return Ok(Resolution::Free),
+        Lookup::Found(there) => there,
+        Lookup::LinkLoop(_) if options.existing == Existing::Skip => return Ok(Resolution::Skip),
+        // `--force` replaces it later, after the source was opened.
+        Lookup::LinkLoop(link) => return Ok(Resolution::Existing(Box::new(link))),
     };
     if overwrites(options) {
-        match same::check(worker, entry, source, &there).await {
-            Same::Refused => return Err(same_file(entry)),
-            Same::Done => return Ok(Place::Kept),
-            Same::Fine => {}
+        match same_file::check(worker, entry, source, &there).await {
+            SameFile::Refuse => return Err(same_file_failure(entry)),
+            SameFile::NothingToDo => return Ok(Resolution::Skip),
+            SameFile::Proceed => {}
         }
     }
     if options.update && !is_older(options, &there, source) {
-        return Ok(Place::NotOlder(None));
+        return Ok(Resolution::UpToDate(None));
     }
     if options.resume
         && let Some(whole) = resume::check(worker, entry, source, &there).await?
     {
-        return Ok(Place::NotOlder(whole.digest));
+        return Ok(Resolution::UpToDate(whole.digest));
     }
     match options.existing {
         Existing::Replace => {}
-        Existing::Skip => return Ok(Place::Kept),
+        Existing::Skip => return Ok(Resolution::Skip),
         Existing::Fail => {
             let name = entry.quoted_target();
             return Err(Failure::because(format!("not replacing {name}")));
         }
         Existing::Ask => {
             if !may_overwrite(worker, entry, &there).await {
-                return Ok(Place::Kept);
+                return Ok(Resolution::Skip);
             }
         }
     }
@@ -130,33 +132,33 @@ pub(crate) async fn examine(
             "cannot overwrite directory {name} with non-directory"
         )));
     }
-    if worker.shared.just_made.is_needed() && !there.is_symlink() {
+    if worker.session.seen_targets.has_duplicates() && !there.is_symlink() {
         let link = worker
-            .write(StatPath::new(entry.target()).no_follow())
+            .call_target(StatPath::new(entry.target()).no_follow())
             .await;
-        if link.is_ok_and(|link| is_just_made_link(worker, &link)) {
-            return Err(through_just_made_link(entry));
+        if link.is_ok_and(|link| is_just_created_link(worker, &link)) {
+            return Err(just_created_link_failure(entry));
         }
     }
-    if options.backup != Backup::Numbered && worker.shared.just_made.has(entry) {
+    if options.backup != Backup::Numbered && worker.session.seen_targets.contains(entry) {
         return Err(Failure::because(format!(
             "will not overwrite just-created {} with {}",
             entry.quoted_target(),
             entry.quoted_source()
         )));
     }
-    if options.dry_run || worker.shared.stage.planner().is_some() {
-        return Ok(Place::Existing(Box::new(there)));
+    if options.dry_run || worker.session.phase.planner().is_some() {
+        return Ok(Resolution::Existing(Box::new(there)));
     }
-    clear(worker, entry, source, there).await
+    make_way(worker, entry, source, there).await
 }
 
-/// Whether another argument has made this symbolic link.
-pub(crate) fn is_just_made_link(worker: &Worker, link: &Metadata) -> bool {
-    link.is_symlink() && worker.shared.made.contains(link)
+/// Whether another argument created this symbolic link.
+pub(crate) fn is_just_created_link(worker: &Worker, link: &Metadata) -> bool {
+    link.is_symlink() && worker.session.created.contains(link)
 }
 
-pub(crate) fn through_just_made_link(entry: &Entry) -> Failure {
+pub(crate) fn just_created_link_failure(entry: &Entry) -> Failure {
     Failure::because(format!(
         "will not copy {} through just-created symlink {}",
         entry.quoted_source(),
@@ -164,19 +166,19 @@ pub(crate) fn through_just_made_link(entry: &Entry) -> Failure {
     ))
 }
 
-/// Moves out of the way, or removes, what must not be written to.
-async fn clear(
+/// Moves or removes an existing file that must not be written to.
+async fn make_way(
     worker: &Worker,
     entry: &Entry,
     source: &Metadata,
     there: Metadata,
-) -> Result<Place, Failure> {
+) -> Result<Resolution, Failure> {
     let options = worker.options();
     let replaces_link = options.preserve.links && there.links() > 1;
-    let rule = worker.shared.rule(entry.argument.is_some());
-    // In a plan, it may be from an attempt before.
+    let rule = worker.session.rule(entry.argument.is_some());
+    // With a plan, an earlier attempt at the part may have created it.
     let replaces_kind =
-        (rule == Follow::Never || worker.shared.stage.is_planned()) && !source.is_file();
+        (rule == Follow::Never || worker.session.phase.is_planned()) && !source.is_file();
     if options.backup != Backup::None && !is_dot(entry) {
         if options.backup != Backup::Numbered && backup::is_backup_of(worker, entry, source).await {
             return Err(Failure::because(format!(
@@ -185,27 +187,27 @@ async fn clear(
                 entry.quoted_source()
             )));
         }
-        let made = backup::make(worker, entry).await;
+        let made = backup::create(worker, entry).await;
         return match made.map_err(entry.target_failure("cannot backup"))? {
-            Some(name) => Ok(Place::BackedUp(name)),
-            None => Ok(Place::New),
+            Some(name) => Ok(Resolution::BackedUp(name)),
+            None => Ok(Resolution::Free),
         };
     }
     let wants_data = !options.attributes_only;
     if options.remove_destination || (wants_data && (replaces_link || replaces_kind)) {
         remove(worker, entry).await?;
-        return Ok(Place::New);
+        return Ok(Resolution::Free);
     }
-    Ok(Place::Existing(Box::new(there)))
+    Ok(Resolution::Existing(Box::new(there)))
 }
 
-/// Removes what has the name of a copy.
+/// Removes the destination.
 pub(crate) async fn remove(worker: &Worker, entry: &Entry) -> Result<(), Failure> {
-    match worker.write(Unlink::new(entry.target())).await {
+    match worker.call_target(Unlink::new(entry.target())).await {
         Ok(()) => {
             if worker.options().verbose {
                 let name = entry.quoted_target();
-                worker.shared.console.tell(&format!("removed {name}"));
+                worker.session.console.print(&format!("removed {name}"));
             }
             Ok(())
         }
@@ -214,46 +216,47 @@ pub(crate) async fn remove(worker: &Worker, entry: &Entry) -> Result<(), Failure
     }
 }
 
-/// Gives a copy that failed its name back to what had it before.
-pub(crate) async fn undo_backup(worker: &Worker, entry: &Entry, backup: &OsString) {
+/// Renames the backup to the destination again, after the copy failed.
+pub(crate) async fn restore_backup(worker: &Worker, entry: &Entry, backup: &OsString) {
     let renamed = worker
-        .write(Rename::new(entry.beside(backup), entry.target()))
+        .call_target(Rename::new(entry.sibling(backup), entry.target()))
         .await;
     match renamed {
         Err(error) => {
             let failure = entry.target_failure("cannot un-backup")(error);
-            worker.shared.console.complain(failure);
+            worker.session.console.warn(failure);
         }
         Ok(()) if worker.options().verbose => {
             let from = crate::quote::quote(entry.directory.target_path().join(backup));
             let to = entry.quoted_target();
             worker
-                .shared
+                .session
                 .console
-                .tell(&format!("{from} -> {to} (unbackup)"));
+                .print(&format!("{from} -> {to} (unbackup)"));
         }
         Ok(()) => {}
     }
 }
 
-/// What is never overwritten may be the source itself.
+/// Whether the options allow overwriting. Otherwise the destination may be the source itself.
 fn overwrites(options: &Options) -> bool {
     matches!(options.existing, Existing::Replace | Existing::Ask)
 }
 
-fn same_file(entry: &Entry) -> Failure {
+fn same_file_failure(entry: &Entry) -> Failure {
     let (source, target) = (entry.quoted_source(), entry.quoted_target());
     Failure::because(format!("{source} and {target} are the same file"))
 }
 
-/// `.` and `..` cannot be renamed.
+/// Whether the name ends in `.` or `..`, which cannot be renamed.
 fn is_dot(entry: &Entry) -> bool {
     let path = entry.source_path();
     path.file_name().is_none() || path.as_os_str().as_encoded_bytes().ends_with(b"/.")
 }
 
-/// A regular file is written through a symbolic link; anything else takes its place.
-fn looks_at_link(options: &Options, source: &Metadata) -> bool {
+/// Whether a symbolic link at the destination is replaced. A regular file is written through the
+/// link.
+fn replaces_links(options: &Options, source: &Metadata) -> bool {
     let written_through = source.is_file()
         || (options.contents_of_special && !source.is_symlink() && !source.is_dir());
     !written_through
@@ -263,34 +266,34 @@ fn looks_at_link(options: &Options, source: &Metadata) -> bool {
         || options.atomic
 }
 
-/// What has the name of a copy.
-enum There {
-    Nothing,
-    File(Metadata),
-    /// A symbolic link that leads nowhere but to links (`ELOOP`), where it may be replaced.
-    EndlessLink(Metadata),
+/// The result of looking up the destination.
+enum Lookup {
+    Missing,
+    Found(Metadata),
+    /// A symbolic link in a loop (`ELOOP`), which `--force` replaces.
+    LinkLoop(Metadata),
 }
 
-async fn look(worker: &Worker, entry: &Entry, at_link: bool) -> Result<There, Failure> {
+async fn look_up(worker: &Worker, entry: &Entry, at_link: bool) -> Result<Lookup, Failure> {
     let mut stat = StatPath::new(entry.target());
     if at_link {
         stat = stat.no_follow();
     }
-    match worker.write(stat).await {
-        Ok(status) => Ok(There::File(status)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(There::Nothing),
+    match worker.call_target(stat).await {
+        Ok(status) => Ok(Lookup::Found(status)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Lookup::Missing),
         Err(error) if error.raw_os_error() == Some(Errno::LOOP.raw()) && worker.options().force => {
-            let link = worker.write(StatPath::new(entry.target()).no_follow());
+            let link = worker.call_target(StatPath::new(entry.target()).no_follow());
             let link = link.await.map_err(entry.target_failure("cannot stat"))?;
-            Ok(There::EndlessLink(link))
+            Ok(Lookup::LinkLoop(link))
         }
         Err(error) => Err(entry.target_failure("cannot stat")(error)),
     }
 }
 
-/// Whether the destination is older than the source. Where times are preserved, a file system that keeps
-/// them less precisely must not make the destination seem older for ever. The kernel sets the time of the last change:
-/// if that is precise, the others are.
+/// Whether the destination is older than the source. If times are preserved, a destination on a
+/// file system with coarse times must not look older on every run. The kernel sets the change time,
+/// so its precision shows the file system's.
 fn is_older(options: &Options, there: &Metadata, source: &Metadata) -> bool {
     let (changed, there, source) = (there.changed(), there.modified(), source.modified());
     if there >= source {
@@ -304,18 +307,18 @@ fn is_older(options: &Options, there: &Metadata, source: &Metadata) -> bool {
         .into_iter()
         .filter(|resolution| changed.nanoseconds % resolution == 0)
         .any(|resolution| cut(there, resolution) == there && cut(source, resolution) == there);
-    // FAT keeps even seconds.
+    // FAT stores even seconds.
     let is_even = |time: Timestamp| time.nanoseconds == 0 && time.seconds % 2 == 0;
     let even = is_even(changed) && is_even(there) && source.seconds - 1 == there.seconds;
     !(options.preserve.timestamps && (coarse || even))
 }
 
 async fn may_overwrite(worker: &Worker, entry: &Entry, there: &Metadata) -> bool {
-    let (options, console) = (worker.options(), &worker.shared.console);
+    let (options, console) = (worker.options(), &worker.session.console);
     let name = entry.quoted_target();
     let writable = there.is_symlink()
         || worker
-            .write(Access::new(entry.target(), <Access>::WRITE).effective())
+            .call_target(Access::new(entry.target(), <Access>::WRITE).effective())
             .await
             .is_ok();
     if writable {
@@ -333,7 +336,7 @@ async fn may_overwrite(worker: &Worker, entry: &Entry, there: &Metadata) -> bool
     ))
 }
 
-/// The permissions as `ls` shows them.
+/// The permissions in the format of `ls`.
 fn letters(status: &Metadata) -> String {
     let mode = status.mode();
     let special = [(0o4000, 's', 'S'), (0o2000, 's', 'S'), (0o1000, 't', 'T')];

@@ -1,35 +1,35 @@
 //! What all workers share.
 
-use crate::arguments::JustMade;
+use crate::arguments::SeenTargets;
 use crate::console::Console;
+use crate::created::CreatedFiles;
 use crate::descriptors::Descriptors;
 use crate::links::Links;
-use crate::made::Made;
 use crate::options::{Follow, Options};
 use crate::outcome::{Failure, Tally, count};
-use crate::plan::Stage;
+use crate::plan::Phase;
 use crate::pool::Pool;
 use crate::rate::Rate;
 use crate::stop::Stop;
 use crate::verify::Manifest;
 use std::sync::Arc;
 
-pub(crate) struct Shared {
+pub(crate) struct Session {
     pub(crate) options: Options,
     pub(crate) console: Console,
     pub(crate) tally: Arc<Tally>,
     pub(crate) pool: Pool,
     pub(crate) descriptors: Descriptors,
     pub(crate) links: Links,
-    pub(crate) made: Made,
+    pub(crate) created: CreatedFiles,
     /// Directories that names of arguments lead through (`--parents`), and that were not there.
-    pub(crate) parents: Made,
-    pub(crate) just_made: JustMade,
+    pub(crate) created_parents: CreatedFiles,
+    pub(crate) seen_targets: SeenTargets,
     pub(crate) rate: Option<Rate>,
     pub(crate) manifest: Option<Manifest>,
     pub(crate) stop: Stop,
     pub(crate) process: Process,
-    pub(crate) stage: Arc<Stage>,
+    pub(crate) phase: Arc<Phase>,
     /// Sources are from a list, which names what is in directories too.
     pub(crate) is_listed: bool,
     /// One argument after the other, because they may meet.
@@ -71,11 +71,11 @@ fn umask() -> u32 {
     })
 }
 
-impl Shared {
+impl Session {
     /// Reports and counts what failed.
     pub(crate) fn fail(&self, failure: &Failure) {
-        self.console.complain(failure);
-        self.stage.keep(failure);
+        self.console.warn(failure);
+        self.phase.record_error(failure);
         count(&self.tally.of(0).failures);
     }
 

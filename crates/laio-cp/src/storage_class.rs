@@ -3,7 +3,7 @@
 use crate::directory::Handle;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Medium {
+pub(crate) enum StorageClass {
     /// Nothing waits. (Swapped out is what nobody is in need of.)
     Memory,
     /// A call waits for a device, and no longer than that.
@@ -20,16 +20,16 @@ const BTRFS: u64 = libc::BTRFS_SUPER_MAGIC as u64;
 const RAMFS: u64 = 0x8584_58f6;
 const F2FS: u64 = 0xf2f5_2010;
 
-impl Medium {
-    pub(crate) fn of(directory: &Handle) -> Medium {
+impl StorageClass {
+    pub(crate) fn of(directory: &Handle) -> StorageClass {
         let Ok(status) = rustix::fs::fstatfs(directory) else {
-            return Medium::Unknown;
+            return StorageClass::Unknown;
         };
         // The kernel's numbers have 32 bits; the type that has them differs from machine to machine.
         match u64::from(status.f_type as u32) {
-            TMPFS | RAMFS => Medium::Memory,
-            EXT4 | XFS | BTRFS | F2FS => Medium::Device,
-            _ => Medium::Unknown,
+            TMPFS | RAMFS => StorageClass::Memory,
+            EXT4 | XFS | BTRFS | F2FS => StorageClass::Device,
+            _ => StorageClass::Unknown,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Whether a copy has got the attributes that it was to have.
 
-use crate::attributes::{self, Names, Object};
-use crate::directory::{Directory, Entry, Found};
+use crate::attributes::{self, AttributeNames, FileRef};
+use crate::directory::{Directory, DirectoryInfo, Entry};
 use crate::outcome::{Failure, count};
 use crate::quote::quote;
 use crate::worker::Worker;
@@ -11,11 +11,11 @@ use std::io;
 use std::path::PathBuf;
 
 /// What is to be the same.
-struct Pair<'a> {
+struct Comparison<'a> {
     worker: &'a Worker,
     source: &'a Metadata,
-    origin: Option<(&'a Names, &'a Object)>,
-    target: &'a Object,
+    origin: Option<(&'a AttributeNames, &'a FileRef)>,
+    target: &'a FileRef,
 }
 
 /// Those of a file; what differs is told.
@@ -23,17 +23,17 @@ pub(crate) async fn file_attributes(
     worker: &Worker,
     entry: &Entry,
     source: &Metadata,
-    origin: (&Names, &Object),
-    target: &Object,
+    origin: (&AttributeNames, &FileRef),
+    target: &FileRef,
 ) {
     if worker.options().verify {
-        let pair = Pair {
+        let comparison = Comparison {
             worker,
             source,
             origin: Some(origin),
             target,
         };
-        compare(&pair, &|| entry.target_path());
+        compare(&comparison, &|| entry.target_path());
     }
 }
 
@@ -41,31 +41,31 @@ pub(crate) async fn file_attributes(
 pub(crate) fn directory_attributes(
     worker: &Worker,
     directory: &Directory,
-    found: &Found,
-    source: Option<&Object>,
-    target: &Object,
+    found: &DirectoryInfo,
+    source: Option<&FileRef>,
+    target: &FileRef,
 ) {
     if worker.options().verify {
-        let pair = Pair {
+        let comparison = Comparison {
             worker,
             source: &found.source,
             origin: source.map(|source| (&found.names, source)),
             target,
         };
-        compare(&pair, &|| directory.target_path());
+        compare(&comparison, &|| directory.target_path());
     }
 }
 
 /// A symbolic link, FIFO, socket or device: also whether it is the same thing.
-pub(crate) async fn named(worker: &Worker, entry: &Entry, source: &Metadata) {
+pub(crate) async fn verify_special(worker: &Worker, entry: &Entry, source: &Metadata) {
     if !worker.options().verify {
         return;
     }
-    let target = Object::Named(entry.target());
+    let target = FileRef::Named(entry.target());
     let same = match status(worker, &target) {
         Err(_) => false,
         Ok(there) if source.is_symlink() => {
-            there.is_symlink() && say_the_same(worker, entry, source)
+            there.is_symlink() && links_match(worker, entry, source)
         }
         Ok(there) => {
             there.file_type() == source.file_type()
@@ -76,38 +76,38 @@ pub(crate) async fn named(worker: &Worker, entry: &Entry, source: &Metadata) {
         count(&worker.counters().unverified);
         let (from, to) = (entry.quoted_source(), entry.quoted_target());
         let failure = Failure::because(format!("{to} is not what {from} is"));
-        return worker.shared.fail(&failure);
+        return worker.session.fail(&failure);
     }
     count(&worker.counters().verified);
-    let origin = Object::Named(entry.source());
-    let Ok(names) = attributes::names(worker, &origin) else {
+    let origin = FileRef::Named(entry.source());
+    let Ok(names) = attributes::list_names(worker, &origin) else {
         return;
     };
-    let pair = Pair {
+    let comparison = Comparison {
         worker,
         source,
         origin: Some((&names, &origin)),
         target: &target,
     };
-    compare(&pair, &|| entry.target_path());
+    compare(&comparison, &|| entry.target_path());
 }
 
 /// Whether two symbolic links lead to the same.
-pub(crate) fn say_the_same(worker: &Worker, entry: &Entry, source: &Metadata) -> bool {
-    let text = |name| worker.plainly(ReadLink::new(name)).ok();
+pub(crate) fn links_match(worker: &Worker, entry: &Entry, source: &Metadata) -> bool {
+    let text = |name| worker.call_blocking(ReadLink::new(name)).ok();
     let texts = (text(entry.source()), text(entry.target()));
     let options = worker.options();
     if options.preserve.timestamps && !options.dry_run {
         // That it has been read is not to be seen. If it cannot be set, that has been told already.
-        let _ = Object::Named(entry.target()).set_times(worker, source);
+        let _ = FileRef::Named(entry.target()).set_times(worker, source);
     }
     matches!(texts, (Some(text), Some(there)) if text == there)
 }
 
-fn compare(pair: &Pair<'_>, path: &dyn Fn() -> PathBuf) {
-    let worker = pair.worker;
-    let failure = match status(worker, pair.target) {
-        Ok(there) => match difference(pair, &there) {
+fn compare(comparison: &Comparison<'_>, path: &dyn Fn() -> PathBuf) {
+    let worker = comparison.worker;
+    let failure = match status(worker, comparison.target) {
+        Ok(there) => match difference(comparison, &there) {
             None => return,
             Some(what) => Failure::because(format!(
                 "{} has not the attributes of its source: {what}",
@@ -120,16 +120,16 @@ fn compare(pair: &Pair<'_>, path: &dyn Fn() -> PathBuf) {
         ),
     };
     count(&worker.counters().unverified);
-    worker.shared.fail(&failure);
+    worker.session.fail(&failure);
 }
 
 /// The first that differs, for people. What could not be set, and need not, has been told already.
-fn difference(pair: &Pair<'_>, there: &Metadata) -> Option<String> {
-    let preserve = pair.worker.options().preserve;
-    let source = pair.source;
+fn difference(comparison: &Comparison<'_>, there: &Metadata) -> Option<String> {
+    let preserve = comparison.worker.options().preserve;
+    let source = comparison.source;
     let owner = |status: &Metadata| (status.user(), status.group());
     let is_owned = owner(source) == owner(there);
-    if preserve.ownership && pair.worker.shared.process.is_privileged() && !is_owned {
+    if preserve.ownership && comparison.worker.session.process.is_privileged() && !is_owned {
         let ((user, group), (is_user, is_group)) = (owner(source), owner(there));
         return Some(format!("owner {is_user}:{is_group}, not {user}:{group}"));
     }
@@ -143,8 +143,8 @@ fn difference(pair: &Pair<'_>, there: &Metadata) -> Option<String> {
     if preserve.timestamps && !is_same_time(wanted, time) {
         return Some(format!("changed at {time:?}, not {wanted:?}"));
     }
-    let (names, origin) = pair.origin?;
-    names.differing(pair.worker, origin, pair.target)
+    let (names, origin) = comparison.origin?;
+    names.differing(comparison.worker, origin, comparison.target)
 }
 
 /// As far as the destination keeps times.
@@ -162,9 +162,9 @@ pub(crate) fn is_coarser(wanted: Timestamp, there: Timestamp) -> bool {
     same_second || even
 }
 
-fn status(worker: &Worker, object: &Object) -> io::Result<Metadata> {
+fn status(worker: &Worker, object: &FileRef) -> io::Result<Metadata> {
     match object {
-        Object::Open(file) => worker.plainly(StatFile::new(file.clone())),
-        Object::Named(name) => worker.plainly(StatPath::new(name.clone()).no_follow()),
+        FileRef::Open(file) => worker.call_blocking(StatFile::new(file.clone())),
+        FileRef::Named(name) => worker.call_blocking(StatPath::new(name.clone()).no_follow()),
     }
 }

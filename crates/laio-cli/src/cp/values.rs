@@ -1,21 +1,21 @@
 //! What options can be set to, as words that can be abbreviated, and sizes.
 
-use super::Wrong;
+use super::CliError;
 use laio::ops::Advice;
 use laio_cp::Options;
 
-/// Words on one line mean the same.
-pub(super) type Words = &'static [&'static [&'static str]];
+/// Choices on one line mean the same.
+pub(super) type Choices = &'static [&'static [&'static str]];
 
-pub(super) const WHEN: Words = &[&["auto"], &["always"], &["never"]];
-pub(super) const UPDATES: Words = &[&["all"], &["none"], &["none-fail"], &["older"]];
-pub(super) const BACKUPS: Words = &[
+pub(super) const WHEN: Choices = &[&["auto"], &["always"], &["never"]];
+pub(super) const UPDATES: Choices = &[&["all"], &["none"], &["none-fail"], &["older"]];
+pub(super) const BACKUPS: Choices = &[
     &["none", "off"],
     &["simple", "never"],
     &["existing", "nil"],
     &["numbered", "t"],
 ];
-pub(super) const ATTRIBUTES: Words = &[
+pub(super) const ATTRIBUTES: Choices = &[
     &["mode"],
     &["timestamps"],
     &["ownership"],
@@ -26,7 +26,7 @@ pub(super) const ATTRIBUTES: Words = &[
 ];
 
 /// The first of the words that mean what was given.
-pub(super) fn choose(given: &str, option: &str, words: Words) -> Result<&'static str, Wrong> {
+pub(super) fn choose(given: &str, option: &str, words: Choices) -> Result<&'static str, CliError> {
     let exact = words.iter().find(|line| line.contains(&given));
     let starts = |line: &&&[&str]| line.iter().any(|word| word.starts_with(given));
     let mut abbreviated = words.iter().filter(starts);
@@ -41,7 +41,7 @@ pub(super) fn choose(given: &str, option: &str, words: Words) -> Result<&'static
             let line: Vec<_> = line.iter().map(|word| format!("'{word}'")).collect();
             text.push_str(&format!("\n  - {}", line.join(", ")));
         }
-        Wrong::Usage(text)
+        CliError::Usage(text)
     })
 }
 

@@ -1,8 +1,8 @@
 //! A copy that is shared out among processes: `--plan`, `--work`, `--finish`.
 
-use super::words::size;
-use super::{Wrong, in_words, report};
-use laio_cp::plan::{self, Limits, Patience, Which};
+use super::values::size;
+use super::{CliError, messages, misuse_to_error};
+use laio_cp::plan::{self, Limits, PartSelection, WorkTimeouts};
 use laio_cp::{Operands, Options, Stop, Summary};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use std::time::Duration;
 #[derive(Debug, Default, clap::Args)]
 #[group(skip)]
 #[command(next_help_heading = "More than one machine")]
-pub(crate) struct Machines {
+pub(crate) struct DistributedArgs {
     /// Copy nothing yet: make the directories, and write what is to be copied into DIR, in parts
     #[arg(long, value_name = "DIR", conflicts_with_all = ["work", "finish"])]
     plan: Option<PathBuf>,
@@ -42,7 +42,7 @@ pub(crate) struct Machines {
 }
 
 /// Options that can be given beside --work and --finish; all others are kept in the plan.
-const OF_THE_PROCESS: [&str; 14] = [
+const PER_PROCESS: [&str; 14] = [
     "work",
     "part",
     "take",
@@ -59,9 +59,9 @@ const OF_THE_PROCESS: [&str; 14] = [
     "depth",
 ];
 
-impl Machines {
+impl DistributedArgs {
     /// Whether there is one process only.
-    pub(super) fn is_none(&self) -> bool {
+    pub(super) fn is_unused(&self) -> bool {
         self.plan.is_none() && self.work.is_none() && self.finish.is_none()
     }
 
@@ -72,62 +72,67 @@ impl Machines {
         operands: Operands,
         explicit: &[String],
         stop: Stop,
-    ) -> Result<Summary, Wrong> {
-        let patience = self.patience();
-        if let Some(folder) = self.plan {
+    ) -> Result<Summary, CliError> {
+        let timeouts = self.timeouts();
+        if let Some(plan_dir) = self.plan {
             let limits = Limits::default();
             let limits = Limits {
                 files: self.max_files.unwrap_or(limits.files),
                 bytes: self.max_bytes.unwrap_or(limits.bytes),
             };
             let program = options.program.clone();
-            let planned = plan::plan(&folder, limits, options, operands, stop);
-            let planned = planned.map_err(in_words)?;
+            let planned = plan::plan(&plan_dir, limits, options, operands, stop);
+            let planned = planned.map_err(misuse_to_error)?;
             if planned.summary.interrupted.is_none() {
                 let (parts, files) = (planned.parts, planned.files);
-                let (bytes, folder) = (planned.bytes, folder.display());
-                report::tell(&format!(
-                    "{parts} parts, {files} files, {bytes} bytes; next: {program} --work {folder}"
+                let (bytes, plan_dir) = (planned.bytes, plan_dir.display());
+                messages::print_line(&format!(
+                    "{parts} parts, {files} files, {bytes} bytes; next: {program} --work {plan_dir}"
                 ));
             }
             return Ok(planned.summary);
         }
         let other = explicit
             .iter()
-            .find(|id| !OF_THE_PROCESS.contains(&id.as_str()));
+            .find(|id| !PER_PROCESS.contains(&id.as_str()));
         if let Some(id) = other {
             let what = match id.as_str() {
                 "files" => "what is to be copied".to_owned(),
                 id if id.starts_with('-') => id.to_owned(),
                 id => format!("--{}", id.replace('_', "-")),
             };
-            return Err(Wrong::Usage(format!(
+            return Err(CliError::Usage(format!(
                 "{what} is for --plan; with --work and --finish it is taken from the plan"
             )));
         }
-        if let Some(folder) = self.work {
-            let which = match (self.part, self.take) {
-                (Some(part), _) => Which::Part(part),
-                (None, true) => Which::Free,
-                (None, false) => part_of_slurm()?.map_or(Which::Free, Which::Part),
+        if let Some(plan_dir) = self.work {
+            let selection = match (self.part, self.take) {
+                (Some(part), _) => PartSelection::Number(part),
+                (None, true) => PartSelection::Unclaimed,
+                (None, false) => {
+                    part_of_slurm()?.map_or(PartSelection::Unclaimed, PartSelection::Number)
+                }
             };
-            return plan::work(&folder, which, patience, options, stop).map_err(in_words);
+            return plan::work(&plan_dir, selection, timeouts, options, stop)
+                .map_err(misuse_to_error);
         }
-        let folder = self.finish.unwrap_or_default();
-        plan::finish(&folder, patience, options, stop).map_err(in_words)
+        let plan_dir = self.finish.unwrap_or_default();
+        plan::finish(&plan_dir, timeouts, options, stop).map_err(misuse_to_error)
     }
 
-    fn patience(&self) -> Patience {
-        let default = Patience::default();
-        Patience {
+    fn timeouts(&self) -> WorkTimeouts {
+        let default = WorkTimeouts::default();
+        WorkTimeouts {
             lease: self.lease.map_or(default.lease, Duration::from_secs),
-            names: self.patience.map_or(default.names, Duration::from_secs),
+            visibility: self
+                .patience
+                .map_or(default.visibility, Duration::from_secs),
         }
     }
 }
 
 /// The part that a Slurm array gives to this process.
-fn part_of_slurm() -> Result<Option<u32>, Wrong> {
+fn part_of_slurm() -> Result<Option<u32>, CliError> {
     let name = "SLURM_ARRAY_TASK_ID";
     let Some(value) = std::env::var_os(name) else {
         return Ok(None);
@@ -135,6 +140,6 @@ fn part_of_slurm() -> Result<Option<u32>, Wrong> {
     let part = value.to_str().and_then(|value| value.parse().ok());
     part.map(Some).ok_or_else(|| {
         let value = value.to_string_lossy().into_owned();
-        Wrong::Plain(format!("{name} is '{value}', which is no number of a part"))
+        CliError::Plain(format!("{name} is '{value}', which is no number of a part"))
     })
 }

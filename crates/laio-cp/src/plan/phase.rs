@@ -2,7 +2,7 @@
 
 use super::ERRORS_KEPT;
 use super::finish::{self, Finish};
-use super::part::{self, Lost, Part};
+use super::part::{self, Lost, PartWork};
 use super::planner::Planner;
 use crate::directory::{Directory, Entry};
 use crate::outcome::Failure;
@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// A task of those who work or finish.
 #[derive(Debug)]
-pub(crate) enum Step {
+pub(crate) enum PlanTask {
     /// Records of files of a directory.
     Files(Option<u32>, Vec<usize>),
     /// The record of a region.
@@ -21,71 +21,71 @@ pub(crate) enum Step {
 }
 
 #[derive(Default)]
-pub(crate) struct Stage {
-    kind: Kind,
+pub(crate) struct Phase {
+    kind: PhaseKind,
     errors: Mutex<Vec<String>>,
 }
 
 #[derive(Default)]
-enum Kind {
+enum PhaseKind {
     /// The whole copy.
     #[default]
-    All,
+    WholeCopy,
     Plan(Arc<Planner>),
-    Work(Part),
+    Work(PartWork),
     Finish(Finish),
 }
 
-impl Stage {
-    fn new(kind: Kind) -> Stage {
-        Stage {
+impl Phase {
+    fn new(kind: PhaseKind) -> Phase {
+        Phase {
             kind,
             errors: Mutex::default(),
         }
     }
 
-    pub(crate) fn plan(planner: Arc<Planner>) -> Stage {
-        Stage::new(Kind::Plan(planner))
+    pub(crate) fn plan(planner: Arc<Planner>) -> Phase {
+        Phase::new(PhaseKind::Plan(planner))
     }
 
-    pub(crate) fn work(part: Part) -> Stage {
-        Stage::new(Kind::Work(part))
+    pub(crate) fn work(part: PartWork) -> Phase {
+        Phase::new(PhaseKind::Work(part))
     }
 
-    pub(crate) fn finish(finish: Finish) -> Stage {
-        Stage::new(Kind::Finish(finish))
+    pub(crate) fn finish(finish: Finish) -> Phase {
+        Phase::new(PhaseKind::Finish(finish))
     }
 
     /// If nothing is to be copied, only written down.
     pub(crate) fn planner(&self) -> Option<&Planner> {
         match &self.kind {
-            Kind::Plan(planner) => Some(planner),
+            PhaseKind::Plan(planner) => Some(planner),
             _ => None,
         }
     }
 
     /// Names come from a plan: directories are there, and what is made may be there from an attempt before.
     pub(crate) fn is_planned(&self) -> bool {
-        matches!(self.kind, Kind::Work(_) | Kind::Finish(_))
+        matches!(self.kind, PhaseKind::Work(_) | PhaseKind::Finish(_))
     }
 
     /// Directories get their attributes when all in them is done; else another stage gives them theirs.
     pub(crate) fn leaves_directories(&self) -> bool {
-        matches!(self.kind, Kind::All)
+        matches!(self.kind, PhaseKind::WholeCopy)
     }
 
     /// Where the names of a plan begin, and the tasks.
-    pub(crate) fn steps(&self) -> Option<(Arc<Directory>, Vec<Step>)> {
+    pub(crate) fn plan_tasks(&self) -> Option<(Arc<Directory>, Vec<PlanTask>)> {
         match &self.kind {
-            Kind::Work(part) => Some((part.opener.root.clone(), part.steps())),
-            Kind::Finish(finish) => Some((finish.opener.root.clone(), vec![Step::Finish])),
-            Kind::All | Kind::Plan(_) => None,
+            PhaseKind::Work(part) => Some((part.opener.root.clone(), part.plan_tasks())),
+            PhaseKind::Finish(finish) => Some((finish.opener.root.clone(), vec![PlanTask::Finish])),
+            PhaseKind::WholeCopy | PhaseKind::Plan(_) => None,
         }
     }
 
     /// Keeps what failed, for the end.
-    pub(crate) fn keep(&self, failure: &Failure) {
-        if matches!(self.kind, Kind::All) {
+    pub(crate) fn record_error(&self, failure: &Failure) {
+        if matches!(self.kind, PhaseKind::WholeCopy) {
             return;
         }
         let mut errors = self.errors.lock().unwrap_or_else(PoisonError::into_inner);
@@ -100,33 +100,33 @@ impl Stage {
     }
 
     /// Notes that a file could not be copied.
-    pub(crate) fn lose(&self, entry: &Entry) {
-        if let Kind::Work(part) = &self.kind {
-            part.lose(&entry.target_path());
+    pub(crate) fn record_lost(&self, entry: &Entry) {
+        if let PhaseKind::Work(part) = &self.kind {
+            part.record_lost(&entry.target_path());
         }
     }
 
     pub(crate) fn lost(&self) -> Lost {
         match &self.kind {
-            Kind::Work(part) => part.lost(),
+            PhaseKind::Work(part) => part.lost(),
             _ => Lost::default(),
         }
     }
 
     pub(crate) fn incomplete(&self) -> Vec<String> {
         match &self.kind {
-            Kind::Work(part) => part.incomplete(),
+            PhaseKind::Work(part) => part.incomplete(),
             _ => Vec::new(),
         }
     }
 }
 
 /// Begins a task of a plan.
-pub(crate) async fn begin(worker: &Worker, step: &Step) {
-    let stage = worker.shared.stage.clone();
-    match &stage.kind {
-        Kind::Work(part) => part::begin(worker, part, step).await,
-        Kind::Finish(finish) => finish::run(worker, finish).await,
-        Kind::All | Kind::Plan(_) => {}
+pub(crate) async fn begin(worker: &Worker, task: &PlanTask) {
+    let phase = worker.session.phase.clone();
+    match &phase.kind {
+        PhaseKind::Work(part) => part::begin(worker, part, task).await,
+        PhaseKind::Finish(finish) => finish::run(worker, finish).await,
+        PhaseKind::WholeCopy | PhaseKind::Plan(_) => {}
     }
 }

@@ -29,7 +29,7 @@ pub(crate) struct Header {
 /// What became of a part.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Done {
+pub(crate) struct PartReport {
     pub(crate) part: u32,
     /// Who has done it.
     pub(crate) by: String,
@@ -52,16 +52,16 @@ pub(crate) struct Done {
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct Folder {
+pub(crate) struct PlanDir {
     path: PathBuf,
 }
 
 /// Directories in it.
-const ROOMS: [&str; 4] = ["parts", "claims", "attempts", "done"];
+const SUBDIRECTORIES: [&str; 4] = ["parts", "claims", "attempts", "done"];
 
-impl Folder {
-    pub(crate) fn new(path: &Path) -> Folder {
-        Folder {
+impl PlanDir {
+    pub(crate) fn new(path: &Path) -> PlanDir {
+        PlanDir {
             path: path.to_owned(),
         }
     }
@@ -83,10 +83,10 @@ impl Folder {
             }
             made => made.map_err(cannot)?,
         }
-        for room in ROOMS {
+        for subdirectory in SUBDIRECTORIES {
             let made = fs::DirBuilder::new()
                 .mode(0o700)
-                .create(self.path.join(room));
+                .create(self.path.join(subdirectory));
             made.map_err(cannot)?;
         }
         Ok(())
@@ -95,8 +95,8 @@ impl Folder {
     /// Removes what was made for a plan that has not been begun.
     pub(crate) fn discard(&self) {
         // If something else is there by now, it stays.
-        for room in ROOMS {
-            let _ = fs::remove_dir(self.path.join(room));
+        for subdirectory in SUBDIRECTORIES {
+            let _ = fs::remove_dir(self.path.join(subdirectory));
         }
         let _ = fs::remove_dir(&self.path);
     }
@@ -159,7 +159,7 @@ impl Folder {
     }
 
     /// Reads what became of a part; none if it is not done.
-    pub(crate) fn read_done(&self, part: u32) -> Result<Option<Done>, String> {
+    pub(crate) fn read_done(&self, part: u32) -> Result<Option<PartReport>, String> {
         read_json(&self.done(part))
     }
 }

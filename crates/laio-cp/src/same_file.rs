@@ -1,7 +1,7 @@
 //! Whether source and destination are the same file, and whether that matters.
 
 use crate::directory::Entry;
-use crate::made::identity;
+use crate::identity::identity;
 use crate::options::{Backup, Make};
 use crate::worker::Worker;
 use laio::ops::{Name, StatPath};
@@ -10,13 +10,13 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Same {
+pub(crate) enum SameFile {
     /// They are not, or it does no harm.
-    Fine,
+    Proceed,
     /// They are, and there is nothing to do.
-    Done,
+    NothingToDo,
     /// They are, and copying would destroy data.
-    Refused,
+    Refuse,
 }
 
 /// `source` and `there` are what the names lead to, as the options want them followed.
@@ -25,39 +25,39 @@ pub(crate) async fn check(
     entry: &Entry,
     source: &Metadata,
     there: &Metadata,
-) -> Same {
+) -> SameFile {
     let options = worker.options();
     let same = identity(source) == identity(there);
     if same && options.make == Make::HardLinks {
-        return Same::Done;
+        return SameFile::NothingToDo;
     }
-    let never = !worker.shared.follows(entry.argument.is_some());
+    let never = !worker.session.follows(entry.argument.is_some());
     let (source_link, target_link) = if never {
         if source.is_symlink() && there.is_symlink() {
             if same_name(worker, entry).await {
-                return Same::Refused;
+                return SameFile::Refuse;
             }
             return match options.backup {
-                Backup::None if same => Same::Done,
-                _ => Same::Fine,
+                Backup::None if same => SameFile::NothingToDo,
+                _ => SameFile::Proceed,
             };
         }
         (*source, *there)
     } else {
         if !same {
-            return Same::Fine;
+            return SameFile::Proceed;
         }
         let source = worker
-            .lazily(StatPath::new(entry.source()).no_follow())
+            .call_lazy(StatPath::new(entry.source()).no_follow())
             .await;
         let target = worker
-            .write(StatPath::new(entry.target()).no_follow())
+            .call_target(StatPath::new(entry.target()).no_follow())
             .await;
         let (Ok(source), Ok(target)) = (source, target) else {
-            return Same::Fine;
+            return SameFile::Proceed;
         };
         if source.is_symlink() && target.is_symlink() && options.remove_destination {
-            return Same::Fine;
+            return SameFile::Proceed;
         }
         (source, target)
     };
@@ -69,31 +69,35 @@ pub(crate) async fn check(
             // Moved away, it would be what the link leads to no more.
             !never && source_link.is_symlink() && !target_link.is_symlink()
         };
-        return if refused { Same::Refused } else { Same::Fine };
+        return if refused {
+            SameFile::Refuse
+        } else {
+            SameFile::Proceed
+        };
     }
     if options.remove_destination {
         if target_link.is_symlink() {
-            return Same::Fine;
+            return SameFile::Proceed;
         }
         if same_link && target_link.links() > 1 && !same_name(worker, entry).await {
-            return Same::Fine;
+            return SameFile::Proceed;
         }
     }
     if !source_link.is_symlink() && !target_link.is_symlink() {
         if !same_link {
-            return Same::Fine;
+            return SameFile::Proceed;
         }
         if options.make == Make::HardLinks {
-            return Same::Done;
+            return SameFile::NothingToDo;
         }
     }
     if options.make == Make::SymbolicLinks && target_link.is_symlink() {
-        return Same::Fine;
+        return SameFile::Proceed;
     }
     if never {
         return check_referents(worker, entry, &source_link, &target_link).await;
     }
-    Same::Refused
+    SameFile::Refuse
 }
 
 /// One of them is a link, which is not followed: it matters what it leads to.
@@ -102,24 +106,24 @@ async fn check_referents(
     entry: &Entry,
     source: &Metadata,
     target: &Metadata,
-) -> Same {
+) -> SameFile {
     let source = match source.is_symlink() {
-        true => worker.lazily(StatPath::new(entry.source())).await,
+        true => worker.call_lazy(StatPath::new(entry.source())).await,
         false => Ok(*source),
     };
     let target_is_link = target.is_symlink();
     let target = match target_is_link {
-        true => worker.write(StatPath::new(entry.target())).await,
+        true => worker.call_target(StatPath::new(entry.target())).await,
         false => Ok(*target),
     };
     match (source, target) {
         (Ok(source), Ok(target)) if identity(&source) == identity(&target) => {}
-        _ => return Same::Fine,
+        _ => return SameFile::Proceed,
     }
     match worker.options().make {
-        Make::HardLinks if target_is_link => Same::Fine,
-        Make::HardLinks => Same::Done,
-        _ => Same::Refused,
+        Make::HardLinks if target_is_link => SameFile::Proceed,
+        Make::HardLinks => SameFile::NothingToDo,
+        _ => SameFile::Refuse,
     }
 }
 
@@ -135,8 +139,8 @@ async fn same_name(worker: &Worker, entry: &Entry) -> bool {
     let (Ok(above_source), Ok(above_target)) = (stat(above_source), stat(above_target)) else {
         return false;
     };
-    let source = worker.lazily(above_source).await;
-    let target = worker.write(above_target).await;
+    let source = worker.call_lazy(above_source).await;
+    let target = worker.call_target(above_target).await;
     matches!((source, target), (Ok(source), Ok(target)) if identity(&source) == identity(&target))
 }
 

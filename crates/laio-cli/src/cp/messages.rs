@@ -5,13 +5,13 @@ use std::io::Write;
 use std::process::ExitCode;
 
 /// A message on standard error.
-pub(super) fn say(program: &str, text: &str) {
+pub(super) fn warn(program: &str, text: &str) {
     // Nothing can be done if standard error is gone.
     let _ = writeln!(std::io::stderr(), "{program}: {text}");
 }
 
 /// What a program says that has no more memory, in the words of GNU's cp.
-pub(super) fn exhausted(program: &str) -> &'static str {
+pub(super) fn memory_exhausted(program: &str) -> &'static str {
     match program {
         "cp" => "cp: memory exhausted\n",
         "laio-cp" => "laio-cp: memory exhausted\n",
@@ -20,7 +20,7 @@ pub(super) fn exhausted(program: &str) -> &'static str {
 }
 
 /// A result, on standard output.
-pub(super) fn tell(text: &str) {
+pub(super) fn print_line(text: &str) {
     // A reader who has gone does not want it.
     let _ = writeln!(std::io::stdout(), "{text}");
 }
@@ -67,7 +67,7 @@ pub(super) fn print(program: &str, text: &str) -> ExitCode {
     match written {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            say(
+            warn(
                 program,
                 &laio_cp::Failure::of(error, "write error").to_string(),
             );

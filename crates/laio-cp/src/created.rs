@@ -1,0 +1,34 @@
+//! Files that this copy created, so that it does not copy or write through its own output.
+
+use crate::identity::{Identity, identity};
+use laio_rt::fs::Metadata;
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// Directories and symbolic links that this copy created.
+///
+/// Of the directories of an argument the first is enough, unless the destination is inside the source.
+#[derive(Debug, Default)]
+pub(crate) struct CreatedFiles {
+    files: Mutex<HashSet<Identity>>,
+    /// Whether `files` has an element: saves most callers the lock.
+    any: AtomicBool,
+}
+
+impl CreatedFiles {
+    pub(crate) fn insert(&self, status: &Metadata) {
+        let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        files.insert(identity(status));
+        self.any.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn contains(&self, status: &Metadata) -> bool {
+        self.any.load(Ordering::Acquire)
+            && self
+                .files
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .contains(&identity(status))
+    }
+}
