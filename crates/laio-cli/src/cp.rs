@@ -1,7 +1,8 @@
-//! `laio cp`; `laio-cp`, which is that alone; and `cp` where either is called so: running it, and exit codes.
+//! `laio cp`, also as the command `laio-cp`, and as `cp` if the program is called by that name:
+//! runs the copy, and returns the exit code.
 //!
-//! An option is declared in `arguments` (in order with others: `ORDERED`), and gets its meaning in `options`;
-//! operands are in `operands`.
+//! `arguments` declares the options (those whose order matters in `ORDERED`), `options` translates
+//! them, and `operands` handles the operands.
 
 mod arguments;
 mod distributed;
@@ -19,7 +20,7 @@ use laio_cp::{Misuse, Stop, Summary};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Copies; the exit code is that of GNU's `cp`.
+/// Runs a copy. The exit code is that of GNU's `cp`.
 pub(crate) fn run(arguments: Arguments, program: &str) -> ExitCode {
     let stats = arguments.plain.stats;
     match copy(arguments, program) {
@@ -31,15 +32,13 @@ pub(crate) fn run(arguments: Arguments, program: &str) -> ExitCode {
                 let count = summary.unverified;
                 messages::warn(
                     program,
-                    &format!(
-                        "{count} copies, or their attributes, are not what was read of their sources"
-                    ),
+                    &format!("{count} copies differ from their sources in data or attributes"),
                 );
             }
             match summary.interrupted {
                 Some(signal) => {
-                    messages::warn(program, "interrupted; what was copied until then stays");
-                    // As a shell reports it of a process that the signal has ended.
+                    messages::warn(program, "interrupted; the files copied so far stay");
+                    // The status that a shell reports for a process killed by this signal.
                     ExitCode::from(128_u8.wrapping_add(signal as u8))
                 }
                 None if summary.failures > 0 => ExitCode::FAILURE,
@@ -89,12 +88,12 @@ fn misuse_to_error(misuse: Misuse) -> CliError {
 
 /// Why nothing was copied.
 enum CliError {
-    /// The usage tells more.
+    /// A wrong command line; the message points to `--help`.
     Usage(String),
     Plain(String),
 }
 
-/// Whether the command was called as `cp`.
+/// Whether the program was called as `cp`.
 pub(crate) fn is_called() -> bool {
     let name = std::env::args_os().next().map(PathBuf::from);
     name.as_deref()
@@ -102,7 +101,7 @@ pub(crate) fn is_called() -> bool {
         .is_some_and(|name| name == "cp")
 }
 
-/// The copy, by its own name.
+/// The main function of `laio-cp` and `cp`.
 pub(crate) fn main(program: &'static str) -> ExitCode {
     let command = Command::new(program)
         .version(env!("CARGO_PKG_VERSION"))
@@ -122,7 +121,7 @@ pub(crate) fn main(program: &'static str) -> ExitCode {
     {
         Ok(arguments) => run(arguments, program),
         Err(error) if error.use_stderr() => {
-            // Nothing can be done if the stream is gone.
+            // No stream is left to report this failure.
             let _ = error.print();
             ExitCode::FAILURE
         }

@@ -120,7 +120,7 @@ impl Operands {
     fn resolve_listed(mut self, listed: Vec<PathBuf>) -> Result<Targets, Misuse> {
         let least = if self.directory.is_some() { 0 } else { 1 };
         if self.files.len() < least || self.files.len() > least + 1 {
-            let text = "with a list of files, the operands are the directory that they are below, if any, and \
+            let text = "with --files-from0, the operands are the directory that contains the files, if any, and \
                         the directory for the copies";
             return Err(Misuse::Usage(text.to_owned()));
         }
@@ -382,7 +382,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_copies() {
+    fn a_copy_gets_the_last_component() {
         for (source, name) in [
             ("a", "a"),
             ("a/b", "b"),

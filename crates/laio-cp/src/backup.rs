@@ -181,7 +181,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_read_and_written() {
+    fn numbers_of_backups_are_parsed_and_formatted() {
         let name = numbered(OsStr::new("a"), 12);
         assert_eq!(name, "a.~12~");
         assert!(is_numbered(&name));

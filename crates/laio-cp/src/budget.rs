@@ -92,8 +92,8 @@ impl Budget {
     fn by_memory(self, free: usize) -> Budget {
         let jobs = self.jobs.min(1 + free / 2 / THREAD_BYTES);
         let for_files = free.saturating_sub((jobs - 1) * THREAD_BYTES) / 4 / jobs;
-        let least = BUFFER_MIN.min(self.buffer);
-        let buffer = (for_files / 4).clamp(least, self.buffer);
+        let min = BUFFER_MIN.min(self.buffer);
+        let buffer = (for_files / 4).clamp(min, self.buffer);
         let depth = self.depth.min(for_files / (buffer + FILE_BYTES)).max(1);
         Budget {
             jobs,
@@ -120,7 +120,7 @@ pub(crate) fn require_descriptors(options: &Options, of_plan: bool) -> Result<()
     let open = limit.saturating_sub(free);
     let needed = open + needed;
     Err(Failure::because(format!(
-        "{needed} descriptors are needed, of which {open} are open, and {limit} are allowed: raise the limit (ulimit -n {needed})"
+        "the copy needs {needed} descriptors, of which {open} are already open, but the limit is {limit}: raise it (ulimit -n {needed})"
     )))
 }
 
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn few_descriptors_are_for_one_file_at_a_time() {
+    fn few_descriptors_allow_one_file_at_a_time() {
         let few = Budget::by_descriptors(&options(4), FDS_MIN);
         assert_eq!((few.jobs, few.depth, few.directories), (1, 1, 1));
         assert!(few.blocking_only);
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn little_memory_is_for_few_workers() {
+    fn little_memory_allows_few_workers() {
         let budget = |bytes| Budget::by_descriptors(&options(4), 100_000).by_memory(bytes);
         let little = budget(1 << 20);
         assert_eq!(

@@ -40,7 +40,7 @@ impl Filter {
             let of_path = glob.contains('/');
             let glob = glob.strip_prefix('/').unwrap_or(glob);
             let built = GlobBuilder::new(glob).literal_separator(true).build();
-            builder.add(built.map_err(|error| format!("the glob {text:?}: {}", error.kind()))?);
+            builder.add(built.map_err(|error| format!("invalid glob '{text}': {}", error.kind()))?);
             meanings.push(GlobRule {
                 includes,
                 of_path,
@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_that_matches_decides() {
+    fn the_first_matching_glob_decides() {
         let filter = Filter::new([(true, "keep.o"), (false, "*.o"), (false, "/tmp/")]).unwrap();
         assert!(filter.takes(Path::new("a/keep.o"), false));
         assert!(!filter.takes(Path::new("a/b.o"), false));
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_included() {
+    fn only_included_files_are_copied() {
         let filter = Filter::new([(true, "*.rs")]).unwrap();
         assert!(filter.takes(Path::new("src"), true));
         assert!(filter.takes(Path::new("src/lib.rs"), false));
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slash_asks_for_the_path() {
+    fn a_glob_with_a_slash_matches_the_path() {
         let filter = Filter::new([(false, "/a/*.o"), (false, "b/**")]).unwrap();
         assert!(!filter.takes(Path::new("a/x.o"), false));
         assert!(filter.takes(Path::new("c/a/x.o"), false));

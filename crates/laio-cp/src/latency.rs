@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_waits_for_long_is_handed_over_for_a_while() {
+    fn slow_opens_are_handed_over_for_a_while() {
         let latency = Latency::default();
         for _ in 0..10 * WINDOW {
             assert!(latency.prefers_blocking_open());
@@ -77,18 +77,18 @@ mod tests {
         latency.record_open(BLOCKING_MAX * WINDOW);
         assert!(
             latency.prefers_blocking_open(),
-            "not more than is tolerated"
+            "exactly the maximum is tolerated"
         );
         latency.record_open(Duration::from_nanos(1));
         let handoffs_left = (0..HANDOFFS).filter(|_| !latency.prefers_blocking_open());
         assert_eq!(handoffs_left.count(), HANDOFFS as usize);
-        assert!(latency.prefers_blocking_open(), "it is looked again");
+        assert!(latency.prefers_blocking_open(), "latency is measured again");
         latency.record_open(Duration::from_secs(30));
-        assert!(!latency.prefers_blocking_open(), "one may be enough");
+        assert!(!latency.prefers_blocking_open(), "one slow open is enough");
     }
 
     #[test]
-    fn after_a_read_that_waited_others_are_thought_to() {
+    fn reads_after_an_uncached_one_are_expected_to_be_uncached() {
         let latency = Latency::default();
         assert!(!latency.expects_uncached());
         latency.record_read(true);
@@ -100,6 +100,6 @@ mod tests {
                 .count(),
             UNCACHED_READS as usize
         );
-        assert!(!latency.expects_uncached(), "it is tried again");
+        assert!(!latency.expects_uncached(), "the next read is attempted");
     }
 }

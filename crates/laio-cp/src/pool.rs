@@ -1,5 +1,5 @@
-//! Directories that wait for a worker. Each worker has a stack of its own, and takes from the others what
-//! they have had longest: the directories nearest to the root, with the most below them.
+//! The work items of all workers. Each worker has a stack of its own; idle workers steal the oldest
+//! item of another worker, which is nearest to the root and has the most below it.
 
 use crate::directory::Entry;
 use crate::listing::Listing;
@@ -9,11 +9,11 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
-/// What waits.
+/// A unit of work.
 pub(crate) enum WorkItem {
-    /// A directory, of which nothing has been read.
+    /// A directory that has not been read.
     Directory(Entry),
-    /// Files of a large one.
+    /// A share of the files of a large directory.
     Files(Listing),
     /// A task of a plan.
     Planned(PlanTask),
@@ -21,14 +21,14 @@ pub(crate) enum WorkItem {
 
 pub(crate) struct Pool {
     stacks: Vec<Mutex<VecDeque<WorkItem>>>,
-    /// Workers with nothing to do.
+    /// The wakers of idle workers.
     waiting: Mutex<Vec<Waker>>,
     waiting_count: AtomicUsize,
     stopped: AtomicBool,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // None of the lists can be left in disorder.
+    // A panic cannot leave these lists inconsistent.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -42,12 +42,12 @@ impl Pool {
         }
     }
 
-    /// Whether there are several workers.
+    /// Whether there is more than one worker.
     pub(crate) fn is_shared(&self) -> bool {
         self.stacks.len() > 1
     }
 
-    /// Nothing more is to be done.
+    /// Tells all workers that no work is left.
     pub(crate) fn stop(&self) {
         self.stopped.store(true, Ordering::SeqCst);
         let waiting = std::mem::take(&mut *lock(&self.waiting));
@@ -58,7 +58,7 @@ impl Pool {
         self.stopped.load(Ordering::SeqCst)
     }
 
-    /// Puts tasks on a worker's stack.
+    /// Pushes items to a worker's stack, and wakes idle workers.
     pub(crate) fn push(&self, worker: usize, tasks: impl Iterator<Item = WorkItem>) {
         let mut stack = lock(&self.stacks[worker]);
         let before = stack.len();
@@ -68,7 +68,8 @@ impl Pool {
         if added == 0 {
             return;
         }
-        // Either a worker that goes to sleep is seen here, or it sees the tasks.
+        // Paired with the fence in `wait`: either this thread sees the waiting worker, or the
+        // worker sees the items.
         std::sync::atomic::fence(Ordering::SeqCst);
         for _ in 0..added.min(self.waiting_count.load(Ordering::SeqCst)) {
             let waker = lock(&self.waiting).pop();
@@ -78,18 +79,18 @@ impl Pool {
         }
     }
 
-    /// The newest task of a worker's own.
+    /// Pops the newest item of the worker's own stack.
     pub(crate) fn pop(&self, worker: usize) -> Option<WorkItem> {
         lock(&self.stacks[worker]).pop_back()
     }
 
-    /// The oldest task of another worker.
+    /// Steals the oldest item of another worker.
     pub(crate) fn steal(&self, worker: usize) -> Option<WorkItem> {
         let count = self.stacks.len();
         (1..count).find_map(|step| lock(&self.stacks[(worker + step) % count]).pop_front())
     }
 
-    /// Wakes the worker when there may be something to do. False if there is already.
+    /// Registers a waker for new items. Returns `false` if there may be some already.
     pub(crate) fn wait(&self, worker: usize, waker: &Waker) -> bool {
         let mut waiting = lock(&self.waiting);
         self.waiting_count.fetch_add(1, Ordering::SeqCst);
@@ -123,13 +124,13 @@ mod tests {
         }
     }
 
-    /// Far above what a round takes.
+    /// Far longer than one round takes.
     const LIMIT: Duration = Duration::from_secs(120);
     const ROUNDS: usize = 20_000;
-    /// After this time no more rounds are begun: where others are busy, a wake-up takes milliseconds.
+    /// The time after which no new round starts: on a busy machine a wakeup takes milliseconds.
     const ENOUGH: Duration = Duration::from_secs(20);
 
-    /// A worker that takes from others until there is nothing more.
+    /// Steals until the pool is stopped.
     fn take(pool: &Pool, worker: usize, taken: &AtomicUsize) {
         let waker = Waker::from(Arc::new(Unpark(thread::current())));
         while !pool.is_stopped() {
@@ -142,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_sleeps_while_there_is_something_to_take() {
+    fn no_worker_sleeps_while_items_are_available() {
         const TAKERS: usize = 3;
         let pool = Arc::new(Pool::new(1 + TAKERS));
         let taken = Arc::new(AtomicUsize::new(0));
@@ -169,10 +170,13 @@ mod tests {
             let begun = Instant::now();
             let tasks: Vec<_> = (0..=round % 3).map(|_| task()).collect();
             pushed += tasks.len();
-            // The one that pushes takes nothing itself: a wake-up that is lost stays lost.
+            // The pushing thread takes nothing, so a lost wakeup would not be repaired.
             pool.push(0, tasks.into_iter());
             while taken.load(Ordering::SeqCst) < pushed {
-                assert!(begun.elapsed() < LIMIT, "in round {round} nobody woke up");
+                assert!(
+                    begun.elapsed() < LIMIT,
+                    "in round {round} no worker woke up"
+                );
                 thread::yield_now();
             }
         }

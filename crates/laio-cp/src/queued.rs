@@ -1,5 +1,5 @@
-//! Large files through memory, with several pieces in flight: each is read, then written where it belongs.
-//! For back ends that have something to overlap then, and for files that are opened past the page cache.
+//! Copies large files through several buffers in flight, for back ends that can overlap them, and
+//! for O_DIRECT.
 
 use crate::data::{CopyError, OpenPair};
 use laio::Errno;
@@ -11,10 +11,10 @@ use std::io;
 use std::pin::Pin;
 use std::task::Poll;
 
-/// What addresses, places and lengths must be multiples of, past the page cache: no device wants more.
+/// The alignment of addresses, offsets and lengths for O_DIRECT; no device needs more.
 const ALIGNMENT: usize = 4 << 10;
 
-/// Copies bytes from `start` to `end`. Fewer if the file has become shorter.
+/// Copies the bytes from `start` to `end`; fewer if the source was truncated.
 pub(crate) async fn copy(pair: &OpenPair<'_>, start: u64, end: u64) -> Result<u64, CopyError> {
     let options = pair.worker.options();
     let queue = Queue {
@@ -39,7 +39,7 @@ pub(crate) async fn copy(pair: &OpenPair<'_>, start: u64, end: u64) -> Result<u6
     Ok(end - start)
 }
 
-/// Switches both files; false, and as before, if a file system refuses.
+/// Sets O_DIRECT on both files. Returns `false`, with both unchanged, if a file system refuses.
 fn set_direct(pair: &OpenPair<'_>, on: bool) -> bool {
     let switch = |file, on| {
         let mut flags = rustix::fs::fcntl_getfl(file)?;
@@ -50,7 +50,7 @@ fn set_direct(pair: &OpenPair<'_>, on: bool) -> bool {
         return false;
     }
     if switch(pair.target, on).is_err() {
-        // It was possible a moment ago.
+        // Restoring the previous flag does not fail.
         let _ = switch(pair.source, !on);
         return false;
     }
@@ -59,12 +59,12 @@ fn set_direct(pair: &OpenPair<'_>, on: bool) -> bool {
 
 struct Queue<'a> {
     pair: &'a OpenPair<'a>,
-    /// Where the next piece begins.
+    /// The start of the next piece.
     next: Cell<u64>,
-    /// Where the last one ends: the end of the file, if that is met before.
+    /// The end of the last piece: the end of the file, if a read reaches it first.
     end: Cell<u64>,
     direct: Cell<bool>,
-    /// More was written than the file has.
+    /// The last write was padded beyond the end of the file.
     padded: Cell<bool>,
 }
 
@@ -79,9 +79,9 @@ impl Queue<'_> {
         (wanted / ALIGNMENT * ALIGNMENT).max(ALIGNMENT)
     }
 
-    /// One piece after the other.
+    /// Copies one piece after the other.
     async fn copy_pieces(&self) -> Result<(), CopyError> {
-        // Room for a start that is aligned.
+        // The extra bytes allow an aligned start.
         let mut buffer = Vec::with_capacity(self.piece_size() + ALIGNMENT);
         loop {
             self.pair.check_stop()?;
@@ -97,7 +97,7 @@ impl Queue<'_> {
                 let (moved, back) = self.copy_piece(buffer, offset, count - done).await?;
                 buffer = back;
                 if moved == 0 {
-                    // The end, though the file was longer when it was opened.
+                    // The file was truncated since it was opened.
                     self.end.set(self.end.get().min(offset));
                     break;
                 }
@@ -106,7 +106,7 @@ impl Queue<'_> {
         }
     }
 
-    /// Reads and writes what one call reads.
+    /// Copies the bytes that one read returns.
     async fn copy_piece(
         &self,
         mut buffer: Vec<u8>,
@@ -153,7 +153,7 @@ impl Queue<'_> {
             let (result, part) = worker.write_data(write).await;
             buffer = part.into_inner();
             match result {
-                // A full device says so; nobody else should be asked for ever.
+                // A full device returns ENOSPC; a write of 0 bytes must not be retried forever.
                 Ok(0) => return Err(CopyError::Write(Errno::NOSPC.into())),
                 Ok(written) => done += written,
                 Err(error) if self.is_refused(&error, direct) => direct = false,
@@ -164,7 +164,7 @@ impl Queue<'_> {
         Ok((moved, buffer))
     }
 
-    /// The file system wants other places than these: from now on through the page cache.
+    /// Whether the file system needs a larger alignment; if so, clears O_DIRECT.
     fn is_refused(&self, error: &io::Error, direct: bool) -> bool {
         let refused = direct && error.raw_os_error() == Some(Errno::INVAL.raw());
         if refused && self.direct.replace(false) {
@@ -174,7 +174,7 @@ impl Queue<'_> {
     }
 }
 
-/// Runs futures side by side, until all are over or one has failed.
+/// Polls futures concurrently until all are ready or one has failed.
 async fn run_concurrently<F: Future<Output = Result<(), CopyError>>>(
     futures: impl Iterator<Item = F>,
 ) -> Result<(), CopyError> {

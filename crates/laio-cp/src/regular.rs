@@ -1,4 +1,5 @@
-//! Regular files: opened, made, filled, given their attributes, closed.
+//! Copies a regular file: opens the source, creates the destination, copies data and attributes,
+//! and gives the copy its name.
 
 use crate::attributes::{
     self, AttributeCopy, AttributeNames, CurrentAttributes, Failures, FileRef,
@@ -22,43 +23,44 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 use std::sync::Arc;
 
-/// A source that has been opened.
+/// An open source.
 #[derive(Debug)]
 pub(crate) struct OpenedSource {
     pub(crate) file: Handle,
     pub(crate) status: Metadata,
 }
 
-/// A destination that has been opened.
+/// An open destination.
 struct Target {
     file: Handle,
     current: CurrentAttributes,
     device: u64,
     is_regular: bool,
-    /// It was made.
+    /// How this copy created the file; `None` if it existed.
     creation: Option<Creation>,
-    /// The name that it has until it is complete.
+    /// The temporary name, until the file is complete.
     temporary: Option<OsString>,
-    /// How much of it an earlier run has made.
+    /// The number of bytes that an earlier run has copied.
     start: u64,
-    /// Keeps other runs off it.
+    /// Keeps other runs from using the temporary file.
     lock: Option<resume::Lock>,
-    /// Something went wrong with it: nobody should go on with it.
+    /// The data may be wrong: a later run must not continue the file.
     not_resumable: Cell<bool>,
-    /// The file whose name it is going to have: what is not taken from the source stays as it was.
+    /// The status of the file that this one replaces; owner and mode are taken from it unless they
+    /// are preserved.
     replaces: Option<Metadata>,
 }
 
 #[derive(Clone, Copy)]
 struct Creation {
-    /// With this mode, for the time being.
+    /// The mode at creation.
     mode: u32,
-    /// Through a symbolic link, in another directory than that of the name.
+    /// The file was created through a symbolic link, in another directory.
     through_link: bool,
 }
 
-/// Opens the source and makes sure that it is what was expected: the file that has been looked at, or
-/// else a regular file.
+/// Opens the source and checks that it is the examined file, or a regular file if none was
+/// examined.
 pub(crate) async fn open(
     worker: &Worker,
     entry: &Entry,
@@ -71,14 +73,15 @@ pub(crate) async fn open(
     let failed = entry.source_failure("cannot open", " for reading");
     let waits = expected.is_some_and(|expected| !expected.is_file());
     let opened = if waits {
-        // A FIFO whose contents are wanted: there is nothing to copy before its peer comes.
+        // A FIFO whose data is copied: blocking is right, because nothing can be copied before a
+        // writer opens it.
         worker.call_blocking(Open::new(entry.source(), flags))
     } else {
         worker.open_source(entry, flags | libc::O_NONBLOCK).await.0
     };
     let file = Arc::new(opened.map_err(failed)?);
     let status = StatFile::new(file.clone());
-    // What a device has of an open file is in memory.
+    // The inode of an open file is cached, unless a server keeps it.
     let is_local = entry.storage_class() != StorageClass::Unknown;
     let status = worker.maybe_inline(status, is_local).await;
     let status = status.map_err(entry.source_failure("cannot fstat", ""))?;
@@ -119,7 +122,7 @@ pub(crate) async fn copy(
         }
         (_, atomic) => create(worker, entry, &source.status, &names, atomic).await?,
     };
-    // Also if this future is dropped half-way.
+    // The guard also removes the file if this future is dropped.
     let mut target = IncompleteTarget {
         worker,
         entry,
@@ -144,7 +147,7 @@ pub(crate) async fn copy(
         failures.note(synced);
         failures.result()?;
     }
-    // From here on it is complete, and stays whatever else fails.
+    // The data is complete: the file stays, even if attributes fail.
     let Some(open_target) = target.target.take() else {
         unreachable!("taken only here");
     };
@@ -152,14 +155,14 @@ pub(crate) async fn copy(
     if let FileRef::Open(file) = origin
         && let Some(file) = Arc::into_inner(file)
     {
-        // Nothing was written to it: there is nothing to be told of.
+        // The source was only read, so `close` reports nothing of interest.
         let _ = worker.call_lazy(Close::new(file)).await;
     }
     failures.result().map_err(Failure::of_attributes)?;
     Ok(copied)
 }
 
-/// Closes a file that is complete, and gives it its name.
+/// Closes a complete file and renames it to its final name.
 async fn publish(
     worker: &Worker,
     entry: &Entry,
@@ -180,7 +183,7 @@ async fn publish(
     let closed = closed.map_err(entry.target_failure("failed to close"));
     let placed = match (closed, temporary) {
         (Err(failure), Some(name)) => {
-            // Some of its data may be lost.
+            // The file may have lost data.
             temporary::remove(worker, entry, &name);
             Err(failure)
         }
@@ -189,7 +192,7 @@ async fn publish(
         }
         (closed, None) => closed,
     };
-    // Not before it has its name: another run would take it for left over.
+    // Only after the rename: otherwise another run would treat the file as a leftover.
     drop(lock);
     if placed.is_ok() {
         return Ok(());
@@ -198,16 +201,16 @@ async fn publish(
     failures.result()
 }
 
-/// Makes the data reach the device, if that is wanted.
+/// Syncs the data to the device, if `--fsync` is set.
 async fn sync(worker: &Worker, entry: &Entry, file: &Handle) -> Result<(), Failure> {
     if !worker.options().fsync {
         return Ok(());
     }
     let synced = worker.call_lazy(Fsync::new(file.clone())).await;
-    synced.map_err(entry.target_failure("cannot bring to the device"))
+    synced.map_err(entry.target_failure("cannot sync"))
 }
 
-/// What is to be verified is read, too.
+/// The access mode: verification also reads the destination.
 fn access_mode(options: &Options) -> i32 {
     match options.verify {
         true => libc::O_RDWR,
@@ -215,7 +218,7 @@ fn access_mode(options: &Options) -> i32 {
     }
 }
 
-/// Gives a file whose data is there, under a temporary name, its attributes and its name.
+/// Sets the attributes of a file whose data is complete, and renames it from its temporary name.
 pub(crate) async fn complete(
     worker: &Worker,
     entry: &Entry,
@@ -229,7 +232,7 @@ pub(crate) async fn complete(
     let opened = worker
         .call_target(Open::new(entry.sibling(temporary), flags))
         .await;
-    let file = Arc::new(opened.map_err(entry.target_failure("cannot open what was copied for"))?);
+    let file = Arc::new(opened.map_err(entry.target_failure("cannot open the temporary file of"))?);
     let status = worker.call_target(StatFile::new(file.clone())).await;
     let status = status.map_err(entry.target_failure("cannot fstat"))?;
     let there = worker.call_target(StatPath::new(entry.target()).no_follow());
@@ -266,7 +269,7 @@ pub(crate) async fn complete(
     failures.result().map_err(Failure::of_attributes)
 }
 
-/// Opens what is there, to be overwritten.
+/// Opens an existing destination to overwrite it.
 async fn open_existing(
     worker: &Worker,
     entry: &Entry,
@@ -275,7 +278,7 @@ async fn open_existing(
     there: &Metadata,
 ) -> Result<Target, Failure> {
     let options = worker.options();
-    // Not O_TRUNC: it might be the source by now.
+    // Without O_TRUNC: another process may have replaced the destination by the source.
     let opened = worker
         .call_target(Open::new(
             entry.target(),
@@ -307,7 +310,7 @@ async fn open_existing(
             "not overwriting {name}, as it was replaced while being copied"
         )));
     }
-    // Also if it is empty: it is changed now.
+    // Truncate an empty file too, because that updates its times.
     if status.is_file() && !options.attributes_only {
         let cut = worker.call_target(Truncate::new(file.clone(), 0)).await;
         cut.map_err(entry.target_failure("cannot truncate"))?;
@@ -326,10 +329,10 @@ async fn open_existing(
     })
 }
 
-/// The mode of a file that is filled in regions.
+/// The mode of a file while its regions are copied.
 pub(crate) const REGION_MODE: u32 = 0o600;
 
-/// Makes the destination, for its owner alone.
+/// Creates the destination, accessible by its owner only.
 async fn create(
     worker: &Worker,
     entry: &Entry,
@@ -339,7 +342,7 @@ async fn create(
 ) -> Result<Target, Failure> {
     let process = &worker.session.process;
     let mut current = CurrentAttributes::new(process, &entry.directory, None);
-    // Without it no extended attribute could be set.
+    // `setxattr` needs write permission.
     let extra = if names.is_empty() { 0 } else { 0o200 };
     let mode = (source.mode() & new_file_mode::OWNER_BITS) | extra;
     let open_with = async |flags: i32, name: &OsStr| {
@@ -397,7 +400,7 @@ async fn create(
         }
     };
     if let Some(found) = found {
-        // An earlier run may have given it some of its attributes.
+        // An earlier run may have set some attributes.
         current = CurrentAttributes::of(&found, true, true);
         let narrowed = found.mode() & new_file_mode::OWNER_BITS;
         if found.mode() & 0o7777 != narrowed {
@@ -436,14 +439,14 @@ async fn cannot_create(worker: &Worker, entry: &Entry, error: io::Error) -> Fail
     }
     let slash = entry.new_name().as_encoded_bytes().ends_with(b"/");
     let error = match error.raw_os_error() {
-        // The name says that it is a directory, and there is none.
+        // A trailing slash names a directory, which does not exist.
         Some(number) if slash && number == Errno::ISDIR.raw() => Errno::NOTDIR.into(),
         _ => error,
     };
     entry.target_failure("cannot create regular file")(error)
 }
 
-/// Copies the data.
+/// Copies and verifies the data.
 async fn fill(
     worker: &Worker,
     entry: &Entry,
@@ -530,7 +533,7 @@ async fn set_attributes(
     if let Some(there) = &target.replaces
         && !preserve.ownership
     {
-        // Who may not give files away keeps them.
+        // A process that may not change the owner keeps its own.
         let _ = object.set_owner(worker, Some(there.user()), Some(there.group()));
     }
     if let Some(creation) = target.creation
@@ -548,7 +551,7 @@ async fn set_attributes(
     verify::file_attributes(worker, entry, source, (names, origin), &object).await;
 }
 
-/// The mode of a file that does not get that of its source.
+/// The final mode of a file that does not get its source's mode.
 async fn final_mode(
     worker: &Worker,
     entry: &Entry,
@@ -567,7 +570,7 @@ async fn final_mode(
     if creation.through_link {
         return new_file_mode::final_mode_through_link(worker, &target.file, bits).await;
     }
-    // GNU's cp adds them in the end, and all others once more.
+    // GNU cp adds these permissions after creation, and then applies the umask to all.
     let by_umask = bits & !worker.session.process.umask;
     if preserve.ownership && (by_umask & 0o077 | (creation.mode & !bits)) != 0 {
         return by_umask;
@@ -575,8 +578,8 @@ async fn final_mode(
     new_file_mode::final_mode(worker, entry, bits, 0).await
 }
 
-/// A destination until it is complete. Dropped before, it is removed if it was made: it must not look as if
-/// it were whole.
+/// A destination that is not complete. Dropping it removes a file that this copy created, so that
+/// no incomplete file looks complete.
 struct IncompleteTarget<'a> {
     worker: &'a Worker,
     entry: &'a Entry,
@@ -609,14 +612,14 @@ impl Drop for IncompleteTarget<'_> {
         if let Some(name) = &target.temporary {
             let kept = target.lock.is_some() && !target.not_resumable.get();
             if kept && worker.session.stop.is_requested() {
-                // The next run goes on with it.
+                // The next run continues the file.
                 return;
             }
             return temporary::remove(worker, entry, name);
         }
         let ours = worker.call_blocking(StatFile::new(target.file.clone()));
         let there = worker.call_blocking(StatPath::new(entry.target()).no_follow());
-        // Unless somebody else has taken the name meanwhile.
+        // Only if the name still refers to this file.
         if let (Ok(ours), Ok(there)) = (ours, there)
             && identity(&ours) == identity(&there)
             && worker.call_blocking(Unlink::new(entry.target())).is_ok()

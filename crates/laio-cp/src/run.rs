@@ -1,4 +1,4 @@
-//! The copy as a whole: arguments, workers, summary.
+//! Runs a whole copy: resolves the operands, starts the workers, and returns the summary.
 
 use crate::arguments::{Misuse, Operands, SeenTargets};
 use crate::budget::{self, Budget};
@@ -22,15 +22,15 @@ use crate::{resume, worker};
 use laio::BackendKind;
 use std::sync::Arc;
 
-/// Copies. What fails is reported on standard error as it happens, and counted.
+/// Copies files. Failures are printed on standard error as they occur, and counted.
 ///
 /// # Errors
-/// If the arguments make no sense, or nothing can be begun at all.
+/// If the arguments are wrong, or the copy cannot start.
 pub fn copy(options: Options, operands: Operands, stop: Stop) -> Result<Summary, Misuse> {
     run_walk(options, operands, stop, Arc::default())
 }
 
-/// Walks through the sources, and copies what is found, or does what the stage does instead.
+/// Walks through the sources, and copies or plans what it finds.
 pub(crate) fn run_walk(
     mut options: Options,
     operands: Operands,
@@ -50,7 +50,7 @@ pub(crate) fn run_walk(
             return Err(Misuse::Target(Failure::because(text)));
         }
         let begun = planner.begin(&root);
-        begun.map_err(|error| Misuse::Target(Failure::of(error, "cannot begin the plan")))?;
+        begun.map_err(|error| Misuse::Target(Failure::of(error, "cannot start the plan")))?;
     }
     if let Some(path) = session.options.manifest.as_deref()
         && !session.options.dry_run
@@ -73,7 +73,7 @@ pub(crate) fn run_walk(
     run.start(Listing::of_arguments(root, arguments))
 }
 
-/// Does the tasks of a plan.
+/// Runs the tasks of a plan.
 pub(crate) fn run_plan_tasks(
     options: Options,
     stop: Stop,
@@ -91,7 +91,7 @@ pub(crate) fn run_plan_tasks(
     run.start(Listing::of_arguments(root, Vec::new()))
 }
 
-/// What a copy is done with.
+/// The state of a copy before its workers start.
 struct CopyRun {
     session: Session,
     progress: Progress,
@@ -164,7 +164,7 @@ impl CopyRun {
     }
 }
 
-/// Bytes of a worker's stack: no tree makes it recurse.
+/// The stack size of a worker, in bytes. No recursion depends on the tree.
 const STACK: usize = 1 << 20;
 
 fn run_workers(
@@ -183,18 +183,18 @@ fn run_workers(
             .spawn(move || worker::run(session, index, depth, None));
         match thread {
             Ok(thread) => threads.push(thread),
-            // Those that there are can do it alone.
+            // The workers started so far can do all the work.
             Err(_) => break,
         }
     }
-    // The first worker is the calling thread: a copy of one file starts no other.
+    // The first worker runs on the calling thread, so copying one file starts no thread.
     let first = worker::run(session.clone(), 0, depth, Some(arguments));
     session.pool.stop();
     let mut background = first.map_err(cannot)?;
     for thread in threads {
         match thread.join() {
             Ok(Ok(count)) => background += count,
-            // It did nothing that others have not done.
+            // The other workers have done all the work.
             Ok(Err(_)) => {}
             Err(_) => {
                 return Err(Failure::because(

@@ -1,4 +1,4 @@
-//! Whether source and destination are the same file, and whether that matters.
+//! Decides what to do if source and destination are the same file.
 
 use crate::directory::Entry;
 use crate::identity::identity;
@@ -11,15 +11,16 @@ use std::path::{Path, PathBuf};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SameFile {
-    /// They are not, or it does no harm.
+    /// They differ, or copying does no harm.
     Proceed,
-    /// They are, and there is nothing to do.
+    /// They are the same, and there is nothing to do.
     NothingToDo,
-    /// They are, and copying would destroy data.
+    /// They are the same, and copying would destroy data.
     Refuse,
 }
 
-/// `source` and `there` are what the names lead to, as the options want them followed.
+/// Compares the source with the destination. Both statuses were read with or without following
+/// symbolic links, as the options say.
 pub(crate) async fn check(
     worker: &Worker,
     entry: &Entry,
@@ -66,7 +67,7 @@ pub(crate) async fn check(
         let refused = if same_link {
             same_name(worker, entry).await
         } else {
-            // Moved away, it would be what the link leads to no more.
+            // The backup would rename the file that the source link points to.
             !never && source_link.is_symlink() && !target_link.is_symlink()
         };
         return if refused {
@@ -100,7 +101,7 @@ pub(crate) async fn check(
     SameFile::Refuse
 }
 
-/// One of them is a link, which is not followed: it matters what it leads to.
+/// Compares the targets of two files of which one is a symbolic link that is not followed.
 async fn check_referents(
     worker: &Worker,
     entry: &Entry,
@@ -127,7 +128,7 @@ async fn check_referents(
     }
 }
 
-/// Whether they are one entry of one directory.
+/// Whether both paths name the same entry of the same directory.
 async fn same_name(worker: &Worker, entry: &Entry) -> bool {
     let (source, target) = (entry.source_path(), entry.target_path());
     let (above_source, source_name) = split(&source);

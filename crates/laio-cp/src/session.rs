@@ -1,4 +1,4 @@
-//! What all workers share.
+//! The state that all workers share.
 
 use crate::arguments::SeenTargets;
 use crate::console::Console;
@@ -22,7 +22,7 @@ pub(crate) struct Session {
     pub(crate) descriptors: Descriptors,
     pub(crate) links: Links,
     pub(crate) created: CreatedFiles,
-    /// Directories that names of arguments lead through (`--parents`), and that were not there.
+    /// Parent directories of arguments that this copy created (`--parents`).
     pub(crate) created_parents: CreatedFiles,
     pub(crate) seen_targets: SeenTargets,
     pub(crate) rate: Option<Rate>,
@@ -30,13 +30,13 @@ pub(crate) struct Session {
     pub(crate) stop: Stop,
     pub(crate) process: Process,
     pub(crate) phase: Arc<Phase>,
-    /// Sources are from a list, which names what is in directories too.
+    /// The sources come from a list, which also names the contents of directories.
     pub(crate) is_listed: bool,
-    /// One argument after the other, because they may meet.
+    /// Arguments are copied one after the other, because their destinations may overlap.
     pub(crate) in_order: bool,
 }
 
-/// What the process is allowed, and makes of modes.
+/// The process's identity and umask.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Process {
     pub(crate) umask: u32,
@@ -53,13 +53,13 @@ impl Process {
         }
     }
 
-    /// Whether it is no wonder that an owner cannot be set.
+    /// Whether the process may change owners.
     pub(crate) fn is_privileged(&self) -> bool {
         self.user == 0
     }
 }
 
-/// Reading it does not change it, other than by the system call, which other threads would see.
+/// Reads the umask from `/proc`: `umask(2)` would change it, visibly to other threads.
 fn umask() -> u32 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("Umask:"));
@@ -72,14 +72,14 @@ fn umask() -> u32 {
 }
 
 impl Session {
-    /// Reports and counts what failed.
+    /// Prints and counts a failure.
     pub(crate) fn fail(&self, failure: &Failure) {
         self.console.warn(failure);
         self.phase.record_error(failure);
         count(&self.tally.of(0).failures);
     }
 
-    /// The rule for symbolic links: those found in directories are not followed if it is for arguments.
+    /// The rule for symbolic links of arguments or of directory entries.
     pub(crate) fn rule(&self, is_argument: bool) -> Follow {
         match self.options.follow {
             Follow::Arguments if !is_argument => Follow::Never,

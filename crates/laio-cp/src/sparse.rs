@@ -1,4 +1,4 @@
-//! Files with holes.
+//! Copies files with holes.
 
 use crate::data::{CopyError, DebugDetail, OpenPair, copy_range, has_holes, preallocate};
 use crate::options::Sparse;
@@ -7,10 +7,10 @@ use laio::Errno;
 use laio::ops::{Limit, Part, ReadAt, Seek, StatFile, Truncate, Whence, WriteAt};
 use std::io;
 
-/// Blocks of zeros of this size, and in these places, become holes.
+/// The size and alignment of blocks of zeros that become holes.
 const BLOCK: usize = 4 << 10;
 
-/// Copies data, and leaves the holes between them. Not beyond the size that the file had when it was opened.
+/// Copies the data and keeps the holes, up to the size that the file had when it was opened.
 pub(crate) async fn copy(
     pair: &OpenPair<'_>,
     detail: &mut DebugDetail,
@@ -21,7 +21,7 @@ pub(crate) async fn copy(
         if zeros {
             (detail.sparse, detail.offload) = ("zeros", "avoided");
         }
-        // Or a file whose size nobody knows (procfs).
+        // The file is empty, or has an unknown size (procfs).
         let bytes = without_zeros(pair, 0, u64::MAX).await?;
         return end(pair, Done::ReadWrite, bytes, bytes).await;
     }
@@ -37,7 +37,7 @@ pub(crate) async fn copy(
     end(pair, moved.done, moved.bytes, moved.at.max(size.min(now))).await
 }
 
-/// Copies the data of a region. The destination has its length already.
+/// Copies one region. The destination has its final length already.
 pub(crate) async fn copy_region(
     pair: &OpenPair<'_>,
     start: u64,
@@ -50,9 +50,9 @@ pub(crate) async fn copy_region(
 struct Moved {
     done: Done,
     bytes: u64,
-    /// Up to where.
+    /// The end of the copied data.
     at: u64,
-    /// Nothing is known of what is behind it: it may be the end.
+    /// The rest of the file is unknown; `at` may be its end.
     is_short: bool,
 }
 
@@ -80,9 +80,9 @@ async fn between(
         pair.check_stop()?;
         let data = match seek(pair, Whence::Data(at)).await {
             Ok(data) if data >= at => data.min(size),
-            // No more data: a hole up to the end, or a file that has become shorter.
+            // A hole up to the end, or a truncated file.
             Err(error) if error.raw_os_error() == Some(Errno::NXIO.raw()) => break,
-            // The file system does not tell, or tells nonsense.
+            // The file system does not support SEEK_DATA, or returns a wrong offset.
             _ => {
                 if at == start {
                     detail.sparse = if zeros { "zeros" } else { "no" };
@@ -100,7 +100,7 @@ async fn between(
             break;
         }
         let hole = match seek(pair, Whence::Hole(data)).await {
-            // While a file changes, there may be a hole where there was data.
+            // In a file that is being changed, a hole may replace the data just found.
             Ok(hole) if hole > data => hole.min(size),
             _ => size,
         };
@@ -112,7 +112,7 @@ async fn between(
         bytes += moved;
         at = data + moved;
         if at < hole {
-            // It has become shorter.
+            // The file was truncated.
             return Ok(Moved {
                 done,
                 bytes,
@@ -152,7 +152,7 @@ async fn segment(
     copy_range(pair, start, end, detail).await
 }
 
-/// Makes the destination as long as it is to be: a hole at the end is nothing that is written.
+/// Extends the destination to its final length: a hole at the end is not written.
 async fn end(
     pair: &OpenPair<'_>,
     done: Done,
@@ -168,7 +168,7 @@ async fn end(
     Ok((done, bytes))
 }
 
-/// Copies through a buffer what is not zero. Returns how many bytes were read.
+/// Copies the blocks that are not zero. Returns the number of bytes read.
 async fn without_zeros(pair: &OpenPair<'_>, start: u64, end: u64) -> Result<u64, CopyError> {
     let worker = pair.worker;
     let mut buffer = worker.take_buffer();
@@ -207,7 +207,7 @@ async fn without_zeros(pair: &OpenPair<'_>, start: u64, end: u64) -> Result<u64,
     Ok(at - start)
 }
 
-/// Where there is something else than blocks of zeros. `at` is where the buffer is in the file.
+/// The ranges of the buffer without blocks of zeros. `at` is the buffer's offset in the file.
 fn runs(buffer: &[u8], at: u64) -> Vec<(usize, usize)> {
     let mut runs: Vec<(usize, usize)> = Vec::new();
     let mut start = 0;
@@ -230,7 +230,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn zeros_are_left_out() {
+    fn blocks_of_zeros_are_left_out() {
         let mut buffer = vec![0; 4 * BLOCK + 10];
         buffer[BLOCK] = 1;
         buffer[2 * BLOCK + 5] = 1;
@@ -240,7 +240,7 @@ mod tests {
             [(BLOCK, 3 * BLOCK), (4 * BLOCK, 4 * BLOCK + 10)]
         );
         assert_eq!(runs(&buffer[..BLOCK], 0), []);
-        // Places count in the file, not in the buffer.
+        // Blocks are aligned in the file, not in the buffer.
         assert_eq!(runs(&buffer[BLOCK..2 * BLOCK], 100)[0], (0, BLOCK - 100));
     }
 }

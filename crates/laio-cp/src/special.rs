@@ -1,4 +1,4 @@
-//! Symbolic links, FIFOs, sockets and devices.
+//! Copies symbolic links, FIFOs, sockets and devices.
 
 use crate::attributes::{
     self, AttributeCopy, AttributeNames, CurrentAttributes, Failures, FileRef,
@@ -13,14 +13,14 @@ use crate::worker::Worker;
 use laio::ops::{MakeNode, Node, ReadLink, StatPath};
 use laio_rt::fs::{FileType, Metadata};
 
-/// Makes a symbolic link that says the same.
+/// Creates a symbolic link with the same target.
 pub(crate) async fn symlink(
     worker: &Worker,
     entry: &Entry,
     status: &Metadata,
     resolution: &Resolution,
 ) -> Result<Copied, Failure> {
-    // Its status has just been asked for, and most links are as long as fits beside that.
+    // A short target is stored in the inode, which the `stat` before has cached.
     let text = worker
         .maybe_inline(ReadLink::new(entry.source()), status.blocks() == 0)
         .await;
@@ -29,7 +29,7 @@ pub(crate) async fn symlink(
     let failed = entry.target_failure("cannot create symbolic link");
     link::make_symlink(worker, entry, text.as_os_str(), replaces, failed).await?;
     if worker.session.seen_targets.has_duplicates() {
-        // Another argument must not be written through it.
+        // Record the link, so that another argument is not written through it.
         let made = worker.call_blocking(StatPath::new(entry.target()).no_follow());
         made.iter()
             .for_each(|made| worker.session.created.insert(made));
@@ -40,7 +40,7 @@ pub(crate) async fn symlink(
     Ok(Copied::without_data(Done::Created))
 }
 
-/// Makes a file of the same kind.
+/// Creates a file of the same type.
 pub(crate) async fn node(
     worker: &Worker,
     entry: &Entry,
@@ -86,7 +86,7 @@ pub(crate) async fn node(
     Ok(Copied::without_data(Done::Created))
 }
 
-/// Whether the owner is right, so that it may get permissions.
+/// Sets the attributes. Returns whether the owner is right, so that the file may get permissions.
 fn set(
     worker: &Worker,
     entry: &Entry,

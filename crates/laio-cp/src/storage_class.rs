@@ -1,14 +1,14 @@
-//! What a file system keeps its files on, as far as it decides whether calls may wait.
+//! The storage class of a file system: how long calls on it may block.
 
 use crate::directory::Handle;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum StorageClass {
-    /// Nothing waits. (Swapped out is what nobody is in need of.)
+    /// Memory: calls do not block, except for swapped pages.
     Memory,
-    /// A call waits for a device, and no longer than that.
+    /// A local device: calls block for the device only.
     Device,
-    /// There may be a server, which may never answer.
+    /// Possibly a server, which may never answer.
     #[default]
     Unknown,
 }
@@ -25,7 +25,7 @@ impl StorageClass {
         let Ok(status) = rustix::fs::fstatfs(directory) else {
             return StorageClass::Unknown;
         };
-        // The kernel's numbers have 32 bits; the type that has them differs from machine to machine.
+        // The kernel's numbers have 32 bits; `f_type` differs between architectures.
         match u64::from(status.f_type as u32) {
             TMPFS | RAMFS => StorageClass::Memory,
             EXT4 | XFS | BTRFS | F2FS => StorageClass::Device,

@@ -1,4 +1,4 @@
-//! Directories: begun before what is in them, finished after it.
+//! Enters directories before their entries are copied, and leaves them after the last one.
 
 use crate::attributes::{self, AttributeNames, FileRef};
 use crate::conflict::{self, Resolution};
@@ -20,13 +20,13 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// The permissions that directories need while they are filled.
+/// The permissions that a directory needs while it is filled.
 const NEEDED: u32 = 0o700;
-/// What `mkdir` takes of a mode.
+/// The mode bits that `mkdir` accepts.
 const MKDIR_BITS: u32 = 0o1777;
 
-/// Makes the destination of a directory, and opens both. None if there is nothing to be listed; it has then
-/// been left already, as is its parent's count of it.
+/// Creates the destination of a directory, and opens both sides. Returns `None` if there is nothing
+/// to list; the directory has then been left, and its parent notified.
 pub(crate) async fn enter(worker: &Worker, mut entry: Entry) -> Result<Option<Listing>, Failure> {
     let held = worker.open_for(&mut entry);
     held.map_err(|error| Failure::of(error, lost_directory_message(&entry)))?;
@@ -54,7 +54,7 @@ pub(crate) async fn enter(worker: &Worker, mut entry: Entry) -> Result<Option<Li
     if planner.is_some_and(|planner| planner.is_plan_directory(&status)) {
         let name = entry.quoted_source();
         return Err(Failure::because(format!(
-            "skipping {name}, as it is the plan itself"
+            "skipping {name}: it is the directory of the plan"
         )));
     }
     let is_new = resolution == Resolution::Free;
@@ -111,18 +111,18 @@ pub(crate) async fn enter(worker: &Worker, mut entry: Entry) -> Result<Option<Li
     if lists {
         return Ok(Some(Listing::new(directory, inline)));
     }
-    // Nothing is in it, but it is to be finished.
+    // The directory is empty but must be finished.
     worker.end(&directory);
     Ok(None)
 }
 
-/// Makes the directories that an argument's name leads through (`--parents`). Returns the argument as an entry
-/// of the last of them, which is to be ended when it is done.
+/// Creates the parent directories of an argument's name (`--parents`). Returns the argument as an
+/// entry of the innermost directory, which the caller ends when the argument is copied.
 pub(crate) async fn enter_parents(worker: &Worker, entry: &Entry) -> Result<Entry, Failure> {
     let Some((above, last, behind)) = split(&entry.name) else {
         let name = entry.quoted_source();
         return Err(Failure::because(format!(
-            "with --parents, {name} has no name to be kept"
+            "with --parents, {name} has no name to keep"
         )));
     };
     let mut inner = entry.directory.clone();
@@ -167,8 +167,8 @@ pub(crate) async fn enter_parents(worker: &Worker, entry: &Entry) -> Result<Entr
     })
 }
 
-/// The directories of a name, its last part, and what comes behind that: of `link/` and `link/.` what the link leads to is
-/// meant, not the link.
+/// Splits a name into its directories, its last component, and a trailing `/` or `/.`, which makes
+/// a symbolic link refer to its target.
 fn split(name: &OsStr) -> Option<(&Path, &OsStr, &OsStr)> {
     let bytes = name.as_bytes();
     let mut end = bytes.len();
@@ -180,7 +180,8 @@ fn split(name: &OsStr) -> Option<(&Path, &OsStr, &OsStr)> {
     Some((path.parent()?, path.file_name()?, OsStr::from_bytes(behind)))
 }
 
-/// `stays`: all directories that the name leads through are there, so none of them gets attributes.
+/// Enters one parent directory. `stays`: all parent directories exist, so none of them gets
+/// attributes.
 async fn enter_parent(
     worker: &Worker,
     part: &Entry,
@@ -188,7 +189,7 @@ async fn enter_parent(
 ) -> Result<(Arc<Directory>, Handles), Failure> {
     let options = worker.options();
     let (opened, status, _) = open_source(worker, part, true).await?;
-    // It need not be read, or be searched before something in it is looked for.
+    // Search permission is enough; and it is not needed until an entry is looked up.
     let handle = match &opened {
         Ok(handle) => handle.clone(),
         Err(_) => {
@@ -215,7 +216,7 @@ async fn enter_parent(
             failure.error().map(io::Error::kind) == Some(io::ErrorKind::AlreadyExists)
         };
         if is_new && made.as_ref().is_err_and(exists) {
-            // Another argument has the same directory in its name.
+            // Another argument has created the same parent directory.
             is_new = false;
             made = make_target(worker, part, source, status, (is_new, true)).await;
         }
@@ -248,7 +249,7 @@ async fn enter_parent(
     Ok((directory, handles))
 }
 
-/// How a directory is found again.
+/// Describes how both sides are reopened.
 fn sides(
     worker: &Worker,
     entry: &Entry,
@@ -269,13 +270,14 @@ fn sides(
     (source, target)
 }
 
-/// What is said when the directory of an entry cannot be opened again.
+/// The message for a directory of an entry that cannot be reopened.
 pub(crate) fn lost_directory_message(entry: &Entry) -> String {
     let (source, target) = (entry.quoted_source(), entry.quoted_target());
     format!("cannot copy {source} to {target}, of which a directory cannot be found again")
 }
 
-/// The source, or why it cannot be read; its status; and whether it was opened without waiting.
+/// Opens the source, or returns why it cannot be read; also its status, and whether `open` was done
+/// inline.
 pub(crate) async fn open_source(
     worker: &Worker,
     entry: &Entry,
@@ -311,7 +313,8 @@ pub(crate) async fn open_source(
     }
 }
 
-/// A directory that this copy has made is no source. It is an error, which is reported once for each argument.
+/// Reports that the walk has met a directory that this copy created. The message is printed once
+/// per argument.
 fn into_itself(worker: &Worker, entry: &Entry) -> Result<(), Failure> {
     let argument = entry
         .argument
@@ -341,7 +344,7 @@ async fn make_target(
     let options = worker.options();
     let bits = source.mode() & 0o7777;
     let preserve = options.preserve;
-    // What GNU's cp leaves out, and adds in the end.
+    // The permissions that GNU cp omits at creation and adds at the end.
     let added = match (preserve.ownership, is_parent && !preserve.mode) {
         (true, _) => 0o077,
         (false, true) => 0,
@@ -351,8 +354,8 @@ async fn make_target(
     let omitted = bits
         & match (preserve.ownership || preserve.mode, options.resume) {
             (true, _) => 0o077,
-            // A run that goes on cannot tell directories that were begun from others, and those who work on a plan are
-            // others. They are made with no more than they have in the end.
+            // A resumed run and the workers of a plan cannot tell unfinished directories from
+            // others, so these directories never get more than their final permissions.
             (false, true) => 0,
             (false, false) if worker.session.phase.planner().is_some() => 0o022,
             (false, false) => 0o077,
@@ -369,7 +372,7 @@ async fn make_target(
     }
     let mut target = worker.call_target(Open::new(entry.target(), flags)).await;
     if is_new && worker.session.process.umask & NEEDED != 0 {
-        // It has been made without the permissions that it needs.
+        // The umask has removed permissions that filling the directory needs.
         let set = FileRef::Named(entry.target()).set_mode(worker, (bits & 0o1000) | NEEDED);
         set.map_err(entry.target_failure("setting permissions for"))?;
         target = worker.call_target(Open::new(entry.target(), flags)).await;
@@ -379,7 +382,7 @@ async fn make_target(
     let target = target.map_err(entry.target_failure("cannot stat"))?;
     let made = target.mode() & 0o7777;
     let umask = worker.session.process.umask;
-    // A new directory has what its parent has.
+    // A new directory inherits the default ACL of its parent.
     let above = entry.directory.info.as_ref();
     let inherits = is_new && above.is_some_and(|above| above.default_acl.is_none());
     let default_acl = match inherits {
@@ -414,7 +417,7 @@ async fn make_target(
         mode: mode.filter(|mode| *mode != made),
         default_acl,
         names,
-        // The same file system is asked once.
+        // One `fstatfs` per file system.
         storage_class: match &entry.directory.info {
             Some(above) if above.source.device() == source.device() => above.storage_class,
             _ => opened.map_or_else(StorageClass::default, StorageClass::of),
@@ -423,14 +426,14 @@ async fn make_target(
     Ok((handle, found))
 }
 
-/// Sets the attributes of a directory that is complete, and closes it.
+/// Sets the attributes of a finished directory, and closes it.
 pub(crate) fn leave(worker: &Worker, directory: &Arc<Directory>) {
     if directory.parent.is_none() {
         return;
     }
     match worker.open(directory) {
         Ok(handles) => {
-            // First: without permissions nothing leads from it to the one above.
+            // Before the attributes: without search permission `..` cannot be opened.
             worker.open_above(directory, &handles);
             finish(worker, directory, handles);
         }
@@ -441,7 +444,7 @@ pub(crate) fn leave(worker: &Worker, directory: &Arc<Directory>) {
     directory.open.close();
 }
 
-/// A directory that was given up cannot be opened again.
+/// Makes the failure of reopening a directory.
 pub(crate) fn reopen_failure(directory: &Directory, error: io::Error) -> Failure {
     let name = quote(directory.target_path());
     Failure::of(error, format!("cannot open directory {name} again"))
@@ -451,7 +454,7 @@ fn finish(worker: &Worker, directory: &Directory, handles: Handles) {
     let (Some(found), Some(target)) = (&directory.info, handles.target) else {
         return;
     };
-    // Unless another argument has made it: then it is as if it had been made for this one.
+    // Unless another argument has created it: then it gets attributes as if this argument had.
     if found.stays && !worker.session.created_parents.contains(&found.target) {
         return;
     }

@@ -1,4 +1,4 @@
-//! A worker: a thread with a runtime, on which several files are in flight.
+//! A worker: a thread with a runtime and several files in flight.
 
 use crate::descriptors::OpenDirectories;
 use crate::directory::{Directory, Entry};
@@ -26,23 +26,23 @@ use std::time::Instant;
 pub(crate) struct Worker {
     pub(crate) session: Arc<Session>,
     pub(crate) index: usize,
-    /// Makes calls plainly; none if the runtime does.
+    /// The context for blocking calls; `None` if the runtime's context blocks.
     plain: Option<RefCell<Context>>,
     writes: Writes,
     buffers: RefCell<Vec<Vec<u8>>>,
     listings: RefCell<Vec<Listing>>,
-    /// A lane waits for other workers to have something to do.
+    /// A worker task waits for items of other workers.
     polls_pool: Cell<bool>,
-    /// Lanes that wait for this worker to have something to do.
+    /// The wakers of worker tasks that wait for entries of this worker.
     idle_tasks: RefCell<Vec<Waker>>,
     pub(crate) open_directories: RefCell<OpenDirectories>,
-    /// How long calls on the source wait.
+    /// The latency of calls on the source.
     pub(crate) latency: Latency,
-    /// What cannot be done with these devices: source, destination.
+    /// The copy methods that do not work between pairs of devices.
     pub(crate) device_limits: RefCell<Vec<DevicePairLimits>>,
 }
 
-/// What was found out about copying from one device to another.
+/// The copy methods that do not work from one device to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct DevicePairLimits {
     pub(crate) source: u64,
@@ -51,11 +51,11 @@ pub(crate) struct DevicePairLimits {
     pub(crate) copy_range_unsupported: bool,
 }
 
-/// Buffers that are kept for later; a worker with more files in flight allocates.
+/// The maximum number of unused buffers that are kept.
 const BUFFERS_KEPT: usize = 32;
 
-/// Runs a worker on the calling thread until there is nothing left to do. Returns how many operations went
-/// to the background.
+/// Runs a worker on the calling thread until no work is left. Returns the number of operations that
+/// went to the background.
 pub(crate) fn run(
     session: Arc<Session>,
     index: usize,
@@ -63,7 +63,7 @@ pub(crate) fn run(
     arguments: Option<Listing>,
 ) -> io::Result<u64> {
     let options = &session.options;
-    // Files are opened in non-blocking mode, so that no name makes `open` wait for a peer.
+    // Sources are opened with O_NONBLOCK, so `open` never waits for the peer of a FIFO.
     let mut engine = laio::Options::new().trust_names(true).settled_rights(true);
     if let Some(backend) = options.backend {
         engine = engine.backend(backend);
@@ -104,12 +104,12 @@ pub(crate) fn run(
             match ended.await {
                 Some(Ok(())) => {}
                 Some(Err(_)) => {
-                    // It panicked, which has been reported; what it was at counts as failed.
+                    // The panic hook has printed the message; the current file counts as failed.
                     crate::outcome::count(&worker.counters().failures);
                     session.pool.stop();
                 }
                 None => {
-                    // What waits for a source waits no longer; what is half-written is removed.
+                    // Dropping the tasks cancels their waits and removes partial files.
                     tasks.iter().for_each(JoinHandle::abort);
                     return false;
                 }
@@ -119,13 +119,13 @@ pub(crate) fn run(
     });
     let operations = runtime.stats().operations;
     if !completed {
-        // A server that does not answer would keep its operations, and us, for ever.
+        // Dropping the runtime would wait for operations on a server that may never answer.
         std::mem::forget(runtime);
     }
     Ok(operations)
 }
 
-/// Copies one file after the other.
+/// The loop of a worker task: copies one file after the other.
 async fn worker_task(worker: Rc<Worker>) {
     loop {
         if worker.session.stop.is_requested() {
@@ -169,12 +169,12 @@ impl Worker {
         self.session.tally.of(self.index)
     }
 
-    /// Makes a call on the source: if it would wait, other files go on.
+    /// Makes a call on the source. If it would block, other files continue.
     pub(crate) fn call_lazy<O: Operation>(&self, operation: O) -> Submission<O> {
         submit(operation)
     }
 
-    /// As [`Worker::lazily`]; also whether it was done without waiting.
+    /// Like [`Worker::call_lazy`]; also returns whether the call was done inline.
     pub(crate) async fn call_lazy_observed<O: Operation>(&self, operation: O) -> (O::Output, bool) {
         let mut submission = submit(operation);
         let mut inline = true;
@@ -186,8 +186,8 @@ impl Worker {
         (output.await, inline)
     }
 
-    /// A call that cannot be tried without waiting, for what may be in memory: if it is thought to be, the
-    /// call is made plainly, which is faster than a hand-over.
+    /// Makes a call that has no non-blocking form. If its data is probably cached, a blocking call
+    /// is cheaper than a hand-over.
     pub(crate) async fn maybe_inline<O: Operation>(
         &self,
         operation: O,
@@ -199,8 +199,8 @@ impl Worker {
         }
     }
 
-    /// Opens a source; also whether others had not to wait for it. On a device that answers soon, to wait costs less
-    /// than a hand-over.
+    /// Opens a source; also returns whether the call was done inline. On a fast device, a blocking
+    /// call is cheaper than a hand-over.
     pub(crate) async fn open_source(
         &self,
         entry: &Entry,
@@ -212,7 +212,7 @@ impl Worker {
             StorageClass::Unknown => false,
         };
         if likely_inline && !self.has_named_backend() {
-            // What is mounted there may have a server.
+            // A mount point below may belong to a server.
             let open = Open::new(entry.source(), flags).resolve(libc::RESOLVE_NO_XDEV);
             let begun = (entry.storage_class() == StorageClass::Device).then(Instant::now);
             let opened = self.call_blocking(open);
@@ -227,13 +227,13 @@ impl Worker {
             .await
     }
 
-    /// A back end was asked for, and not for what it costs.
+    /// Whether a back end other than `lazy` was requested.
     fn has_named_backend(&self) -> bool {
         let backend = self.options().backend;
         backend.is_some_and(|backend| backend != BackendKind::Lazy)
     }
 
-    /// Makes a call on the calling thread, however long it takes.
+    /// Makes a blocking call on the calling thread.
     pub(crate) fn call_blocking<O: Operation>(&self, operation: O) -> O::Output {
         let Some(plain) = &self.plain else {
             return laio_rt::now(operation);
@@ -242,7 +242,7 @@ impl Worker {
         match context.submit(operation, 0) {
             Submitted::Done(output) => output,
             Submitted::Pending(mut ticket) => loop {
-                // Not with this back end; but nothing would be lost.
+                // The `sync` back end never returns `Pending`, but handle it.
                 let mut completions = Vec::new();
                 if let Err(error) = context.poll(&mut completions, None) {
                     panic!("a call cannot be waited for: {error}");
@@ -255,7 +255,7 @@ impl Worker {
         }
     }
 
-    /// Makes a call on the destination, as the options want it made.
+    /// Makes a call on the destination, as [`Writes`] says.
     #[inline]
     pub(crate) async fn call_target<O: Operation>(&self, operation: O) -> O::Output {
         match self.writes {
@@ -264,7 +264,7 @@ impl Worker {
         }
     }
 
-    /// Writes data: through the back end too, if one is named.
+    /// Writes data; through the back end if one is named.
     pub(crate) async fn write_data<O: Operation>(&self, operation: O) -> O::Output {
         match self.options().names_backend() {
             true => submit(operation).await,
@@ -272,13 +272,13 @@ impl Worker {
         }
     }
 
-    /// An empty buffer.
+    /// Returns an empty buffer.
     pub(crate) fn take_buffer(&self) -> Vec<u8> {
         let kept = self.buffers.borrow_mut().pop();
         kept.unwrap_or_else(|| Vec::with_capacity(self.options().buffer))
     }
 
-    /// Keeps a buffer for later.
+    /// Keeps a buffer for reuse.
     pub(crate) fn recycle_buffer(&self, mut buffer: Vec<u8>) {
         let mut buffers = self.buffers.borrow_mut();
         if buffers.len() < BUFFERS_KEPT && buffer.capacity() >= self.options().buffer {
@@ -287,11 +287,11 @@ impl Worker {
         }
     }
 
-    /// The next file of a directory that has been read.
+    /// The next file of a listed directory.
     fn next_entry(&self) -> Option<Entry> {
         self.end_exhausted_listings();
         let mut listings = self.listings.borrow_mut();
-        // In order: what an argument leads to comes before the next argument.
+        // In order: finish the contents of one argument before the next.
         let lowest = if self.session.in_order {
             listings.len().saturating_sub(1)
         } else {
@@ -306,8 +306,8 @@ impl Worker {
         None
     }
 
-    /// Ends the directories of which everything has been taken: before more of them are begun, or all those that
-    /// a large one has would be there at the same time.
+    /// Ends listings that are read and taken, before new ones start: otherwise all subdirectories
+    /// of a large directory would be open at once.
     fn end_exhausted_listings(&self) {
         loop {
             let mut listings = self.listings.borrow_mut();
@@ -321,7 +321,7 @@ impl Worker {
         }
     }
 
-    /// A directory of which more is to be read.
+    /// A listing with more entries to read.
     fn next_unread(&self) -> Option<Listing> {
         let mut listings = self.listings.borrow_mut();
         let unread = |listing: &Listing| listing.len() == 0 && !listing.is_at_end();
@@ -329,7 +329,7 @@ impl Worker {
         Some(listings.remove(index))
     }
 
-    /// What has been read of a directory is copied from now on.
+    /// Adds a listing whose entries are to be copied, and wakes idle worker tasks.
     pub(crate) fn add_listing(&self, mut listing: Listing) {
         let directories = listing.take_directories();
         let count = directories.len();
@@ -340,7 +340,7 @@ impl Worker {
         }
         let files = listing.len();
         self.listings.borrow_mut().push(listing);
-        // The calling lane goes on by itself.
+        // The calling task takes the first entry itself.
         let mut idle_tasks = self.idle_tasks.borrow_mut();
         for _ in 0..(files + count).saturating_sub(1).min(idle_tasks.len()) {
             if let Some(waker) = idle_tasks.pop() {
@@ -349,7 +349,7 @@ impl Worker {
         }
     }
 
-    /// Begins a directory. What it owes its parent, it has then taken over.
+    /// Starts a work item, which takes over the parent's pending count.
     async fn begin(&self, item: WorkItem) {
         let entry = match item {
             WorkItem::Directory(entry) => entry,
@@ -370,7 +370,8 @@ impl Worker {
         }
     }
 
-    /// Something in a directory is done. After the last, the directory is finished, and so on upwards.
+    /// Counts a finished entry. After the last entry, leaves the directory, and then its ancestors
+    /// as they finish.
     pub(crate) fn end(&self, directory: &Arc<Directory>) {
         let mut directory = Some(directory);
         while let Some(ending) = directory.filter(|directory| directory.finish_one()) {
@@ -382,8 +383,8 @@ impl Worker {
         }
     }
 
-    /// Waits until there may be something to do. One lane listens to the other workers, the others to this
-    /// one.
+    /// Waits for work. One worker task waits for items of other workers, the others for entries of
+    /// this one.
     async fn wait_for_work(&self) {
         let polls_pool = !self.polls_pool.replace(true);
         let mut asleep = false;
@@ -401,7 +402,7 @@ impl Worker {
         .await;
         if polls_pool {
             self.polls_pool.set(false);
-            // Another is to listen, while this one works.
+            // Another task takes over waiting for other workers.
             let next = self.idle_tasks.borrow_mut().pop();
             next.into_iter().for_each(Waker::wake);
         }

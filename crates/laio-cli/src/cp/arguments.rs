@@ -1,4 +1,4 @@
-//! The arguments of `laio cp`: what can be given. What it means is in `options`.
+//! Declares the options of `laio cp`. The module `options` translates them.
 
 use super::distributed::DistributedArgs;
 use super::values::{advice, size};
@@ -11,17 +11,17 @@ use std::ffi::OsString;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
-/// Options whose order among each other does not matter.
+/// Options whose order does not matter.
 #[derive(Debug, clap::Args)]
 #[command(args_override_self = true)]
 pub(super) struct PlainOptions {
-    /// Sources, and last the destination or the directory for the copies
+    /// The sources, followed by the destination or the directory for the copies
     #[arg(value_name = "FILE")]
     pub(super) files: Vec<OsString>,
-    /// Copy directories with all that is in them
+    /// Copy directories with their contents
     #[arg(short = 'r', short_alias = 'R', long)]
     pub(super) recursive: bool,
-    /// Copy the contents of FIFOs and devices, with -r too
+    /// Copy the data of FIFOs and devices, also with -r
     #[arg(long)]
     pub(super) copy_contents: bool,
     /// Stay on the file system of each argument
@@ -30,29 +30,29 @@ pub(super) struct PlainOptions {
     /// Copy attributes only, no data
     #[arg(long)]
     pub(super) attributes_only: bool,
-    /// Make hard links instead of copies
+    /// Create hard links instead of copies
     #[arg(short = 'l', long)]
     pub(super) link: bool,
-    /// Make symbolic links instead of copies
+    /// Create symbolic links instead of copies
     #[arg(short = 's', long)]
     pub(super) symbolic_link: bool,
     /// Remove a destination that cannot be opened, and try again
     #[arg(short = 'f', long)]
     pub(super) force: bool,
-    /// Remove each destination before it is made
+    /// Remove each existing destination first
     #[arg(long)]
     pub(super) remove_destination: bool,
     /// Follow symbolic links to directories in the destination
     #[arg(long)]
     pub(super) keep_directory_symlink: bool,
-    /// Keep what is overwritten: none, numbered, existing or simple [default: VERSION_CONTROL, else
-    /// existing]
+    /// Back up existing destinations: none, numbered, existing or simple [default: VERSION_CONTROL,
+    /// else existing]
     #[arg(long, value_name = "CONTROL", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     pub(super) backup: Option<String>,
-    /// As --backup, without a value
+    /// Like --backup without a value
     #[arg(short = 'b')]
     pub(super) backup_default: bool,
-    /// What simple backups end with [default: SIMPLE_BACKUP_SUFFIX, else ~]
+    /// The suffix of simple backups [default: SIMPLE_BACKUP_SUFFIX, else ~]
     #[arg(short = 'S', long, value_name = "SUFFIX")]
     pub(super) suffix: Option<OsString>,
     /// Copy all sources into DIR
@@ -61,99 +61,101 @@ pub(super) struct PlainOptions {
     /// Treat the destination as a file
     #[arg(short = 'T', long)]
     pub(super) no_target_directory: bool,
-    /// Keep the whole names of sources below the destination
+    /// Keep the full paths of sources below the destination
     #[arg(long)]
     pub(super) parents: bool,
-    /// Leave out slashes at the end of sources
+    /// Remove trailing slashes of sources
     #[arg(long)]
     pub(super) strip_trailing_slashes: bool,
-    /// Holes: auto, always or never
+    /// Create holes: auto, always or never
     #[arg(long, value_name = "WHEN", default_value = "auto")]
     pub(super) sparse: String,
-    /// Share blocks: auto, always or never
+    /// Share blocks with the source (reflink): auto, always or never
     #[arg(long, value_name = "WHEN", num_args = 0..=1, require_equals = true, default_value = "auto",
         default_missing_value = "always")]
     pub(super) reflink: String,
     /// Set the security context of copies to the default type
     #[arg(short = 'Z')]
     pub(super) default_context: bool,
-    /// As -Z, or to CTX
+    /// Like -Z, or set the context CTX
     #[arg(long, value_name = "CTX", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     pub(super) context: Option<String>,
-    /// Tell each file
+    /// Print each copied file
     #[arg(short = 'v', long)]
     pub(super) verbose: bool,
-    /// Tell how each file was copied
+    /// Print how each file was copied
     #[arg(long)]
     pub(super) debug: bool,
-    /// Tell what would be done, and do nothing
+    /// Print what would be copied, and change nothing
     #[arg(long)]
     pub(super) dry_run: bool,
-    /// Give files their names when they are complete
+    /// Write each file under a temporary name, and rename it when it is complete
     #[arg(long)]
     pub(super) atomic: bool,
-    /// Bring each file to the device before it gets its name
+    /// Sync each file to the device before it gets its name
     #[arg(long)]
     pub(super) fsync: bool,
     /// Hash files while they are copied, read the copies back, and compare
     #[arg(long)]
     pub(super) verify: bool,
-    /// List the SHA-256 of each copy in FILE (- for standard output), for `sha256sum -c`
+    /// Write the SHA-256 of each copy to FILE (- for standard output), for `sha256sum -c`
     #[arg(long, value_name = "FILE")]
     pub(super) manifest: Option<PathBuf>,
-    /// Go on with a copy that was interrupted; implies --atomic and --preserve=timestamps
+    /// Continue an interrupted copy; implies --atomic and --preserve=timestamps
     #[arg(long)]
     pub(super) resume: bool,
-    /// Take the sources from FILE (- for standard input), each ended by a zero byte; with two operands
-    /// they are below the first
+    /// Read the sources from FILE (- for standard input), each terminated by a zero byte; with two
+    /// operands they are relative to the first
     #[arg(long, value_name = "FILE")]
     pub(super) files_from0: Option<PathBuf>,
-    /// Bytes per second, at most; with K, M or G for 1024, 1024², 1024³
+    /// Maximum number of bytes per second; K, M or G multiply by 1024, 1024², 1024³
     #[arg(long, value_name = "RATE", value_parser = size)]
     pub(super) limit_rate: Option<u64>,
-    /// Show progress, though standard error is no terminal; or do not (--progress=never)
+    /// Show progress: auto (if standard error is a terminal), always or never
     #[arg(long, value_name = "WHEN", num_args = 0..=1, require_equals = true, default_value = "auto",
         default_missing_value = "always", value_parser = ["auto", "always", "never"])]
     pub(super) progress: String,
-    /// Tell at the end what was done
+    /// Print statistics at the end
     #[arg(long)]
     pub(super) stats: bool,
-    /// How calls that would block go to the background: sync, threads, hybrid, posix-aio, linux-aio, uring or lazy [default:
-    /// LAIO_BACKEND, else lazy]
+    /// Back end for calls that would block: sync, threads, hybrid, posix-aio, linux-aio, uring or
+    /// lazy [default: LAIO_BACKEND, else lazy]
     #[arg(long, value_name = "NAME")]
     pub(super) backend: Option<BackendKind>,
-    /// Make calls on the destination through the back end too
+    /// Make calls on the destination through the back end, too
     #[arg(long)]
     pub(super) backend_writes: bool,
-    /// How data is moved: auto, reflink, copy-file-range or read-write
+    /// Copy method: auto, reflink, copy-file-range or read-write
     #[arg(long, value_name = "NAME", default_value = "auto")]
     pub(super) method: Method,
-    /// Worker threads [default: one more than processors]
+    /// Number of worker threads [default: one more than processors]
     #[arg(long, value_name = "N")]
     pub(super) jobs: Option<NonZeroUsize>,
-    /// Files in flight on each worker
+    /// Number of files in flight per worker
     #[arg(long, value_name = "N")]
     pub(super) depth: Option<NonZeroUsize>,
-    /// Bytes to read and write at a time
+    /// Number of bytes per read or write
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub(super) buffer: Option<u64>,
-    /// Reserve room before data is written
+    /// Reserve disk space before data is written
     #[arg(long)]
     pub(super) fallocate: bool,
-    /// Tell the kernel how sources are going to be read: sequential, willneed or noreuse; or, when they have been, dontneed
+    /// Announce the access pattern of sources to the kernel: sequential, willneed or noreuse before
+    /// reading, or dontneed after it
     #[arg(long, value_name = "HOW", num_args = 0..=1, require_equals = true, default_missing_value = "sequential", value_parser = advice)]
     pub(super) fadvise: Option<Advice>,
-    /// Pieces of a large file in flight at a time [default: 8 with a --backend other than sync and lazy, else 1]
+    /// Number of pieces of a large file in flight [default: 8 with a --backend other than sync and
+    /// lazy, else 1]
     #[arg(long, value_name = "N")]
     pub(super) queue: Option<NonZeroUsize>,
-    /// Move data past the page cache (O_DIRECT), where the file systems can
+    /// Bypass the page cache (O_DIRECT), if the file systems support it
     #[arg(long)]
     pub(super) direct: bool,
     #[command(flatten)]
     pub(super) distributed: DistributedArgs,
 }
 
-/// Options of which a later one changes what an earlier one meant.
+/// Options whose order matters: a later one overrides an earlier one.
 #[derive(Clone, Debug)]
 pub(super) enum OrderedOption {
     Archive,
@@ -167,18 +169,18 @@ pub(super) enum OrderedOption {
     Glob(bool, String),
 }
 
-/// The arguments.
+/// The parsed command line.
 #[derive(Debug)]
 pub(crate) struct Arguments {
     pub(super) plain: PlainOptions,
     pub(super) ordered: Vec<OrderedOption>,
-    /// Names of all options that were given.
+    /// The IDs of all options that were given.
     pub(super) explicit: Vec<String>,
 }
 
 const PRESERVE: &str = "mode,ownership,timestamps";
 
-/// The options of which order matters: id, name, letter, value, help.
+/// The options whose order matters: ID, long name, letter, value, help.
 const ORDERED: [(&str, &str, Option<char>, &str, &str); 12] = [
     ("-a", "archive", Some('a'), "", "As -dr --preserve=all"),
     ("-d", "", Some('d'), "", "As -P --preserve=links"),
@@ -330,7 +332,7 @@ impl FromArgMatches for Arguments {
     }
 }
 
-/// The names of all that was given.
+/// The IDs of all options that were given.
 fn explicit(matches: &ArgMatches) -> Vec<String> {
     let plain =
         |id: &&clap::Id| matches.value_source(id.as_str()) == Some(ValueSource::CommandLine);

@@ -1,4 +1,4 @@
-//! A copy that is shared out among processes: `--plan`, `--work`, `--finish`.
+//! The options of a copy shared among processes: `--plan`, `--work`, `--finish`.
 
 use super::values::size;
 use super::{CliError, messages, misuse_to_error};
@@ -7,41 +7,43 @@ use laio_cp::{Operands, Options, Stop, Summary};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// What is said of several processes.
+/// The options of a shared copy.
 #[derive(Debug, Default, clap::Args)]
 #[group(skip)]
 #[command(next_help_heading = "More than one machine")]
 pub(crate) struct DistributedArgs {
-    /// Copy nothing yet: make the directories, and write what is to be copied into DIR, in parts
+    /// Create the directories, and write a plan of the files to copy, in parts, into DIR
     #[arg(long, value_name = "DIR", conflicts_with_all = ["work", "finish"])]
     plan: Option<PathBuf>,
-    /// Files in a part, at most [default: 10000]
+    /// Maximum number of files in a part [default: 10000]
     #[arg(long, value_name = "N", requires = "plan", value_parser = clap::value_parser!(u64).range(1..=Limits::FILES_MAX))]
     max_files: Option<u64>,
-    /// Bytes in a part; larger files are split; with K, M or G [default: 4G]
+    /// Maximum number of bytes in a part, with K, M or G; larger files are split [default: 4G]
     #[arg(long, value_name = "SIZE", requires = "plan", value_parser = size)]
     max_bytes: Option<u64>,
-    /// Copy what is in the parts of the plan in DIR
+    /// Copy parts of the plan in DIR
     #[arg(long, value_name = "DIR", conflicts_with = "finish")]
     work: Option<PathBuf>,
-    /// This part only [default: SLURM_ARRAY_TASK_ID, else --take]
+    /// Copy this part only [default: SLURM_ARRAY_TASK_ID, else --take]
     #[arg(long, value_name = "N", requires = "work", conflicts_with = "take")]
     part: Option<u32>,
-    /// Parts that nobody else has done or is doing, one after the other
+    /// Copy all parts that are neither done nor claimed by another process
     #[arg(long, requires = "work")]
     take: bool,
-    /// Take over a part from a process that has not told for so long that it is alive [default: 60]
+    /// Take over a part if its process has not renewed the claim for this long [default: 60]
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86_400))]
     lease: Option<u64>,
-    /// Wait so long for directories that another machine has made [default: 30]
+    /// Wait this long for directories that another machine has created to become visible [default:
+    /// 30]
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(0..=86_400))]
     patience: Option<u64>,
-    /// Make hard links and set attributes of directories, when all parts of the plan in DIR are done
+    /// Create hard links and set attributes of directories, after all parts of the plan in DIR are
+    /// done
     #[arg(long, value_name = "DIR")]
     finish: Option<PathBuf>,
 }
 
-/// Options that can be given beside --work and --finish; all others are kept in the plan.
+/// Options that --work and --finish accept; all others come from the plan.
 const PER_PROCESS: [&str; 14] = [
     "work",
     "part",
@@ -60,12 +62,12 @@ const PER_PROCESS: [&str; 14] = [
 ];
 
 impl DistributedArgs {
-    /// Whether there is one process only.
+    /// Whether the copy is not shared.
     pub(super) fn is_unused(&self) -> bool {
         self.plan.is_none() && self.work.is_none() && self.finish.is_none()
     }
 
-    /// Does one of the three. `explicit` are the names of all options that were given.
+    /// Runs one of the three phases. `explicit` holds the IDs of all options that were given.
     pub(super) fn run(
         self,
         options: Options,
@@ -97,12 +99,12 @@ impl DistributedArgs {
             .find(|id| !PER_PROCESS.contains(&id.as_str()));
         if let Some(id) = other {
             let what = match id.as_str() {
-                "files" => "what is to be copied".to_owned(),
+                "files" => "the list of files".to_owned(),
                 id if id.starts_with('-') => id.to_owned(),
                 id => format!("--{}", id.replace('_', "-")),
             };
             return Err(CliError::Usage(format!(
-                "{what} is for --plan; with --work and --finish it is taken from the plan"
+                "{what} can be given to --plan only; --work and --finish take it from the plan"
             )));
         }
         if let Some(plan_dir) = self.work {
@@ -131,7 +133,7 @@ impl DistributedArgs {
     }
 }
 
-/// The part that a Slurm array gives to this process.
+/// The part that a Slurm array assigns to this process.
 fn part_of_slurm() -> Result<Option<u32>, CliError> {
     let name = "SLURM_ARRAY_TASK_ID";
     let Some(value) = std::env::var_os(name) else {
@@ -140,6 +142,8 @@ fn part_of_slurm() -> Result<Option<u32>, CliError> {
     let part = value.to_str().and_then(|value| value.parse().ok());
     part.map(Some).ok_or_else(|| {
         let value = value.to_string_lossy().into_owned();
-        CliError::Plain(format!("{name} is '{value}', which is no number of a part"))
+        CliError::Plain(format!(
+            "{name} is '{value}', which is not the number of a part"
+        ))
     })
 }

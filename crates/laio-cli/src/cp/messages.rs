@@ -1,16 +1,16 @@
-//! What is told: messages, statistics, help.
+//! Prints messages, statistics and help.
 
 use laio_cp::Summary;
 use std::io::Write;
 use std::process::ExitCode;
 
-/// A message on standard error.
+/// Prints a message on standard error.
 pub(super) fn warn(program: &str, text: &str) {
-    // Nothing can be done if standard error is gone.
+    // No stream is left to report a failure of standard error.
     let _ = writeln!(std::io::stderr(), "{program}: {text}");
 }
 
-/// What a program says that has no more memory, in the words of GNU's cp.
+/// The message for exhausted memory, in the words of GNU's cp.
 pub(super) fn memory_exhausted(program: &str) -> &'static str {
     match program {
         "cp" => "cp: memory exhausted\n",
@@ -19,13 +19,13 @@ pub(super) fn memory_exhausted(program: &str) -> &'static str {
     }
 }
 
-/// A result, on standard output.
+/// Prints a result on standard output.
 pub(super) fn print_line(text: &str) {
-    // A reader who has gone does not want it.
+    // A closed pipe is no error here.
     let _ = writeln!(std::io::stdout(), "{text}");
 }
 
-/// Where more is to be learnt.
+/// Prints how to get help.
 pub(super) fn point_to_help(program: &str) {
     let help = format!("Try '{program} --help' for more information.");
     let _ = writeln!(std::io::stderr(), "{help}");
@@ -55,7 +55,7 @@ pub(super) fn print_stats(summary: &Summary) {
     let _ = writeln!(std::io::stderr(), "{text}");
 }
 
-/// Writes what was asked for to standard output. Unlike messages, it must arrive.
+/// Prints requested text on standard output. Unlike a message, it must not get lost.
 pub(super) fn print(program: &str, text: &str) -> ExitCode {
     let mut output = std::io::stdout();
     let written = match laio::was_closed(&output) {

@@ -1,4 +1,4 @@
-//! The operands: which files go where.
+//! The operands: which files are copied where.
 
 use super::CliError;
 use super::arguments::PlainOptions;

@@ -1,4 +1,4 @@
-//! What the arguments mean: options of the copy.
+//! Translates the arguments to the options of the copy.
 
 use super::arguments::{OrderedOption, PlainOptions};
 use super::values::{ATTRIBUTES, BACKUPS, UPDATES, WHEN, choose};
@@ -94,7 +94,7 @@ pub(super) fn options(
     Ok(options)
 }
 
-/// Applies the options of which order matters. Returns what they say of symbolic links.
+/// Applies the options whose order matters. Returns their rule for symbolic links.
 fn apply(options: &mut Options, ordered: &[OrderedOption]) -> Result<Option<Follow>, CliError> {
     let mut follow = None;
     let mut globs = Vec::new();
@@ -173,7 +173,7 @@ fn preserve(preserve: &mut Preserve, list: &str, on: bool) -> Result<(), CliErro
 }
 
 fn update(options: &mut Options, when: &str) -> Result<(), CliError> {
-    // -n stays in force; it says more.
+    // -n takes precedence.
     let clobbers = options.existing != Existing::Skip;
     match choose(when, "--update", UPDATES)? {
         "older" => options.update = true,
@@ -219,7 +219,7 @@ fn set_backup(options: &mut Options, given: &PlainOptions) -> Result<(), CliErro
         .clone()
         .or_else(|| std::env::var_os("SIMPLE_BACKUP_SUFFIX"));
     if let Some(suffix) = suffix.filter(|suffix| !suffix.is_empty()) {
-        // A backup must be beside what it is of.
+        // A backup must be in the directory of its file.
         if !suffix.as_encoded_bytes().contains(&b'/') {
             options.suffix = suffix;
         }
@@ -234,9 +234,9 @@ fn set_context(options: &Options, given: &PlainOptions, program: &str) -> Result
     }
     let wanted = given.context.as_deref().unwrap_or_default();
     let text = if has_contexts() {
-        "setting security contexts is left to the kernel's rules for new files"
+        "ignoring -Z and --context: the kernel's rules for new files set the security context"
     } else if wanted.is_empty() {
-        // As GNU's: without a value it is for scripts that run everywhere.
+        // As in GNU's cp: without a value the option is for portable scripts.
         return Ok(());
     } else {
         "warning: ignoring --context; it requires an SELinux-enabled kernel"

@@ -1,10 +1,10 @@
-//! What options can be set to, as words that can be abbreviated, and sizes.
+//! Values of options: words that can be abbreviated, and sizes.
 
 use super::CliError;
 use laio::ops::Advice;
 use laio_cp::Options;
 
-/// Choices on one line mean the same.
+/// The words that an option accepts. Words on one line are synonyms.
 pub(super) type Choices = &'static [&'static [&'static str]];
 
 pub(super) const WHEN: Choices = &[&["auto"], &["always"], &["never"]];
@@ -25,7 +25,7 @@ pub(super) const ATTRIBUTES: Choices = &[
     &["all"],
 ];
 
-/// The first of the words that mean what was given.
+/// Returns the first synonym of the word that was given.
 pub(super) fn choose(given: &str, option: &str, words: Choices) -> Result<&'static str, CliError> {
     let exact = words.iter().find(|line| line.contains(&given));
     let starts = |line: &&&[&str]| line.iter().any(|word| word.starts_with(given));
@@ -45,12 +45,12 @@ pub(super) fn choose(given: &str, option: &str, words: Choices) -> Result<&'stat
     })
 }
 
-/// What `--fadvise` may tell.
+/// Parses the value of `--fadvise`.
 pub(super) fn advice(text: &str) -> Result<Advice, String> {
     let mut words = Options::ADVICE.into_iter();
     let found = words.find(|(word, _)| *word == text);
     let found = found.map(|(_, advice)| advice);
-    found.ok_or_else(|| "it is sequential, willneed, noreuse or dontneed".to_owned())
+    found.ok_or_else(|| "expected sequential, willneed, noreuse or dontneed".to_owned())
 }
 
 pub(super) fn size(text: &str) -> Result<u64, String> {
@@ -63,5 +63,5 @@ pub(super) fn size(text: &str) -> Result<u64, String> {
     let number: Option<u64> = digits.parse().ok().filter(|number| *number > 0);
     number
         .and_then(|number| number.checked_mul(unit))
-        .ok_or_else(|| "a positive number, with K, M or G behind it or not".to_owned())
+        .ok_or_else(|| "expected a positive number, optionally followed by K, M or G".to_owned())
 }

@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn the_mask_is_the_group_class() {
+    fn the_mask_gives_the_permissions_of_the_group_class() {
         let with = acl(&[(USER_OBJECT, 6), (GROUP_OBJECT, 0), (MASK, 6), (OTHER, 4)]);
         assert_eq!(class_permissions(&with), Some(0o664));
         assert_eq!(of_owning_group(&with), Some(0));
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_acl_says_nothing() {
+    fn an_invalid_acl_has_no_permissions() {
         let whole = acl(&[(USER_OBJECT, 6), (GROUP_OBJECT, 0), (OTHER, 4)]);
         for length in 0..whole.len() {
             assert_eq!(class_permissions(&whole[..length]), None, "{length}");

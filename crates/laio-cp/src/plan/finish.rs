@@ -1,5 +1,5 @@
-//! The end of a plan: large files get their names, hard links are made, and directories get their attributes,
-//! those below before those above.
+//! Finishes a plan: renames large files, creates hard links, and sets the attributes of
+//! directories, children first.
 
 use super::opener::Opener;
 use super::plan_dir::{PartReport, PlanDir, number};
@@ -26,12 +26,12 @@ pub(crate) struct Finish {
     plan_dir: PlanDir,
     id: String,
     done: Vec<PartReport>,
-    /// Files that are not there, by the hashes of their paths.
+    /// Files that were not copied, by the hashes of their paths.
     lost: Mutex<HashSet<String>>,
 }
 
-/// Does all of it. The steps are in this order because links are to files that have their names, and because
-/// whatever is made in a directory changes its times.
+/// Runs all steps. Links follow large files, because they link to final names; directories are
+/// last, because every file created in them changes their times.
 pub(crate) async fn run(worker: &Worker, finish: &Finish) {
     for part in finish.restarted(worker) {
         finish.remove_leftovers(worker, part).await;
@@ -71,9 +71,9 @@ impl Finish {
         self.lost.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes that a large file does not have its name: what has it now is not its copy.
+    /// Records that a large file was not renamed: a file with its name is not its copy.
     async fn record_lost(&self, worker: &Worker, named: &FileRecord<'_>) {
-        // A link to it fails as this does.
+        // If the directory cannot be opened, linking to the file fails for the same reason.
         if let Ok(directory) = self.opener.open(worker, named.directory).await {
             let names = (named.target, named.target);
             let entry = self.opener.entry(&directory, names, named.kind, false);
@@ -94,7 +94,7 @@ impl Finish {
                 return;
             }
             if missing.contains(&*large.temporary.to_string_lossy()) {
-                let text = "not all regions were copied; it has not been given its name";
+                let text = "not all regions were copied, so it keeps its temporary name";
                 let name = quote(named.target);
                 worker
                     .session
@@ -130,7 +130,7 @@ impl Finish {
         }
     }
 
-    /// Makes a link, unless it is there, or what is there is to stay.
+    /// Creates a hard link. Returns `false` if an existing file stays.
     async fn link(
         &self,
         worker: &Worker,
@@ -174,7 +174,7 @@ impl Finish {
             .map(|_| true)
     }
 
-    /// Gives a directory its attributes.
+    /// Sets the attributes of a directory.
     async fn leave(&self, worker: &Worker, index: u32) -> Result<(), Failure> {
         let opened = self.opener.open(worker, Some(index)).await?;
         let handles = worker.open(&opened);
@@ -199,12 +199,12 @@ impl Finish {
         attributes::of_directory(worker, &directory, &found, source, target)
     }
 
-    /// Parts that were begun more than once, and the processes that began them.
+    /// The parts that were started more than once, with the processes that started them.
     fn restarted(&self, worker: &Worker) -> Vec<RestartedPart> {
         let names = match std::fs::read_dir(self.plan_dir.attempts()) {
             Ok(names) => names,
             Err(error) => {
-                let text = "cannot see which parts were begun more than once";
+                let text = "cannot list the parts that were started more than once";
                 worker.session.fail(&Failure::of(error, text));
                 return Vec::new();
             }
@@ -215,7 +215,7 @@ impl Finish {
         let restarted = self.done.iter().filter_map(|done| {
             let prefix = format!("{}.", number(done.part));
             let tokens = names.iter().filter_map(|name| name.strip_prefix(&prefix));
-            // The host may have points in its name, but no dashes: host, process, time.
+            // The token is host, process and time, separated by dashes; the host contains none.
             let processes = tokens.filter_map(|token| token.split('-').nth(1));
             let processes: Vec<_> = processes.map(str::to_owned).collect();
             (processes.len() > 1).then_some(RestartedPart {
@@ -226,7 +226,7 @@ impl Finish {
         restarted.collect()
     }
 
-    /// Removes what processes that were killed have left in the directories of a part.
+    /// Removes files that killed processes have left in the directories of a part.
     async fn remove_leftovers(&self, worker: &Worker, restarted: RestartedPart) {
         let records = Records::read(&self.plan_dir.part(restarted.part), &self.id);
         let opener = records
@@ -268,7 +268,7 @@ impl RestartedPart {
             .collect();
         let here = laio::ops::Name::from_path_at(target.clone(), ".");
         let flags = libc::O_RDONLY | libc::O_DIRECTORY;
-        // Not the one that is kept: it may have been read before.
+        // A new descriptor: the position of the existing one may have moved.
         let Ok(Ok(listed)) = here.map(|here| worker.call_blocking(Open::new(here, flags))) else {
             return;
         };
@@ -285,7 +285,7 @@ impl RestartedPart {
             });
             for entry in left {
                 if let Ok(name) = laio::ops::Name::from_path_at(target.clone(), entry.name()) {
-                    // If it cannot be removed, its name says what it is.
+                    // On failure the file stays; its name shows that it is incomplete.
                     let _ = worker.call_blocking(Unlink::new(name));
                 }
             }

@@ -1,20 +1,23 @@
-//! A copy that is shared out among processes, on one machine or on several that see the same file systems.
+//! A copy that is shared among processes, on one machine or on several with the same file systems.
 //!
-//! The planner walks through the sources once, makes the directories, and writes the files down in parts. Any
-//! number of processes work on the parts, in any order, each part as often as it takes. When all are done, one
-//! process makes the hard links and gives the directories their attributes. There is no server: whatever starts
-//! processes on machines (GNU parallel, Slurm, mpirun, a loop with ssh) will do.
+//! The planner walks through the sources once, creates the directories, and records the files in
+//! parts. Any number of processes work on the parts, in any order, and a part may be repeated. When
+//! all parts are done, one process creates the hard links and sets the attributes of directories.
+//! No server is involved: processes can be started by GNU parallel, Slurm, mpirun, or a loop with
+//! ssh.
 //!
-//! | room | purpose |
+//! | module | purpose |
 //! | --- | --- |
-//! | `planner` | what the engine finds is written down, not copied |
-//! | `records`, `folder`, `settings` | the files of a plan: names, what is for people too, options |
-//! | `claims` | who does which part, and whether they are alive |
-//! | `opener` | directories of a plan, opened name by name |
-//! | `part`, `region` | working on a part; a region of a large file |
-//! | `finish` | what can only be done in the end |
+//! | `planner` | records what the walk finds, instead of copying it |
+//! | `records`, `plan_dir`, `settings` | the files of a plan: records of names, JSON files, options |
+//! | `claims` | which process works on which part, and whether it is alive |
+//! | `opener` | opens the directories of a plan, name by name |
+//! | `part`, `region` | copies a part; copies a region of a large file |
+//! | `finish` | the steps after all parts are done |
+//! | `phase` | which of these a process does |
 //!
-//! A plan is trusted like a script: who can write in its directory decides what is copied where.
+//! A plan is trusted like a script: write access to its directory allows to decide what is copied
+//! where.
 
 mod claims;
 mod finish;
@@ -47,13 +50,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// How much is in a part.
+/// The maximum size of a part.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Files, at most.
+    /// Maximum number of files.
     pub files: u64,
-    /// Bytes, at most, except for the last file. Larger files are copied in regions, which are parts of
-    /// their own.
+    /// Maximum number of bytes. A larger file is copied in regions, each of which is a part.
     pub bytes: u64,
 }
 
@@ -67,28 +69,28 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// The most files in a part: a process that works on it keeps their names in memory.
+    /// The upper limit of `files`: a process keeps the names of its part in memory.
     pub const FILES_MAX: u64 = 1_000_000;
 }
 
-/// Regions begin at multiples of the first of these that is not more than a part may have.
+/// Regions begin at multiples of the first of these that does not exceed the size of a part.
 const REGION_STEP: [u64; 2] = [1 << 20, 64 << 10];
 
-/// What to work on.
+/// The parts to work on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PartSelection {
-    /// This part, whoever else has it; not again if it was done without failures.
+    /// This part, even if another process has claimed it; nothing if it was done without failures.
     Number(u32),
-    /// Those that nobody has done or is doing, until there are none.
+    /// All parts that are neither done nor claimed, one after the other.
     Unclaimed,
 }
 
-/// What those who work and finish expect of others.
+/// The timeouts for events on other machines.
 #[derive(Clone, Copy, Debug)]
 pub struct WorkTimeouts {
-    /// A process that has not told for so long that it is alive is taken for dead.
+    /// A process that has not renewed its claim for this long is considered dead.
     pub lease: Duration,
-    /// How long what another machine has made may remain unseen.
+    /// How long a file that another machine created may remain invisible here.
     pub visibility: Duration,
 }
 
@@ -101,20 +103,20 @@ impl Default for WorkTimeouts {
     }
 }
 
-/// What was planned.
+/// The result of planning.
 #[derive(Clone, Debug)]
 pub struct Planned {
-    /// Parts to be done.
+    /// The number of parts.
     pub parts: u32,
-    /// Files in them.
+    /// The number of files in all parts.
     pub files: u64,
-    /// Bytes in them, as the sizes of the files say.
+    /// The total size of these files.
     pub bytes: u64,
-    /// What was done.
+    /// The counters of the walk.
     pub summary: Summary,
 }
 
-/// Errors of a part that are kept for the end; more are only counted.
+/// The maximum number of errors that a part stores; further errors are counted.
 const ERRORS_KEPT: usize = 1000;
 
 fn describe(error: &io::Error) -> String {
@@ -123,7 +125,7 @@ fn describe(error: &io::Error) -> String {
 
 fn wrong_version(version: u64) -> String {
     format!(
-        "it is of version {version}, and this program knows version {VERSION} only; use the one that made it"
+        "it has version {version}, but this program supports version {VERSION} only; use the program that made the plan"
     )
 }
 
@@ -131,10 +133,10 @@ fn plan_error(text: impl Into<String>) -> Misuse {
     Misuse::Target(Failure::because(text))
 }
 
-/// Makes a plan in a directory, which is made too.
+/// Creates a plan in a directory, which is created, too.
 ///
 /// # Errors
-/// If the arguments make no sense, or the plan cannot be written.
+/// If the arguments are wrong, or the plan cannot be written.
 pub fn plan(
     plan_dir: &Path,
     limits: Limits,
@@ -188,11 +190,11 @@ pub fn plan(
     })
 }
 
-/// Works on a plan. Of `options` only what is about the process counts (messages, workers, rate); the rest is
-/// in the plan.
+/// Works on a plan. Of `options`, only those of the process count (messages, workers, rate); the
+/// others come from the plan.
 ///
 /// # Errors
-/// If there is no such plan or part, or the plan is damaged.
+/// If the plan or the part does not exist, or the plan is damaged.
 pub fn work(
     plan_dir: &Path,
     selection: PartSelection,
@@ -232,7 +234,7 @@ impl Work {
         if part >= self.header.parts {
             return Err(plan_error(match self.header.parts {
                 0 => format!("there is no part {part}: the plan has none"),
-                parts => format!("there is no part {part}: they are 0 to {}", parts - 1),
+                parts => format!("there is no part {part}: the parts are 0 to {}", parts - 1),
             }));
         }
         let done = self.plan_dir.read_done(part).map_err(plan_error)?;
@@ -252,7 +254,7 @@ impl Work {
             if self.stop.is_requested() {
                 break;
             }
-            // It is looked for twice: it may be done between the look and the claim.
+            // Checked again after claiming: the part may have been finished in between.
             let is_done = || self.plan_dir.done(part).exists();
             if is_done() {
                 continue;
@@ -277,13 +279,13 @@ impl Work {
         ))
     }
 
-    /// Copies what is in a part, and notes that it is done.
+    /// Copies the files of a part, and records that it is done.
     fn copy(&self, part: u32) -> Result<Summary, Misuse> {
         let path = self.plan_dir.part(part);
         let records = Records::read(&path, &self.header.id).map_err(plan_error)?;
         let opener = Opener::new(records, self.timeouts.visibility).map_err(Misuse::Target)?;
         let cannot = |error| {
-            let text = format!("cannot note in the plan what became of part {part}");
+            let text = format!("cannot write the result of part {part} into the plan");
             Misuse::Target(Failure::of(error, text))
         };
         self.claims.record_attempt(part).map_err(cannot)?;
@@ -315,10 +317,10 @@ impl Work {
     }
 }
 
-/// Ends a plan all of whose parts are done. What failed in the parts is told again.
+/// Finishes a plan whose parts are all done. Prints the failures of the parts again.
 ///
 /// # Errors
-/// If there is no such plan, if it is damaged, or if parts are not done; the message says which.
+/// If the plan does not exist or is damaged, or if parts are not done; the message lists them.
 pub fn finish(
     plan_dir: &Path,
     timeouts: WorkTimeouts,
@@ -329,7 +331,7 @@ pub fn finish(
     let plan_dir = PlanDir::new(plan_dir);
     let header = plan_dir.read_header().map_err(plan_error)?;
     if let Some(finished) = read_json::<Finished>(&plan_dir.finished()).map_err(plan_error)? {
-        // Nothing is left to do, and what was made may have been changed since.
+        // The plan is finished; the copies may have been changed since.
         return Ok(finished.summary(&header));
     }
     let options = header.options.options(options).map_err(plan_error)?;
@@ -364,13 +366,13 @@ pub fn finish(
     if summary.failures == 0 && summary.interrupted.is_none() {
         let written = write_json(&plan_dir.finished(), &header.id, &finished);
         written.map_err(|error| {
-            Misuse::Target(Failure::of(error, "cannot note that the plan is finished"))
+            Misuse::Target(Failure::of(error, "cannot mark the plan as finished"))
         })?;
     }
     Ok(summary)
 }
 
-/// What became of all parts; an error if some are not done.
+/// Reads the reports of all parts; fails if some are not done.
 fn all_done(plan_dir: &PlanDir, header: &Header) -> Result<Vec<PartReport>, Misuse> {
     let (mut done, mut missing) = (Vec::new(), Vec::new());
     for part in 0..header.parts {
@@ -382,7 +384,7 @@ fn all_done(plan_dir: &PlanDir, header: &Header) -> Result<Vec<PartReport>, Misu
     if missing.is_empty() {
         return Ok(done);
     }
-    /// So many are named.
+    /// The maximum number of parts that the message lists.
     const NAMED_MAX: usize = 20;
     let named = missing.iter().take(NAMED_MAX);
     let named: Vec<_> = named.map(|part| number(*part)).collect();
@@ -398,12 +400,12 @@ fn all_done(plan_dir: &PlanDir, header: &Header) -> Result<Vec<PartReport>, Misu
     );
     Err(plan_error(format!(
         "{count} of {parts} parts are not done: {named}{more}; run --work {plan} (with --take, or --part and the \
-         number), and then --finish again. If they have just ended on another machine, this one may not see \
-         it yet"
+         number), and then --finish again. If they were done on another machine just now, their results may not be \
+         visible here yet"
     )))
 }
 
-/// What became of all.
+/// The result of all parts, stored when the plan is finished.
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Finished {

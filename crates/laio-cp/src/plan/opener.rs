@@ -1,5 +1,5 @@
-//! Opening directories of a plan: name by name from the root, without following symbolic links other than
-//! those that the planner has followed.
+//! Opens the directories of a plan, name by name from the root. Follows only symbolic links that
+//! the planner has followed.
 
 use super::records::{FileRecord, Records, Root};
 use crate::attributes::{self, FileRef};
@@ -21,16 +21,16 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Directories that are remembered, for others below them; how many of them stay open is another matter.
+/// The maximum number of directories that are remembered for others below them; fewer may be open.
 const REMEMBERED_MAX: usize = 64;
-/// The first pause before a name is looked for again; each is twice as long as the one before.
+/// The first pause before a name is looked up again; each pause is twice as long as the one before.
 const PAUSE: Duration = Duration::from_millis(20);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 
 pub(crate) struct Opener {
     pub(crate) records: Records,
     pub(crate) root: Arc<Directory>,
-    /// How long a directory that another machine has made may remain unseen.
+    /// How long a directory that another machine created may remain invisible here.
     pub(crate) visibility_timeout: Duration,
     opened: Mutex<HashMap<u32, Arc<Directory>>>,
 }
@@ -64,7 +64,7 @@ impl Opener {
         })
     }
 
-    /// The directory with this number; the root if there is none.
+    /// Opens the directory with this number; the root for `None`.
     pub(crate) async fn open(
         &self,
         worker: &Worker,
@@ -149,19 +149,19 @@ impl Opener {
             source: source.ok(),
             target: Some(target),
         };
-        // Nothing is known for certain of what is in it: others have been at work.
+        // Other processes have been copying into the directory, so its contents are unknown.
         let directory = Directory::below(above.clone(), sides, Some(found), false, None);
         worker.keep_open(&directory, handles);
         Ok(directory)
     }
 
-    /// Opens the directories of an entry, if they are not.
+    /// Opens the directories of an entry.
     fn open_for(&self, worker: &Worker, entry: &mut Entry) -> Result<(), Failure> {
         let handles = worker.open_for(entry);
         handles.map_err(|error| Failure::of(error, walk::lost_directory_message(entry)))
     }
 
-    /// A file of the plan, its directories open.
+    /// Returns a file of the plan, with its directories open.
     pub(crate) async fn find(
         &self,
         worker: &Worker,
@@ -174,7 +174,7 @@ impl Opener {
         Ok(entry)
     }
 
-    /// Tries again while something is not there that another machine has made: this one may not see it yet.
+    /// Repeats a call while a file that another machine created is not visible here yet.
     pub(crate) async fn retry_until_visible<T>(
         &self,
         mut attempt: impl AsyncFnMut() -> io::Result<T>,
@@ -195,7 +195,7 @@ impl Opener {
         }
     }
 
-    /// A file in a directory, by its names in source and destination.
+    /// Makes an entry from its names in source and destination.
     pub(crate) fn entry(
         &self,
         directory: &Arc<Directory>,

@@ -1,5 +1,5 @@
-//! Working on a part: each directory in it is a task for the engine's workers, and so is each region of a
-//! large file.
+//! Copies a part: the files of each directory, and each region of a large file, are a work item of
+//! their own.
 
 use super::PlanTask;
 use super::opener::Opener;
@@ -14,24 +14,24 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// A part that is being worked on.
+/// The part that this process copies.
 pub(crate) struct PartWork {
     pub(crate) opener: Opener,
-    /// Temporary names of files of which a region is missing.
+    /// The temporary names of files with missing regions.
     incomplete: Mutex<Vec<String>>,
     lost: Mutex<Lost>,
 }
 
-/// Files that could not be copied.
+/// Files that were not copied.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Lost {
-    /// By the hashes of their paths.
+    /// The hashes of their paths.
     pub(crate) hashes: Vec<String>,
-    /// And files of a directory that could not be opened.
+    /// Whether there are others, in a directory that could not be opened.
     pub(crate) all: bool,
 }
 
-/// Files that are a task together: a directory with very many is shared by several workers.
+/// The maximum number of files per work item, so that workers share a large directory.
 const FILES_PER_TASK: usize = 1024;
 
 impl PartWork {
@@ -43,7 +43,7 @@ impl PartWork {
         }
     }
 
-    /// What is to be done.
+    /// The tasks of the part.
     pub(crate) fn plan_tasks(&self) -> Vec<PlanTask> {
         let mut plan_tasks = Vec::new();
         let mut open: HashMap<Option<u32>, Vec<usize>> = HashMap::new();
@@ -67,7 +67,7 @@ impl PartWork {
         plan_tasks
     }
 
-    /// Notes that a file could not be copied.
+    /// Records that a file was not copied.
     pub(crate) fn record_lost(&self, path: &Path) {
         let mut lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
         lost.hashes.push(hash_of(path));
@@ -84,13 +84,13 @@ impl PartWork {
     }
 }
 
-/// Begins a task: files of a directory, or a region. What it owes the root, it has then taken over.
+/// Starts a task, which takes over one of the root's pending counts.
 pub(crate) async fn begin(worker: &Worker, part: &PartWork, task: &PlanTask) {
     let root = &part.opener.root;
     match task {
         PlanTask::Files(directory, records) => {
             match listing(worker, part, *directory, records).await {
-                // Its directory tells the root when it is done.
+                // The directory ends the root's count when it is finished.
                 Ok(listing) => return worker.add_listing(listing),
                 Err(failure) => {
                     worker.session.fail(&failure);
@@ -147,7 +147,7 @@ async fn listing(
     Ok(Listing::of_arguments(directory, entries))
 }
 
-/// The same directory, as one that the root waits for.
+/// The same directory, as a child that the root waits for.
 fn below_root(
     worker: &Worker,
     root: &Arc<Directory>,

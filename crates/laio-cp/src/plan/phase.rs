@@ -1,4 +1,4 @@
-//! What the engine does: a copy, or one of the stages of one that is shared out.
+//! What this process does: a whole copy, or one phase of a shared one.
 
 use super::ERRORS_KEPT;
 use super::finish::{self, Finish};
@@ -9,14 +9,14 @@ use crate::outcome::Failure;
 use crate::worker::Worker;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// A task of those who work or finish.
+/// A task of the work or finish phase.
 #[derive(Debug)]
 pub(crate) enum PlanTask {
-    /// Records of files of a directory.
+    /// Copies files of a directory, by their records.
     Files(Option<u32>, Vec<usize>),
-    /// The record of a region.
+    /// Copies a region, by its record.
     Region(usize),
-    /// All that is done in the end.
+    /// Runs all steps of the finish phase.
     Finish,
 }
 
@@ -28,7 +28,7 @@ pub(crate) struct Phase {
 
 #[derive(Default)]
 enum PhaseKind {
-    /// The whole copy.
+    /// Not a shared copy.
     #[default]
     WholeCopy,
     Plan(Arc<Planner>),
@@ -56,7 +56,7 @@ impl Phase {
         Phase::new(PhaseKind::Finish(finish))
     }
 
-    /// If nothing is to be copied, only written down.
+    /// The planner, if files are recorded instead of copied.
     pub(crate) fn planner(&self) -> Option<&Planner> {
         match &self.kind {
             PhaseKind::Plan(planner) => Some(planner),
@@ -64,17 +64,19 @@ impl Phase {
         }
     }
 
-    /// Names come from a plan: directories are there, and what is made may be there from an attempt before.
+    /// Whether names come from a plan: directories exist, and an earlier attempt may have created
+    /// files.
     pub(crate) fn is_planned(&self) -> bool {
         matches!(self.kind, PhaseKind::Work(_) | PhaseKind::Finish(_))
     }
 
-    /// Directories get their attributes when all in them is done; else another stage gives them theirs.
+    /// Whether directories get their attributes when their last entry is finished, not in a later
+    /// phase.
     pub(crate) fn leaves_directories(&self) -> bool {
         matches!(self.kind, PhaseKind::WholeCopy)
     }
 
-    /// Where the names of a plan begin, and the tasks.
+    /// The root and the tasks of this phase.
     pub(crate) fn plan_tasks(&self) -> Option<(Arc<Directory>, Vec<PlanTask>)> {
         match &self.kind {
             PhaseKind::Work(part) => Some((part.opener.root.clone(), part.plan_tasks())),
@@ -83,7 +85,7 @@ impl Phase {
         }
     }
 
-    /// Keeps what failed, for the end.
+    /// Stores an error for the report.
     pub(crate) fn record_error(&self, failure: &Failure) {
         if matches!(self.kind, PhaseKind::WholeCopy) {
             return;
@@ -99,7 +101,7 @@ impl Phase {
         errors.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Notes that a file could not be copied.
+    /// Records that a file was not copied.
     pub(crate) fn record_lost(&self, entry: &Entry) {
         if let PhaseKind::Work(part) = &self.kind {
             part.record_lost(&entry.target_path());
@@ -121,7 +123,7 @@ impl Phase {
     }
 }
 
-/// Begins a task of a plan.
+/// Starts a task of a plan.
 pub(crate) async fn begin(worker: &Worker, task: &PlanTask) {
     let phase = worker.session.phase.clone();
     match &phase.kind {

@@ -1,4 +1,4 @@
-//! The directory that a plan is in, and the files in it that are for people too (JSON).
+//! The directory of a plan, and its JSON files.
 
 use super::records::VERSION;
 use super::settings::Settings;
@@ -9,29 +9,29 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-/// What the planner made: written last, so that a plan that was not completed has none.
+/// The summary of a plan. The planner writes it last, so an incomplete plan has none.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Header {
     pub(crate) version: u32,
-    /// All files of the plan bear it.
+    /// The plan's ID, which all its files contain.
     pub(crate) id: String,
     pub(crate) parts: u32,
     pub(crate) directories: u64,
     pub(crate) files: u64,
     pub(crate) bytes: u64,
     pub(crate) failures: u64,
-    /// What the planner could not do, as far as it was kept.
+    /// The first errors of the planner.
     pub(crate) errors: Vec<String>,
     pub(crate) options: Settings,
 }
 
-/// What became of a part.
+/// The result of a part.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct PartReport {
     pub(crate) part: u32,
-    /// Who has done it.
+    /// The process that copied it.
     pub(crate) by: String,
     pub(crate) files: u64,
     pub(crate) others: u64,
@@ -43,11 +43,11 @@ pub(crate) struct PartReport {
     pub(crate) background: u64,
     pub(crate) failures: u64,
     pub(crate) errors: Vec<String>,
-    /// Files, by their temporary names, of which a region could not be copied.
+    /// Temporary names of files with a region that was not copied.
     pub(crate) incomplete: Vec<String>,
-    /// Files that were not copied, by the hashes of their paths: no other name must become a link to them.
+    /// Files that were not copied, by the hashes of their paths: `--finish` must not link to them.
     pub(crate) lost: Vec<String>,
-    /// Nothing is known of some files.
+    /// Further files were not copied; their names are unknown.
     pub(crate) lost_all: bool,
 }
 
@@ -56,7 +56,7 @@ pub(crate) struct PlanDir {
     path: PathBuf,
 }
 
-/// Directories in it.
+/// The subdirectories of a plan.
 const SUBDIRECTORIES: [&str; 4] = ["parts", "claims", "attempts", "done"];
 
 impl PlanDir {
@@ -66,7 +66,7 @@ impl PlanDir {
         }
     }
 
-    /// Makes it. It must not be there, or be empty: two plans in one directory would be mixed up.
+    /// Creates the directory. It must not exist, or be empty, so that two plans are not mixed.
     pub(crate) fn make(&self) -> Result<(), String> {
         let cannot = |error: io::Error| {
             let error = super::describe(&error);
@@ -77,7 +77,7 @@ impl PlanDir {
                 if fs::read_dir(&self.path).map_err(cannot)?.next().is_some() {
                     let path = self.path.display();
                     return Err(format!(
-                        "cannot make a plan in '{path}': something is there; remove it, or name another directory"
+                        "cannot make a plan in '{path}': the directory is not empty; remove its contents, or name another directory"
                     ));
                 }
             }
@@ -92,9 +92,9 @@ impl PlanDir {
         Ok(())
     }
 
-    /// Removes what was made for a plan that has not been begun.
+    /// Removes the directories of a plan that was not started.
     pub(crate) fn discard(&self) {
-        // If something else is there by now, it stays.
+        // `rmdir` keeps a directory that is not empty.
         for subdirectory in SUBDIRECTORIES {
             let _ = fs::remove_dir(self.path.join(subdirectory));
         }
@@ -133,7 +133,7 @@ impl PlanDir {
         self.path.join("attempts")
     }
 
-    /// Reads the header of a plan that is complete, and of this version.
+    /// Reads the header of a complete plan of this version.
     pub(crate) fn read_header(&self) -> Result<Header, String> {
         let path = self.header();
         let bytes = fs::read(&path).map_err(|error| {
@@ -153,23 +153,23 @@ impl PlanDir {
         match version {
             Some(version) if version == u64::from(VERSION) => {}
             Some(version) => return Err(wrong(super::wrong_version(version))),
-            None => return Err(wrong("it is damaged: it tells no version".to_owned())),
+            None => return Err(wrong("it is damaged: it has no version".to_owned())),
         }
         serde_json::from_value(value).map_err(|error| wrong(format!("it is damaged: {error}")))
     }
 
-    /// Reads what became of a part; none if it is not done.
+    /// Reads the result of a part; `None` if it is not done.
     pub(crate) fn read_done(&self, part: u32) -> Result<Option<PartReport>, String> {
         read_json(&self.done(part))
     }
 }
 
-/// As it is in names of files: so that they sort as they count.
+/// A part's number in file names, padded so that names sort by number.
 pub(crate) fn number(part: u32) -> String {
     format!("{part:05}")
 }
 
-/// Reads a file of the plan, if it is there.
+/// Reads a file of the plan; `None` if it does not exist.
 pub(crate) fn read_json<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, String> {
     let bytes = match fs::read(path) {
         Ok(bytes) => bytes,
@@ -182,11 +182,11 @@ pub(crate) fn read_json<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, S
     let parsed = serde_json::from_slice(&bytes);
     parsed.map(Some).map_err(|error| {
         let path = path.display();
-        format!("the plan's file '{path}': it is damaged: {error}; remove it, and do again what it is about")
+        format!("the plan's file '{path}': it is damaged: {error}; remove it, and repeat the step that wrote it")
     })
 }
 
-/// Writes a file of the plan: whole, or not at all. `unique` tells apart those who write it at the same time.
+/// Writes a file of the plan atomically. `unique` keeps concurrent writers apart.
 pub(crate) fn write_json(path: &Path, unique: &str, value: &impl Serialize) -> io::Result<()> {
     let mut bytes = serde_json::to_vec_pretty(value)?;
     bytes.push(b'\n');

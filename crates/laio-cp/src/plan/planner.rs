@@ -1,5 +1,5 @@
-//! Making a plan: the engine walks through the sources and makes directories, as for a copy; what it finds in
-//! them is not copied but written down here.
+//! Creates a plan: walks through the sources and creates directories, as a copy does, but records
+//! files instead of copying them.
 
 use super::plan_dir::PlanDir;
 use super::records::{DirectoryRecord, FileRecord, LargeFile, Record, Root, Writer};
@@ -20,7 +20,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-/// What is noted of a directory of the copy, to be written into each file that has names in it.
+/// The record of a directory, written into each file of the plan that has names in it.
 #[derive(Debug)]
 pub(crate) struct PlannedDirectory {
     number: u32,
@@ -52,7 +52,7 @@ impl PlannedDirectory {
 
 pub(crate) struct Planner {
     plan_dir: PlanDir,
-    /// Of its directory, which must not be copied.
+    /// The plan's own directory, which must not be copied.
     plan_identity: Identity,
     pub(crate) id: String,
     limits: Limits,
@@ -66,10 +66,10 @@ struct State {
     directories: u32,
     part: Option<PartBuilder>,
     totals: Totals,
-    /// Files with several names, until all are found.
+    /// Files with several hard links, until all names are found.
     links: HashMap<Identity, FirstName>,
     large: u64,
-    /// The first error in writing the plan: there will be none.
+    /// The first error of writing the plan, which makes it fail.
     error: Option<io::Error>,
 }
 
@@ -80,11 +80,11 @@ pub(crate) struct Totals {
     pub(crate) bytes: u64,
 }
 
-/// A part that more can be put into.
+/// A part that is being filled.
 struct PartBuilder {
     number: u32,
     writer: Writer,
-    /// Numbers of directories in this part, by those in the plan.
+    /// The number of a directory in this part, by its number in the plan.
     numbers: HashMap<u32, u32>,
     files: u64,
     bytes: u64,
@@ -94,7 +94,7 @@ struct FirstName {
     left: u32,
     directory: Option<u32>,
     name: OsString,
-    /// Where it is copied; none if several do so.
+    /// The part that copies the file; `None` if several do.
     part: Option<u32>,
 }
 
@@ -115,7 +115,7 @@ impl Planner {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins, where the engine begins.
+    /// Starts the plan with the root of the walk.
     pub(crate) fn begin(&self, directory: &Directory) -> io::Result<()> {
         let here = std::env::current_dir()?;
         let (source, target) = (directory.source_path(), directory.target_path());
@@ -131,7 +131,7 @@ impl Planner {
         Ok(())
     }
 
-    /// Notes a directory that has been made or found.
+    /// Records a directory that was created or found.
     pub(crate) fn enter(&self, directory: &Directory, entry: &Entry) {
         let mut state = self.lock();
         let found = directory.info.as_ref();
@@ -153,19 +153,19 @@ impl Planner {
         let _ = directory.planned.set(Box::new(planned));
     }
 
-    /// Whether it is the plan itself.
+    /// Whether a directory is the plan itself.
     pub(crate) fn is_plan_directory(&self, status: &Metadata) -> bool {
         identity(status) == self.plan_identity
     }
 
-    /// Writes down a file that is to be copied.
+    /// Records a file that is to be copied.
     pub(crate) async fn record(
         &self,
         worker: &Worker,
         entry: &Entry,
         status: &Metadata,
     ) -> Result<(), Failure> {
-        // What stays is no copy that other names could be links to.
+        // A file that stays is no copy that other names could be linked to.
         let may_stay = worker.options().existing == Existing::Skip
             && (!entry.directory.is_new || entry.argument.is_some());
         if may_stay && conflict::examine(worker, entry, status).await? == Resolution::Skip {
@@ -196,7 +196,7 @@ impl Planner {
         Ok(())
     }
 
-    /// Bytes that are to be moved for a file, as far as they are known.
+    /// The number of bytes to copy for a file, as far as it is known.
     fn bytes_to_move(&self, worker: &Worker, status: &Metadata) -> u64 {
         if !status.is_file() {
             return 0;
@@ -213,7 +213,7 @@ impl Planner {
         state.totals.bytes += bytes;
     }
 
-    /// Whether it is another name of a file that has been noted: then it is made in the end.
+    /// Whether the file was recorded under another name; if so, records a link for `--finish`.
     fn record_link(&self, entry: &Entry, status: &Metadata, names: u32) -> bool {
         let mut state = self.lock();
         let file = identity(status);
@@ -242,7 +242,7 @@ impl Planner {
         true
     }
 
-    /// A file that several share.
+    /// Records a file that is copied in regions.
     async fn record_large(
         &self,
         worker: &Worker,
@@ -288,7 +288,7 @@ impl Planner {
         Ok(())
     }
 
-    /// Ends the plan, except for its header.
+    /// Completes the plan, except for its header.
     pub(crate) fn end(&self) -> io::Result<(Totals, u64)> {
         let mut state = self.lock();
         state.try_write(State::close_part);
@@ -302,7 +302,8 @@ impl Planner {
 }
 
 impl Limits {
-    /// Bytes of a region: so that two writers never share a block, or a stripe.
+    /// The size of a region in bytes: a multiple of the step, so that two writers never share a
+    /// block or stripe.
     fn region(&self) -> u64 {
         let steps = REGION_STEP.into_iter().find(|step| *step <= self.bytes);
         let step = steps.unwrap_or(REGION_STEP[REGION_STEP.len() - 1]);
@@ -323,7 +324,7 @@ impl State {
             .ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
-    /// Puts a record into the part that is being made, or into the next one if that is full.
+    /// Adds a record to the current part, or to a new one if that is full.
     fn add<'a>(
         &mut self,
         planner: &Planner,
@@ -348,8 +349,8 @@ impl State {
         part.add(entry, record)
     }
 
-    /// Puts a record into a part of its own: a region must not be copied again because something else in its
-    /// part has failed, since the file may have its name by then.
+    /// Adds a record to a part of its own: a region must not be copied again because another file
+    /// of its part failed, since by then the file may have its final name.
     fn add_alone<'a>(
         &mut self,
         planner: &Planner,
@@ -391,7 +392,8 @@ impl PartBuilder {
         self.files += 1;
         self.writer.write(&record(directory))
     }
-    /// The number of a directory in this part; it is written into it, with those above it, if it has none.
+    /// The number of a directory in this part. If it has none, records the directory and its
+    /// ancestors first.
     fn number(&mut self, directory: &Directory) -> io::Result<Option<u32>> {
         let mut missing = Vec::new();
         let mut above = None;

@@ -1,5 +1,5 @@
-//! The files of a plan that have names in them: records of fields, each ended by a zero byte, because that is
-//! the one byte that names do not have. The last record tells how many there are, and their hash.
+//! The files of a plan that contain names: records of fields that end with a zero byte, the only
+//! byte that names cannot contain. The last record holds the number of records and their hash.
 
 use laio_rt::fs::{FileType, Timestamp};
 use std::ffi::OsStr;
@@ -8,27 +8,27 @@ use std::io::{self, BufWriter, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// Where all names begin.
+/// The root that all names are relative to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Root {
     pub(crate) source: PathBuf,
     pub(crate) target: PathBuf,
-    /// As in messages.
+    /// The path for messages.
     pub(crate) source_shown: PathBuf,
     pub(crate) target_shown: PathBuf,
 }
 
-/// A directory; those above it come before it.
+/// A directory, after the record of its parent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct DirectoryRecord<'a> {
-    /// Its number among the directories of the file; none for the root.
+    /// The number of its parent in this file; `None` for the root.
     pub(crate) parent: Option<u32>,
     pub(crate) source: &'a OsStr,
     pub(crate) target: &'a OsStr,
     pub(crate) is_new: bool,
     pub(crate) follows_source: bool,
     pub(crate) follows_target: bool,
-    /// That it gets in the end, if attributes are not preserved.
+    /// The final mode, if attributes are not preserved.
     pub(crate) mode: Option<u32>,
     pub(crate) accessed: Timestamp,
     pub(crate) modified: Timestamp,
@@ -44,7 +44,7 @@ pub(crate) struct FileRecord<'a> {
     pub(crate) is_argument: bool,
 }
 
-/// A file that is copied in regions, under another name until it is complete.
+/// A file that is copied in regions, under a temporary name until it is complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LargeFile<'a> {
     pub(crate) temporary: &'a OsStr,
@@ -55,21 +55,21 @@ pub(crate) struct LargeFile<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Record<'a> {
     Directory(DirectoryRecord<'a>),
-    /// To be copied.
+    /// A file to copy.
     File(FileRecord<'a>),
-    /// A region of it, from here to there.
+    /// A region to copy: file, start and end.
     Region(FileRecord<'a>, LargeFile<'a>, u64, u64),
-    /// To get its attributes and its name, when all regions are there.
+    /// A large file that gets its attributes and name when all regions are copied.
     LargeFile(FileRecord<'a>, LargeFile<'a>),
-    /// Another name of what has this name in this directory of the destination, and the part that copies it.
+    /// A hard link: to the copy with this directory and name, which this part copies.
     Link(FileRecord<'a>, Option<u32>, &'a OsStr, Option<u32>),
 }
 
 const KIND: &str = "laio-cp-plan";
-/// Of this format. A plan of another version is refused.
+/// The version of this format. Plans of other versions are rejected.
 pub(crate) const VERSION: u32 = 1;
 
-/// FNV-1a: to notice what was cut off or damaged, not what was forged.
+/// FNV-1a: detects truncation and damage, not forgery.
 #[derive(Clone, Copy)]
 struct Hash(u64);
 
@@ -85,14 +85,14 @@ impl Hash {
     }
 }
 
-/// What a path is known by where its bytes cannot be written.
+/// The hash of a path, for formats that cannot store its bytes.
 pub(crate) fn hash_of(path: &Path) -> String {
     let mut hash = Hash::new();
     hash.add(path.as_os_str().as_bytes());
     format!("{:016x}", hash.0)
 }
 
-/// A file of records that is being written. It has its name when it is complete.
+/// A file of records being written. It gets its final name when it is complete.
 pub(crate) struct Writer {
     file: BufWriter<File>,
     path: PathBuf,
@@ -155,7 +155,7 @@ impl Writer {
         self.end_record()
     }
 
-    /// Ends the file, and gives it its name.
+    /// Completes the file and renames it.
     pub(crate) fn finish(mut self) -> io::Result<()> {
         let (records, hash) = (self.records, self.hash.0);
         self.put(b"end");
@@ -218,7 +218,7 @@ impl Writer {
         self.put(&kind);
     }
 
-    /// A name that is most often the same as the one before.
+    /// Writes a name; an empty field if it equals `usual`.
     fn put_other(&mut self, name: &OsStr, usual: &OsStr) {
         self.put(if name == usual { b"" } else { name.as_bytes() });
     }
@@ -260,17 +260,17 @@ fn letter(kind: FileType) -> u8 {
     found.map_or(b'?', |(_, letter)| *letter)
 }
 
-/// A file of records that has been read, and found to be sound.
+/// A file of records that was read and checked.
 pub(crate) struct Records {
     bytes: Vec<u8>,
     pub(crate) root: Root,
-    /// Where the record of each directory begins.
+    /// The offset of each directory's record.
     directories: Vec<usize>,
     body: std::ops::Range<usize>,
 }
 
 impl Records {
-    /// What is wrong with the file is told by the error, for people.
+    /// Reads and checks a file. The error describes what is wrong.
     pub(crate) fn read(path: &Path, plan: &str) -> Result<Records, String> {
         let read = || {
             let bytes = std::fs::read(path).map_err(|error| super::describe(&error))?;
@@ -285,7 +285,7 @@ impl Records {
             at: 0,
         };
         if fields.next()? != KIND.as_bytes() {
-            return Err("it is no part of a plan of laio cp".to_owned());
+            return Err("it is not part of a plan of laio cp".to_owned());
         }
         let version: u32 = fields.number()?;
         if version != VERSION {
@@ -331,7 +331,7 @@ impl Records {
         })
     }
 
-    /// Each record, and where it is.
+    /// The records and their offsets.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (usize, Record<'_>)> {
         let mut at = self.body.start;
         std::iter::from_fn(move || {
@@ -342,7 +342,7 @@ impl Records {
         })
     }
 
-    /// The record that is there.
+    /// The record at an offset.
     pub(crate) fn at(&self, at: usize) -> Record<'_> {
         let record = self.fields(at, self.body.end).record();
         record.unwrap_or_else(|_| unreachable!("it was one when the file was read"))
@@ -359,7 +359,7 @@ impl Records {
         self.directories.len() as u32
     }
 
-    /// The directory with this number; numbers in records have been checked.
+    /// The directory with this number. `parse` has checked the numbers in records.
     pub(crate) fn directory(&self, index: u32) -> DirectoryRecord<'_> {
         match self.at(self.directories[index as usize]) {
             Record::Directory(directory) => directory,
@@ -371,7 +371,7 @@ impl Records {
 const DAMAGED: &str = "it is damaged or incomplete; the plan must be made again";
 
 impl Record<'_> {
-    /// With this many directories before it.
+    /// Checks a record that `directories` directories precede.
     fn check(&self, directories: usize) -> Result<(), String> {
         let known = |index: Option<u32>| index.is_none_or(|index| (index as usize) < directories);
         let within = |directory: Option<u32>, name: &OsStr| {

@@ -1,5 +1,6 @@
-//! Large files: made by the planner under a temporary name, filled in regions by whoever works, given their
-//! attributes and their name at the end. Each region has one writer; written twice, it has the same bytes.
+//! Large files: the planner creates them under a temporary name, workers copy regions, and
+//! `--finish` sets attributes and renames them. Each region has one writer; copied twice, it gets
+//! the same bytes.
 
 use super::opener::Opener;
 use super::records::{FileRecord, LargeFile};
@@ -14,7 +15,7 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 use std::sync::Arc;
 
-/// Makes the temporary file, as long as it is going to be: all of it a hole.
+/// Creates the temporary file with its final length, as one hole.
 pub(crate) async fn make(
     worker: &Worker,
     entry: &Entry,
@@ -47,7 +48,9 @@ pub(crate) async fn copy(
         .await;
     let failed = |error: io::Error| {
         let (name, size) = (entry.quoted_target(), large.size);
-        let text = format!("cannot open what the planner has made for the {size} bytes of {name}");
+        let text = format!(
+            "cannot open the temporary file that the planner made for {name} ({size} bytes)"
+        );
         Failure::of(error, text)
     };
     let target = target.map_err(failed)?;
@@ -77,12 +80,13 @@ pub(crate) async fn copy(
     )?;
     if worker.options().fsync {
         let synced = worker.call_lazy(Fsync::new(target)).await;
-        synced.map_err(entry.target_failure("cannot bring to the device"))?;
+        synced.map_err(entry.target_failure("cannot sync"))?;
     }
     Ok(())
 }
 
-/// Regions of different states of a file would make a file that never was.
+/// Fails if the source has changed: regions of different versions would make a file that never
+/// existed.
 fn require_unchanged(
     entry: &Entry,
     status: &Metadata,
@@ -93,18 +97,19 @@ fn require_unchanged(
     }
     let name = entry.quoted_source();
     Err(Failure::because(format!(
-        "{name} has changed since the plan was made; it must be copied by another"
+        "{name} has changed since the plan was made; copy it with a new plan"
     )))
 }
 
 fn replaced(entry: &Entry) -> Failure {
     let name = entry.quoted_target();
     Failure::because(format!(
-        "not writing {name}: what the planner has made for it was replaced"
+        "not writing {name}: its temporary file was replaced"
     ))
 }
 
-/// Gives a file that has all its regions its attributes, and its name. None if it has had it before.
+/// Sets the attributes of a file with all its regions, and renames it. `None` if that was done
+/// before.
 pub(crate) async fn complete(
     worker: &Worker,
     opener: &Opener,
@@ -124,12 +129,12 @@ pub(crate) async fn complete(
             if there.as_ref().is_ok_and(is_whole) {
                 return Ok(None);
             }
-            return Err(entry.target_failure("cannot find what was copied for")(
+            return Err(entry.target_failure("cannot find the temporary file of")(
                 error,
             ));
         }
         Err(error) => {
-            return Err(entry.target_failure("cannot stat what was copied for")(
+            return Err(entry.target_failure("cannot stat the temporary file of")(
                 error,
             ));
         }
@@ -140,7 +145,7 @@ pub(crate) async fn complete(
     Ok(Some(()))
 }
 
-/// The temporary name of the file with this number in a plan.
+/// The temporary name of the large file with this number.
 pub(crate) fn temporary_name(plan: &str, number: u64) -> OsString {
     format!("{}plan-{plan}-{number:x}", crate::temporary::PREFIX).into()
 }

@@ -1,4 +1,5 @@
-//! Temporary files that nobody will go on with: their sources have changed, or are gone.
+//! Removes temporary files that no run will continue, because their sources have changed or are
+//! gone.
 
 use super::partial::{DIGITS, PREFIX, lock};
 use crate::directory::{Directory, Handle};
@@ -10,8 +11,8 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
-/// Removes them from a directory in which all is done. What is not exactly what an earlier run leaves behind,
-/// or is in use, stays.
+/// Removes leftovers from a finished directory. Files that are locked, or that an earlier run
+/// cannot have left, stay.
 pub(crate) fn remove(worker: &Worker, directory: &Directory, target: &Handle) {
     for name in list(worker, target) {
         if remove_one(worker, target, &name) == Some(()) && worker.options().verbose {
@@ -23,7 +24,7 @@ pub(crate) fn remove(worker: &Worker, directory: &Directory, target: &Handle) {
 
 fn list(worker: &Worker, target: &Handle) -> Vec<OsString> {
     let mut names = Vec::new();
-    // Nobody else reads this descriptor: its position is the beginning.
+    // This descriptor was not read before, so it starts at the beginning.
     while let Ok(entries) = worker.call_blocking(ReadDir::new(target.clone())) {
         if entries.is_empty() {
             break;
@@ -65,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_such_names_are_temporary() {
+    fn other_names_are_not_temporary() {
         let name = |text: &str| is_temporary(OsStr::new(text));
         assert!(name(".laio-cp-r-0123456789abcdef0123456789abcdef"));
         assert!(!name(".laio-cp-r-0123456789abcdef0123456789abcde"));

@@ -1,4 +1,4 @@
-//! Whether a file needs no copy, because an earlier run has made it.
+//! Detects files that an earlier run has copied completely.
 
 use super::was_stable_before;
 use crate::attributes::{self, AttributeCopy, CurrentAttributes, Failures, FileRef};
@@ -18,9 +18,8 @@ pub(crate) struct CompleteCopy {
     pub(crate) digest: Option<Digest>,
 }
 
-/// Finds out whether what is there is the whole copy of the source. Its size and time are the source's, and
-/// the source has not been touched since it was made; where that does not prove it, or where hashes are
-/// wanted, the contents are compared.
+/// Checks whether the destination is a complete copy of the source. Equal size and time prove it if
+/// the source did not change since; otherwise, or if hashes are wanted, the contents are compared.
 pub(crate) async fn check(
     worker: &Worker,
     entry: &Entry,
@@ -57,7 +56,7 @@ async fn file(
     if source.size() != there.size() {
         return Ok(None);
     }
-    // A file of procfs has size 0, and contents.
+    // A file in procfs has size 0, but contents.
     let is_proven = source.size() > 0
         && source.modified() == there.modified()
         && was_stable_before(source, there.changed().seconds);
@@ -91,7 +90,7 @@ async fn file(
     Ok(Some(CompleteCopy { digest }))
 }
 
-/// What cannot be read back is copied anew.
+/// Compares the contents. A destination that cannot be read is copied again.
 async fn is_same(worker: &Worker, entry: &Entry, target: &Handle, wanted: Digest) -> bool {
     let name = entry.quoted_target();
     let there = match worker.options().verify {
@@ -115,7 +114,7 @@ fn has_owner_and_mode(worker: &Worker, source: &Metadata, there: &Metadata) -> b
         && (!preserve.mode || (source.mode() ^ there.mode()) & bits == 0)
 }
 
-/// They may have changed since, though the contents have not.
+/// Sets the attributes again: they may have changed even if the contents have not.
 async fn set_attributes(
     worker: &Worker,
     entry: &Entry,
@@ -141,7 +140,7 @@ async fn set_attributes(
     Ok(())
 }
 
-/// A symbolic link that says the same, or the same device: their times are set last, too.
+/// Checks a symbolic link or a device. Their times are set last, too.
 fn other(
     worker: &Worker,
     entry: &Entry,

@@ -1,4 +1,4 @@
-//! Whether a copy has got the attributes that it was to have.
+//! Verifies the attributes of copies.
 
 use crate::attributes::{self, AttributeNames, FileRef};
 use crate::directory::{Directory, DirectoryInfo, Entry};
@@ -10,7 +10,7 @@ use laio_rt::fs::{Metadata, Timestamp};
 use std::io;
 use std::path::PathBuf;
 
-/// What is to be the same.
+/// The files to compare.
 struct Comparison<'a> {
     worker: &'a Worker,
     source: &'a Metadata,
@@ -18,7 +18,7 @@ struct Comparison<'a> {
     target: &'a FileRef,
 }
 
-/// Those of a file; what differs is told.
+/// Compares the attributes of a file, and reports a difference.
 pub(crate) async fn file_attributes(
     worker: &Worker,
     entry: &Entry,
@@ -37,7 +37,7 @@ pub(crate) async fn file_attributes(
     }
 }
 
-/// Those of a directory that is complete.
+/// Compares the attributes of a finished directory.
 pub(crate) fn directory_attributes(
     worker: &Worker,
     directory: &Directory,
@@ -56,7 +56,7 @@ pub(crate) fn directory_attributes(
     }
 }
 
-/// A symbolic link, FIFO, socket or device: also whether it is the same thing.
+/// Compares a symbolic link, FIFO, socket or device: its type, target or number, and attributes.
 pub(crate) async fn verify_special(worker: &Worker, entry: &Entry, source: &Metadata) {
     if !worker.options().verify {
         return;
@@ -75,7 +75,7 @@ pub(crate) async fn verify_special(worker: &Worker, entry: &Entry, source: &Meta
     if !same {
         count(&worker.counters().unverified);
         let (from, to) = (entry.quoted_source(), entry.quoted_target());
-        let failure = Failure::because(format!("{to} is not what {from} is"));
+        let failure = Failure::because(format!("{to} differs from {from}"));
         return worker.session.fail(&failure);
     }
     count(&worker.counters().verified);
@@ -92,13 +92,13 @@ pub(crate) async fn verify_special(worker: &Worker, entry: &Entry, source: &Meta
     compare(&comparison, &|| entry.target_path());
 }
 
-/// Whether two symbolic links lead to the same.
+/// Whether two symbolic links have the same target.
 pub(crate) fn links_match(worker: &Worker, entry: &Entry, source: &Metadata) -> bool {
     let text = |name| worker.call_blocking(ReadLink::new(name)).ok();
     let texts = (text(entry.source()), text(entry.target()));
     let options = worker.options();
     if options.preserve.timestamps && !options.dry_run {
-        // That it has been read is not to be seen. If it cannot be set, that has been told already.
+        // Reading the link has changed its access time. A failure to set times was reported before.
         let _ = FileRef::Named(entry.target()).set_times(worker, source);
     }
     matches!(texts, (Some(text), Some(there)) if text == there)
@@ -110,7 +110,7 @@ fn compare(comparison: &Comparison<'_>, path: &dyn Fn() -> PathBuf) {
         Ok(there) => match difference(comparison, &there) {
             None => return,
             Some(what) => Failure::because(format!(
-                "{} has not the attributes of its source: {what}",
+                "the attributes of {} differ from its source: {what}",
                 quote(path())
             )),
         },
@@ -123,7 +123,8 @@ fn compare(comparison: &Comparison<'_>, path: &dyn Fn() -> PathBuf) {
     worker.session.fail(&failure);
 }
 
-/// The first that differs, for people. What could not be set, and need not, has been told already.
+/// Describes the first difference. Attributes that could not be set, and are not required, were
+/// reported before.
 fn difference(comparison: &Comparison<'_>, there: &Metadata) -> Option<String> {
     let preserve = comparison.worker.options().preserve;
     let source = comparison.source;
@@ -133,7 +134,7 @@ fn difference(comparison: &Comparison<'_>, there: &Metadata) -> Option<String> {
         let ((user, group), (is_user, is_group)) = (owner(source), owner(there));
         return Some(format!("owner {is_user}:{is_group}, not {user}:{group}"));
     }
-    // Who may not give a file away does not give away its special bits.
+    // Without the source's owner the copy does not get special bits.
     let bits = if is_owned { 0o7777 } else { 0o777 };
     let (wanted, mode) = (source.mode() & bits, there.mode() & bits);
     if preserve.mode && !source.is_symlink() && wanted != mode {
@@ -147,17 +148,17 @@ fn difference(comparison: &Comparison<'_>, there: &Metadata) -> Option<String> {
     names.differing(comparison.worker, origin, comparison.target)
 }
 
-/// As far as the destination keeps times.
+/// Whether two times are equal within the precision of the destination.
 fn is_same_time(wanted: Timestamp, there: Timestamp) -> bool {
     wanted == there || is_coarser(wanted, there)
 }
 
-/// Whether a file system that keeps times less precisely would have made one of the other.
+/// Whether `there` is `wanted` in the precision of a coarser file system.
 pub(crate) fn is_coarser(wanted: Timestamp, there: Timestamp) -> bool {
     let round = [1_000_000_000, 1_000_000, 1_000, 100];
     let rounded = |by: &u32| there.nanoseconds == wanted.nanoseconds / by * by;
     let same_second = there.seconds == wanted.seconds && round.iter().any(rounded);
-    // FAT keeps even seconds, and some round up.
+    // FAT stores even seconds, and some implementations round up.
     let even = there.nanoseconds == 0 && there.seconds.abs_diff(wanted.seconds) <= 1;
     same_second || even
 }

@@ -71,7 +71,7 @@ fn versions() -> Result<(), Skip> {
     let later = text.replacen("\"version\": 1", "\"version\": 2", 1);
     fs::write(&path, later.replacen('{', "{\"news\": true,", 1)).expect("ours");
     for stage in ["--work P", "--finish P"] {
-        badly(&world, stage, &["plan.json", "of version 2"]);
+        badly(&world, stage, &["plan.json", "has version 2"]);
     }
     // An option that this program does not know must not be left out.
     fs::write(&path, text.replacen("\"verbose\"", "\"verbatim\"", 1)).expect("ours");
@@ -82,7 +82,7 @@ fn versions() -> Result<(), Skip> {
     let at = bytes.iter().position(|byte| *byte == 0).expect("fields");
     let later = [&bytes[..at + 1], b"9", &bytes[at + 2..]].concat();
     fs::write(part, later).expect("ours");
-    badly(&world, "--work P", &["parts/00000", "of version 9"]);
+    badly(&world, "--work P", &["parts/00000", "has version 9"]);
     Ok(())
 }
 
@@ -97,7 +97,7 @@ fn mixed() -> Result<(), Skip> {
     .expect("ours");
     badly(&world, "--work P", &["parts/00000", "another plan"]);
     // And there is one plan in a directory.
-    badly(&world, "--plan P -a s d", &["something is there"]);
+    badly(&world, "--plan P -a s d", &["the directory is not empty"]);
     fs::remove_file(world.root.join("Q/plan.json")).expect("ours");
     badly(&world, "--work Q", &["no complete plan", "plan.json"]);
     badly(&world, "--finish Q", &["no complete plan", "plan.json"]);
@@ -122,21 +122,21 @@ fn refused() -> Result<(), Skip> {
     badly(&world, "--plan P -r s", &["missing destination"]);
     assert!(!world.root.join("P").exists(), "nothing is left of it");
     well(&world, "--plan P -r s d");
-    badly(&world, "--work P -a", &["-a is for --plan"]);
+    badly(&world, "--work P -a", &["-a can be given to --plan only"]);
     badly(
         &world,
         "--work P s",
-        &["what is to be copied is for --plan"],
+        &["the list of files can be given to --plan only"],
     );
     badly(
         &world,
         "--finish P --sparse=never",
-        &["--sparse is for --plan"],
+        &["--sparse can be given to --plan only"],
     );
     badly(
         &world,
         "--work P --part 1",
-        &["there is no part 1: they are 0 to 0"],
+        &["there is no part 1: the parts are 0 to 0"],
     );
     badly(&world, "--work missing", &["no complete plan in 'missing'"]);
     for wrong in [
@@ -183,9 +183,17 @@ fn replaced() -> Result<(), Skip> {
 
 fn inside() -> Result<(), Skip> {
     let world = world("file s/a; file s/t/b; dir s/t/P")?;
-    badly(&world, "--plan s/t/P -a s d", &["it is the plan itself"]);
+    badly(
+        &world,
+        "--plan s/t/P -a s d",
+        &["it is the directory of the plan"],
+    );
     well(&world, "--work s/t/P");
-    badly(&world, "--finish s/t/P", &["it is the plan itself"]);
+    badly(
+        &world,
+        "--finish s/t/P",
+        &["it is the directory of the plan"],
+    );
     assert_eq!(names(&world.root.join("d/t")), ["b"]);
     Ok(())
 }
