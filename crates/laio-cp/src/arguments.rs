@@ -69,7 +69,7 @@ impl Operands {
         if self.no_directory {
             if self.directory.is_some() {
                 let both = "cannot combine --target-directory (-t) and --no-target-directory (-T)";
-                return Err(Misuse::Target(Failure::because(both)));
+                return Err(Misuse::Target(Failure::from_message(both)));
             }
             if let Some(extra) = self.files.get(2) {
                 return Err(Misuse::Usage(format!("extra operand {}", quote(extra))));
@@ -108,7 +108,7 @@ impl Operands {
             source.into_os_string()
         };
         let target = target.unwrap_or_default().into_os_string();
-        let target = session.options.renamed_by_force(&source, target);
+        let target = session.options.target_of_self_copy(&source, target);
         Ok(Targets {
             pairs: vec![(source, target)],
             ..Targets::default()
@@ -190,7 +190,10 @@ impl Operands {
 }
 
 fn target_error(error: rustix::io::Errno, what: &str, path: &Path) -> Misuse {
-    Misuse::Target(Failure::of(error.into(), format!("{what} {}", quote(path))))
+    Misuse::Target(Failure::from_error(
+        error.into(),
+        format!("{what} {}", quote(path)),
+    ))
 }
 
 fn open_directory(path: &Path) -> rustix::io::Result<OwnedFd> {

@@ -66,15 +66,15 @@ impl CurrentAttributes {
         directory: &Directory,
         mode: Option<u32>,
     ) -> CurrentAttributes {
-        let found = directory.info.as_ref();
-        let inherits = found.is_some_and(|found| found.target.mode() & libc::S_ISGID != 0);
-        let group = match found {
-            Some(found) if inherits => found.target.group(),
+        let info = directory.info.as_ref();
+        let inherits = info.is_some_and(|info| info.target.mode() & libc::S_ISGID != 0);
+        let group = match info {
+            Some(info) if inherits => info.target.group(),
             Some(_) => process.group,
             // The directory's status is unknown.
             None => u32::MAX,
         };
-        let may_have_acl = found.is_none_or(|found| found.default_acl.is_some());
+        let may_have_acl = info.is_none_or(|info| info.default_acl.is_some());
         CurrentAttributes {
             user: process.user,
             group,
@@ -94,8 +94,8 @@ pub(crate) fn set(worker: &Worker, copy: &AttributeCopy<'_>, failures: &mut Fail
         set_permissions(worker, copy, bits, failures);
     }
     // With `--resume`, a later run treats a file with the times of its source as complete.
-    if failures.are_none() || !worker.options().resume {
-        failures.note(set_times(worker, copy.target, copy.source, copy.path));
+    if failures.is_empty() || !worker.options().resume {
+        failures.add(set_times(worker, copy.target, copy.source, copy.path));
     }
     bits.is_some()
 }
@@ -130,7 +130,7 @@ fn set_owner_first(
             }
             Ok(false) => bits &= 0o777,
             Err(failure) => {
-                failures.note(Err(failure));
+                failures.add(Err(failure));
                 return None;
             }
         }
@@ -159,7 +159,7 @@ fn set_permissions(
         let _ = copy.target.remove_attribute(worker, ACL_ACCESS);
     }
     if preserve.mode && !copy.is_link {
-        failures.note(set_mode(worker, copy, bits, mode_now));
+        failures.add(set_mode(worker, copy, bits, mode_now));
     }
 }
 
@@ -232,7 +232,7 @@ fn warn_or_fail(
     what: &str,
 ) -> Result<(), Failure> {
     let Err(error) = set else { return Ok(()) };
-    let failure = Failure::of(error, format!("{what} {}", quote(path())));
+    let failure = Failure::from_error(error, format!("{what} {}", quote(path())));
     if worker.options().preserve.required {
         return Err(failure);
     }
@@ -241,31 +241,31 @@ fn warn_or_fail(
 }
 
 /// Sets the attributes of a directory whose entries are all finished.
-pub(crate) fn of_directory(
+pub(crate) fn set_on_directory(
     worker: &Worker,
     directory: &Directory,
-    found: &DirectoryInfo,
+    info: &DirectoryInfo,
     source: Option<FileRef>,
     target: Handle,
 ) -> Result<(), Failure> {
     let target = FileRef::Open(target);
     let path = || directory.target_path();
     let mut failures = Failures::new(worker);
-    if let Some(mode) = found.mode
+    if let Some(mode) = info.mode
         && !worker.options().preserve.mode
         && let Err(error) = target.set_mode(worker, mode)
     {
         let text = format!("setting permissions for {}", quote(path()));
-        failures.note(Err(Failure::of(error, text)));
+        failures.add(Err(Failure::from_error(error, text)));
     }
     let copy = AttributeCopy {
-        source: &found.source,
+        source: &info.source,
         target: &target,
         path: &path,
-        names: source.as_ref().map(|source| (&found.names, source)),
+        names: source.as_ref().map(|source| (&info.names, source)),
         current: CurrentAttributes::of(
-            &found.target,
-            found.default_acl.is_some() || !directory.is_new,
+            &info.target,
+            info.default_acl.is_some() || !directory.is_new,
             !directory.is_new,
         ),
         is_link: false,

@@ -19,7 +19,7 @@ const ATTEMPTS_MAX: u32 = 64;
 /// Renames the destination to its backup name and returns that; `None` if the destination is gone.
 pub(crate) async fn create(worker: &Worker, entry: &Entry) -> io::Result<Option<OsString>> {
     for _ in 0..ATTEMPTS_MAX {
-        let name = name(worker, entry).await?;
+        let name = backup_name(worker, entry).await?;
         let numbered = worker.options().backup == Backup::Numbered || is_numbered(&name);
         let mut rename = Rename::new(entry.target(), entry.sibling(&name));
         if numbered {
@@ -44,7 +44,7 @@ pub(crate) async fn create(worker: &Worker, entry: &Entry) -> io::Result<Option<
 /// Whether the backup would overwrite the source.
 pub(crate) async fn is_backup_of(worker: &Worker, entry: &Entry, source: &Metadata) -> bool {
     let suffix = &worker.options().suffix;
-    let name = simple(entry.new_name(), suffix);
+    let name = simple_name(entry.new_name(), suffix);
     let source_path = entry.source_path();
     if source_path.file_name() != Path::new(&name).file_name() {
         return false;
@@ -56,7 +56,7 @@ pub(crate) async fn is_backup_of(worker: &Worker, entry: &Entry, source: &Metada
 }
 
 /// The name of the destination's backup.
-pub(crate) async fn name(worker: &Worker, entry: &Entry) -> io::Result<OsString> {
+pub(crate) async fn backup_name(worker: &Worker, entry: &Entry) -> io::Result<OsString> {
     let options = worker.options();
     let name = entry.new_name();
     let number = match options.backup {
@@ -80,9 +80,9 @@ pub(crate) fn self_copy_target(path: &OsStr, options: &Options) -> OsString {
 /// The backup name that follows the highest existing number.
 fn next_name(name: &OsStr, options: &Options, number: Option<u64>) -> OsString {
     match (number, options.backup) {
-        (Some(number), Backup::Numbered) => numbered(name, number + 1),
-        (Some(number), Backup::Existing) if number > 0 => numbered(name, number + 1),
-        _ => simple(name, &options.suffix),
+        (Some(number), Backup::Numbered) => numbered_name(name, number + 1),
+        (Some(number), Backup::Existing) if number > 0 => numbered_name(name, number + 1),
+        _ => simple_name(name, &options.suffix),
     }
 }
 
@@ -101,13 +101,13 @@ fn shortened(mut name: Vec<u8>, end: usize) -> OsString {
     OsString::from_vec(name)
 }
 
-pub(crate) fn simple(name: &OsStr, suffix: &OsStr) -> OsString {
+pub(crate) fn simple_name(name: &OsStr, suffix: &OsStr) -> OsString {
     let name = without_trailing_slashes(name);
     let whole = [name.as_bytes(), suffix.as_bytes()].concat();
     shortened(whole, name.len())
 }
 
-fn numbered(name: &OsStr, number: u64) -> OsString {
+fn numbered_name(name: &OsStr, number: u64) -> OsString {
     let name = without_trailing_slashes(name);
     let whole = [name.as_bytes(), format!(".~{number}~").as_bytes()].concat();
     shortened(whole, name.len())
@@ -182,7 +182,7 @@ mod tests {
 
     #[test]
     fn numbers_of_backups_are_parsed_and_formatted() {
-        let name = numbered(OsStr::new("a"), 12);
+        let name = numbered_name(OsStr::new("a"), 12);
         assert_eq!(name, "a.~12~");
         assert!(is_numbered(&name));
         assert!(!is_numbered(OsStr::new("a~")));

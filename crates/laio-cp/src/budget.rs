@@ -119,7 +119,7 @@ pub(crate) fn require_descriptors(options: &Options, of_plan: bool) -> Result<()
     let limit = descriptor_limit();
     let open = limit.saturating_sub(free);
     let needed = open + needed;
-    Err(Failure::because(format!(
+    Err(Failure::from_message(format!(
         "the copy needs {needed} descriptors, of which {open} are already open, but the limit is {limit}: raise it (ulimit -n {needed})"
     )))
 }

@@ -48,23 +48,23 @@ pub(crate) async fn examine_directory(
     source: &Metadata,
 ) -> Result<Resolution, Failure> {
     let options = worker.options();
-    let there = match look_up(worker, entry, !options.keep_directory_symlink).await? {
+    let existing = match look_up(worker, entry, !options.keep_directory_symlink).await? {
         Lookup::Missing => return Ok(Resolution::Free),
-        Lookup::Found(there) | Lookup::LinkLoop(there) => there,
+        Lookup::Found(existing) | Lookup::LinkLoop(existing) => existing,
     };
     if overwrites(options)
-        && same_file::check(worker, entry, source, &there).await == SameFile::Refuse
+        && same_file::check(worker, entry, source, &existing).await == SameFile::Refuse
     {
         return Err(same_file_failure(entry));
     }
-    if !there.is_dir() {
-        return Err(Failure::because(format!(
+    if !existing.is_dir() {
+        return Err(Failure::from_message(format!(
             "cannot overwrite non-directory {} with directory {}",
             entry.quoted_target(),
             entry.quoted_source()
         )));
     }
-    Ok(Resolution::Existing(Box::new(there)))
+    Ok(Resolution::Existing(Box::new(existing)))
 }
 
 /// Looks for a parent directory of an argument's name (`--parents`).
@@ -74,10 +74,12 @@ pub(crate) async fn examine_parent(worker: &Worker, part: &Entry) -> Result<Reso
     }
     match look_up(worker, part, false).await? {
         Lookup::Missing => Ok(Resolution::Free),
-        Lookup::Found(there) if there.is_dir() => Ok(Resolution::Existing(Box::new(there))),
+        Lookup::Found(existing) if existing.is_dir() => {
+            Ok(Resolution::Existing(Box::new(existing)))
+        }
         Lookup::Found(_) | Lookup::LinkLoop(_) => {
             let name = part.quoted_target();
-            Err(Failure::because(format!(
+            Err(Failure::from_message(format!(
                 "{name} exists but is not a directory"
             )))
         }
@@ -91,25 +93,25 @@ pub(crate) async fn examine(
     source: &Metadata,
 ) -> Result<Resolution, Failure> {
     let options = worker.options();
-    let there = match look_up(worker, entry, replaces_links(options, source)).await? {
+    let existing = match look_up(worker, entry, replaces_links(options, source)).await? {
         Lookup::Missing => return Ok(Resolution::Free),
-        Lookup::Found(there) => there,
+        Lookup::Found(existing) => existing,
         Lookup::LinkLoop(_) if options.existing == Existing::Skip => return Ok(Resolution::Skip),
         // `--force` replaces it later, after the source was opened.
         Lookup::LinkLoop(link) => return Ok(Resolution::Existing(Box::new(link))),
     };
     if overwrites(options) {
-        match same_file::check(worker, entry, source, &there).await {
+        match same_file::check(worker, entry, source, &existing).await {
             SameFile::Refuse => return Err(same_file_failure(entry)),
             SameFile::NothingToDo => return Ok(Resolution::Skip),
             SameFile::Proceed => {}
         }
     }
-    if options.update && !is_older(options, &there, source) {
+    if options.update && !is_older(options, &existing, source) {
         return Ok(Resolution::UpToDate(None));
     }
     if options.resume
-        && let Some(whole) = resume::check(worker, entry, source, &there).await?
+        && let Some(whole) = resume::check(worker, entry, source, &existing).await?
     {
         return Ok(Resolution::UpToDate(whole.digest));
     }
@@ -118,21 +120,21 @@ pub(crate) async fn examine(
         Existing::Skip => return Ok(Resolution::Skip),
         Existing::Fail => {
             let name = entry.quoted_target();
-            return Err(Failure::because(format!("not replacing {name}")));
+            return Err(Failure::from_message(format!("not replacing {name}")));
         }
         Existing::Ask => {
-            if !may_overwrite(worker, entry, &there).await {
+            if !may_overwrite(worker, entry, &existing).await {
                 return Ok(Resolution::Skip);
             }
         }
     }
-    if there.is_dir() {
+    if existing.is_dir() {
         let name = entry.quoted_target();
-        return Err(Failure::because(format!(
+        return Err(Failure::from_message(format!(
             "cannot overwrite directory {name} with non-directory"
         )));
     }
-    if worker.session.seen_targets.has_duplicates() && !there.is_symlink() {
+    if worker.session.seen_targets.has_duplicates() && !existing.is_symlink() {
         let link = worker
             .call_target(StatPath::new(entry.target()).no_follow())
             .await;
@@ -141,16 +143,16 @@ pub(crate) async fn examine(
         }
     }
     if options.backup != Backup::Numbered && worker.session.seen_targets.contains(entry) {
-        return Err(Failure::because(format!(
+        return Err(Failure::from_message(format!(
             "will not overwrite just-created {} with {}",
             entry.quoted_target(),
             entry.quoted_source()
         )));
     }
     if options.dry_run || worker.session.phase.planner().is_some() {
-        return Ok(Resolution::Existing(Box::new(there)));
+        return Ok(Resolution::Existing(Box::new(existing)));
     }
-    make_way(worker, entry, source, there).await
+    make_way(worker, entry, source, existing).await
 }
 
 /// Whether another argument created this symbolic link.
@@ -159,7 +161,7 @@ pub(crate) fn is_just_created_link(worker: &Worker, link: &Metadata) -> bool {
 }
 
 pub(crate) fn just_created_link_failure(entry: &Entry) -> Failure {
-    Failure::because(format!(
+    Failure::from_message(format!(
         "will not copy {} through just-created symlink {}",
         entry.quoted_source(),
         entry.quoted_target()
@@ -171,17 +173,17 @@ async fn make_way(
     worker: &Worker,
     entry: &Entry,
     source: &Metadata,
-    there: Metadata,
+    existing: Metadata,
 ) -> Result<Resolution, Failure> {
     let options = worker.options();
-    let replaces_link = options.preserve.links && there.links() > 1;
+    let replaces_link = options.preserve.links && existing.links() > 1;
     let rule = worker.session.rule(entry.argument.is_some());
     // With a plan, an earlier attempt at the part may have created it.
     let replaces_kind =
         (rule == Follow::Never || worker.session.phase.is_planned()) && !source.is_file();
     if options.backup != Backup::None && !is_dot(entry) {
         if options.backup != Backup::Numbered && backup::is_backup_of(worker, entry, source).await {
-            return Err(Failure::because(format!(
+            return Err(Failure::from_message(format!(
                 "backing up {} might destroy source;  {} not copied",
                 entry.quoted_target(),
                 entry.quoted_source()
@@ -198,7 +200,7 @@ async fn make_way(
         remove(worker, entry).await?;
         return Ok(Resolution::Free);
     }
-    Ok(Resolution::Existing(Box::new(there)))
+    Ok(Resolution::Existing(Box::new(existing)))
 }
 
 /// Removes the destination.
@@ -245,7 +247,7 @@ fn overwrites(options: &Options) -> bool {
 
 fn same_file_failure(entry: &Entry) -> Failure {
     let (source, target) = (entry.quoted_source(), entry.quoted_target());
-    Failure::because(format!("{source} and {target} are the same file"))
+    Failure::from_message(format!("{source} and {target} are the same file"))
 }
 
 /// Whether the name ends in `.` or `..`, which cannot be renamed.
@@ -294,9 +296,9 @@ async fn look_up(worker: &Worker, entry: &Entry, at_link: bool) -> Result<Lookup
 /// Whether the destination is older than the source. If times are preserved, a destination on a
 /// file system with coarse times must not look older on every run. The kernel sets the change time,
 /// so its precision shows the file system's.
-fn is_older(options: &Options, there: &Metadata, source: &Metadata) -> bool {
-    let (changed, there, source) = (there.changed(), there.modified(), source.modified());
-    if there >= source {
+fn is_older(options: &Options, existing: &Metadata, source: &Metadata) -> bool {
+    let (changed, existing, source) = (existing.changed(), existing.modified(), source.modified());
+    if existing >= source {
         return false;
     }
     let cut = |time: Timestamp, resolution: u32| Timestamp {
@@ -306,17 +308,19 @@ fn is_older(options: &Options, there: &Metadata, source: &Metadata) -> bool {
     let coarse = [1_000, 1_000_000, 1_000_000_000]
         .into_iter()
         .filter(|resolution| changed.nanoseconds % resolution == 0)
-        .any(|resolution| cut(there, resolution) == there && cut(source, resolution) == there);
+        .any(|resolution| {
+            cut(existing, resolution) == existing && cut(source, resolution) == existing
+        });
     // FAT stores even seconds.
     let is_even = |time: Timestamp| time.nanoseconds == 0 && time.seconds % 2 == 0;
-    let even = is_even(changed) && is_even(there) && source.seconds - 1 == there.seconds;
+    let even = is_even(changed) && is_even(existing) && source.seconds - 1 == existing.seconds;
     !(options.preserve.timestamps && (coarse || even))
 }
 
-async fn may_overwrite(worker: &Worker, entry: &Entry, there: &Metadata) -> bool {
+async fn may_overwrite(worker: &Worker, entry: &Entry, existing: &Metadata) -> bool {
     let (options, console) = (worker.options(), &worker.session.console);
     let name = entry.quoted_target();
-    let writable = there.is_symlink()
+    let writable = existing.is_symlink()
         || worker
             .call_target(Access::new(entry.target(), <Access>::WRITE).effective())
             .await
@@ -324,8 +328,8 @@ async fn may_overwrite(worker: &Worker, entry: &Entry, there: &Metadata) -> bool
     if writable {
         return console.ask(&format!("overwrite {name}? "));
     }
-    let mode = there.mode() & 0o7777;
-    let letters = letters(there);
+    let mode = existing.mode() & 0o7777;
+    let letters = letters(existing);
     if options.force || options.remove_destination {
         return console.ask(&format!(
             "replace {name}, overriding mode {mode:04o} ({letters})? "

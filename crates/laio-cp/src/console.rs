@@ -62,10 +62,13 @@ impl Console {
                 false => write!(io::stderr(), "{}: {question}", self.program),
             };
             if let Err(error) = asked {
-                self.record_failure(Failure::of(error, "write error"));
+                self.record_failure(Failure::from_error(error, "write error"));
             }
             if laio::was_closed(&io::stdin()) {
-                self.record_failure(Failure::of(Errno::BADF.into(), "error closing file"));
+                self.record_failure(Failure::from_error(
+                    Errno::BADF.into(),
+                    "error closing file",
+                ));
                 return false;
             }
             let mut answer = Vec::new();
@@ -97,7 +100,7 @@ impl Console {
                 false => stdout.write_all(output).and_then(|()| stdout.flush()),
             };
             if let Err(error) = written {
-                self.record_failure(Failure::of(error, "write error"));
+                self.record_failure(Failure::from_error(error, "write error"));
             }
         });
         output.clear();

@@ -295,7 +295,7 @@ pub(crate) async fn copy_range(
             Ok(count) => {
                 at += count as u64;
                 detail.offload = "yes";
-                pair.account(count).await;
+                pair.count_and_throttle(count).await;
             }
             Err(error) => match fallback(&error) {
                 Fallback::None => return Err(CopyError::Copy(error)),
@@ -369,7 +369,7 @@ pub(crate) async fn through_memory(
         pair.hash(at, &buffer)?;
         buffer = pair.write_at(buffer, at).await?;
         at += count as u64;
-        pair.account(count).await;
+        pair.count_and_throttle(count).await;
     }
     worker.recycle_buffer(buffer);
     Ok(at - start)
@@ -395,7 +395,7 @@ async fn stream(pair: &OpenPair<'_>) -> Result<u64, CopyError> {
         pair.hash(bytes, &buffer)?;
         buffer = pair.write(buffer, 0).await?;
         bytes += count as u64;
-        pair.account(count).await;
+        pair.count_and_throttle(count).await;
     }
 }
 
@@ -484,7 +484,7 @@ impl OpenPair<'_> {
     }
 
     /// Counts copied bytes, and sleeps as long as the rate limit requires.
-    pub(crate) async fn account(&self, bytes: usize) {
+    pub(crate) async fn count_and_throttle(&self, bytes: usize) {
         add_bytes(self.worker, bytes);
         if let Some(rate) = &self.worker.session.rate {
             let wait = rate.take(bytes);

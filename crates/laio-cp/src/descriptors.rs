@@ -107,7 +107,7 @@ impl HandleSlot {
 
 impl Worker {
     /// Returns the descriptors of a directory, which is reopened if necessary.
-    pub(crate) fn open(&self, directory: &Arc<Directory>) -> io::Result<Handles> {
+    pub(crate) fn handles_of(&self, directory: &Arc<Directory>) -> io::Result<Handles> {
         if let Some(handles) = directory.open.get() {
             return Ok(handles);
         }
@@ -130,18 +130,18 @@ impl Worker {
     }
 
     /// Opens the directories of an entry.
-    pub(crate) fn open_for(&self, entry: &mut Entry) -> io::Result<()> {
+    pub(crate) fn open_handles(&self, entry: &mut Entry) -> io::Result<()> {
         if entry.handles.is_none() {
-            entry.handles = Some(self.open(&entry.directory)?);
+            entry.handles = Some(self.handles_of(&entry.directory)?);
         }
         Ok(())
     }
 
     /// Opens the destination of a directory that may be finished. It does not stay open.
-    pub(crate) fn open_target(&self, directory: &Directory) -> io::Result<Option<Handle>> {
+    pub(crate) fn target_handle_of(&self, directory: &Directory) -> io::Result<Option<Handle>> {
         let mut closed = Vec::new();
         let mut handle = None;
-        for directory in directory.chain() {
+        for directory in directory.self_and_ancestors() {
             if let Some(handles) = directory.open.get() {
                 handle = handles.target;
                 break;
@@ -177,7 +177,7 @@ impl Worker {
 
     /// Reopens the parent of a directory that is about to be closed: the parent is most likely
     /// needed next.
-    pub(crate) fn open_above(&self, directory: &Directory, below: &Handles) {
+    pub(crate) fn reopen_parent(&self, directory: &Directory, below: &Handles) {
         let Some(above) = directory.parent.as_ref() else {
             return;
         };

@@ -94,7 +94,7 @@ impl Directory {
     }
 
     /// A subdirectory, not yet open.
-    pub(crate) fn below(
+    pub(crate) fn child(
         parent: Arc<Directory>,
         sides: (Side, Side),
         info: Option<DirectoryInfo>,
@@ -156,7 +156,7 @@ impl Directory {
     /// Builds a path on demand: stored paths of a deep tree would need memory quadratic in its
     /// depth.
     fn path(&self, name: impl Fn(&Directory) -> &OsString) -> PathBuf {
-        let names: Vec<_> = self.chain().map(name).collect();
+        let names: Vec<_> = self.self_and_ancestors().map(name).collect();
         let mut path = Vec::new();
         for name in names.into_iter().rev() {
             append(&mut path, name);
@@ -175,7 +175,7 @@ impl Directory {
     }
 
     /// This directory and all its ancestors.
-    pub(crate) fn chain(&self) -> impl Iterator<Item = &Directory> {
+    pub(crate) fn self_and_ancestors(&self) -> impl Iterator<Item = &Directory> {
         std::iter::successors(Some(self), |directory| directory.parent.as_deref())
     }
 
@@ -268,7 +268,7 @@ impl Entry {
     }
 
     /// A path below the target directory, for `--parents`.
-    pub(crate) fn in_target(&self, path: &Path) -> Name<Handle> {
+    pub(crate) fn path_in_target(&self, path: &Path) -> Name<Handle> {
         let components = path.components();
         let within: PathBuf = components
             .filter(|part| *part != Component::RootDir)
@@ -300,7 +300,7 @@ impl Entry {
         before: &'a str,
         after: &'a str,
     ) -> impl Fn(std::io::Error) -> Failure + 'a {
-        move |error| Failure::of(error, format!("{before} {}{after}", self.quoted_source()))
+        move |error| Failure::from_error(error, format!("{before} {}{after}", self.quoted_source()))
     }
 
     /// Makes a failure about the destination.
@@ -308,7 +308,7 @@ impl Entry {
         &'a self,
         before: &'a str,
     ) -> impl Fn(std::io::Error) -> Failure + 'a {
-        move |error| Failure::of(error, format!("{before} {}", self.quoted_target()))
+        move |error| Failure::from_error(error, format!("{before} {}", self.quoted_target()))
     }
 }
 

@@ -38,9 +38,9 @@ impl Copied {
 
 /// Copies a file, and counts the result.
 pub(crate) async fn copy(worker: &Worker, entry: &mut Entry) {
-    if let Err(error) = worker.open_for(entry) {
-        let failure = Failure::of(error, walk::lost_directory_message(entry));
-        return account(worker, entry, Err(&failure));
+    if let Err(error) = worker.open_handles(entry) {
+        let failure = Failure::from_error(error, walk::lost_directory_message(entry));
+        return count_result(worker, entry, Err(&failure));
     }
     if !entry.has_parents() || worker.session.phase.is_planned() {
         return copy_here(worker, entry).await;
@@ -48,18 +48,18 @@ pub(crate) async fn copy(worker: &Worker, entry: &mut Entry) {
     match walk::enter_parents(worker, entry).await {
         Ok(inner) => {
             copy_here(worker, &inner).await;
-            worker.end(&inner.directory);
+            worker.end_entry(&inner.directory);
         }
-        Err(failure) => account(worker, entry, Err(&failure)),
+        Err(failure) => count_result(worker, entry, Err(&failure)),
     }
 }
 
 async fn copy_here(worker: &Worker, entry: &Entry) {
     match copy_unless_skipped(worker, entry).await {
-        Ok(Some(copied)) => account(worker, entry, Ok(&copied)),
+        Ok(Some(copied)) => count_result(worker, entry, Ok(&copied)),
         // Another task finishes this entry.
         Ok(None) => {}
-        Err(failure) => account(worker, entry, Err(&failure)),
+        Err(failure) => count_result(worker, entry, Err(&failure)),
     }
 }
 
@@ -143,7 +143,7 @@ async fn keep_existing(
         let resolution = Resolution::Existing(Box::new(*status));
         match links.register(file, names_to_expect(worker, status), entry, &resolution) {
             LinkAction::LinkTo(first) => {
-                return link::to_first(worker, entry, &first, &resolution)
+                return link::to_first_copy(worker, entry, &first, &resolution)
                     .await
                     .map(Some);
             }
@@ -179,7 +179,7 @@ pub(crate) fn names_to_expect(worker: &Worker, status: &Metadata) -> u32 {
 fn push_directory(worker: &Worker, entry: &Entry) -> Result<(), Failure> {
     if !worker.options().recursive && !worker.session.is_listed {
         let name = entry.quoted_source();
-        return Err(Failure::because(format!(
+        return Err(Failure::from_message(format!(
             "-r not specified; omitting directory {name}"
         )));
     }
@@ -221,7 +221,7 @@ async fn make(
         print_line(worker, lines.as_deref());
     }
     if let (Err(failure), Resolution::BackedUp(backup)) = (&result, &resolution)
-        && !failure.is_of_attributes()
+        && !failure.only_attributes_failed()
     {
         conflict::restore_backup(worker, entry, backup).await;
     }
@@ -238,14 +238,14 @@ async fn make_unless_linked(
     match options.make {
         Make::HardLinks => return link::to_source(worker, entry, resolution).await.map(Some),
         Make::SymbolicLinks => {
-            let made = link::symbolic(worker, entry, status, resolution).await;
+            let made = link::symlink_to_source(worker, entry, status, resolution).await;
             return made.map(Some);
         }
         Make::Copies => {}
     }
     let opened = match status {
         Some(status) if !reads_data(worker, status) => None,
-        expected => Some(regular::open(worker, entry, expected).await?),
+        expected => Some(regular::open_source(worker, entry, expected).await?),
     };
     let status = match (&opened, status) {
         (Some(opened), _) => opened.status,
@@ -263,7 +263,7 @@ async fn make_unless_linked(
         .register(file, names_to_expect(worker, &status), entry, resolution)
     {
         LinkAction::LinkTo(first) => {
-            return link::to_first(worker, entry, &first, resolution)
+            return link::to_first_copy(worker, entry, &first, resolution)
                 .await
                 .map(Some);
         }
@@ -303,13 +303,13 @@ async fn make_deferred_link(worker: &Worker, first: &Arc<FirstCopy>, mut deferre
     if let Err(failure) = open_deferred(worker, &mut deferred) {
         return finish_deferred(worker, deferred, Err(failure)).await;
     }
-    let linked = link::to_first(worker, &deferred.entry, first, &deferred.resolution).await;
+    let linked = link::to_first_copy(worker, &deferred.entry, first, &deferred.resolution).await;
     finish_deferred(worker, deferred, linked.map(Some)).await;
 }
 
 fn open_deferred(worker: &Worker, deferred: &mut DeferredLink) -> Result<(), Failure> {
-    let held = worker.open_for(&mut deferred.entry);
-    held.map_err(|error| Failure::of(error, walk::lost_directory_message(&deferred.entry)))
+    let held = worker.open_handles(&mut deferred.entry);
+    held.map_err(|error| Failure::from_error(error, walk::lost_directory_message(&deferred.entry)))
 }
 
 async fn finish_deferred(
@@ -318,19 +318,19 @@ async fn finish_deferred(
     result: Result<Option<Copied>, Failure>,
 ) {
     match result {
-        Ok(Some(copied)) => account(worker, &deferred.entry, Ok(&copied)),
+        Ok(Some(copied)) => count_result(worker, &deferred.entry, Ok(&copied)),
         Ok(None) => {}
         Err(failure) => {
             if let (Resolution::BackedUp(backup), Some(_)) =
                 (&deferred.resolution, &deferred.entry.handles)
-                && !failure.is_of_attributes()
+                && !failure.only_attributes_failed()
             {
                 conflict::restore_backup(worker, &deferred.entry, backup).await;
             }
-            account(worker, &deferred.entry, Err(&failure));
+            count_result(worker, &deferred.entry, Err(&failure));
         }
     }
-    worker.end(&deferred.entry.directory);
+    worker.end_entry(&deferred.entry.directory);
 }
 
 /// Whether the file's data is copied, as opposed to creating a file of the same type.
@@ -384,7 +384,7 @@ fn print_line(worker: &Worker, line: Option<&str>) {
 }
 
 /// Counts the result of a file, prints a failure, and calls the observer.
-fn account(worker: &Worker, entry: &Entry, result: Result<&Copied, &Failure>) {
+fn count_result(worker: &Worker, entry: &Entry, result: Result<&Copied, &Failure>) {
     let (session, counters) = (&worker.session, &worker.counters());
     match result {
         Ok(copied) => {
@@ -409,8 +409,8 @@ fn account(worker: &Worker, entry: &Entry, result: Result<&Copied, &Failure>) {
             session.seen_targets.insert(entry);
         }
         Err(failure) => {
-            session.fail(failure);
-            if !failure.is_of_attributes() {
+            session.report_failure(failure);
+            if !failure.only_attributes_failed() {
                 session.phase.record_lost(entry);
             }
         }

@@ -16,7 +16,7 @@ pub struct Filter {
 struct Rules {
     set: GlobSet,
     /// One rule per glob.
-    meanings: Vec<GlobRule>,
+    glob_rules: Vec<GlobRule>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -34,25 +34,25 @@ impl Filter {
     /// If a glob is invalid.
     pub fn new<'a>(globs: impl IntoIterator<Item = (bool, &'a str)>) -> Result<Filter, String> {
         let mut builder = GlobSetBuilder::new();
-        let mut meanings = Vec::new();
+        let mut glob_rules = Vec::new();
         for (includes, text) in globs {
             let glob = text.strip_suffix('/').unwrap_or(text);
             let of_path = glob.contains('/');
             let glob = glob.strip_prefix('/').unwrap_or(glob);
             let built = GlobBuilder::new(glob).literal_separator(true).build();
             builder.add(built.map_err(|error| format!("invalid glob '{text}': {}", error.kind()))?);
-            meanings.push(GlobRule {
+            glob_rules.push(GlobRule {
                 includes,
                 of_path,
                 directories_only: text.ends_with('/'),
             });
         }
-        if meanings.is_empty() {
+        if glob_rules.is_empty() {
             return Ok(Filter::default());
         }
         let set = builder.build().map_err(|error| error.to_string())?;
         Ok(Filter {
-            rules: Some(Rules { set, meanings }),
+            rules: Some(Rules { set, glob_rules }),
         })
     }
 
@@ -71,15 +71,15 @@ impl Filter {
         };
         let by_path = rules.set.matches(path);
         let by_name = rules.set.matches(name);
-        let applies = |(index, meaning): &(usize, &GlobRule)| {
-            let matched = if meaning.of_path { &by_path } else { &by_name };
-            matched.contains(index) && (is_directory || !meaning.directories_only)
+        let applies = |(index, rule): &(usize, &GlobRule)| {
+            let matched = if rule.of_path { &by_path } else { &by_name };
+            matched.contains(index) && (is_directory || !rule.directories_only)
         };
-        let first = rules.meanings.iter().enumerate().find(applies);
+        let first = rules.glob_rules.iter().enumerate().find(applies);
         match first {
-            Some((_, meaning)) => meaning.includes,
+            Some((_, rule)) => rule.includes,
             // Included files may be below any directory.
-            None => is_directory || rules.meanings.iter().any(|meaning| !meaning.includes),
+            None => is_directory || rules.glob_rules.iter().any(|rule| !rule.includes),
         }
     }
 }

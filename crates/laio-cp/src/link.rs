@@ -21,7 +21,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 /// Makes the destination a hard link to an existing copy.
-pub(crate) async fn to_first(
+pub(crate) async fn to_first_copy(
     worker: &Worker,
     entry: &Entry,
     first: &FirstCopy,
@@ -29,13 +29,13 @@ pub(crate) async fn to_first(
 ) -> Result<Copied, Failure> {
     let failed = |error| {
         let (target, first) = (entry.quoted_target(), quote(first.path()));
-        Failure::of(
+        Failure::from_error(
             error,
             format!("cannot create hard link {target} to {first}"),
         )
     };
     let found = first.find(worker).map_err(failed)?;
-    if matches!(resolution, Resolution::Existing(_)) && is_one(worker, &found, entry).await {
+    if matches!(resolution, Resolution::Existing(_)) && is_link_to(worker, &found, entry).await {
         return Ok(linked(first));
     }
     let at = async |name: &OsStr| {
@@ -62,11 +62,11 @@ fn linked(first: &FirstCopy) -> Copied {
 }
 
 /// Whether the destination is a hard link of that file already.
-async fn is_one(worker: &Worker, first: &Name<Handle>, entry: &Entry) -> bool {
+async fn is_link_to(worker: &Worker, first: &Name<Handle>, entry: &Entry) -> bool {
     let status =
         async |name: Name<Handle>| worker.call_target(StatPath::new(name).no_follow()).await;
     match (status(first.clone()).await, status(entry.target()).await) {
-        (Ok(first), Ok(there)) => identity(&first) == identity(&there),
+        (Ok(first), Ok(existing)) => identity(&first) == identity(&existing),
         _ => false,
     }
 }
@@ -80,7 +80,7 @@ pub(crate) async fn to_source(
     let options = worker.options();
     let failed = |error| {
         let (target, source) = (entry.quoted_target(), entry.quoted_source());
-        Failure::of(
+        Failure::from_error(
             error,
             format!("cannot create hard link {target} to {source}"),
         )
@@ -106,7 +106,7 @@ pub(crate) async fn to_source(
 
 /// Makes the destination a symbolic link to the source (`-s`), and sets its times if they are
 /// preserved.
-pub(crate) async fn symbolic(
+pub(crate) async fn symlink_to_source(
     worker: &Worker,
     entry: &Entry,
     status: Option<&Metadata>,
@@ -115,14 +115,14 @@ pub(crate) async fn symbolic(
     let source = entry.source_path();
     if source.is_relative() && !is_in_working_directory(entry) {
         let name = bare(entry.target_path().as_os_str());
-        return Err(Failure::because(format!(
+        return Err(Failure::from_message(format!(
             "{name}: can make relative symbolic links only in current directory"
         )));
     }
     let replaces = worker.options().force && matches!(resolution, Resolution::Existing(_));
     let failed = |error| {
         let (target, source) = (entry.quoted_target(), entry.quoted_source());
-        Failure::of(
+        Failure::from_error(
             error,
             format!("cannot create symbolic link {target} to {source}"),
         )

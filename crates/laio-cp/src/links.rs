@@ -72,7 +72,7 @@ impl FirstCopy {
 
     /// The name of the copy, for an operation.
     pub(crate) fn find(&self, worker: &Worker) -> io::Result<Name<Handle>> {
-        Name::from_path_in(worker.open_target(&self.directory)?, &self.name)
+        Name::from_path_in(worker.target_handle_of(&self.directory)?, &self.name)
     }
 }
 

@@ -82,8 +82,8 @@ impl Listing {
             Ok(source) => source,
             Err(error) => {
                 let path = quote(self.directory.source_path());
-                let failure = Failure::of(error, format!("reading directory {path}"));
-                worker.session.fail(&failure);
+                let failure = Failure::from_error(error, format!("reading directory {path}"));
+                worker.session.report_failure(&failure);
                 self.at_end = true;
                 return;
             }
@@ -100,8 +100,8 @@ impl Listing {
                 Ok(entries) => entries,
                 Err(error) => {
                     let path = quote(self.directory.source_path());
-                    let failure = Failure::of(error, format!("reading directory {path}"));
-                    worker.session.fail(&failure);
+                    let failure = Failure::from_error(error, format!("reading directory {path}"));
+                    worker.session.report_failure(&failure);
                     self.at_end = true;
                     break;
                 }
@@ -160,7 +160,7 @@ impl Listing {
 
     /// Opens the source at the position of the last read.
     fn open(&self, worker: &Worker) -> io::Result<Handle> {
-        let source = worker.open(&self.directory)?.source;
+        let source = worker.handles_of(&self.directory)?.source;
         let source = source.ok_or(io::ErrorKind::NotFound)?;
         let same = self
             .read

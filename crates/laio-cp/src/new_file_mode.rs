@@ -21,7 +21,7 @@ const PERMISSION_BITS: u32 = 0o777;
 /// the umask even if a default ACL replaces it.
 pub(crate) async fn final_mode(worker: &Worker, entry: &Entry, bits: u32, added: u32) -> u32 {
     let default_acl = match &entry.directory.info {
-        Some(found) => found.default_acl,
+        Some(info) => info.default_acl,
         // The directory was not examined.
         None => {
             let here = FileRef::Named(entry.sibling(OsStr::new(".")));
@@ -86,8 +86,7 @@ fn stores_no_modes(worker: &Worker, entry: &Entry, target: &FileRef, made: u32) 
     let asked = made & !worker.session.process.umask;
     let is_other = |mode: u32| mode & PERMISSION_BITS != asked;
     (matches!(target, FileRef::Open(_)) && status.is_ok_and(|status| is_other(status.mode())))
-        || rustix::fs::fstatfs(file)
-            .is_ok_and(|found| WITHOUT_MODES.contains(&(found.f_type as u32)))
+        || rustix::fs::fstatfs(file).is_ok_and(|info| WITHOUT_MODES.contains(&(info.f_type as u32)))
 }
 
 /// FAT, exFAT, NTFS (two drivers), SMB (three), HFS, 9P, VirtualBox shared folders, and FUSE.

@@ -295,7 +295,11 @@ impl Options {
     }
 
     /// With force and backups, a file copied onto itself is copied to its backup name.
-    pub(crate) fn renamed_by_force(&self, source: &std::ffi::OsStr, target: OsString) -> OsString {
+    pub(crate) fn target_of_self_copy(
+        &self,
+        source: &std::ffi::OsStr,
+        target: OsString,
+    ) -> OsString {
         let regular =
             |path: &OsString| std::fs::metadata(path).is_ok_and(|status| status.is_file());
         if self.force && self.backup != Backup::None && *source == *target && regular(&target) {

@@ -52,40 +52,40 @@ pub trait Observer: Send + Sync {
 pub struct Failure {
     message: String,
     error: Option<io::Error>,
-    of_attributes: bool,
+    attributes_only: bool,
 }
 
 impl Failure {
     /// Makes a failure from the error of a call.
-    pub fn of(error: io::Error, message: impl Into<String>) -> Failure {
+    pub fn from_error(error: io::Error, message: impl Into<String>) -> Failure {
         Failure {
             message: message.into(),
             error: Some(error),
-            of_attributes: false,
+            attributes_only: false,
         }
     }
 
     /// Makes a failure without an error of a call.
-    pub(crate) fn because(message: impl Into<String>) -> Failure {
+    pub(crate) fn from_message(message: impl Into<String>) -> Failure {
         Failure {
             message: message.into(),
             error: None,
-            of_attributes: false,
+            attributes_only: false,
         }
     }
 
     /// Marks the failure as one of attributes only: the file's data is complete, and it has its
     /// name.
-    pub(crate) fn of_attributes(self) -> Failure {
+    pub(crate) fn attributes_only(self) -> Failure {
         Failure {
-            of_attributes: true,
+            attributes_only: true,
             ..self
         }
     }
 
     /// Whether only attributes failed, so that the file exists with all its data.
-    pub fn is_of_attributes(&self) -> bool {
-        self.of_attributes
+    pub fn only_attributes_failed(&self) -> bool {
+        self.attributes_only
     }
 
     /// The error of the failed call, if any.
@@ -98,7 +98,7 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)?;
         match &self.error {
-            Some(error) => write!(f, ": {}", describe(error)),
+            Some(error) => write!(f, ": {}", error_text(error)),
             None => Ok(()),
         }
     }
@@ -107,7 +107,7 @@ impl fmt::Display for Failure {
 impl std::error::Error for Failure {}
 
 /// The C library's text of an error, without the number that Rust appends.
-pub(crate) fn describe(error: &io::Error) -> String {
+pub(crate) fn error_text(error: &io::Error) -> String {
     let text = error.to_string();
     match text.find(" (os error") {
         Some(end) => text[..end].to_owned(),

@@ -91,7 +91,7 @@ impl Pool {
     }
 
     /// Registers a waker for new items. Returns `false` if there may be some already.
-    pub(crate) fn wait(&self, worker: usize, waker: &Waker) -> bool {
+    pub(crate) fn register_waker(&self, worker: usize, waker: &Waker) -> bool {
         let mut waiting = lock(&self.waiting);
         self.waiting_count.fetch_add(1, Ordering::SeqCst);
         std::sync::atomic::fence(Ordering::SeqCst);
@@ -136,7 +136,7 @@ mod tests {
         while !pool.is_stopped() {
             if pool.steal(worker).is_some() {
                 taken.fetch_add(1, Ordering::SeqCst);
-            } else if pool.wait(worker, &waker) {
+            } else if pool.register_waker(worker, &waker) {
                 thread::park();
             }
         }

@@ -160,7 +160,7 @@ impl Queue<'_> {
                 Err(error) => return Err(CopyError::Write(error)),
             }
         }
-        self.pair.account(moved).await;
+        self.pair.count_and_throttle(moved).await;
         Ok((moved, buffer))
     }
 

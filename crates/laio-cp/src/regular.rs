@@ -31,7 +31,7 @@ pub(crate) struct OpenedSource {
 }
 
 /// An open destination.
-struct Target {
+struct OpenTarget {
     file: Handle,
     current: CurrentAttributes,
     device: u64,
@@ -61,7 +61,7 @@ struct Creation {
 
 /// Opens the source and checks that it is the examined file, or a regular file if none was
 /// examined.
-pub(crate) async fn open(
+pub(crate) async fn open_source(
     worker: &Worker,
     entry: &Entry,
     expected: Option<&Metadata>,
@@ -91,7 +91,7 @@ pub(crate) async fn open(
     };
     if !is_expected {
         let name = entry.quoted_source();
-        return Err(Failure::because(format!(
+        return Err(Failure::from_message(format!(
             "skipping file {name}, as it was replaced while being copied"
         )));
     }
@@ -112,12 +112,12 @@ pub(crate) async fn copy(
         unreachable!("just made");
     };
     let target = match (resolution, worker.options().atomic) {
-        (Resolution::Existing(there), false) => {
-            open_existing(worker, entry, &source.status, &names, there).await?
+        (Resolution::Existing(existing), false) => {
+            open_existing(worker, entry, &source.status, &names, existing).await?
         }
-        (Resolution::Existing(there), true) => {
+        (Resolution::Existing(existing), true) => {
             let mut target = create(worker, entry, &source.status, &names, true).await?;
-            target.replaces = Some(**there);
+            target.replaces = Some(**existing);
             target
         }
         (_, atomic) => create(worker, entry, &source.status, &names, atomic).await?,
@@ -128,7 +128,7 @@ pub(crate) async fn copy(
         entry,
         target: Some(target),
     };
-    let copied = fill(worker, entry, file, &source.status, target.get()).await?;
+    let copied = copy_data(worker, entry, file, &source.status, target.get()).await?;
     verify::report_if_source_changed(worker, entry, file, &source.status).await;
     let mut failures = Failures::new(worker);
     let open_target = target.get();
@@ -144,7 +144,7 @@ pub(crate) async fn copy(
     let synced = sync(worker, entry, &open_target.file).await;
     if synced.is_err() {
         open_target.not_resumable.set(true);
-        failures.note(synced);
+        failures.add(synced);
         failures.result()?;
     }
     // The data is complete: the file stays, even if attributes fail.
@@ -158,7 +158,7 @@ pub(crate) async fn copy(
         // The source was only read, so `close` reports nothing of interest.
         let _ = worker.call_lazy(Close::new(file)).await;
     }
-    failures.result().map_err(Failure::of_attributes)?;
+    failures.result().map_err(Failure::attributes_only)?;
     Ok(copied)
 }
 
@@ -166,10 +166,10 @@ pub(crate) async fn copy(
 async fn publish(
     worker: &Worker,
     entry: &Entry,
-    target: Target,
+    target: OpenTarget,
     failures: &mut Failures<'_>,
 ) -> Result<(), Failure> {
-    let Target {
+    let OpenTarget {
         file,
         temporary,
         lock,
@@ -197,7 +197,7 @@ async fn publish(
     if placed.is_ok() {
         return Ok(());
     }
-    failures.note(placed);
+    failures.add(placed);
     failures.result()
 }
 
@@ -219,7 +219,7 @@ fn access_mode(options: &Options) -> i32 {
 }
 
 /// Sets the attributes of a file whose data is complete, and renames it from its temporary name.
-pub(crate) async fn complete(
+pub(crate) async fn complete_temporary(
     worker: &Worker,
     entry: &Entry,
     source: OpenedSource,
@@ -235,8 +235,8 @@ pub(crate) async fn complete(
     let file = Arc::new(opened.map_err(entry.target_failure("cannot open the temporary file of"))?);
     let status = worker.call_target(StatFile::new(file.clone())).await;
     let status = status.map_err(entry.target_failure("cannot fstat"))?;
-    let there = worker.call_target(StatPath::new(entry.target()).no_follow());
-    let target = Target {
+    let existing = worker.call_target(StatPath::new(entry.target()).no_follow());
+    let target = OpenTarget {
         current: CurrentAttributes::of(&status, true, false),
         device: status.device(),
         is_regular: true,
@@ -248,7 +248,7 @@ pub(crate) async fn complete(
         start: 0,
         lock: None,
         not_resumable: Cell::default(),
-        replaces: there.await.ok(),
+        replaces: existing.await.ok(),
         file,
     };
     let mut failures = Failures::new(worker);
@@ -262,11 +262,11 @@ pub(crate) async fn complete(
     )
     .await;
     if let Err(failure) = sync(worker, entry, &target.file).await {
-        failures.note(Err(failure));
+        failures.add(Err(failure));
         return failures.result();
     }
     publish(worker, entry, target, &mut failures).await?;
-    failures.result().map_err(Failure::of_attributes)
+    failures.result().map_err(Failure::attributes_only)
 }
 
 /// Opens an existing destination to overwrite it.
@@ -275,8 +275,8 @@ async fn open_existing(
     entry: &Entry,
     source: &Metadata,
     names: &AttributeNames,
-    there: &Metadata,
-) -> Result<Target, Failure> {
+    existing: &Metadata,
+) -> Result<OpenTarget, Failure> {
     let options = worker.options();
     // Without O_TRUNC: another process may have replaced the destination by the source.
     let opened = worker
@@ -300,13 +300,13 @@ async fn open_existing(
     let status = status.map_err(entry.target_failure("cannot fstat"))?;
     if identity(&status) == identity(source) {
         let (source, target) = (entry.quoted_source(), entry.quoted_target());
-        return Err(Failure::because(format!(
+        return Err(Failure::from_message(format!(
             "{source} and {target} are the same file"
         )));
     }
-    if identity(&status) != identity(there) {
+    if identity(&status) != identity(existing) {
         let name = entry.quoted_target();
-        return Err(Failure::because(format!(
+        return Err(Failure::from_message(format!(
             "not overwriting {name}, as it was replaced while being copied"
         )));
     }
@@ -315,7 +315,7 @@ async fn open_existing(
         let cut = worker.call_target(Truncate::new(file.clone(), 0)).await;
         cut.map_err(entry.target_failure("cannot truncate"))?;
     }
-    Ok(Target {
+    Ok(OpenTarget {
         current: CurrentAttributes::of(&status, true, true),
         device: status.device(),
         is_regular: status.is_file(),
@@ -339,7 +339,7 @@ async fn create(
     source: &Metadata,
     names: &AttributeNames,
     atomic: bool,
-) -> Result<Target, Failure> {
+) -> Result<OpenTarget, Failure> {
     let process = &worker.session.process;
     let mut current = CurrentAttributes::new(process, &entry.directory, None);
     // `setxattr` needs write permission.
@@ -409,7 +409,7 @@ async fn create(
             current.mode = Some(narrowed);
         }
     }
-    Ok(Target {
+    Ok(OpenTarget {
         current,
         device,
         is_regular: true,
@@ -434,7 +434,7 @@ async fn cannot_create(worker: &Worker, entry: &Entry, error: io::Error) -> Fail
         }
         if status.is_ok_and(|status| status.is_symlink()) {
             let name = entry.quoted_target();
-            return Failure::because(format!("not writing through dangling symlink {name}"));
+            return Failure::from_message(format!("not writing through dangling symlink {name}"));
         }
     }
     let slash = entry.new_name().as_encoded_bytes().ends_with(b"/");
@@ -447,12 +447,12 @@ async fn cannot_create(worker: &Worker, entry: &Entry, error: io::Error) -> Fail
 }
 
 /// Copies and verifies the data.
-async fn fill(
+async fn copy_data(
     worker: &Worker,
     entry: &Entry,
     source: &Handle,
     status: &Metadata,
-    target: &Target,
+    target: &OpenTarget,
 ) -> Result<Copied, Failure> {
     if worker.options().attributes_only {
         return Ok(Copied::without_data(Done::Created));
@@ -497,15 +497,19 @@ async fn fill(
 pub(crate) fn copy_failure(entry: &Entry, error: CopyError) -> Failure {
     let (source, target) = (entry.quoted_source(), entry.quoted_target());
     match error {
-        CopyError::Read(error) => Failure::of(error, format!("error reading {source}")),
-        CopyError::Write(error) => Failure::of(error, format!("error writing {target}")),
-        CopyError::Copy(error) => Failure::of(error, format!("error copying {source} to {target}")),
-        CopyError::Reflink(error) => {
-            Failure::of(error, format!("failed to clone {target} from {source}"))
+        CopyError::Read(error) => Failure::from_error(error, format!("error reading {source}")),
+        CopyError::Write(error) => Failure::from_error(error, format!("error writing {target}")),
+        CopyError::Copy(error) => {
+            Failure::from_error(error, format!("error copying {source} to {target}"))
         }
-        CopyError::Extend(error) => Failure::of(error, format!("failed to extend {target}")),
+        CopyError::Reflink(error) => {
+            Failure::from_error(error, format!("failed to clone {target} from {source}"))
+        }
+        CopyError::Extend(error) => {
+            Failure::from_error(error, format!("failed to extend {target}"))
+        }
         CopyError::Stopped => {
-            Failure::because(format!("interrupted while copying {source} to {target}"))
+            Failure::from_message(format!("interrupted while copying {source} to {target}"))
         }
     }
 }
@@ -515,7 +519,7 @@ async fn set_attributes(
     worker: &Worker,
     entry: &Entry,
     source: &Metadata,
-    target: &Target,
+    target: &OpenTarget,
     (names, origin): (&AttributeNames, &FileRef),
     failures: &mut Failures<'_>,
 ) {
@@ -530,11 +534,11 @@ async fn set_attributes(
         is_link: false,
     };
     let is_owned = attributes::set(worker, &attribute_copy, failures);
-    if let Some(there) = &target.replaces
+    if let Some(existing) = &target.replaces
         && !preserve.ownership
     {
         // A process that may not change the owner keeps its own.
-        let _ = object.set_owner(worker, Some(there.user()), Some(there.group()));
+        let _ = object.set_owner(worker, Some(existing.user()), Some(existing.group()));
     }
     if let Some(creation) = target.creation
         && !preserve.mode
@@ -545,7 +549,7 @@ async fn set_attributes(
         let may_differ = current.is_old || (current.may_have_acl && preserve.default_mode);
         if may_differ || current.mode != Some(mode) {
             let modes = (creation.mode, mode);
-            failures.note(new_file_mode::set_final(worker, entry, &object, modes));
+            failures.add(new_file_mode::set_final(worker, entry, &object, modes));
         }
     }
     verify::file_attributes(worker, entry, source, (names, origin), &object).await;
@@ -556,12 +560,12 @@ async fn final_mode(
     worker: &Worker,
     entry: &Entry,
     source: &Metadata,
-    target: &Target,
+    target: &OpenTarget,
     creation: Creation,
 ) -> u32 {
     let preserve = worker.options().preserve;
-    if let Some(there) = &target.replaces {
-        return there.mode() & 0o7777;
+    if let Some(existing) = &target.replaces {
+        return existing.mode() & 0o7777;
     }
     if preserve.default_mode {
         return 0o666 & !worker.session.process.umask;
@@ -583,7 +587,7 @@ async fn final_mode(
 struct IncompleteTarget<'a> {
     worker: &'a Worker,
     entry: &'a Entry,
-    target: Option<Target>,
+    target: Option<OpenTarget>,
 }
 
 impl OpenedSource {
@@ -597,7 +601,7 @@ impl OpenedSource {
 }
 
 impl IncompleteTarget<'_> {
-    fn get(&self) -> &Target {
+    fn get(&self) -> &OpenTarget {
         self.target.as_ref().expect("taken only when complete")
     }
 }
@@ -618,10 +622,10 @@ impl Drop for IncompleteTarget<'_> {
             return temporary::remove(worker, entry, name);
         }
         let ours = worker.call_blocking(StatFile::new(target.file.clone()));
-        let there = worker.call_blocking(StatPath::new(entry.target()).no_follow());
+        let existing = worker.call_blocking(StatPath::new(entry.target()).no_follow());
         // Only if the name still refers to this file.
-        if let (Ok(ours), Ok(there)) = (ours, there)
-            && identity(&ours) == identity(&there)
+        if let (Ok(ours), Ok(existing)) = (ours, existing)
+            && identity(&ours) == identity(&existing)
             && worker.call_blocking(Unlink::new(entry.target())).is_ok()
         {
             let name = entry.quoted_target();

@@ -47,10 +47,11 @@ pub(crate) fn run_walk(
     if let Some(planner) = session.phase.planner() {
         if session.seen_targets.has_duplicates() {
             let text = "sources with the same destination cannot be in one plan; copy them one after the other";
-            return Err(Misuse::Target(Failure::because(text)));
+            return Err(Misuse::Target(Failure::from_message(text)));
         }
         let begun = planner.begin(&root);
-        begun.map_err(|error| Misuse::Target(Failure::of(error, "cannot start the plan")))?;
+        begun
+            .map_err(|error| Misuse::Target(Failure::from_error(error, "cannot start the plan")))?;
     }
     if let Some(path) = session.options.manifest.as_deref()
         && !session.options.dry_run
@@ -81,7 +82,9 @@ pub(crate) fn run_plan_tasks(
 ) -> Result<Summary, Misuse> {
     let run = CopyRun::new(options, stop, phase.clone(), false);
     let Some((root, plan_tasks)) = phase.plan_tasks() else {
-        return Err(Misuse::Target(Failure::because("this phase has no tasks")));
+        return Err(Misuse::Target(Failure::from_message(
+            "this phase has no tasks",
+        )));
     };
     let tasks = plan_tasks.into_iter().map(|task| {
         root.add_pending();
@@ -123,7 +126,7 @@ impl CopyRun {
             rate: options.rate.map(Rate::new),
             manifest: None,
             stop,
-            process: Process::this(),
+            process: Process::current(),
             phase,
             is_listed,
             in_order: false,
@@ -149,13 +152,13 @@ impl CopyRun {
             Some(manifest) => {
                 let durable = session.options.fsync || session.options.verify;
                 if let Err(failure) = manifest.finish(durable) {
-                    session.fail(&failure);
+                    session.report_failure(&failure);
                 }
             }
             None => {}
         }
         if let Err(failure) = session.console.finish() {
-            session.fail(&failure);
+            session.report_failure(&failure);
         }
         let mut summary = session.tally.summary();
         summary.interrupted = session.stop.signal();
@@ -173,7 +176,7 @@ fn run_workers(
     depth: usize,
     arguments: Listing,
 ) -> Result<u64, Failure> {
-    let cannot = |error| Failure::of(error, "cannot start a worker");
+    let cannot = |error| Failure::from_error(error, "cannot start a worker");
     let mut threads = Vec::new();
     for index in 1..jobs {
         let session = session.clone();
@@ -197,7 +200,7 @@ fn run_workers(
             // The other workers have done all the work.
             Ok(Err(_)) => {}
             Err(_) => {
-                return Err(Failure::because(
+                return Err(Failure::from_message(
                     "a worker has panicked; the copy is not complete",
                 ));
             }

@@ -25,16 +25,16 @@ pub(crate) async fn check(
     worker: &Worker,
     entry: &Entry,
     source: &Metadata,
-    there: &Metadata,
+    existing: &Metadata,
 ) -> SameFile {
     let options = worker.options();
-    let same = identity(source) == identity(there);
+    let same = identity(source) == identity(existing);
     if same && options.make == Make::HardLinks {
         return SameFile::NothingToDo;
     }
     let never = !worker.session.follows(entry.argument.is_some());
     let (source_link, target_link) = if never {
-        if source.is_symlink() && there.is_symlink() {
+        if source.is_symlink() && existing.is_symlink() {
             if same_name(worker, entry).await {
                 return SameFile::Refuse;
             }
@@ -43,7 +43,7 @@ pub(crate) async fn check(
                 _ => SameFile::Proceed,
             };
         }
-        (*source, *there)
+        (*source, *existing)
     } else {
         if !same {
             return SameFile::Proceed;

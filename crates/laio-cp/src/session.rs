@@ -45,7 +45,7 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    pub(crate) fn this() -> Process {
+    pub(crate) fn current() -> Process {
         Process {
             umask: umask(),
             user: rustix::process::geteuid().as_raw(),
@@ -73,7 +73,7 @@ fn umask() -> u32 {
 
 impl Session {
     /// Prints and counts a failure.
-    pub(crate) fn fail(&self, failure: &Failure) {
+    pub(crate) fn report_failure(&self, failure: &Failure) {
         self.console.warn(failure);
         self.phase.record_error(failure);
         count(&self.tally.of(0).failures);

@@ -22,19 +22,19 @@ pub(crate) async fn copy(
             (detail.sparse, detail.offload) = ("zeros", "avoided");
         }
         // The file is empty, or has an unknown size (procfs).
-        let bytes = without_zeros(pair, 0, u64::MAX).await?;
-        return end(pair, Done::ReadWrite, bytes, bytes).await;
+        let bytes = copy_nonzero(pair, 0, u64::MAX).await?;
+        return set_length(pair, Done::ReadWrite, bytes, bytes).await;
     }
-    let moved = between(pair, pair.start, size, detail).await?;
+    let moved = copy_extents(pair, pair.start, size, detail).await?;
     if moved.is_short {
-        return end(pair, moved.done, moved.bytes, moved.at).await;
+        return set_length(pair, moved.done, moved.bytes, moved.at).await;
     }
     let now = pair
         .worker
         .call_lazy(StatFile::new(pair.source.clone()))
         .await;
     let now = now.map_err(CopyError::Read)?.size();
-    end(pair, moved.done, moved.bytes, moved.at.max(size.min(now))).await
+    set_length(pair, moved.done, moved.bytes, moved.at.max(size.min(now))).await
 }
 
 /// Copies one region. The destination has its final length already.
@@ -44,10 +44,10 @@ pub(crate) async fn copy_region(
     end: u64,
     detail: &mut DebugDetail,
 ) -> Result<(), CopyError> {
-    between(pair, start, end, detail).await.map(drop)
+    copy_extents(pair, start, end, detail).await.map(drop)
 }
 
-struct Moved {
+struct CopiedExtents {
     done: Done,
     bytes: u64,
     /// The end of the copied data.
@@ -56,17 +56,17 @@ struct Moved {
     is_short: bool,
 }
 
-async fn between(
+async fn copy_extents(
     pair: &OpenPair<'_>,
     start: u64,
     size: u64,
     detail: &mut DebugDetail,
-) -> Result<Moved, CopyError> {
+) -> Result<CopiedExtents, CopyError> {
     let zeros = pair.worker.options().sparse == Sparse::Always;
     if zeros && !has_holes(pair.status) {
         detail.sparse = "zeros";
-        let (done, bytes) = segment(pair, start, size, zeros, detail).await?;
-        return Ok(Moved {
+        let (done, bytes) = copy_extent(pair, start, size, zeros, detail).await?;
+        return Ok(CopiedExtents {
             done,
             bytes,
             at: start + bytes,
@@ -87,8 +87,8 @@ async fn between(
                 if at == start {
                     detail.sparse = if zeros { "zeros" } else { "no" };
                 }
-                let moved = segment(pair, at, size, zeros, detail).await?;
-                return Ok(Moved {
+                let moved = copy_extent(pair, at, size, zeros, detail).await?;
+                return Ok(CopiedExtents {
                     done,
                     bytes: bytes + moved.1,
                     at: at + moved.1,
@@ -107,13 +107,13 @@ async fn between(
         if zeros {
             detail.sparse = "SEEK_HOLE + zeros";
         }
-        let (how, moved) = segment(pair, data, hole, zeros, detail).await?;
+        let (how, moved) = copy_extent(pair, data, hole, zeros, detail).await?;
         done = how;
         bytes += moved;
         at = data + moved;
         if at < hole {
             // The file was truncated.
-            return Ok(Moved {
+            return Ok(CopiedExtents {
                 done,
                 bytes,
                 at,
@@ -121,7 +121,7 @@ async fn between(
             });
         }
     }
-    Ok(Moved {
+    Ok(CopiedExtents {
         done,
         bytes,
         at,
@@ -135,7 +135,7 @@ async fn seek(pair: &OpenPair<'_>, whence: Whence) -> io::Result<u64> {
         .await
 }
 
-async fn segment(
+async fn copy_extent(
     pair: &OpenPair<'_>,
     start: u64,
     end: u64,
@@ -144,7 +144,7 @@ async fn segment(
 ) -> Result<(Done, u64), CopyError> {
     if zeros {
         detail.offload = "avoided";
-        return without_zeros(pair, start, end)
+        return copy_nonzero(pair, start, end)
             .await
             .map(|bytes| (Done::ReadWrite, bytes));
     }
@@ -153,7 +153,7 @@ async fn segment(
 }
 
 /// Extends the destination to its final length: a hole at the end is not written.
-async fn end(
+async fn set_length(
     pair: &OpenPair<'_>,
     done: Done,
     bytes: u64,
@@ -169,7 +169,7 @@ async fn end(
 }
 
 /// Copies the blocks that are not zero. Returns the number of bytes read.
-async fn without_zeros(pair: &OpenPair<'_>, start: u64, end: u64) -> Result<u64, CopyError> {
+async fn copy_nonzero(pair: &OpenPair<'_>, start: u64, end: u64) -> Result<u64, CopyError> {
     let worker = pair.worker;
     let mut buffer = worker.take_buffer();
     let mut at = start;
@@ -187,7 +187,7 @@ async fn without_zeros(pair: &OpenPair<'_>, start: u64, end: u64) -> Result<u64,
             break;
         }
         pair.hash(at, &buffer)?;
-        for (from, to) in runs(&buffer, at) {
+        for (from, to) in nonzero_ranges(&buffer, at) {
             let mut done = from;
             while done < to {
                 let part = Part::new(buffer, done..to);
@@ -201,14 +201,14 @@ async fn without_zeros(pair: &OpenPair<'_>, start: u64, end: u64) -> Result<u64,
             }
         }
         at += count as u64;
-        pair.account(count).await;
+        pair.count_and_throttle(count).await;
     }
     worker.recycle_buffer(buffer);
     Ok(at - start)
 }
 
 /// The ranges of the buffer without blocks of zeros. `at` is the buffer's offset in the file.
-fn runs(buffer: &[u8], at: u64) -> Vec<(usize, usize)> {
+fn nonzero_ranges(buffer: &[u8], at: u64) -> Vec<(usize, usize)> {
     let mut runs: Vec<(usize, usize)> = Vec::new();
     let mut start = 0;
     while start < buffer.len() {
@@ -236,11 +236,14 @@ mod tests {
         buffer[2 * BLOCK + 5] = 1;
         buffer[4 * BLOCK + 9] = 1;
         assert_eq!(
-            runs(&buffer, 0),
+            nonzero_ranges(&buffer, 0),
             [(BLOCK, 3 * BLOCK), (4 * BLOCK, 4 * BLOCK + 10)]
         );
-        assert_eq!(runs(&buffer[..BLOCK], 0), []);
+        assert_eq!(nonzero_ranges(&buffer[..BLOCK], 0), []);
         // Blocks are aligned in the file, not in the buffer.
-        assert_eq!(runs(&buffer[BLOCK..2 * BLOCK], 100)[0], (0, BLOCK - 100));
+        assert_eq!(
+            nonzero_ranges(&buffer[BLOCK..2 * BLOCK], 100)[0],
+            (0, BLOCK - 100)
+        );
     }
 }

@@ -35,8 +35,8 @@ pub(crate) async fn symlink(
             .for_each(|made| worker.session.created.insert(made));
     }
     let mut failures = Failures::new(worker);
-    set(worker, entry, status, true, &mut failures);
-    failures.result().map_err(Failure::of_attributes)?;
+    set_attributes(worker, entry, status, true, &mut failures);
+    failures.result().map_err(Failure::attributes_only)?;
     Ok(Copied::without_data(Done::Created))
 }
 
@@ -49,7 +49,9 @@ pub(crate) async fn node(
 ) -> Result<Copied, Failure> {
     let Some(node) = Node::like(status) else {
         let name = entry.quoted_source();
-        return Err(Failure::because(format!("{name} has unknown file type")));
+        return Err(Failure::from_message(format!(
+            "{name} has unknown file type"
+        )));
     };
     let what = match status.file_type() {
         FileType::Fifo => "cannot create fifo",
@@ -67,7 +69,7 @@ pub(crate) async fn node(
         .await;
     made.map_err(entry.target_failure(what))?;
     let mut failures = Failures::new(worker);
-    let is_owned = set(worker, entry, status, false, &mut failures);
+    let is_owned = set_attributes(worker, entry, status, false, &mut failures);
     let final_mode = match preserve.default_mode {
         true if status.file_type() == FileType::Socket => Some(0o777 & !umask),
         true => Some(0o666 & !umask),
@@ -80,14 +82,14 @@ pub(crate) async fn node(
     if let (true, Some(final_mode)) = (is_owned, final_mode) {
         let target = FileRef::Named(entry.target());
         let modes = (mode, final_mode);
-        failures.note(new_file_mode::set_final(worker, entry, &target, modes));
+        failures.add(new_file_mode::set_final(worker, entry, &target, modes));
     }
-    failures.result().map_err(Failure::of_attributes)?;
+    failures.result().map_err(Failure::attributes_only)?;
     Ok(Copied::without_data(Done::Created))
 }
 
 /// Sets the attributes. Returns whether the owner is right, so that the file may get permissions.
-fn set(
+fn set_attributes(
     worker: &Worker,
     entry: &Entry,
     status: &Metadata,
@@ -99,7 +101,7 @@ fn set(
         Ok(names) => names,
         Err(error) => {
             let failed = entry.source_failure("cannot list attributes of", "");
-            failures.note(Err(failed(error)));
+            failures.add(Err(failed(error)));
             AttributeNames::default()
         }
     };

@@ -60,20 +60,20 @@ pub(crate) async fn verify_data(copied: CopiedData<'_>) -> Result<Option<Digest>
     }
     let name = entry.quoted_target();
     if !copied.is_regular && !is_file(worker, copied.target).await {
-        return Err(Failure::because(format!(
+        return Err(Failure::from_message(format!(
             "cannot verify {name}: it is not a regular file, so it cannot be read back"
         )));
     }
-    let (there, length) = read_back(worker, copied.target, name.clone()).await?;
-    if there != digest {
+    let (existing, length) = read_back(worker, copied.target, name.clone()).await?;
+    if existing != digest {
         if bypassed_memory && has_changed(worker, copied.source, copied.status).await {
             // The source was read twice and changed between, so the copied version is unknown.
             return Err(source_changed_failure(entry));
         }
         count(&worker.counters().unverified);
         let source = entry.quoted_source();
-        return Err(Failure::because(format!(
-            "{name} differs from {source}: {length} bytes read back have the SHA-256 {there}, not {digest}"
+        return Err(Failure::from_message(format!(
+            "{name} differs from {source}: {length} bytes read back have the SHA-256 {existing}, not {digest}"
         )));
     }
     count(&worker.counters().verified);
@@ -97,13 +97,15 @@ pub(crate) async fn report_if_source_changed(
         return;
     }
     if has_changed(worker, source, before).await {
-        worker.session.fail(&source_changed_failure(entry));
+        worker
+            .session
+            .report_failure(&source_changed_failure(entry));
     }
 }
 
 fn source_changed_failure(entry: &Entry) -> Failure {
     let (from, to) = (entry.quoted_source(), entry.quoted_target());
-    Failure::because(format!(
+    Failure::from_message(format!(
         "{from} changed while it was copied: {to} may mix old and new data"
     ))
 }

@@ -28,8 +28,8 @@ const MKDIR_BITS: u32 = 0o1777;
 /// Creates the destination of a directory, and opens both sides. Returns `None` if there is nothing
 /// to list; the directory has then been left, and its parent notified.
 pub(crate) async fn enter(worker: &Worker, mut entry: Entry) -> Result<Option<Listing>, Failure> {
-    let held = worker.open_for(&mut entry);
-    held.map_err(|error| Failure::of(error, lost_directory_message(&entry)))?;
+    let held = worker.open_handles(&mut entry);
+    held.map_err(|error| Failure::from_error(error, lost_directory_message(&entry)))?;
     let (session, options) = (&worker.session, worker.options());
     let follow = session.follows(entry.argument.is_some());
     let (opened, status, inline) = open_source(worker, &entry, follow).await?;
@@ -39,30 +39,30 @@ pub(crate) async fn enter(worker: &Worker, mut entry: Entry) -> Result<Option<Li
     };
     if entry
         .directory
-        .chain()
+        .self_and_ancestors()
         .any(|above| above.is_copy_of(&status))
     {
         let name = entry.quoted_source();
-        return Err(Failure::because(format!(
+        return Err(Failure::from_message(format!(
             "cannot copy cyclic symbolic link {name}"
         )));
     }
     if session.created.contains(&status) {
-        return into_itself(worker, &entry).map(|()| None);
+        return report_self_copy(worker, &entry).map(|()| None);
     }
     let planner = session.phase.planner();
     if planner.is_some_and(|planner| planner.is_plan_directory(&status)) {
         let name = entry.quoted_source();
-        return Err(Failure::because(format!(
+        return Err(Failure::from_message(format!(
             "skipping {name}: it is the directory of the plan"
         )));
     }
     let is_new = resolution == Resolution::Free;
     count(&worker.counters().directories);
-    let (target, found) = if options.dry_run && is_new {
+    let (target, info) = if options.dry_run && is_new {
         (None, None)
     } else {
-        let (handle, found) = make_target(
+        let (handle, info) = make_target(
             worker,
             &entry,
             opened.as_ref().ok(),
@@ -70,7 +70,7 @@ pub(crate) async fn enter(worker: &Worker, mut entry: Entry) -> Result<Option<Li
             (is_new, false),
         )
         .await?;
-        (Some(handle), Some(found))
+        (Some(handle), Some(info))
     };
     if is_new && (options.verbose || options.dry_run) {
         let (from, to) = (entry.quoted_source(), entry.quoted_target());
@@ -80,10 +80,10 @@ pub(crate) async fn enter(worker: &Worker, mut entry: Entry) -> Result<Option<Li
         .argument
         .clone()
         .or_else(|| entry.directory.argument.clone());
-    if let (true, Some(argument), Some(found)) = (is_new, &argument, &found) {
+    if let (true, Some(argument), Some(info)) = (is_new, &argument, &info) {
         let first = !argument.has_created_directory.swap(true, Ordering::Relaxed);
         if first || argument.nested || options.follow == Follow::Always {
-            session.created.insert(&found.target);
+            session.created.insert(&info.target);
         }
     }
     let crosses = options.one_file_system
@@ -96,14 +96,14 @@ pub(crate) async fn enter(worker: &Worker, mut entry: Entry) -> Result<Option<Li
     let source = match opened {
         Ok(handle) => Some(handle),
         Err(error) => {
-            session.fail(&entry.source_failure("cannot access", "")(error));
+            session.report_failure(&entry.source_failure("cannot access", "")(error));
             None
         }
     };
     let lists = source.is_some() && !crosses && options.recursive;
     let handles = Handles { source, target };
-    let sides = sides(worker, &entry, &status, &handles, found.as_ref());
-    let directory = Directory::below(entry.directory.clone(), sides, found, is_new, argument);
+    let sides = sides(worker, &entry, &status, &handles, info.as_ref());
+    let directory = Directory::child(entry.directory.clone(), sides, info, is_new, argument);
     worker.keep_open(&directory, handles);
     if let Some(planner) = planner {
         planner.enter(&directory, &entry);
@@ -112,27 +112,27 @@ pub(crate) async fn enter(worker: &Worker, mut entry: Entry) -> Result<Option<Li
         return Ok(Some(Listing::new(directory, inline)));
     }
     // The directory is empty but must be finished.
-    worker.end(&directory);
+    worker.end_entry(&directory);
     Ok(None)
 }
 
 /// Creates the parent directories of an argument's name (`--parents`). Returns the argument as an
 /// entry of the innermost directory, which the caller ends when the argument is copied.
 pub(crate) async fn enter_parents(worker: &Worker, entry: &Entry) -> Result<Entry, Failure> {
-    let Some((above, last, behind)) = split(&entry.name) else {
+    let Some((above, last, behind)) = split_parents(&entry.name) else {
         let name = entry.quoted_source();
-        return Err(Failure::because(format!(
+        return Err(Failure::from_message(format!(
             "with --parents, {name} has no name to keep"
         )));
     };
     let mut inner = entry.directory.clone();
     let mut handles = entry.handles().clone();
     inner.add_pending();
-    let there = StatPath::new(entry.in_target(above));
+    let existing = StatPath::new(entry.path_in_target(above));
     let stays = worker
-        .call_target(there)
+        .call_target(existing)
         .await
-        .is_ok_and(|there| there.is_dir());
+        .is_ok_and(|existing| existing.is_dir());
     let mut prefix = PathBuf::new();
     for component in above.components() {
         prefix.push(component);
@@ -150,7 +150,7 @@ pub(crate) async fn enter_parents(worker: &Worker, entry: &Entry) -> Result<Entr
         match enter_parent(worker, &part, stays).await {
             Ok(entered) => (inner, handles) = entered,
             Err(failure) => {
-                worker.end(&inner);
+                worker.end_entry(&inner);
                 return Err(failure);
             }
         }
@@ -169,7 +169,7 @@ pub(crate) async fn enter_parents(worker: &Worker, entry: &Entry) -> Result<Entr
 
 /// Splits a name into its directories, its last component, and a trailing `/` or `/.`, which makes
 /// a symbolic link refer to its target.
-fn split(name: &OsStr) -> Option<(&Path, &OsStr, &OsStr)> {
+fn split_parents(name: &OsStr) -> Option<(&Path, &OsStr, &OsStr)> {
     let bytes = name.as_bytes();
     let mut end = bytes.len();
     while bytes[..end].ends_with(b"/") || bytes[..end].ends_with(b"/.") {
@@ -207,7 +207,7 @@ async fn enter_parent(
             .console
             .print(&format!("{} -> {}", from.display(), to.display()));
     }
-    let (target, found) = if options.dry_run && is_new {
+    let (target, info) = if options.dry_run && is_new {
         (None, None)
     } else {
         let source = opened.as_ref().ok();
@@ -220,17 +220,17 @@ async fn enter_parent(
             is_new = false;
             made = make_target(worker, part, source, status, (is_new, true)).await;
         }
-        let (target, found) = made?;
+        let (target, info) = made?;
         if is_new {
-            worker.session.created_parents.insert(&found.target);
+            worker.session.created_parents.insert(&info.target);
         }
-        (Some(target), Some(DirectoryInfo { stays, ..found }))
+        (Some(target), Some(DirectoryInfo { stays, ..info }))
     };
     let handles = Handles {
         source: Some(handle),
         target,
     };
-    let sides = sides(worker, part, &status, &handles, found.as_ref());
+    let sides = sides(worker, part, &status, &handles, info.as_ref());
     let sides = (
         Side {
             follows: true,
@@ -241,7 +241,7 @@ async fn enter_parent(
             ..sides.1
         },
     );
-    let directory = Directory::below(part.directory.clone(), sides, found, is_new, None);
+    let directory = Directory::child(part.directory.clone(), sides, info, is_new, None);
     worker.keep_open(&directory, handles.clone());
     if let Some(planner) = worker.session.phase.planner() {
         planner.enter(&directory, part);
@@ -255,7 +255,7 @@ fn sides(
     entry: &Entry,
     status: &Metadata,
     handles: &Handles,
-    found: Option<&DirectoryInfo>,
+    info: Option<&DirectoryInfo>,
 ) -> (Side, Side) {
     let source = Side {
         name: entry.name.clone(),
@@ -264,7 +264,7 @@ fn sides(
     };
     let target = Side {
         name: entry.new_name().to_owned(),
-        identity: found.map(|found| identity(&found.target)),
+        identity: info.map(|info| identity(&info.target)),
         follows: worker.options().keep_directory_symlink,
     };
     (source, target)
@@ -304,7 +304,7 @@ pub(crate) async fn open_source(
             let status = status.map_err(entry.source_failure("cannot stat", ""))?;
             if !status.is_dir() {
                 let name = entry.quoted_source();
-                return Err(Failure::because(format!(
+                return Err(Failure::from_message(format!(
                     "skipping {name}, as it was replaced while being copied"
                 )));
             }
@@ -315,21 +315,21 @@ pub(crate) async fn open_source(
 
 /// Reports that the walk has met a directory that this copy created. The message is printed once
 /// per argument.
-fn into_itself(worker: &Worker, entry: &Entry) -> Result<(), Failure> {
+fn report_self_copy(worker: &Worker, entry: &Entry) -> Result<(), Failure> {
     let argument = entry
         .argument
         .as_ref()
         .or(entry.directory.argument.as_ref());
     if argument.is_some_and(|argument| argument.reported_self_copy.swap(true, Ordering::Relaxed)) {
         count(&worker.counters().failures);
-        worker.end(&entry.directory);
+        worker.end_entry(&entry.directory);
         return Ok(());
     }
     let (source, target) = match argument {
         Some(argument) => (quote(&argument.source), quote(&argument.target)),
         None => (entry.quoted_source(), entry.quoted_target()),
     };
-    Err(Failure::because(format!(
+    Err(Failure::from_message(format!(
         "cannot copy a directory, {source}, into itself, {target}"
     )))
 }
@@ -410,7 +410,7 @@ async fn make_target(
         }
         None => AttributeNames::default(),
     };
-    let found = DirectoryInfo {
+    let info = DirectoryInfo {
         source,
         target,
         stays: false,
@@ -423,7 +423,7 @@ async fn make_target(
             _ => opened.map_or_else(StorageClass::default, StorageClass::of),
         },
     };
-    Ok((handle, found))
+    Ok((handle, info))
 }
 
 /// Sets the attributes of a finished directory, and closes it.
@@ -431,14 +431,16 @@ pub(crate) fn leave(worker: &Worker, directory: &Arc<Directory>) {
     if directory.parent.is_none() {
         return;
     }
-    match worker.open(directory) {
+    match worker.handles_of(directory) {
         Ok(handles) => {
             // Before the attributes: without search permission `..` cannot be opened.
-            worker.open_above(directory, &handles);
-            finish(worker, directory, handles);
+            worker.reopen_parent(directory, &handles);
+            set_final_attributes(worker, directory, handles);
         }
         Err(error) => {
-            worker.session.fail(&reopen_failure(directory, error));
+            worker
+                .session
+                .report_failure(&reopen_failure(directory, error));
         }
     }
     directory.open.close();
@@ -447,15 +449,15 @@ pub(crate) fn leave(worker: &Worker, directory: &Arc<Directory>) {
 /// Makes the failure of reopening a directory.
 pub(crate) fn reopen_failure(directory: &Directory, error: io::Error) -> Failure {
     let name = quote(directory.target_path());
-    Failure::of(error, format!("cannot open directory {name} again"))
+    Failure::from_error(error, format!("cannot open directory {name} again"))
 }
 
-fn finish(worker: &Worker, directory: &Directory, handles: Handles) {
-    let (Some(found), Some(target)) = (&directory.info, handles.target) else {
+fn set_final_attributes(worker: &Worker, directory: &Directory, handles: Handles) {
+    let (Some(info), Some(target)) = (&directory.info, handles.target) else {
         return;
     };
     // Unless another argument has created it: then it gets attributes as if this argument had.
-    if found.stays && !worker.session.created_parents.contains(&found.target) {
+    if info.stays && !worker.session.created_parents.contains(&info.target) {
         return;
     }
     if worker.options().dry_run || !worker.session.phase.leaves_directories() {
@@ -465,11 +467,11 @@ fn finish(worker: &Worker, directory: &Directory, handles: Handles) {
         resume::remove_leftovers(worker, directory, &target);
     }
     let source = handles.source.map(FileRef::Open);
-    let set = attributes::of_directory(worker, directory, found, source.clone(), target.clone());
+    let set = attributes::set_on_directory(worker, directory, info, source.clone(), target.clone());
     let target = FileRef::Open(target);
     match set {
-        Ok(()) => verify::directory_attributes(worker, directory, found, source.as_ref(), &target),
-        Err(failure) => worker.session.fail(&failure),
+        Ok(()) => verify::directory_attributes(worker, directory, info, source.as_ref(), &target),
+        Err(failure) => worker.session.report_failure(&failure),
     }
 }
 
@@ -477,6 +479,6 @@ impl Directory {
     fn is_copy_of(&self, status: &Metadata) -> bool {
         self.info
             .as_ref()
-            .is_some_and(|found| identity(&found.source) == identity(status))
+            .is_some_and(|info| identity(&info.source) == identity(status))
     }
 }

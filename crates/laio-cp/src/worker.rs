@@ -140,18 +140,18 @@ async fn worker_task(worker: Rc<Worker>) {
             None
         };
         if let Some(task) = first {
-            worker.begin(task).await;
+            worker.start_item(task).await;
         } else if let Some(mut next) = worker.next_entry() {
             entry::copy(&worker, &mut next).await;
-            worker.end(&next.directory);
+            worker.end_entry(&next.directory);
         } else if let Some(task) = worker.session.pool.pop(worker.index) {
-            worker.begin(task).await;
+            worker.start_item(task).await;
         } else if let Some(mut listing) = worker.next_unread() {
             listing.read(&worker).await;
             worker.add_listing(listing);
         } else if let Some(task) = worker.session.pool.steal(worker.index) {
             crate::outcome::count(&worker.counters().stolen);
-            worker.begin(task).await;
+            worker.start_item(task).await;
         } else {
             worker.wait_for_work().await;
         }
@@ -317,7 +317,7 @@ impl Worker {
             };
             let listing = listings.remove(index);
             drop(listings);
-            self.end(&listing.into_directory());
+            self.end_entry(&listing.into_directory());
         }
     }
 
@@ -350,10 +350,10 @@ impl Worker {
     }
 
     /// Starts a work item, which takes over the parent's pending count.
-    async fn begin(&self, item: WorkItem) {
+    async fn start_item(&self, item: WorkItem) {
         let entry = match item {
             WorkItem::Directory(entry) => entry,
-            WorkItem::Planned(task) => return plan::begin(self, &task).await,
+            WorkItem::Planned(task) => return plan::run_task(self, &task).await,
             WorkItem::Files(listing) => return self.add_listing(listing),
         };
         let parent = entry.directory.clone();
@@ -364,15 +364,15 @@ impl Worker {
             }
             Ok(None) => {}
             Err(failure) => {
-                self.session.fail(&failure);
-                self.end(&parent);
+                self.session.report_failure(&failure);
+                self.end_entry(&parent);
             }
         }
     }
 
     /// Counts a finished entry. After the last entry, leaves the directory, and then its ancestors
     /// as they finish.
-    pub(crate) fn end(&self, directory: &Arc<Directory>) {
+    pub(crate) fn end_entry(&self, directory: &Arc<Directory>) {
         let mut directory = Some(directory);
         while let Some(ending) = directory.filter(|directory| directory.finish_one()) {
             walk::leave(self, ending);
@@ -394,7 +394,11 @@ impl Worker {
             }
             if !polls_pool {
                 self.idle_tasks.borrow_mut().push(context.waker().clone());
-            } else if !self.session.pool.wait(self.index, context.waker()) {
+            } else if !self
+                .session
+                .pool
+                .register_waker(self.index, context.waker())
+            {
                 return Poll::Ready(());
             }
             Poll::Pending

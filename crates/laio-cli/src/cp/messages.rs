@@ -69,7 +69,7 @@ pub(super) fn print(program: &str, text: &str) -> ExitCode {
         Err(error) => {
             warn(
                 program,
-                &laio_cp::Failure::of(error, "write error").to_string(),
+                &laio_cp::Failure::from_error(error, "write error").to_string(),
             );
             ExitCode::FAILURE
         }

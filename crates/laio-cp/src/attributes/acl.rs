@@ -42,7 +42,7 @@ fn class_permissions(acl: &[u8]) -> Option<u32> {
 }
 
 /// The permissions that an ACL grants to the owning group, which differ from the mode's group bits.
-pub(super) fn of_owning_group(acl: &[u8]) -> Option<u32> {
+pub(super) fn owning_group_permissions(acl: &[u8]) -> Option<u32> {
     let mask = permissions(acl, MASK).unwrap_or(0o7);
     Some(permissions(acl, GROUP_OBJECT)? & mask)
 }
@@ -76,10 +76,10 @@ mod tests {
     fn the_mask_gives_the_permissions_of_the_group_class() {
         let with = acl(&[(USER_OBJECT, 6), (GROUP_OBJECT, 0), (MASK, 6), (OTHER, 4)]);
         assert_eq!(class_permissions(&with), Some(0o664));
-        assert_eq!(of_owning_group(&with), Some(0));
+        assert_eq!(owning_group_permissions(&with), Some(0));
         let without = acl(&[(USER_OBJECT, 7), (GROUP_OBJECT, 5), (OTHER, 0)]);
         assert_eq!(class_permissions(&without), Some(0o750));
-        assert_eq!(of_owning_group(&without), Some(5));
+        assert_eq!(owning_group_permissions(&without), Some(5));
     }
 
     #[test]
@@ -91,7 +91,7 @@ mod tests {
         let mut other = whole.clone();
         other[0] = 3;
         assert_eq!(
-            (class_permissions(&other), of_owning_group(&other)),
+            (class_permissions(&other), owning_group_permissions(&other)),
             (None, None)
         );
     }

@@ -39,7 +39,7 @@ impl AttributeNames {
 
     /// Describes the first attribute whose value differs in the destination, or that is required
     /// and missing there.
-    pub(crate) fn differing(
+    pub(crate) fn first_difference(
         &self,
         worker: &Worker,
         from: &FileRef,
@@ -47,7 +47,7 @@ impl AttributeNames {
     ) -> Option<String> {
         let required = worker.options().preserve.attributes_required;
         let differs = |name: &&CString| match (read(worker, name, from), read(worker, name, to)) {
-            (Ok(value), Ok(there)) => value != there,
+            (Ok(value), Ok(existing)) => value != existing,
             (Ok(_), Err(_)) => required,
             // The attribute was removed from the source meanwhile.
             (Err(_), _) => false,
@@ -139,7 +139,7 @@ pub(super) fn copy_attributes(
         let is_acl = *name == *ACL_ACCESS || *name == *ACL_DEFAULT;
         if *name == *ACL_ACCESS {
             let value = read(worker, name, from);
-            group = value.map_or(Some(0), |value| acl::of_owning_group(&value));
+            group = value.map_or(Some(0), |value| acl::owning_group_permissions(&value));
         }
         let unsupported = is_unsupported(&error);
         // Report once that the file system does not support extended attributes.
@@ -148,11 +148,13 @@ pub(super) fn copy_attributes(
         }
         let quoted = quote((copy.path)());
         let failure = match is_acl {
-            true => Failure::of(error, format!("preserving permissions for {quoted}")),
-            false if unsupported => Failure::of(error, format!("setting attributes for {quoted}")),
+            true => Failure::from_error(error, format!("preserving permissions for {quoted}")),
+            false if unsupported => {
+                Failure::from_error(error, format!("setting attributes for {quoted}"))
+            }
             false => {
                 let attribute = name.to_string_lossy();
-                Failure::of(
+                Failure::from_error(
                     error,
                     format!("setting attribute '{attribute}' for {quoted}"),
                 )
@@ -166,7 +168,7 @@ pub(super) fn copy_attributes(
             }
         };
         if required {
-            failures.note(Err(failure));
+            failures.add(Err(failure));
         } else if !unsupported && !preserve.attributes_quiet {
             worker.session.console.warn(&failure);
         }

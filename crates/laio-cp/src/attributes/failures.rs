@@ -14,14 +14,14 @@ impl Failures<'_> {
         Failures { worker, last: None }
     }
 
-    pub(crate) fn note(&mut self, result: Result<(), Failure>) {
+    pub(crate) fn add(&mut self, result: Result<(), Failure>) {
         let Err(failure) = result else { return };
         if let Some(before) = self.last.replace(failure) {
             self.worker.session.console.warn(before);
         }
     }
 
-    pub(crate) fn are_none(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.last.is_none()
     }
 

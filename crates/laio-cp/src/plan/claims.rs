@@ -33,7 +33,7 @@ pub(crate) struct Owner {
 }
 
 impl Owner {
-    pub(crate) fn this() -> Owner {
+    pub(crate) fn current() -> Owner {
         let read = |path: &str| {
             let text = fs::read_to_string(path).unwrap_or_default();
             text.trim().to_owned()
@@ -49,7 +49,7 @@ impl Owner {
             boot: read("/proc/sys/kernel/random/boot_id"),
             process_namespace: namespace.to_string_lossy().into_owned(),
             process,
-            started: started(process).unwrap_or_default(),
+            started: start_time(process).unwrap_or_default(),
             token: format!("{name}-{process:x}-{time:x}"),
             host,
         }
@@ -66,13 +66,13 @@ impl Owner {
             && self.boot == of.boot
             && self.process_namespace == of.process_namespace;
         // If `/proc` hides processes, it hides this one, too.
-        here && started(self.process).is_some()
-            && started(of.process).is_none_or(|started| started != of.started)
+        here && start_time(self.process).is_some()
+            && start_time(of.process).is_none_or(|started| started != of.started)
     }
 }
 
 /// The start time of a process, in clock ticks since boot.
-fn started(process: u32) -> Option<String> {
+fn start_time(process: u32) -> Option<String> {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
     // The command name, in parentheses, may contain any character.
     let (_, rest) = stat.rsplit_once(')')?;
@@ -92,19 +92,19 @@ impl Claims {
     pub(crate) fn new(plan_dir: &PlanDir, lease: Duration) -> Claims {
         Claims {
             plan_dir: plan_dir.clone(),
-            me: Owner::this(),
+            me: Owner::current(),
             lease,
         }
     }
 
     /// Claims a part, unless a living process has it.
     pub(crate) fn take(&self, part: u32) -> io::Result<Option<Claim>> {
-        if let Some(claim) = self.make(part)? {
+        if let Some(claim) = self.create(part)? {
             return Ok(Some(claim));
         }
         match self.inspect(part)? {
-            ExistingClaim::Released => self.make(part),
-            ExistingClaim::Dead(inode) if self.remove_dead(part, inode)? => self.make(part),
+            ExistingClaim::Released => self.create(part),
+            ExistingClaim::Dead(inode) if self.remove_dead(part, inode)? => self.create(part),
             ExistingClaim::Dead(_) | ExistingClaim::Alive => Ok(None),
         }
     }
@@ -112,7 +112,7 @@ impl Claims {
     /// Claims a part, even if another process has it: the caller has assigned it to this process.
     pub(crate) fn take_over(&self, part: u32) -> io::Result<Claim> {
         loop {
-            if let Some(claim) = self.make(part)? {
+            if let Some(claim) = self.create(part)? {
                 return Ok(claim);
             }
             ignore_missing(fs::remove_file(self.path(part)))?;
@@ -129,7 +129,7 @@ impl Claims {
         self.plan_dir.claims().join(number(part))
     }
 
-    fn make(&self, part: u32) -> io::Result<Option<Claim>> {
+    fn create(&self, part: u32) -> io::Result<Option<Claim>> {
         let path = self.path(part);
         let opened = OpenOptions::new().write(true).create_new(true).open(&path);
         let mut file = match opened {
@@ -154,7 +154,7 @@ impl Claims {
         let is_gone = mine && owner.is_some_and(|owner| self.me.is_gone(&owner));
         let age = self.now()?.duration_since(status.modified()?);
         match is_gone || age.is_ok_and(|age| age > self.lease) {
-            true => Ok(ExistingClaim::Dead(inode(&status))),
+            true => Ok(ExistingClaim::Dead(device_and_inode(&status))),
             false => Ok(ExistingClaim::Alive),
         }
     }
@@ -179,7 +179,7 @@ impl Claims {
         if ignore_missing(fs::rename(self.path(part), &dead))?.is_none() {
             return Ok(false);
         }
-        if inode(&fs::metadata(&dead)?) != found {
+        if device_and_inode(&fs::metadata(&dead)?) != found {
             // Another process was faster, and this is its claim. Restore it; otherwise both copy
             // the part.
             let _ = fs::hard_link(&dead, self.path(part));
@@ -200,7 +200,7 @@ enum ExistingClaim {
     Alive,
 }
 
-fn inode(status: &fs::Metadata) -> (u64, u64) {
+fn device_and_inode(status: &fs::Metadata) -> (u64, u64) {
     (status.dev(), status.ino())
 }
 
@@ -236,7 +236,7 @@ pub(crate) struct Claim {
 
 impl Claim {
     fn start(path: PathBuf, file: File, lease: Duration) -> io::Result<Claim> {
-        let inode = inode(&file.metadata()?);
+        let inode = device_and_inode(&file.metadata()?);
         let (ended, end) = channel();
         let period = (lease / 4).max(Duration::from_millis(10));
         let thread = std::thread::Builder::new()
@@ -264,7 +264,8 @@ impl Drop for Claim {
             let _ = thread.join();
         }
         // Only if the claim is still this process's.
-        let ours = fs::metadata(&self.path).is_ok_and(|status| inode(&status) == self.inode);
+        let ours =
+            fs::metadata(&self.path).is_ok_and(|status| device_and_inode(&status) == self.inode);
         if ours {
             // If it stays, it expires.
             let _ = fs::remove_file(&self.path);

@@ -36,18 +36,18 @@ pub(crate) async fn run(worker: &Worker, finish: &Finish) {
     for part in finish.restarted(worker) {
         finish.remove_leftovers(worker, part).await;
     }
-    finish.complete_large(worker).await;
+    finish.complete_large_files(worker).await;
     finish.make_links(worker).await;
     let directories = finish.opener.records.directories();
     for index in (0..directories).rev() {
         if worker.session.stop.is_requested() {
             break;
         }
-        if let Err(failure) = finish.leave(worker, index).await {
-            worker.session.fail(&failure);
+        if let Err(failure) = finish.set_directory_attributes(worker, index).await {
+            worker.session.report_failure(&failure);
         }
     }
-    worker.end(&finish.opener.root);
+    worker.end_entry(&finish.opener.root);
 }
 
 impl Finish {
@@ -80,7 +80,7 @@ impl Finish {
             self.lost().insert(hash_of(&entry.target_path()));
         }
     }
-    async fn complete_large(&self, worker: &Worker) {
+    async fn complete_large_files(&self, worker: &Worker) {
         let missing: HashSet<&str> = self
             .done
             .iter()
@@ -98,15 +98,15 @@ impl Finish {
                 let name = quote(named.target);
                 worker
                     .session
-                    .fail(&Failure::because(format!("{name}: {text}")));
+                    .report_failure(&Failure::from_message(format!("{name}: {text}")));
                 self.record_lost(worker, &named).await;
                 continue;
             }
             match region::complete(worker, &self.opener, &named, &large).await {
                 Ok(_) => count(&worker.counters().files),
                 Err(failure) => {
-                    worker.session.fail(&failure);
-                    if !failure.is_of_attributes() {
+                    worker.session.report_failure(&failure);
+                    if !failure.only_attributes_failed() {
                         self.record_lost(worker, &named).await;
                     }
                 }
@@ -125,7 +125,7 @@ impl Finish {
             match self.link(worker, &named, (directory, first), part).await {
                 Ok(true) => count(&worker.counters().linked),
                 Ok(false) => count(&worker.counters().skipped),
-                Err(failure) => worker.session.fail(&failure),
+                Err(failure) => worker.session.report_failure(&failure),
             }
         }
     }
@@ -151,7 +151,7 @@ impl Finish {
         let is_lost = self.lost().contains(&hash_of(&of.target_path()));
         if is_lost || done.is_some_and(|done| done.lost_all) {
             let (name, first) = (entry.quoted_target(), of.quoted_target());
-            return Err(Failure::because(format!(
+            return Err(Failure::from_message(format!(
                 "not making {name} a link to {first}, which was not copied"
             )));
         }
@@ -169,17 +169,17 @@ impl Finish {
         if resolution == Resolution::Skip {
             return Ok(false);
         }
-        link::to_first(worker, &entry, &FirstCopy::of(&of, None), &resolution)
+        link::to_first_copy(worker, &entry, &FirstCopy::of(&of, None), &resolution)
             .await
             .map(|_| true)
     }
 
     /// Sets the attributes of a directory.
-    async fn leave(&self, worker: &Worker, index: u32) -> Result<(), Failure> {
+    async fn set_directory_attributes(&self, worker: &Worker, index: u32) -> Result<(), Failure> {
         let opened = self.opener.open(worker, Some(index)).await?;
-        let handles = worker.open(&opened);
+        let handles = worker.handles_of(&opened);
         let handles = handles.map_err(|error| walk::reopen_failure(&opened, error))?;
-        let (Some(found), Some(target), Some(above)) =
+        let (Some(info), Some(target), Some(above)) =
             (&opened.info, handles.target, &opened.parent)
         else {
             return Ok(());
@@ -189,14 +189,14 @@ impl Finish {
         let names = match &source {
             Some(source) => attributes::list_names(worker, source).map_err(|error| {
                 let name = quote(opened.source_path());
-                Failure::of(error, format!("cannot list attributes of {name}"))
+                Failure::from_error(error, format!("cannot list attributes of {name}"))
             })?,
             None => Default::default(),
         };
-        let found = DirectoryInfo { names, ..*found };
+        let info = DirectoryInfo { names, ..*info };
         let sides = (opened.source.clone(), opened.target.clone());
-        let directory = Directory::below(above.clone(), sides, None, is_new, None);
-        attributes::of_directory(worker, &directory, &found, source, target)
+        let directory = Directory::child(above.clone(), sides, None, is_new, None);
+        attributes::set_on_directory(worker, &directory, &info, source, target)
     }
 
     /// The parts that were started more than once, with the processes that started them.
@@ -205,7 +205,9 @@ impl Finish {
             Ok(names) => names,
             Err(error) => {
                 let text = "cannot list the parts that were started more than once";
-                worker.session.fail(&Failure::of(error, text));
+                worker
+                    .session
+                    .report_failure(&Failure::from_error(error, text));
                 return Vec::new();
             }
         };
@@ -230,15 +232,15 @@ impl Finish {
     async fn remove_leftovers(&self, worker: &Worker, restarted: RestartedPart) {
         let records = Records::read(&self.plan_dir.part(restarted.part), &self.id);
         let opener = records
-            .map_err(Failure::because)
+            .map_err(Failure::from_message)
             .and_then(|records| Opener::new(records, self.opener.visibility_timeout));
         let opener = match opener {
             Ok(opener) => opener,
-            Err(failure) => return worker.session.fail(&failure),
+            Err(failure) => return worker.session.report_failure(&failure),
         };
         for index in 0..opener.records.directories() {
             match opener.open(worker, Some(index)).await {
-                Ok(directory) => match worker.open(&directory) {
+                Ok(directory) => match worker.handles_of(&directory) {
                     Ok(Handles {
                         target: Some(target),
                         ..
@@ -246,9 +248,9 @@ impl Finish {
                     Ok(_) => {}
                     Err(error) => worker
                         .session
-                        .fail(&walk::reopen_failure(&directory, error)),
+                        .report_failure(&walk::reopen_failure(&directory, error)),
                 },
-                Err(failure) => worker.session.fail(&failure),
+                Err(failure) => worker.session.report_failure(&failure),
             }
         }
     }

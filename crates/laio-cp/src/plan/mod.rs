@@ -30,7 +30,7 @@ mod records;
 mod region;
 mod settings;
 
-pub(crate) use phase::{Phase, PlanTask, begin};
+pub(crate) use phase::{Phase, PlanTask, run_task};
 pub(crate) use planner::PlannedDirectory;
 
 use crate::arguments::{Misuse, Operands};
@@ -119,18 +119,18 @@ pub struct Planned {
 /// The maximum number of errors that a part stores; further errors are counted.
 const ERRORS_KEPT: usize = 1000;
 
-fn describe(error: &io::Error) -> String {
-    crate::outcome::describe(error)
+fn error_text(error: &io::Error) -> String {
+    crate::outcome::error_text(error)
 }
 
-fn wrong_version(version: u64) -> String {
+fn version_error(version: u64) -> String {
     format!(
         "it has version {version}, but this program supports version {VERSION} only; use the program that made the plan"
     )
 }
 
 fn plan_error(text: impl Into<String>) -> Misuse {
-    Misuse::Target(Failure::because(text))
+    Misuse::Target(Failure::from_message(text))
 }
 
 /// Creates a plan in a directory, which is created, too.
@@ -158,7 +158,7 @@ pub fn plan(
     );
     let cannot = |error| {
         let path = plan_dir.path().display().to_string();
-        Misuse::Target(Failure::of(
+        Misuse::Target(Failure::from_error(
             error,
             format!("cannot write the plan '{path}'"),
         ))
@@ -273,7 +273,7 @@ impl Work {
 
     fn cannot_claim(&self, error: io::Error) -> Misuse {
         let path = self.plan_dir.path().display();
-        Misuse::Target(Failure::of(
+        Misuse::Target(Failure::from_error(
             error,
             format!("cannot claim a part of the plan '{path}'"),
         ))
@@ -286,7 +286,7 @@ impl Work {
         let opener = Opener::new(records, self.timeouts.visibility).map_err(Misuse::Target)?;
         let cannot = |error| {
             let text = format!("cannot write the result of part {part} into the plan");
-            Misuse::Target(Failure::of(error, text))
+            Misuse::Target(Failure::from_error(error, text))
         };
         self.claims.record_attempt(part).map_err(cannot)?;
         let phase = Arc::new(Phase::work(part::PartWork::new(opener)));
@@ -366,7 +366,10 @@ pub fn finish(
     if summary.failures == 0 && summary.interrupted.is_none() {
         let written = write_json(&plan_dir.finished(), &header.id, &finished);
         written.map_err(|error| {
-            Misuse::Target(Failure::of(error, "cannot mark the plan as finished"))
+            Misuse::Target(Failure::from_error(
+                error,
+                "cannot mark the plan as finished",
+            ))
         })?;
     }
     Ok(summary)

@@ -42,7 +42,7 @@ impl Opener {
             let opened = rustix::fs::open(path, flags, Mode::empty());
             opened.map(Arc::new).map_err(|error| {
                 let text = format!("cannot open directory {} of the plan", quote(path));
-                Failure::of(error.into(), text)
+                Failure::from_error(error.into(), text)
             })
         };
         let Root {
@@ -108,7 +108,7 @@ impl Opener {
         let record = self.records.directory(number);
         let names = (record.source, record.target);
         let mut entry = self.entry(above, names, FileType::Directory, false);
-        self.open_for(worker, &mut entry)?;
+        self.open_handles(worker, &mut entry)?;
         let (source, status, _) = walk::open_source(worker, &entry, record.follows_source).await?;
         let mut flags = libc::O_RDONLY | libc::O_DIRECTORY;
         if !record.follows_target {
@@ -119,11 +119,11 @@ impl Opener {
             .retry_until_visible(async || worker.call_target(open()).await.map(Arc::new))
             .await;
         let target = target.map_err(entry.target_failure("cannot open directory"))?;
-        let there = worker.call_target(StatFile::new(target.clone())).await;
-        let there = there.map_err(entry.target_failure("cannot stat"))?;
-        let found = crate::directory::DirectoryInfo {
+        let existing = worker.call_target(StatFile::new(target.clone())).await;
+        let existing = existing.map_err(entry.target_failure("cannot stat"))?;
+        let info = crate::directory::DirectoryInfo {
             source: status.with_times(record.accessed, record.modified),
-            target: there,
+            target: existing,
             stays: false,
             mode: record.mode,
             default_acl: attributes::default_permissions(worker, &FileRef::Open(target.clone()))
@@ -141,7 +141,7 @@ impl Opener {
             },
             Side {
                 name: record.target.to_owned(),
-                identity: Some(identity(&found.target)),
+                identity: Some(identity(&info.target)),
                 follows: record.follows_target,
             },
         );
@@ -150,15 +150,15 @@ impl Opener {
             target: Some(target),
         };
         // Other processes have been copying into the directory, so its contents are unknown.
-        let directory = Directory::below(above.clone(), sides, Some(found), false, None);
+        let directory = Directory::child(above.clone(), sides, Some(info), false, None);
         worker.keep_open(&directory, handles);
         Ok(directory)
     }
 
     /// Opens the directories of an entry.
-    fn open_for(&self, worker: &Worker, entry: &mut Entry) -> Result<(), Failure> {
-        let handles = worker.open_for(entry);
-        handles.map_err(|error| Failure::of(error, walk::lost_directory_message(entry)))
+    fn open_handles(&self, worker: &Worker, entry: &mut Entry) -> Result<(), Failure> {
+        let handles = worker.open_handles(entry);
+        handles.map_err(|error| Failure::from_error(error, walk::lost_directory_message(entry)))
     }
 
     /// Returns a file of the plan, with its directories open.
@@ -170,7 +170,7 @@ impl Opener {
         let directory = self.open(worker, named.directory).await?;
         let names = (named.source, named.target);
         let mut entry = self.entry(&directory, names, named.kind, named.is_argument);
-        self.open_for(worker, &mut entry)?;
+        self.open_handles(worker, &mut entry)?;
         Ok(entry)
     }
 

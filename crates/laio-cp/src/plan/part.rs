@@ -85,7 +85,7 @@ impl PartWork {
 }
 
 /// Starts a task, which takes over one of the root's pending counts.
-pub(crate) async fn begin(worker: &Worker, part: &PartWork, task: &PlanTask) {
+pub(crate) async fn run_task(worker: &Worker, part: &PartWork, task: &PlanTask) {
     let root = &part.opener.root;
     match task {
         PlanTask::Files(directory, records) => {
@@ -93,7 +93,7 @@ pub(crate) async fn begin(worker: &Worker, part: &PartWork, task: &PlanTask) {
                 // The directory ends the root's count when it is finished.
                 Ok(listing) => return worker.add_listing(listing),
                 Err(failure) => {
-                    worker.session.fail(&failure);
+                    worker.session.report_failure(&failure);
                     let mut lost = part.lost.lock().unwrap_or_else(PoisonError::into_inner);
                     lost.all = true;
                 }
@@ -104,7 +104,7 @@ pub(crate) async fn begin(worker: &Worker, part: &PartWork, task: &PlanTask) {
                 let copied =
                     region::copy(worker, &part.opener, (&named, &large), (start, end)).await;
                 if let Err(failure) = copied {
-                    worker.session.fail(&failure);
+                    worker.session.report_failure(&failure);
                     let incomplete = part.incomplete.lock();
                     let mut incomplete = incomplete.unwrap_or_else(PoisonError::into_inner);
                     incomplete.push(large.temporary.to_string_lossy().into_owned());
@@ -113,7 +113,7 @@ pub(crate) async fn begin(worker: &Worker, part: &PartWork, task: &PlanTask) {
         }
         PlanTask::Finish => {}
     }
-    worker.end(root);
+    worker.end_entry(root);
 }
 
 async fn listing(
@@ -153,11 +153,11 @@ fn below_root(
     root: &Arc<Directory>,
     opened: &Arc<Directory>,
 ) -> Result<Arc<Directory>, Failure> {
-    let found = opened.info.as_ref().map(|found| DirectoryInfo {
+    let info = opened.info.as_ref().map(|info| DirectoryInfo {
         names: Default::default(),
-        ..*found
+        ..*info
     });
-    let handles = worker.open(opened);
+    let handles = worker.handles_of(opened);
     let handles = handles.map_err(|error| walk::reopen_failure(opened, error))?;
     let within = |path: PathBuf, root: PathBuf| match path.strip_prefix(root) {
         Ok(within) => within.to_owned(),
@@ -167,5 +167,5 @@ fn below_root(
         within(opened.source_path(), root.source_path()),
         within(opened.target_path(), root.target_path()),
     );
-    Ok(Directory::pinned(Some(root.clone()), handles, paths, found))
+    Ok(Directory::pinned(Some(root.clone()), handles, paths, info))
 }

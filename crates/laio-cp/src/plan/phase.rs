@@ -124,10 +124,10 @@ impl Phase {
 }
 
 /// Starts a task of a plan.
-pub(crate) async fn begin(worker: &Worker, task: &PlanTask) {
+pub(crate) async fn run_task(worker: &Worker, task: &PlanTask) {
     let phase = worker.session.phase.clone();
     match &phase.kind {
-        PhaseKind::Work(part) => part::begin(worker, part, task).await,
+        PhaseKind::Work(part) => part::run_task(worker, part, task).await,
         PhaseKind::Finish(finish) => finish::run(worker, finish).await,
         PhaseKind::WholeCopy | PhaseKind::Plan(_) => {}
     }

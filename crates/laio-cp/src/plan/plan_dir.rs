@@ -69,7 +69,7 @@ impl PlanDir {
     /// Creates the directory. It must not exist, or be empty, so that two plans are not mixed.
     pub(crate) fn make(&self) -> Result<(), String> {
         let cannot = |error: io::Error| {
-            let error = super::describe(&error);
+            let error = super::error_text(&error);
             format!("cannot make the plan '{}': {error}", self.path.display())
         };
         match fs::DirBuilder::new().mode(0o700).create(&self.path) {
@@ -137,7 +137,7 @@ impl PlanDir {
     pub(crate) fn read_header(&self) -> Result<Header, String> {
         let path = self.header();
         let bytes = fs::read(&path).map_err(|error| {
-            let (plan, cause) = (self.path.display(), super::describe(&error));
+            let (plan, cause) = (self.path.display(), super::error_text(&error));
             match error.kind() {
                 io::ErrorKind::NotFound => format!(
                     "there is no complete plan in '{plan}' ({}: {cause}); make one with --plan",
@@ -152,7 +152,7 @@ impl PlanDir {
         let version = value.get("version").and_then(serde_json::Value::as_u64);
         match version {
             Some(version) if version == u64::from(VERSION) => {}
-            Some(version) => return Err(wrong(super::wrong_version(version))),
+            Some(version) => return Err(wrong(super::version_error(version))),
             None => return Err(wrong("it is damaged: it has no version".to_owned())),
         }
         serde_json::from_value(value).map_err(|error| wrong(format!("it is damaged: {error}")))
@@ -175,7 +175,7 @@ pub(crate) fn read_json<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, S
         Ok(bytes) => bytes,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => {
-            let cause = super::describe(&error);
+            let cause = super::error_text(&error);
             return Err(format!("cannot read '{}': {cause}", path.display()));
         }
     };

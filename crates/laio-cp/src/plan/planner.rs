@@ -397,7 +397,7 @@ impl PartBuilder {
     fn number(&mut self, directory: &Directory) -> io::Result<Option<u32>> {
         let mut missing = Vec::new();
         let mut above = None;
-        for directory in directory.chain() {
+        for directory in directory.self_and_ancestors() {
             let Some(planned) = directory.planned.get() else {
                 break;
             };

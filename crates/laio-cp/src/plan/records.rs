@@ -273,7 +273,7 @@ impl Records {
     /// Reads and checks a file. The error describes what is wrong.
     pub(crate) fn read(path: &Path, plan: &str) -> Result<Records, String> {
         let read = || {
-            let bytes = std::fs::read(path).map_err(|error| super::describe(&error))?;
+            let bytes = std::fs::read(path).map_err(|error| super::error_text(&error))?;
             Records::parse(bytes, plan)
         };
         read().map_err(|wrong: String| format!("the plan's file '{}': {wrong}", path.display()))
@@ -289,7 +289,7 @@ impl Records {
         }
         let version: u32 = fields.number()?;
         if version != VERSION {
-            return Err(super::wrong_version(version.into()));
+            return Err(super::version_error(version.into()));
         }
         if fields.next()? != plan.as_bytes() {
             return Err("it belongs to another plan".to_owned());

@@ -39,7 +39,7 @@ pub(crate) async fn copy(
     (start, end): (u64, u64),
 ) -> Result<(), Failure> {
     let entry = opener.find(worker, file).await?;
-    let source = regular::open(worker, &entry, None).await?;
+    let source = regular::open_source(worker, &entry, None).await?;
     require_unchanged(&entry, &source.status, large)?;
     let flags = libc::O_WRONLY | libc::O_NOFOLLOW | libc::O_NOCTTY;
     let open = || Open::new(entry.sibling(large.temporary), flags);
@@ -51,7 +51,7 @@ pub(crate) async fn copy(
         let text = format!(
             "cannot open the temporary file that the planner made for {name} ({size} bytes)"
         );
-        Failure::of(error, text)
+        Failure::from_error(error, text)
     };
     let target = target.map_err(failed)?;
     let status = worker.call_target(StatFile::new(target.clone())).await;
@@ -96,14 +96,14 @@ fn require_unchanged(
         return Ok(());
     }
     let name = entry.quoted_source();
-    Err(Failure::because(format!(
+    Err(Failure::from_message(format!(
         "{name} has changed since the plan was made; copy it with a new plan"
     )))
 }
 
 fn replaced(entry: &Entry) -> Failure {
     let name = entry.quoted_target();
-    Failure::because(format!(
+    Failure::from_message(format!(
         "not writing {name}: its temporary file was replaced"
     ))
 }
@@ -122,11 +122,12 @@ pub(crate) async fn complete(
         Ok(status) if status.is_file() && status.size() == large.size => {}
         Ok(_) => return Err(replaced(&entry)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            let there = worker
+            let existing = worker
                 .call_target(StatPath::new(entry.target()).no_follow())
                 .await;
-            let is_whole = |there: &Metadata| there.is_file() && there.size() == large.size;
-            if there.as_ref().is_ok_and(is_whole) {
+            let is_whole =
+                |existing: &Metadata| existing.is_file() && existing.size() == large.size;
+            if existing.as_ref().is_ok_and(is_whole) {
                 return Ok(None);
             }
             return Err(entry.target_failure("cannot find the temporary file of")(
@@ -139,9 +140,9 @@ pub(crate) async fn complete(
             ));
         }
     }
-    let source = regular::open(worker, &entry, None).await?;
+    let source = regular::open_source(worker, &entry, None).await?;
     require_unchanged(&entry, &source.status, large)?;
-    regular::complete(worker, &entry, source, large.temporary).await?;
+    regular::complete_temporary(worker, &entry, source, large.temporary).await?;
     Ok(Some(()))
 }
 

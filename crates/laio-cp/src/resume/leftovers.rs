@@ -49,12 +49,15 @@ fn remove_one(worker: &Worker, target: &Handle, name: &OsStr) -> Option<()> {
     let file = Arc::new(worker.call_blocking(Open::new(at()?, flags)).ok()?);
     let _lock = lock(&file).ok()?;
     let status = worker.call_blocking(StatFile::new(file)).ok()?;
-    let there = worker
+    let existing = worker
         .call_blocking(StatPath::new(at()?).no_follow())
         .ok()?;
     let process = &worker.session.process;
     let is_ours = status.user() == process.user || process.is_privileged();
-    if identity(&there) != identity(&status) || !status.is_file() || status.links() != 1 || !is_ours
+    if identity(&existing) != identity(&status)
+        || !status.is_file()
+        || status.links() != 1
+        || !is_ours
     {
         return None;
     }

@@ -71,7 +71,7 @@ pub(crate) async fn open_target(
             Ok(lock) => lock,
             Err(error) if error == rustix::io::Errno::WOULDBLOCK => {
                 let name = entry.quoted_target();
-                return Ok(Err(Failure::because(format!(
+                return Ok(Err(Failure::from_message(format!(
                     "another process is copying {name}"
                 ))));
             }
@@ -83,10 +83,10 @@ pub(crate) async fn open_target(
             return Ok(Ok(resumable(file, name, Some(lock))));
         }
         let status = worker.call_target(StatFile::new(file.clone())).await?;
-        let there = worker
+        let existing = worker
             .call_target(StatPath::new(entry.sibling(&name)).no_follow())
             .await;
-        if !there.is_ok_and(|there| identity(&there) == identity(&status)) {
+        if !existing.is_ok_and(|existing| identity(&existing) == identity(&status)) {
             // The process that held the lock has renamed the file.
             continue;
         }

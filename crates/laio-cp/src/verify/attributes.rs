@@ -41,15 +41,15 @@ pub(crate) async fn file_attributes(
 pub(crate) fn directory_attributes(
     worker: &Worker,
     directory: &Directory,
-    found: &DirectoryInfo,
+    info: &DirectoryInfo,
     source: Option<&FileRef>,
     target: &FileRef,
 ) {
     if worker.options().verify {
         let comparison = Comparison {
             worker,
-            source: &found.source,
-            origin: source.map(|source| (&found.names, source)),
+            source: &info.source,
+            origin: source.map(|source| (&info.names, source)),
             target,
         };
         compare(&comparison, &|| directory.target_path());
@@ -64,19 +64,19 @@ pub(crate) async fn verify_special(worker: &Worker, entry: &Entry, source: &Meta
     let target = FileRef::Named(entry.target());
     let same = match status(worker, &target) {
         Err(_) => false,
-        Ok(there) if source.is_symlink() => {
-            there.is_symlink() && links_match(worker, entry, source)
+        Ok(existing) if source.is_symlink() => {
+            existing.is_symlink() && links_match(worker, entry, source)
         }
-        Ok(there) => {
-            there.file_type() == source.file_type()
-                && there.represented_device() == source.represented_device()
+        Ok(existing) => {
+            existing.file_type() == source.file_type()
+                && existing.represented_device() == source.represented_device()
         }
     };
     if !same {
         count(&worker.counters().unverified);
         let (from, to) = (entry.quoted_source(), entry.quoted_target());
-        let failure = Failure::because(format!("{to} differs from {from}"));
-        return worker.session.fail(&failure);
+        let failure = Failure::from_message(format!("{to} differs from {from}"));
+        return worker.session.report_failure(&failure);
     }
     count(&worker.counters().verified);
     let origin = FileRef::Named(entry.source());
@@ -101,65 +101,65 @@ pub(crate) fn links_match(worker: &Worker, entry: &Entry, source: &Metadata) -> 
         // Reading the link has changed its access time. A failure to set times was reported before.
         let _ = FileRef::Named(entry.target()).set_times(worker, source);
     }
-    matches!(texts, (Some(text), Some(there)) if text == there)
+    matches!(texts, (Some(text), Some(existing)) if text == existing)
 }
 
 fn compare(comparison: &Comparison<'_>, path: &dyn Fn() -> PathBuf) {
     let worker = comparison.worker;
     let failure = match status(worker, comparison.target) {
-        Ok(there) => match difference(comparison, &there) {
+        Ok(existing) => match difference(comparison, &existing) {
             None => return,
-            Some(what) => Failure::because(format!(
+            Some(what) => Failure::from_message(format!(
                 "the attributes of {} differ from its source: {what}",
                 quote(path())
             )),
         },
-        Err(error) => Failure::of(
+        Err(error) => Failure::from_error(
             error,
             format!("cannot verify attributes of {}", quote(path())),
         ),
     };
     count(&worker.counters().unverified);
-    worker.session.fail(&failure);
+    worker.session.report_failure(&failure);
 }
 
 /// Describes the first difference. Attributes that could not be set, and are not required, were
 /// reported before.
-fn difference(comparison: &Comparison<'_>, there: &Metadata) -> Option<String> {
+fn difference(comparison: &Comparison<'_>, existing: &Metadata) -> Option<String> {
     let preserve = comparison.worker.options().preserve;
     let source = comparison.source;
     let owner = |status: &Metadata| (status.user(), status.group());
-    let is_owned = owner(source) == owner(there);
+    let is_owned = owner(source) == owner(existing);
     if preserve.ownership && comparison.worker.session.process.is_privileged() && !is_owned {
-        let ((user, group), (is_user, is_group)) = (owner(source), owner(there));
+        let ((user, group), (is_user, is_group)) = (owner(source), owner(existing));
         return Some(format!("owner {is_user}:{is_group}, not {user}:{group}"));
     }
     // Without the source's owner the copy does not get special bits.
     let bits = if is_owned { 0o7777 } else { 0o777 };
-    let (wanted, mode) = (source.mode() & bits, there.mode() & bits);
+    let (wanted, mode) = (source.mode() & bits, existing.mode() & bits);
     if preserve.mode && !source.is_symlink() && wanted != mode {
         return Some(format!("mode {mode:04o}, not {wanted:04o}"));
     }
-    let (wanted, time) = (source.modified(), there.modified());
+    let (wanted, time) = (source.modified(), existing.modified());
     if preserve.timestamps && !is_same_time(wanted, time) {
         return Some(format!("changed at {time:?}, not {wanted:?}"));
     }
     let (names, origin) = comparison.origin?;
-    names.differing(comparison.worker, origin, comparison.target)
+    names.first_difference(comparison.worker, origin, comparison.target)
 }
 
 /// Whether two times are equal within the precision of the destination.
-fn is_same_time(wanted: Timestamp, there: Timestamp) -> bool {
-    wanted == there || is_coarser(wanted, there)
+fn is_same_time(wanted: Timestamp, existing: Timestamp) -> bool {
+    wanted == existing || is_coarser(wanted, existing)
 }
 
 /// Whether `there` is `wanted` in the precision of a coarser file system.
-pub(crate) fn is_coarser(wanted: Timestamp, there: Timestamp) -> bool {
+pub(crate) fn is_coarser(wanted: Timestamp, existing: Timestamp) -> bool {
     let round = [1_000_000_000, 1_000_000, 1_000, 100];
-    let rounded = |by: &u32| there.nanoseconds == wanted.nanoseconds / by * by;
-    let same_second = there.seconds == wanted.seconds && round.iter().any(rounded);
+    let rounded = |by: &u32| existing.nanoseconds == wanted.nanoseconds / by * by;
+    let same_second = existing.seconds == wanted.seconds && round.iter().any(rounded);
     // FAT stores even seconds, and some implementations round up.
-    let even = there.nanoseconds == 0 && there.seconds.abs_diff(wanted.seconds) <= 1;
+    let even = existing.nanoseconds == 0 && existing.seconds.abs_diff(wanted.seconds) <= 1;
     same_second || even
 }
 

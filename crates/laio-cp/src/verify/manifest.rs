@@ -30,8 +30,9 @@ struct State {
 impl Manifest {
     /// Creates a manifest; `-` is standard output.
     pub(crate) fn create(path: &Path) -> Result<Manifest, Failure> {
-        let failed =
-            |error| Failure::of(error, format!("cannot write the manifest {}", quote(path)));
+        let failed = |error| {
+            Failure::from_error(error, format!("cannot write the manifest {}", quote(path)))
+        };
         let (file, temporary) = open(path).map_err(failed)?;
         Ok(Manifest {
             path: path.to_owned(),
@@ -67,7 +68,7 @@ impl Manifest {
         };
         result.map_err(|error| {
             let path = quote(&self.path);
-            Failure::of(error, format!("cannot write the manifest {path}"))
+            Failure::from_error(error, format!("cannot write the manifest {path}"))
         })
     }
 
@@ -100,7 +101,7 @@ fn open(path: &Path) -> io::Result<(File, Option<PathBuf>)> {
         return Ok((File::from(rustix::io::dup(&output)?), None));
     }
     match std::fs::metadata(path) {
-        Ok(there) if !there.is_file() => {
+        Ok(existing) if !existing.is_file() => {
             let file = File::options().write(true).open(path)?;
             return Ok((file, None));
         }

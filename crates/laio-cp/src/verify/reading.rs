@@ -17,7 +17,7 @@ pub(crate) async fn read_back(
     name: String,
 ) -> Result<(Digest, u64), Failure> {
     let synced = worker.call_lazy(Fsync::data(file.clone())).await;
-    synced.map_err(|error| Failure::of(error, format!("cannot sync {name}")))?;
+    synced.map_err(|error| Failure::from_error(error, format!("cannot sync {name}")))?;
     // Advice: pages that another process has mapped stay cached.
     let _ = worker.call_blocking(Advise::new(file.clone(), 0, 0, Advice::DontNeed));
     let read = digest_of(worker, file, format!("error reading back {name}")).await;
@@ -37,7 +37,7 @@ pub(crate) async fn digest_of(
     let mut buffer = worker.take_buffer();
     loop {
         if worker.session.stop.is_requested() {
-            return Err(Failure::because(format!("{failed}: interrupted")));
+            return Err(Failure::from_message(format!("{failed}: interrupted")));
         }
         buffer.clear();
         let capacity = buffer.capacity();
@@ -47,7 +47,7 @@ pub(crate) async fn digest_of(
         match result {
             Ok(0) => break,
             Ok(_) => hashing.update(&buffer),
-            Err(error) => return Err(Failure::of(error, failed)),
+            Err(error) => return Err(Failure::from_error(error, failed)),
         }
     }
     worker.recycle_buffer(buffer);
