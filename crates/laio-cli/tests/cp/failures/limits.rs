@@ -1,4 +1,4 @@
-//! Too little of something: descriptors, space, somebody who listens.
+//! Too few descriptors, too little space, a closed output.
 
 use crate::case::{Case, case};
 

@@ -1,5 +1,4 @@
-//! What only ours has: however it is done, the result is GNU's; and what GNU has no option for is
-//! compared with what a shell makes of it.
+//! Options that GNU cp does not have: the result equals that of GNU cp, or of a shell script.
 
 use std::process::Command;
 
@@ -8,13 +7,13 @@ use libtest_mimic::Trial;
 
 use crate::case::{Case, case, named};
 use crate::compare::fresh;
+use crate::failures::trial;
 use crate::programs::Side;
 use crate::run;
 use crate::snapshot;
-use crate::trouble::trial;
 use crate::world::World;
 
-/// Everything that a tree can have, and a destination where some of it is already.
+/// A tree with all types of files, and a destination that contains some of them.
 pub(crate) const WORLD: &str = "file s/f 300000; file s/g; file s/none =; dir s/t/u/v; many s/many 20; \
     holes s/holes 3M 1M+64K; zeros s/zeros 200000; link s/l f; link s/no nowhere; hard s/t/h s/f; fifo s/p; \
     socket s/k; char s/n 1 3; mode 4751 s/g; mode 2750 s/t; mode 555 s/t/u; own 3:4 s/g s/l; xattr s/g user.one 1; \
@@ -37,25 +36,35 @@ pub(crate) fn cases() -> Vec<Case> {
 
 pub(crate) fn trials() -> Vec<Trial> {
     vec![
-        trial("own::paths longer than a path may be", too_long_paths),
-        trial("own::it says its name", says_its_name),
-        trial("own::what is newer is not replaced by a link", newer_stays),
+        trial(
+            "extensions::paths longer than a path may be",
+            too_long_paths,
+        ),
+        trial(
+            "extensions::messages begin with the program's name",
+            messages_begin_with_the_program,
+        ),
+        trial(
+            "extensions::a newer file is not replaced by a link",
+            newer_stays,
+        ),
     ]
 }
 
-/// Runs ours in a world and says its exit status and how the world is then.
-fn ours(lines: &str, command: &str) -> Result<(run::Ran, World), Skip> {
+/// Runs `laio cp` in a world; returns its exit status and the resulting tree.
+fn run_ours(lines: &str, command: &str) -> Result<(run::Ran, World), Skip> {
     let world = World::make(&fresh(Side::Ours), lines, false)?;
     let ran = run::run(&case("", "", command), Side::Ours, &world.root);
     Ok((ran, world))
 }
 
-/// GNU cp makes the second a hard link to the first, whatever was in it, though it was not told to keep links.
+/// GNU cp links the second file to the first, whatever it contained, although hard links are not to
+/// be preserved.
 fn newer_stays() -> Result<(), Skip> {
     let lines = "file s/f =one; hard s/h s/f; file d/s/f =newer; file d/s/h =other; time 1000000000 s/f s/h; \
         time 2000000000 d/s/f d/s/h";
     for command in ["-Ru s d", "-Rlu s d", "-RLu s d", "-u s/f s/h d/s"] {
-        let (ran, world) = ours(lines, command)?;
+        let (ran, world) = run_ours(lines, command)?;
         assert_eq!(ran.status, "exit status 0", "{command}: {ran:?}");
         let text = |name: &str| std::fs::read_to_string(world.root.join(name)).expect("a file");
         assert_eq!(
@@ -67,9 +76,9 @@ fn newer_stays() -> Result<(), Skip> {
     Ok(())
 }
 
-/// GNU cp cannot do that.
+/// GNU cp fails.
 fn too_long_paths() -> Result<(), Skip> {
-    let (ran, world) = ours("deep s 20 250", "-a s d")?;
+    let (ran, world) = run_ours("deep s 20 250", "-a s d")?;
     assert_eq!(
         ran.status,
         "exit status 0",
@@ -88,7 +97,7 @@ fn too_long_paths() -> Result<(), Skip> {
     Ok(())
 }
 
-fn says_its_name() -> Result<(), Skip> {
+fn messages_begin_with_the_program() -> Result<(), Skip> {
     let mut command = Command::new(env!("CARGO_BIN_EXE_laio"));
     command
         .args(["cp", "missing", "new"])
@@ -103,7 +112,7 @@ fn says_its_name() -> Result<(), Skip> {
     Ok(())
 }
 
-/// Each way to do it has the same result.
+/// Every copy method has the same result.
 fn ways() -> Vec<Case> {
     let mut ways = Vec::new();
     for backend in ["lazy", "uring", "hybrid", "threads", "sync"] {
@@ -175,7 +184,7 @@ fn ways() -> Vec<Case> {
     cases
 }
 
-/// Nothing changes, whatever would.
+/// `--dry-run` changes nothing.
 fn dry_runs() -> Vec<Case> {
     let commands = [
         "-a s d",
@@ -200,7 +209,7 @@ fn dry_runs() -> Vec<Case> {
     };
     let mut cases: Vec<Case> = commands.into_iter().map(dry).collect();
     cases.push(
-        case("what cannot be done is told", "file a", "x d")
+        case("a rejected operand", "file a", "x d")
             .added("--dry-run")
             .against("cp x d"),
     );
@@ -264,7 +273,7 @@ fn lists() -> Vec<Case> {
     ]
 }
 
-/// Options that GNU cp has got since 9.1, in terms of those that it had.
+/// Options that GNU cp got after version 9.1, expressed by older options.
 fn later_gnu() -> Vec<Case> {
     let two = "file a; file b =old";
     let tree = "file s/a; file d/s/a =old; time 5000 s/a; file s/b";

@@ -1,4 +1,4 @@
-//! Copies that are stopped.
+//! Copies that are stopped by a signal.
 
 use std::fs;
 use std::path::Path;
@@ -14,9 +14,9 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::programs::Side;
 use crate::run::{self, LIMIT};
 
-use super::places::{Places, names, trial};
+use super::faulty_fs::{FaultyFixture, names, trial};
 
-/// How often a copy is killed, at another moment each time; the variable says how often else.
+/// The number of copies killed at random moments; the variable overrides it.
 const KILLS: usize = 15;
 const KILLS_VARIABLE: &str = "LAIO_TEST_KILLS";
 
@@ -34,19 +34,20 @@ pub(super) fn trials() -> Vec<Trial> {
         trial("stopping::SIGKILL ends a copy that waits", || {
             waits(Signal::KILL)
         }),
-        trial("stopping::SIGINT leaves no half file with --atomic", || {
-            half(Signal::INT)
-        }),
         trial(
-            "stopping::SIGTERM leaves no half file with --atomic",
+            "stopping::SIGINT leaves no partial file with --atomic",
+            || half(Signal::INT),
+        ),
+        trial(
+            "stopping::SIGTERM leaves no partial file with --atomic",
             || half(Signal::TERM),
         ),
         trial(
-            "stopping::SIGKILL leaves no half file with --atomic",
+            "stopping::SIGKILL leaves no partial file with --atomic",
             || half(Signal::KILL),
         ),
         trial(
-            "stopping::SIGKILL keeps what was there with --atomic",
+            "stopping::SIGKILL keeps the existing file with --atomic",
             keeps,
         ),
         trial(
@@ -56,19 +57,19 @@ pub(super) fn trials() -> Vec<Trial> {
     ]
 }
 
-/// A copy of `FS/s` to `d` that waits for data of `FS/s/f`.
-fn waiting(lines: &str, options: &str) -> Result<(Places, Child), Skip> {
-    let places = Places::make(Side::Ours, lines)?;
-    places.fs.add_dir("s");
-    places.fs.add_file("s/a", b"contents");
-    places.fs.add_file("s/f", &temp::pattern(1 << 20, 1));
-    places
+/// Starts a copy of `FS/s` to `d` that waits for data of `FS/s/f`.
+fn waiting(lines: &str, options: &str) -> Result<(FaultyFixture, Child), Skip> {
+    let fixture = FaultyFixture::make(Side::Ours, lines)?;
+    fixture.fs.add_dir("s");
+    fixture.fs.add_file("s/a", b"contents");
+    fixture.fs.add_file("s/f", &temp::pattern(1 << 20, 1));
+    fixture
         .fs
         .next_at("s/f", Kind::Read, Fault::Delay(Duration::ZERO));
-    places.fs.set_at("s/f", Kind::Read, Fault::Hang);
-    let child = places.start(&format!("{options} -r FS/s d"));
-    assert!(places.fs.wait_hung(1, LIMIT), "the copy reads its source");
-    Ok((places, child))
+    fixture.fs.set_at("s/f", Kind::Read, Fault::Hang);
+    let child = fixture.start(&format!("{options} -r FS/s d"));
+    assert!(fixture.fs.wait_hung(1, LIMIT), "the copy reads its source");
+    Ok((fixture, child))
 }
 
 fn waits(signal: Signal) -> Result<(), Skip> {
@@ -78,15 +79,15 @@ fn waits(signal: Signal) -> Result<(), Skip> {
 }
 
 fn half(signal: Signal) -> Result<(), Skip> {
-    let (places, child) = waiting("dir d", "--atomic")?;
+    let (fixture, child) = waiting("dir d", "--atomic")?;
     killed(child, signal);
     assert!(
-        !places.at("d/s/f").exists(),
+        !fixture.at("d/s/f").exists(),
         "{:?}",
-        names(&places.at("d/s"))
+        names(&fixture.at("d/s"))
     );
     if signal != Signal::KILL {
-        let left = names(&places.at("d/s"));
+        let left = names(&fixture.at("d/s"));
         assert!(
             left.is_empty() || left == ["a"],
             "nothing is left behind: {left:?}"
@@ -96,16 +97,16 @@ fn half(signal: Signal) -> Result<(), Skip> {
 }
 
 fn keeps() -> Result<(), Skip> {
-    let (places, child) = waiting("file d/s/f =old", "--atomic")?;
+    let (fixture, child) = waiting("file d/s/f =old", "--atomic")?;
     killed(child, Signal::KILL);
-    let kept = fs::read(places.at("d/s/f")).expect("it is still there");
+    let kept = fs::read(fixture.at("d/s/f")).expect("it is still there");
     assert_eq!(kept, b"old");
     Ok(())
 }
 
-/// Stops a copy and sees how a shell would see it: nothing may look as if all had gone well.
+/// Stops a copy, and checks its status as a shell sees it: it must not look successful.
 fn killed(child: Child, signal: Signal) {
-    // It waits for the file system: it is there.
+    // It waits for the file system, so it is running.
     kill_process(Pid::from_child(&child), signal).expect("our child");
     let ran = run::finish(child, LIMIT);
     let number = signal.as_raw();
@@ -119,32 +120,32 @@ fn killed(child: Child, signal: Signal) {
 fn random_moments() -> Result<(), Skip> {
     let mut random = Random::for_test();
     let lines = "many s/many 100; file s/a 700000; file s/t/b 500000; file s/t/c 300000; holes s/h 2M 1M+64K";
-    let places = Places::make(Side::Ours, lines)?;
+    let fixture = FaultyFixture::make(Side::Ours, lines)?;
     let started = Instant::now();
-    let child = places.start("--atomic -a s whole");
+    let child = fixture.start("--atomic -a s whole");
     assert_eq!(run::finish(child, LIMIT).status, "exit status 0");
     let usual = started.elapsed().as_micros() as usize;
     for _ in 0..kills() {
         let moment = random.below(usual) as u64;
-        let child = places.start("--atomic -a s d");
+        let child = fixture.start("--atomic -a s d");
         thread::sleep(Duration::from_micros(moment));
-        // It has ended already, perhaps; then the number is still its own.
+        // It may have ended; its PID is not reused before it is waited for.
         let _ = kill_process(Pid::from_child(&child), Signal::KILL);
         run::finish(child, LIMIT);
-        all_whole(&places.at("s"), &places.at("d"));
-        let _ = fs::remove_dir_all(places.at("d"));
+        all_complete(&fixture.at("s"), &fixture.at("d"));
+        let _ = fs::remove_dir_all(fixture.at("d"));
     }
-    let interrupted = places.start("--atomic -a s d");
+    let interrupted = fixture.start("--atomic -a s d");
     thread::sleep(Duration::from_micros(usual as u64 / 2));
     let _ = kill_process(Pid::from_child(&interrupted), Signal::KILL);
     run::finish(interrupted, LIMIT);
-    let again = run::finish(places.start("--atomic -aT s d"), LIMIT);
+    let again = run::finish(fixture.start("--atomic -aT s d"), LIMIT);
     assert_eq!(
         again.status, "exit status 0",
         "a second run finishes: {again:?}"
     );
-    all_whole(&places.at("s"), &places.at("d"));
-    all_there(&places.at("s"), &places.at("d"));
+    all_complete(&fixture.at("s"), &fixture.at("d"));
+    all_there(&fixture.at("s"), &fixture.at("d"));
     Ok(())
 }
 
@@ -153,12 +154,12 @@ pub(super) fn kills() -> usize {
     kills.and_then(|kills| kills.parse().ok()).unwrap_or(KILLS)
 }
 
-/// Every file that has its name has its contents.
-pub(super) fn all_whole(source: &Path, copy: &Path) {
+/// Checks that every file with its final name has all its contents.
+pub(super) fn all_complete(source: &Path, copy: &Path) {
     for name in names(source) {
         let (source, copy) = (source.join(&name), copy.join(&name));
         if source.is_dir() {
-            all_whole(&source, &copy);
+            all_complete(&source, &copy);
         } else if let Ok(copied) = fs::read(&copy) {
             let whole = copied == fs::read(&source).expect("a source");
             assert!(

@@ -1,9 +1,9 @@
-//! A copy shared out among processes: `--plan`, `--work`, `--finish`.
+//! Shared copies: `--plan`, `--work`, `--finish`.
 
-mod dying;
+mod killed;
 mod plans;
 mod schedulers;
-mod whole;
+mod success;
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -22,15 +22,15 @@ const WELL: &str = "exit status 0";
 
 pub(crate) fn trials() -> Vec<Trial> {
     let rooms = [
-        whole::trials(),
-        dying::trials(),
+        success::trials(),
+        killed::trials(),
         plans::trials(),
         schedulers::trials(),
     ];
     rooms.into_iter().flatten().collect()
 }
 
-/// Everything that a tree can have.
+/// A tree with all types of files.
 fn tree() -> String {
     let long = "n".repeat(255);
     format!(
@@ -47,7 +47,7 @@ fn world(lines: &str) -> Result<World, Skip> {
     World::make(&fresh(Side::Ours), lines, false)
 }
 
-/// Starts ours.
+/// Starts `laio cp`.
 fn start(world: &World, arguments: &str) -> std::process::Child {
     run::start(&mut command(world, arguments), b"")
 }
@@ -56,22 +56,22 @@ fn command(world: &World, arguments: &str) -> Command {
     run::command(&case("", "", arguments), Side::Ours, &world.root)
 }
 
-/// Runs ours to its end.
-fn ours(world: &World, arguments: &str) -> Ran {
+/// Runs `laio cp` to its end.
+fn run_ours(world: &World, arguments: &str) -> Ran {
     run::finish(start(world, arguments), LIMIT)
 }
 
-/// The same, which must go well and say nothing in complaint.
-fn well(world: &World, arguments: &str) -> Ran {
-    let ran = ours(world, arguments);
+/// Runs `laio cp`, which must succeed without messages.
+fn run_successfully(world: &World, arguments: &str) -> Ran {
+    let ran = run_ours(world, arguments);
     let said = String::from_utf8_lossy(&ran.stderr);
     assert_eq!((ran.status.as_str(), &*said), (WELL, ""), "{arguments}");
     ran
 }
 
-/// The same, which must fail and say this.
-fn badly(world: &World, arguments: &str, said: &[&str]) {
-    let ran = ours(world, arguments);
+/// Runs `laio cp`, which must fail with these messages.
+fn run_failing(world: &World, arguments: &str, said: &[&str]) {
+    let ran = run_ours(world, arguments);
     let complaint = String::from_utf8_lossy(&ran.stderr);
     assert_eq!(ran.status, "exit status 1", "{arguments}: {complaint}");
     for text in said {
@@ -79,22 +79,22 @@ fn badly(world: &World, arguments: &str, said: &[&str]) {
     }
 }
 
-/// How many parts a plan has.
+/// The number of parts of a plan.
 fn parts(world: &World, plan: &str) -> usize {
     names(&world.root.join(plan).join("parts")).len()
 }
 
 fn names(directory: &Path) -> Vec<String> {
-    crate::trouble::names(directory)
+    crate::failures::names(directory)
 }
 
-/// Whether two trees of a world are the same, where times are kept too: for our own eyes and for rsync's.
+/// Compares two trees of a world, including preserved times, by a snapshot and by rsync.
 fn same(world: &World, one: &str, other: &str) {
     alike(world, one, other);
     seen_by_rsync(world, one, other);
 }
 
-/// Whether two trees of a world are the same; times that are not kept are new in both.
+/// Compares two trees of a world without times.
 fn alike(world: &World, one: &str, other: &str) {
     let tree = |name: &str| snapshot::of(&world.root.join(name), &Default::default());
     let (one_tree, other_tree) = (tree(one), tree(other));

@@ -1,4 +1,4 @@
-//! Trees of any depth and size with few descriptors and little memory.
+//! Trees of any depth and size, with few descriptors and little memory.
 
 use std::fs;
 use std::io;
@@ -17,10 +17,10 @@ use crate::programs::Side;
 use crate::run::{self, Ran};
 use crate::world::World;
 
-use super::places::trial;
+use super::faulty_fs::trial;
 
 const LIMIT: Duration = Duration::from_secs(300);
-/// More than are read at a time.
+/// More entries than one batch of a listing.
 const MANY: u32 = 20_000;
 
 pub(super) fn trials() -> Vec<Trial> {
@@ -28,7 +28,9 @@ pub(super) fn trials() -> Vec<Trial> {
         trial("deep::10,000 levels, few descriptors and many", || {
             deep(10_000, &[64, 1024], "-a")
         }),
-        trial("deep::one after the other", || deep(1000, &[24], "-ai")),
+        trial("deep::one tree after the other", || {
+            deep(1000, &[24], "-ai")
+        }),
         trial("deep::many directories in little memory", many),
     ]
 }
@@ -39,21 +41,21 @@ fn deep(levels: u32, descriptors: &[u32], options: &str) -> Result<(), Skip> {
         for (index, descriptors) in descriptors.iter().enumerate() {
             let copy = format!("d{index}");
             let few = format!("ulimit -n {descriptors}");
-            let ran = ours(&world, &few, &format!("{options} s {copy}"));
+            let ran = run_ours(&world, &few, &format!("{options} s {copy}"));
             let said = String::from_utf8_lossy(&ran.stderr);
             assert_eq!(ran.status, "exit status 0", "{said:.1000}");
             assert_eq!(look(&world.root, &copy, levels)?, levels);
         }
         Ok(())
     });
-    // The library's way keeps a descriptor for each level.
+    // `std::fs::remove_dir_all` keeps a descriptor per level.
     let removed = Command::new("rm").arg("-rf").arg(&world.root).status();
     assert!(removed.expect("rm is there").success());
     tried.expect("a deep tree can be made and read");
     Ok(())
 }
 
-/// A path where a world of many thousand directories is no burden for a disk, if there is one.
+/// A path for a world of many thousand directories, in memory if possible.
 fn in_memory() -> PathBuf {
     let usual = fresh(Side::Ours);
     let name = format!(
@@ -68,7 +70,7 @@ fn in_memory() -> PathBuf {
     }
 }
 
-fn ours(world: &World, before: &str, command: &str) -> Ran {
+fn run_ours(world: &World, before: &str, command: &str) -> Ran {
     let case = case("", "", command).after(before);
     let mut command = run::command(&case, Side::Ours, &world.root);
     run::finish(run::start(&mut command, b""), LIMIT)
@@ -83,7 +85,7 @@ fn open(at: impl std::os::fd::AsFd, name: &str) -> io::Result<OwnedFd> {
     )?)
 }
 
-/// A level in the other, with a link beside each to a file of the first.
+/// Creates a level in the other tree, with a link to a file of the first.
 fn make(root: &Path, name: &str, levels: u32) -> io::Result<()> {
     let mode = Mode::from_raw_mode(0o755);
     fs::create_dir(root.join(name))?;
@@ -94,7 +96,7 @@ fn make(root: &Path, name: &str, levels: u32) -> io::Result<()> {
     for level in 0..levels {
         mkdirat(&at, "dddddddddd", mode)?;
         at = open(&at, "dddddddddd")?;
-        // Others are linked with it while directories are closed.
+        // Other files are linked to it while its directory is closed.
         if level % 1000 == 0 {
             rustix::fs::linkat(&first, "file", &at, "link", rustix::fs::AtFlags::empty())?;
         }
@@ -103,7 +105,7 @@ fn make(root: &Path, name: &str, levels: u32) -> io::Result<()> {
     Ok(())
 }
 
-/// How many levels there are; each must be as it was, and the links of as many as are expected.
+/// Checks the number of levels, and the links in each.
 fn look(root: &Path, name: &str, expected: u32) -> io::Result<u32> {
     let mut at = open(CWD, root.join(name).to_str().expect("text"))?;
     let file = openat(&at, "file", OFlags::CLOEXEC, Mode::empty())?;
@@ -129,8 +131,8 @@ fn many() -> Result<(), Skip> {
     for index in 0..MANY {
         fs::create_dir(world.root.join(format!("s/{index}"))).expect("made");
     }
-    // Much more than is needed, and less than a listing for each of them.
-    let ran = ours(&world, "ulimit -v 500000", "-a s d");
+    // Much more than needed, and less than one listing per directory would need.
+    let ran = run_ours(&world, "ulimit -v 500000", "-a s d");
     assert_eq!(ran.status, "exit status 0", "{ran:?}");
     let copied = fs::read_dir(world.root.join("d")).expect("there").count();
     assert_eq!(copied, MANY as usize);

@@ -1,5 +1,5 @@
-//! Somebody renames directories while they are copied: nothing is written, removed or changed outside of the
-//! destination.
+//! Another process renames directories while they are copied: no file outside of the destination
+//! may be written, removed or changed.
 
 use std::ffi::CString;
 use std::fs;
@@ -20,9 +20,9 @@ use crate::programs::Side;
 use crate::run::{self, LIMIT};
 use crate::world::World;
 
-use super::places::{names, trial};
+use super::faulty_fs::{names, trial};
 
-/// Copies, each with directories that change places all the time.
+/// Copies while two directories swap their names all the time.
 const ROUNDS: usize = 4;
 
 pub(super) fn trials() -> Vec<Trial> {
@@ -35,35 +35,37 @@ pub(super) fn trials() -> Vec<Trial> {
     ]
 }
 
-/// While it is alive, two names are exchanged over and over.
+/// Swaps two names in a loop, until it is dropped.
 struct Exchange {
     stop: std::sync::Arc<AtomicBool>,
     thread: Option<thread::JoinHandle<u64>>,
 }
 
 impl Exchange {
-    /// Returns when they have been exchanged: on a busy machine the copy could be over before.
+    /// Returns after the first swap: on a busy machine the copy could end before it.
     fn start(one: &Path, other: &Path) -> Exchange {
         let stop = std::sync::Arc::new(AtomicBool::new(false));
-        let told = stop.clone();
+        let stopped = stop.clone();
         let (begun, waits) = std::sync::mpsc::channel();
         let names = [one, other].map(|name| CString::new(name.as_os_str().as_encoded_bytes()));
         let [one, other] = names.map(|name| name.expect("no zero byte"));
         let thread = thread::spawn(move || {
             let mut count = 0;
-            while !told.load(Ordering::Relaxed) {
-                // It is not there yet, or it is.
+            while !stopped.load(Ordering::Relaxed) {
+                // One of the two may not exist at this moment.
                 let exchanged = renameat_with(CWD, &one, CWD, &other, RenameFlags::EXCHANGE);
                 count += u64::from(exchanged.is_ok());
                 if count == 1 {
                     let _ = begun.send(());
                 }
-                // Or nobody else gets at the directory.
+                // Keep other users out of the directory.
                 thread::sleep(Duration::from_micros(50));
             }
             count
         });
-        waits.recv().expect("it goes on until it is told to stop");
+        waits
+            .recv()
+            .expect("it goes on until it is stopped to stop");
         Exchange {
             stop,
             thread: Some(thread),
@@ -77,7 +79,7 @@ impl Exchange {
     }
 }
 
-/// A tree that is wide and deep, and what must not be touched.
+/// A wide and deep tree, and files that must not be touched.
 const LINES: &str = "many s/t/many 300; deep s/t/deep 40 10; many s/t/u/more 100; file s/t/u/f 70000; \
     dir d/s/t/u; dir d/s/t/deep; dir outside/u; dir outside/many; dir outside/deep; file outside/secret =secret; \
     mode 711 outside; mode 711 outside/u; time 1000 outside/secret";
@@ -87,7 +89,7 @@ fn race(before: &str) -> Result<(), Skip> {
     for round in 0..ROUNDS {
         let world = World::make(&fresh(Side::Ours), LINES, false)?;
         let outside = world.root.join("outside");
-        // What the link leads to, and so what would be written to.
+        // The target of the link, where a copy that followed it would write.
         let untouched = state(&outside);
         let place = world
             .root
@@ -116,7 +118,8 @@ fn race(before: &str) -> Result<(), Skip> {
     Ok(())
 }
 
-/// A link in the place of a source directory is not followed: what it leads to is not copied.
+/// A symbolic link in the place of a source directory is not followed, and its target is not
+/// copied.
 fn source_race() -> Result<(), Skip> {
     for _ in 0..ROUNDS {
         let world = World::make(&fresh(Side::Ours), LINES, false)?;
@@ -128,7 +131,7 @@ fn source_race() -> Result<(), Skip> {
         exchange.stop();
         assert!(ran.status.starts_with("exit status"), "{ran:?}");
         let copy = world.root.join("new/t/u");
-        // It is the directory, or the link, or was refused.
+        // The entry is the directory, the link, or was refused.
         if fs::symlink_metadata(&copy).is_ok_and(|copy| copy.is_dir()) {
             assert!(!copy.join("secret").exists(), "{ran:?}");
         }
@@ -136,7 +139,7 @@ fn source_race() -> Result<(), Skip> {
     Ok(())
 }
 
-/// Names, modes, times and contents below a directory that nobody should have changed.
+/// Names, modes, times and contents below a directory that must not change.
 fn state(directory: &Path) -> Vec<String> {
     use std::os::unix::fs::MetadataExt;
     let mut lines = vec![];

@@ -1,22 +1,22 @@
-//! What goes wrong while a copy is running.
+//! Failures while a copy is running.
 
 mod changing;
 mod deep;
 mod faults;
+mod faulty_fs;
 mod limits;
-mod places;
 mod races;
 mod resuming;
 mod stopping;
 mod verifying;
 
-pub(crate) use places::{Places, names, trial};
+pub(crate) use faulty_fs::{FaultyFixture, names, trial};
 
 use libtest_mimic::Trial;
 
 use crate::case::{Case, named};
 
-/// The scenarios among them: the same trouble for both programs.
+/// The scenarios with the same failure for both programs.
 pub(crate) fn cases() -> Vec<Case> {
     named("limits", limits::cases())
 }

@@ -1,26 +1,26 @@
-//! Under what starts processes: as the documentation says, unchanged.
+//! The commands of the documentation, unchanged, for each tool that starts processes.
 
 use std::process::Command;
 
 use laio_testing::Skip;
 use libtest_mimic::Trial;
 
-use super::{LIMIT, WELL, parts, same, tree, well, world};
+use super::{LIMIT, WELL, parts, run_successfully, same, tree, world};
+use crate::failures::trial;
 use crate::run;
-use crate::trouble::trial;
 use crate::world::World;
 
 pub(super) fn trials() -> Vec<Trial> {
     vec![
-        trial("machines::schedulers::GNU parallel", parallel),
-        trial("machines::schedulers::mpirun", mpirun),
-        trial("machines::schedulers::a loop of a shell", shell),
+        trial("distributed::schedulers::GNU parallel", parallel),
+        trial("distributed::schedulers::mpirun", mpirun),
+        trial("distributed::schedulers::a loop of a shell", shell),
     ]
 }
 
 fn planned() -> Result<World, Skip> {
     let world = world(&tree())?;
-    well(&world, "--plan P --max-files 5 --max-bytes 100K -a s d");
+    run_successfully(&world, "--plan P --max-files 5 --max-bytes 100K -a s d");
     assert!(parts(&world, "P") > 10);
     Ok(world)
 }
@@ -35,11 +35,11 @@ fn finished(world: &World, script: &str) {
     let ran = run::finish(run::start(&mut command, b""), LIMIT);
     let said = String::from_utf8_lossy(&ran.stderr);
     assert_eq!(ran.status, WELL, "{said}");
-    well(world, "--finish P");
+    run_successfully(world, "--finish P");
     same(world, "s", "d");
 }
 
-/// Whether a program is there, and is the one that is meant.
+/// Whether the intended program of this name is installed.
 fn is_there(program: &str, package: &str, says: &str) -> Result<(), Skip> {
     let version = Command::new(program).arg("--version").output();
     let version = version.map_err(|error| {

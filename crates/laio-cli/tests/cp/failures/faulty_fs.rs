@@ -1,4 +1,4 @@
-//! A scratch directory and a file system that misbehaves, and one program run between them.
+//! A scratch directory and a faulty FUSE file system, between which a program copies.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
@@ -13,21 +13,21 @@ use crate::programs::Side;
 use crate::run;
 use crate::world::World;
 
-/// Where a trial happens.
-pub(crate) struct Places {
+/// The directories of a trial.
+pub(crate) struct FaultyFixture {
     pub(crate) fs: FaultFs,
     pub(crate) world: World,
     side: Side,
 }
 
-impl Places {
-    pub(crate) fn make(side: Side, lines: &str) -> Result<Places, Skip> {
+impl FaultyFixture {
+    pub(crate) fn make(side: Side, lines: &str) -> Result<FaultyFixture, Skip> {
         let fs = FaultFs::mount()?;
         let world = World::make(&fresh(side), lines, false)?;
-        Ok(Places { fs, world, side })
+        Ok(FaultyFixture { fs, world, side })
     }
 
-    /// A path in the ordinary directory.
+    /// A path in the scratch directory.
     pub(crate) fn at(&self, name: &str) -> PathBuf {
         self.world.root.join(name)
     }
@@ -43,14 +43,14 @@ impl Places {
         run::command(&case("", "", line), self.side, &self.world.root)
     }
 
-    /// Text without the name of the file system, which differs.
+    /// Replaces the path of the file system, which differs between runs, in a text.
     pub(crate) fn without_name(&self, text: &[u8]) -> Vec<u8> {
         let fs = self.fs.path().to_str().expect("a temporary name is text");
         String::from_utf8_lossy(text).replace(fs, "FS").into_bytes()
     }
 }
 
-/// A trial that asserts; what it cannot do here is a skip.
+/// A trial that asserts; it is skipped if this machine cannot run it.
 pub(crate) fn trial(name: &str, body: fn() -> Result<(), Skip>) -> Trial {
     let test = name.to_owned();
     let verdict = move || -> Verdict {
@@ -62,7 +62,7 @@ pub(crate) fn trial(name: &str, body: fn() -> Result<(), Skip>) -> Trial {
     Trial::ignorable_test(name, verdict)
 }
 
-/// The names in a directory, and nothing where there is none.
+/// The names in a directory; none if it does not exist.
 pub(crate) fn names(directory: &Path) -> Vec<String> {
     let Ok(entries) = std::fs::read_dir(directory) else {
         return Vec::new();

@@ -1,4 +1,4 @@
-//! When nothing goes wrong: the result is that of `cp`.
+//! Without failures the result equals that of `cp`.
 
 use std::fs::File;
 use std::io::Write;
@@ -7,26 +7,37 @@ use std::os::unix::fs::FileExt;
 use laio_testing::{Skip, temp};
 use libtest_mimic::Trial;
 
-use super::{LIMIT, WELL, alike, names, ours, parts, same, start, tree, well, world};
+use super::{
+    LIMIT, WELL, alike, names, parts, run_ours, run_successfully, same, start, tree, world,
+};
+use crate::failures::trial;
 use crate::run;
-use crate::trouble::trial;
 
 pub(super) fn trials() -> Vec<Trial> {
     vec![
-        trial("machines::whole::several processes", several),
-        trial("machines::whole::as cp does, with other options", others),
-        trial("machines::whole::all parts twice", twice),
-        trial("machines::whole::a file of 200 MB in regions", large),
-        trial("machines::whole::regions of a file with holes", holes),
-        trial("machines::whole::into what is there", existing),
-        trial("machines::whole::a list, and whole names", listed),
-        trial("machines::whole::nothing to do", nothing),
+        trial("distributed::success::several processes", several),
+        trial(
+            "distributed::success::as cp does, with other options",
+            others,
+        ),
+        trial("distributed::success::all parts twice", twice),
+        trial("distributed::success::a file of 200 MB in regions", large),
+        trial("distributed::success::regions of a file with holes", holes),
+        trial(
+            "distributed::success::into an existing destination",
+            existing,
+        ),
+        trial(
+            "distributed::success::a list of files, and --parents",
+            listed,
+        ),
+        trial("distributed::success::nothing to do", nothing),
     ]
 }
 
 fn several() -> Result<(), Skip> {
     let world = world(&tree())?;
-    well(&world, "--plan P --max-files 7 --max-bytes 100K -a s d");
+    run_successfully(&world, "--plan P --max-files 7 --max-bytes 100K -a s d");
     assert!(parts(&world, "P") > 10, "{}", parts(&world, "P"));
     let workers: Vec<_> = (0..4).map(|_| start(&world, "--work P --take")).collect();
     for worker in workers {
@@ -35,11 +46,11 @@ fn several() -> Result<(), Skip> {
     }
     assert_eq!(names(&world.root.join("P/done")).len(), parts(&world, "P"));
     assert_eq!(names(&world.root.join("P/claims")), [""; 0]);
-    well(&world, "--finish P");
+    run_successfully(&world, "--finish P");
     same(&world, "s", "d");
-    // Once more changes nothing.
-    well(&world, "--work P");
-    well(&world, "--finish P");
+    // Repeating it changes nothing.
+    run_successfully(&world, "--work P");
+    run_successfully(&world, "--finish P");
     same(&world, "s", "d");
     Ok(())
 }
@@ -57,10 +68,10 @@ fn others() -> Result<(), Skip> {
         "-ax --exclude=many --include=*.o",
     ] {
         let world = world(&tree())?;
-        well(&world, &format!("{options} s e"));
-        well(&world, &format!("--plan P --max-files 9 {options} s d"));
-        well(&world, "--work P");
-        well(&world, "--finish P");
+        run_successfully(&world, &format!("{options} s e"));
+        run_successfully(&world, &format!("--plan P --max-files 9 {options} s d"));
+        run_successfully(&world, "--work P");
+        run_successfully(&world, "--finish P");
         alike(&world, "e", "d");
     }
     Ok(())
@@ -68,16 +79,16 @@ fn others() -> Result<(), Skip> {
 
 fn twice() -> Result<(), Skip> {
     let world = world(&tree())?;
-    well(&world, "--plan P --max-files 11 --max-bytes 100K -a s d");
+    run_successfully(&world, "--plan P --max-files 11 --max-bytes 100K -a s d");
     for _ in 0..2 {
         for part in 0..parts(&world, "P") {
-            well(&world, &format!("--work P --part {part}"));
+            run_successfully(&world, &format!("--work P --part {part}"));
             let done = world.root.join(format!("P/done/{part:05}"));
             std::fs::remove_file(done).expect("it is done");
         }
     }
-    well(&world, "--work P --take");
-    well(&world, "--finish P");
+    run_successfully(&world, "--work P --take");
+    run_successfully(&world, "--finish P");
     same(&world, "s", "d");
     Ok(())
 }
@@ -89,7 +100,7 @@ fn large() -> Result<(), Skip> {
         let piece = temp::pattern(8_000_000, seed);
         file.write_all(&piece).expect("there is room");
     }
-    well(&world, "--plan P --max-bytes 32M -a s d");
+    run_successfully(&world, "--plan P --max-bytes 32M -a s d");
     assert_eq!(parts(&world, "P"), 7);
     let workers: Vec<_> = (0..3).map(|_| start(&world, "--work P --take")).collect();
     for worker in workers {
@@ -99,7 +110,7 @@ fn large() -> Result<(), Skip> {
         !world.root.join("d/t/big").exists(),
         "it gets its name in the end"
     );
-    well(&world, "--finish P");
+    run_successfully(&world, "--finish P");
     same(&world, "s", "d");
     Ok(())
 }
@@ -107,48 +118,49 @@ fn large() -> Result<(), Skip> {
 fn holes() -> Result<(), Skip> {
     let world = world("holes s/h 9M 0+64K 2M+2M 5M+100K 8M+1M; mode 600 s/h; xattr s/h user.a b")?;
     for (plan, options) in [("P", "-a"), ("Q", "-a --sparse=always")] {
-        well(
+        run_successfully(
             &world,
             &format!("--plan {plan} --max-bytes 1M {options} s {plan}d"),
         );
         assert_eq!(parts(&world, plan), 9);
-        well(&world, &format!("--work {plan}"));
-        well(&world, &format!("--finish {plan}"));
+        run_successfully(&world, &format!("--work {plan}"));
+        run_successfully(&world, &format!("--finish {plan}"));
         same(&world, "s", &format!("{plan}d"));
     }
-    // One that has changed is not put together from two states.
-    well(&world, "--plan R --max-bytes 1M -a s Rd");
-    well(&world, "--work R --part 0");
+    // A changed file is not combined from two versions.
+    run_successfully(&world, "--plan R --max-bytes 1M -a s Rd");
+    run_successfully(&world, "--work R --part 0");
     let file = File::options().write(true).open(world.root.join("s/h"));
     file.and_then(|file| file.write_all_at(b"changed", 5 << 20))
         .expect("a file of ours");
-    super::badly(&world, "--work R --part 5", &["has changed since"]);
-    super::badly(&world, "--work R --part 8", &["has changed since"]);
-    super::badly(&world, "--work R", &["has changed since"]);
-    super::badly(&world, "--finish R", &["has changed since", "part 5"]);
+    super::run_failing(&world, "--work R --part 5", &["has changed since"]);
+    super::run_failing(&world, "--work R --part 8", &["has changed since"]);
+    super::run_failing(&world, "--work R", &["has changed since"]);
+    super::run_failing(&world, "--finish R", &["has changed since", "part 5"]);
     assert!(!world.root.join("Rd/h").exists());
     Ok(())
 }
 
-/// Overwriting rules are those of the plan; what was copied before is not overwritten by them.
+/// The rules for existing files apply to files that existed before the plan, not to earlier copies
+/// of a part.
 fn existing() -> Result<(), Skip> {
     let there = "file d/s/f =old; file d/s/t/a =old; file d/s/t/b =old; time 2000000000 d/s/t/b; link d/s/l x; \
                  file s/f; file s/t/a 200000; file s/t/b; link s/l f; hard s/t/h s/f; file s/t/c; time 1500 d/s/f";
     for options in ["-a", "-an", "-au", "-rn", "-r --remove-destination"] {
         let world = world(there)?;
-        well(&world, "-aT d e");
-        well(&world, &format!("{options} s e"));
-        well(
+        run_successfully(&world, "-aT d e");
+        run_successfully(&world, &format!("{options} s e"));
+        run_successfully(
             &world,
             &format!("--plan P --max-files 2 --max-bytes 64K {options} s d"),
         );
         for part in 0..parts(&world, "P") {
-            well(&world, &format!("--work P --part {part}"));
+            run_successfully(&world, &format!("--work P --part {part}"));
             let done = world.root.join(format!("P/done/{part:05}"));
             std::fs::remove_file(done).expect("it is done");
         }
-        well(&world, "--work P");
-        well(&world, "--finish P");
+        run_successfully(&world, "--work P");
+        run_successfully(&world, "--finish P");
         alike(&world, "e/s", "d/s");
     }
     Ok(())
@@ -165,30 +177,33 @@ fn listed() -> Result<(), Skip> {
     .into_iter()
     .enumerate()
     {
-        well(&world, &format!("{command} e"));
-        well(
+        run_successfully(&world, &format!("{command} e"));
+        run_successfully(
             &world,
             &format!("--plan P{index} --max-files 1 --max-bytes 64K {command} d"),
         );
-        well(&world, &format!("--work P{index}"));
-        well(&world, &format!("--finish P{index}"));
+        run_successfully(&world, &format!("--work P{index}"));
+        run_successfully(&world, &format!("--finish P{index}"));
         alike(&world, "e", "d");
     }
     // The destination is a file in another directory, and the source is copied in regions.
-    well(&world, "--plan Q --max-bytes 64K -p s/t/b d/new");
-    well(&world, "--work Q");
-    well(&world, "--finish Q");
-    well(&world, "-p s/t/b e/new");
+    run_successfully(&world, "--plan Q --max-bytes 64K -p s/t/b d/new");
+    run_successfully(&world, "--work Q");
+    run_successfully(&world, "--finish Q");
+    run_successfully(&world, "-p s/t/b e/new");
     alike(&world, "e", "d");
     Ok(())
 }
 
 fn nothing() -> Result<(), Skip> {
     let world = world("dir s/empty")?;
-    well(&world, "--plan P -a s d");
-    well(&world, "--work P");
-    well(&world, "--finish P");
+    run_successfully(&world, "--plan P -a s d");
+    run_successfully(&world, "--work P");
+    run_successfully(&world, "--finish P");
     same(&world, "s", "d");
-    assert_eq!(ours(&world, "--work P --part 0").status, "exit status 1");
+    assert_eq!(
+        run_ours(&world, "--work P --part 0").status,
+        "exit status 1"
+    );
     Ok(())
 }

@@ -1,5 +1,5 @@
-//! One request that fails, on the side of the source or of the destination, for both programs: the
-//! same is said, and the same is there afterwards.
+//! One failing FUSE request, on the side of the source or of the destination, for both programs:
+//! messages and trees must be equal.
 
 use laio_testing::fault_fs::{Fault, Kind};
 use laio_testing::{Skip, temp};
@@ -11,22 +11,23 @@ use crate::programs::{self, Side};
 use crate::run::{self, LIMIT, Ran};
 use crate::snapshot::{self, Tree};
 
-use super::places::Places;
+use super::faulty_fs::FaultyFixture;
 
-/// A name below the file system (or all), what goes wrong there, and the command.
+/// A name below the file system (or all), the fault, and the command.
 struct Faulty {
     at: &'static str,
     kind: Kind,
     fault: Fault,
     command: &'static str,
-    /// Whether the words are the same: ours makes other calls on the way, and tells which failed.
+    /// Whether the messages are compared: `laio cp` makes other system calls, and its messages name
+    /// the one that failed.
     words: bool,
 }
 
 pub(super) fn trials() -> Vec<Trial> {
     let faults = all();
-    // What ours says of another call than GNU's: it looks at nothing that it opens anyway, and sets
-    // the times last, also if it could not set the mode.
+    // Messages of `laio cp` that name another call than GNU's: it does not `stat` a file that it
+    // opens, and it sets the times last, even if setting the mode failed.
     let told_otherwise = [
         "a source vanishes",
         "a source cannot be looked up",
@@ -221,11 +222,11 @@ fn check(test: &str, faulty: &Faulty) -> Verdict {
     }
 }
 
-/// Runs one program; what the file system holds afterwards is told as `FS/...`.
+/// Runs one program; the contents of the file system are named `FS/...`.
 fn side(faulty: &Faulty, side: Side) -> Result<(Ran, Tree), Skip> {
     let lines = "file s/a; file s/b 300000; file s/t/c; link s/l a; fifo s/p; hard s/h s/a; dir d";
-    let places = Places::make(side, lines)?;
-    let fs = &places.fs;
+    let fixture = FaultyFixture::make(side, lines)?;
+    let fs = &fixture.fs;
     for directory in ["s", "s/t", "d"] {
         fs.add_dir(directory);
     }
@@ -238,13 +239,13 @@ fn side(faulty: &Faulty, side: Side) -> Result<(Ran, Tree), Skip> {
         "" => fs.set(faulty.kind, faulty.fault),
         name => fs.set_at(name, faulty.kind, faulty.fault),
     }
-    let mut ran = run::finish(places.start(faulty.command), LIMIT);
+    let mut ran = run::finish(fixture.start(faulty.command), LIMIT);
     fs.clear_all();
     for text in [&mut ran.stdout, &mut ran.stderr] {
-        *text = places.without_name(text);
+        *text = fixture.without_name(text);
     }
-    let old = places.world.names();
-    let mut tree = snapshot::of(&places.world.root, &old);
+    let old = fixture.world.names();
+    let mut tree = snapshot::of(&fixture.world.root, &old);
     let below = snapshot::of(fs.path(), &old);
     tree.extend(
         below

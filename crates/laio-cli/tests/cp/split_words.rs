@@ -1,11 +1,12 @@
-//! The words of a scenario's lines: as in a shell, with escapes for bytes that no source file has.
+//! Splits the lines of a scenario into words: as a shell does, with escapes for arbitrary bytes.
 
-/// Splits at blanks. `'...'` keeps its contents as they are; elsewhere `\n`, `\t` and `\xNN` are bytes
-/// and a backslash before anything else stands for that.
+/// Splits at blanks. `'...'` keeps its contents; elsewhere `
+/// `, `\t` and `\xNN` are bytes, and a backslash before any other character stands for that
+/// character.
 ///
 /// # Panics
 ///
-/// When a quote is not closed or an escape makes no sense: the scenario is wrong.
+/// If a quote is not closed or an escape is invalid: the scenario is wrong.
 pub(crate) fn split(line: &str) -> Vec<Vec<u8>> {
     let mut words = Vec::new();
     let mut word: Option<Vec<u8>> = None;

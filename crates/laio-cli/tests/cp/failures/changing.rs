@@ -13,7 +13,7 @@ use libtest_mimic::Trial;
 use crate::programs::Side;
 use crate::run::{self, LIMIT, Ran};
 
-use super::places::{Places, names, trial};
+use super::faulty_fs::{FaultyFixture, names, trial};
 
 const SIZE: usize = 1 << 20;
 
@@ -40,35 +40,35 @@ pub(super) fn trials() -> Vec<Trial> {
     ]
 }
 
-/// A copy of `FS/s` to `d` that waits in the middle of `FS/s/f`, after the first piece of it.
-fn waiting(options: &str) -> Result<(Places, Child), Skip> {
-    let places = Places::make(Side::Ours, "dir d; dir outside")?;
-    places.fs.add_dir("s");
-    places.fs.add_file("s/f", &temp::pattern(SIZE, 1));
-    places
+/// Starts a copy of `FS/s` to `d` that waits in `FS/s/f`, after the first piece.
+fn waiting(options: &str) -> Result<(FaultyFixture, Child), Skip> {
+    let fixture = FaultyFixture::make(Side::Ours, "dir d; dir outside")?;
+    fixture.fs.add_dir("s");
+    fixture.fs.add_file("s/f", &temp::pattern(SIZE, 1));
+    fixture
         .fs
         .next_at("s/f", Kind::Read, Fault::Delay(Duration::ZERO));
-    places.fs.set_at("s/f", Kind::Read, Fault::Hang);
-    let child = places.start(&format!("{options} -r FS/s d"));
-    assert!(places.fs.wait_hung(1, LIMIT), "the copy reads its source");
-    Ok((places, child))
+    fixture.fs.set_at("s/f", Kind::Read, Fault::Hang);
+    let child = fixture.start(&format!("{options} -r FS/s d"));
+    assert!(fixture.fs.wait_hung(1, LIMIT), "the copy reads its source");
+    Ok((fixture, child))
 }
 
-fn ended(places: &Places, child: Child) -> Ran {
-    places.fs.release(Released::Served);
+fn ended(fixture: &FaultyFixture, child: Child) -> Ran {
+    fixture.fs.release(Released::Served);
     run::finish(child, LIMIT)
 }
 
-fn copied(places: &Places) -> Vec<u8> {
-    fs::read(places.at("d/s/f")).expect("the copy is there")
+fn copied(fixture: &FaultyFixture) -> Vec<u8> {
+    fs::read(fixture.at("d/s/f")).expect("the copy is there")
 }
 
 fn shrinks() -> Result<(), Skip> {
-    let (places, child) = waiting("")?;
+    let (fixture, child) = waiting("")?;
     let left = temp::pattern(SIZE / 2, 1);
-    places.fs.add_file("s/f", &left);
-    let ran = ended(&places, child);
-    let copy = copied(&places);
+    fixture.fs.add_file("s/f", &left);
+    let ran = ended(&fixture, child);
+    let copy = copied(&fixture);
     assert_eq!(ran.status, "exit status 0", "{ran:?}");
     assert!(copy.len() >= left.len(), "{} bytes", copy.len());
     assert!(
@@ -79,57 +79,57 @@ fn shrinks() -> Result<(), Skip> {
 }
 
 fn becomes_empty() -> Result<(), Skip> {
-    let (places, child) = waiting("--sparse=always")?;
-    places.fs.add_file("s/f", b"");
-    let ran = ended(&places, child);
+    let (fixture, child) = waiting("--sparse=always")?;
+    fixture.fs.add_file("s/f", b"");
+    let ran = ended(&fixture, child);
     assert_eq!(ran.status, "exit status 0", "{ran:?}");
-    assert!(temp::pattern(SIZE, 1).starts_with(&copied(&places)));
+    assert!(temp::pattern(SIZE, 1).starts_with(&copied(&fixture)));
     Ok(())
 }
 
 fn grows() -> Result<(), Skip> {
-    let (places, child) = waiting("")?;
+    let (fixture, child) = waiting("")?;
     let more = temp::pattern(2 * SIZE, 1);
-    places.fs.add_file("s/f", &more);
-    let ran = ended(&places, child);
-    let copy = copied(&places);
+    fixture.fs.add_file("s/f", &more);
+    let ran = ended(&fixture, child);
+    let copy = copied(&fixture);
     assert_eq!(ran.status, "exit status 0", "{ran:?}");
     assert!(copy.len() >= SIZE, "{} bytes", copy.len());
     assert!(more.starts_with(&copy), "a prefix of what it is");
     Ok(())
 }
 
-/// Somebody appends faster than it is copied, for a while.
+/// Another process appends faster than the copy reads, for a while.
 fn grows_for_ever() -> Result<(), Skip> {
-    let (places, child) = waiting("")?;
-    places.fs.release_one(Released::Served);
+    let (fixture, child) = waiting("")?;
+    fixture.fs.release_one(Released::Served);
     for step in 2..12 {
-        if !places.fs.wait_hung(1, Duration::from_millis(500)) {
+        if !fixture.fs.wait_hung(1, Duration::from_millis(500)) {
             break;
         }
-        places.fs.add_file("s/f", &temp::pattern(step * SIZE, 1));
-        places.fs.release_one(Released::Served);
+        fixture.fs.add_file("s/f", &temp::pattern(step * SIZE, 1));
+        fixture.fs.release_one(Released::Served);
     }
-    let ran = ended(&places, child);
+    let ran = ended(&fixture, child);
     assert_eq!(ran.status, "exit status 0", "{ran:?}");
-    assert!(temp::pattern(12 * SIZE, 1).starts_with(&copied(&places)));
+    assert!(temp::pattern(12 * SIZE, 1).starts_with(&copied(&fixture)));
     Ok(())
 }
 
 fn source_removed() -> Result<(), Skip> {
-    let (places, child) = waiting("-a")?;
-    fs::remove_file(places.fs.join("s/f")).expect("removed while it is read");
-    let ran = ended(&places, child);
+    let (fixture, child) = waiting("-a")?;
+    fs::remove_file(fixture.fs.join("s/f")).expect("removed while it is read");
+    let ran = ended(&fixture, child);
     assert_eq!(ran.status, "exit status 0", "what is open stays: {ran:?}");
-    assert!(copied(&places) == temp::pattern(SIZE, 1));
+    assert!(copied(&fixture) == temp::pattern(SIZE, 1));
     Ok(())
 }
 
 fn destination_removed() -> Result<(), Skip> {
-    let (places, child) = waiting("-a")?;
-    fs::remove_dir_all(places.at("d")).expect("removed while it is written");
-    let ran = ended(&places, child);
-    // Whether it is noticed is a matter of time; that the command ends is not.
+    let (fixture, child) = waiting("-a")?;
+    fs::remove_dir_all(fixture.at("d")).expect("removed while it is written");
+    let ran = ended(&fixture, child);
+    // Whether the change is noticed depends on timing; the command must end.
     assert!(ran.status.starts_with("exit status"), "{ran:?}");
     assert_eq!(
         ran.status == "exit status 1",
@@ -139,80 +139,80 @@ fn destination_removed() -> Result<(), Skip> {
     Ok(())
 }
 
-/// Somebody puts a link in the place of the directory into which files are being copied.
+/// A symbolic link replaces the directory into which files are being copied.
 fn destination_replaced() -> Result<(), Skip> {
-    let places = Places::make(Side::Ours, "dir d; dir outside/t")?;
-    places.fs.add_dir("s");
-    places.fs.add_dir("s/t");
+    let fixture = FaultyFixture::make(Side::Ours, "dir d; dir outside/t")?;
+    fixture.fs.add_dir("s");
+    fixture.fs.add_dir("s/t");
     for index in 0..20 {
-        places.fs.add_file(&format!("s/t/{index:02}"), b"contents");
+        fixture.fs.add_file(&format!("s/t/{index:02}"), b"contents");
     }
-    places.fs.set(Kind::Read, Fault::Hang);
-    let child = places.start("-a FS/s d");
-    assert!(places.fs.wait_hung(1, LIMIT), "the copy reads its sources");
-    fs::rename(places.at("d/s"), places.at("d/moved")).expect("moved while it is written");
-    symlink("../outside", places.at("d/s")).expect("a link in its place");
-    let ran = ended(&places, child);
+    fixture.fs.set(Kind::Read, Fault::Hang);
+    let child = fixture.start("-a FS/s d");
+    assert!(fixture.fs.wait_hung(1, LIMIT), "the copy reads its sources");
+    fs::rename(fixture.at("d/s"), fixture.at("d/moved")).expect("moved while it is written");
+    symlink("../outside", fixture.at("d/s")).expect("a link in its place");
+    let ran = ended(&fixture, child);
     assert!(ran.status.starts_with("exit status"), "{ran:?}");
     assert_eq!(
-        names(&places.at("outside")),
+        names(&fixture.at("outside")),
         ["t"],
         "nothing follows the link"
     );
     assert_eq!(
-        names(&places.at("outside/t")),
+        names(&fixture.at("outside/t")),
         [""; 0],
         "nothing follows the link"
     );
     let all: Vec<String> = (0..20).map(|index| format!("{index:02}")).collect();
     assert_eq!(
-        names(&places.at("d/moved/t")),
+        names(&fixture.at("d/moved/t")),
         all,
         "everything is where it began: {ran:?}"
     );
     Ok(())
 }
 
-/// Somebody puts a link in the place of the file that is being written.
+/// A symbolic link replaces the file that is being written.
 fn file_replaced() -> Result<(), Skip> {
-    let (places, child) = waiting("-a")?;
-    let copy = places.at("d/s/f");
-    let secret = places.at("outside/secret");
+    let (fixture, child) = waiting("-a")?;
+    let copy = fixture.at("d/s/f");
+    let secret = fixture.at("outside/secret");
     fs::write(&secret, "secret").expect("written");
     let mode = fs::metadata(&secret).expect("there").permissions();
     if copy.exists() {
         fs::remove_file(&copy).expect("removed while it is written");
     }
     symlink("../../outside/secret", &copy).expect("a link in its place");
-    let ran = ended(&places, child);
+    let ran = ended(&fixture, child);
     assert!(ran.status.starts_with("exit status"), "{ran:?}");
     assert_eq!(fs::read(&secret).expect("readable"), b"secret");
     assert_eq!(fs::metadata(&secret).expect("there").permissions(), mode);
     Ok(())
 }
 
-/// On an ordinary file system, where the copy is the kernel's: at whatever moment that comes, the
-/// result is a prefix.
+/// On an ordinary file system, where the kernel copies: the result is a prefix, at whatever moment
+/// the file is truncated.
 fn large_file_truncated() -> Result<(), Skip> {
     const LARGE: usize = 48 << 20;
-    let places = Places::make(Side::Ours, "dir d; file s/f 48M; file s/z")?;
-    let child = places.start("-r s d");
+    let fixture = FaultyFixture::make(Side::Ours, "dir d; file s/f 48M; file s/z")?;
+    let child = fixture.start("-r s d");
     wait_until(LIMIT, || {
-        fs::metadata(places.at("d/s/f")).is_ok_and(|copy| copy.len() > 0)
+        fs::metadata(fixture.at("d/s/f")).is_ok_and(|copy| copy.len() > 0)
     });
     let source = fs::File::options()
         .write(true)
-        .open(places.at("s/f"))
+        .open(fixture.at("s/f"))
         .expect("a file");
     source.set_len(4 << 20).expect("truncated");
     let ran = run::finish(child, LIMIT);
-    let copy = copied(&places);
+    let copy = copied(&fixture);
     assert_eq!(ran.status, "exit status 0", "{ran:?}");
     assert!(copy.len() >= 4 << 20, "{} bytes", copy.len());
     assert!(
         temp::pattern(LARGE, 3).starts_with(&copy),
         "a prefix of what it was"
     );
-    assert!(places.at("d/s/z").exists(), "the rest goes on");
+    assert!(fixture.at("d/s/z").exists(), "the rest goes on");
     Ok(())
 }
