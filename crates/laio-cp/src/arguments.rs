@@ -309,6 +309,7 @@ pub(crate) struct SeenTargets {
     seen: Mutex<Seen>,
 }
 
+/// The used sources and destinations.
 #[derive(Debug, Default)]
 struct Seen {
     sources: Vec<(Identity, PathBuf)>,
@@ -351,6 +352,7 @@ impl SeenTargets {
         repeated
     }
 
+    /// Records the destination of an argument.
     pub(crate) fn insert(&self, entry: &Entry) {
         if self.has_duplicates() && entry.argument.is_some() {
             let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
@@ -358,6 +360,7 @@ impl SeenTargets {
         }
     }
 
+    /// Whether an earlier argument has this destination.
     pub(crate) fn contains(&self, entry: &Entry) -> bool {
         self.has_duplicates() && entry.argument.is_some() && {
             let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);

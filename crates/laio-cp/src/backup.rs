@@ -101,6 +101,7 @@ fn shortened(mut name: Vec<u8>, end: usize) -> OsString {
     OsString::from_vec(name)
 }
 
+/// The name of a simple backup.
 pub(crate) fn simple_name(name: &OsStr, suffix: &OsStr) -> OsString {
     let name = without_trailing_slashes(name);
     let whole = [name.as_bytes(), suffix.as_bytes()].concat();

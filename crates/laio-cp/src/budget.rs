@@ -55,6 +55,7 @@ const FILE_BYTES: usize = 64 << 10;
 const BUFFER_MIN: usize = 64 << 10;
 
 impl Budget {
+    /// The budget that the options ask for, within the limits of the process.
     pub(crate) fn of(options: &Options) -> Budget {
         let budget = Budget::by_descriptors(options, free_descriptors());
         match free_memory() {

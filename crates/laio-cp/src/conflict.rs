@@ -160,6 +160,7 @@ pub(crate) fn is_just_created_link(worker: &Worker, link: &Metadata) -> bool {
     link.is_symlink() && worker.session.created.contains(link)
 }
 
+/// The failure of copying through a symbolic link that another argument created.
 pub(crate) fn just_created_link_failure(entry: &Entry) -> Failure {
     Failure::from_message(format!(
         "will not copy {} through just-created symlink {}",

@@ -8,7 +8,8 @@ use std::sync::{Mutex, PoisonError};
 
 /// Directories and symbolic links that this copy created.
 ///
-/// Of the directories of an argument the first is enough, unless the destination is inside the source.
+/// For each argument, recording the first created directory is enough, unless its destination is
+/// inside its source.
 #[derive(Debug, Default)]
 pub(crate) struct CreatedFiles {
     files: Mutex<HashSet<Identity>>,

@@ -314,6 +314,7 @@ pub(crate) async fn copy_range(
     Ok((Done::CopyRange, at - start))
 }
 
+/// Whether a failed `copy_file_range` is replaced by a copy through a buffer.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fallback {
     None,

@@ -17,6 +17,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 #[derive(Debug, Default)]
 pub(crate) struct HandleSlot(Mutex<Option<OpenHandles>>);
 
+/// The descriptors of an open directory.
 #[derive(Debug)]
 struct OpenHandles {
     handles: Handles,

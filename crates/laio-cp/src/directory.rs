@@ -207,6 +207,7 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
+    /// The name of the copy.
     pub(crate) fn new_name(&self) -> &OsStr {
         self.new_name.as_ref().unwrap_or(&self.name)
     }
@@ -276,10 +277,12 @@ impl Entry {
         name_in(&self.handles().target, within.as_os_str())
     }
 
+    /// The path of the source, for messages.
     pub(crate) fn source_path(&self) -> PathBuf {
         joined(self.directory.source_path(), &self.name)
     }
 
+    /// The path of the destination, for messages.
     pub(crate) fn target_path(&self) -> PathBuf {
         joined(self.directory.target_path(), self.new_name())
     }

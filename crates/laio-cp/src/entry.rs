@@ -74,7 +74,7 @@ async fn copy_unless_skipped(worker: &Worker, entry: &Entry) -> Result<Option<Co
         && !options.dry_run
         && worker.session.phase.planner().is_none();
     if is_simple {
-        return make(worker, entry, None, Resolution::Free).await;
+        return create_copy(worker, entry, None, Resolution::Free).await;
     }
     let follow = worker.session.follows(entry.argument.is_some());
     let mut stat = StatPath::new(entry.source());
@@ -127,7 +127,7 @@ async fn copy_unless_skipped(worker: &Worker, entry: &Entry) -> Result<Option<Co
         }
         return Ok(Some(Copied::without_data(Done::Skipped)));
     }
-    make(worker, entry, Some(&status), resolution).await
+    create_copy(worker, entry, Some(&status), resolution).await
 }
 
 /// The existing destination is kept; further hard links of the source are linked to it.
@@ -194,7 +194,7 @@ fn push_directory(worker: &Worker, entry: &Entry) -> Result<(), Failure> {
 }
 
 /// Creates the copy, after conflicts are resolved.
-async fn make(
+async fn create_copy(
     worker: &Worker,
     entry: &Entry,
     status: Option<&Metadata>,
@@ -338,6 +338,7 @@ fn reads_data(worker: &Worker, status: &Metadata) -> bool {
     status.is_file() || (worker.options().contents_of_special && !status.is_symlink())
 }
 
+/// Whether other names of the file may become hard links to this copy.
 pub(crate) fn has_other_names(worker: &Worker, entry: &Entry, status: &Metadata) -> bool {
     if worker.session.phase.is_planned() {
         // The planner has seen all names: `--finish` creates all but the first.

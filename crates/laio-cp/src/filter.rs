@@ -12,6 +12,7 @@ pub struct Filter {
     rules: Option<Rules>,
 }
 
+/// The compiled globs.
 #[derive(Clone, Debug)]
 struct Rules {
     set: GlobSet,
@@ -19,6 +20,7 @@ struct Rules {
     glob_rules: Vec<GlobRule>,
 }
 
+/// What one glob does, and what it is matched against.
 #[derive(Clone, Copy, Debug)]
 struct GlobRule {
     includes: bool,

@@ -17,6 +17,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 #[derive(Debug, Default)]
 pub(crate) struct Links(Mutex<HashMap<Identity, LinkedFile>>);
 
+/// The state of a file with several hard links.
 #[derive(Debug)]
 struct LinkedFile {
     /// Names not yet met.
@@ -66,6 +67,7 @@ impl FirstCopy {
         }
     }
 
+    /// The path of the copy, for messages.
     pub(crate) fn path(&self) -> PathBuf {
         self.directory.target_path().join(&self.name)
     }

@@ -16,6 +16,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
+/// A directory that is being read, and its entries that are still to be copied.
 pub(crate) struct Listing {
     directory: Arc<Directory>,
     /// The names, concatenated.
@@ -35,6 +36,7 @@ pub(crate) struct Listing {
     buffer: Vec<u8>,
 }
 
+/// An entry; its name is in [`Listing::names`].
 struct Item {
     inode: u64,
     start: u32,

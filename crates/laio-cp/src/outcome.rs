@@ -223,6 +223,7 @@ impl Tally {
             .sum()
     }
 
+    /// The totals of all workers.
     pub(crate) fn summary(&self) -> Summary {
         Summary {
             files: self.sum(|all| &all.files),

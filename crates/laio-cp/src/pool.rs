@@ -19,6 +19,7 @@ pub(crate) enum WorkItem {
     Planned(PlanTask),
 }
 
+/// The stacks of all workers.
 pub(crate) struct Pool {
     stacks: Vec<Mutex<VecDeque<WorkItem>>>,
     /// The wakers of idle workers.
@@ -164,17 +165,17 @@ mod tests {
                 handles: None,
             })
         };
-        let begun = Instant::now();
+        let started = Instant::now();
         let mut pushed = 0;
-        for round in (0..ROUNDS).take_while(|_| begun.elapsed() < ENOUGH) {
-            let begun = Instant::now();
+        for round in (0..ROUNDS).take_while(|_| started.elapsed() < ENOUGH) {
+            let started = Instant::now();
             let tasks: Vec<_> = (0..=round % 3).map(|_| task()).collect();
             pushed += tasks.len();
             // The pushing thread takes nothing, so a lost wakeup would not be repaired.
             pool.push(0, tasks.into_iter());
             while taken.load(Ordering::SeqCst) < pushed {
                 assert!(
-                    begun.elapsed() < LIMIT,
+                    started.elapsed() < LIMIT,
                     "in round {round} no worker woke up"
                 );
                 thread::yield_now();

@@ -42,9 +42,9 @@ impl Progress {
         let thread = std::thread::Builder::new()
             .name("laio-cp-progress".to_owned())
             .spawn(move || {
-                let begun = Instant::now();
+                let started = Instant::now();
                 while !stop_requested.load(Ordering::Relaxed) {
-                    bar.set_message(line(&tally, begun.elapsed()));
+                    bar.set_message(line(&tally, started.elapsed()));
                     bar.tick();
                     std::thread::park_timeout(PERIOD);
                 }
@@ -64,6 +64,7 @@ pub(crate) struct Drawing {
 }
 
 impl Drawing {
+    /// Stops the thread and clears the line.
     pub(crate) fn stop(self) {
         self.over.store(true, Ordering::Relaxed);
         self.thread.thread().unpark();

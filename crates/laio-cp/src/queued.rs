@@ -57,6 +57,7 @@ fn set_direct(pair: &OpenPair<'_>, on: bool) -> bool {
     on
 }
 
+/// The copy of one range, shared by the futures that copy its pieces.
 struct Queue<'a> {
     pair: &'a OpenPair<'a>,
     /// The start of the next piece.

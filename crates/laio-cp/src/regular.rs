@@ -51,6 +51,7 @@ struct OpenTarget {
     replaces: Option<Metadata>,
 }
 
+/// How a file was created.
 #[derive(Clone, Copy)]
 struct Creation {
     /// The mode at creation.
@@ -494,6 +495,7 @@ async fn copy_data(
     Ok(copied)
 }
 
+/// The message of a failed data copy, as GNU cp words it.
 pub(crate) fn copy_failure(entry: &Entry, error: CopyError) -> Failure {
     let (source, target) = (entry.quoted_source(), entry.quoted_target());
     match error {

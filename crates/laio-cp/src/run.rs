@@ -49,8 +49,8 @@ pub(crate) fn run_walk(
             let text = "sources with the same destination cannot be in one plan; copy them one after the other";
             return Err(Misuse::Target(Failure::from_message(text)));
         }
-        let begun = planner.begin(&root);
-        begun
+        let result = planner.begin(&root);
+        result
             .map_err(|error| Misuse::Target(Failure::from_error(error, "cannot start the plan")))?;
     }
     if let Some(path) = session.options.manifest.as_deref()

@@ -9,6 +9,7 @@ use laio_rt::fs::Metadata;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
+/// The result of comparing source and destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SameFile {
     /// They differ, or copying does no harm.

@@ -14,6 +14,7 @@ use crate::stop::Stop;
 use crate::verify::Manifest;
 use std::sync::Arc;
 
+/// The state that all workers share.
 pub(crate) struct Session {
     pub(crate) options: Options,
     pub(crate) console: Console,

@@ -47,6 +47,7 @@ pub(crate) async fn copy_region(
     copy_extents(pair, start, end, detail).await.map(drop)
 }
 
+/// What was copied of a range.
 struct CopiedExtents {
     done: Done,
     bytes: u64,

@@ -2,6 +2,7 @@
 
 use crate::directory::Handle;
 
+/// How long calls on a file system may block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum StorageClass {
     /// Memory: calls do not block, except for swapped pages.
@@ -21,6 +22,7 @@ const RAMFS: u64 = 0x8584_58f6;
 const F2FS: u64 = 0xf2f5_2010;
 
 impl StorageClass {
+    /// The storage class of the file system that a directory is on.
     pub(crate) fn of(directory: &Handle) -> StorageClass {
         let Ok(status) = rustix::fs::fstatfs(directory) else {
             return StorageClass::Unknown;

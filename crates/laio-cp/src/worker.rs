@@ -23,11 +23,12 @@ use std::sync::Arc;
 use std::task::{Poll, Waker};
 use std::time::Instant;
 
+/// A worker's state, shared by its tasks.
 pub(crate) struct Worker {
     pub(crate) session: Arc<Session>,
     pub(crate) index: usize,
     /// The context for blocking calls; `None` if the runtime's context blocks.
-    plain: Option<RefCell<Context>>,
+    blocking: Option<RefCell<Context>>,
     writes: Writes,
     buffers: RefCell<Vec<Vec<u8>>>,
     listings: RefCell<Vec<Listing>>,
@@ -68,7 +69,7 @@ pub(crate) fn run(
     if let Some(backend) = options.backend {
         engine = engine.backend(backend);
     }
-    let plain = match options.backend {
+    let blocking = match options.backend {
         Some(BackendKind::Sync) => None,
         _ => {
             let sync = laio::Options::new().backend(BackendKind::Sync);
@@ -78,7 +79,7 @@ pub(crate) fn run(
     let runtime = Runtime::new(engine)?;
     let worker = Rc::new(Worker {
         writes: options.writes,
-        plain,
+        blocking,
         buffers: RefCell::default(),
         listings: RefCell::default(),
         polls_pool: Cell::new(false),
@@ -214,10 +215,10 @@ impl Worker {
         if likely_inline && !self.has_named_backend() {
             // A mount point below may belong to a server.
             let open = Open::new(entry.source(), flags).resolve(libc::RESOLVE_NO_XDEV);
-            let begun = (entry.storage_class() == StorageClass::Device).then(Instant::now);
+            let started = (entry.storage_class() == StorageClass::Device).then(Instant::now);
             let opened = self.call_blocking(open);
-            if let Some(begun) = begun {
-                self.latency.record_open(begun.elapsed());
+            if let Some(started) = started {
+                self.latency.record_open(started.elapsed());
             }
             if opened.is_ok() {
                 return (opened, true);
@@ -235,10 +236,10 @@ impl Worker {
 
     /// Makes a blocking call on the calling thread.
     pub(crate) fn call_blocking<O: Operation>(&self, operation: O) -> O::Output {
-        let Some(plain) = &self.plain else {
+        let Some(blocking) = &self.blocking else {
             return laio_rt::now(operation);
         };
-        let mut context = plain.borrow_mut();
+        let mut context = blocking.borrow_mut();
         match context.submit(operation, 0) {
             Submitted::Done(output) => output,
             Submitted::Pending(mut ticket) => loop {

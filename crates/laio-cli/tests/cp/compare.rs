@@ -70,7 +70,7 @@ pub(crate) fn differences(theirs: (&Ran, &Tree), ours: (&Ran, &Tree), output: bo
     let (ours, their_tree) = &without_incomplete(ours, our_tree, their_tree);
     let mut report = String::new();
     if theirs.status != ours.status {
-        tell(&mut report, "", Some(&theirs.status), Some(&ours.status));
+        report_difference(&mut report, "", Some(&theirs.status), Some(&ours.status));
     }
     if output {
         let lines = |ran: &Ran, text: fn(&Ran) -> &Vec<u8>| sorted_lines(text(ran));
@@ -143,11 +143,11 @@ fn differing_lines(report: &mut String, name: &str, theirs: &[String], ours: &[S
     for line in theirs {
         match surplus.iter().position(|other| other == line) {
             Some(at) => drop(surplus.swap_remove(at)),
-            None => tell(report, name, Some(line), None),
+            None => report_difference(report, name, Some(line), None),
         }
     }
     for line in &surplus {
-        tell(report, name, None, Some(line));
+        report_difference(report, name, None, Some(line));
     }
 }
 
@@ -158,14 +158,14 @@ fn differing_entries(report: &mut String, theirs: &Tree, ours: &Tree) {
         let lines = [their, our].map(|entry| entry.map(|entry| entry.line.as_str()));
         let shown = format!("{}: ", snapshot::show(name));
         if lines[0] != lines[1] {
-            tell(report, &shown, lines[0], lines[1]);
+            report_difference(report, &shown, lines[0], lines[1]);
         }
         let (Some(their), Some(our)) = (their, our) else {
             continue;
         };
         if their.data.abs_diff(our.data) > SPARSE_TOLERANCE {
             let data = |bytes| format!("{bytes} bytes that are not holes");
-            tell(
+            report_difference(
                 report,
                 &shown,
                 Some(&data(their.data)),
@@ -186,12 +186,12 @@ fn differing_entries(report: &mut String, theirs: &Tree, ours: &Tree) {
         let files: BTreeSet<_> = of_one_source().map(|other| other.file).collect();
         if their.read != our.read && new.count() == 1 && files.len() <= 2 {
             let read = |entry: &Entry| format!("read {:?}", entry.read);
-            tell(report, &shown, Some(&read(their)), Some(&read(our)));
+            report_difference(report, &shown, Some(&read(their)), Some(&read(our)));
         }
     }
 }
 
-fn tell(report: &mut String, name: &str, theirs: Option<&str>, ours: Option<&str>) {
+fn report_difference(report: &mut String, name: &str, theirs: Option<&str>, ours: Option<&str>) {
     for (who, what) in [("GNU ", theirs), ("ours", ours)] {
         if let Some(what) = what {
             // Writing to a string does not fail.

@@ -153,18 +153,18 @@ fn below(strace: &Child) -> Pid {
 /// Joins calls that are split into two lines, and removes thread IDs.
 fn whole(lines: &[String]) -> Vec<String> {
     let mut calls: Vec<String> = Vec::new();
-    let mut begun: Vec<(String, usize)> = Vec::new();
+    let mut unfinished: Vec<(String, usize)> = Vec::new();
     for line in lines {
         let (thread, text) = match line.strip_prefix("[pid ") {
             Some(rest) => rest.split_once("] ").unwrap_or((rest, "")),
             None => ("", line.as_str()),
         };
         if let Some(first) = text.strip_suffix(" <unfinished ...>") {
-            begun.push((thread.to_owned(), calls.len()));
+            unfinished.push((thread.to_owned(), calls.len()));
             calls.push(first.to_owned());
         } else if let Some((_, rest)) = text.split_once(" resumed>") {
-            let at = begun.iter().rposition(|(other, _)| other == thread);
-            if let Some((_, at)) = at.map(|at| begun.remove(at)) {
+            let at = unfinished.iter().rposition(|(other, _)| other == thread);
+            if let Some((_, at)) = at.map(|at| unfinished.remove(at)) {
                 calls[at].push_str(rest);
             }
         } else {

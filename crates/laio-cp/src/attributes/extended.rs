@@ -62,7 +62,7 @@ fn is_unsupported(error: &io::Error) -> bool {
     matches!(errno(error), Some(Errno::OPNOTSUPP | NODATA | Errno::NOSYS))
 }
 
-/// Lists the names of the source's extended attributes that are to be copied.
+/// Lists the names of the source's extended attributes to copy.
 pub(crate) fn list_names(worker: &Worker, source: &FileRef) -> io::Result<AttributeNames> {
     let preserve = worker.options().preserve;
     if !preserve.mode && !preserve.attributes && !preserve.context {
@@ -103,7 +103,7 @@ pub(crate) fn list_names(worker: &Worker, source: &FileRef) -> io::Result<Attrib
     Ok(AttributeNames(names))
 }
 
-/// Whether an attribute is to be copied. ACLs belong to the mode; some other attributes describe
+/// Whether an attribute is copied. ACLs belong to the mode; some other attributes describe
 /// the file itself and would be wrong on a copy.
 fn is_wanted(worker: &Worker, name: &CStr) -> bool {
     let preserve = worker.options().preserve;
@@ -176,6 +176,7 @@ pub(super) fn copy_attributes(
     group
 }
 
+/// Reads the value of an attribute.
 pub(super) fn read(worker: &Worker, name: &CStr, from: &FileRef) -> io::Result<Vec<u8>> {
     let buffer = Limit::new(worker.take_buffer(), ATTRIBUTE_MAX);
     let (result, buffer) = match from {

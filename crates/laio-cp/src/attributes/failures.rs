@@ -4,6 +4,7 @@
 use crate::outcome::Failure;
 use crate::worker::Worker;
 
+/// The failures of one file.
 pub(crate) struct Failures<'a> {
     worker: &'a Worker,
     last: Option<Failure>,
@@ -14,6 +15,7 @@ impl Failures<'_> {
         Failures { worker, last: None }
     }
 
+    /// Adds a failure; prints the one before.
     pub(crate) fn add(&mut self, result: Result<(), Failure>) {
         let Err(failure) = result else { return };
         if let Some(before) = self.last.replace(failure) {
@@ -25,6 +27,7 @@ impl Failures<'_> {
         self.last.is_none()
     }
 
+    /// Takes the last failure as the result of the file.
     pub(crate) fn result(&mut self) -> Result<(), Failure> {
         self.last.take().map_or(Ok(()), Err)
     }

@@ -50,6 +50,7 @@ impl FileRef {
         }
     }
 
+    /// Sets access and modification time to those of `source`.
     pub(crate) fn set_times(&self, worker: &Worker, source: &Metadata) -> io::Result<()> {
         let (accessed, modified) = (Some(source.accessed()), Some(source.modified()));
         match self {

@@ -82,6 +82,7 @@ fn start_time(process: u32) -> Option<String> {
     (state != "Z" && state != "X").then(|| fields.nth(18).map(str::to_owned))?
 }
 
+/// Creates and checks the claims of a plan.
 pub(crate) struct Claims {
     plan_dir: PlanDir,
     pub(crate) me: Owner,

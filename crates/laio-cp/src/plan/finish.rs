@@ -21,6 +21,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+/// The finish phase of a plan.
 pub(crate) struct Finish {
     pub(crate) opener: Opener,
     plan_dir: PlanDir,
@@ -256,6 +257,7 @@ impl Finish {
     }
 }
 
+/// A part that was started more than once, and the PIDs of the processes.
 struct RestartedPart {
     part: u32,
     processes: Vec<String>,

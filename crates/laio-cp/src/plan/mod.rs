@@ -220,6 +220,7 @@ pub fn work(
     }
 }
 
+/// The work phase of a plan.
 struct Work {
     plan_dir: PlanDir,
     header: Header,

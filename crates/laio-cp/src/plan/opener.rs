@@ -27,6 +27,7 @@ const REMEMBERED_MAX: usize = 64;
 const PAUSE: Duration = Duration::from_millis(20);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 
+/// Opens the directories that a file of the plan names.
 pub(crate) struct Opener {
     pub(crate) records: Records,
     pub(crate) root: Arc<Directory>,

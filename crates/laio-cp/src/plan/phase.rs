@@ -20,6 +20,7 @@ pub(crate) enum PlanTask {
     Finish,
 }
 
+/// The phase of a copy that this process runs, and its errors.
 #[derive(Default)]
 pub(crate) struct Phase {
     kind: PhaseKind,

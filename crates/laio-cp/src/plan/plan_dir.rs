@@ -51,6 +51,7 @@ pub(crate) struct PartReport {
     pub(crate) lost_all: bool,
 }
 
+/// The directory of a plan.
 #[derive(Clone, Debug)]
 pub(crate) struct PlanDir {
     path: PathBuf,
@@ -105,10 +106,12 @@ impl PlanDir {
         &self.path
     }
 
+    /// The path of the header.
     pub(crate) fn header(&self) -> PathBuf {
         self.path.join("plan.json")
     }
 
+    /// The path of the records for the finish phase.
     pub(crate) fn last(&self) -> PathBuf {
         self.path.join("last")
     }
@@ -117,10 +120,12 @@ impl PlanDir {
         self.path.join("finished.json")
     }
 
+    /// The path of a part.
     pub(crate) fn part(&self, part: u32) -> PathBuf {
         self.path.join("parts").join(number(part))
     }
 
+    /// The path of a part's result.
     pub(crate) fn done(&self, part: u32) -> PathBuf {
         self.path.join("done").join(number(part))
     }

@@ -50,6 +50,7 @@ impl PlannedDirectory {
     }
 }
 
+/// Writes a plan, called by all workers.
 pub(crate) struct Planner {
     plan_dir: PlanDir,
     /// The plan's own directory, which must not be copied.
@@ -73,6 +74,7 @@ struct State {
     error: Option<io::Error>,
 }
 
+/// The size of a plan.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Totals {
     pub(crate) parts: u32,
@@ -90,6 +92,7 @@ struct PartBuilder {
     bytes: u64,
 }
 
+/// The first name found of a file with several hard links.
 struct FirstName {
     left: u32,
     directory: Option<u32>,

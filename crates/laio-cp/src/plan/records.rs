@@ -52,6 +52,7 @@ pub(crate) struct LargeFile<'a> {
     pub(crate) modified: Timestamp,
 }
 
+/// A record of a plan's file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Record<'a> {
     Directory(DirectoryRecord<'a>),
@@ -405,6 +406,7 @@ impl Record<'_> {
     }
 }
 
+/// Parses fields.
 struct Fields<'a> {
     bytes: &'a [u8],
     at: usize,

@@ -8,6 +8,7 @@ use laio::ops::Advice;
 use serde::{Deserialize, Serialize};
 use std::num::NonZeroUsize;
 
+/// The stored options.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Settings {

@@ -192,7 +192,7 @@ fn not_visible_yet() -> Result<(), Skip> {
     let worker = start(&world, "--work P --patience 80");
     let end = std::time::Instant::now() + LIMIT;
     while names(&world.root.join("P/attempts")).is_empty() {
-        assert!(std::time::Instant::now() < end, "it has not begun");
+        assert!(std::time::Instant::now() < end, "it has not started");
         thread::sleep(Duration::from_millis(1));
     }
     // The result is the same if the process has looked already.

@@ -98,7 +98,7 @@ fn large() -> Result<(), Skip> {
     let mut file = File::create(world.root.join("s/t/big")).expect("a file of ours");
     for seed in 0..25 {
         let piece = temp::pattern(8_000_000, seed);
-        file.write_all(&piece).expect("there is room");
+        file.write_all(&piece).expect("there is space");
     }
     run_successfully(&world, "--plan P --max-bytes 32M -a s d");
     assert_eq!(parts(&world, "P"), 7);

@@ -46,7 +46,7 @@ impl Exchange {
     fn start(one: &Path, other: &Path) -> Exchange {
         let stop = std::sync::Arc::new(AtomicBool::new(false));
         let stopped = stop.clone();
-        let (begun, waits) = std::sync::mpsc::channel();
+        let (started, waits) = std::sync::mpsc::channel();
         let names = [one, other].map(|name| CString::new(name.as_os_str().as_encoded_bytes()));
         let [one, other] = names.map(|name| name.expect("no zero byte"));
         let thread = thread::spawn(move || {
@@ -56,16 +56,14 @@ impl Exchange {
                 let exchanged = renameat_with(CWD, &one, CWD, &other, RenameFlags::EXCHANGE);
                 count += u64::from(exchanged.is_ok());
                 if count == 1 {
-                    let _ = begun.send(());
+                    let _ = started.send(());
                 }
                 // Keep other users out of the directory.
                 thread::sleep(Duration::from_micros(50));
             }
             count
         });
-        waits
-            .recv()
-            .expect("it goes on until it is stopped to stop");
+        waits.recv().expect("the thread runs until it is stopped");
         Exchange {
             stop,
             thread: Some(thread),
@@ -143,7 +141,7 @@ fn source_race() -> Result<(), Skip> {
 fn state(directory: &Path) -> Vec<String> {
     use std::os::unix::fs::MetadataExt;
     let mut lines = vec![];
-    let mut tell = |path: &Path| -> io::Result<()> {
+    let mut describe = |path: &Path| -> io::Result<()> {
         let status = fs::symlink_metadata(path)?;
         let contents = fs::read(path).unwrap_or_default();
         lines.push(format!(
@@ -156,11 +154,11 @@ fn state(directory: &Path) -> Vec<String> {
         ));
         Ok(())
     };
-    tell(directory).expect("it is there");
+    describe(directory).expect("it is there");
     for name in names(directory) {
-        tell(&directory.join(&name)).expect("it is there");
+        describe(&directory.join(&name)).expect("it is there");
         for inner in names(&directory.join(&name)) {
-            tell(&directory.join(&name).join(inner)).expect("it is there");
+            describe(&directory.join(&name).join(inner)).expect("it is there");
         }
     }
     lines

@@ -208,7 +208,11 @@ fn changed_source_starts_over() -> Result<(), Skip> {
     fixture.fs.age("s/f", LONG_AGO);
     let said = succeeds(&fixture, "--resume --stats -aT FS/s d");
     assert!(said.contains("continued     0\n"), "{said}");
-    assert_eq!(names(&fixture.at("d")), ["f"], "what was begun is removed");
+    assert_eq!(
+        names(&fixture.at("d")),
+        ["f"],
+        "the partial file is removed"
+    );
     assert!(fs::read(fixture.at("d/f")).expect("the copy") == temp::pattern(SIZE, 2));
     Ok(())
 }
@@ -217,9 +221,9 @@ fn changed_source_starts_over() -> Result<(), Skip> {
 fn damaged() -> Result<(), Skip> {
     let fixture = stopped(Signal::KILL, "")?;
     let left = fixture.at("d").join(&names(&fixture.at("d"))[0]);
-    let mut begun = fs::read(&left).expect("what was begun");
-    begun[1000] ^= 1;
-    fs::write(&left, begun).expect("ours");
+    let mut partial = fs::read(&left).expect("a partial file");
+    partial[1000] ^= 1;
+    fs::write(&left, partial).expect("ours");
     let (ran, said) = ran(&fixture, "--resume --verify -aT FS/s d");
     assert_eq!(ran.status, "exit status 1", "{said}");
     assert!(said.contains("'d/f' differs from"), "{said}");
