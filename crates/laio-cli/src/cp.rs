@@ -32,7 +32,9 @@ pub(crate) fn run(arguments: Arguments, program: &str) -> ExitCode {
                 let count = summary.unverified;
                 messages::warn(
                     program,
-                    &format!("{count} copies differ from their sources in data or attributes"),
+                    &format!(
+                        "copies that differ from their sources in data or attributes: {count}"
+                    ),
                 );
             }
             match summary.interrupted {

@@ -11,7 +11,8 @@ use std::ffi::OsString;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
-/// Options whose order does not matter.
+// Options whose order does not matter. Not a doc comment: clap would show it as the summary of the
+// command.
 #[derive(Debug, clap::Args)]
 #[command(args_override_self = true)]
 pub(super) struct PlainOptions {
@@ -182,8 +183,8 @@ const PRESERVE: &str = "mode,ownership,timestamps";
 
 /// The options whose order matters: ID, long name, letter, value, help.
 const ORDERED: [(&str, &str, Option<char>, &str, &str); 12] = [
-    ("-a", "archive", Some('a'), "", "As -dr --preserve=all"),
-    ("-d", "", Some('d'), "", "As -P --preserve=links"),
+    ("-a", "archive", Some('a'), "", "Like -dr --preserve=all"),
+    ("-d", "", Some('d'), "", "Like -P --preserve=links"),
     (
         "-P",
         "no-dereference",
@@ -203,50 +204,59 @@ const ORDERED: [(&str, &str, Option<char>, &str, &str); 12] = [
         "",
         Some('H'),
         "",
-        "Follow symbolic links that are sources themselves",
+        "Follow symbolic links that are given as sources",
     ),
     (
         "-p",
         "",
         Some('p'),
         "",
-        "As --preserve=mode,ownership,timestamps",
+        "Like --preserve=mode,ownership,timestamps",
     ),
     (
         "preserve",
         "preserve",
         None,
         "LIST",
-        "Keep attributes: mode, ownership, timestamps, links, context, xattr or all",
+        "Preserve attributes: mode, ownership, timestamps, links, context, xattr or all",
     ),
     (
         "no-preserve",
         "no-preserve",
         None,
         "LIST",
-        "Do not keep attributes",
+        "Do not preserve these attributes",
     ),
     (
         "-i",
         "interactive",
         Some('i'),
         "",
-        "Ask before something is overwritten",
+        "Ask before overwriting a file",
     ),
-    ("-n", "no-clobber", Some('n'), "", "Overwrite nothing"),
+    (
+        "-n",
+        "no-clobber",
+        Some('n'),
+        "",
+        "Do not overwrite existing files",
+    ),
     (
         "update",
         "update",
         None,
         "WHEN",
-        "Overwrite: all, none, none-fail or older",
+        "Overwrite existing files: all, none, none-fail or older",
     ),
-    ("-u", "", Some('u'), "", "As --update=older"),
+    ("-u", "", Some('u'), "", "Like --update=older"),
 ];
 
 impl Args for Arguments {
     fn augment_args(command: Command) -> Command {
-        let mut command = PlainOptions::augment_args(command).infer_long_args(true);
+        let mut command = PlainOptions::augment_args(command)
+            .infer_long_args(true)
+            // The heading of the options for shared copies ends here.
+            .next_help_heading(None);
         for (id, name, letter, value, help) in ORDERED {
             let mut arg = Arg::new(id).help(help);
             if !name.is_empty() {
@@ -274,7 +284,10 @@ impl Args for Arguments {
                 "include",
                 "Copy files that match GLOB, even if a later --exclude matches them too",
             ),
-            ("exclude", "Leave out files and directories that match GLOB"),
+            (
+                "exclude",
+                "Do not copy files and directories that match GLOB",
+            ),
         ] {
             let arg = Arg::new(name).long(name).value_name("GLOB").help(help);
             command = command.arg(arg.action(ArgAction::Append));

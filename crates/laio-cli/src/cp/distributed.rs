@@ -7,7 +7,8 @@ use laio_cp::{Operands, Options, Stop, Summary};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// The options of a shared copy.
+// The options of a shared copy. Not a doc comment: clap would show it as the summary of the
+// command.
 #[derive(Debug, Default, clap::Args)]
 #[group(skip)]
 #[command(next_help_heading = "More than one machine")]
