@@ -16,8 +16,8 @@
 //! | `finish` | the steps after all parts are done |
 //! | `phase` | which of these a process does |
 //!
-//! A plan is trusted like a script: write access to its directory allows to decide what is copied
-//! where.
+//! A plan is trusted like a script: a user who can write to its directory decides
+//! which files are copied where.
 
 mod claims;
 mod finish;

@@ -120,7 +120,10 @@ fn source_removed() -> Result<(), Skip> {
     let (fixture, child) = waiting("-a")?;
     fs::remove_file(fixture.fs.join("s/f")).expect("removed while it is read");
     let ran = ended(&fixture, child);
-    assert_eq!(ran.status, "exit status 0", "what is open stays: {ran:?}");
+    assert_eq!(
+        ran.status, "exit status 0",
+        "an open file can be read: {ran:?}"
+    );
     assert!(copied(&fixture) == temp::pattern(SIZE, 1));
     Ok(())
 }
