@@ -1,16 +1,17 @@
-//! `laio cp`; `laio-cp`, which is that alone; and `cp` where either is called so: running it, and exit codes.
+//! `laio cp`, also as the command `laio-cp`, and as `cp` if the program is called by that name:
+//! runs the copy, and returns the exit code.
 //!
-//! An option is declared in `arguments` (in order with others: `ORDERED`), and gets its meaning in `options`;
-//! operands are in `operands`.
+//! `arguments` declares the options (those whose order matters in `ORDERED`), `options` translates
+//! them, and `operands` handles the operands.
 
 mod arguments;
+mod distributed;
 mod getopt;
-mod machines;
+mod messages;
 mod operands;
 mod options;
-mod report;
 mod signals;
-mod words;
+mod values;
 
 pub(crate) use arguments::Arguments;
 
@@ -19,82 +20,82 @@ use laio_cp::{Misuse, Stop, Summary};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Copies; the exit code is that of GNU's `cp`.
+/// Runs a copy. The exit code is that of GNU's `cp`.
 pub(crate) fn run(arguments: Arguments, program: &str) -> ExitCode {
-    let stats = arguments.given.stats;
+    let stats = arguments.plain.stats;
     match copy(arguments, program) {
         Ok(summary) => {
             if stats {
-                report::print_stats(&summary);
+                messages::print_stats(&summary);
             }
             if summary.unverified > 0 {
                 let count = summary.unverified;
-                report::say(
+                messages::warn(
                     program,
                     &format!(
-                        "{count} copies, or their attributes, are not what was read of their sources"
+                        "copies that differ from their sources in data or attributes: {count}"
                     ),
                 );
             }
             match summary.interrupted {
                 Some(signal) => {
-                    report::say(program, "interrupted; what was copied until then stays");
-                    // As a shell reports it of a process that the signal has ended.
+                    messages::warn(program, "interrupted; the files copied so far stay");
+                    // The status that a shell reports for a process killed by this signal.
                     ExitCode::from(128_u8.wrapping_add(signal as u8))
                 }
                 None if summary.failures > 0 => ExitCode::FAILURE,
                 None => ExitCode::SUCCESS,
             }
         }
-        Err(Wrong::Usage(text)) => {
-            report::say(program, &text);
-            report::point_to_help(program);
+        Err(CliError::Usage(text)) => {
+            messages::warn(program, &text);
+            messages::point_to_help(program);
             ExitCode::FAILURE
         }
-        Err(Wrong::Plain(text)) => {
-            report::say(program, &text);
+        Err(CliError::Plain(text)) => {
+            messages::warn(program, &text);
             ExitCode::FAILURE
         }
     }
 }
 
-fn copy(arguments: Arguments, program: &str) -> Result<Summary, Wrong> {
+fn copy(arguments: Arguments, program: &str) -> Result<Summary, CliError> {
     let Arguments {
-        mut given,
-        steps,
+        mut plain,
+        ordered,
         explicit,
     } = arguments;
-    let options = options::options(&given, &steps, program)?;
-    let machines = std::mem::take(&mut given.machines);
-    let operands = operands::operands(given)?;
-    laio::end_when_memory_is_exhausted(report::exhausted(program));
+    let options = options::options(&plain, &ordered, program)?;
+    let distributed = std::mem::take(&mut plain.distributed);
+    let operands = operands::operands(plain)?;
+    laio::end_when_memory_is_exhausted(messages::memory_exhausted(program));
     if !laio_cp::has_memory_to_begin() {
-        return Err(Wrong::Plain("memory exhausted".to_owned()));
+        return Err(CliError::Plain("memory exhausted".to_owned()));
     }
     let stop = Stop::new();
     signals::listen(stop.clone())
-        .map_err(|error| Wrong::Plain(format!("cannot listen for signals: {error}")))?;
-    if !machines.is_none() {
-        return machines.run(options, operands, &explicit, stop);
+        .map_err(|error| CliError::Plain(format!("cannot listen for signals: {error}")))?;
+    if !distributed.is_unused() {
+        return distributed.run(options, operands, &explicit, stop);
     }
-    laio_cp::copy(options, operands, stop).map_err(in_words)
+    laio_cp::copy(options, operands, stop).map_err(misuse_to_error)
 }
 
-fn in_words(misuse: Misuse) -> Wrong {
+fn misuse_to_error(misuse: Misuse) -> CliError {
     match misuse {
-        Misuse::Usage(text) => Wrong::Usage(text),
-        Misuse::Target(failure) => Wrong::Plain(failure.to_string()),
+        Misuse::Usage(text) => CliError::Usage(text),
+        Misuse::Target(failure) => CliError::Plain(failure.to_string()),
     }
 }
 
 /// Why nothing was copied.
-enum Wrong {
-    /// The usage tells more.
+enum CliError {
+    /// A wrong command line; the message points to `--help`.
     Usage(String),
     Plain(String),
 }
 
-/// Whether the command was called as `cp`.
+/// Whether the program was called as `cp`.
 pub(crate) fn is_called() -> bool {
     let name = std::env::args_os().next().map(PathBuf::from);
     name.as_deref()
@@ -102,7 +103,7 @@ pub(crate) fn is_called() -> bool {
         .is_some_and(|name| name == "cp")
 }
 
-/// The copy, by its own name.
+/// The main function of `laio-cp` and `cp`.
 pub(crate) fn main(program: &'static str) -> ExitCode {
     let command = Command::new(program)
         .version(env!("CARGO_PKG_VERSION"))
@@ -111,8 +112,8 @@ pub(crate) fn main(program: &'static str) -> ExitCode {
     let given = match getopt::resolve(&command, std::env::args_os()) {
         Ok(given) => given,
         Err(text) => {
-            report::say(program, &text);
-            report::point_to_help(program);
+            messages::warn(program, &text);
+            messages::point_to_help(program);
             return ExitCode::FAILURE;
         }
     };
@@ -122,10 +123,10 @@ pub(crate) fn main(program: &'static str) -> ExitCode {
     {
         Ok(arguments) => run(arguments, program),
         Err(error) if error.use_stderr() => {
-            // Nothing can be done if the stream is gone.
+            // No stream is left to report this failure.
             let _ = error.print();
             ExitCode::FAILURE
         }
-        Err(help) => report::print(program, &help.render().to_string()),
+        Err(help) => messages::print(program, &help.render().to_string()),
     }
 }

@@ -1,7 +1,7 @@
 #![forbid(unsafe_code)]
-//! The `laio-cp` command: what `laio cp` is, and nothing else.
+//! The `laio-cp` command: `laio cp` as a program of its own.
 
-/// A copy that runs out of memory says so.
+/// Lets a copy report exhausted memory instead of aborting.
 #[global_allocator]
 static ALLOCATOR: laio::Allocator = laio::Allocator;
 

@@ -86,7 +86,7 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Copies as the command line says, which is one of `laio cp` without these two words.
+/// The main function of `laio-cp`, whose arguments are those of `laio cp`.
 pub fn copy() -> ExitCode {
     cp::main(if cp::is_called() { "cp" } else { "laio-cp" })
 }

@@ -1,12 +1,12 @@
 #![forbid(unsafe_code)]
-//! `laio cp` beside GNU cp: each scenario is run by both in fresh directories, and everything that a
-//! user can see afterwards must be the same: exit status, messages, trees.
+//! Compares `laio cp` with GNU cp: both run each scenario in fresh directories, and exit status,
+//! messages and trees must be equal.
 //!
 //! | variable | meaning |
 //! | --- | --- |
-//! | `LAIO_TEST_GNU_CP` | the GNU cp to compare with; else `/bin/cp` |
-//! | `LAIO_TEST_CP` | a program to test in place of ours, which is called as `cp` |
-//! | `LAIO_TEST_KILLS` | how often copies are killed at random moments; else 15 times |
+//! | `LAIO_TEST_GNU_CP` | the GNU cp to compare with; default `/bin/cp` |
+//! | `LAIO_TEST_CP` | the program to test instead of `laio-cp`; it is called as `cp` |
+//! | `LAIO_TEST_KILLS` | the number of copies killed at random moments; default 15 |
 //! | `LAIO_TEST_USR` | a directory on a disk, in which all of `/usr` is copied through every back end |
 //! | `LAIO_TEST_NO_SKIP` | a skip is a failure |
 
@@ -14,16 +14,18 @@
 mod case;
 #[path = "cp/compare.rs"]
 mod compare;
+#[path = "cp/distributed/mod.rs"]
+mod distributed;
+#[path = "cp/extensions.rs"]
+mod extensions;
+#[path = "cp/failures/mod.rs"]
+mod failures;
 #[path = "cp/hashes.rs"]
 mod hashes;
 #[path = "cp/kept.rs"]
 mod kept;
 #[path = "cp/limits.rs"]
 mod limits;
-#[path = "cp/machines/mod.rs"]
-mod machines;
-#[path = "cp/own.rs"]
-mod own;
 #[path = "cp/private.rs"]
 mod private;
 #[path = "cp/programs.rs"]
@@ -36,12 +38,10 @@ mod scenarios;
 mod signals;
 #[path = "cp/snapshot.rs"]
 mod snapshot;
+#[path = "cp/split_words.rs"]
+mod split_words;
 #[path = "cp/traced.rs"]
 mod traced;
-#[path = "cp/trouble/mod.rs"]
-mod trouble;
-#[path = "cp/words.rs"]
-mod words;
 #[path = "cp/world.rs"]
 mod world;
 
@@ -52,20 +52,20 @@ use libtest_mimic::{Arguments, Completion, Failed, Trial};
 use case::Case;
 use programs::Programs;
 
-/// What a trial returns: done, skipped with a reason, or failed with a report.
+/// The result of a trial: completed, skipped with a reason, or failed with a report.
 type Verdict = Result<Completion, Failed>;
 
 fn main() -> ExitCode {
-    // Modes of what is created depend on it, and not every machine starts tests with the same.
+    // The modes of created files depend on the umask, which differs between machines.
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
     let programs = Programs::find();
     let mut trials: Vec<Trial> = scenarios::all().into_iter().map(trial).collect();
-    trials.extend(trouble::cases().into_iter().map(trial));
-    trials.extend(own::cases().into_iter().map(trial));
-    trials.extend(own::trials());
+    trials.extend(failures::cases().into_iter().map(trial));
+    trials.extend(extensions::cases().into_iter().map(trial));
+    trials.extend(extensions::trials());
     trials.extend(hashes::trials());
-    trials.extend(trouble::trials());
-    trials.extend(machines::trials());
+    trials.extend(failures::trials());
+    trials.extend(distributed::trials());
     trials.extend(private::cases().into_iter().map(trial));
     trials.extend(private::trials());
     trials.extend(kept::trials());
@@ -74,7 +74,7 @@ fn main() -> ExitCode {
     trials.extend(limits::trials());
     let mut arguments = Arguments::from_args();
     let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    // The copies wait more than they compute.
+    // More trials than processors: copies wait more than they compute.
     arguments.test_threads.get_or_insert(3 * processors);
     let conclusion = libtest_mimic::run(&arguments, trials);
     programs.tidy();

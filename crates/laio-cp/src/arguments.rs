@@ -1,10 +1,10 @@
-//! The arguments of the command: which files go where, by the rules of `cp`.
+//! The operands of the command: which file is copied where, by the rules of `cp`.
 
 use crate::directory::{Argument, Directory, Entry, Handle, Handles};
-use crate::made::{Identity, identity};
+use crate::identity::{Identity, identity};
 use crate::outcome::Failure;
 use crate::quote::quote;
-use crate::shared::Shared;
+use crate::session::Session;
 use laio_rt::fs::{FileType, Metadata};
 use rustix::fs::{CWD, Mode, OFlags, open, openat, statat};
 use std::collections::HashSet;
@@ -15,47 +15,47 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What the command was given to copy, and where to.
+/// The sources and the destination, as given on the command line.
 #[derive(Clone, Debug, Default)]
 pub struct Operands {
-    /// The sources; and, unless there is a directory for them, the destination as the last one.
+    /// The sources; unless `directory` is set, the last element is the destination.
     pub files: Vec<PathBuf>,
-    /// Sources from a list, instead. `files` are then the destination, or the directory that they are below
-    /// and the destination.
+    /// Sources read from a list (`--files-from0`). `files` then holds the destination, or the
+    /// directory that contains the listed sources and the destination.
     pub listed: Option<Vec<PathBuf>>,
-    /// The directory that the copies go into (`-t`).
+    /// The directory that receives the copies (`-t`).
     pub directory: Option<PathBuf>,
-    /// The last one is not a directory that copies go into (`-T`).
+    /// The destination is never treated as a directory that receives the copies (`-T`).
     pub no_directory: bool,
-    /// The whole names of the sources, not only their last parts, are kept (`--parents`).
+    /// Copies keep the full path of their source, not only its last component (`--parents`).
     pub parents: bool,
-    /// Slashes at the end of the sources are left out.
+    /// Trailing slashes of the sources are removed.
     pub strip_slashes: bool,
 }
 
-/// Why the arguments make no sense.
+/// Why the arguments are rejected.
 #[derive(Debug)]
 pub enum Misuse {
-    /// The user should look at the usage.
+    /// The command line is wrong; the caller should point to `--help`.
     Usage(String),
-    /// Something is not as it should be.
+    /// A named file is missing or has the wrong type.
     Target(Failure),
 }
 
-/// What the sources go to.
+/// Where the sources are copied to.
 #[derive(Default)]
 pub(crate) struct Targets {
     handle: Option<Handle>,
     path: PathBuf,
-    /// What the sources are below, if not the working directory.
+    /// The directory that contains the sources, if not the working directory.
     base: Option<(Handle, PathBuf)>,
-    /// The sources, and their names in there.
+    /// Each source and its name in the target directory.
     pairs: Vec<(OsString, OsString)>,
 }
 
 impl Operands {
-    /// Finds out what goes where.
-    pub(crate) fn resolve(mut self, shared: &Shared) -> Result<Targets, Misuse> {
+    /// Determines the destination of each source.
+    pub(crate) fn resolve(mut self, session: &Session) -> Result<Targets, Misuse> {
         if let Some(listed) = self.listed.take() {
             return self.resolve_listed(listed);
         }
@@ -69,24 +69,24 @@ impl Operands {
         if self.no_directory {
             if self.directory.is_some() {
                 let both = "cannot combine --target-directory (-t) and --no-target-directory (-T)";
-                return Err(Misuse::Target(Failure::because(both)));
+                return Err(Misuse::Target(Failure::from_message(both)));
             }
             if let Some(extra) = self.files.get(2) {
                 return Err(Misuse::Usage(format!("extra operand {}", quote(extra))));
             }
         }
-        let directory = self.find_directory()?;
+        let directory = self.take_target_directory()?;
         if let Some((handle, path)) = directory {
             let pairs = self.files.into_iter().map(|file| {
                 let file = if self.strip_slashes {
-                    stripped(file.as_os_str())
+                    without_trailing_slashes(file.as_os_str())
                 } else {
                     file.into_os_string()
                 };
                 let name = if self.parents {
-                    stripped(&file)
+                    without_trailing_slashes(&file)
                 } else {
-                    last_part(&file)
+                    file_name(&file)
                 };
                 (file, name)
             });
@@ -103,35 +103,36 @@ impl Operands {
         }
         let (source, target) = (self.files.swap_remove(0), self.files.pop());
         let source = if self.strip_slashes {
-            stripped(source.as_os_str())
+            without_trailing_slashes(source.as_os_str())
         } else {
             source.into_os_string()
         };
         let target = target.unwrap_or_default().into_os_string();
-        let target = shared.options.renamed_by_force(&source, target);
+        let target = session.options.target_of_self_copy(&source, target);
         Ok(Targets {
             pairs: vec![(source, target)],
             ..Targets::default()
         })
     }
 
-    /// Sources from a list: those below a directory keep their names from there on.
+    /// Resolves sources from a list. Sources below the base directory keep their path relative to
+    /// it.
     fn resolve_listed(mut self, listed: Vec<PathBuf>) -> Result<Targets, Misuse> {
         let least = if self.directory.is_some() { 0 } else { 1 };
         if self.files.len() < least || self.files.len() > least + 1 {
-            let text = "with a list of files, the operands are the directory that they are below, if any, and \
+            let text = "with --files-from0, the operands are the directory that contains the files, if any, and \
                         the directory for the copies";
             return Err(Misuse::Usage(text.to_owned()));
         }
         if self.directory.is_none() {
             self.directory = self.files.pop();
         }
-        let target = self.find_directory()?;
+        let target = self.take_target_directory()?;
         let base = match self.files.pop() {
             Some(path) => {
                 let opened = open_directory(&path);
                 let opened =
-                    opened.map_err(|error| cannot(error, "cannot open directory", &path))?;
+                    opened.map_err(|error| target_error(error, "cannot open directory", &path))?;
                 Some((Arc::new(opened), path))
             }
             None => None,
@@ -144,12 +145,12 @@ impl Operands {
                     .map_or(file.clone(), Path::to_path_buf),
                 None => file,
             };
-            // What is below the directory must not lead out of it.
-            let file = stripped(file.as_os_str());
+            // An absolute path, or one with `..`, must not leave the directory.
+            let file = without_trailing_slashes(file.as_os_str());
             let name = if keeps_names {
                 file.clone()
             } else {
-                last_part(&file)
+                file_name(&file)
             };
             (file, name)
         });
@@ -163,11 +164,12 @@ impl Operands {
         })
     }
 
-    /// The directory that the copies go into, if it is one.
-    fn find_directory(&mut self) -> Result<Option<(Handle, PathBuf)>, Misuse> {
+    /// Takes and opens the directory that receives the copies; `None` if the destination is no
+    /// directory.
+    fn take_target_directory(&mut self) -> Result<Option<(Handle, PathBuf)>, Misuse> {
         if let Some(path) = self.directory.take() {
-            let opened =
-                open_directory(&path).map_err(|error| cannot(error, "target directory", &path));
+            let opened = open_directory(&path)
+                .map_err(|error| target_error(error, "target directory", &path));
             return Ok(Some((Arc::new(opened?), path)));
         }
         if self.no_directory {
@@ -181,14 +183,17 @@ impl Operands {
                 let path = self.files.pop().unwrap_or_default();
                 Ok(Some((Arc::new(opened), path)))
             }
-            Err(error) if self.files.len() > 2 => Err(cannot(error, "target", last)),
+            Err(error) if self.files.len() > 2 => Err(target_error(error, "target", last)),
             Err(_) => Ok(None),
         }
     }
 }
 
-fn cannot(error: rustix::io::Errno, what: &str, path: &Path) -> Misuse {
-    Misuse::Target(Failure::of(error.into(), format!("{what} {}", quote(path))))
+fn target_error(error: rustix::io::Errno, what: &str, path: &Path) -> Misuse {
+    Misuse::Target(Failure::from_error(
+        error.into(),
+        format!("{what} {}", quote(path)),
+    ))
 }
 
 fn open_directory(path: &Path) -> rustix::io::Result<OwnedFd> {
@@ -196,15 +201,15 @@ fn open_directory(path: &Path) -> rustix::io::Result<OwnedFd> {
     open(path, flags, Mode::empty())
 }
 
-fn stripped(path: &OsStr) -> OsString {
+fn without_trailing_slashes(path: &OsStr) -> OsString {
     let bytes = path.as_bytes();
     let end = bytes.iter().rposition(|byte| *byte != b'/');
     OsString::from_vec(bytes[..end.map_or(bytes.len().min(1), |last| last + 1)].to_vec())
 }
 
-/// The name that a source gets. `..` would lead out of the directory.
-fn last_part(path: &OsStr) -> OsString {
-    let path = stripped(path);
+/// The name of the copy of a source. `..` would leave the target directory.
+fn file_name(path: &OsStr) -> OsString {
+    let path = without_trailing_slashes(path);
     let bytes = path.as_bytes();
     let name = &bytes[bytes
         .iter()
@@ -217,8 +222,8 @@ fn last_part(path: &OsStr) -> OsString {
 }
 
 impl Targets {
-    /// The root of all directories, and the arguments as entries of it, or of directories between.
-    pub(crate) fn entries(self, shared: &Shared) -> (Arc<Directory>, Vec<Entry>) {
+    /// Returns the root of all directories, and the arguments as entries of it.
+    pub(crate) fn entries(self, session: &Session) -> (Arc<Directory>, Vec<Entry>) {
         let (base, base_path) = self.base.unzip();
         let handles = Handles {
             source: base,
@@ -226,14 +231,16 @@ impl Targets {
         };
         let paths = (base_path.unwrap_or_default(), self.path.clone());
         let root = Directory::root(handles.clone(), paths);
-        shared.just_made.expect(&self.pairs, shared.is_listed);
+        session
+            .seen_targets
+            .look_for_duplicates(&self.pairs, session.is_listed);
         let entries = self.pairs.into_iter().map(|(source, name)| {
             let argument = Arc::new(Argument {
-                nested: shared.options.recursive && is_inside(&handles, &name, &source),
+                nested: session.options.recursive && is_inside(&handles, &name, &source),
                 source: root.source_path().join(&source),
                 target: self.path.join(&name),
-                has_made: AtomicBool::new(false),
-                meets_itself: AtomicBool::new(false),
+                has_created_directory: AtomicBool::new(false),
+                reported_self_copy: AtomicBool::new(false),
             });
             Entry {
                 directory: root.clone(),
@@ -241,7 +248,7 @@ impl Targets {
                 new_name: Some(name),
                 kind: FileType::Unknown,
                 argument: Some(argument),
-                held: None,
+                handles: None,
             }
         });
         let entries = entries.collect();
@@ -249,15 +256,15 @@ impl Targets {
     }
 }
 
-/// How many directories above the destination are looked at.
+/// The maximum number of directories above the destination that are compared.
 const LEVELS_MAX: u32 = 4096;
 
-/// Whether the destination is below the source, if that is a directory.
+/// Whether the source is a directory that contains the destination.
 fn is_inside(root: &Handles, name: &OsStr, source: &OsStr) -> bool {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let identity = |status: rustix::fs::Stat| (status.st_dev, status.st_ino);
     let from = root.source.as_ref().map_or(CWD, |handle| handle.as_fd());
-    // Opening would change the time at which a symbolic link was last read.
+    // `open` would change the access time of a symbolic link.
     let Ok(source) = statat(from, source, rustix::fs::AtFlags::SYMLINK_NOFOLLOW) else {
         return false;
     };
@@ -282,7 +289,7 @@ fn is_inside(root: &Handles, name: &OsStr, source: &OsStr) -> bool {
         if here == source {
             return true;
         }
-        // The root is above itself.
+        // The parent of the root is the root.
         if before.replace(here) == Some(here) {
             return false;
         }
@@ -294,47 +301,50 @@ fn is_inside(root: &Handles, name: &OsStr, source: &OsStr) -> bool {
     false
 }
 
-/// Destinations of arguments, if some are the same: what one argument has made, the next must not overwrite.
+/// The sources and destinations that arguments have used, recorded only if two destinations
+/// overlap: a later argument must not overwrite the copy of an earlier one.
 #[derive(Debug, Default)]
-pub(crate) struct JustMade {
+pub(crate) struct SeenTargets {
     has_duplicates: AtomicBool,
     seen: Mutex<Seen>,
 }
 
+/// The used sources and destinations.
 #[derive(Debug, Default)]
 struct Seen {
     sources: Vec<(Identity, PathBuf)>,
     targets: HashSet<OsString>,
 }
 
-impl JustMade {
-    fn expect(&self, pairs: &[(OsString, OsString)], are_listed: bool) {
-        // One may also be in another. A list names what is in its directories by the nature of it.
+impl SeenTargets {
+    fn look_for_duplicates(&self, pairs: &[(OsString, OsString)], are_listed: bool) {
+        // One destination may also be inside another. In a list that is normal: it names the
+        // contents of its directories.
         let mut targets: Vec<_> = pairs.iter().map(|(_, target)| Path::new(target)).collect();
         targets.sort_unstable();
-        let meet = |two: &[&Path]| two[0] == two[1] || (!are_listed && two[1].starts_with(two[0]));
-        // What is in `directory/.` goes among the others.
+        let clash = |two: &[&Path]| two[0] == two[1] || (!are_listed && two[1].starts_with(two[0]));
+        // The contents of `directory/.` are merged with the other copies.
         let is_all = |target: &&Path| target.file_name().is_none();
         let is_among = !are_listed && targets.len() > 1 && targets.iter().any(is_all);
-        let duplicates = is_among || targets.windows(2).any(meet);
+        let duplicates = is_among || targets.windows(2).any(clash);
         self.has_duplicates
             .store(duplicates, std::sync::atomic::Ordering::Relaxed);
     }
 
-    /// Whether the arguments must be copied one after the other.
-    pub(crate) fn is_needed(&self) -> bool {
+    /// Whether destinations overlap, so that arguments must be copied one after the other.
+    pub(crate) fn has_duplicates(&self) -> bool {
         self.has_duplicates
             .load(std::sync::atomic::Ordering::Relaxed)
     }
 
-    /// Whether a source was an argument before; from now on it was.
-    pub(crate) fn is_repeated(&self, entry: &Entry, status: &Metadata) -> bool {
-        if !self.is_needed() || entry.argument.is_none() {
+    /// Whether a source was an argument before; records it.
+    pub(crate) fn is_repeated_source(&self, entry: &Entry, status: &Metadata) -> bool {
+        if !self.has_duplicates() || entry.argument.is_none() {
             return false;
         }
         let (identity, path) = (identity(status), entry.source_path());
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        // Two names of one file are two sources.
+        // Two hard links of one file are two sources.
         let same =
             |(known, other): &(Identity, PathBuf)| *known == identity && is_same_name(other, &path);
         let repeated = seen.sources.iter().any(same);
@@ -342,25 +352,27 @@ impl JustMade {
         repeated
     }
 
+    /// Records the destination of an argument.
     pub(crate) fn insert(&self, entry: &Entry) {
-        if self.is_needed() && entry.argument.is_some() {
+        if self.has_duplicates() && entry.argument.is_some() {
             let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
             seen.targets.insert(entry.new_name().to_owned());
         }
     }
 
-    pub(crate) fn has(&self, entry: &Entry) -> bool {
-        self.is_needed() && entry.argument.is_some() && {
+    /// Whether an earlier argument has this destination.
+    pub(crate) fn contains(&self, entry: &Entry) -> bool {
+        self.has_duplicates() && entry.argument.is_some() && {
             let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
             seen.targets.contains(entry.new_name())
         }
     }
 }
 
-/// Whether two paths end in the same entry of the same directory.
+/// Whether two paths name the same entry of the same directory.
 fn is_same_name(one: &Path, other: &Path) -> bool {
     let split = |path: &Path| {
-        let path = PathBuf::from(stripped(path.as_os_str()));
+        let path = PathBuf::from(without_trailing_slashes(path.as_os_str()));
         let above = path.parent().filter(|above| !above.as_os_str().is_empty());
         let above = rustix::fs::stat(above.unwrap_or(Path::new("."))).ok();
         (
@@ -376,7 +388,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_copies() {
+    fn a_copy_gets_the_last_component() {
         for (source, name) in [
             ("a", "a"),
             ("a/b", "b"),
@@ -385,9 +397,9 @@ mod tests {
             ("a/.", "."),
             ("/", "."),
         ] {
-            assert_eq!(last_part(OsStr::new(source)), name, "{source}");
+            assert_eq!(file_name(OsStr::new(source)), name, "{source}");
         }
-        assert_eq!(stripped(OsStr::new("/")), "/");
-        assert_eq!(stripped(OsStr::new("a/b//")), "a/b");
+        assert_eq!(without_trailing_slashes(OsStr::new("/")), "/");
+        assert_eq!(without_trailing_slashes(OsStr::new("a/b//")), "a/b");
     }
 }

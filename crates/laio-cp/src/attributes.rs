@@ -1,57 +1,58 @@
-//! Attributes: owner, extended attributes and ACLs, mode, times, in this order. A new owner clears
-//! capabilities (which are extended attributes) and the set-user-ID bit; a mode without write permission
-//! forbids to set extended attributes.
+//! Sets attributes in this order: owner, extended attributes and ACLs, mode, times. `chown` clears
+//! file capabilities (an extended attribute) and the set-user-ID bit, so it is first; a mode
+//! without write permission makes `setxattr` fail, so the mode comes after.
 
 mod acl;
 mod extended;
 mod failures;
-mod object;
+mod file_ref;
 
 pub(crate) use acl::default_permissions;
 use extended::ACL_DEFAULT;
-pub(crate) use extended::{ACL_ACCESS, Names, names};
+pub(crate) use extended::{ACL_ACCESS, AttributeNames, list_names};
 pub(crate) use failures::Failures;
-pub(crate) use object::Object;
+pub(crate) use file_ref::FileRef;
 
-use crate::directory::{Directory, Found, Handle};
+use crate::directory::{Directory, DirectoryInfo, Handle};
 use crate::outcome::Failure;
 use crate::quote::quote;
-use crate::shared::Process;
+use crate::session::Process;
 use crate::worker::Worker;
 use laio::Errno;
 use laio_rt::fs::Metadata;
 use std::io;
 use std::path::PathBuf;
 
-/// Whose attributes are set, and to what.
-pub(crate) struct Setting<'a> {
+/// A request to copy the attributes of a source to a target.
+pub(crate) struct AttributeCopy<'a> {
     pub(crate) source: &'a Metadata,
-    pub(crate) target: &'a Object,
-    /// As in messages.
+    pub(crate) target: &'a FileRef,
+    /// The target's path, for messages.
     pub(crate) path: &'a dyn Fn() -> PathBuf,
-    /// Attributes of the source, and where their values are.
-    pub(crate) names: Option<(&'a Names, &'a Object)>,
-    /// The owner and mode that the destination has now.
-    pub(crate) present: Present,
+    /// The names of the source's extended attributes, and the file to read their values from.
+    pub(crate) names: Option<(&'a AttributeNames, &'a FileRef)>,
+    /// The attributes that the destination has now.
+    pub(crate) current: CurrentAttributes,
     pub(crate) is_link: bool,
 }
 
-/// What a destination has before its attributes are set.
+/// The attributes of a destination before they are changed.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Present {
+pub(crate) struct CurrentAttributes {
     pub(crate) user: u32,
     pub(crate) group: u32,
-    /// None if it is not known for certain.
+    /// `None` if unknown.
     pub(crate) mode: Option<u32>,
-    /// It may have an ACL that the source does not have.
+    /// The destination may have an ACL that the source does not have.
     pub(crate) may_have_acl: bool,
-    /// It was there before.
+    /// The destination existed before this copy.
     pub(crate) is_old: bool,
 }
 
-impl Present {
-    pub(crate) fn of(status: &Metadata, may_have_acl: bool, is_old: bool) -> Present {
-        Present {
+impl CurrentAttributes {
+    /// The attributes in a status.
+    pub(crate) fn of(status: &Metadata, may_have_acl: bool, is_old: bool) -> CurrentAttributes {
+        CurrentAttributes {
             user: status.user(),
             group: status.group(),
             mode: Some(status.mode() & 0o7777),
@@ -60,18 +61,22 @@ impl Present {
         }
     }
 
-    /// Of a file just made in a directory.
-    pub(crate) fn new(process: &Process, directory: &Directory, mode: Option<u32>) -> Present {
-        let found = directory.found.as_ref();
-        let inherits = found.is_some_and(|found| found.target.mode() & libc::S_ISGID != 0);
-        let group = match found {
-            Some(found) if inherits => found.target.group(),
+    /// The attributes of a file that was just created in `directory`.
+    pub(crate) fn new(
+        process: &Process,
+        directory: &Directory,
+        mode: Option<u32>,
+    ) -> CurrentAttributes {
+        let info = directory.info.as_ref();
+        let inherits = info.is_some_and(|info| info.target.mode() & libc::S_ISGID != 0);
+        let group = match info {
+            Some(info) if inherits => info.target.group(),
             Some(_) => process.group,
-            // The directory was not looked at.
+            // The directory's status is unknown.
             None => u32::MAX,
         };
-        let may_have_acl = found.is_none_or(|found| found.default_acl.is_some());
-        Present {
+        let may_have_acl = info.is_none_or(|info| info.default_acl.is_some());
+        CurrentAttributes {
             user: process.user,
             group,
             mode: mode.filter(|_| !may_have_acl),
@@ -81,56 +86,52 @@ impl Present {
     }
 }
 
-/// Sets those that are to be preserved. What cannot be set keeps no others from being set, except that a file whose owner is
-/// wrong gets no permissions. False for such a file.
-pub(crate) fn set(worker: &Worker, setting: &Setting<'_>, failures: &mut Failures<'_>) -> bool {
-    let bits = set_owner_first(worker, setting, failures);
+/// Sets the attributes that are to be preserved. A failure does not prevent the following steps,
+/// with one exception: if the owner cannot be set, the file gets no permissions, and `false` is
+/// returned.
+pub(crate) fn set(worker: &Worker, copy: &AttributeCopy<'_>, failures: &mut Failures<'_>) -> bool {
+    let bits = set_owner_first(worker, copy, failures);
     if let Some(bits) = bits {
-        set_permissions(worker, setting, bits, failures);
+        set_permissions(worker, copy, bits, failures);
     }
-    // A later run takes what has the times of its source for complete.
-    if failures.are_none() || !worker.options().resume {
-        failures.note(set_times(
-            worker,
-            setting.target,
-            setting.source,
-            setting.path,
-        ));
+    // With `--resume`, a later run treats a file with the times of its source as complete.
+    if failures.is_empty() || !worker.options().resume {
+        failures.add(set_times(worker, copy.target, copy.source, copy.path));
     }
     bits.is_some()
 }
 
-/// The permissions that the destination may now have, and those that it has, if they are known; none if it must not have any
-/// but those that it has.
+/// Sets the owner. Returns the permissions that the destination may now get and, if known, those
+/// that it has; `None` if the mode must not be changed.
 fn set_owner_first(
     worker: &Worker,
-    setting: &Setting<'_>,
+    copy: &AttributeCopy<'_>,
     failures: &mut Failures<'_>,
 ) -> Option<(u32, Option<u32>)> {
     let preserve = worker.options().preserve;
-    let source = setting.source;
+    let source = copy.source;
     let mut bits = source.mode() & 0o7777;
-    let mut mode_now = setting.present.mode;
+    let mut mode_now = copy.current.mode;
     if preserve.ownership
-        && (source.user(), source.group()) != (setting.present.user, setting.present.group)
+        && (source.user(), source.group()) != (copy.current.user, copy.current.group)
     {
-        if setting.present.is_old && preserve.mode && !setting.is_link {
-            // The new owner must not get more than the old mode and the new one both allow.
+        if copy.current.is_old && preserve.mode && !copy.is_link {
+            // The new owner must not get more than both the old and the new mode allow.
             let now = mode_now.unwrap_or(0);
             let restricted = now & bits & 0o700;
             if restricted != now {
-                let _ = setting.target.set_mode(worker, restricted);
+                let _ = copy.target.set_mode(worker, restricted);
                 mode_now = Some(restricted);
             }
         }
-        match set_owner(worker, setting) {
+        match set_owner(worker, copy) {
             Ok(true) => {
-                // It may have taken special bits away.
+                // `chown` may have cleared special bits.
                 mode_now = mode_now.filter(|mode| mode & 0o7000 == 0);
             }
             Ok(false) => bits &= 0o777,
             Err(failure) => {
-                failures.note(Err(failure));
+                failures.add(Err(failure));
                 return None;
             }
         }
@@ -138,49 +139,46 @@ fn set_owner_first(
     Some((bits, mode_now))
 }
 
-/// Extended attributes, ACLs among them, and then the mode.
+/// Sets extended attributes, including ACLs, then the mode.
 fn set_permissions(
     worker: &Worker,
-    setting: &Setting<'_>,
+    copy: &AttributeCopy<'_>,
     (mut bits, mode_now): (u32, Option<u32>),
     failures: &mut Failures<'_>,
 ) {
     let preserve = worker.options().preserve;
-    if let Some((names, from)) = setting.names {
-        let lost = extended::copy_attributes(worker, setting, names, from, failures);
+    if let Some((names, from)) = copy.names {
+        let lost = extended::copy_attributes(worker, copy, names, from, failures);
         if let Some(group) = lost {
-            // Without the ACL these bits are not its mask, but what the owning group may do.
+            // Without the ACL the group bits are not its mask, but the permissions of the owning
+            // group.
             bits = (bits & !0o070) | group << 3;
         }
     }
-    if setting.present.may_have_acl
-        && preserve.default_mode
-        && !setting.present.is_old
-        && !setting.is_link
-    {
-        // The permissions are those of the umask, and nobody else's.
-        let _ = setting.target.remove_attribute(worker, ACL_ACCESS);
+    if copy.current.may_have_acl && preserve.default_mode && !copy.current.is_old && !copy.is_link {
+        // The mode follows the umask; an inherited ACL must not grant more.
+        let _ = copy.target.remove_attribute(worker, ACL_ACCESS);
     }
-    if preserve.mode && !setting.is_link {
-        failures.note(set_mode(worker, setting, bits, mode_now));
+    if preserve.mode && !copy.is_link {
+        failures.add(set_mode(worker, copy, bits, mode_now));
     }
 }
 
-/// Whether the source has the owner's rights now.
-fn set_owner(worker: &Worker, setting: &Setting<'_>) -> Result<bool, Failure> {
-    let (user, group) = (setting.source.user(), setting.source.group());
-    let Err(error) = setting.target.set_owner(worker, Some(user), Some(group)) else {
+/// Whether the copy has the owner of the source now.
+fn set_owner(worker: &Worker, copy: &AttributeCopy<'_>) -> Result<bool, Failure> {
+    let (user, group) = (copy.source.user(), copy.source.group());
+    let Err(error) = copy.target.set_owner(worker, Some(user), Some(group)) else {
         return Ok(true);
     };
     let refused = matches!(errno(&error), Some(Errno::PERM | Errno::INVAL));
     if refused {
-        // The group may be one of ours.
-        let _ = setting.target.set_owner(worker, None, Some(group));
+        // The process may be a member of the group.
+        let _ = copy.target.set_owner(worker, None, Some(group));
     }
-    if !refused || worker.shared.process.is_privileged() {
-        tolerate(
+    if !refused || worker.session.process.is_privileged() {
+        warn_or_fail(
             worker,
-            setting.path,
+            copy.path,
             Err(error),
             "failed to preserve ownership for",
         )?;
@@ -190,33 +188,33 @@ fn set_owner(worker: &Worker, setting: &Setting<'_>) -> Result<bool, Failure> {
 
 fn set_mode(
     worker: &Worker,
-    setting: &Setting<'_>,
+    copy: &AttributeCopy<'_>,
     bits: u32,
     mode_now: Option<u32>,
 ) -> Result<(), Failure> {
-    let target = setting.target;
-    let has = |name| setting.names.is_some_and(|(names, _)| names.has(name));
-    if setting.present.may_have_acl {
+    let target = copy.target;
+    let has = |name| copy.names.is_some_and(|(names, _)| names.has(name));
+    if copy.current.may_have_acl {
         for acl in [ACL_ACCESS, ACL_DEFAULT] {
-            let wanted = acl == ACL_ACCESS || setting.source.is_dir();
+            let wanted = acl == ACL_ACCESS || copy.source.is_dir();
             if wanted && !has(acl) {
-                // It has none, or the file system knows of none.
+                // The ACL is absent, or the file system does not support ACLs.
                 let _ = target.remove_attribute(worker, acl);
             }
         }
     }
-    // An ACL has set the mode anew.
+    // Setting an ACL changes the mode.
     if mode_now == Some(bits) && !has(ACL_ACCESS) {
         return Ok(());
     }
     let set = target.set_mode(worker, bits);
-    tolerate(worker, setting.path, set, "preserving permissions for")
+    warn_or_fail(worker, copy.path, set, "preserving permissions for")
 }
 
 /// Sets the times, if they are to be preserved.
 pub(crate) fn set_times(
     worker: &Worker,
-    target: &Object,
+    target: &FileRef,
     source: &Metadata,
     path: &dyn Fn() -> PathBuf,
 ) -> Result<(), Failure> {
@@ -224,56 +222,56 @@ pub(crate) fn set_times(
         return Ok(());
     }
     let set = target.set_times(worker, source);
-    tolerate(worker, path, set, "preserving times for")
+    warn_or_fail(worker, path, set, "preserving times for")
 }
 
-/// Reports what could not be set; an error only if it must be.
-fn tolerate(
+/// Turns a failed call into an error if the attribute is required, else into a warning.
+fn warn_or_fail(
     worker: &Worker,
     path: &dyn Fn() -> PathBuf,
     set: io::Result<()>,
     what: &str,
 ) -> Result<(), Failure> {
     let Err(error) = set else { return Ok(()) };
-    let failure = Failure::of(error, format!("{what} {}", quote(path())));
+    let failure = Failure::from_error(error, format!("{what} {}", quote(path())));
     if worker.options().preserve.required {
         return Err(failure);
     }
-    worker.shared.console.complain(&failure);
+    worker.session.console.warn(&failure);
     Ok(())
 }
 
-/// Those of a directory, when all in it is done.
-pub(crate) fn of_directory(
+/// Sets the attributes of a directory whose entries are all finished.
+pub(crate) fn set_on_directory(
     worker: &Worker,
     directory: &Directory,
-    found: &Found,
-    source: Option<Object>,
+    info: &DirectoryInfo,
+    source: Option<FileRef>,
     target: Handle,
 ) -> Result<(), Failure> {
-    let target = Object::Open(target);
+    let target = FileRef::Open(target);
     let path = || directory.target_path();
     let mut failures = Failures::new(worker);
-    if let Some(mode) = found.mode
+    if let Some(mode) = info.mode
         && !worker.options().preserve.mode
         && let Err(error) = target.set_mode(worker, mode)
     {
         let text = format!("setting permissions for {}", quote(path()));
-        failures.note(Err(Failure::of(error, text)));
+        failures.add(Err(Failure::from_error(error, text)));
     }
-    let setting = Setting {
-        source: &found.source,
+    let copy = AttributeCopy {
+        source: &info.source,
         target: &target,
         path: &path,
-        names: source.as_ref().map(|source| (&found.names, source)),
-        present: Present::of(
-            &found.target,
-            found.default_acl.is_some() || !directory.is_new,
+        names: source.as_ref().map(|source| (&info.names, source)),
+        current: CurrentAttributes::of(
+            &info.target,
+            info.default_acl.is_some() || !directory.is_new,
             !directory.is_new,
         ),
         is_link: false,
     };
-    set(worker, &setting, &mut failures);
+    set(worker, &copy, &mut failures);
     failures.result()
 }
 

@@ -1,7 +1,7 @@
-//! Other names for what is about to be overwritten.
+//! Backups: renames the destination before it is overwritten.
 
 use crate::directory::Entry;
-use crate::made::identity;
+use crate::identity::identity;
 use crate::options::{Backup, Options};
 use crate::worker::Worker;
 use laio::Errno;
@@ -13,26 +13,26 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 use std::sync::Arc;
 
-/// How often a numbered name is looked for anew when another process takes it first.
-const RACES_MAX: u32 = 64;
+/// The number of attempts to find a free numbered name while other processes take them.
+const ATTEMPTS_MAX: u32 = 64;
 
-/// Renames the destination. Returns its new name; none if it is not there any more.
-pub(crate) async fn make(worker: &Worker, entry: &Entry) -> io::Result<Option<OsString>> {
-    for _ in 0..RACES_MAX {
-        let name = name(worker, entry).await?;
+/// Renames the destination to its backup name and returns that; `None` if the destination is gone.
+pub(crate) async fn create(worker: &Worker, entry: &Entry) -> io::Result<Option<OsString>> {
+    for _ in 0..ATTEMPTS_MAX {
+        let name = backup_name(worker, entry).await?;
         let numbered = worker.options().backup == Backup::Numbered || is_numbered(&name);
-        let mut rename = Rename::new(entry.target(), entry.beside(&name));
+        let mut rename = Rename::new(entry.target(), entry.sibling(&name));
         if numbered {
             rename = rename.flags(libc::RENAME_NOREPLACE);
         }
-        match worker.write(rename).await {
+        match worker.call_target(rename).await {
             Ok(()) => return Ok(Some(name)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) if numbered && error.kind() == io::ErrorKind::AlreadyExists => {}
-            // The file system cannot tell; nobody else is to be expected.
+            // The file system does not support RENAME_NOREPLACE.
             Err(error) if numbered && error.raw_os_error() == Some(Errno::INVAL.raw()) => {
-                let rename = Rename::new(entry.target(), entry.beside(&name));
-                worker.write(rename).await?;
+                let rename = Rename::new(entry.target(), entry.sibling(&name));
+                worker.call_target(rename).await?;
                 return Ok(Some(name));
             }
             Err(error) => return Err(error),
@@ -41,77 +41,80 @@ pub(crate) async fn make(worker: &Worker, entry: &Entry) -> io::Result<Option<Os
     Err(io::ErrorKind::AlreadyExists.into())
 }
 
-/// Whether the source is what the backup would overwrite.
+/// Whether the backup would overwrite the source.
 pub(crate) async fn is_backup_of(worker: &Worker, entry: &Entry, source: &Metadata) -> bool {
     let suffix = &worker.options().suffix;
-    let name = simple(entry.new_name(), suffix);
+    let name = simple_name(entry.new_name(), suffix);
     let source_path = entry.source_path();
     if source_path.file_name() != Path::new(&name).file_name() {
         return false;
     }
-    let backup = worker.write(StatPath::new(entry.beside(&name))).await;
+    let backup = worker
+        .call_target(StatPath::new(entry.sibling(&name)))
+        .await;
     backup.is_ok_and(|backup| identity(&backup) == identity(source))
 }
 
-/// The name that a backup of the destination gets.
-pub(crate) async fn name(worker: &Worker, entry: &Entry) -> io::Result<OsString> {
+/// The name of the destination's backup.
+pub(crate) async fn backup_name(worker: &Worker, entry: &Entry) -> io::Result<OsString> {
     let options = worker.options();
     let name = entry.new_name();
     let number = match options.backup {
         Backup::None | Backup::Simple => None,
-        Backup::Existing | Backup::Numbered => Some(highest(worker, entry).await?),
+        Backup::Existing | Backup::Numbered => Some(highest_number(worker, entry).await?),
     };
-    Ok(chosen(name, options, number))
+    Ok(next_name(name, options, number))
 }
 
-/// Of a file that is copied onto itself: what it is copied to.
-pub(crate) fn of_path(path: &OsStr, options: &Options) -> OsString {
+/// The destination of a file that is copied onto itself: its backup name.
+pub(crate) fn self_copy_target(path: &OsStr, options: &Options) -> OsString {
     let whole = Path::new(path);
     let base = whole.file_name().unwrap_or(path);
     let above = whole.parent().filter(|above| !above.as_os_str().is_empty());
     let names = std::fs::read_dir(above.unwrap_or(Path::new(".")));
     let names = names.into_iter().flatten().flatten();
     let number = names.filter_map(|entry| number_of(&entry.file_name(), base));
-    chosen(path, options, Some(number.max().unwrap_or(0)))
+    next_name(path, options, Some(number.max().unwrap_or(0)))
 }
 
-/// A name by the highest number that there is.
-fn chosen(name: &OsStr, options: &Options, number: Option<u64>) -> OsString {
+/// The backup name that follows the highest existing number.
+fn next_name(name: &OsStr, options: &Options, number: Option<u64>) -> OsString {
     match (number, options.backup) {
-        (Some(number), Backup::Numbered) => numbered(name, number + 1),
-        (Some(number), Backup::Existing) if number > 0 => numbered(name, number + 1),
-        _ => simple(name, &options.suffix),
+        (Some(number), Backup::Numbered) => numbered_name(name, number + 1),
+        (Some(number), Backup::Existing) if number > 0 => numbered_name(name, number + 1),
+        _ => simple_name(name, &options.suffix),
     }
 }
 
-/// Longer names get no more than a tilde, in place of their end if need be.
-const LONGEST: usize = 254;
+/// The longest name, in bytes. A longer one is cut, and gets `~` in place of the suffix.
+const NAME_MAX: usize = 254;
 
-fn fitted(mut name: Vec<u8>, end: usize) -> OsString {
+fn shortened(mut name: Vec<u8>, end: usize) -> OsString {
     let base = name
         .iter()
         .rposition(|byte| *byte == b'/')
         .map_or(0, |slash| slash + 1);
-    if name.len() - base > LONGEST {
-        name.truncate(end.min(base + LONGEST - 1));
+    if name.len() - base > NAME_MAX {
+        name.truncate(end.min(base + NAME_MAX - 1));
         name.push(b'~');
     }
     OsString::from_vec(name)
 }
 
-pub(crate) fn simple(name: &OsStr, suffix: &OsStr) -> OsString {
-    let name = trimmed(name);
+/// The name of a simple backup.
+pub(crate) fn simple_name(name: &OsStr, suffix: &OsStr) -> OsString {
+    let name = without_trailing_slashes(name);
     let whole = [name.as_bytes(), suffix.as_bytes()].concat();
-    fitted(whole, name.len())
+    shortened(whole, name.len())
 }
 
-fn numbered(name: &OsStr, number: u64) -> OsString {
-    let name = trimmed(name);
+fn numbered_name(name: &OsStr, number: u64) -> OsString {
+    let name = without_trailing_slashes(name);
     let whole = [name.as_bytes(), format!(".~{number}~").as_bytes()].concat();
-    fitted(whole, name.len())
+    shortened(whole, name.len())
 }
 
-fn trimmed(name: &OsStr) -> &OsStr {
+fn without_trailing_slashes(name: &OsStr) -> &OsStr {
     let bytes = name.as_bytes();
     let end = bytes
         .iter()
@@ -133,24 +136,24 @@ fn is_numbered(name: &OsStr) -> bool {
     digits > 0 && bytes[..bytes.len() - digits].ends_with(b".~")
 }
 
-/// The highest number among the backups that are there.
-async fn highest(worker: &Worker, entry: &Entry) -> io::Result<u64> {
+/// The highest number of an existing backup.
+async fn highest_number(worker: &Worker, entry: &Entry) -> io::Result<u64> {
     let whole = Path::new(entry.new_name());
     let base = whole.file_name().unwrap_or(whole.as_os_str());
     let above = match whole.parent() {
         Some(above) if !above.as_os_str().is_empty() => above,
         _ => Path::new("."),
     };
-    let directory = Name::from_path_in(entry.at().target.clone(), above)?;
+    let directory = Name::from_path_in(entry.handles().target.clone(), above)?;
     let opened = worker
-        .write(Open::new(directory, libc::O_RDONLY | libc::O_DIRECTORY))
+        .call_target(Open::new(directory, libc::O_RDONLY | libc::O_DIRECTORY))
         .await?;
     let opened = Arc::new(opened);
     let mut highest = 0;
     let mut buffer = Vec::with_capacity(ReadDir::<()>::ROOM);
     loop {
         let entries = worker
-            .write(ReadDir::with_buffer(opened.clone(), buffer))
+            .call_target(ReadDir::with_buffer(opened.clone(), buffer))
             .await?;
         if entries.is_empty() {
             return Ok(highest);
@@ -163,7 +166,7 @@ async fn highest(worker: &Worker, entry: &Entry) -> io::Result<u64> {
     }
 }
 
-/// The number of a backup of `base`.
+/// The number in the name of a numbered backup of `base`.
 fn number_of(name: &OsStr, base: &OsStr) -> Option<u64> {
     let rest = name.as_bytes().strip_prefix(base.as_bytes())?;
     let digits = rest.strip_prefix(b".~")?.strip_suffix(b"~")?;
@@ -179,8 +182,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_read_and_written() {
-        let name = numbered(OsStr::new("a"), 12);
+    fn numbers_of_backups_are_parsed_and_formatted() {
+        let name = numbered_name(OsStr::new("a"), 12);
         assert_eq!(name, "a.~12~");
         assert!(is_numbered(&name));
         assert!(!is_numbered(OsStr::new("a~")));

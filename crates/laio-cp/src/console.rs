@@ -1,4 +1,4 @@
-//! The one place that writes messages: whole lines, in the order in which they come.
+//! The only writer to standard output and standard error: writes whole lines, in order.
 
 use crate::outcome::Failure;
 use crate::progress::Progress;
@@ -9,16 +9,16 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// Standard output and standard error, shared by all workers.
 pub(crate) struct Console {
     program: String,
-    /// What is to be written to standard output; the lock also keeps lines apart.
+    /// Buffered standard output. Its lock also serializes lines on standard error.
     output: Mutex<Vec<u8>>,
     line_by_line: bool,
-    /// What the standard streams failed at first.
+    /// The first failure of a standard stream.
     failed: Mutex<Option<Failure>>,
     progress: Progress,
 }
 
-/// Bytes of standard output that are gathered before they are written.
-const GATHERED_MAX: usize = 64 << 10;
+/// The size in bytes at which buffered output is written.
+const BUFFERED_MAX: usize = 64 << 10;
 
 impl Console {
     pub(crate) fn new(program: &str, progress: Progress) -> Console {
@@ -31,40 +31,44 @@ impl Console {
         }
     }
 
-    /// A line on standard error, after the program's name.
-    pub(crate) fn complain(&self, message: impl std::fmt::Display) {
+    /// Prints a line on standard error, prefixed with the program's name.
+    pub(crate) fn warn(&self, message: impl std::fmt::Display) {
         let mut output = self.lock();
         self.write_out(&mut output);
         let line = format!("{}: {message}\n", self.program);
-        // Nothing can be done if standard error is gone.
+        // No stream is left to report a failure of standard error.
         self.progress
-            .aside(|| drop(io::stderr().write_all(line.as_bytes())));
+            .while_hidden(|| drop(io::stderr().write_all(line.as_bytes())));
     }
 
-    /// A line (or several) on standard output.
-    pub(crate) fn tell(&self, line: &str) {
+    /// Prints one or more lines on standard output.
+    pub(crate) fn print(&self, line: &str) {
         let mut output = self.lock();
         output.extend_from_slice(line.as_bytes());
         output.push(b'\n');
-        if self.line_by_line || output.len() >= GATHERED_MAX {
+        if self.line_by_line || output.len() >= BUFFERED_MAX {
             self.write_out(&mut output);
         }
     }
 
-    /// Asks on standard error and reads a line from standard input: whether it is a yes.
+    /// Prints a question on standard error, reads a line from standard input, and returns whether
+    /// the answer is yes.
     pub(crate) fn ask(&self, question: &str) -> bool {
         let mut output = self.lock();
         self.write_out(&mut output);
-        self.progress.aside(|| {
+        self.progress.while_hidden(|| {
             let asked = match laio::was_closed(&io::stderr()) {
                 true => Err(Errno::BADF.into()),
                 false => write!(io::stderr(), "{}: {question}", self.program),
             };
             if let Err(error) = asked {
-                self.note(Failure::of(error, "write error"));
+                self.record_failure(Failure::from_error(error, "write error"));
             }
             if laio::was_closed(&io::stdin()) {
-                self.note(Failure::of(Errno::BADF.into(), "error closing file"));
+                self.record_failure(Failure::from_error(
+                    Errno::BADF.into(),
+                    "error closing file",
+                ));
                 return false;
             }
             let mut answer = Vec::new();
@@ -73,7 +77,7 @@ impl Console {
         })
     }
 
-    /// Writes what is gathered. What failed is the first that did.
+    /// Writes buffered output. Returns the first failure of a standard stream.
     pub(crate) fn finish(&self) -> Result<(), Failure> {
         self.write_out(&mut self.lock());
         let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
@@ -88,21 +92,21 @@ impl Console {
         if output.is_empty() {
             return;
         }
-        // A reader who has seen enough is no reason to stop copying; but is told at the end.
-        self.progress.aside(|| {
+        // A closed pipe does not stop the copy; `finish` reports it.
+        self.progress.while_hidden(|| {
             let mut stdout = io::stdout().lock();
             let written = match laio::was_closed(&stdout) {
                 true => Err(Errno::BADF.into()),
                 false => stdout.write_all(output).and_then(|()| stdout.flush()),
             };
             if let Err(error) = written {
-                self.note(Failure::of(error, "write error"));
+                self.record_failure(Failure::from_error(error, "write error"));
             }
         });
         output.clear();
     }
 
-    fn note(&self, failure: Failure) {
+    fn record_failure(&self, failure: Failure) {
         let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
         failed.get_or_insert(failure);
     }

@@ -1,17 +1,17 @@
-//! Moving the data of a file: shared, copied inside the kernel, or through memory.
+//! Copies the data of a file: by reflink, by `copy_file_range`, or through a buffer.
 //!
-//! A file grows from its beginning to its end, and nothing is written beyond what is complete: `--resume` takes
-//! the size of what was begun for how far it got.
+//! A file is written from its beginning to its end, and never beyond the data that is complete:
+//! `--resume` takes the size of a partial file for its progress.
 
 use crate::directory::Handle;
 use crate::entry::{Copied, add_bytes};
-use crate::medium::Medium;
 use crate::options::{Method, Reflink as Wanted, Sparse};
 use crate::outcome::Done;
 use crate::queued;
 use crate::sparse;
+use crate::storage_class::StorageClass;
 use crate::verify::Hashing;
-use crate::worker::{PairLimit, Worker};
+use crate::worker::{DevicePairLimits, Worker};
 use laio::Errno;
 use laio::ops::{
     Advice, Advise, Allocate, CopyRange, Limit, Part, Read, ReadAt, Reflink, Write, WriteAt,
@@ -21,8 +21,8 @@ use std::cell::RefCell;
 use std::fmt;
 use std::io;
 
-/// A source and its destination, both open.
-pub(crate) struct Pair<'a> {
+/// An open source and its open destination.
+pub(crate) struct OpenPair<'a> {
     pub(crate) worker: &'a Worker,
     pub(crate) source: &'a Handle,
     pub(crate) status: &'a Metadata,
@@ -30,36 +30,36 @@ pub(crate) struct Pair<'a> {
     pub(crate) target_device: u64,
     /// Both are regular files.
     pub(crate) is_regular: bool,
-    /// What comes before is there already.
+    /// An earlier run has copied the bytes before this offset.
     pub(crate) start: u64,
-    /// The hash of what is read, if one is taken.
-    pub(crate) seen: Option<RefCell<Hashing>>,
-    /// What the source is on.
-    pub(crate) medium: Medium,
+    /// The running hash of the source, if one is computed.
+    pub(crate) hashing: Option<RefCell<Hashing>>,
+    /// The storage class of the source's file system.
+    pub(crate) storage_class: StorageClass,
 }
 
 type ReadLimited = ReadAt<Handle, Limit<Vec<u8>>>;
 
-/// Where it failed.
-pub(crate) enum Broken {
+/// The step of a copy that failed.
+pub(crate) enum CopyError {
     Read(io::Error),
     Write(io::Error),
     Copy(io::Error),
     Reflink(io::Error),
     Extend(io::Error),
-    /// Somebody asked to stop.
+    /// A stop was requested.
     Stopped,
 }
 
-/// What was tried, in the words of GNU's `cp --debug`.
+/// The methods that were used, in the words of GNU's `cp --debug`.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Detail {
+pub(crate) struct DebugDetail {
     pub(crate) offload: &'static str,
     pub(crate) reflink: &'static str,
     pub(crate) sparse: &'static str,
 }
 
-impl fmt::Display for Detail {
+impl fmt::Display for DebugDetail {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
@@ -69,18 +69,18 @@ impl fmt::Display for Detail {
     }
 }
 
-/// Files up to this size are read and written in one piece: two calls, as `copy_file_range` would take
-/// too, and it finds out whether the source must be waited for.
-const SMALL: u64 = 256 << 10;
-/// Bytes of one `copy_file_range`: so that a copy can be stopped, and its progress be seen.
+/// Files up to this size are copied by one read and one write: as many calls as `copy_file_range`
+/// needs, and the read shows whether the data is cached.
+const ONE_PIECE_MAX: u64 = 256 << 10;
+/// Bytes per `copy_file_range` call: between calls a stop is checked and progress is shown.
 const RANGE_MAX: u64 = 128 << 20;
 
 /// Copies the data of a file.
-pub(crate) async fn copy(pair: &Pair<'_>) -> Result<Copied, Broken> {
+pub(crate) async fn copy(pair: &OpenPair<'_>) -> Result<Copied, CopyError> {
     let options = pair.worker.options();
-    // Blocks with holes in them are not shared either, where there are to be none.
+    // Reflinks share holes, too; `--sparse=never` forbids holes.
     let never = options.reflink == Wanted::Never || options.sparse == Sparse::Never;
-    let mut detail = Detail {
+    let mut detail = DebugDetail {
         offload: "unknown",
         reflink: if never { "no" } else { "unknown" },
         sparse: "unknown",
@@ -104,30 +104,33 @@ pub(crate) async fn copy(pair: &Pair<'_>) -> Result<Copied, Broken> {
     })
 }
 
-/// Hashes what an earlier run has copied of the source.
-pub(crate) async fn see_start(pair: &Pair<'_>) -> Result<(), Broken> {
-    let Some(seen) = pair.seen.as_ref().filter(|_| pair.start > 0) else {
+/// Hashes the part of the source that an earlier run has copied.
+pub(crate) async fn hash_existing_prefix(pair: &OpenPair<'_>) -> Result<(), CopyError> {
+    let Some(hashing) = pair.hashing.as_ref().filter(|_| pair.start > 0) else {
         return Ok(());
     };
-    let mut buffer = pair.worker.buffer();
+    let mut buffer = pair.worker.take_buffer();
     loop {
-        pair.go_on()?;
-        let at = seen.borrow().at();
+        pair.check_stop()?;
+        let at = hashing.borrow().at();
         buffer.clear();
         let count = (pair.start - at).min(buffer.capacity() as u64) as usize;
         let read = ReadAt::new(pair.source.clone(), Limit::new(buffer, count), at);
-        let (result, filled) = pair.worker.lazily(read).await;
+        let (result, filled) = pair.worker.call_lazy(read).await;
         buffer = filled.into_inner();
-        if result.map_err(Broken::Read)? == 0 {
+        if result.map_err(CopyError::Read)? == 0 {
             break;
         }
-        pair.see(at, &buffer)?;
+        pair.hash(at, &buffer)?;
     }
-    pair.worker.keep(buffer);
+    pair.worker.recycle_buffer(buffer);
     Ok(())
 }
 
-async fn move_data(pair: &Pair<'_>, detail: &mut Detail) -> Result<(Done, u64), Broken> {
+async fn move_data(
+    pair: &OpenPair<'_>,
+    detail: &mut DebugDetail,
+) -> Result<(Done, u64), CopyError> {
     let options = pair.worker.options();
     detail.sparse = "no";
     if !pair.is_regular {
@@ -150,17 +153,21 @@ async fn move_data(pair: &Pair<'_>, detail: &mut Detail) -> Result<(Done, u64), 
     copied
 }
 
-fn advise(pair: &Pair<'_>) {
+fn advise(pair: &OpenPair<'_>) {
     if let Some(advice) = pair.worker.options().advise {
         let advise = Advise::new(pair.source.clone(), 0, 0, advice);
-        // It is only an advice.
-        let _ = pair.worker.plainly(advise);
+        // Advice may be ignored.
+        let _ = pair.worker.call_blocking(advise);
     }
 }
 
-/// Copies a region of a file whose other regions others copy.
-pub(crate) async fn copy_region(pair: &Pair<'_>, start: u64, end: u64) -> Result<(), Broken> {
-    let mut detail = Detail {
+/// Copies one region of a file; other processes copy the other regions.
+pub(crate) async fn copy_region(
+    pair: &OpenPair<'_>,
+    start: u64,
+    end: u64,
+) -> Result<(), CopyError> {
+    let mut detail = DebugDetail {
         offload: "unknown",
         reflink: "no",
         sparse: "no",
@@ -171,7 +178,7 @@ pub(crate) async fn copy_region(pair: &Pair<'_>, start: u64, end: u64) -> Result
     }
 }
 
-fn looks_for_holes(pair: &Pair<'_>) -> bool {
+fn looks_for_holes(pair: &OpenPair<'_>) -> bool {
     match pair.worker.options().sparse {
         Sparse::Always => true,
         Sparse::Auto => has_holes(pair.status),
@@ -179,13 +186,13 @@ fn looks_for_holes(pair: &Pair<'_>) -> bool {
     }
 }
 
-/// Fewer blocks than the size needs: holes, or data that is compressed.
+/// Whether a file has fewer blocks than its size needs: it has holes, or is compressed.
 pub(crate) fn has_holes(status: &Metadata) -> bool {
     status.blocks() < status.size() / 512
 }
 
-/// Tries to share the blocks.
-fn reflink(pair: &Pair<'_>, detail: &mut Detail) -> Result<bool, Broken> {
+/// Tries a reflink.
+fn reflink(pair: &OpenPair<'_>, detail: &mut DebugDetail) -> Result<bool, CopyError> {
     let options = pair.worker.options();
     let wanted = match (options.reflink, options.method) {
         (Wanted::Always, _) => true,
@@ -195,23 +202,23 @@ fn reflink(pair: &Pair<'_>, detail: &mut Detail) -> Result<bool, Broken> {
         (Wanted::Auto, _) => false,
     };
     let must = options.reflink == Wanted::Always;
-    let learnt = pair.worker.limit(pair).no_reflink;
-    if !wanted || !pair.is_regular || pair.start > 0 || (learnt && !must) {
-        if learnt {
+    let known_unsupported = pair.worker.limits_of(pair).reflink_unsupported;
+    if !wanted || !pair.is_regular || pair.start > 0 || (known_unsupported && !must) {
+        if known_unsupported {
             detail.reflink = "unsupported";
         }
         return Ok(false);
     }
     match pair
         .worker
-        .plainly(Reflink::new(pair.source.clone(), pair.target.clone()))
+        .call_blocking(Reflink::new(pair.source.clone(), pair.target.clone()))
     {
         Ok(()) => {
             detail.reflink = "yes";
             detail.offload = "unknown";
             Ok(true)
         }
-        Err(error) if must => Err(Broken::Reflink(error)),
+        Err(error) if must => Err(CopyError::Reflink(error)),
         Err(error) => {
             detail.reflink = "unsupported";
             let errno = error.raw_os_error().map(Errno::from_raw);
@@ -219,45 +226,49 @@ fn reflink(pair: &Pair<'_>, detail: &mut Detail) -> Result<bool, Broken> {
                 errno,
                 Some(Errno::OPNOTSUPP | Errno::NOTTY | Errno::XDEV | Errno::NOSYS)
             ) {
-                pair.worker.learn(pair, |limit| limit.no_reflink = true);
+                pair.worker
+                    .note_limit(pair, |limit| limit.reflink_unsupported = true);
             }
             Ok(false)
         }
     }
 }
 
-/// Reserves room for data that begins at `start`, if that is wanted. A hole is no data.
-pub(crate) fn preallocate(pair: &Pair<'_>, start: u64, length: u64) -> Result<(), Broken> {
+/// Reserves disk space for data that begins at `start`, if `--fallocate` asks for it.
+pub(crate) fn preallocate(pair: &OpenPair<'_>, start: u64, length: u64) -> Result<(), CopyError> {
     if !pair.worker.options().preallocate || length == 0 {
         return Ok(());
     }
     let allocate =
         Allocate::new(pair.target.clone(), start, length).mode(libc::FALLOC_FL_KEEP_SIZE);
-    match pair.worker.plainly(allocate) {
-        Err(error) if error.raw_os_error() == Some(Errno::NOSPC.raw()) => Err(Broken::Write(error)),
-        // It is only to help.
+    match pair.worker.call_blocking(allocate) {
+        Err(error) if error.raw_os_error() == Some(Errno::NOSPC.raw()) => {
+            Err(CopyError::Write(error))
+        }
+        // Preallocation is an optimization; other errors are ignored.
         _ => Ok(()),
     }
 }
 
-/// Copies bytes from `start` up to `end`, or to the end of the file, in the way that suits.
+/// Copies the bytes from `start` to `end`, or to the end of the file, by `copy_file_range` or
+/// through a buffer.
 pub(crate) async fn copy_range(
-    pair: &Pair<'_>,
+    pair: &OpenPair<'_>,
     start: u64,
     end: u64,
-    detail: &mut Detail,
-) -> Result<(Done, u64), Broken> {
+    detail: &mut DebugDetail,
+) -> Result<(Done, u64), CopyError> {
     let options = pair.worker.options();
     let by_range = match options.method {
         Method::ReadWrite => false,
         Method::CopyRange => true,
-        // What is hashed must come by.
-        _ if pair.seen.is_some() => false,
+        // Data can only be hashed in memory.
+        _ if pair.hashing.is_some() => false,
         Method::Auto if options.through_memory() => false,
-        Method::Auto | Method::Reflink => end - start > SMALL && end != u64::MAX,
+        Method::Auto | Method::Reflink => end - start > ONE_PIECE_MAX && end != u64::MAX,
     };
     let allowed = options.reflink != Wanted::Never && options.sparse != Sparse::Never;
-    let is_unsupported = pair.worker.limit(pair).no_range;
+    let is_unsupported = pair.worker.limits_of(pair).copy_range_unsupported;
     if !by_range || !allowed || is_unsupported {
         let tries = by_range && allowed;
         detail.offload = if tries { "unsupported" } else { "avoided" };
@@ -266,11 +277,12 @@ pub(crate) async fn copy_range(
     }
     let mut at = start;
     while at < end {
-        pair.go_on()?;
-        let count = (end - at).min(RANGE_MAX).min(pair.piece() as u64) as usize;
+        pair.check_stop()?;
+        let count = (end - at).min(RANGE_MAX).min(pair.piece_size() as u64) as usize;
         let copy = CopyRange::new(pair.source.clone(), at, pair.target.clone(), at, count);
-        match pair.worker.write(copy).await {
-            // The end, or a file system (procfs) that copies nothing where there is something to read.
+        match pair.worker.call_target(copy).await {
+            // The end of the file; or a file system such as procfs, where `copy_file_range` returns
+            // 0 although there is data.
             Ok(0) => {
                 let more = through_memory(pair, at, end).await?;
                 let done = if at == start {
@@ -283,14 +295,15 @@ pub(crate) async fn copy_range(
             Ok(count) => {
                 at += count as u64;
                 detail.offload = "yes";
-                pair.pace(count).await;
+                pair.count_and_throttle(count).await;
             }
             Err(error) => match fallback(&error) {
-                Fallback::None => return Err(Broken::Copy(error)),
+                Fallback::None => return Err(CopyError::Copy(error)),
                 kind => {
                     detail.offload = "unsupported";
                     if kind == Fallback::Always {
-                        pair.worker.learn(pair, |limit| limit.no_range = true);
+                        pair.worker
+                            .note_limit(pair, |limit| limit.copy_range_unsupported = true);
                     }
                     let more = through_memory(pair, at, end).await?;
                     return Ok((Done::ReadWrite, at - start + more));
@@ -301,20 +314,22 @@ pub(crate) async fn copy_range(
     Ok((Done::CopyRange, at - start))
 }
 
+/// Whether a failed `copy_file_range` is replaced by a copy through a buffer.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fallback {
     None,
     /// For this file.
     Once,
-    /// For all files of these devices.
+    /// For all files on this pair of devices.
     Always,
 }
 
-/// Whether it says that these files cannot be copied inside the kernel.
+/// Whether an error means that `copy_file_range` does not work here.
 fn fallback(error: &io::Error) -> Fallback {
     match error.raw_os_error().map(Errno::from_raw) {
         Some(Errno::XDEV | Errno::OPNOTSUPP | Errno::NOSYS) => Fallback::Always,
-        // EPERM: a filter, or an immutable file; ENOENT: CIFS; ETXTBSY: a swap file; EBADF: append-only.
+        // EPERM: a seccomp filter or an immutable file; ENOENT: CIFS; ETXTBSY: a swap file; EBADF:
+        // append-only.
         Some(
             Errno::INVAL | Errno::PERM | Errno::NOENT | Errno::TXTBSY | Errno::BADF | Errno::FBIG,
         ) => Fallback::Once,
@@ -323,82 +338,91 @@ fn fallback(error: &io::Error) -> Fallback {
 }
 
 /// Copies through a buffer.
-pub(crate) async fn through_memory(pair: &Pair<'_>, start: u64, end: u64) -> Result<u64, Broken> {
+pub(crate) async fn through_memory(
+    pair: &OpenPair<'_>,
+    start: u64,
+    end: u64,
+) -> Result<u64, CopyError> {
     let worker = pair.worker;
     let options = worker.options();
     let is_queued = options.direct || (options.queue() > 1 && end - start > options.buffer as u64);
-    // What is hashed comes in order, and what is to be gone on with grows in order.
-    let in_order = options.resume || pair.seen.is_some();
+    // Hashing needs the bytes in order, and `--resume` needs a file that grows in order.
+    let in_order = options.resume || pair.hashing.is_some();
     if pair.is_regular && end != u64::MAX && is_queued && !in_order {
         return queued::copy(pair, start, end).await;
     }
-    let mut buffer = worker.buffer();
+    let mut buffer = worker.take_buffer();
     let mut at = start;
     while at < end {
-        pair.go_on()?;
+        pair.check_stop()?;
         buffer.clear();
         let count = (end - at)
             .min(buffer.capacity() as u64)
-            .min(pair.piece() as u64) as usize;
+            .min(pair.piece_size() as u64) as usize;
         let read = ReadAt::new(pair.source.clone(), Limit::new(buffer, count), at);
         let (result, filled) = pair.read(read, at == start).await;
         buffer = filled.into_inner();
-        // The end, though the file was longer when it was opened.
-        if result.map_err(Broken::Read)? == 0 {
+        // The file was truncated since it was opened.
+        if result.map_err(CopyError::Read)? == 0 {
             break;
         }
         let count = buffer.len();
-        pair.see(at, &buffer)?;
+        pair.hash(at, &buffer)?;
         buffer = pair.write_at(buffer, at).await?;
         at += count as u64;
-        pair.pace(count).await;
+        pair.count_and_throttle(count).await;
     }
-    worker.keep(buffer);
+    worker.recycle_buffer(buffer);
     Ok(at - start)
 }
 
-/// Copies what has no positions: a pipe, a terminal, a device.
-async fn stream(pair: &Pair<'_>) -> Result<u64, Broken> {
+/// Copies a file without positions: a pipe, a terminal, a device.
+async fn stream(pair: &OpenPair<'_>) -> Result<u64, CopyError> {
     let worker = pair.worker;
-    let mut buffer = worker.buffer();
+    let mut buffer = worker.take_buffer();
     let mut bytes = 0;
     loop {
-        pair.go_on()?;
+        pair.check_stop()?;
         buffer.clear();
-        let room = buffer.capacity().min(pair.piece());
-        let read = Read::new(pair.source.clone(), Limit::new(buffer, room));
-        let (result, filled) = worker.lazily(read).await;
+        let capacity = buffer.capacity().min(pair.piece_size());
+        let read = Read::new(pair.source.clone(), Limit::new(buffer, capacity));
+        let (result, filled) = worker.call_lazy(read).await;
         buffer = filled.into_inner();
-        let count = result.map_err(Broken::Read)?;
+        let count = result.map_err(CopyError::Read)?;
         if count == 0 {
-            worker.keep(buffer);
+            worker.recycle_buffer(buffer);
             return Ok(bytes);
         }
-        pair.see(bytes, &buffer)?;
+        pair.hash(bytes, &buffer)?;
         buffer = pair.write(buffer, 0).await?;
         bytes += count as u64;
-        pair.pace(count).await;
+        pair.count_and_throttle(count).await;
     }
 }
 
-impl Pair<'_> {
-    /// Reads a piece of the source. What is not in memory the kernel is asked for together with the beginnings of other
-    /// files: what lies side by side on a device is one request then.
+impl OpenPair<'_> {
+    /// Reads a piece of the source. A read of probably uncached data is submitted without an
+    /// attempt, together with the first reads of other files, so that the block layer can merge
+    /// adjacent requests.
     async fn read(&self, read: ReadLimited, is_first: bool) -> (io::Result<usize>, Limit<Vec<u8>>) {
         let worker = self.worker;
-        if self.medium == Medium::Memory {
-            return worker.perhaps(read, true).await;
+        if self.storage_class == StorageClass::Memory {
+            return worker.maybe_inline(read, true).await;
         }
-        if is_first && worker.waits.is_cold() {
-            return worker.lazily(read.expect_block()).await;
+        if is_first && worker.latency.expects_uncached() {
+            return worker.call_lazy(read.expect_block()).await;
         }
-        let (output, at_once) = worker.attempt(read).await;
-        worker.waits.read(at_once);
+        let (output, inline) = worker.call_lazy_observed(read).await;
+        worker.latency.record_read(inline);
         output
     }
 
-    /// Writes all of a buffer at a position.
-    pub(crate) async fn write_at(&self, mut buffer: Vec<u8>, at: u64) -> Result<Vec<u8>, Broken> {
+    /// Writes the whole buffer at an offset.
+    pub(crate) async fn write_at(
+        &self,
+        mut buffer: Vec<u8>,
+        at: u64,
+    ) -> Result<Vec<u8>, CopyError> {
         let mut done = 0;
         while done < buffer.len() {
             let part = Part::new(buffer, done..);
@@ -406,64 +430,64 @@ impl Pair<'_> {
             let (result, part) = self.worker.write_data(write).await;
             buffer = part.into_inner();
             match result {
-                // A full device says so; nobody else should be asked for ever.
-                Ok(0) => return Err(Broken::Write(Errno::NOSPC.into())),
+                // A full device returns ENOSPC; a write of 0 bytes must not be retried forever.
+                Ok(0) => return Err(CopyError::Write(Errno::NOSPC.into())),
                 Ok(count) => done += count,
-                // A file of procfs, for example, has no positions.
+                // Some files of procfs, for example, have no positions.
                 Err(error) if error.raw_os_error() == Some(Errno::SPIPE.raw()) => {
                     return self.write(buffer, done).await;
                 }
-                Err(error) => return Err(Broken::Write(error)),
+                Err(error) => return Err(CopyError::Write(error)),
             }
         }
         Ok(buffer)
     }
 
-    /// Writes a buffer, from its byte `done` on, where the destination is.
-    async fn write(&self, mut buffer: Vec<u8>, mut done: usize) -> Result<Vec<u8>, Broken> {
+    /// Writes a buffer from its byte `done` on, at the file position.
+    async fn write(&self, mut buffer: Vec<u8>, mut done: usize) -> Result<Vec<u8>, CopyError> {
         while done < buffer.len() {
             let write = Write::new(self.target.clone(), Part::new(buffer, done..));
             let (result, part) = self.worker.write_data(write).await;
             buffer = part.into_inner();
-            match result.map_err(Broken::Write)? {
-                0 => return Err(Broken::Write(Errno::NOSPC.into())),
+            match result.map_err(CopyError::Write)? {
+                0 => return Err(CopyError::Write(Errno::NOSPC.into())),
                 count => done += count,
             }
         }
         Ok(buffer)
     }
 
-    /// Hashes what has been read at a position, after the hole before it.
-    pub(crate) fn see(&self, at: u64, bytes: &[u8]) -> Result<(), Broken> {
-        let Some(seen) = &self.seen else {
+    /// Hashes the data read at an offset, and zeros for the hole before it.
+    pub(crate) fn hash(&self, at: u64, bytes: &[u8]) -> Result<(), CopyError> {
+        let Some(hashing) = &self.hashing else {
             return Ok(());
         };
-        while seen.borrow().at() < at {
-            self.go_on()?;
-            seen.borrow_mut().take_zeros(at);
+        while hashing.borrow().at() < at {
+            self.check_stop()?;
+            hashing.borrow_mut().update_zeros(at);
         }
-        seen.borrow_mut().take(bytes);
+        hashing.borrow_mut().update(bytes);
         Ok(())
     }
 
-    /// Between two pieces of a file.
-    pub(crate) fn go_on(&self) -> Result<(), Broken> {
-        match self.worker.shared.stop.is_asked() {
-            true => Err(Broken::Stopped),
+    /// Fails if a stop was requested. Called between two pieces of a file.
+    pub(crate) fn check_stop(&self) -> Result<(), CopyError> {
+        match self.worker.session.stop.is_requested() {
+            true => Err(CopyError::Stopped),
             false => Ok(()),
         }
     }
 
-    /// Bytes to move at a time, at most.
-    pub(crate) fn piece(&self) -> usize {
-        let rate = self.worker.shared.rate.as_ref();
-        rate.map_or(usize::MAX, |rate| rate.piece())
+    /// The maximum number of bytes per call.
+    pub(crate) fn piece_size(&self) -> usize {
+        let rate = self.worker.session.rate.as_ref();
+        rate.map_or(usize::MAX, |rate| rate.piece_size())
     }
 
-    /// Counts what was moved, and waits as long as the rate wants it.
-    pub(crate) async fn pace(&self, bytes: usize) {
+    /// Counts copied bytes, and sleeps as long as the rate limit requires.
+    pub(crate) async fn count_and_throttle(&self, bytes: usize) {
         add_bytes(self.worker, bytes);
-        if let Some(rate) = &self.worker.shared.rate {
+        if let Some(rate) = &self.worker.session.rate {
             let wait = rate.take(bytes);
             if !wait.is_zero() {
                 laio_rt::time::sleep(wait).await;
@@ -473,25 +497,25 @@ impl Pair<'_> {
 }
 
 impl Worker {
-    /// What is known of copying between these devices.
-    fn limit(&self, pair: &Pair<'_>) -> PairLimit {
+    /// The known limits of copying between the two devices of a pair.
+    fn limits_of(&self, pair: &OpenPair<'_>) -> DevicePairLimits {
         let (source, target) = (pair.status.device(), pair.target_device);
-        let limits = self.limits.borrow();
+        let limits = self.device_limits.borrow();
         let known = limits
             .iter()
             .find(|limit| (limit.source, limit.target) == (source, target));
-        known.copied().unwrap_or(PairLimit {
+        known.copied().unwrap_or(DevicePairLimits {
             source,
             target,
-            no_reflink: false,
-            no_range: false,
+            reflink_unsupported: false,
+            copy_range_unsupported: false,
         })
     }
 
-    fn learn(&self, pair: &Pair<'_>, lesson: impl FnOnce(&mut PairLimit)) {
-        let mut limit = self.limit(pair);
-        lesson(&mut limit);
-        let mut limits = self.limits.borrow_mut();
+    fn note_limit(&self, pair: &OpenPair<'_>, change: impl FnOnce(&mut DevicePairLimits)) {
+        let mut limit = self.limits_of(pair);
+        change(&mut limit);
+        let mut limits = self.device_limits.borrow_mut();
         limits.retain(|known| (known.source, known.target) != (limit.source, limit.target));
         limits.push(limit);
     }

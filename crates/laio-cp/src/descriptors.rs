@@ -1,9 +1,10 @@
-//! Descriptors of directories: as many as there is room for stay open, whatever the depth of the tree. A
-//! directory whose descriptors were given up is opened again when it is needed: from the directory below, which
-//! knows it as `..`, or by its name from one above that is open. Either way it must be the one that it was.
+//! Descriptors of directories. A bounded number stays open, independent of the tree's depth. A
+//! directory that was closed is reopened when it is needed: from a directory below through `..`, or
+//! by name from an open directory above. In both cases its device and inode are compared with the
+//! recorded ones.
 
 use crate::directory::{Directory, Entry, Handle, Handles, Side};
-use crate::made::{Identity, identity};
+use crate::identity::{Identity, identity};
 use crate::worker::Worker;
 use laio::Errno;
 use laio::ops::{Name, Open, StatFile};
@@ -14,98 +15,100 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 /// The descriptors of a directory, if they are open.
 #[derive(Debug, Default)]
-pub(crate) struct Slot(Mutex<Option<Kept>>);
+pub(crate) struct HandleSlot(Mutex<Option<OpenHandles>>);
 
+/// The descriptors of an open directory.
 #[derive(Debug)]
-struct Kept {
+struct OpenHandles {
     handles: Handles,
-    /// None: it is not counted, and stays.
-    _counted: Option<Counted>,
+    /// `None`: not counted, and never closed.
+    _counted: Option<CountGuard>,
 }
 
-/// Directories that are open.
+/// The number of open directories, and its maximum.
 #[derive(Debug)]
 pub(crate) struct Descriptors {
     open: Arc<AtomicUsize>,
-    most: usize,
+    max: usize,
 }
 
-/// One of them.
+/// Counts one open directory.
 #[derive(Debug)]
-struct Counted(Arc<AtomicUsize>);
+struct CountGuard(Arc<AtomicUsize>);
 
-impl Drop for Counted {
+impl Drop for CountGuard {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-/// Those that a worker has opened, the oldest first; some may be closed by now.
-pub(crate) type Opened = VecDeque<Weak<Directory>>;
+/// The directories that a worker opened, oldest first; some may be closed.
+pub(crate) type OpenDirectories = VecDeque<Weak<Directory>>;
 
-/// A worker keeps this many open: where it is, and what is above; only where it is, if that is all that there may be.
-const LEAST: usize = 2;
+/// The number of directories that a worker keeps open: the current one and its parent; only the
+/// current one if the maximum is 1.
+const OPEN_MIN: usize = 2;
 
 impl Descriptors {
-    /// At most so many directories are to be open; each has two descriptors.
-    pub(crate) fn new(most: usize) -> Descriptors {
+    /// Allows at most `max` open directories, with two descriptors each.
+    pub(crate) fn new(max: usize) -> Descriptors {
         Descriptors {
             open: Arc::default(),
-            most,
+            max,
         }
     }
 
     fn are_too_many(&self) -> bool {
-        self.open.load(Ordering::Relaxed) > self.most
+        self.open.load(Ordering::Relaxed) > self.max
     }
 }
 
-impl Slot {
-    /// Open for as long as the copy takes.
-    pub(crate) fn always(handles: Handles) -> Slot {
-        Slot(Mutex::new(Some(Kept {
+impl HandleSlot {
+    /// A slot that is never closed.
+    pub(crate) fn always(handles: Handles) -> HandleSlot {
+        HandleSlot(Mutex::new(Some(OpenHandles {
             handles,
             _counted: None,
         })))
     }
 
     pub(crate) fn get(&self) -> Option<Handles> {
-        self.lock().as_ref().map(|kept| kept.handles.clone())
+        self.lock().as_ref().map(|open| open.handles.clone())
     }
 
     fn is_open(&self) -> bool {
         self.lock().is_some()
     }
 
-    /// False if it is open already.
+    /// Stores the descriptors; returns `false` if the directory is open already.
     fn set(&self, handles: Handles, count: &Arc<AtomicUsize>) -> bool {
         let mut slot = self.lock();
         if slot.is_some() {
             return false;
         }
         count.fetch_add(1, Ordering::Relaxed);
-        *slot = Some(Kept {
+        *slot = Some(OpenHandles {
             handles,
-            _counted: Some(Counted(count.clone())),
+            _counted: Some(CountGuard(count.clone())),
         });
         true
     }
 
-    /// Gives the descriptors up; operations in flight still hold them.
+    /// Closes the descriptors; operations in flight still hold them.
     pub(crate) fn close(&self) {
-        // Closed without the lock.
-        let kept = self.lock().take();
-        drop(kept);
+        // `close` runs after the lock is released.
+        let open = self.lock().take();
+        drop(open);
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<Kept>> {
+    fn lock(&self) -> MutexGuard<'_, Option<OpenHandles>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Worker {
-    /// The descriptors of a directory, which is opened again if need be.
-    pub(crate) fn open(&self, directory: &Arc<Directory>) -> io::Result<Handles> {
+    /// Returns the descriptors of a directory, which is reopened if necessary.
+    pub(crate) fn handles_of(&self, directory: &Arc<Directory>) -> io::Result<Handles> {
         if let Some(handles) = directory.open.get() {
             return Ok(handles);
         }
@@ -119,27 +122,27 @@ impl Worker {
             }
         };
         for below in closed.into_iter().rev() {
-            let source = self.find(&handles.source, &below.source)?;
-            let target = self.find(&handles.target, &below.target)?;
+            let source = self.reopen(&handles.source, &below.source)?;
+            let target = self.reopen(&handles.target, &below.target)?;
             handles = Handles { source, target };
         }
         self.keep_open(directory, handles.clone());
         Ok(handles)
     }
 
-    /// The same for an entry of it.
-    pub(crate) fn hold(&self, entry: &mut Entry) -> io::Result<()> {
-        if entry.held.is_none() {
-            entry.held = Some(self.open(&entry.directory)?);
+    /// Opens the directories of an entry.
+    pub(crate) fn open_handles(&self, entry: &mut Entry) -> io::Result<()> {
+        if entry.handles.is_none() {
+            entry.handles = Some(self.handles_of(&entry.directory)?);
         }
         Ok(())
     }
 
-    /// The destination of a directory that may be done with already: it does not stay open.
-    pub(crate) fn open_target(&self, directory: &Directory) -> io::Result<Option<Handle>> {
+    /// Opens the destination of a directory that may be finished. It does not stay open.
+    pub(crate) fn target_handle_of(&self, directory: &Directory) -> io::Result<Option<Handle>> {
         let mut closed = Vec::new();
         let mut handle = None;
-        for directory in directory.chain() {
+        for directory in directory.self_and_ancestors() {
             if let Some(handles) = directory.open.get() {
                 handle = handles.target;
                 break;
@@ -147,34 +150,35 @@ impl Worker {
             closed.push(directory);
         }
         for below in closed.into_iter().rev() {
-            // It may have the permissions of its source by now.
-            handle = self.find_as(&handle, &below.target, libc::O_PATH)?;
+            // The directory may have its final permissions, which may not allow reading.
+            handle = self.reopen_as(&handle, &below.target, libc::O_PATH)?;
         }
         Ok(handle)
     }
 
-    /// Keeps a directory open, and closes others if they are too many.
+    /// Keeps a directory open, and closes older ones above the maximum.
     pub(crate) fn keep_open(&self, directory: &Arc<Directory>, handles: Handles) {
-        let descriptors = &self.shared.descriptors;
+        let descriptors = &self.session.descriptors;
         if !directory.open.set(handles, &descriptors.open) {
             return;
         }
-        let mut opened = self.opened.borrow_mut();
+        let mut opened = self.open_directories.borrow_mut();
         opened.push_back(Arc::downgrade(directory));
         let alive = |directory: &Weak<Directory>| directory.upgrade();
-        let least = LEAST.min(descriptors.most);
-        while descriptors.are_too_many() && opened.len() > least {
+        let min = OPEN_MIN.min(descriptors.max);
+        while descriptors.are_too_many() && opened.len() > min {
             if let Some(oldest) = opened.pop_front().as_ref().and_then(alive) {
                 oldest.open.close();
             }
         }
-        if opened.len() > 2 * descriptors.most {
+        if opened.len() > 2 * descriptors.max {
             opened.retain(|one| alive(one).is_some_and(|one| one.open.is_open()));
         }
     }
 
-    /// Opens the directory above one that is to be closed, if it was given up: most likely it comes next.
-    pub(crate) fn open_above(&self, directory: &Directory, below: &Handles) {
+    /// Reopens the parent of a directory that is about to be closed: the parent is most likely
+    /// needed next.
+    pub(crate) fn reopen_parent(&self, directory: &Directory, below: &Handles) {
         let Some(above) = directory.parent.as_ref() else {
             return;
         };
@@ -186,9 +190,9 @@ impl Worker {
                 name: "..".into(),
                 ..side.clone()
             };
-            self.find(below, &up)
+            self.reopen(below, &up)
         };
-        // If not, it is found by its name.
+        // On failure the parent is found by name later.
         if let (Ok(source), Ok(target)) = (
             up(&below.source, &above.source),
             up(&below.target, &above.target),
@@ -197,12 +201,17 @@ impl Worker {
         }
     }
 
-    fn find(&self, from: &Option<Handle>, side: &Side) -> io::Result<Option<Handle>> {
-        self.find_as(from, side, libc::O_RDONLY)
+    fn reopen(&self, from: &Option<Handle>, side: &Side) -> io::Result<Option<Handle>> {
+        self.reopen_as(from, side, libc::O_RDONLY)
     }
 
-    /// Opens one side of a directory again, if it was there.
-    fn find_as(&self, from: &Option<Handle>, side: &Side, how: i32) -> io::Result<Option<Handle>> {
+    /// Reopens one side of a directory, if it exists.
+    fn reopen_as(
+        &self,
+        from: &Option<Handle>,
+        side: &Side,
+        how: i32,
+    ) -> io::Result<Option<Handle>> {
         let Some(expected) = side.identity else {
             return Ok(None);
         };
@@ -211,19 +220,19 @@ impl Worker {
             flags |= libc::O_NOFOLLOW;
         }
         let name = Name::from_path_in(from.clone(), &side.name)?;
-        let opened = match self.plainly(Open::new(name.clone(), flags)) {
-            // It may be one that is only passed through.
+        let opened = match self.call_blocking(Open::new(name.clone(), flags)) {
+            // Search permission is enough for a directory that is only traversed.
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                self.plainly(Open::new(name, flags | libc::O_PATH))
+                self.call_blocking(Open::new(name, flags | libc::O_PATH))
             }
             opened => opened,
         };
         let handle = Arc::new(opened?);
-        let status = self.plainly(StatFile::new(handle.clone()))?;
+        let status = self.call_blocking(StatFile::new(handle.clone()))?;
         let found: Identity = identity(&status);
         match found == expected {
             true => Ok(Some(handle)),
-            // Somebody has put another one in its place.
+            // Another directory has the name now.
             false => Err(Errno::STALE.into()),
         }
     }

@@ -1,13 +1,13 @@
-//! A file in a directory, or an argument: what it is, where it goes, and what becomes of it.
+//! Copies one entry: examines source and destination, chooses the method, and counts the result.
 
+use crate::conflict::{self, Resolution};
 use crate::directory::Entry;
-use crate::existing::{self, Place};
-use crate::links::{Claim, First, Waiting};
-use crate::made::identity;
+use crate::identity::identity;
+use crate::links::{DeferredLink, FirstCopy, LinkAction};
 use crate::options::{Backup, Follow, Make};
 use crate::outcome::{Done, Failure, Outcome, count};
-use crate::pool::Task;
-use crate::regular::{self, Opened};
+use crate::pool::WorkItem;
+use crate::regular::{self, OpenedSource};
 use crate::verify::Digest;
 use crate::worker::Worker;
 use crate::{data, link, special, verify, walk};
@@ -16,12 +16,12 @@ use laio_rt::fs::{FileType, Metadata};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// What was done with a file.
+/// The result of copying a file.
 #[derive(Debug)]
 pub(crate) struct Copied {
     pub(crate) done: Done,
     pub(crate) bytes: u64,
-    pub(crate) detail: Option<data::Detail>,
+    pub(crate) detail: Option<data::DebugDetail>,
     pub(crate) digest: Option<Digest>,
 }
 
@@ -36,91 +36,102 @@ impl Copied {
     }
 }
 
-/// Copies a file, and accounts for it.
+/// Copies a file, and counts the result.
 pub(crate) async fn copy(worker: &Worker, entry: &mut Entry) {
-    if let Err(error) = worker.hold(entry) {
-        let failure = Failure::of(error, walk::lost(entry));
-        return account(worker, entry, Err(&failure));
+    if let Err(error) = worker.open_handles(entry) {
+        let failure = Failure::from_error(error, walk::lost_directory_message(entry));
+        return count_result(worker, entry, Err(&failure));
     }
-    if !entry.has_parents() || worker.shared.stage.is_planned() {
+    if !entry.has_parents() || worker.session.phase.is_planned() {
         return copy_here(worker, entry).await;
     }
     match walk::enter_parents(worker, entry).await {
         Ok(inner) => {
             copy_here(worker, &inner).await;
-            worker.end(&inner.directory);
+            worker.end_entry(&inner.directory);
         }
-        Err(failure) => account(worker, entry, Err(&failure)),
+        Err(failure) => count_result(worker, entry, Err(&failure)),
     }
 }
 
 async fn copy_here(worker: &Worker, entry: &Entry) {
-    match attempt(worker, entry).await {
-        Ok(Some(copied)) => account(worker, entry, Ok(&copied)),
-        // Somebody else does.
+    match copy_unless_skipped(worker, entry).await {
+        Ok(Some(copied)) => count_result(worker, entry, Ok(&copied)),
+        // Another task finishes this entry.
         Ok(None) => {}
-        Err(failure) => account(worker, entry, Err(&failure)),
+        Err(failure) => count_result(worker, entry, Err(&failure)),
     }
 }
 
-async fn attempt(worker: &Worker, entry: &Entry) -> Result<Option<Copied>, Failure> {
+async fn copy_unless_skipped(worker: &Worker, entry: &Entry) -> Result<Option<Copied>, Failure> {
     let options = worker.options();
-    // In a new directory nothing is there, and the status comes with the opened file.
+    // In a directory that this copy created nothing exists, and the status comes from the opened
+    // file.
     let is_simple = entry.kind == FileType::Regular
         && entry.directory.is_new
         && entry.argument.is_none()
         && options.make == Make::Copies
         && !options.dry_run
-        && worker.shared.stage.planner().is_none();
+        && worker.session.phase.planner().is_none();
     if is_simple {
-        return make(worker, entry, None, Place::New).await;
+        return create_copy(worker, entry, None, Resolution::Free).await;
     }
-    let follow = worker.shared.follows(entry.argument.is_some());
+    let follow = worker.session.follows(entry.argument.is_some());
     let mut stat = StatPath::new(entry.source());
     if !follow {
         stat = stat.no_follow();
     }
-    let status = worker.lazily(stat).await;
+    let status = worker.call_lazy(stat).await;
     let status = status.map_err(entry.source_failure("cannot stat", ""))?;
     if status.is_dir() {
-        if worker.options().recursive && worker.shared.just_made.is_repeated(entry, &status) {
-            existing::examine_directory(worker, entry, &status).await?;
+        if worker.options().recursive
+            && worker
+                .session
+                .seen_targets
+                .is_repeated_source(entry, &status)
+        {
+            conflict::examine_directory(worker, entry, &status).await?;
             let name = entry.quoted_source();
             let warning = format!("warning: source directory {name} specified more than once");
-            worker.shared.console.complain(warning);
+            worker.session.console.warn(warning);
             return Ok(Some(Copied::without_data(Done::Skipped)));
         }
-        return begin_directory(worker, entry).map(|()| None);
+        return push_directory(worker, entry).map(|()| None);
     }
-    if options.backup == Backup::None && worker.shared.just_made.is_repeated(entry, &status) {
+    if options.backup == Backup::None
+        && worker
+            .session
+            .seen_targets
+            .is_repeated_source(entry, &status)
+    {
         let name = entry.quoted_source();
         let warning = format!("warning: source file {name} specified more than once");
-        worker.shared.console.complain(warning);
+        worker.session.console.warn(warning);
         return Ok(Some(Copied::without_data(Done::Skipped)));
     }
-    if let Some(planner) = worker.shared.stage.planner() {
-        return planner.note(worker, entry, &status).await.map(|()| None);
+    if let Some(planner) = worker.session.phase.planner() {
+        return planner.record(worker, entry, &status).await.map(|()| None);
     }
     let nothing_there = entry.directory.is_new && entry.argument.is_none();
-    let place = match nothing_there || entry.is_nowhere() {
-        true => Place::New,
-        false => existing::examine(worker, entry, &status).await?,
+    let resolution = match nothing_there || entry.has_no_target_directory() {
+        true => Resolution::Free,
+        false => conflict::examine(worker, entry, &status).await?,
     };
-    if let Place::NotOlder(digest) = place {
-        return keep(worker, entry, &status, digest).await;
+    if let Resolution::UpToDate(digest) = resolution {
+        return keep_existing(worker, entry, &status, digest).await;
     }
-    if place == Place::Kept {
+    if resolution == Resolution::Skip {
         if options.debug {
             let name = entry.quoted_target();
-            worker.shared.console.tell(&format!("skipped {name}"));
+            worker.session.console.print(&format!("skipped {name}"));
         }
         return Ok(Some(Copied::without_data(Done::Skipped)));
     }
-    make(worker, entry, Some(&status), place).await
+    create_copy(worker, entry, Some(&status), resolution).await
 }
 
-/// What is there stays, in place of a copy: other names of the source become links to it.
-async fn keep(
+/// The existing destination is kept; further hard links of the source are linked to it.
+async fn keep_existing(
     worker: &Worker,
     entry: &Entry,
     status: &Metadata,
@@ -128,26 +139,26 @@ async fn keep(
 ) -> Result<Option<Copied>, Failure> {
     let options = worker.options();
     if options.make == Make::Copies && has_other_names(worker, entry, status) && !options.dry_run {
-        let (file, links) = (identity(status), &worker.shared.links);
-        let place = Place::Existing(Box::new(*status));
-        match links.claim(file, names_of(worker, status), entry, &place) {
-            Claim::Link(first) => {
-                return link::to_first(worker, entry, &first, &place)
+        let (file, links) = (identity(status), &worker.session.links);
+        let resolution = Resolution::Existing(Box::new(*status));
+        match links.register(file, names_to_expect(worker, status), entry, &resolution) {
+            LinkAction::LinkTo(first) => {
+                return link::to_first_copy(worker, entry, &first, &resolution)
                     .await
                     .map(Some);
             }
-            Claim::Later => return Ok(None),
-            Claim::Copy => {
-                let (first, waiting) = links.made(file, entry, digest);
-                for waiting in waiting {
-                    link_waiting(worker, &first, waiting).await;
+            LinkAction::Deferred => return Ok(None),
+            LinkAction::CopyData => {
+                let (first, deferred) = links.first_copied(file, entry, digest);
+                for deferred in deferred {
+                    make_deferred_link(worker, &first, deferred).await;
                 }
             }
         }
     }
     if options.debug {
         let name = entry.quoted_target();
-        worker.shared.console.tell(&format!("skipped {name}"));
+        worker.session.console.print(&format!("skipped {name}"));
     }
     Ok(Some(Copied {
         digest,
@@ -155,48 +166,49 @@ async fn keep(
     }))
 }
 
-/// How many names of a file may be met. A name that is followed is none of those that the file counts.
-pub(crate) fn names_of(worker: &Worker, status: &Metadata) -> u32 {
+/// The number of names of a file that the walk may meet. If symbolic links are followed, any
+/// number.
+pub(crate) fn names_to_expect(worker: &Worker, status: &Metadata) -> u32 {
     match worker.options().follow {
         Follow::Never => status.links(),
         _ => u32::MAX,
     }
 }
 
-/// A directory is a task of its own.
-fn begin_directory(worker: &Worker, entry: &Entry) -> Result<(), Failure> {
-    if !worker.options().recursive && !worker.shared.is_listed {
+/// Pushes a directory as a work item of its own.
+fn push_directory(worker: &Worker, entry: &Entry) -> Result<(), Failure> {
+    if !worker.options().recursive && !worker.session.is_listed {
         let name = entry.quoted_source();
-        return Err(Failure::because(format!(
+        return Err(Failure::from_message(format!(
             "-r not specified; omitting directory {name}"
         )));
     }
-    entry.directory.begin();
-    let mut entry = entry.for_later();
+    entry.directory.add_pending();
+    let mut entry = entry.without_handles();
     entry.kind = FileType::Directory;
     worker
-        .shared
+        .session
         .pool
-        .push(worker.index, std::iter::once(Task::Directory(entry)));
+        .push(worker.index, std::iter::once(WorkItem::Directory(entry)));
     Ok(())
 }
 
-/// Makes the copy; its place is free, or may be overwritten.
-async fn make(
+/// Creates the copy, after conflicts are resolved.
+async fn create_copy(
     worker: &Worker,
     entry: &Entry,
     status: Option<&Metadata>,
-    place: Place,
+    resolution: Resolution,
 ) -> Result<Option<Copied>, Failure> {
     let options = worker.options();
-    let announcement = announcement(worker, entry, &place);
+    let announcement = announcement(worker, entry, &resolution);
     if !options.debug {
-        tell(worker, announcement.as_deref());
+        print_line(worker, announcement.as_deref());
     }
     if options.dry_run {
-        return Ok(Some(Copied::without_data(Done::Made)));
+        return Ok(Some(Copied::without_data(Done::Created)));
     }
-    let result = make_unless_linked(worker, entry, status, &place).await;
+    let result = make_unless_linked(worker, entry, status, &resolution).await;
     if options.debug {
         let detail = match &result {
             Ok(Some(copied)) => copied.detail.as_ref(),
@@ -206,12 +218,12 @@ async fn make(
             (Some(line), Some(detail)) => Some(format!("{line}\n{detail}")),
             (line, _) => line,
         };
-        tell(worker, lines.as_deref());
+        print_line(worker, lines.as_deref());
     }
-    if let (Err(failure), Place::BackedUp(backup)) = (&result, &place)
-        && !failure.is_of_attributes()
+    if let (Err(failure), Resolution::BackedUp(backup)) = (&result, &resolution)
+        && !failure.only_attributes_failed()
     {
-        existing::undo_backup(worker, entry, backup).await;
+        conflict::restore_backup(worker, entry, backup).await;
     }
     result
 }
@@ -220,20 +232,20 @@ async fn make_unless_linked(
     worker: &Worker,
     entry: &Entry,
     status: Option<&Metadata>,
-    place: &Place,
+    resolution: &Resolution,
 ) -> Result<Option<Copied>, Failure> {
-    let (shared, options) = (&worker.shared, worker.options());
+    let (session, options) = (&worker.session, worker.options());
     match options.make {
-        Make::HardLinks => return link::to_source(worker, entry, place).await.map(Some),
+        Make::HardLinks => return link::to_source(worker, entry, resolution).await.map(Some),
         Make::SymbolicLinks => {
-            let made = link::symbolic(worker, entry, status, place).await;
+            let made = link::symlink_to_source(worker, entry, status, resolution).await;
             return made.map(Some);
         }
         Make::Copies => {}
     }
     let opened = match status {
         Some(status) if !reads_data(worker, status) => None,
-        expected => Some(regular::open(worker, entry, expected).await?),
+        expected => Some(regular::open_source(worker, entry, expected).await?),
     };
     let status = match (&opened, status) {
         (Some(opened), _) => opened.status,
@@ -241,126 +253,140 @@ async fn make_unless_linked(
         (None, None) => unreachable!("without a status the file was opened"),
     };
     if !has_other_names(worker, entry, &status) {
-        return content(worker, entry, opened, &status, place)
+        return copy_content(worker, entry, opened, &status, resolution)
             .await
             .map(Some);
     }
     let file = identity(&status);
-    match shared
+    match session
         .links
-        .claim(file, names_of(worker, &status), entry, place)
+        .register(file, names_to_expect(worker, &status), entry, resolution)
     {
-        Claim::Link(first) => return link::to_first(worker, entry, &first, place).await.map(Some),
-        Claim::Later => return Ok(None),
-        Claim::Copy => {}
+        LinkAction::LinkTo(first) => {
+            return link::to_first_copy(worker, entry, &first, resolution)
+                .await
+                .map(Some);
+        }
+        LinkAction::Deferred => return Ok(None),
+        LinkAction::CopyData => {}
     }
-    let result = content(worker, entry, opened, &status, place).await;
+    let result = copy_content(worker, entry, opened, &status, resolution).await;
     match &result {
         Ok(copied) => {
-            let (first, waiting) = shared.links.made(file, entry, copied.digest);
-            for waiting in waiting {
-                link_waiting(worker, &first, waiting).await;
+            let (first, deferred) = session.links.first_copied(file, entry, copied.digest);
+            for deferred in deferred {
+                make_deferred_link(worker, &first, deferred).await;
             }
         }
         Err(_) => {
-            for mut waiting in shared.links.failed(file) {
-                if let Err(failure) = hold_waiting(worker, &mut waiting) {
-                    end_waiting(worker, waiting, Err(failure)).await;
+            for mut deferred in session.links.first_failed(file) {
+                if let Err(failure) = open_deferred(worker, &mut deferred) {
+                    finish_deferred(worker, deferred, Err(failure)).await;
                     continue;
                 }
-                // The first of them is now what this one was to be.
-                let again =
-                    make_unless_linked(worker, &waiting.entry, Some(&status), &waiting.place);
+                // The first of them takes over the role of the failed one.
+                let again = make_unless_linked(
+                    worker,
+                    &deferred.entry,
+                    Some(&status),
+                    &deferred.resolution,
+                );
                 let result = Box::pin(again).await;
-                end_waiting(worker, waiting, result).await;
+                finish_deferred(worker, deferred, result).await;
             }
         }
     }
     result.map(Some)
 }
 
-async fn link_waiting(worker: &Worker, first: &Arc<First>, mut waiting: Waiting) {
-    if let Err(failure) = hold_waiting(worker, &mut waiting) {
-        return end_waiting(worker, waiting, Err(failure)).await;
+async fn make_deferred_link(worker: &Worker, first: &Arc<FirstCopy>, mut deferred: DeferredLink) {
+    if let Err(failure) = open_deferred(worker, &mut deferred) {
+        return finish_deferred(worker, deferred, Err(failure)).await;
     }
-    let linked = link::to_first(worker, &waiting.entry, first, &waiting.place).await;
-    end_waiting(worker, waiting, linked.map(Some)).await;
+    let linked = link::to_first_copy(worker, &deferred.entry, first, &deferred.resolution).await;
+    finish_deferred(worker, deferred, linked.map(Some)).await;
 }
 
-fn hold_waiting(worker: &Worker, waiting: &mut Waiting) -> Result<(), Failure> {
-    let held = worker.hold(&mut waiting.entry);
-    held.map_err(|error| Failure::of(error, walk::lost(&waiting.entry)))
+fn open_deferred(worker: &Worker, deferred: &mut DeferredLink) -> Result<(), Failure> {
+    let held = worker.open_handles(&mut deferred.entry);
+    held.map_err(|error| Failure::from_error(error, walk::lost_directory_message(&deferred.entry)))
 }
 
-async fn end_waiting(worker: &Worker, waiting: Waiting, result: Result<Option<Copied>, Failure>) {
+async fn finish_deferred(
+    worker: &Worker,
+    deferred: DeferredLink,
+    result: Result<Option<Copied>, Failure>,
+) {
     match result {
-        Ok(Some(copied)) => account(worker, &waiting.entry, Ok(&copied)),
+        Ok(Some(copied)) => count_result(worker, &deferred.entry, Ok(&copied)),
         Ok(None) => {}
         Err(failure) => {
-            if let (Place::BackedUp(backup), Some(_)) = (&waiting.place, &waiting.entry.held)
-                && !failure.is_of_attributes()
+            if let (Resolution::BackedUp(backup), Some(_)) =
+                (&deferred.resolution, &deferred.entry.handles)
+                && !failure.only_attributes_failed()
             {
-                existing::undo_backup(worker, &waiting.entry, backup).await;
+                conflict::restore_backup(worker, &deferred.entry, backup).await;
             }
-            account(worker, &waiting.entry, Err(&failure));
+            count_result(worker, &deferred.entry, Err(&failure));
         }
     }
-    worker.end(&waiting.entry.directory);
+    worker.end_entry(&deferred.entry.directory);
 }
 
-/// Whether the file is opened and read, not made anew by its kind.
+/// Whether the file's data is copied, as opposed to creating a file of the same type.
 fn reads_data(worker: &Worker, status: &Metadata) -> bool {
     status.is_file() || (worker.options().contents_of_special && !status.is_symlink())
 }
 
+/// Whether other names of the file may become hard links to this copy.
 pub(crate) fn has_other_names(worker: &Worker, entry: &Entry, status: &Metadata) -> bool {
-    if worker.shared.stage.is_planned() {
-        // The planner has seen all of them: what is not the first is made in the end.
+    if worker.session.phase.is_planned() {
+        // The planner has seen all names: `--finish` creates all but the first.
         return false;
     }
-    let followed = worker.shared.follows(entry.argument.is_some());
+    let followed = worker.session.follows(entry.argument.is_some());
     worker.options().preserve.links && (status.links() > 1 || followed)
 }
 
-async fn content(
+async fn copy_content(
     worker: &Worker,
     entry: &Entry,
-    opened: Option<Opened>,
+    opened: Option<OpenedSource>,
     status: &Metadata,
-    place: &Place,
+    resolution: &Resolution,
 ) -> Result<Copied, Failure> {
     let copied = match opened {
-        Some(opened) => return regular::copy(worker, entry, opened, place).await,
-        None if status.is_symlink() => special::symlink(worker, entry, status, place).await?,
-        None => special::node(worker, entry, status, place).await?,
+        Some(opened) => return regular::copy(worker, entry, opened, resolution).await,
+        None if status.is_symlink() => special::symlink(worker, entry, status, resolution).await?,
+        None => special::node(worker, entry, status, resolution).await?,
     };
-    verify::named(worker, entry, status).await;
+    verify::verify_special(worker, entry, status).await;
     Ok(copied)
 }
 
-/// `'a' -> 'b'`, if it is wanted.
-fn announcement(worker: &Worker, entry: &Entry, place: &Place) -> Option<String> {
+/// The line `'a' -> 'b'`, if `--verbose` or `--dry-run` asks for it.
+fn announcement(worker: &Worker, entry: &Entry, resolution: &Resolution) -> Option<String> {
     let options = worker.options();
     if !options.verbose && !options.dry_run {
         return None;
     }
     let mut line = format!("{} -> {}", entry.quoted_source(), entry.quoted_target());
-    if let Place::BackedUp(backup) = place {
+    if let Resolution::BackedUp(backup) = resolution {
         let backup = crate::quote::quote(entry.directory.target_path().join(backup));
         line.push_str(&format!(" (backup: {backup})"));
     }
     Some(line)
 }
 
-fn tell(worker: &Worker, line: Option<&str>) {
+fn print_line(worker: &Worker, line: Option<&str>) {
     if let Some(line) = line {
-        worker.shared.console.tell(line);
+        worker.session.console.print(line);
     }
 }
 
-/// Counts what became of a file, reports a failure, and tells the observer.
-fn account(worker: &Worker, entry: &Entry, result: Result<&Copied, &Failure>) {
-    let (shared, counters) = (&worker.shared, &worker.counters());
+/// Counts the result of a file, prints a failure, and calls the observer.
+fn count_result(worker: &Worker, entry: &Entry, result: Result<&Copied, &Failure>) {
+    let (session, counters) = (&worker.session, &worker.counters());
     match result {
         Ok(copied) => {
             match copied.done {
@@ -369,24 +395,24 @@ fn account(worker: &Worker, entry: &Entry, result: Result<&Copied, &Failure>) {
                 Done::Reflink => count(&counters.by_reflink),
                 Done::Linked => count(&counters.linked),
                 Done::Skipped => count(&counters.skipped),
-                Done::Made => {}
+                Done::Created => {}
             }
             match (copied.done, entry.kind) {
                 (Done::Linked | Done::Skipped, _) => {}
-                (Done::Made, kind) if kind != FileType::Regular && entry.argument.is_none() => {
+                (Done::Created, kind) if kind != FileType::Regular && entry.argument.is_none() => {
                     count(&counters.others);
                 }
                 _ => count(&counters.files),
             }
-            if let (Some(manifest), Some(digest)) = (&shared.manifest, &copied.digest) {
+            if let (Some(manifest), Some(digest)) = (&session.manifest, &copied.digest) {
                 manifest.add(digest, &entry.target_path());
             }
-            shared.just_made.insert(entry);
+            session.seen_targets.insert(entry);
         }
         Err(failure) => {
-            shared.fail(failure);
-            if !failure.is_of_attributes() {
-                shared.stage.lose(entry);
+            session.report_failure(failure);
+            if !failure.only_attributes_failed() {
+                session.phase.record_lost(entry);
             }
         }
     }
@@ -403,7 +429,7 @@ fn account(worker: &Worker, entry: &Entry, result: Result<&Copied, &Failure>) {
     }
 }
 
-/// Adds bytes to those that have been copied.
+/// Adds to the number of copied bytes.
 pub(crate) fn add_bytes(worker: &Worker, bytes: usize) {
     worker
         .counters()

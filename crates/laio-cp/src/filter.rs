@@ -1,67 +1,69 @@
-//! What is left out, by globs.
+//! Includes and excludes files by globs.
 
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use std::path::Path;
 
-/// Which files are copied: all, but those that are excluded, unless they are included.
+/// Selects the files to copy: all except those that are excluded and not included before.
 ///
-/// A glob with a `/` is about the path below the argument, any other about the name alone. A directory that
-/// is excluded is not looked into.
+/// A glob with a `/` matches the path below the argument, any other the name alone. An excluded
+/// directory is not read.
 #[derive(Clone, Debug, Default)]
 pub struct Filter {
     rules: Option<Rules>,
 }
 
+/// The compiled globs.
 #[derive(Clone, Debug)]
 struct Rules {
     set: GlobSet,
-    /// For each glob: whether it includes, whether it is about the path, and whether directories only.
-    meanings: Vec<Meaning>,
+    /// One rule per glob.
+    glob_rules: Vec<GlobRule>,
 }
 
+/// What one glob does, and what it is matched against.
 #[derive(Clone, Copy, Debug)]
-struct Meaning {
+struct GlobRule {
     includes: bool,
     of_path: bool,
     directories_only: bool,
 }
 
 impl Filter {
-    /// The globs in the order in which they are asked: the first that matches decides. If there are only
-    /// including ones, files that none of them matches are left out.
+    /// Builds a filter from `(include, glob)` pairs. The first matching glob decides. If all globs
+    /// include, files that match none are excluded.
     ///
     /// # Errors
-    /// For a glob that makes no sense.
+    /// If a glob is invalid.
     pub fn new<'a>(globs: impl IntoIterator<Item = (bool, &'a str)>) -> Result<Filter, String> {
         let mut builder = GlobSetBuilder::new();
-        let mut meanings = Vec::new();
+        let mut glob_rules = Vec::new();
         for (includes, text) in globs {
             let glob = text.strip_suffix('/').unwrap_or(text);
             let of_path = glob.contains('/');
             let glob = glob.strip_prefix('/').unwrap_or(glob);
             let built = GlobBuilder::new(glob).literal_separator(true).build();
-            builder.add(built.map_err(|error| format!("the glob {text:?}: {}", error.kind()))?);
-            meanings.push(Meaning {
+            builder.add(built.map_err(|error| format!("invalid glob '{text}': {}", error.kind()))?);
+            glob_rules.push(GlobRule {
                 includes,
                 of_path,
                 directories_only: text.ends_with('/'),
             });
         }
-        if meanings.is_empty() {
+        if glob_rules.is_empty() {
             return Ok(Filter::default());
         }
         let set = builder.build().map_err(|error| error.to_string())?;
         Ok(Filter {
-            rules: Some(Rules { set, meanings }),
+            rules: Some(Rules { set, glob_rules }),
         })
     }
 
-    /// Whether everything is copied.
+    /// Whether the filter selects everything.
     pub fn is_empty(&self) -> bool {
         self.rules.is_none()
     }
 
-    /// Whether a file is copied; `path` is below the argument.
+    /// Whether a file is copied; `path` is relative to the argument.
     pub(crate) fn takes(&self, path: &Path, is_directory: bool) -> bool {
         let Some(rules) = &self.rules else {
             return true;
@@ -71,15 +73,15 @@ impl Filter {
         };
         let by_path = rules.set.matches(path);
         let by_name = rules.set.matches(name);
-        let applies = |(index, meaning): &(usize, &Meaning)| {
-            let matched = if meaning.of_path { &by_path } else { &by_name };
-            matched.contains(index) && (is_directory || !meaning.directories_only)
+        let applies = |(index, rule): &(usize, &GlobRule)| {
+            let matched = if rule.of_path { &by_path } else { &by_name };
+            matched.contains(index) && (is_directory || !rule.directories_only)
         };
-        let first = rules.meanings.iter().enumerate().find(applies);
+        let first = rules.glob_rules.iter().enumerate().find(applies);
         match first {
-            Some((_, meaning)) => meaning.includes,
-            // What is included may be below any directory.
-            None => is_directory || rules.meanings.iter().any(|meaning| !meaning.includes),
+            Some((_, rule)) => rule.includes,
+            // Included files may be below any directory.
+            None => is_directory || rules.glob_rules.iter().any(|rule| !rule.includes),
         }
     }
 }
@@ -89,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_that_matches_decides() {
+    fn the_first_matching_glob_decides() {
         let filter = Filter::new([(true, "keep.o"), (false, "*.o"), (false, "/tmp/")]).unwrap();
         assert!(filter.takes(Path::new("a/keep.o"), false));
         assert!(!filter.takes(Path::new("a/b.o"), false));
@@ -101,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_included() {
+    fn only_included_files_are_copied() {
         let filter = Filter::new([(true, "*.rs")]).unwrap();
         assert!(filter.takes(Path::new("src"), true));
         assert!(filter.takes(Path::new("src/lib.rs"), false));
@@ -109,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slash_asks_for_the_path() {
+    fn a_glob_with_a_slash_matches_the_path() {
         let filter = Filter::new([(false, "/a/*.o"), (false, "b/**")]).unwrap();
         assert!(!filter.takes(Path::new("a/x.o"), false));
         assert!(filter.takes(Path::new("c/a/x.o"), false));

@@ -1,13 +1,15 @@
 #![forbid(unsafe_code)]
-//! A recursive copy that trusts no name twice and waits for no disk that it need not wait for.
+//! A recursive copy, as `cp` does it, that resolves each name once and keeps working while the disk
+//! is slow.
 //!
-//! Workers, each a thread with a runtime of its own, take directories: each reads one, makes its copy, and
-//! copies the files in it, several at a time, by names relative to open directories. Directories in it
-//! become tasks, for itself or for workers with nothing to do. When the last file below a directory is
-//! done, the directory gets its attributes.
+//! Each worker is a thread with its own runtime. A worker takes a directory, reads it, creates its
+//! copy, and copies several of its files at a time, by names relative to the open directories.
+//! Subdirectories become work items, for this worker or for an idle one. When the last entry below
+//! a directory is finished, the worker sets the attributes of its copy.
 //!
-//! Calls on the source are lazy: what is in memory is read on the spot, and only what is not makes a file
-//! wait, while others go on. Calls on the destination are made plainly ([`Writes`] says why).
+//! Calls on the source are lazy: cached data is read inline; for uncached data the file waits in
+//! the background and the worker continues with other files. Calls on the destination block;
+//! [`Writes`] explains why.
 //!
 //! ```
 //! use laio_cp::{Operands, Options, Stop};
@@ -25,49 +27,50 @@
 mod arguments;
 mod attributes;
 mod backup;
+mod budget;
+mod conflict;
 mod console;
+mod created;
 mod data;
 mod descriptors;
 mod directory;
 mod entry;
-mod existing;
 mod filter;
+mod identity;
+mod latency;
 mod link;
 mod links;
 mod listing;
-mod made;
-mod medium;
+mod new_file_mode;
 mod options;
 mod outcome;
 pub mod plan;
 mod pool;
-mod private;
 mod progress;
 mod queued;
 mod quote;
 mod rate;
 mod regular;
 mod resume;
-mod room;
 mod run;
-mod same;
-mod shared;
+mod same_file;
+mod session;
 mod sparse;
 mod special;
 mod stop;
+mod storage_class;
 mod temporary;
 mod verify;
-mod waits;
 mod walk;
 mod worker;
 
 pub use arguments::{Misuse, Operands};
+pub use budget::has_memory_to_begin;
 pub use filter::Filter;
 pub use options::{
     Backup, Existing, Follow, Make, Method, Options, Preserve, Reflink, Sparse, Writes,
 };
 pub use outcome::{Done, Failure, Observer, Outcome, Summary};
-pub use room::has_memory_to_begin;
 pub use run::copy;
 pub use stop::Stop;
 pub use temporary::PREFIX as TEMPORARY_PREFIX;

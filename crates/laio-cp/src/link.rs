@@ -1,12 +1,11 @@
-//! Hard links: to the copy of another name of the same file, or to the source; and symbolic links to the
-//! source.
+//! Creates hard links, to another copy or to the source, and symbolic links.
 
-use crate::attributes::{self, Object};
+use crate::attributes::{self, FileRef};
+use crate::conflict::Resolution;
 use crate::directory::{Entry, Handle};
 use crate::entry::Copied;
-use crate::existing::Place;
-use crate::links::First;
-use crate::made::identity;
+use crate::identity::identity;
+use crate::links::FirstCopy;
 use crate::options::Existing;
 use crate::outcome::{Done, Failure};
 use crate::quote::{bare, quote};
@@ -21,33 +20,33 @@ use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// Makes the destination another name of a copy that is there.
-pub(crate) async fn to_first(
+/// Makes the destination a hard link to an existing copy.
+pub(crate) async fn to_first_copy(
     worker: &Worker,
     entry: &Entry,
-    first: &First,
-    place: &Place,
+    first: &FirstCopy,
+    resolution: &Resolution,
 ) -> Result<Copied, Failure> {
     let failed = |error| {
         let (target, first) = (entry.quoted_target(), quote(first.path()));
-        Failure::of(
+        Failure::from_error(
             error,
             format!("cannot create hard link {target} to {first}"),
         )
     };
     let found = first.find(worker).map_err(failed)?;
-    if matches!(place, Place::Existing(_)) && is_one(worker, &found, entry).await {
+    if matches!(resolution, Resolution::Existing(_)) && is_link_to(worker, &found, entry).await {
         return Ok(linked(first));
     }
     let at = async |name: &OsStr| {
         worker
-            .write(Link::new(found.clone(), entry.beside(name)))
+            .call_target(Link::new(found.clone(), entry.sibling(name)))
             .await
     };
     make_replacing(
         worker,
         entry,
-        matches!(place, Place::Existing(_)),
+        matches!(resolution, Resolution::Existing(_)),
         at,
         failed,
     )
@@ -55,86 +54,88 @@ pub(crate) async fn to_first(
     Ok(linked(first))
 }
 
-fn linked(first: &First) -> Copied {
+fn linked(first: &FirstCopy) -> Copied {
     Copied {
         digest: first.digest,
         ..Copied::without_data(Done::Linked)
     }
 }
 
-/// Whether the destination is a name of that file already.
-async fn is_one(worker: &Worker, first: &Name<Handle>, entry: &Entry) -> bool {
-    let status = async |name: Name<Handle>| worker.write(StatPath::new(name).no_follow()).await;
+/// Whether the destination is a hard link of that file already.
+async fn is_link_to(worker: &Worker, first: &Name<Handle>, entry: &Entry) -> bool {
+    let status =
+        async |name: Name<Handle>| worker.call_target(StatPath::new(name).no_follow()).await;
     match (status(first.clone()).await, status(entry.target()).await) {
-        (Ok(first), Ok(there)) => identity(&first) == identity(&there),
+        (Ok(first), Ok(existing)) => identity(&first) == identity(&existing),
         _ => false,
     }
 }
 
-/// Makes the destination another name of the source (`-l`).
+/// Makes the destination a hard link to the source (`-l`).
 pub(crate) async fn to_source(
     worker: &Worker,
     entry: &Entry,
-    place: &Place,
+    resolution: &Resolution,
 ) -> Result<Copied, Failure> {
     let options = worker.options();
     let failed = |error| {
         let (target, source) = (entry.quoted_target(), entry.quoted_source());
-        Failure::of(
+        Failure::from_error(
             error,
             format!("cannot create hard link {target} to {source}"),
         )
     };
-    let follow = worker.shared.follows(entry.argument.is_some());
+    let follow = worker.session.follows(entry.argument.is_some());
     let flags = if follow {
         AtFlags::SYMLINK_FOLLOW
     } else {
         AtFlags::empty()
     };
     let at = async |name: &OsStr| {
-        // The typed operation has no flags; linking is not worth another one.
-        let directories = (&entry.at().source, &entry.at().target);
+        // The typed operation has no flags, and linking does not justify another operation.
+        let directories = (&entry.handles().source, &entry.handles().target);
         let from = directories.0.as_ref().map_or(CWD, |handle| handle.as_fd());
         let to = directories.1.as_ref().map_or(CWD, |handle| handle.as_fd());
         Ok(linkat(from, &entry.name, to, name, flags)?)
     };
     let replaces = options.force || options.existing == Existing::Ask;
-    let replaces = replaces && matches!(place, Place::Existing(_));
+    let replaces = replaces && matches!(resolution, Resolution::Existing(_));
     make_replacing(worker, entry, replaces, at, failed).await?;
     Ok(Copied::without_data(Done::Linked))
 }
 
-/// Makes the destination a symbolic link to the source (`-s`), with its times if they are preserved.
-pub(crate) async fn symbolic(
+/// Makes the destination a symbolic link to the source (`-s`), and sets its times if they are
+/// preserved.
+pub(crate) async fn symlink_to_source(
     worker: &Worker,
     entry: &Entry,
     status: Option<&Metadata>,
-    place: &Place,
+    resolution: &Resolution,
 ) -> Result<Copied, Failure> {
     let source = entry.source_path();
     if source.is_relative() && !is_in_working_directory(entry) {
         let name = bare(entry.target_path().as_os_str());
-        return Err(Failure::because(format!(
+        return Err(Failure::from_message(format!(
             "{name}: can make relative symbolic links only in current directory"
         )));
     }
-    let replaces = worker.options().force && matches!(place, Place::Existing(_));
+    let replaces = worker.options().force && matches!(resolution, Resolution::Existing(_));
     let failed = |error| {
         let (target, source) = (entry.quoted_target(), entry.quoted_source());
-        Failure::of(
+        Failure::from_error(
             error,
             format!("cannot create symbolic link {target} to {source}"),
         )
     };
-    say(worker, entry, source.as_os_str(), replaces, failed).await?;
+    make_symlink(worker, entry, source.as_os_str(), replaces, failed).await?;
     if let Some(source) = status {
-        let link = Object::Named(entry.target());
+        let link = FileRef::Named(entry.target());
         attributes::set_times(worker, &link, source, &|| entry.target_path())?;
     }
-    Ok(Copied::without_data(Done::Made))
+    Ok(Copied::without_data(Done::Created))
 }
 
-/// Whether a relative path means the same where the destination is.
+/// Whether a relative path has the same meaning in the destination's directory.
 fn is_in_working_directory(entry: &Entry) -> bool {
     let path = entry.target_path();
     let above = match path.parent() {
@@ -144,13 +145,13 @@ fn is_in_working_directory(entry: &Entry) -> bool {
     let same = |path: &Path| rustix::fs::stat(path).map(|status| (status.st_dev, status.st_ino));
     match (same(above), same(Path::new("."))) {
         (Ok(above), Ok(here)) => above == here,
-        // Whoever makes the link says why it cannot be.
+        // The error of creating the link is clearer.
         _ => true,
     }
 }
 
-/// Makes the destination a symbolic link that says `text`.
-pub(crate) async fn say(
+/// Creates the destination as a symbolic link with the target `text`.
+pub(crate) async fn make_symlink(
     worker: &Worker,
     entry: &Entry,
     text: &OsStr,
@@ -162,13 +163,14 @@ pub(crate) async fn say(
     };
     let at = async |name: &OsStr| {
         worker
-            .write(Symlink::new(text.clone(), entry.beside(name)))
+            .call_target(Symlink::new(text.clone(), entry.sibling(name)))
             .await
     };
     make_replacing(worker, entry, replaces, at, failed).await
 }
 
-/// Makes the destination by `at`; if something is there and is to be replaced, in one step.
+/// Creates the destination with `at`. To replace an existing file, creates it under a temporary
+/// name and renames it.
 async fn make_replacing(
     worker: &Worker,
     entry: &Entry,
@@ -178,12 +180,12 @@ async fn make_replacing(
 ) -> Result<(), Failure> {
     match at(entry.new_name()).await {
         Err(error) if replaces && error.kind() == io::ErrorKind::AlreadyExists => {
-            let ((), name) = temporary::make(async |name: &OsStr| at(name).await)
+            let ((), name) = temporary::create(async |name: &OsStr| at(name).await)
                 .await
                 .map_err(failed)?;
-            temporary::put(worker, entry, &name, true).await?;
-            // If both were names of one file, renaming has done nothing.
-            temporary::discard(worker, entry, &name);
+            temporary::rename_into_place(worker, entry, &name, true).await?;
+            // If both names are hard links of one file, `rename` does nothing.
+            temporary::remove(worker, entry, &name);
             Ok(())
         }
         result => result.map_err(failed),

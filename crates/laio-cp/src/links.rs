@@ -1,8 +1,8 @@
-//! Files with several names: the first that is met is copied, the others become links to the copy.
+//! Files with several hard links: the first name is copied, the others become links to that copy.
 
+use crate::conflict::Resolution;
 use crate::directory::{Directory, Entry, Handle};
-use crate::existing::Place;
-use crate::made::Identity;
+use crate::identity::Identity;
 use crate::verify::Digest;
 use crate::worker::Worker;
 use laio::ops::Name;
@@ -12,132 +12,143 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Forgotten as soon as all names of a file have been met, so that it stays small.
+/// The known files. An entry is removed when all names of its file have been met, so the table
+/// stays small.
 #[derive(Debug, Default)]
-pub(crate) struct Links(Mutex<HashMap<Identity, Known>>);
+pub(crate) struct Links(Mutex<HashMap<Identity, LinkedFile>>);
 
+/// The state of a file with several hard links.
 #[derive(Debug)]
-struct Known {
-    /// Names that have not been met yet.
+struct LinkedFile {
+    /// Names not yet met.
     left: u32,
     state: State,
 }
 
 #[derive(Debug)]
 enum State {
-    /// The first name is being copied; these wait for it.
-    Copying(Vec<Waiting>),
-    Made(Arc<First>),
+    /// The first name is being copied; the deferred links wait for it.
+    Copying(Vec<DeferredLink>),
+    Copied(Arc<FirstCopy>),
 }
 
-/// A name that waits until the copy is there that it is to be a link to.
+/// A link that is created when the first copy is finished.
 #[derive(Debug)]
-pub(crate) struct Waiting {
+pub(crate) struct DeferredLink {
     pub(crate) entry: Entry,
-    pub(crate) place: Place,
+    pub(crate) resolution: Resolution,
 }
 
-/// What becomes of a name of a file that has several.
-pub(crate) enum Claim {
-    /// It is the first: it is copied.
-    Copy,
-    /// It becomes a link to this.
-    Link(Arc<First>),
-    /// Whoever copies the first name makes it.
-    Later,
+/// What to do with a name of a file that has several.
+pub(crate) enum LinkAction {
+    /// The name is the first: copy the data.
+    CopyData,
+    /// Link to this copy.
+    LinkTo(Arc<FirstCopy>),
+    /// The task that copies the first name creates the link later.
+    Deferred,
 }
 
-/// The copy that others become links to. Its directory may be done with and closed: descriptors of all
-/// directories with linked files would be too many.
+/// The first copy, which other names are linked to. Its directory may be closed: keeping one
+/// descriptor per linked file would exceed the limit.
 #[derive(Debug)]
-pub(crate) struct First {
+pub(crate) struct FirstCopy {
     directory: Arc<Directory>,
     name: OsString,
     pub(crate) digest: Option<Digest>,
 }
 
-impl First {
-    pub(crate) fn of(entry: &Entry, digest: Option<Digest>) -> First {
-        First {
+impl FirstCopy {
+    pub(crate) fn of(entry: &Entry, digest: Option<Digest>) -> FirstCopy {
+        FirstCopy {
             directory: entry.directory.clone(),
             name: entry.new_name().to_owned(),
             digest,
         }
     }
 
+    /// The path of the copy, for messages.
     pub(crate) fn path(&self) -> PathBuf {
         self.directory.target_path().join(&self.name)
     }
 
-    /// Its name, in the directory that it was made in.
+    /// The name of the copy, for an operation.
     pub(crate) fn find(&self, worker: &Worker) -> io::Result<Name<Handle>> {
-        Name::from_path_in(worker.open_target(&self.directory)?, &self.name)
+        Name::from_path_in(worker.target_handle_of(&self.directory)?, &self.name)
     }
 }
 
 impl Links {
-    fn lock(&self) -> MutexGuard<'_, HashMap<Identity, Known>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Identity, LinkedFile>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A name of a file that has `names` of them.
-    pub(crate) fn claim(&self, file: Identity, names: u32, entry: &Entry, place: &Place) -> Claim {
+    /// Registers a name of a file with `names` hard links.
+    pub(crate) fn register(
+        &self,
+        file: Identity,
+        names: u32,
+        entry: &Entry,
+        resolution: &Resolution,
+    ) -> LinkAction {
         let mut table = self.lock();
         let Some(known) = table.get_mut(&file) else {
-            let known = Known {
+            let known = LinkedFile {
                 left: names.saturating_sub(1),
                 state: State::Copying(Vec::new()),
             };
             table.insert(file, known);
-            return Claim::Copy;
+            return LinkAction::CopyData;
         };
         known.left = known.left.saturating_sub(1);
         match &mut known.state {
-            State::Copying(waiting) => {
-                // The directory of the one that waits is not done before it is.
-                entry.directory.begin();
-                waiting.push(Waiting {
-                    entry: entry.for_later(),
-                    place: place.clone(),
+            State::Copying(deferred) => {
+                // The directory is not finished before its deferred link is.
+                entry.directory.add_pending();
+                deferred.push(DeferredLink {
+                    entry: entry.without_handles(),
+                    resolution: resolution.clone(),
                 });
-                Claim::Later
+                LinkAction::Deferred
             }
-            State::Made(first) => {
+            State::Copied(first) => {
                 let first = first.clone();
                 if known.left == 0 {
                     table.remove(&file);
                 }
-                Claim::Link(first)
+                LinkAction::LinkTo(first)
             }
         }
     }
 
-    /// The first name has been copied. Returns those that wait, to be made links to it.
-    pub(crate) fn made(
+    /// Records that the first name was copied. Returns the deferred links, which the caller
+    /// creates.
+    pub(crate) fn first_copied(
         &self,
         file: Identity,
         entry: &Entry,
         digest: Option<Digest>,
-    ) -> (Arc<First>, Vec<Waiting>) {
-        let first = Arc::new(First::of(entry, digest));
+    ) -> (Arc<FirstCopy>, Vec<DeferredLink>) {
+        let first = Arc::new(FirstCopy::of(entry, digest));
         let mut table = self.lock();
         let Some(known) = table.get_mut(&file) else {
             return (first, Vec::new());
         };
-        let state = std::mem::replace(&mut known.state, State::Made(first.clone()));
+        let state = std::mem::replace(&mut known.state, State::Copied(first.clone()));
         if known.left == 0 {
             table.remove(&file);
         }
         match state {
-            State::Copying(waiting) => (first, waiting),
-            State::Made(_) => (first, Vec::new()),
+            State::Copying(deferred) => (first, deferred),
+            State::Copied(_) => (first, Vec::new()),
         }
     }
 
-    /// It has not. Returns those that wait: they are to begin anew.
-    pub(crate) fn failed(&self, file: Identity) -> Vec<Waiting> {
+    /// Records that the first name was not copied. Returns the deferred links, which must be copied
+    /// instead.
+    pub(crate) fn first_failed(&self, file: Identity) -> Vec<DeferredLink> {
         match self.lock().remove(&file).map(|known| known.state) {
-            Some(State::Copying(waiting)) => waiting,
+            Some(State::Copying(deferred)) => deferred,
             _ => Vec::new(),
         }
     }

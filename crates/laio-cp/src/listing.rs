@@ -1,10 +1,10 @@
-//! The entries of a directory, read a bounded number at a time.
+//! The entries of a directory, read in bounded batches.
 
 use crate::directory::{Directory, Entry, Handle};
-use crate::medium::Medium;
 use crate::outcome::Failure;
-use crate::pool::Task;
+use crate::pool::WorkItem;
 use crate::quote::quote;
+use crate::storage_class::StorageClass;
 use crate::worker::Worker;
 use laio::ops::ReadDir;
 use laio_rt::fs::FileType;
@@ -16,25 +16,27 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
+/// A directory that is being read, and its entries that are still to be copied.
 pub(crate) struct Listing {
     directory: Arc<Directory>,
-    /// Names, one behind the other.
+    /// The names, concatenated.
     names: Vec<u8>,
-    /// Files yet to be copied, the next one last.
+    /// Files still to be copied, in reverse order.
     items: Vec<Item>,
-    /// Directories, not yet taken.
+    /// Directories still to be pushed to the pool.
     directories: Vec<Item>,
-    /// Arguments, which were not read.
+    /// Arguments of the command, in place of directory entries.
     arguments: std::vec::IntoIter<Entry>,
     at_end: bool,
-    /// Through which descriptor it was read, and up to where.
+    /// The descriptor and the position of the last read.
     read: Weak<OwnedFd>,
     position: Option<u64>,
-    /// The directory was opened without waiting, so that its entries may be in memory.
+    /// The directory was opened inline, so its entries may be cached.
     is_in_memory: bool,
     buffer: Vec<u8>,
 }
 
+/// An entry; its name is in [`Listing::names`].
 struct Item {
     inode: u64,
     start: u32,
@@ -42,12 +44,12 @@ struct Item {
     kind: FileType,
 }
 
-/// Entries that are read, and sorted, before the first of them is copied.
+/// The maximum number of entries that are read and sorted at a time.
 const ENTRIES_MAX: usize = 16 << 10;
 
-/// Files that are worth the way to another worker.
-const SHARE_LEAST: usize = 512;
-/// Names are made in a directory one after the other: more workers would only wait for each other.
+/// The minimum number of files that is worth handing to another worker.
+const SHARE_MIN: usize = 512;
+/// The kernel serializes creating names in one directory, so more workers would only wait.
 const SHARES_MAX: usize = 8;
 
 impl Listing {
@@ -66,7 +68,7 @@ impl Listing {
         }
     }
 
-    /// The arguments of the command, as if they had been read.
+    /// A listing of the command's arguments.
     pub(crate) fn of_arguments(directory: Arc<Directory>, arguments: Vec<Entry>) -> Listing {
         let mut listing = Listing::new(directory, true);
         listing.arguments = arguments.into_iter();
@@ -74,7 +76,7 @@ impl Listing {
         listing
     }
 
-    /// Reads the next entries.
+    /// Reads the next batch of entries.
     pub(crate) async fn read(&mut self, worker: &Worker) {
         self.names.clear();
         self.items.clear();
@@ -82,26 +84,26 @@ impl Listing {
             Ok(source) => source,
             Err(error) => {
                 let path = quote(self.directory.source_path());
-                let failure = Failure::of(error, format!("reading directory {path}"));
-                worker.shared.fail(&failure);
+                let failure = Failure::from_error(error, format!("reading directory {path}"));
+                worker.session.report_failure(&failure);
                 self.at_end = true;
                 return;
             }
         };
-        let is_local = self.directory.medium() != Medium::Unknown;
-        let mut is_near = self.is_in_memory;
+        let is_local = self.directory.storage_class() != StorageClass::Unknown;
+        let mut likely_inline = self.is_in_memory;
         while !self.at_end && self.items.len() + self.directories.len() < ENTRIES_MAX {
             let mut buffer = std::mem::take(&mut self.buffer);
             if buffer.capacity() == 0 {
                 buffer.reserve(ReadDir::<()>::ROOM);
             }
             let read = ReadDir::with_buffer(source.clone(), buffer);
-            let entries = match worker.perhaps(read, is_near).await {
+            let entries = match worker.maybe_inline(read, likely_inline).await {
                 Ok(entries) => entries,
                 Err(error) => {
                     let path = quote(self.directory.source_path());
-                    let failure = Failure::of(error, format!("reading directory {path}"));
-                    worker.shared.fail(&failure);
+                    let failure = Failure::from_error(error, format!("reading directory {path}"));
+                    worker.session.report_failure(&failure);
                     self.at_end = true;
                     break;
                 }
@@ -111,11 +113,12 @@ impl Listing {
                 self.add(worker, entry.name(), entry.inode(), entry.file_type());
             }
             self.buffer = entries.into_buffer();
-            // What has room to spare most likely was all: the call that says so is not worth a hand-over.
-            is_near |= is_local && self.buffer.len() < ReadDir::<()>::ROOM / 2;
+            // A half-empty buffer most likely held the last entries: the call that returns none is
+            // not worth a hand-over.
+            likely_inline |= is_local && self.buffer.len() < ReadDir::<()>::ROOM / 2;
         }
-        self.rest(&source);
-        // In the order in which most file systems keep inodes, and data: it spares the disk.
+        self.save_position(&source);
+        // By inode number: most file systems place data in this order, which saves disk seeks.
         self.items
             .sort_unstable_by_key(|item| std::cmp::Reverse(item.inode));
         self.directories
@@ -153,13 +156,13 @@ impl Listing {
             new_name: None,
             kind: item.kind,
             argument: None,
-            held: None,
+            handles: None,
         }
     }
 
-    /// The source, where reading it was left off.
+    /// Opens the source at the position of the last read.
     fn open(&self, worker: &Worker) -> io::Result<Handle> {
-        let source = worker.open(&self.directory)?.source;
+        let source = worker.handles_of(&self.directory)?.source;
         let source = source.ok_or(io::ErrorKind::NotFound)?;
         let same = self
             .read
@@ -171,8 +174,8 @@ impl Listing {
         Ok(source)
     }
 
-    /// Reading goes on later, when the directory may have been closed.
-    fn rest(&mut self, source: &Handle) {
+    /// Saves the position: the directory may be closed before the next read.
+    fn save_position(&mut self, source: &Handle) {
         if !self.at_end {
             self.read = Arc::downgrade(source);
             self.position = rustix::fs::tell(source).ok();
@@ -187,25 +190,26 @@ impl Listing {
         self.arguments.next()
     }
 
-    /// The directories among what has been read: each is a task of its own, which the directory waits for.
-    pub(crate) fn take_directories(&mut self) -> Vec<Task> {
+    /// Takes the directories of this batch as work items; the listed directory waits for them.
+    pub(crate) fn take_directories(&mut self) -> Vec<WorkItem> {
         let directories = std::mem::take(&mut self.directories);
         let tasks = directories.iter().map(|item| {
-            self.directory.begin();
-            Task::Directory(self.entry(item))
+            self.directory.add_pending();
+            WorkItem::Directory(self.entry(item))
         });
         tasks.collect()
     }
 
-    /// Takes away what other workers may copy of a large directory; it is counted as one of its entries.
-    pub(crate) fn share(&mut self) -> Vec<Task> {
-        let share = (self.items.len() / SHARES_MAX).max(SHARE_LEAST);
+    /// Splits off shares of a large directory for other workers. Each share counts as an entry of
+    /// the directory.
+    pub(crate) fn split_off_shares(&mut self) -> Vec<WorkItem> {
+        let share = (self.items.len() / SHARES_MAX).max(SHARE_MIN);
         let mut shares = Vec::new();
         while self.items.len() >= 2 * share {
-            // The last are the next: they stay.
+            // The last items are copied next, so they stay.
             let rest = self.items.split_off(share);
             let items = std::mem::replace(&mut self.items, rest);
-            self.directory.begin();
+            self.directory.add_pending();
             let mut listing = Listing::new(self.directory.clone(), self.is_in_memory);
             listing.at_end = true;
             for item in items {
@@ -215,17 +219,17 @@ impl Listing {
                 listing.names.extend_from_slice(name);
                 listing.items.push(Item { start, ..item });
             }
-            shares.push(Task::Files(listing));
+            shares.push(WorkItem::Files(listing));
         }
         shares
     }
 
-    /// Files that have been read and not yet been taken.
+    /// The number of files read and not yet taken.
     pub(crate) fn len(&self) -> usize {
         self.items.len() + self.arguments.len()
     }
 
-    /// Whether the directory has been read to its end.
+    /// Whether the whole directory has been read.
     pub(crate) fn is_at_end(&self) -> bool {
         self.at_end
     }

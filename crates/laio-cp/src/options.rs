@@ -1,4 +1,4 @@
-//! What is to be copied, and how.
+//! The options of a copy.
 
 use crate::filter::Filter;
 use crate::outcome::Observer;
@@ -17,13 +17,13 @@ use std::sync::Arc;
 pub enum Follow {
     /// None (`-P`).
     Never,
-    /// Those that are named as arguments (`-H`).
+    /// Those that are arguments (`-H`).
     Arguments,
     /// All (`-L`).
     Always,
 }
 
-/// What is made of a source file that is not a directory.
+/// What is created for a source that is not a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Make {
     /// A copy.
@@ -34,65 +34,65 @@ pub enum Make {
     SymbolicLinks,
 }
 
-/// What happens to a destination file that is there already.
+/// What happens if the destination file exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Existing {
     /// It is overwritten.
     Replace,
     /// The user is asked (`-i`).
     Ask,
-    /// It stays, and that is no error (`-n`, `--update=none`).
+    /// The file stays; this is not an error (`-n`, `--update=none`).
     Skip,
-    /// It stays, and that is an error (`--update=none-fail`).
+    /// The file stays; this is an error (`--update=none-fail`).
     Fail,
 }
 
-/// Whether what is overwritten is kept under another name.
+/// How an existing destination is backed up before it is overwritten.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Backup {
-    /// It is not.
+    /// Not at all.
     None,
     /// As name and suffix.
     Simple,
-    /// Numbered if there are numbered ones already, else simple.
+    /// Numbered if numbered backups exist, else simple.
     Existing,
     /// As `name.~1~`, and so on.
     Numbered,
 }
 
-/// How holes are treated.
+/// How holes are handled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Sparse {
-    /// Holes of files that seem to have some stay holes.
+    /// A source with fewer blocks than its size needs is copied with its holes.
     Auto,
-    /// Blocks of zeros become holes too.
+    /// Blocks of zeros become holes, too.
     Always,
-    /// There are none in the destination.
+    /// The destination has no holes.
     Never,
 }
 
-/// Whether blocks are shared instead of copied.
+/// Whether the copy shares the source's blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Reflink {
-    /// Where the file system can.
+    /// If the file system supports it.
     Auto,
-    /// It is an error where it cannot.
+    /// Always; it is an error if the file system does not support it.
     Always,
-    /// Not at all.
+    /// Never.
     Never,
 }
 
-/// How data is moved.
+/// The method to copy data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Method {
-    /// Chosen by size, file system and experience.
+    /// Chosen by file size, file system and the results of earlier files.
     #[default]
     Auto,
-    /// Blocks are shared (`FICLONE`), or else as for `Auto`.
+    /// By reflink (`FICLONE`), with `Auto` as the fallback.
     Reflink,
-    /// Inside the kernel (`copy_file_range`), or else through memory.
+    /// By `copy_file_range`, with a buffer as the fallback.
     CopyRange,
-    /// Through memory.
+    /// Through a buffer.
     ReadWrite,
 }
 
@@ -116,16 +116,16 @@ impl FromStr for Method {
     }
 }
 
-/// Where calls that change the destination are made.
+/// How calls on the destination are made.
 ///
-/// They rarely wait: they change what is in memory. A hand-over to the background then costs more than
-/// it saves.
+/// They rarely block, because they change memory only. A hand-over to the background would cost
+/// more than it saves.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Writes {
-    /// Plainly, on the worker's thread.
+    /// By blocking calls on the worker's thread.
     #[default]
     Plain,
-    /// As the back end would have them, like those on the source.
+    /// Through the back end, like calls on the source.
     Backend,
 }
 
@@ -135,148 +135,150 @@ pub enum Writes {
 pub struct Preserve {
     /// Permissions and POSIX ACLs.
     pub mode: bool,
-    /// User and group.
+    /// Access and modification time.
     pub ownership: bool,
-    /// When it was last read and changed.
+    /// Hard links between sources become hard links between copies.
     pub timestamps: bool,
     /// Names of the same file are names of the same copy.
     pub links: bool,
     /// Extended attributes.
     pub attributes: bool,
-    /// The security context.
+    /// The SELinux security context.
     pub context: bool,
-    /// An attribute that cannot be set makes the copy fail.
+    /// A failure to set an attribute is an error.
     pub required: bool,
-    /// The same as `required`, for extended attributes, also if the file system has none.
+    /// `required` for extended attributes, even if the file system supports none.
     pub attributes_required: bool,
-    /// Extended attributes that cannot be set are not even told of.
+    /// Failures to set extended attributes are not printed.
     pub attributes_quiet: bool,
-    /// The same as `required`, for the security context.
+    /// `required` for the security context.
     pub context_required: bool,
-    /// Permissions are those of any new file, by the umask, not those of the source
+    /// New files get the permissions that the umask allows, not those of the source
     /// (`--no-preserve=mode`).
     pub default_mode: bool,
 }
 
-/// What is to be copied, and how. The default is `cp` without options.
+/// The options of a copy. The default is `cp` without options.
 #[derive(Clone)]
 pub struct Options {
-    /// Directories are copied with all that is in them.
+    /// Directories are copied with their contents.
     pub recursive: bool,
     /// Which symbolic links are followed.
     pub follow: Follow,
-    /// What FIFOs and devices contain is copied, not they themselves.
+    /// The data of FIFOs and devices is copied, instead of creating such files.
     pub contents_of_special: bool,
-    /// Directories on other file systems stay empty.
+    /// Directories on other file systems are created, but not filled.
     pub one_file_system: bool,
-    /// No data, only attributes.
+    /// Only attributes are copied, no data.
     pub attributes_only: bool,
-    /// What is made of files.
+    /// What is created for each file.
     pub make: Make,
     /// Which attributes are kept.
     pub preserve: Preserve,
-    /// What happens to files that are there.
+    /// What happens if a destination file exists.
     pub existing: Existing,
-    /// Destinations that are not older than their source stay.
+    /// A destination that is not older than its source stays.
     pub update: bool,
-    /// A destination that cannot be opened is removed, and made anew.
+    /// A destination that cannot be opened is removed and created again.
     pub force: bool,
-    /// Destinations are removed before they are made anew.
+    /// An existing destination is removed first.
     pub remove_destination: bool,
-    /// A symbolic link to a directory is as good as a directory, in the destination.
+    /// A symbolic link to a directory at the destination is used as that directory.
     pub keep_directory_symlink: bool,
-    /// A symbolic link that leads nowhere is written through, as POSIX wants it; else it is an error.
+    /// A dangling symbolic link at the destination is written through, as POSIX requires; otherwise
+    /// it is an error.
     pub through_dangling: bool,
-    /// Whether what is overwritten is kept.
+    /// How an existing destination is backed up.
     pub backup: Backup,
-    /// What simple backups end with.
+    /// The suffix of simple backups.
     pub suffix: OsString,
-    /// How holes are treated.
+    /// How holes are handled.
     pub sparse: Sparse,
-    /// Whether blocks are shared.
+    /// Whether the copy shares the source's blocks.
     pub reflink: Reflink,
-    /// Each file is told on standard output.
+    /// Each copied file is printed on standard output.
     pub verbose: bool,
-    /// And what was done to it.
+    /// The copy method of each file is printed, too.
     pub debug: bool,
-    /// Nothing is changed; what would be is told.
+    /// Nothing is changed; the planned copies are printed.
     pub dry_run: bool,
-    /// A file gets its name when it is complete.
+    /// A file is written under a temporary name, and renamed when it is complete.
     pub atomic: bool,
-    /// A file has reached the device before it gets its name, and before the next one.
+    /// Each file is synced to the device before it gets its name.
     pub fsync: bool,
-    /// Each copy is read back, and compared with what was read of its source.
+    /// Each copy is read back and compared with the hash of its source.
     pub verify: bool,
-    /// Where hashes of the copies are listed, for `sha256sum -c`; `-` is standard output.
+    /// The file that receives the hashes of the copies, for `sha256sum -c`; `-` is standard output.
     pub manifest: Option<PathBuf>,
-    /// Goes on with a copy that was interrupted: what is whole is kept, what was begun is gone on with. Files
-    /// are copied as with `atomic`, and get the times of their sources, by which they are known again.
+    /// Continues an interrupted copy: complete files are kept, partial files are continued. Implies
+    /// `atomic` and preserved times, which identify complete files.
     pub resume: bool,
-    /// What is left out.
+    /// Which files are excluded.
     pub filter: Filter,
-    /// Bytes per second, at most.
+    /// The maximum number of bytes per second.
     pub rate: Option<u64>,
     /// Whether progress is shown.
     pub progress: bool,
-    /// How calls go to the background; see [`laio::Options::backend`].
+    /// The back end of calls that would block; see [`laio::Options::backend`].
     pub backend: Option<BackendKind>,
-    /// Where calls that change the destination are made.
+    /// How calls on the destination are made.
     pub writes: Writes,
-    /// How data is moved.
+    /// The method to copy data.
     pub method: Method,
-    /// Workers, each of them a thread.
+    /// The number of worker threads.
     pub jobs: Option<NonZeroUsize>,
-    /// Files that a worker has in flight.
+    /// The number of files in flight per worker.
     pub depth: Option<NonZeroUsize>,
-    /// Bytes that are read and written at a time.
+    /// The number of bytes per read or write.
     pub buffer: usize,
-    /// Room is reserved before data is written.
+    /// Disk space is reserved before data is written.
     pub preallocate: bool,
-    /// What the kernel is told of how sources are going to be read; `DontNeed`, when they have been.
+    /// The access pattern announced to the kernel before a source is read; `DontNeed` is announced
+    /// after it was read.
     pub advise: Option<Advice>,
-    /// Pieces of a large file that are in flight at a time; several, if a back end is named that has something
-    /// to overlap then.
+    /// The number of pieces of a large file in flight; more than one by default if a back end is
+    /// named that can overlap them.
     pub queue: Option<NonZeroUsize>,
-    /// Data goes past the page cache, where the file systems can.
+    /// Data bypasses the page cache (O_DIRECT), if the file systems support it.
     pub direct: bool,
-    /// What messages begin with.
+    /// The program name that starts each message.
     pub program: String,
-    /// Who is told what became of each file.
+    /// Receives the result of each file.
     pub observer: Option<Arc<dyn Observer>>,
 }
 
 impl Options {
-    /// Files that a worker has in flight, if nothing else is wanted.
+    /// The default number of files in flight per worker.
     pub const DEPTH: usize = 16;
-    /// What the kernel can be told of sources, and the words for it.
+    /// The kinds of advice about sources, and their names.
     pub const ADVICE: [(&'static str, Advice); 4] = [
         ("sequential", Advice::Sequential),
         ("willneed", Advice::WillNeed),
         ("noreuse", Advice::NoReuse),
         ("dontneed", Advice::DontNeed),
     ];
-    /// Bytes of a buffer, if nothing else is wanted.
+    /// The default buffer size, in bytes.
     pub const BUFFER: usize = 256 << 10;
-    /// The largest buffer, in bytes.
+    /// The maximum buffer size, in bytes.
     pub const BUFFER_MAX: usize = 64 << 20;
-    /// Pieces of a file that are in flight with a named back end, if nothing else is wanted.
+    /// The default number of pieces of a file in flight, with a named back end.
     pub const QUEUE: usize = 8;
-    /// The most pieces of a file in flight.
+    /// The maximum number of pieces of a file in flight.
     pub const QUEUE_MAX: usize = 256;
-    /// The most workers.
+    /// The maximum number of workers.
     pub const JOBS_MAX: usize = 256;
-    /// The most files that a worker has in flight.
+    /// The maximum number of files in flight per worker.
     pub const DEPTH_MAX: usize = 1024;
 }
 
 impl Options {
-    /// Data is to go through the back end that was named, rather than the way that is thought to be best.
+    /// Whether a back end was named that data must go through, even if another method is faster.
     pub(crate) fn names_backend(&self) -> bool {
         let best = |backend| matches!(backend, BackendKind::Lazy | BackendKind::Sync);
         self.backend.is_some_and(|backend| !best(backend))
     }
 
-    /// Pieces of a file in flight.
+    /// The number of pieces of a file in flight.
     pub(crate) fn queue(&self) -> usize {
         let usual = if self.names_backend() {
             Options::QUEUE
@@ -287,17 +289,21 @@ impl Options {
         queue.min(Options::QUEUE_MAX)
     }
 
-    /// Data is to go through memory, however it would go else.
+    /// Whether data must go through a buffer.
     pub(crate) fn through_memory(&self) -> bool {
         self.direct || self.queue.is_some() || self.names_backend()
     }
 
-    /// A file copied onto itself, with force and backups, is copied to its backup.
-    pub(crate) fn renamed_by_force(&self, source: &std::ffi::OsStr, target: OsString) -> OsString {
+    /// With force and backups, a file copied onto itself is copied to its backup name.
+    pub(crate) fn target_of_self_copy(
+        &self,
+        source: &std::ffi::OsStr,
+        target: OsString,
+    ) -> OsString {
         let regular =
             |path: &OsString| std::fs::metadata(path).is_ok_and(|status| status.is_file());
         if self.force && self.backup != Backup::None && *source == *target && regular(&target) {
-            return crate::backup::of_path(&target, self);
+            return crate::backup::self_copy_target(&target, self);
         }
         target
     }

@@ -1,4 +1,4 @@
-//! What became of a file, and of all of them.
+//! The results of single files, and of the whole copy.
 
 use crate::verify::Digest;
 use laio_rt::fs::FileType;
@@ -10,84 +10,85 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// What was done with a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Done {
-    /// It was copied through memory.
+    /// It was copied through a buffer.
     ReadWrite,
-    /// It was copied inside the kernel.
+    /// It was copied by `copy_file_range`.
     CopyRange,
     /// It shares the blocks of its source.
     Reflink,
-    /// There was no data to copy, or none was wanted: it was made.
-    Made,
-    /// It was made a link to another copy, or to the source.
+    /// It was created; it has no data, or no data was wanted.
+    Created,
+    /// It is a link to another copy, or to the source.
     Linked,
-    /// Left as it was: an overwriting rule, a filter, or the user said so.
+    /// It was left as it was, because of an option, a filter, or the user's answer.
     Skipped,
 }
 
-/// What became of a file.
+/// The result of one file.
 #[derive(Debug)]
 pub struct Outcome<'a> {
-    /// The source, as in messages.
+    /// The path of the source, as in messages.
     pub source: &'a Path,
-    /// The destination, as in messages.
+    /// The path of the destination, as in messages.
     pub destination: &'a Path,
-    /// Its kind, as the directory says.
+    /// The file type, as the directory reports it.
     pub kind: FileType,
-    /// Bytes of data that were copied.
+    /// The number of data bytes copied.
     pub bytes: u64,
-    /// The hash of its contents, if hashes are taken.
+    /// The hash of the contents, if one was computed.
     pub digest: Option<Digest>,
-    /// What was done, or why it failed.
+    /// What was done with the file, or why it failed.
     pub result: Result<Done, &'a Failure>,
 }
 
-/// Is told what became of each file that is not a directory, on whichever thread copied it.
+/// Receives the result of each file that is not a directory, on the thread that copied it.
 pub trait Observer: Send + Sync {
-    /// A file is done with.
+    /// Called when a file is finished.
     fn done(&self, outcome: &Outcome<'_>);
 }
 
-/// Why a file was not copied, or not completely: for people.
+/// Why a file was not copied completely.
 #[derive(Debug)]
 pub struct Failure {
     message: String,
     error: Option<io::Error>,
-    of_attributes: bool,
+    attributes_only: bool,
 }
 
 impl Failure {
-    /// That of a call.
-    pub fn of(error: io::Error, message: impl Into<String>) -> Failure {
+    /// Makes a failure from the error of a call.
+    pub fn from_error(error: io::Error, message: impl Into<String>) -> Failure {
         Failure {
             message: message.into(),
             error: Some(error),
-            of_attributes: false,
+            attributes_only: false,
         }
     }
 
-    /// One without a call.
-    pub(crate) fn because(message: impl Into<String>) -> Failure {
+    /// Makes a failure without an error of a call.
+    pub(crate) fn from_message(message: impl Into<String>) -> Failure {
         Failure {
             message: message.into(),
             error: None,
-            of_attributes: false,
+            attributes_only: false,
         }
     }
 
-    /// The same, about nothing but attributes: the file itself is complete, has its name, and stays.
-    pub(crate) fn of_attributes(self) -> Failure {
+    /// Marks the failure as one of attributes only: the file's data is complete, and it has its
+    /// name.
+    pub(crate) fn attributes_only(self) -> Failure {
         Failure {
-            of_attributes: true,
+            attributes_only: true,
             ..self
         }
     }
 
-    /// Whether the file is there all the same, complete but for some of its attributes.
-    pub fn is_of_attributes(&self) -> bool {
-        self.of_attributes
+    /// Whether only attributes failed, so that the file exists with all its data.
+    pub fn only_attributes_failed(&self) -> bool {
+        self.attributes_only
     }
 
-    /// The error of the call, if it was one that failed.
+    /// The error of the failed call, if any.
     pub fn error(&self) -> Option<&io::Error> {
         self.error.as_ref()
     }
@@ -97,7 +98,7 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)?;
         match &self.error {
-            Some(error) => write!(f, ": {}", describe(error)),
+            Some(error) => write!(f, ": {}", error_text(error)),
             None => Ok(()),
         }
     }
@@ -105,8 +106,8 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
-/// What the C library calls the error, without the number that Rust adds.
-pub(crate) fn describe(error: &io::Error) -> String {
+/// The C library's text of an error, without the number that Rust appends.
+pub(crate) fn error_text(error: &io::Error) -> String {
     let text = error.to_string();
     match text.find(" (os error") {
         Some(end) => text[..end].to_owned(),
@@ -114,11 +115,12 @@ pub(crate) fn describe(error: &io::Error) -> String {
     }
 }
 
-/// What all workers count. Each has a line of memory of its own: in one that they shared, each file would wait for it.
+/// The counters of all workers. Each worker has its own cache line, because a shared one would
+/// bounce between processors.
 #[derive(Debug)]
 pub(crate) struct Tally(Box<[Counters]>);
 
-/// What a worker counts while copying.
+/// The counters of one worker.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(crate) struct Counters {
@@ -136,57 +138,57 @@ pub(crate) struct Counters {
     pub(crate) by_memory: AtomicU64,
     pub(crate) by_range: AtomicU64,
     pub(crate) by_reflink: AtomicU64,
-    /// Found in directories so far, for progress.
+    /// Files found in directories so far, for progress.
     pub(crate) found: AtomicU64,
     pub(crate) stolen: AtomicU64,
 }
 
-/// Counts one more.
+/// Adds one to a counter.
 pub(crate) fn count(counter: &AtomicU64) {
     counter.fetch_add(1, Ordering::Relaxed);
 }
 
-/// What was copied.
+/// The totals of a copy.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
     /// Regular files copied.
     pub files: u64,
-    /// Directories made or filled.
+    /// Directories created or filled.
     pub directories: u64,
-    /// Symbolic links, FIFOs, sockets and devices made.
+    /// Symbolic links, FIFOs, sockets and devices created.
     pub others: u64,
-    /// Hard links made.
+    /// Hard links created.
     pub linked: u64,
-    /// Left as they were.
+    /// Files left as they were.
     pub skipped: u64,
-    /// Bytes of data.
+    /// Bytes of data copied.
     pub bytes: u64,
-    /// What could not be copied, or not completely. Each was reported.
+    /// Files that were not copied completely. Each failure was printed.
     pub failures: u64,
-    /// What an earlier run has copied: not copied again.
+    /// Files that an earlier run had copied completely.
     pub whole: u64,
-    /// Files that an earlier run had begun.
+    /// Partial files of an earlier run that were continued.
     pub continued: u64,
-    /// Copies that were found to be what their sources are.
+    /// Copies that were verified successfully.
     pub verified: u64,
-    /// Copies that were not, or not their attributes. They count as failures, too.
+    /// Copies whose data or attributes differ from the source. They also count as failures.
     pub unverified: u64,
-    /// Files copied through memory.
+    /// Files copied through a buffer.
     pub by_memory: u64,
-    /// Files copied inside the kernel.
+    /// Files copied by `copy_file_range`.
     pub by_range: u64,
     /// Files that share the blocks of their source.
     pub by_reflink: u64,
-    /// Directories that one worker took over from another.
+    /// Work items that one worker took from another.
     pub stolen: u64,
     /// Operations that went to the background.
     pub background: u64,
-    /// The signal that ended the copy before its time.
+    /// The signal that interrupted the copy.
     pub interrupted: Option<i32>,
 }
 
 impl std::ops::AddAssign<&Summary> for Summary {
-    /// Adds what was counted; what interrupted it stays.
+    /// Adds the counters; keeps the first interrupting signal.
     fn add_assign(&mut self, other: &Summary) {
         self.files += other.files;
         self.directories += other.directories;
@@ -209,18 +211,19 @@ impl Tally {
         Tally((0..workers).map(|_| Counters::default()).collect())
     }
 
-    /// Those of a worker.
+    /// The counters of a worker.
     pub(crate) fn of(&self, worker: usize) -> &Counters {
         &self.0[worker]
     }
 
-    /// The sum of one of them.
+    /// The sum of one counter over all workers.
     pub(crate) fn sum(&self, which: impl Fn(&Counters) -> &AtomicU64) -> u64 {
         let all = self.0.iter();
         all.map(|counters| which(counters).load(Ordering::Relaxed))
             .sum()
     }
 
+    /// The totals of all workers.
     pub(crate) fn summary(&self) -> Summary {
         Summary {
             files: self.sum(|all| &all.files),

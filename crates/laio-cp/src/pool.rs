@@ -1,34 +1,35 @@
-//! Directories that wait for a worker. Each worker has a stack of its own, and takes from the others what
-//! they have had longest: the directories nearest to the root, with the most below them.
+//! The work items of all workers. Each worker has a stack of its own; idle workers steal the oldest
+//! item of another worker, which is nearest to the root and has the most below it.
 
 use crate::directory::Entry;
 use crate::listing::Listing;
-use crate::plan::Step;
+use crate::plan::PlanTask;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
-/// What waits.
-pub(crate) enum Task {
-    /// A directory, of which nothing has been read.
+/// A unit of work.
+pub(crate) enum WorkItem {
+    /// A directory that has not been read.
     Directory(Entry),
-    /// Files of a large one.
+    /// A share of the files of a large directory.
     Files(Listing),
     /// A task of a plan.
-    Planned(Step),
+    Planned(PlanTask),
 }
 
+/// The stacks of all workers.
 pub(crate) struct Pool {
-    stacks: Vec<Mutex<VecDeque<Task>>>,
-    /// Workers with nothing to do.
+    stacks: Vec<Mutex<VecDeque<WorkItem>>>,
+    /// The wakers of idle workers.
     waiting: Mutex<Vec<Waker>>,
     waiting_count: AtomicUsize,
     stopped: AtomicBool,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // None of the lists can be left in disorder.
+    // A panic cannot leave these lists inconsistent.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -42,24 +43,24 @@ impl Pool {
         }
     }
 
-    /// Whether there are several workers.
+    /// Whether there is more than one worker.
     pub(crate) fn is_shared(&self) -> bool {
         self.stacks.len() > 1
     }
 
-    /// Nothing more is to be done.
+    /// Tells all workers that no work is left.
     pub(crate) fn stop(&self) {
         self.stopped.store(true, Ordering::SeqCst);
         let waiting = std::mem::take(&mut *lock(&self.waiting));
         waiting.into_iter().for_each(Waker::wake);
     }
 
-    pub(crate) fn is_over(&self) -> bool {
+    pub(crate) fn is_stopped(&self) -> bool {
         self.stopped.load(Ordering::SeqCst)
     }
 
-    /// Puts tasks on a worker's stack.
-    pub(crate) fn push(&self, worker: usize, tasks: impl Iterator<Item = Task>) {
+    /// Pushes items to a worker's stack, and wakes idle workers.
+    pub(crate) fn push(&self, worker: usize, tasks: impl Iterator<Item = WorkItem>) {
         let mut stack = lock(&self.stacks[worker]);
         let before = stack.len();
         stack.extend(tasks);
@@ -68,7 +69,8 @@ impl Pool {
         if added == 0 {
             return;
         }
-        // Either a worker that goes to sleep is seen here, or it sees the tasks.
+        // Paired with the fence in `wait`: either this thread sees the waiting worker, or the
+        // worker sees the items.
         std::sync::atomic::fence(Ordering::SeqCst);
         for _ in 0..added.min(self.waiting_count.load(Ordering::SeqCst)) {
             let waker = lock(&self.waiting).pop();
@@ -78,24 +80,24 @@ impl Pool {
         }
     }
 
-    /// The newest task of a worker's own.
-    pub(crate) fn pop(&self, worker: usize) -> Option<Task> {
+    /// Pops the newest item of the worker's own stack.
+    pub(crate) fn pop(&self, worker: usize) -> Option<WorkItem> {
         lock(&self.stacks[worker]).pop_back()
     }
 
-    /// The oldest task of another worker.
-    pub(crate) fn steal(&self, worker: usize) -> Option<Task> {
+    /// Steals the oldest item of another worker.
+    pub(crate) fn steal(&self, worker: usize) -> Option<WorkItem> {
         let count = self.stacks.len();
         (1..count).find_map(|step| lock(&self.stacks[(worker + step) % count]).pop_front())
     }
 
-    /// Wakes the worker when there may be something to do. False if there is already.
-    pub(crate) fn wait(&self, worker: usize, waker: &Waker) -> bool {
+    /// Registers a waker for new items. Returns `false` if there may be some already.
+    pub(crate) fn register_waker(&self, worker: usize, waker: &Waker) -> bool {
         let mut waiting = lock(&self.waiting);
         self.waiting_count.fetch_add(1, Ordering::SeqCst);
         std::sync::atomic::fence(Ordering::SeqCst);
         let any = |index: usize| index != worker && !lock(&self.stacks[index]).is_empty();
-        if self.is_over() || (0..self.stacks.len()).any(any) {
+        if self.is_stopped() || (0..self.stacks.len()).any(any) {
             self.waiting_count.fetch_sub(1, Ordering::SeqCst);
             return false;
         }
@@ -123,26 +125,26 @@ mod tests {
         }
     }
 
-    /// Far above what a round takes.
+    /// Far longer than one round takes.
     const LIMIT: Duration = Duration::from_secs(120);
     const ROUNDS: usize = 20_000;
-    /// After this time no more rounds are begun: where others are busy, a wake-up takes milliseconds.
+    /// The time after which no new round starts: on a busy machine a wakeup takes milliseconds.
     const ENOUGH: Duration = Duration::from_secs(20);
 
-    /// A worker that takes from others until there is nothing more.
+    /// Steals until the pool is stopped.
     fn take(pool: &Pool, worker: usize, taken: &AtomicUsize) {
         let waker = Waker::from(Arc::new(Unpark(thread::current())));
-        while !pool.is_over() {
+        while !pool.is_stopped() {
             if pool.steal(worker).is_some() {
                 taken.fetch_add(1, Ordering::SeqCst);
-            } else if pool.wait(worker, &waker) {
+            } else if pool.register_waker(worker, &waker) {
                 thread::park();
             }
         }
     }
 
     #[test]
-    fn nobody_sleeps_while_there_is_something_to_take() {
+    fn no_worker_sleeps_while_items_are_available() {
         const TAKERS: usize = 3;
         let pool = Arc::new(Pool::new(1 + TAKERS));
         let taken = Arc::new(AtomicUsize::new(0));
@@ -154,25 +156,28 @@ mod tests {
             .collect();
         let directory = Directory::root(Handles::default(), (PathBuf::new(), PathBuf::new()));
         let task = || {
-            Task::Directory(Entry {
+            WorkItem::Directory(Entry {
                 directory: directory.clone(),
                 name: "name".into(),
                 new_name: None,
                 kind: FileType::Directory,
                 argument: None,
-                held: None,
+                handles: None,
             })
         };
-        let begun = Instant::now();
+        let started = Instant::now();
         let mut pushed = 0;
-        for round in (0..ROUNDS).take_while(|_| begun.elapsed() < ENOUGH) {
-            let begun = Instant::now();
+        for round in (0..ROUNDS).take_while(|_| started.elapsed() < ENOUGH) {
+            let started = Instant::now();
             let tasks: Vec<_> = (0..=round % 3).map(|_| task()).collect();
             pushed += tasks.len();
-            // The one that pushes takes nothing itself: a wake-up that is lost stays lost.
+            // The pushing thread takes nothing, so a lost wakeup would not be repaired.
             pool.push(0, tasks.into_iter());
             while taken.load(Ordering::SeqCst) < pushed {
-                assert!(begun.elapsed() < LIMIT, "in round {round} nobody woke up");
+                assert!(
+                    started.elapsed() < LIMIT,
+                    "in round {round} no worker woke up"
+                );
                 thread::yield_now();
             }
         }

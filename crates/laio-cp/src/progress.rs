@@ -1,4 +1,4 @@
-//! How far the copy is, on a terminal.
+//! The progress line on a terminal.
 
 use crate::outcome::Tally;
 use indicatif::{HumanBytes, HumanCount, ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -7,18 +7,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// A line on standard error that tells how far the copy is; nothing if it is not wanted.
+/// A line on standard error that shows the progress; `None` if progress is off.
 #[derive(Clone)]
 pub(crate) struct Progress(Option<ProgressBar>);
 
-/// How often the line is drawn anew.
+/// The refresh interval.
 const PERIOD: Duration = Duration::from_millis(200);
 
 impl Progress {
     pub(crate) fn new(wanted: bool) -> Progress {
         Progress(wanted.then(|| {
             let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
-            // The template is constant, and valid.
+            // The template is a valid constant.
             if let Ok(style) = ProgressStyle::with_template("{spinner} {msg}") {
                 bar.set_style(style);
             }
@@ -26,25 +26,25 @@ impl Progress {
         }))
     }
 
-    /// Does something that writes to the terminal, with the line out of its way.
-    pub(crate) fn aside<R>(&self, action: impl FnOnce() -> R) -> R {
+    /// Runs an action that writes to the terminal, with the line hidden.
+    pub(crate) fn while_hidden<R>(&self, action: impl FnOnce() -> R) -> R {
         match &self.0 {
             Some(bar) => bar.suspend(action),
             None => action(),
         }
     }
 
-    /// Draws the line until told to stop.
+    /// Starts a thread that draws the line until [`Drawing::stop`].
     pub(crate) fn start(&self, tally: Arc<Tally>) -> Option<Drawing> {
         let bar = self.0.clone()?;
         let over = Arc::new(AtomicBool::new(false));
-        let told = over.clone();
+        let stop_requested = over.clone();
         let thread = std::thread::Builder::new()
             .name("laio-cp-progress".to_owned())
             .spawn(move || {
-                let begun = Instant::now();
-                while !told.load(Ordering::Relaxed) {
-                    bar.set_message(line(&tally, begun.elapsed()));
+                let started = Instant::now();
+                while !stop_requested.load(Ordering::Relaxed) {
+                    bar.set_message(line(&tally, started.elapsed()));
                     bar.tick();
                     std::thread::park_timeout(PERIOD);
                 }
@@ -57,23 +57,24 @@ impl Progress {
     }
 }
 
-/// The thread that draws.
+/// The drawing thread.
 pub(crate) struct Drawing {
     over: Arc<AtomicBool>,
     thread: JoinHandle<()>,
 }
 
 impl Drawing {
+    /// Stops the thread and clears the line.
     pub(crate) fn stop(self) {
         self.over.store(true, Ordering::Relaxed);
         self.thread.thread().unpark();
-        // A panic of it has been reported, and harms nothing.
+        // Its panic was printed by the panic hook, and affects only the display.
         let _ = self.thread.join();
     }
 }
 
-/// The total is not known before everything has been looked at: what has been found so far stands for
-/// it, and the time that is left is told of that.
+/// The text of the line. The total is unknown until the walk ends, so the remaining time refers to
+/// the files found so far.
 fn line(tally: &Tally, elapsed: Duration) -> String {
     let done = tally.sum(|all| &all.files)
         + tally.sum(|all| &all.others)

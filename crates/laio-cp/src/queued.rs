@@ -1,7 +1,7 @@
-//! Large files through memory, with several pieces in flight: each is read, then written where it belongs.
-//! For back ends that have something to overlap then, and for files that are opened past the page cache.
+//! Copies large files through several buffers in flight, for back ends that can overlap them, and
+//! for O_DIRECT.
 
-use crate::data::{Broken, Pair};
+use crate::data::{CopyError, OpenPair};
 use laio::Errno;
 use laio::ops::{Limit, Part, ReadAt, Truncate, WriteAt};
 use rustix::fs::OFlags;
@@ -11,36 +11,36 @@ use std::io;
 use std::pin::Pin;
 use std::task::Poll;
 
-/// What addresses, places and lengths must be multiples of, past the page cache: no device wants more.
+/// The alignment of addresses, offsets and lengths for O_DIRECT; no device needs more.
 const ALIGNMENT: usize = 4 << 10;
 
-/// Copies bytes from `start` to `end`. Fewer if the file has become shorter.
-pub(crate) async fn copy(pair: &Pair<'_>, start: u64, end: u64) -> Result<u64, Broken> {
+/// Copies the bytes from `start` to `end`; fewer if the source was truncated.
+pub(crate) async fn copy(pair: &OpenPair<'_>, start: u64, end: u64) -> Result<u64, CopyError> {
     let options = pair.worker.options();
     let queue = Queue {
         pair,
         next: Cell::new(start),
         end: Cell::new(end),
-        direct: Cell::new(options.direct && past_cache(pair, true)),
+        direct: Cell::new(options.direct && set_direct(pair, true)),
         padded: Cell::new(false),
     };
-    let pieces = (end - start).div_ceil(queue.piece() as u64);
+    let pieces = (end - start).div_ceil(queue.piece_size() as u64);
     let depth = (options.queue() as u64).min(pieces).max(1);
-    all((0..depth).map(|_| queue.lane())).await?;
+    run_concurrently((0..depth).map(|_| queue.copy_pieces())).await?;
     let end = queue.end.get().max(start);
     if queue.padded.get() {
         let cut = Truncate::new(pair.target.clone(), end);
-        let cut = pair.worker.write(cut).await;
-        cut.map_err(Broken::Write)?;
+        let cut = pair.worker.call_target(cut).await;
+        cut.map_err(CopyError::Write)?;
     }
     if queue.direct.get() {
-        past_cache(pair, false);
+        set_direct(pair, false);
     }
     Ok(end - start)
 }
 
-/// Switches both files; false, and as before, if a file system refuses.
-fn past_cache(pair: &Pair<'_>, on: bool) -> bool {
+/// Sets O_DIRECT on both files. Returns `false`, with both unchanged, if a file system refuses.
+fn set_direct(pair: &OpenPair<'_>, on: bool) -> bool {
     let switch = |file, on| {
         let mut flags = rustix::fs::fcntl_getfl(file)?;
         flags.set(OFlags::DIRECT, on);
@@ -50,50 +50,56 @@ fn past_cache(pair: &Pair<'_>, on: bool) -> bool {
         return false;
     }
     if switch(pair.target, on).is_err() {
-        // It was possible a moment ago.
+        // Restoring the previous flag does not fail.
         let _ = switch(pair.source, !on);
         return false;
     }
     on
 }
 
+/// The copy of one range, shared by the futures that copy its pieces.
 struct Queue<'a> {
-    pair: &'a Pair<'a>,
-    /// Where the next piece begins.
+    pair: &'a OpenPair<'a>,
+    /// The start of the next piece.
     next: Cell<u64>,
-    /// Where the last one ends: the end of the file, if that is met before.
+    /// The end of the last piece: the end of the file, if a read reaches it first.
     end: Cell<u64>,
     direct: Cell<bool>,
-    /// More was written than the file has.
+    /// The last write was padded beyond the end of the file.
     padded: Cell<bool>,
 }
 
 impl Queue<'_> {
-    fn piece(&self) -> usize {
-        let wanted = self.pair.worker.options().buffer.min(self.pair.piece());
+    fn piece_size(&self) -> usize {
+        let wanted = self
+            .pair
+            .worker
+            .options()
+            .buffer
+            .min(self.pair.piece_size());
         (wanted / ALIGNMENT * ALIGNMENT).max(ALIGNMENT)
     }
 
-    /// One piece after the other.
-    async fn lane(&self) -> Result<(), Broken> {
-        // Room for a start that is aligned.
-        let mut buffer = Vec::with_capacity(self.piece() + ALIGNMENT);
+    /// Copies one piece after the other.
+    async fn copy_pieces(&self) -> Result<(), CopyError> {
+        // The extra bytes allow an aligned start.
+        let mut buffer = Vec::with_capacity(self.piece_size() + ALIGNMENT);
         loop {
-            self.pair.go_on()?;
+            self.pair.check_stop()?;
             let at = self.next.get();
             if at >= self.end.get() {
                 return Ok(());
             }
-            let count = (self.end.get() - at).min(self.piece() as u64) as usize;
+            let count = (self.end.get() - at).min(self.piece_size() as u64) as usize;
             self.next.set(at + count as u64);
             let mut done = 0;
             while done < count {
-                let place = at + done as u64;
-                let (moved, back) = self.step(buffer, place, count - done).await?;
+                let offset = at + done as u64;
+                let (moved, back) = self.copy_piece(buffer, offset, count - done).await?;
                 buffer = back;
                 if moved == 0 {
-                    // The end, though the file was longer when it was opened.
-                    self.end.set(self.end.get().min(place));
+                    // The file was truncated since it was opened.
+                    self.end.set(self.end.get().min(offset));
                     break;
                 }
                 done += moved;
@@ -101,13 +107,13 @@ impl Queue<'_> {
         }
     }
 
-    /// Reads and writes what one call reads.
-    async fn step(
+    /// Copies the bytes that one read returns.
+    async fn copy_piece(
         &self,
         mut buffer: Vec<u8>,
         at: u64,
         count: usize,
-    ) -> Result<(usize, Vec<u8>), Broken> {
+    ) -> Result<(usize, Vec<u8>), CopyError> {
         let worker = self.pair.worker;
         let address = buffer.as_ptr() as usize;
         let start = address.next_multiple_of(ALIGNMENT) - address;
@@ -120,7 +126,7 @@ impl Queue<'_> {
             buffer.clear();
             buffer.resize(start, 0);
             let read = ReadAt::new(self.pair.source.clone(), Limit::new(buffer, wanted), at);
-            let (result, filled) = worker.lazily(read).await;
+            let (result, filled) = worker.call_lazy(read).await;
             buffer = filled.into_inner();
             if result
                 .as_ref()
@@ -131,7 +137,7 @@ impl Queue<'_> {
             }
             break result;
         };
-        let moved = result.map_err(Broken::Read)?.min(count);
+        let moved = result.map_err(CopyError::Read)?.min(count);
         if moved == 0 {
             return Ok((0, buffer));
         }
@@ -142,37 +148,37 @@ impl Queue<'_> {
         }
         let mut done = start;
         while done < buffer.len() {
-            let place = at + (done - start) as u64;
+            let offset = at + (done - start) as u64;
             let part = Part::new(buffer, done..);
-            let write = WriteAt::new(self.pair.target.clone(), part, place);
+            let write = WriteAt::new(self.pair.target.clone(), part, offset);
             let (result, part) = worker.write_data(write).await;
             buffer = part.into_inner();
             match result {
-                // A full device says so; nobody else should be asked for ever.
-                Ok(0) => return Err(Broken::Write(Errno::NOSPC.into())),
+                // A full device returns ENOSPC; a write of 0 bytes must not be retried forever.
+                Ok(0) => return Err(CopyError::Write(Errno::NOSPC.into())),
                 Ok(written) => done += written,
                 Err(error) if self.is_refused(&error, direct) => direct = false,
-                Err(error) => return Err(Broken::Write(error)),
+                Err(error) => return Err(CopyError::Write(error)),
             }
         }
-        self.pair.pace(moved).await;
+        self.pair.count_and_throttle(moved).await;
         Ok((moved, buffer))
     }
 
-    /// The file system wants other places than these: from now on through the page cache.
+    /// Whether the file system needs a larger alignment; if so, clears O_DIRECT.
     fn is_refused(&self, error: &io::Error, direct: bool) -> bool {
         let refused = direct && error.raw_os_error() == Some(Errno::INVAL.raw());
         if refused && self.direct.replace(false) {
-            past_cache(self.pair, false);
+            set_direct(self.pair, false);
         }
         refused
     }
 }
 
-/// Runs futures side by side, until all are over or one has failed.
-async fn all<F: Future<Output = Result<(), Broken>>>(
+/// Polls futures concurrently until all are ready or one has failed.
+async fn run_concurrently<F: Future<Output = Result<(), CopyError>>>(
     futures: impl Iterator<Item = F>,
-) -> Result<(), Broken> {
+) -> Result<(), CopyError> {
     let mut running: Vec<Pin<Box<F>>> = futures.map(Box::pin).collect();
     poll_fn(|context| {
         let mut failed = None;
@@ -184,7 +190,7 @@ async fn all<F: Future<Output = Result<(), Broken>>>(
             }
         });
         match failed {
-            Some(broken) => Poll::Ready(Err(broken)),
+            Some(error) => Poll::Ready(Err(error)),
             None if running.is_empty() => Poll::Ready(Ok(())),
             None => Poll::Pending,
         }

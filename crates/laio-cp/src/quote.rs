@@ -1,11 +1,11 @@
-//! Names in messages, quoted as GNU's tools do: so that a shell would read them back.
+//! Quotes names in messages as GNU's tools do, so that a shell can read them.
 
 use std::ffi::OsStr;
 use std::fmt::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// The name in quotes. Bytes that cannot be shown are written as `$'\ooo'`.
+/// Quotes a name. Unprintable bytes become `$'\ooo'`.
 pub(crate) fn quote(name: impl AsRef<Path>) -> String {
     let bytes = name.as_ref().as_os_str().as_bytes();
     if bytes.iter().all(|byte| shown_plainly(*byte)) {
@@ -23,7 +23,8 @@ fn shown_plainly(byte: u8) -> bool {
     (byte == b' ' || byte.is_ascii_graphic()) && byte != b'\''
 }
 
-/// `'plain'$'\n''plain'`, with `\'` for quotes.
+/// `'plain'$'
+/// ''plain'`, with `\'` for quotes.
 fn piecewise(bytes: &[u8]) -> String {
     let mut quoted = String::from("'");
     let mut escaping = false;
@@ -77,7 +78,7 @@ fn plain(quoted: &mut String, escaping: &mut bool) {
     }
 }
 
-/// The name as it is, in quotes only if a shell needs them (`quotef`).
+/// Returns the name without quotes if a shell does not need them (`quotef`).
 pub(crate) fn bare(name: &OsStr) -> String {
     let safe = |character: char| match character.is_ascii() {
         true => character.is_ascii_alphanumeric() || "/._-+,@%:^".contains(character),
@@ -94,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn as_gnu_does() {
+    fn names_are_quoted_as_gnu_does() {
         assert_eq!(quote("a b"), "'a b'");
         assert_eq!(quote("it's"), "\"it's\"");
         assert_eq!(quote("it's $1"), "'it'\\''s $1'");

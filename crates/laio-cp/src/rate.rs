@@ -1,12 +1,12 @@
-//! A bound on the bytes per second of all workers together.
+//! A limit on the bytes per second of all workers together.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Tells how long to wait, so that on average no more than so many bytes per second are moved.
+/// Computes pauses so that the average rate stays below the limit.
 pub(crate) struct Rate {
     per_second: u64,
-    /// When all that was allowed so far has been moved, at that rate.
+    /// The time until which the bytes allowed so far last at this rate.
     until: Mutex<Instant>,
 }
 
@@ -18,14 +18,14 @@ impl Rate {
         }
     }
 
-    /// Bytes that a piece should not exceed, so that waits are short.
-    pub(crate) fn piece(&self) -> usize {
+    /// The maximum number of bytes per piece, so that pauses are short.
+    pub(crate) fn piece_size(&self) -> usize {
         usize::try_from(self.per_second / 8)
             .unwrap_or(usize::MAX)
             .clamp(4 << 10, 4 << 20)
     }
 
-    /// Allows `bytes`, after this time.
+    /// Reserves `bytes`, and returns the pause before they may be used.
     pub(crate) fn take(&self, bytes: usize) -> Duration {
         let now = Instant::now();
         let mut until = self.until.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,17 +1,20 @@
-//! Regular files: opened, made, filled, given their attributes, closed.
+//! Copies a regular file: opens the source, creates the destination, copies data and attributes,
+//! and gives the copy its name.
 
-use crate::attributes::{self, Failures, Names, Object, Present, Setting};
-use crate::data::{self, Broken, Pair};
+use crate::attributes::{
+    self, AttributeCopy, AttributeNames, CurrentAttributes, Failures, FileRef,
+};
+use crate::conflict::{self, Resolution};
+use crate::data::{self, CopyError, OpenPair};
 use crate::directory::{Entry, Handle};
 use crate::entry::Copied;
-use crate::existing::{self, Place};
-use crate::made::identity;
-use crate::medium::Medium;
+use crate::identity::identity;
 use crate::options::Options;
 use crate::outcome::{Done, Failure};
-use crate::verify::Filled;
+use crate::storage_class::StorageClass;
+use crate::verify::CopiedData;
 use crate::worker::Worker;
-use crate::{private, resume, temporary, verify};
+use crate::{new_file_mode, resume, temporary, verify};
 use laio::Errno;
 use laio::ops::{Close, Fsync, Open, StatFile, StatPath, Truncate, Unlink};
 use laio_rt::fs::Metadata;
@@ -20,151 +23,154 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 use std::sync::Arc;
 
-/// A source that has been opened.
+/// An open source.
 #[derive(Debug)]
-pub(crate) struct Opened {
+pub(crate) struct OpenedSource {
     pub(crate) file: Handle,
     pub(crate) status: Metadata,
 }
 
-/// A destination that has been opened.
-struct Target {
+/// An open destination.
+struct OpenTarget {
     file: Handle,
-    present: Present,
+    current: CurrentAttributes,
     device: u64,
     is_regular: bool,
-    /// It was made.
-    made: Option<Made>,
-    /// The name that it has until it is complete.
+    /// How this copy created the file; `None` if it existed.
+    creation: Option<Creation>,
+    /// The temporary name, until the file is complete.
     temporary: Option<OsString>,
-    /// How much of it an earlier run has made.
+    /// The number of bytes that an earlier run has copied.
     start: u64,
-    /// Keeps other runs off it.
+    /// Keeps other runs from using the temporary file.
     lock: Option<resume::Lock>,
-    /// Something went wrong with it: nobody should go on with it.
-    spoilt: Cell<bool>,
-    /// The file whose name it is going to have: what is not taken from the source stays as it was.
+    /// The data may be wrong: a later run must not continue the file.
+    not_resumable: Cell<bool>,
+    /// The status of the file that this one replaces; owner and mode are taken from it unless they
+    /// are preserved.
     replaces: Option<Metadata>,
 }
 
+/// How a file was created.
 #[derive(Clone, Copy)]
-struct Made {
-    /// With this mode, for the time being.
+struct Creation {
+    /// The mode at creation.
     mode: u32,
-    /// Through a symbolic link, in another directory than that of the name.
-    elsewhere: bool,
+    /// The file was created through a symbolic link, in another directory.
+    through_link: bool,
 }
 
-/// Opens the source and makes sure that it is what was expected: the file that has been looked at, or
-/// else a regular file.
-pub(crate) async fn open(
+/// Opens the source and checks that it is the examined file, or a regular file if none was
+/// examined.
+pub(crate) async fn open_source(
     worker: &Worker,
     entry: &Entry,
     expected: Option<&Metadata>,
-) -> Result<Opened, Failure> {
+) -> Result<OpenedSource, Failure> {
     let mut flags = libc::O_RDONLY | libc::O_NOCTTY;
-    if !worker.shared.follows(entry.argument.is_some()) {
+    if !worker.session.follows(entry.argument.is_some()) {
         flags |= libc::O_NOFOLLOW;
     }
     let failed = entry.source_failure("cannot open", " for reading");
     let waits = expected.is_some_and(|expected| !expected.is_file());
     let opened = if waits {
-        // A FIFO whose contents are wanted: there is nothing to copy before its peer comes.
-        worker.plainly(Open::new(entry.source(), flags))
+        // A FIFO whose data is copied: blocking is right, because nothing can be copied before a
+        // writer opens it.
+        worker.call_blocking(Open::new(entry.source(), flags))
     } else {
         worker.open_source(entry, flags | libc::O_NONBLOCK).await.0
     };
     let file = Arc::new(opened.map_err(failed)?);
     let status = StatFile::new(file.clone());
-    // What a device has of an open file is in memory.
-    let is_local = entry.medium() != Medium::Unknown;
-    let status = worker.perhaps(status, is_local).await;
+    // The inode of an open file is cached, unless a server keeps it.
+    let is_local = entry.storage_class() != StorageClass::Unknown;
+    let status = worker.maybe_inline(status, is_local).await;
     let status = status.map_err(entry.source_failure("cannot fstat", ""))?;
-    let is_it = match expected {
+    let is_expected = match expected {
         Some(expected) => identity(expected) == identity(&status),
         None => status.is_file(),
     };
-    if !is_it {
+    if !is_expected {
         let name = entry.quoted_source();
-        return Err(Failure::because(format!(
+        return Err(Failure::from_message(format!(
             "skipping file {name}, as it was replaced while being copied"
         )));
     }
-    Ok(Opened { file, status })
+    Ok(OpenedSource { file, status })
 }
 
 /// Copies an opened file.
 pub(crate) async fn copy(
     worker: &Worker,
     entry: &Entry,
-    source: Opened,
-    place: &Place,
+    source: OpenedSource,
+    resolution: &Resolution,
 ) -> Result<Copied, Failure> {
-    let origin = Object::Open(source.file);
-    let names = attributes::names(worker, &origin);
+    let origin = FileRef::Open(source.file);
+    let names = attributes::list_names(worker, &origin);
     let names = names.map_err(entry.source_failure("cannot list attributes of", ""))?;
-    let Object::Open(file) = &origin else {
+    let FileRef::Open(file) = &origin else {
         unreachable!("just made");
     };
-    let target = match (place, worker.options().atomic) {
-        (Place::Existing(there), false) => {
-            open_existing(worker, entry, &source.status, &names, there).await?
+    let target = match (resolution, worker.options().atomic) {
+        (Resolution::Existing(existing), false) => {
+            open_existing(worker, entry, &source.status, &names, existing).await?
         }
-        (Place::Existing(there), true) => {
+        (Resolution::Existing(existing), true) => {
             let mut target = create(worker, entry, &source.status, &names, true).await?;
-            target.replaces = Some(**there);
+            target.replaces = Some(**existing);
             target
         }
         (_, atomic) => create(worker, entry, &source.status, &names, atomic).await?,
     };
-    // Also if this future is dropped half-way.
-    let mut target = Incomplete {
+    // The guard also removes the file if this future is dropped.
+    let mut target = IncompleteTarget {
         worker,
         entry,
         target: Some(target),
     };
-    let copied = fill(worker, entry, file, &source.status, target.get()).await?;
-    verify::tell_if_changed(worker, entry, file, &source.status).await;
+    let copied = copy_data(worker, entry, file, &source.status, target.get()).await?;
+    verify::report_if_source_changed(worker, entry, file, &source.status).await;
     let mut failures = Failures::new(worker);
-    let given = target.get();
+    let open_target = target.get();
     set_attributes(
         worker,
         entry,
         &source.status,
-        given,
+        open_target,
         (&names, &origin),
         &mut failures,
     )
     .await;
-    let synced = sync(worker, entry, &given.file).await;
+    let synced = sync(worker, entry, &open_target.file).await;
     if synced.is_err() {
-        given.spoilt.set(true);
-        failures.note(synced);
+        open_target.not_resumable.set(true);
+        failures.add(synced);
         failures.result()?;
     }
-    // From here on it is complete, and stays whatever else fails.
-    let Some(given) = target.target.take() else {
+    // The data is complete: the file stays, even if attributes fail.
+    let Some(open_target) = target.target.take() else {
         unreachable!("taken only here");
     };
-    place_it(worker, entry, given, &mut failures).await?;
-    if let Object::Open(file) = origin
+    publish(worker, entry, open_target, &mut failures).await?;
+    if let FileRef::Open(file) = origin
         && let Some(file) = Arc::into_inner(file)
     {
-        // Nothing was written to it: there is nothing to be told of.
-        let _ = worker.lazily(Close::new(file)).await;
+        // The source was only read, so `close` reports nothing of interest.
+        let _ = worker.call_lazy(Close::new(file)).await;
     }
-    failures.result().map_err(Failure::of_attributes)?;
+    failures.result().map_err(Failure::attributes_only)?;
     Ok(copied)
 }
 
-/// Closes a file that is complete, and gives it its name.
-async fn place_it(
+/// Closes a complete file and renames it to its final name.
+async fn publish(
     worker: &Worker,
     entry: &Entry,
-    target: Target,
+    target: OpenTarget,
     failures: &mut Failures<'_>,
 ) -> Result<(), Failure> {
-    let Target {
+    let OpenTarget {
         file,
         temporary,
         lock,
@@ -172,76 +178,78 @@ async fn place_it(
         ..
     } = target;
     let closed = match Arc::into_inner(file) {
-        Some(file) => worker.write(Close::new(file)).await,
+        Some(file) => worker.call_target(Close::new(file)).await,
         None => Ok(()),
     };
     let closed = closed.map_err(entry.target_failure("failed to close"));
     let placed = match (closed, temporary) {
         (Err(failure), Some(name)) => {
-            // Some of its data may be lost.
-            temporary::discard(worker, entry, &name);
+            // The file may have lost data.
+            temporary::remove(worker, entry, &name);
             Err(failure)
         }
-        (Ok(()), Some(name)) => temporary::put(worker, entry, &name, replaces.is_some()).await,
+        (Ok(()), Some(name)) => {
+            temporary::rename_into_place(worker, entry, &name, replaces.is_some()).await
+        }
         (closed, None) => closed,
     };
-    // Not before it has its name: another run would take it for left over.
+    // Only after the rename: otherwise another run would treat the file as a leftover.
     drop(lock);
     if placed.is_ok() {
         return Ok(());
     }
-    failures.note(placed);
+    failures.add(placed);
     failures.result()
 }
 
-/// Makes the data reach the device, if that is wanted.
+/// Syncs the data to the device, if `--fsync` is set.
 async fn sync(worker: &Worker, entry: &Entry, file: &Handle) -> Result<(), Failure> {
     if !worker.options().fsync {
         return Ok(());
     }
-    let synced = worker.lazily(Fsync::new(file.clone())).await;
-    synced.map_err(entry.target_failure("cannot bring to the device"))
+    let synced = worker.call_lazy(Fsync::new(file.clone())).await;
+    synced.map_err(entry.target_failure("cannot sync"))
 }
 
-/// What is to be verified is read, too.
-fn access(options: &Options) -> i32 {
+/// The access mode: verification also reads the destination.
+fn access_mode(options: &Options) -> i32 {
     match options.verify {
         true => libc::O_RDWR,
         false => libc::O_WRONLY,
     }
 }
 
-/// Gives a file whose data is there, under a temporary name, its attributes and its name.
-pub(crate) async fn complete(
+/// Sets the attributes of a file whose data is complete, and renames it from its temporary name.
+pub(crate) async fn complete_temporary(
     worker: &Worker,
     entry: &Entry,
-    source: Opened,
+    source: OpenedSource,
     temporary: &OsStr,
 ) -> Result<(), Failure> {
-    let origin = Object::Open(source.file);
-    let names = attributes::names(worker, &origin);
+    let origin = FileRef::Open(source.file);
+    let names = attributes::list_names(worker, &origin);
     let names = names.map_err(entry.source_failure("cannot list attributes of", ""))?;
     let flags = libc::O_WRONLY | libc::O_NOFOLLOW | libc::O_NOCTTY;
     let opened = worker
-        .write(Open::new(entry.beside(temporary), flags))
+        .call_target(Open::new(entry.sibling(temporary), flags))
         .await;
-    let file = Arc::new(opened.map_err(entry.target_failure("cannot open what was copied for"))?);
-    let status = worker.write(StatFile::new(file.clone())).await;
+    let file = Arc::new(opened.map_err(entry.target_failure("cannot open the temporary file of"))?);
+    let status = worker.call_target(StatFile::new(file.clone())).await;
     let status = status.map_err(entry.target_failure("cannot fstat"))?;
-    let there = worker.write(StatPath::new(entry.target()).no_follow());
-    let target = Target {
-        present: Present::of(&status, true, false),
+    let existing = worker.call_target(StatPath::new(entry.target()).no_follow());
+    let target = OpenTarget {
+        current: CurrentAttributes::of(&status, true, false),
         device: status.device(),
         is_regular: true,
-        made: Some(Made {
+        creation: Some(Creation {
             mode: REGION_MODE,
-            elsewhere: false,
+            through_link: false,
         }),
         temporary: Some(temporary.to_owned()),
         start: 0,
         lock: None,
-        spoilt: Cell::default(),
-        replaces: there.await.ok(),
+        not_resumable: Cell::default(),
+        replaces: existing.await.ok(),
         file,
     };
     let mut failures = Failures::new(worker);
@@ -255,25 +263,28 @@ pub(crate) async fn complete(
     )
     .await;
     if let Err(failure) = sync(worker, entry, &target.file).await {
-        failures.note(Err(failure));
+        failures.add(Err(failure));
         return failures.result();
     }
-    place_it(worker, entry, target, &mut failures).await?;
-    failures.result().map_err(Failure::of_attributes)
+    publish(worker, entry, target, &mut failures).await?;
+    failures.result().map_err(Failure::attributes_only)
 }
 
-/// Opens what is there, to be overwritten.
+/// Opens an existing destination to overwrite it.
 async fn open_existing(
     worker: &Worker,
     entry: &Entry,
     source: &Metadata,
-    names: &Names,
-    there: &Metadata,
-) -> Result<Target, Failure> {
+    names: &AttributeNames,
+    existing: &Metadata,
+) -> Result<OpenTarget, Failure> {
     let options = worker.options();
-    // Not O_TRUNC: it might be the source by now.
+    // Without O_TRUNC: another process may have replaced the destination by the source.
     let opened = worker
-        .write(Open::new(entry.target(), access(options) | libc::O_NOCTTY))
+        .call_target(Open::new(
+            entry.target(),
+            access_mode(options) | libc::O_NOCTTY,
+        ))
         .await;
     let file = match opened {
         Ok(file) => Arc::new(file),
@@ -281,80 +292,80 @@ async fn open_existing(
             return create(worker, entry, source, names, false).await;
         }
         Err(_) if options.force => {
-            existing::remove(worker, entry).await?;
+            conflict::remove(worker, entry).await?;
             return create(worker, entry, source, names, false).await;
         }
         Err(error) => return Err(entry.target_failure("cannot create regular file")(error)),
     };
-    let status = worker.write(StatFile::new(file.clone())).await;
+    let status = worker.call_target(StatFile::new(file.clone())).await;
     let status = status.map_err(entry.target_failure("cannot fstat"))?;
     if identity(&status) == identity(source) {
         let (source, target) = (entry.quoted_source(), entry.quoted_target());
-        return Err(Failure::because(format!(
+        return Err(Failure::from_message(format!(
             "{source} and {target} are the same file"
         )));
     }
-    if identity(&status) != identity(there) {
+    if identity(&status) != identity(existing) {
         let name = entry.quoted_target();
-        return Err(Failure::because(format!(
+        return Err(Failure::from_message(format!(
             "not overwriting {name}, as it was replaced while being copied"
         )));
     }
-    // Also if it is empty: it is changed now.
+    // Truncate an empty file too, because that updates its times.
     if status.is_file() && !options.attributes_only {
-        let cut = worker.write(Truncate::new(file.clone(), 0)).await;
+        let cut = worker.call_target(Truncate::new(file.clone(), 0)).await;
         cut.map_err(entry.target_failure("cannot truncate"))?;
     }
-    Ok(Target {
-        present: Present::of(&status, true, true),
+    Ok(OpenTarget {
+        current: CurrentAttributes::of(&status, true, true),
         device: status.device(),
         is_regular: status.is_file(),
-        made: None,
+        creation: None,
         temporary: None,
         start: 0,
         lock: None,
-        spoilt: Cell::default(),
+        not_resumable: Cell::default(),
         replaces: None,
         file,
     })
 }
 
-/// The mode of a file that is filled in regions.
+/// The mode of a file while its regions are copied.
 pub(crate) const REGION_MODE: u32 = 0o600;
 
-/// Makes the destination, for its owner alone.
+/// Creates the destination, accessible by its owner only.
 async fn create(
     worker: &Worker,
     entry: &Entry,
     source: &Metadata,
-    names: &Names,
+    names: &AttributeNames,
     atomic: bool,
-) -> Result<Target, Failure> {
-    let process = &worker.shared.process;
-    let mut present = Present::new(process, &entry.directory, None);
-    // Without it no extended attribute could be set.
+) -> Result<OpenTarget, Failure> {
+    let process = &worker.session.process;
+    let mut current = CurrentAttributes::new(process, &entry.directory, None);
+    // `setxattr` needs write permission.
     let extra = if names.is_empty() { 0 } else { 0o200 };
-    let mode = (source.mode() & private::OWNER) | extra;
+    let mode = (source.mode() & new_file_mode::OWNER_BITS) | extra;
     let open_with = async |flags: i32, name: &OsStr| {
-        let flags = flags | access(worker.options()) | libc::O_NOFOLLOW | libc::O_NOCTTY;
+        let flags = flags | access_mode(worker.options()) | libc::O_NOFOLLOW | libc::O_NOCTTY;
         worker
-            .write(Open::new(entry.beside(name), flags).mode(mode))
+            .call_target(Open::new(entry.sibling(name), flags).mode(mode))
             .await
     };
     let open = async |name: &OsStr| open_with(libc::O_CREAT | libc::O_EXCL, name).await;
-    let (mut start, mut lock, mut found, mut elsewhere) = (0, None, None, false);
+    let (mut start, mut lock, mut found, mut through_link) = (0, None, None, false);
     let made = match atomic {
         true if worker.options().resume && !worker.options().attributes_only => {
-            match resume::begin(worker, entry, source, open_with).await {
-                Ok(begun) => {
-                    let begun = begun?;
-                    (start, lock, found) = (begun.start, begun.lock, begun.found);
-                    Ok((begun.file, Some(begun.name)))
+            match resume::open_target(worker, entry, source, open_with).await {
+                Ok(resumable) => {
+                    let resumable = resumable?;
+                    (start, lock, found) = (resumable.start, resumable.lock, resumable.found);
+                    Ok((resumable.file, Some(resumable.name)))
                 }
                 Err(error) => Err(error),
             }
         }
-        true => temporary::make(open)
+        true => temporary::create(open)
             .await
             .map(|(file, name)| (Arc::new(file), Some(name))),
         false => open(entry.new_name())
@@ -368,46 +379,46 @@ async fn create(
                 && !atomic
                 && error.kind() == io::ErrorKind::AlreadyExists =>
         {
-            let flags = access(worker.options()) | libc::O_CREAT | libc::O_NOCTTY;
-            let opened = worker.write(Open::new(entry.target(), flags).mode(mode));
+            let flags = access_mode(worker.options()) | libc::O_CREAT | libc::O_NOCTTY;
+            let opened = worker.call_target(Open::new(entry.target(), flags).mode(mode));
             let opened = opened.await;
             let opened = opened.map_err(entry.target_failure("cannot create regular file"))?;
-            elsewhere = true;
+            through_link = true;
             (Arc::new(opened), None)
         }
         Err(error) => return Err(cannot_create(worker, entry, error).await),
     };
-    if !present.may_have_acl {
-        present.mode = Some(mode & !process.umask);
+    if !current.may_have_acl {
+        current.mode = Some(mode & !process.umask);
     }
-    let device = match &entry.directory.found {
+    let device = match &entry.directory.info {
         Some(found) => found.target.device(),
         None => {
-            let status = worker.write(StatFile::new(file.clone())).await;
+            let status = worker.call_target(StatFile::new(file.clone())).await;
             let status = status.map_err(entry.target_failure("cannot fstat"))?;
-            present = Present::of(&status, true, false);
+            current = CurrentAttributes::of(&status, true, false);
             status.device()
         }
     };
     if let Some(found) = found {
-        // An earlier run may have given it some of its attributes.
-        present = Present::of(&found, true, true);
-        let narrowed = found.mode() & private::OWNER;
+        // An earlier run may have set some attributes.
+        current = CurrentAttributes::of(&found, true, true);
+        let narrowed = found.mode() & new_file_mode::OWNER_BITS;
         if found.mode() & 0o7777 != narrowed {
-            let set = Object::Open(file.clone()).set_mode(worker, narrowed);
+            let set = FileRef::Open(file.clone()).set_mode(worker, narrowed);
             set.map_err(entry.target_failure("preserving permissions for"))?;
-            present.mode = Some(narrowed);
+            current.mode = Some(narrowed);
         }
     }
-    Ok(Target {
-        present,
+    Ok(OpenTarget {
+        current,
         device,
         is_regular: true,
-        made: Some(Made { mode, elsewhere }),
+        creation: Some(Creation { mode, through_link }),
         temporary,
         start,
         lock,
-        spoilt: Cell::default(),
+        not_resumable: Cell::default(),
         replaces: None,
         file,
     })
@@ -416,39 +427,39 @@ async fn create(
 async fn cannot_create(worker: &Worker, entry: &Entry, error: io::Error) -> Failure {
     if error.kind() == io::ErrorKind::AlreadyExists {
         let status = worker
-            .write(StatPath::new(entry.target()).no_follow())
+            .call_target(StatPath::new(entry.target()).no_follow())
             .await;
-        let is_just_made = |link: &Metadata| existing::is_just_made_link(worker, link);
-        if entry.argument.is_some() && status.as_ref().is_ok_and(is_just_made) {
-            return existing::through_just_made_link(entry);
+        let is_just_created = |link: &Metadata| conflict::is_just_created_link(worker, link);
+        if entry.argument.is_some() && status.as_ref().is_ok_and(is_just_created) {
+            return conflict::just_created_link_failure(entry);
         }
         if status.is_ok_and(|status| status.is_symlink()) {
             let name = entry.quoted_target();
-            return Failure::because(format!("not writing through dangling symlink {name}"));
+            return Failure::from_message(format!("not writing through dangling symlink {name}"));
         }
     }
     let slash = entry.new_name().as_encoded_bytes().ends_with(b"/");
     let error = match error.raw_os_error() {
-        // The name says that it is a directory, and there is none.
+        // A trailing slash names a directory, which does not exist.
         Some(number) if slash && number == Errno::ISDIR.raw() => Errno::NOTDIR.into(),
         _ => error,
     };
     entry.target_failure("cannot create regular file")(error)
 }
 
-/// Copies the data.
-async fn fill(
+/// Copies and verifies the data.
+async fn copy_data(
     worker: &Worker,
     entry: &Entry,
     source: &Handle,
     status: &Metadata,
-    target: &Target,
+    target: &OpenTarget,
 ) -> Result<Copied, Failure> {
     if worker.options().attributes_only {
-        return Ok(Copied::without_data(Done::Made));
+        return Ok(Copied::without_data(Done::Created));
     }
-    let seen = worker.options().hashes_on_the_way();
-    let pair = Pair {
+    let hashing = worker.options().hashes_on_the_way();
+    let pair = OpenPair {
         worker,
         source,
         status,
@@ -456,18 +467,20 @@ async fn fill(
         target_device: target.device,
         is_regular: target.is_regular && status.is_file(),
         start: target.start,
-        seen: seen.then(RefCell::default),
-        medium: entry.medium(),
+        hashing: hashing.then(RefCell::default),
+        storage_class: entry.storage_class(),
     };
-    let result = match data::see_start(&pair).await {
+    let result = match data::hash_existing_prefix(&pair).await {
         Ok(()) => data::copy(&pair).await,
-        Err(broken) => Err(broken),
+        Err(error) => Err(error),
     };
-    let mut copied = result.map_err(|broken| {
-        target.spoilt.set(!matches!(broken, Broken::Stopped));
-        describe(entry, broken)
+    let mut copied = result.map_err(|error| {
+        target
+            .not_resumable
+            .set(!matches!(error, CopyError::Stopped));
+        copy_failure(entry, error)
     })?;
-    let filled = Filled {
+    let copied_data = CopiedData {
         worker,
         entry,
         source,
@@ -475,25 +488,30 @@ async fn fill(
         target: &target.file,
         is_regular: pair.is_regular,
         done: copied.done,
-        seen: pair.seen.map(RefCell::into_inner),
+        hashing: pair.hashing.map(RefCell::into_inner),
     };
-    let digest = verify::filled(filled).await;
-    copied.digest = digest.inspect_err(|_| target.spoilt.set(true))?;
+    let digest = verify::verify_data(copied_data).await;
+    copied.digest = digest.inspect_err(|_| target.not_resumable.set(true))?;
     Ok(copied)
 }
 
-pub(crate) fn describe(entry: &Entry, broken: Broken) -> Failure {
+/// The message of a failed data copy, as GNU cp words it.
+pub(crate) fn copy_failure(entry: &Entry, error: CopyError) -> Failure {
     let (source, target) = (entry.quoted_source(), entry.quoted_target());
-    match broken {
-        Broken::Read(error) => Failure::of(error, format!("error reading {source}")),
-        Broken::Write(error) => Failure::of(error, format!("error writing {target}")),
-        Broken::Copy(error) => Failure::of(error, format!("error copying {source} to {target}")),
-        Broken::Reflink(error) => {
-            Failure::of(error, format!("failed to clone {target} from {source}"))
+    match error {
+        CopyError::Read(error) => Failure::from_error(error, format!("error reading {source}")),
+        CopyError::Write(error) => Failure::from_error(error, format!("error writing {target}")),
+        CopyError::Copy(error) => {
+            Failure::from_error(error, format!("error copying {source} to {target}"))
         }
-        Broken::Extend(error) => Failure::of(error, format!("failed to extend {target}")),
-        Broken::Stopped => {
-            Failure::because(format!("interrupted while copying {source} to {target}"))
+        CopyError::Reflink(error) => {
+            Failure::from_error(error, format!("failed to clone {target} from {source}"))
+        }
+        CopyError::Extend(error) => {
+            Failure::from_error(error, format!("failed to extend {target}"))
+        }
+        CopyError::Stopped => {
+            Failure::from_message(format!("interrupted while copying {source} to {target}"))
         }
     }
 }
@@ -503,78 +521,78 @@ async fn set_attributes(
     worker: &Worker,
     entry: &Entry,
     source: &Metadata,
-    target: &Target,
-    (names, origin): (&Names, &Object),
+    target: &OpenTarget,
+    (names, origin): (&AttributeNames, &FileRef),
     failures: &mut Failures<'_>,
 ) {
     let preserve = worker.options().preserve;
-    let object = Object::Open(target.file.clone());
-    let setting = Setting {
+    let object = FileRef::Open(target.file.clone());
+    let attribute_copy = AttributeCopy {
         source,
         target: &object,
         path: &|| entry.target_path(),
         names: Some((names, origin)),
-        present: target.present,
+        current: target.current,
         is_link: false,
     };
-    let is_owned = attributes::set(worker, &setting, failures);
-    if let Some(there) = &target.replaces
+    let is_owned = attributes::set(worker, &attribute_copy, failures);
+    if let Some(existing) = &target.replaces
         && !preserve.ownership
     {
-        // Who may not give files away keeps them.
-        let _ = object.set_owner(worker, Some(there.user()), Some(there.group()));
+        // A process that may not change the owner keeps its own.
+        let _ = object.set_owner(worker, Some(existing.user()), Some(existing.group()));
     }
-    if let Some(made) = target.made
+    if let Some(creation) = target.creation
         && !preserve.mode
         && is_owned
     {
-        let mode = mode_in_the_end(worker, entry, source, target, made).await;
-        let present = target.present;
-        let may_differ = present.is_old || (present.may_have_acl && preserve.default_mode);
-        if may_differ || present.mode != Some(mode) {
-            let modes = (made.mode, mode);
-            failures.note(private::widen(worker, entry, &object, modes));
+        let mode = final_mode(worker, entry, source, target, creation).await;
+        let current = target.current;
+        let may_differ = current.is_old || (current.may_have_acl && preserve.default_mode);
+        if may_differ || current.mode != Some(mode) {
+            let modes = (creation.mode, mode);
+            failures.add(new_file_mode::set_final(worker, entry, &object, modes));
         }
     }
     verify::file_attributes(worker, entry, source, (names, origin), &object).await;
 }
 
-/// The mode of a file that does not get that of its source.
-async fn mode_in_the_end(
+/// The final mode of a file that does not get its source's mode.
+async fn final_mode(
     worker: &Worker,
     entry: &Entry,
     source: &Metadata,
-    target: &Target,
-    made: Made,
+    target: &OpenTarget,
+    creation: Creation,
 ) -> u32 {
     let preserve = worker.options().preserve;
-    if let Some(there) = &target.replaces {
-        return there.mode() & 0o7777;
+    if let Some(existing) = &target.replaces {
+        return existing.mode() & 0o7777;
     }
     if preserve.default_mode {
-        return 0o666 & !worker.shared.process.umask;
+        return 0o666 & !worker.session.process.umask;
     }
     let bits = source.mode() & 0o777;
-    if made.elsewhere {
-        return private::elsewhere(worker, &target.file, bits).await;
+    if creation.through_link {
+        return new_file_mode::final_mode_through_link(worker, &target.file, bits).await;
     }
-    // GNU's cp adds them in the end, and all others once more.
-    let by_umask = bits & !worker.shared.process.umask;
-    if preserve.ownership && (by_umask & 0o077 | (made.mode & !bits)) != 0 {
+    // GNU cp adds these permissions after creation, and then applies the umask to all.
+    let by_umask = bits & !worker.session.process.umask;
+    if preserve.ownership && (by_umask & 0o077 | (creation.mode & !bits)) != 0 {
         return by_umask;
     }
-    private::in_the_end(worker, entry, bits, 0).await
+    new_file_mode::final_mode(worker, entry, bits, 0).await
 }
 
-/// A destination until it is complete. Dropped before, it is removed if it was made: it must not look as if
-/// it were whole.
-struct Incomplete<'a> {
+/// A destination that is not complete. Dropping it removes a file that this copy created, so that
+/// no incomplete file looks complete.
+struct IncompleteTarget<'a> {
     worker: &'a Worker,
     entry: &'a Entry,
-    target: Option<Target>,
+    target: Option<OpenTarget>,
 }
 
-impl Opened {
+impl OpenedSource {
     pub(crate) fn handle(&self) -> &Handle {
         &self.file
     }
@@ -584,39 +602,39 @@ impl Opened {
     }
 }
 
-impl Incomplete<'_> {
-    fn get(&self) -> &Target {
+impl IncompleteTarget<'_> {
+    fn get(&self) -> &OpenTarget {
         self.target.as_ref().expect("taken only when complete")
     }
 }
 
-impl Drop for Incomplete<'_> {
+impl Drop for IncompleteTarget<'_> {
     fn drop(&mut self) {
         let Some(target) = &self.target else { return };
         let (worker, entry) = (self.worker, self.entry);
-        if target.made.is_none() {
+        if target.creation.is_none() {
             return;
         }
         if let Some(name) = &target.temporary {
-            let kept = target.lock.is_some() && !target.spoilt.get();
-            if kept && worker.shared.stop.is_asked() {
-                // The next run goes on with it.
+            let kept = target.lock.is_some() && !target.not_resumable.get();
+            if kept && worker.session.stop.is_requested() {
+                // The next run continues the file.
                 return;
             }
-            return temporary::discard(worker, entry, name);
+            return temporary::remove(worker, entry, name);
         }
-        let ours = worker.plainly(StatFile::new(target.file.clone()));
-        let there = worker.plainly(StatPath::new(entry.target()).no_follow());
-        // Unless somebody else has taken the name meanwhile.
-        if let (Ok(ours), Ok(there)) = (ours, there)
-            && identity(&ours) == identity(&there)
-            && worker.plainly(Unlink::new(entry.target())).is_ok()
+        let ours = worker.call_blocking(StatFile::new(target.file.clone()));
+        let existing = worker.call_blocking(StatPath::new(entry.target()).no_follow());
+        // Only if the name still refers to this file.
+        if let (Ok(ours), Ok(existing)) = (ours, existing)
+            && identity(&ours) == identity(&existing)
+            && worker.call_blocking(Unlink::new(entry.target())).is_ok()
         {
             let name = entry.quoted_target();
             worker
-                .shared
+                .session
                 .console
-                .complain(format!("removed incomplete {name}"));
+                .warn(format!("removed incomplete {name}"));
         }
     }
 }

@@ -1,61 +1,62 @@
-//! The copy as a whole: arguments, workers, summary.
+//! Runs a whole copy: resolves the operands, starts the workers, and returns the summary.
 
-use crate::arguments::{JustMade, Misuse, Operands};
+use crate::arguments::{Misuse, Operands, SeenTargets};
+use crate::budget::{self, Budget};
 use crate::console::Console;
+use crate::created::CreatedFiles;
 use crate::descriptors::Descriptors;
 use crate::directory::Entry;
 use crate::links::Links;
 use crate::listing::Listing;
-use crate::made::Made;
 use crate::options::{Existing, Options};
 use crate::outcome::{Failure, Summary, Tally};
-use crate::plan::Stage;
+use crate::plan::Phase;
 use crate::pool::Pool;
-use crate::pool::Task;
+use crate::pool::WorkItem;
 use crate::progress::Progress;
 use crate::rate::Rate;
-use crate::room::{self, Room};
-use crate::shared::{Process, Shared};
+use crate::session::{Process, Session};
 use crate::stop::Stop;
 use crate::verify::Manifest;
 use crate::{resume, worker};
 use laio::BackendKind;
 use std::sync::Arc;
 
-/// Copies. What fails is reported on standard error as it happens, and counted.
+/// Copies files. Failures are printed on standard error as they occur, and counted.
 ///
 /// # Errors
-/// If the arguments make no sense, or nothing can be begun at all.
+/// If the arguments are wrong, or the copy cannot start.
 pub fn copy(options: Options, operands: Operands, stop: Stop) -> Result<Summary, Misuse> {
-    walk(options, operands, stop, Arc::default())
+    run_walk(options, operands, stop, Arc::default())
 }
 
-/// Walks through the sources, and copies what is found, or does what the stage does instead.
-pub(crate) fn walk(
+/// Walks through the sources, and copies or plans what it finds.
+pub(crate) fn run_walk(
     mut options: Options,
     operands: Operands,
     stop: Stop,
-    stage: Arc<Stage>,
+    phase: Arc<Phase>,
 ) -> Result<Summary, Misuse> {
-    resume::imply(&mut options);
-    if stage.planner().is_none() {
-        room::require_descriptors(&options, false).map_err(Misuse::Target)?;
+    resume::apply_implied_options(&mut options);
+    if phase.planner().is_none() {
+        budget::require_descriptors(&options, false).map_err(Misuse::Target)?;
     }
-    let mut engine = Engine::new(options, stop, stage, operands.listed.is_some());
-    let shared = &mut engine.shared;
-    let (root, arguments) = operands.resolve(shared)?.entries(shared);
-    if let Some(planner) = shared.stage.planner() {
-        if shared.just_made.is_needed() {
+    let mut run = CopyRun::new(options, stop, phase, operands.listed.is_some());
+    let session = &mut run.session;
+    let (root, arguments) = operands.resolve(session)?.entries(session);
+    if let Some(planner) = session.phase.planner() {
+        if session.seen_targets.has_duplicates() {
             let text = "sources with the same destination cannot be in one plan; copy them one after the other";
-            return Err(Misuse::Target(Failure::because(text)));
+            return Err(Misuse::Target(Failure::from_message(text)));
         }
-        let begun = planner.begin(&root);
-        begun.map_err(|error| Misuse::Target(Failure::of(error, "cannot begin the plan")))?;
+        let result = planner.begin(&root);
+        result
+            .map_err(|error| Misuse::Target(Failure::from_error(error, "cannot start the plan")))?;
     }
-    if let Some(path) = shared.options.manifest.as_deref()
-        && !shared.options.dry_run
+    if let Some(path) = session.options.manifest.as_deref()
+        && !session.options.dry_run
     {
-        shared.manifest = Some(Manifest::create(path).map_err(Misuse::Target)?);
+        session.manifest = Some(Manifest::create(path).map_err(Misuse::Target)?);
     }
     let nested = |entry: &Entry| {
         entry
@@ -63,137 +64,143 @@ pub(crate) fn walk(
             .as_ref()
             .is_some_and(|argument| argument.nested)
     };
-    shared.in_order = shared.just_made.is_needed()
-        || shared.options.existing == Existing::Ask
+    session.in_order = session.seen_targets.has_duplicates()
+        || session.options.existing == Existing::Ask
         || (arguments.len() > 1 && arguments.iter().any(nested));
-    if shared.in_order {
-        (engine.jobs, engine.depth) = (1, 1);
-        shared.pool = Pool::new(1);
+    if session.in_order {
+        (run.jobs, run.depth) = (1, 1);
+        session.pool = Pool::new(1);
     }
-    engine.run(Listing::of_arguments(root, arguments))
+    run.start(Listing::of_arguments(root, arguments))
 }
 
-/// Does the tasks of a plan.
-pub(crate) fn steps(options: Options, stop: Stop, stage: Arc<Stage>) -> Result<Summary, Misuse> {
-    let engine = Engine::new(options, stop, stage.clone(), false);
-    let Some((root, steps)) = stage.steps() else {
-        return Err(Misuse::Target(Failure::because("this stage has no tasks")));
+/// Runs the tasks of a plan.
+pub(crate) fn run_plan_tasks(
+    options: Options,
+    stop: Stop,
+    phase: Arc<Phase>,
+) -> Result<Summary, Misuse> {
+    let run = CopyRun::new(options, stop, phase.clone(), false);
+    let Some((root, plan_tasks)) = phase.plan_tasks() else {
+        return Err(Misuse::Target(Failure::from_message(
+            "this phase has no tasks",
+        )));
     };
-    let tasks = steps.into_iter().map(|step| {
-        root.begin();
-        Task::Planned(step)
+    let tasks = plan_tasks.into_iter().map(|task| {
+        root.add_pending();
+        WorkItem::Planned(task)
     });
-    engine.shared.pool.push(0, tasks);
-    engine.run(Listing::of_arguments(root, Vec::new()))
+    run.session.pool.push(0, tasks);
+    run.start(Listing::of_arguments(root, Vec::new()))
 }
 
-/// What a copy is done with.
-struct Engine {
-    shared: Shared,
+/// The state of a copy before its workers start.
+struct CopyRun {
+    session: Session,
     progress: Progress,
     jobs: usize,
     depth: usize,
 }
 
-impl Engine {
-    fn new(options: Options, stop: Stop, stage: Arc<Stage>, is_listed: bool) -> Engine {
+impl CopyRun {
+    fn new(options: Options, stop: Stop, phase: Arc<Phase>, is_listed: bool) -> CopyRun {
         let progress = Progress::new(options.progress);
-        let room = Room::of(&options);
+        let budget = Budget::of(&options);
         let options = Options {
-            buffer: room.buffer,
-            backend: match room.plainly {
+            buffer: budget.buffer,
+            backend: match budget.blocking_only {
                 true => Some(BackendKind::Sync),
                 false => options.backend,
             },
             ..options
         };
-        let shared = Shared {
+        let session = Session {
             console: Console::new(&options.program, progress.clone()),
-            tally: Arc::new(Tally::new(room.jobs)),
-            pool: Pool::new(room.jobs),
-            descriptors: Descriptors::new(room.directories),
+            tally: Arc::new(Tally::new(budget.jobs)),
+            pool: Pool::new(budget.jobs),
+            descriptors: Descriptors::new(budget.directories),
             links: Links::default(),
-            made: Made::default(),
-            parents: Made::default(),
-            just_made: JustMade::default(),
+            created: CreatedFiles::default(),
+            created_parents: CreatedFiles::default(),
+            seen_targets: SeenTargets::default(),
             rate: options.rate.map(Rate::new),
             manifest: None,
             stop,
-            process: Process::this(),
-            stage,
+            process: Process::current(),
+            phase,
             is_listed,
             in_order: false,
             options,
         };
-        Engine {
-            shared,
+        CopyRun {
+            session,
             progress,
-            jobs: room.jobs,
-            depth: room.depth,
+            jobs: budget.jobs,
+            depth: budget.depth,
         }
     }
 
-    fn run(self, listing: Listing) -> Result<Summary, Misuse> {
-        let shared = Arc::new(self.shared);
-        let drawing = self.progress.start(shared.tally.clone());
-        let background = run_workers(&shared, self.jobs, self.depth, listing);
+    fn start(self, listing: Listing) -> Result<Summary, Misuse> {
+        let session = Arc::new(self.session);
+        let drawing = self.progress.start(session.tally.clone());
+        let background = run_workers(&session, self.jobs, self.depth, listing);
         if let Some(drawing) = drawing {
             drawing.stop();
         }
-        match &shared.manifest {
-            Some(manifest) if shared.stop.is_asked() => manifest.discard(),
+        match &session.manifest {
+            Some(manifest) if session.stop.is_requested() => manifest.discard(),
             Some(manifest) => {
-                let durable = shared.options.fsync || shared.options.verify;
+                let durable = session.options.fsync || session.options.verify;
                 if let Err(failure) = manifest.finish(durable) {
-                    shared.fail(&failure);
+                    session.report_failure(&failure);
                 }
             }
             None => {}
         }
-        if let Err(failure) = shared.console.finish() {
-            shared.fail(&failure);
+        if let Err(failure) = session.console.finish() {
+            session.report_failure(&failure);
         }
-        let mut summary = shared.tally.summary();
-        summary.interrupted = shared.stop.signal();
+        let mut summary = session.tally.summary();
+        summary.interrupted = session.stop.signal();
         summary.background = background.map_err(Misuse::Target)?;
         Ok(summary)
     }
 }
 
-/// Bytes of a worker's stack: no tree makes it recurse.
+/// The stack size of a worker, in bytes. No recursion depends on the tree.
 const STACK: usize = 1 << 20;
 
 fn run_workers(
-    shared: &Arc<Shared>,
+    session: &Arc<Session>,
     jobs: usize,
     depth: usize,
     arguments: Listing,
 ) -> Result<u64, Failure> {
-    let cannot = |error| Failure::of(error, "cannot start a worker");
+    let cannot = |error| Failure::from_error(error, "cannot start a worker");
     let mut threads = Vec::new();
     for index in 1..jobs {
-        let shared = shared.clone();
+        let session = session.clone();
         let thread = std::thread::Builder::new()
             .name(format!("laio-cp-{index}"))
             .stack_size(STACK)
-            .spawn(move || worker::run(shared, index, depth, None));
+            .spawn(move || worker::run(session, index, depth, None));
         match thread {
             Ok(thread) => threads.push(thread),
-            // Those that there are can do it alone.
+            // The workers started so far can do all the work.
             Err(_) => break,
         }
     }
-    // The first worker is the calling thread: a copy of one file starts no other.
-    let first = worker::run(shared.clone(), 0, depth, Some(arguments));
-    shared.pool.stop();
+    // The first worker runs on the calling thread, so copying one file starts no thread.
+    let first = worker::run(session.clone(), 0, depth, Some(arguments));
+    session.pool.stop();
     let mut background = first.map_err(cannot)?;
     for thread in threads {
         match thread.join() {
             Ok(Ok(count)) => background += count,
-            // It did nothing that others have not done.
+            // The other workers have done all the work.
             Ok(Err(_)) => {}
             Err(_) => {
-                return Err(Failure::because(
+                return Err(Failure::from_message(
                     "a worker has panicked; the copy is not complete",
                 ));
             }

@@ -1,66 +1,73 @@
-//! Files with holes.
+//! Copies files with holes.
 
-use crate::data::{Broken, Detail, Pair, copy_range, has_holes, preallocate};
+use crate::data::{CopyError, DebugDetail, OpenPair, copy_range, has_holes, preallocate};
 use crate::options::Sparse;
 use crate::outcome::Done;
 use laio::Errno;
 use laio::ops::{Limit, Part, ReadAt, Seek, StatFile, Truncate, Whence, WriteAt};
 use std::io;
 
-/// Blocks of zeros of this size, and in these places, become holes.
+/// The size and alignment of blocks of zeros that become holes.
 const BLOCK: usize = 4 << 10;
 
-/// Copies data, and leaves the holes between them. Not beyond the size that the file had when it was opened.
-pub(crate) async fn copy(pair: &Pair<'_>, detail: &mut Detail) -> Result<(Done, u64), Broken> {
+/// Copies the data and keeps the holes, up to the size that the file had when it was opened.
+pub(crate) async fn copy(
+    pair: &OpenPair<'_>,
+    detail: &mut DebugDetail,
+) -> Result<(Done, u64), CopyError> {
     let size = pair.status.size();
     let zeros = pair.worker.options().sparse == Sparse::Always;
     if size == 0 {
         if zeros {
             (detail.sparse, detail.offload) = ("zeros", "avoided");
         }
-        // Or a file whose size nobody knows (procfs).
-        let bytes = without_zeros(pair, 0, u64::MAX).await?;
-        return end(pair, Done::ReadWrite, bytes, bytes).await;
+        // The file is empty, or has an unknown size (procfs).
+        let bytes = copy_nonzero(pair, 0, u64::MAX).await?;
+        return set_length(pair, Done::ReadWrite, bytes, bytes).await;
     }
-    let moved = between(pair, pair.start, size, detail).await?;
+    let moved = copy_extents(pair, pair.start, size, detail).await?;
     if moved.is_short {
-        return end(pair, moved.done, moved.bytes, moved.at).await;
+        return set_length(pair, moved.done, moved.bytes, moved.at).await;
     }
-    let now = pair.worker.lazily(StatFile::new(pair.source.clone())).await;
-    let now = now.map_err(Broken::Read)?.size();
-    end(pair, moved.done, moved.bytes, moved.at.max(size.min(now))).await
+    let now = pair
+        .worker
+        .call_lazy(StatFile::new(pair.source.clone()))
+        .await;
+    let now = now.map_err(CopyError::Read)?.size();
+    set_length(pair, moved.done, moved.bytes, moved.at.max(size.min(now))).await
 }
 
-/// Copies the data of a region. The destination has its length already.
+/// Copies one region. The destination has its final length already.
 pub(crate) async fn copy_region(
-    pair: &Pair<'_>,
+    pair: &OpenPair<'_>,
     start: u64,
     end: u64,
-    detail: &mut Detail,
-) -> Result<(), Broken> {
-    between(pair, start, end, detail).await.map(drop)
+    detail: &mut DebugDetail,
+) -> Result<(), CopyError> {
+    copy_extents(pair, start, end, detail).await.map(drop)
 }
 
-struct Moved {
+/// What was copied of a range.
+struct CopiedExtents {
     done: Done,
     bytes: u64,
-    /// Up to where.
+    /// The end of the copied data.
     at: u64,
-    /// Nothing is known of what is behind it: it may be the end.
+    /// The rest of the file is unknown; `at` may be its end.
     is_short: bool,
 }
 
-async fn between(
-    pair: &Pair<'_>,
+async fn copy_extents(
+    pair: &OpenPair<'_>,
     start: u64,
     size: u64,
-    detail: &mut Detail,
-) -> Result<Moved, Broken> {
+    detail: &mut DebugDetail,
+) -> Result<CopiedExtents, CopyError> {
     let zeros = pair.worker.options().sparse == Sparse::Always;
     if zeros && !has_holes(pair.status) {
         detail.sparse = "zeros";
-        let (done, bytes) = segment(pair, start, size, zeros, detail).await?;
-        return Ok(Moved {
+        let (done, bytes) = copy_extent(pair, start, size, zeros, detail).await?;
+        return Ok(CopiedExtents {
             done,
             bytes,
             at: start + bytes,
@@ -71,18 +78,18 @@ async fn between(
     let mut done = Done::ReadWrite;
     let (mut at, mut bytes) = (start, 0);
     while at < size {
-        pair.go_on()?;
+        pair.check_stop()?;
         let data = match seek(pair, Whence::Data(at)).await {
             Ok(data) if data >= at => data.min(size),
-            // No more data: a hole up to the end, or a file that has become shorter.
+            // A hole up to the end, or a truncated file.
             Err(error) if error.raw_os_error() == Some(Errno::NXIO.raw()) => break,
-            // The file system does not tell, or tells nonsense.
+            // The file system does not support SEEK_DATA, or returns a wrong offset.
             _ => {
                 if at == start {
                     detail.sparse = if zeros { "zeros" } else { "no" };
                 }
-                let moved = segment(pair, at, size, zeros, detail).await?;
-                return Ok(Moved {
+                let moved = copy_extent(pair, at, size, zeros, detail).await?;
+                return Ok(CopiedExtents {
                     done,
                     bytes: bytes + moved.1,
                     at: at + moved.1,
@@ -94,20 +101,20 @@ async fn between(
             break;
         }
         let hole = match seek(pair, Whence::Hole(data)).await {
-            // While a file changes, there may be a hole where there was data.
+            // In a file that is being changed, a hole may replace the data just found.
             Ok(hole) if hole > data => hole.min(size),
             _ => size,
         };
         if zeros {
             detail.sparse = "SEEK_HOLE + zeros";
         }
-        let (how, moved) = segment(pair, data, hole, zeros, detail).await?;
+        let (how, moved) = copy_extent(pair, data, hole, zeros, detail).await?;
         done = how;
         bytes += moved;
         at = data + moved;
         if at < hole {
-            // It has become shorter.
-            return Ok(Moved {
+            // The file was truncated.
+            return Ok(CopiedExtents {
                 done,
                 bytes,
                 at,
@@ -115,7 +122,7 @@ async fn between(
             });
         }
     }
-    Ok(Moved {
+    Ok(CopiedExtents {
         done,
         bytes,
         at,
@@ -123,22 +130,22 @@ async fn between(
     })
 }
 
-async fn seek(pair: &Pair<'_>, whence: Whence) -> io::Result<u64> {
+async fn seek(pair: &OpenPair<'_>, whence: Whence) -> io::Result<u64> {
     pair.worker
-        .lazily(Seek::new(pair.source.clone(), whence))
+        .call_lazy(Seek::new(pair.source.clone(), whence))
         .await
 }
 
-async fn segment(
-    pair: &Pair<'_>,
+async fn copy_extent(
+    pair: &OpenPair<'_>,
     start: u64,
     end: u64,
     zeros: bool,
-    detail: &mut Detail,
-) -> Result<(Done, u64), Broken> {
+    detail: &mut DebugDetail,
+) -> Result<(Done, u64), CopyError> {
     if zeros {
         detail.offload = "avoided";
-        return without_zeros(pair, start, end)
+        return copy_nonzero(pair, start, end)
             .await
             .map(|bytes| (Done::ReadWrite, bytes));
     }
@@ -146,58 +153,63 @@ async fn segment(
     copy_range(pair, start, end, detail).await
 }
 
-/// Makes the destination as long as it is to be: a hole at the end is nothing that is written.
-async fn end(pair: &Pair<'_>, done: Done, bytes: u64, length: u64) -> Result<(Done, u64), Broken> {
+/// Extends the destination to its final length: a hole at the end is not written.
+async fn set_length(
+    pair: &OpenPair<'_>,
+    done: Done,
+    bytes: u64,
+    length: u64,
+) -> Result<(Done, u64), CopyError> {
     let set = pair
         .worker
-        .write(Truncate::new(pair.target.clone(), length))
+        .call_target(Truncate::new(pair.target.clone(), length))
         .await;
-    set.map_err(Broken::Extend)?;
-    pair.see(length, &[])?;
+    set.map_err(CopyError::Extend)?;
+    pair.hash(length, &[])?;
     Ok((done, bytes))
 }
 
-/// Copies through a buffer what is not zero. Returns how many bytes were read.
-async fn without_zeros(pair: &Pair<'_>, start: u64, end: u64) -> Result<u64, Broken> {
+/// Copies the blocks that are not zero. Returns the number of bytes read.
+async fn copy_nonzero(pair: &OpenPair<'_>, start: u64, end: u64) -> Result<u64, CopyError> {
     let worker = pair.worker;
-    let mut buffer = worker.buffer();
+    let mut buffer = worker.take_buffer();
     let mut at = start;
     while at < end {
-        pair.go_on()?;
+        pair.check_stop()?;
         buffer.clear();
         let count = (end - at)
             .min(buffer.capacity() as u64)
-            .min(pair.piece() as u64) as usize;
+            .min(pair.piece_size() as u64) as usize;
         let read = ReadAt::new(pair.source.clone(), Limit::new(buffer, count), at);
-        let (result, filled) = worker.lazily(read).await;
+        let (result, filled) = worker.call_lazy(read).await;
         buffer = filled.into_inner();
-        let count = result.map_err(Broken::Read)?;
+        let count = result.map_err(CopyError::Read)?;
         if count == 0 {
             break;
         }
-        pair.see(at, &buffer)?;
-        for (from, to) in runs(&buffer, at) {
+        pair.hash(at, &buffer)?;
+        for (from, to) in nonzero_ranges(&buffer, at) {
             let mut done = from;
             while done < to {
                 let part = Part::new(buffer, done..to);
                 let write = WriteAt::new(pair.target.clone(), part, at + done as u64);
-                let (result, part) = worker.write(write).await;
+                let (result, part) = worker.call_target(write).await;
                 buffer = part.into_inner();
-                match result.map_err(Broken::Write)? {
-                    0 => return Err(Broken::Write(Errno::NOSPC.into())),
+                match result.map_err(CopyError::Write)? {
+                    0 => return Err(CopyError::Write(Errno::NOSPC.into())),
                     written => done += written,
                 }
             }
         }
         at += count as u64;
-        pair.pace(count).await;
+        pair.count_and_throttle(count).await;
     }
-    worker.keep(buffer);
+    worker.recycle_buffer(buffer);
     Ok(at - start)
 }
 
-/// Where there is something else than blocks of zeros. `at` is where the buffer is in the file.
-fn runs(buffer: &[u8], at: u64) -> Vec<(usize, usize)> {
+/// The ranges of the buffer without blocks of zeros. `at` is the buffer's offset in the file.
+fn nonzero_ranges(buffer: &[u8], at: u64) -> Vec<(usize, usize)> {
     let mut runs: Vec<(usize, usize)> = Vec::new();
     let mut start = 0;
     while start < buffer.len() {
@@ -219,17 +231,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn zeros_are_left_out() {
+    fn blocks_of_zeros_are_left_out() {
         let mut buffer = vec![0; 4 * BLOCK + 10];
         buffer[BLOCK] = 1;
         buffer[2 * BLOCK + 5] = 1;
         buffer[4 * BLOCK + 9] = 1;
         assert_eq!(
-            runs(&buffer, 0),
+            nonzero_ranges(&buffer, 0),
             [(BLOCK, 3 * BLOCK), (4 * BLOCK, 4 * BLOCK + 10)]
         );
-        assert_eq!(runs(&buffer[..BLOCK], 0), []);
-        // Places count in the file, not in the buffer.
-        assert_eq!(runs(&buffer[BLOCK..2 * BLOCK], 100)[0], (0, BLOCK - 100));
+        assert_eq!(nonzero_ranges(&buffer[..BLOCK], 0), []);
+        // Blocks are aligned in the file, not in the buffer.
+        assert_eq!(
+            nonzero_ranges(&buffer[BLOCK..2 * BLOCK], 100)[0],
+            (0, BLOCK - 100)
+        );
     }
 }

@@ -1,115 +1,120 @@
-//! Symbolic links, FIFOs, sockets and devices.
+//! Copies symbolic links, FIFOs, sockets and devices.
 
-use crate::attributes::{self, Failures, Names, Object, Present, Setting};
+use crate::attributes::{
+    self, AttributeCopy, AttributeNames, CurrentAttributes, Failures, FileRef,
+};
+use crate::conflict::Resolution;
 use crate::directory::Entry;
 use crate::entry::Copied;
-use crate::existing::Place;
 use crate::link;
+use crate::new_file_mode;
 use crate::outcome::{Done, Failure};
-use crate::private;
 use crate::worker::Worker;
 use laio::ops::{MakeNode, Node, ReadLink, StatPath};
 use laio_rt::fs::{FileType, Metadata};
 
-/// Makes a symbolic link that says the same.
+/// Creates a symbolic link with the same target.
 pub(crate) async fn symlink(
     worker: &Worker,
     entry: &Entry,
     status: &Metadata,
-    place: &Place,
+    resolution: &Resolution,
 ) -> Result<Copied, Failure> {
-    // Its status has just been asked for, and most links are as long as fits beside that.
+    // A short target is stored in the inode, which the `stat` before has cached.
     let text = worker
-        .perhaps(ReadLink::new(entry.source()), status.blocks() == 0)
+        .maybe_inline(ReadLink::new(entry.source()), status.blocks() == 0)
         .await;
     let text = text.map_err(entry.source_failure("cannot read symbolic link", ""))?;
-    let replaces = worker.options().force && matches!(place, Place::Existing(_));
+    let replaces = worker.options().force && matches!(resolution, Resolution::Existing(_));
     let failed = entry.target_failure("cannot create symbolic link");
-    link::say(worker, entry, text.as_os_str(), replaces, failed).await?;
-    if worker.shared.just_made.is_needed() {
-        // Another argument must not be written through it.
-        let made = worker.plainly(StatPath::new(entry.target()).no_follow());
-        made.iter().for_each(|made| worker.shared.made.insert(made));
+    link::make_symlink(worker, entry, text.as_os_str(), replaces, failed).await?;
+    if worker.session.seen_targets.has_duplicates() {
+        // Record the link, so that another argument is not written through it.
+        let made = worker.call_blocking(StatPath::new(entry.target()).no_follow());
+        made.iter()
+            .for_each(|made| worker.session.created.insert(made));
     }
     let mut failures = Failures::new(worker);
-    set(worker, entry, status, true, &mut failures);
-    failures.result().map_err(Failure::of_attributes)?;
-    Ok(Copied::without_data(Done::Made))
+    set_attributes(worker, entry, status, true, &mut failures);
+    failures.result().map_err(Failure::attributes_only)?;
+    Ok(Copied::without_data(Done::Created))
 }
 
-/// Makes a file of the same kind.
+/// Creates a file of the same type.
 pub(crate) async fn node(
     worker: &Worker,
     entry: &Entry,
     status: &Metadata,
-    place: &Place,
+    resolution: &Resolution,
 ) -> Result<Copied, Failure> {
     let Some(node) = Node::like(status) else {
         let name = entry.quoted_source();
-        return Err(Failure::because(format!("{name} has unknown file type")));
+        return Err(Failure::from_message(format!(
+            "{name} has unknown file type"
+        )));
     };
     let what = match status.file_type() {
         FileType::Fifo => "cannot create fifo",
         _ => "cannot create special file",
     };
-    if matches!(place, Place::Existing(_)) {
+    if matches!(resolution, Resolution::Existing(_)) {
         return Err(entry.target_failure(what)(laio::Errno::EXIST.into()));
     }
     let preserve = worker.options().preserve;
     let bits = status.mode() & 0o7777;
-    let umask = worker.shared.process.umask;
-    let mode = bits & private::OWNER;
+    let umask = worker.session.process.umask;
+    let mode = bits & new_file_mode::OWNER_BITS;
     let made = worker
-        .write(MakeNode::new(entry.target(), node, mode))
+        .call_target(MakeNode::new(entry.target(), node, mode))
         .await;
     made.map_err(entry.target_failure(what))?;
     let mut failures = Failures::new(worker);
-    let is_owned = set(worker, entry, status, false, &mut failures);
-    let in_the_end = match preserve.default_mode {
+    let is_owned = set_attributes(worker, entry, status, false, &mut failures);
+    let final_mode = match preserve.default_mode {
         true if status.file_type() == FileType::Socket => Some(0o777 & !umask),
         true => Some(0o666 & !umask),
         false if preserve.mode || bits == mode => None,
         false => {
             let added = if preserve.ownership { 0o077 } else { 0 };
-            Some(private::in_the_end(worker, entry, bits, added).await)
+            Some(new_file_mode::final_mode(worker, entry, bits, added).await)
         }
     };
-    if let (true, Some(in_the_end)) = (is_owned, in_the_end) {
-        let target = Object::Named(entry.target());
-        let modes = (mode, in_the_end);
-        failures.note(private::widen(worker, entry, &target, modes));
+    if let (true, Some(final_mode)) = (is_owned, final_mode) {
+        let target = FileRef::Named(entry.target());
+        let modes = (mode, final_mode);
+        failures.add(new_file_mode::set_final(worker, entry, &target, modes));
     }
-    failures.result().map_err(Failure::of_attributes)?;
-    Ok(Copied::without_data(Done::Made))
+    failures.result().map_err(Failure::attributes_only)?;
+    Ok(Copied::without_data(Done::Created))
 }
 
-/// Whether the owner is right, so that it may get permissions.
-fn set(
+/// Sets the attributes. Returns whether the owner is right, so that the file may get permissions.
+fn set_attributes(
     worker: &Worker,
     entry: &Entry,
     status: &Metadata,
     is_link: bool,
     failures: &mut Failures<'_>,
 ) -> bool {
-    let source = Object::Named(entry.source());
-    let names = match attributes::names(worker, &source) {
+    let source = FileRef::Named(entry.source());
+    let names = match attributes::list_names(worker, &source) {
         Ok(names) => names,
         Err(error) => {
             let failed = entry.source_failure("cannot list attributes of", "");
-            failures.note(Err(failed(error)));
-            Names::default()
+            failures.add(Err(failed(error)));
+            AttributeNames::default()
         }
     };
-    let target = Object::Named(entry.target());
-    let present = Present::new(&worker.shared.process, &entry.directory, None);
+    let target = FileRef::Named(entry.target());
+    let current = CurrentAttributes::new(&worker.session.process, &entry.directory, None);
     attributes::set(
         worker,
-        &Setting {
+        &AttributeCopy {
             source: status,
             target: &target,
             path: &|| entry.target_path(),
             names: Some((&names, &source)),
-            present,
+            current,
             is_link,
         },
         failures,

@@ -1,4 +1,4 @@
-//! Ending the copy before its time.
+//! Requests that a copy stop early.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -6,46 +6,46 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Poll, Waker};
 
-/// Asks a copy to stop: between two files, between two pieces of one, and while it waits for a source. What
-/// is half-written by then is removed.
+/// Requests that a copy stop: between two files, between two pieces of a file, or while it waits
+/// for a source. The copy then removes partial files.
 #[derive(Clone, Default)]
-pub struct Stop(Arc<Asked>);
+pub struct Stop(Arc<StopState>);
 
 #[derive(Default)]
-struct Asked {
+struct StopState {
     signal: AtomicI32,
     workers: Mutex<Vec<Waker>>,
 }
 
 impl Stop {
-    /// Nobody has asked yet.
+    /// Makes a handle on which no stop is requested.
     pub fn new() -> Stop {
         Stop::default()
     }
 
-    /// Asks to stop, because of this signal.
+    /// Requests a stop because of this signal.
     pub fn stop(&self, signal: i32) {
         self.0.signal.store(signal, Ordering::SeqCst);
         let workers = std::mem::take(&mut *self.workers());
         workers.into_iter().for_each(Waker::wake);
     }
 
-    /// The signal, if somebody has asked.
+    /// The signal of the request, if there is one.
     pub fn signal(&self) -> Option<i32> {
         Some(self.0.signal.load(Ordering::SeqCst)).filter(|signal| *signal != 0)
     }
 
-    /// Whether somebody has asked.
-    pub fn is_asked(&self) -> bool {
+    /// Whether a stop is requested.
+    pub fn is_requested(&self) -> bool {
         self.signal().is_some()
     }
 
-    /// Waits until somebody asks.
-    pub(crate) async fn asked(&self) {
+    /// Waits for a request.
+    pub(crate) async fn requested(&self) {
         poll_fn(|context| {
-            // In this order: whoever asks after the look finds the waker.
+            // Register first: a request after the check then finds the waker.
             self.workers().push(context.waker().clone());
-            if self.is_asked() {
+            if self.is_requested() {
                 Poll::Ready(())
             } else {
                 Poll::Pending

@@ -1,4 +1,4 @@
-//! Names that files have until they may have their own.
+//! Temporary names of files that are not complete.
 
 use crate::directory::Entry;
 use crate::outcome::Failure;
@@ -10,16 +10,16 @@ use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// What temporary names begin with. What bears such a name after a crash is incomplete.
+/// The prefix of temporary names. After a crash, a file with such a name is incomplete.
 pub const PREFIX: &str = ".laio-cp-";
 
-/// How often another name is tried.
-const TRIES_MAX: u32 = 16;
+/// The number of attempts to find an unused name.
+const ATTEMPTS_MAX: u32 = 16;
 
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
-/// A name that nobody else uses.
-pub(crate) fn name() -> OsString {
+/// Returns a name that no other process or thread uses.
+pub(crate) fn unique_name() -> OsString {
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     let time = SystemTime::now()
         .duration_since(UNIX_EPOCH)
@@ -28,15 +28,15 @@ pub(crate) fn name() -> OsString {
     format!("{PREFIX}{process:x}-{number:x}-{:08x}", time.subsec_nanos()).into()
 }
 
-/// Makes something under a temporary name, by `make`.
-pub(crate) async fn make<T>(
+/// Creates something with `make` under a temporary name. Returns that name.
+pub(crate) async fn create<T>(
     mut make: impl AsyncFnMut(&OsStr) -> io::Result<T>,
 ) -> io::Result<(T, OsString)> {
     let mut tries = 0;
     loop {
-        let name = name();
+        let name = unique_name();
         match make(&name).await {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && tries < TRIES_MAX => {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && tries < ATTEMPTS_MAX => {
                 tries += 1
             }
             result => return result.map(|made| (made, name)),
@@ -44,31 +44,31 @@ pub(crate) async fn make<T>(
     }
 }
 
-/// Gives it its own name. What has that name loses it, unless nothing is to have it.
-pub(crate) async fn put(
+/// Renames a file to its final name. An existing file is replaced only if `replaces` is set.
+pub(crate) async fn rename_into_place(
     worker: &Worker,
     entry: &Entry,
     name: &OsStr,
     replaces: bool,
 ) -> Result<(), Failure> {
-    let rename = |flags| Rename::new(entry.beside(name), entry.target()).flags(flags);
+    let rename = |flags| Rename::new(entry.sibling(name), entry.target()).flags(flags);
     let mut result = match replaces {
-        true => worker.write(rename(0)).await,
-        false => worker.write(rename(libc::RENAME_NOREPLACE)).await,
+        true => worker.call_target(rename(0)).await,
+        false => worker.call_target(rename(libc::RENAME_NOREPLACE)).await,
     };
     let cannot = |error: &io::Error| error.raw_os_error() == Some(Errno::INVAL.raw());
     if !replaces && result.as_ref().is_err_and(cannot) {
-        // The file system does not know how to leave alone what may have come meanwhile.
-        result = worker.write(rename(0)).await;
+        // The file system does not support RENAME_NOREPLACE.
+        result = worker.call_target(rename(0)).await;
     }
     result.map_err(|error| {
-        discard(worker, entry, name);
-        entry.target_failure("cannot give its name to")(error)
+        remove(worker, entry, name);
+        entry.target_failure("cannot rename the temporary file to")(error)
     })
 }
 
-/// Removes what will not get its name.
-pub(crate) fn discard(worker: &Worker, entry: &Entry, name: &OsStr) {
-    // There is nothing better to do if it fails; the name says what it is.
-    let _ = worker.plainly(Unlink::new(entry.beside(name)));
+/// Removes a file that does not get its final name.
+pub(crate) fn remove(worker: &Worker, entry: &Entry, name: &OsStr) {
+    // On failure the file stays; its name shows that it is incomplete.
+    let _ = worker.call_blocking(Unlink::new(entry.sibling(name)));
 }

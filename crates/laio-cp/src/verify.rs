@@ -1,20 +1,21 @@
-//! Whether a copy is what its source was: hashed while it is copied, read back, compared.
+//! Verifies that a copy equals its source: hashes the source while it is copied, reads the copy
+//! back, and compares.
 //!
-//! The hash is SHA-256: the tool that checks a list of them is installed everywhere. It is taken of the
-//! bytes on their way through memory. Where they do not come by (blocks that are shared, or that the
-//! kernel copies because it was told to), the source is read once more.
+//! The hash is SHA-256, because `sha256sum` is installed everywhere. It is computed on bytes in the
+//! copy buffer. Data that was not in a buffer (reflinks, and `copy_file_range` if requested) is
+//! read again from the source.
 
+mod attributes;
 mod digest;
 mod manifest;
-mod of_attributes;
 mod reading;
 
+pub(crate) use attributes::{
+    directory_attributes, file_attributes, is_coarser, links_match, verify_special,
+};
 pub use digest::Digest;
 pub(crate) use digest::Hashing;
 pub(crate) use manifest::Manifest;
-pub(crate) use of_attributes::{
-    directory_attributes, file_attributes, is_coarser, named, say_the_same,
-};
 pub(crate) use reading::{digest_of, read_back};
 
 use crate::directory::{Entry, Handle};
@@ -24,54 +25,55 @@ use crate::worker::Worker;
 use laio::ops::StatFile;
 use laio_rt::fs::Metadata;
 
-/// A regular file whose data has been copied.
-pub(crate) struct Filled<'a> {
+/// A file whose data has been copied.
+pub(crate) struct CopiedData<'a> {
     pub(crate) worker: &'a Worker,
     pub(crate) entry: &'a Entry,
     pub(crate) source: &'a Handle,
-    /// When it was opened.
+    /// The source's status when it was opened.
     pub(crate) status: &'a Metadata,
     pub(crate) target: &'a Handle,
     /// Both are regular files.
     pub(crate) is_regular: bool,
     pub(crate) done: Done,
-    /// What was hashed on the way.
-    pub(crate) seen: Option<Hashing>,
+    /// The hash computed while copying.
+    pub(crate) hashing: Option<Hashing>,
 }
 
-/// The digest of what was copied, if one is wanted; compared with what the device gives back, if that is.
-pub(crate) async fn filled(filled: Filled<'_>) -> Result<Option<Digest>, Failure> {
-    let Filled { worker, entry, .. } = filled;
+/// Returns the digest of the copied data, if one is wanted. With `--verify`, compares it with the
+/// data read back.
+pub(crate) async fn verify_data(copied: CopiedData<'_>) -> Result<Option<Digest>, Failure> {
+    let CopiedData { worker, entry, .. } = copied;
     if !worker.options().hashes() {
         return Ok(None);
     }
-    let passed_by = matches!(filled.done, Done::Reflink | Done::CopyRange);
-    let digest = match filled.seen {
-        Some(seen) if !passed_by => seen.finish(),
+    let bypassed_memory = matches!(copied.done, Done::Reflink | Done::CopyRange);
+    let digest = match copied.hashing {
+        Some(hashing) if !bypassed_memory => hashing.finish(),
         _ => {
             let failed = format!("error reading {}", entry.quoted_source());
-            digest_of(worker, filled.source, failed).await?.0
+            digest_of(worker, copied.source, failed).await?.0
         }
     };
     if !worker.options().verify {
         return Ok(Some(digest));
     }
     let name = entry.quoted_target();
-    if !filled.is_regular && !is_file(worker, filled.target).await {
-        return Err(Failure::because(format!(
-            "cannot verify {name}: it is no regular file, so it cannot be read back"
+    if !copied.is_regular && !is_file(worker, copied.target).await {
+        return Err(Failure::from_message(format!(
+            "cannot verify {name}: it is not a regular file, so it cannot be read back"
         )));
     }
-    let (there, length) = read_back(worker, filled.target, name.clone()).await?;
-    if there != digest {
-        if passed_by && has_changed(worker, filled.source, filled.status).await {
-            // It was read twice: who knows what was copied?
-            return Err(changed(entry));
+    let (existing, length) = read_back(worker, copied.target, name.clone()).await?;
+    if existing != digest {
+        if bypassed_memory && has_changed(worker, copied.source, copied.status).await {
+            // The source was read twice and changed between, so the copied version is unknown.
+            return Err(source_changed_failure(entry));
         }
         count(&worker.counters().unverified);
         let source = entry.quoted_source();
-        return Err(Failure::because(format!(
-            "{name} is not what was read from {source}: SHA-256 {there} of {length} bytes read back, not {digest}"
+        return Err(Failure::from_message(format!(
+            "{name} differs from {source}: {length} bytes read back have the SHA-256 {existing}, not {digest}"
         )));
     }
     count(&worker.counters().verified);
@@ -79,13 +81,13 @@ pub(crate) async fn filled(filled: Filled<'_>) -> Result<Option<Digest>, Failure
 }
 
 async fn is_file(worker: &Worker, file: &Handle) -> bool {
-    let status = worker.write(StatFile::new(file.clone())).await;
+    let status = worker.call_target(StatFile::new(file.clone())).await;
     status.is_ok_and(|status| status.is_file())
 }
 
-/// A source that was written to while it was copied: the copy is what was read, which may be something
-/// between what it was and what it is. That is no fault of the destination, and is told as what it is.
-pub(crate) async fn tell_if_changed(
+/// Reports a source that was modified while it was copied: the copy may mix two versions. This is
+/// not an error of the destination, and the message says so.
+pub(crate) async fn report_if_source_changed(
     worker: &Worker,
     entry: &Entry,
     source: &Handle,
@@ -95,30 +97,32 @@ pub(crate) async fn tell_if_changed(
         return;
     }
     if has_changed(worker, source, before).await {
-        worker.shared.fail(&changed(entry));
+        worker
+            .session
+            .report_failure(&source_changed_failure(entry));
     }
 }
 
-fn changed(entry: &Entry) -> Failure {
+fn source_changed_failure(entry: &Entry) -> Failure {
     let (from, to) = (entry.quoted_source(), entry.quoted_target());
-    Failure::because(format!(
-        "{from} changed while it was copied: {to} is what was read of it"
+    Failure::from_message(format!(
+        "{from} changed while it was copied: {to} may mix old and new data"
     ))
 }
 
 async fn has_changed(worker: &Worker, source: &Handle, before: &Metadata) -> bool {
-    let now = worker.lazily(StatFile::new(source.clone())).await;
+    let now = worker.call_lazy(StatFile::new(source.clone())).await;
     let state = |status: &Metadata| (status.size(), status.modified());
     before.is_file() && now.is_ok_and(|now| state(&now) != state(before))
 }
 
 impl Options {
-    /// Whether digests are wanted.
+    /// Whether digests are computed.
     pub(crate) fn hashes(&self) -> bool {
         self.verify || self.manifest.is_some()
     }
 
-    /// Whether bytes are hashed on their way, so that they must come through memory.
+    /// Whether data is hashed while it is copied, so that it must go through a buffer.
     pub(crate) fn hashes_on_the_way(&self) -> bool {
         self.hashes() && self.method != Method::CopyRange
     }

@@ -1,16 +1,16 @@
-//! Directories: begun before what is in them, finished after it.
+//! Enters directories before their entries are copied, and leaves them after the last one.
 
-use crate::attributes::{self, Names, Object};
-use crate::directory::{Directory, Entry, Found, Handle, Handles, Side};
-use crate::existing::{self, Place};
+use crate::attributes::{self, AttributeNames, FileRef};
+use crate::conflict::{self, Resolution};
+use crate::directory::{Directory, DirectoryInfo, Entry, Handle, Handles, Side};
+use crate::identity::identity;
 use crate::listing::Listing;
-use crate::made::identity;
-use crate::medium::Medium;
 use crate::options::Follow;
 use crate::outcome::{Failure, count};
 use crate::quote::quote;
+use crate::storage_class::StorageClass;
 use crate::worker::Worker;
-use crate::{private, resume, verify};
+use crate::{new_file_mode, resume, verify};
 use laio::ops::{Mkdir, Open, StatFile, StatPath};
 use laio_rt::fs::{FileType, Metadata};
 use std::ffi::OsStr;
@@ -20,49 +20,49 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// The permissions that directories need while they are filled.
+/// The permissions that a directory needs while it is filled.
 const NEEDED: u32 = 0o700;
-/// What `mkdir` takes of a mode.
+/// The mode bits that `mkdir` accepts.
 const MKDIR_BITS: u32 = 0o1777;
 
-/// Makes the destination of a directory, and opens both. None if there is nothing to be listed; it has then
-/// been left already, as is its parent's count of it.
+/// Creates the destination of a directory, and opens both sides. Returns `None` if there is nothing
+/// to list; the directory has then been left, and its parent notified.
 pub(crate) async fn enter(worker: &Worker, mut entry: Entry) -> Result<Option<Listing>, Failure> {
-    let held = worker.hold(&mut entry);
-    held.map_err(|error| Failure::of(error, lost(&entry)))?;
-    let (shared, options) = (&worker.shared, worker.options());
-    let follow = shared.follows(entry.argument.is_some());
-    let (opened, status, at_once) = open_source(worker, &entry, follow).await?;
-    let place = match entry.directory.is_new {
-        true => Place::New,
-        false => existing::examine_directory(worker, &entry, &status).await?,
+    let held = worker.open_handles(&mut entry);
+    held.map_err(|error| Failure::from_error(error, lost_directory_message(&entry)))?;
+    let (session, options) = (&worker.session, worker.options());
+    let follow = session.follows(entry.argument.is_some());
+    let (opened, status, inline) = open_source(worker, &entry, follow).await?;
+    let resolution = match entry.directory.is_new {
+        true => Resolution::Free,
+        false => conflict::examine_directory(worker, &entry, &status).await?,
     };
     if entry
         .directory
-        .chain()
+        .self_and_ancestors()
         .any(|above| above.is_copy_of(&status))
     {
         let name = entry.quoted_source();
-        return Err(Failure::because(format!(
+        return Err(Failure::from_message(format!(
             "cannot copy cyclic symbolic link {name}"
         )));
     }
-    if shared.made.contains(&status) {
-        return into_itself(worker, &entry).map(|()| None);
+    if session.created.contains(&status) {
+        return report_self_copy(worker, &entry).map(|()| None);
     }
-    let planner = shared.stage.planner();
-    if planner.is_some_and(|planner| planner.is_own(&status)) {
+    let planner = session.phase.planner();
+    if planner.is_some_and(|planner| planner.is_plan_directory(&status)) {
         let name = entry.quoted_source();
-        return Err(Failure::because(format!(
-            "skipping {name}, as it is the plan itself"
+        return Err(Failure::from_message(format!(
+            "skipping {name}: it is the directory of the plan"
         )));
     }
-    let is_new = place == Place::New;
+    let is_new = resolution == Resolution::Free;
     count(&worker.counters().directories);
-    let (target, found) = if options.dry_run && is_new {
+    let (target, info) = if options.dry_run && is_new {
         (None, None)
     } else {
-        let (handle, found) = make_target(
+        let (handle, info) = make_target(
             worker,
             &entry,
             opened.as_ref().ok(),
@@ -70,66 +70,69 @@ pub(crate) async fn enter(worker: &Worker, mut entry: Entry) -> Result<Option<Li
             (is_new, false),
         )
         .await?;
-        (Some(handle), Some(found))
+        (Some(handle), Some(info))
     };
     if is_new && (options.verbose || options.dry_run) {
         let (from, to) = (entry.quoted_source(), entry.quoted_target());
-        shared.console.tell(&format!("{from} -> {to}"));
+        session.console.print(&format!("{from} -> {to}"));
     }
     let argument = entry
         .argument
         .clone()
         .or_else(|| entry.directory.argument.clone());
-    if let (true, Some(argument), Some(found)) = (is_new, &argument, &found) {
-        let first = !argument.has_made.swap(true, Ordering::Relaxed);
+    if let (true, Some(argument), Some(info)) = (is_new, &argument, &info) {
+        let first = !argument.has_created_directory.swap(true, Ordering::Relaxed);
         if first || argument.nested || options.follow == Follow::Always {
-            shared.made.insert(&found.target);
+            session.created.insert(&info.target);
         }
     }
     let crosses = options.one_file_system
         && entry.argument.is_none()
         && entry
             .directory
-            .found
+            .info
             .as_ref()
             .is_some_and(|above| above.source.device() != status.device());
     let source = match opened {
         Ok(handle) => Some(handle),
         Err(error) => {
-            shared.fail(&entry.source_failure("cannot access", "")(error));
+            session.report_failure(&entry.source_failure("cannot access", "")(error));
             None
         }
     };
     let lists = source.is_some() && !crosses && options.recursive;
     let handles = Handles { source, target };
-    let sides = sides(worker, &entry, &status, &handles, found.as_ref());
-    let directory = Directory::below(entry.directory.clone(), sides, found, is_new, argument);
+    let sides = sides(worker, &entry, &status, &handles, info.as_ref());
+    let directory = Directory::child(entry.directory.clone(), sides, info, is_new, argument);
     worker.keep_open(&directory, handles);
     if let Some(planner) = planner {
         planner.enter(&directory, &entry);
     }
     if lists {
-        return Ok(Some(Listing::new(directory, at_once)));
+        return Ok(Some(Listing::new(directory, inline)));
     }
-    // Nothing is in it, but it is to be finished.
-    worker.end(&directory);
+    // The directory is empty but must be finished.
+    worker.end_entry(&directory);
     Ok(None)
 }
 
-/// Makes the directories that an argument's name leads through (`--parents`). Returns the argument as an entry
-/// of the last of them, which is to be ended when it is done.
+/// Creates the parent directories of an argument's name (`--parents`). Returns the argument as an
+/// entry of the innermost directory, which the caller ends when the argument is copied.
 pub(crate) async fn enter_parents(worker: &Worker, entry: &Entry) -> Result<Entry, Failure> {
-    let Some((above, last, behind)) = split(&entry.name) else {
+    let Some((above, last, behind)) = split_parents(&entry.name) else {
         let name = entry.quoted_source();
-        return Err(Failure::because(format!(
-            "with --parents, {name} has no name to be kept"
+        return Err(Failure::from_message(format!(
+            "with --parents, {name} has no name to keep"
         )));
     };
     let mut inner = entry.directory.clone();
-    let mut handles = entry.at().clone();
-    inner.begin();
-    let there = StatPath::new(entry.in_target(above));
-    let stays = worker.write(there).await.is_ok_and(|there| there.is_dir());
+    let mut handles = entry.handles().clone();
+    inner.add_pending();
+    let existing = StatPath::new(entry.path_in_target(above));
+    let stays = worker
+        .call_target(existing)
+        .await
+        .is_ok_and(|existing| existing.is_dir());
     let mut prefix = PathBuf::new();
     for component in above.components() {
         prefix.push(component);
@@ -142,12 +145,12 @@ pub(crate) async fn enter_parents(worker: &Worker, entry: &Entry) -> Result<Entr
             new_name: Some(component.as_os_str().to_owned()),
             kind: FileType::Directory,
             argument: None,
-            held: Some(handles.clone()),
+            handles: Some(handles.clone()),
         };
         match enter_parent(worker, &part, stays).await {
             Ok(entered) => (inner, handles) = entered,
             Err(failure) => {
-                worker.end(&inner);
+                worker.end_entry(&inner);
                 return Err(failure);
             }
         }
@@ -160,13 +163,13 @@ pub(crate) async fn enter_parents(worker: &Worker, entry: &Entry) -> Result<Entr
         new_name: Some(last.to_owned()),
         kind: entry.kind,
         argument: entry.argument.clone(),
-        held: Some(handles),
+        handles: Some(handles),
     })
 }
 
-/// The directories of a name, its last part, and what comes behind that: of `link/` and `link/.` what the link leads to is
-/// meant, not the link.
-fn split(name: &OsStr) -> Option<(&Path, &OsStr, &OsStr)> {
+/// Splits a name into its directories, its last component, and a trailing `/` or `/.`, which makes
+/// a symbolic link refer to its target.
+fn split_parents(name: &OsStr) -> Option<(&Path, &OsStr, &OsStr)> {
     let bytes = name.as_bytes();
     let mut end = bytes.len();
     while bytes[..end].ends_with(b"/") || bytes[..end].ends_with(b"/.") {
@@ -177,7 +180,8 @@ fn split(name: &OsStr) -> Option<(&Path, &OsStr, &OsStr)> {
     Some((path.parent()?, path.file_name()?, OsStr::from_bytes(behind)))
 }
 
-/// `stays`: all directories that the name leads through are there, so none of them gets attributes.
+/// Enters one parent directory. `stays`: all parent directories exist, so none of them gets
+/// attributes.
 async fn enter_parent(
     worker: &Worker,
     part: &Entry,
@@ -185,25 +189,25 @@ async fn enter_parent(
 ) -> Result<(Arc<Directory>, Handles), Failure> {
     let options = worker.options();
     let (opened, status, _) = open_source(worker, part, true).await?;
-    // It need not be read, or be searched before something in it is looked for.
+    // Search permission is enough; and it is not needed until an entry is looked up.
     let handle = match &opened {
         Ok(handle) => handle.clone(),
         Err(_) => {
             let open = Open::new(part.source(), libc::O_PATH | libc::O_DIRECTORY);
-            let opened = worker.lazily(open).await;
+            let opened = worker.call_lazy(open).await;
             Arc::new(opened.map_err(part.source_failure("cannot access", ""))?)
         }
     };
-    let place = existing::examine_parent(worker, part).await?;
-    let mut is_new = place == Place::New;
+    let resolution = conflict::examine_parent(worker, part).await?;
+    let mut is_new = resolution == Resolution::Free;
     if is_new && options.verbose {
         let (from, to) = (part.source_path(), part.target_path());
         worker
-            .shared
+            .session
             .console
-            .tell(&format!("{} -> {}", from.display(), to.display()));
+            .print(&format!("{} -> {}", from.display(), to.display()));
     }
-    let (target, found) = if options.dry_run && is_new {
+    let (target, info) = if options.dry_run && is_new {
         (None, None)
     } else {
         let source = opened.as_ref().ok();
@@ -212,21 +216,21 @@ async fn enter_parent(
             failure.error().map(io::Error::kind) == Some(io::ErrorKind::AlreadyExists)
         };
         if is_new && made.as_ref().is_err_and(exists) {
-            // Another argument has the same directory in its name.
+            // Another argument has created the same parent directory.
             is_new = false;
             made = make_target(worker, part, source, status, (is_new, true)).await;
         }
-        let (target, found) = made?;
+        let (target, info) = made?;
         if is_new {
-            worker.shared.parents.insert(&found.target);
+            worker.session.created_parents.insert(&info.target);
         }
-        (Some(target), Some(Found { stays, ..found }))
+        (Some(target), Some(DirectoryInfo { stays, ..info }))
     };
     let handles = Handles {
         source: Some(handle),
         target,
     };
-    let sides = sides(worker, part, &status, &handles, found.as_ref());
+    let sides = sides(worker, part, &status, &handles, info.as_ref());
     let sides = (
         Side {
             follows: true,
@@ -237,42 +241,43 @@ async fn enter_parent(
             ..sides.1
         },
     );
-    let directory = Directory::below(part.directory.clone(), sides, found, is_new, None);
+    let directory = Directory::child(part.directory.clone(), sides, info, is_new, None);
     worker.keep_open(&directory, handles.clone());
-    if let Some(planner) = worker.shared.stage.planner() {
+    if let Some(planner) = worker.session.phase.planner() {
         planner.enter(&directory, part);
     }
     Ok((directory, handles))
 }
 
-/// How a directory is found again.
+/// Describes how both sides are reopened.
 fn sides(
     worker: &Worker,
     entry: &Entry,
     status: &Metadata,
     handles: &Handles,
-    found: Option<&Found>,
+    info: Option<&DirectoryInfo>,
 ) -> (Side, Side) {
     let source = Side {
         name: entry.name.clone(),
         identity: handles.source.as_ref().map(|_| identity(status)),
-        follows: worker.shared.follows(entry.argument.is_some()),
+        follows: worker.session.follows(entry.argument.is_some()),
     };
     let target = Side {
         name: entry.new_name().to_owned(),
-        identity: found.map(|found| identity(&found.target)),
+        identity: info.map(|info| identity(&info.target)),
         follows: worker.options().keep_directory_symlink,
     };
     (source, target)
 }
 
-/// What is said when the directory of an entry cannot be opened again.
-pub(crate) fn lost(entry: &Entry) -> String {
+/// The message for a directory of an entry that cannot be reopened.
+pub(crate) fn lost_directory_message(entry: &Entry) -> String {
     let (source, target) = (entry.quoted_source(), entry.quoted_target());
     format!("cannot copy {source} to {target}, of which a directory cannot be found again")
 }
 
-/// The source, or why it cannot be read; its status; and whether it was opened without waiting.
+/// Opens the source, or returns why it cannot be read; also its status, and whether `open` was done
+/// inline.
 pub(crate) async fn open_source(
     worker: &Worker,
     entry: &Entry,
@@ -282,48 +287,49 @@ pub(crate) async fn open_source(
     if !follow {
         flags |= libc::O_NOFOLLOW;
     }
-    let (opened, at_once) = worker.open_source(entry, flags).await;
+    let (opened, inline) = worker.open_source(entry, flags).await;
     match opened {
         Ok(opened) => {
             let handle = Arc::new(opened);
-            let status = worker.lazily(StatFile::new(handle.clone())).await;
+            let status = worker.call_lazy(StatFile::new(handle.clone())).await;
             let status = status.map_err(entry.source_failure("cannot stat", ""))?;
-            Ok((Ok(handle), status, at_once))
+            Ok((Ok(handle), status, inline))
         }
         Err(error) => {
             let mut stat = StatPath::new(entry.source());
             if !follow {
                 stat = stat.no_follow();
             }
-            let status = worker.lazily(stat).await;
+            let status = worker.call_lazy(stat).await;
             let status = status.map_err(entry.source_failure("cannot stat", ""))?;
             if !status.is_dir() {
                 let name = entry.quoted_source();
-                return Err(Failure::because(format!(
+                return Err(Failure::from_message(format!(
                     "skipping {name}, as it was replaced while being copied"
                 )));
             }
-            Ok((Err(error), status, at_once))
+            Ok((Err(error), status, inline))
         }
     }
 }
 
-/// A directory that this copy has made is no source. It is an error, which is reported once for each argument.
-fn into_itself(worker: &Worker, entry: &Entry) -> Result<(), Failure> {
+/// Reports that the walk has met a directory that this copy created. The message is printed once
+/// per argument.
+fn report_self_copy(worker: &Worker, entry: &Entry) -> Result<(), Failure> {
     let argument = entry
         .argument
         .as_ref()
         .or(entry.directory.argument.as_ref());
-    if argument.is_some_and(|argument| argument.meets_itself.swap(true, Ordering::Relaxed)) {
+    if argument.is_some_and(|argument| argument.reported_self_copy.swap(true, Ordering::Relaxed)) {
         count(&worker.counters().failures);
-        worker.end(&entry.directory);
+        worker.end_entry(&entry.directory);
         return Ok(());
     }
     let (source, target) = match argument {
         Some(argument) => (quote(&argument.source), quote(&argument.target)),
         None => (entry.quoted_source(), entry.quoted_target()),
     };
-    Err(Failure::because(format!(
+    Err(Failure::from_message(format!(
         "cannot copy a directory, {source}, into itself, {target}"
     )))
 }
@@ -334,11 +340,11 @@ async fn make_target(
     opened: Option<&Handle>,
     source: Metadata,
     (is_new, is_parent): (bool, bool),
-) -> Result<(Handle, Found), Failure> {
+) -> Result<(Handle, DirectoryInfo), Failure> {
     let options = worker.options();
     let bits = source.mode() & 0o7777;
     let preserve = options.preserve;
-    // What GNU's cp leaves out, and adds in the end.
+    // The permissions that GNU cp omits at creation and adds at the end.
     let added = match (preserve.ownership, is_parent && !preserve.mode) {
         (true, _) => 0o077,
         (false, true) => 0,
@@ -348,41 +354,41 @@ async fn make_target(
     let omitted = bits
         & match (preserve.ownership || preserve.mode, options.resume) {
             (true, _) => 0o077,
-            // A run that goes on cannot tell directories that were begun from others, and those who work on a plan are
-            // others. They are made with no more than they have in the end.
+            // A resumed run and the workers of a plan cannot tell unfinished directories from
+            // others, so these directories never get more than their final permissions.
             (false, true) => 0,
-            (false, false) if worker.shared.stage.planner().is_some() => 0o022,
+            (false, false) if worker.session.phase.planner().is_some() => 0o022,
             (false, false) => 0o077,
         };
     if is_new {
         let mode = (bits & !omitted & MKDIR_BITS) | NEEDED;
-        let made = worker.write(Mkdir::new(entry.target(), mode)).await;
+        let made = worker.call_target(Mkdir::new(entry.target(), mode)).await;
         made.map_err(entry.target_failure("cannot create directory"))?;
     }
     let mut flags = libc::O_RDONLY | libc::O_DIRECTORY;
-    let is_first = entry.argument.is_none() && entry.directory.found.is_none();
+    let is_first = entry.argument.is_none() && entry.directory.info.is_none();
     if is_new || !(options.keep_directory_symlink || is_first) {
         flags |= libc::O_NOFOLLOW;
     }
-    let mut target = worker.write(Open::new(entry.target(), flags)).await;
-    if is_new && worker.shared.process.umask & NEEDED != 0 {
-        // It has been made without the permissions that it needs.
-        let set = Object::Named(entry.target()).set_mode(worker, (bits & 0o1000) | NEEDED);
+    let mut target = worker.call_target(Open::new(entry.target(), flags)).await;
+    if is_new && worker.session.process.umask & NEEDED != 0 {
+        // The umask has removed permissions that filling the directory needs.
+        let set = FileRef::Named(entry.target()).set_mode(worker, (bits & 0o1000) | NEEDED);
         set.map_err(entry.target_failure("setting permissions for"))?;
-        target = worker.write(Open::new(entry.target(), flags)).await;
+        target = worker.call_target(Open::new(entry.target(), flags)).await;
     }
     let handle = Arc::new(target.map_err(entry.target_failure("cannot open directory"))?);
-    let target = worker.write(StatFile::new(handle.clone())).await;
+    let target = worker.call_target(StatFile::new(handle.clone())).await;
     let target = target.map_err(entry.target_failure("cannot stat"))?;
     let made = target.mode() & 0o7777;
-    let umask = worker.shared.process.umask;
-    // A new directory has what its parent has.
-    let above = entry.directory.found.as_ref();
+    let umask = worker.session.process.umask;
+    // A new directory inherits the default ACL of its parent.
+    let above = entry.directory.info.as_ref();
     let inherits = is_new && above.is_some_and(|above| above.default_acl.is_none());
     let default_acl = match inherits {
         true => None,
         false => {
-            let directory = Object::Open(handle.clone());
+            let directory = FileRef::Open(handle.clone());
             attributes::default_permissions(worker, &directory).await
         }
     };
@@ -391,83 +397,88 @@ async fn make_target(
         (true, true) => Some((made & 0o3000) | (0o777 & !umask)),
         (true, false) => {
             let wanted = bits & MKDIR_BITS;
-            Some((made & 0o2000) | private::below(worker, default_acl, wanted, added))
+            Some(
+                (made & 0o2000)
+                    | new_file_mode::final_mode_under(worker, default_acl, wanted, added),
+            )
         }
     };
     let names = match opened {
         Some(opened) => {
-            let names = attributes::names(worker, &Object::Open(opened.clone()));
+            let names = attributes::list_names(worker, &FileRef::Open(opened.clone()));
             names.map_err(entry.source_failure("cannot list attributes of", ""))?
         }
-        None => Names::default(),
+        None => AttributeNames::default(),
     };
-    let found = Found {
+    let info = DirectoryInfo {
         source,
         target,
         stays: false,
         mode: mode.filter(|mode| *mode != made),
         default_acl,
         names,
-        // The same file system is asked once.
-        medium: match &entry.directory.found {
-            Some(above) if above.source.device() == source.device() => above.medium,
-            _ => opened.map_or_else(Medium::default, Medium::of),
+        // One `fstatfs` per file system.
+        storage_class: match &entry.directory.info {
+            Some(above) if above.source.device() == source.device() => above.storage_class,
+            _ => opened.map_or_else(StorageClass::default, StorageClass::of),
         },
     };
-    Ok((handle, found))
+    Ok((handle, info))
 }
 
-/// Sets the attributes of a directory that is complete, and closes it.
+/// Sets the attributes of a finished directory, and closes it.
 pub(crate) fn leave(worker: &Worker, directory: &Arc<Directory>) {
     if directory.parent.is_none() {
         return;
     }
-    match worker.open(directory) {
+    match worker.handles_of(directory) {
         Ok(handles) => {
-            // First: without permissions nothing leads from it to the one above.
-            worker.open_above(directory, &handles);
-            finish(worker, directory, handles);
+            // Before the attributes: without search permission `..` cannot be opened.
+            worker.reopen_parent(directory, &handles);
+            set_final_attributes(worker, directory, handles);
         }
         Err(error) => {
-            worker.shared.fail(&gone(directory, error));
+            worker
+                .session
+                .report_failure(&reopen_failure(directory, error));
         }
     }
     directory.open.close();
 }
 
-/// A directory that was given up cannot be opened again.
-pub(crate) fn gone(directory: &Directory, error: io::Error) -> Failure {
+/// Makes the failure of reopening a directory.
+pub(crate) fn reopen_failure(directory: &Directory, error: io::Error) -> Failure {
     let name = quote(directory.target_path());
-    Failure::of(error, format!("cannot open directory {name} again"))
+    Failure::from_error(error, format!("cannot open directory {name} again"))
 }
 
-fn finish(worker: &Worker, directory: &Directory, handles: Handles) {
-    let (Some(found), Some(target)) = (&directory.found, handles.target) else {
+fn set_final_attributes(worker: &Worker, directory: &Directory, handles: Handles) {
+    let (Some(info), Some(target)) = (&directory.info, handles.target) else {
         return;
     };
-    // Unless another argument has made it: then it is as if it had been made for this one.
-    if found.stays && !worker.shared.parents.contains(&found.target) {
+    // Unless another argument has created it: then it gets attributes as if this argument had.
+    if info.stays && !worker.session.created_parents.contains(&info.target) {
         return;
     }
-    if worker.options().dry_run || !worker.shared.stage.leaves_directories() {
+    if worker.options().dry_run || !worker.session.phase.leaves_directories() {
         return;
     }
     if worker.options().resume && !directory.is_new {
         resume::remove_leftovers(worker, directory, &target);
     }
-    let source = handles.source.map(Object::Open);
-    let set = attributes::of_directory(worker, directory, found, source.clone(), target.clone());
-    let target = Object::Open(target);
+    let source = handles.source.map(FileRef::Open);
+    let set = attributes::set_on_directory(worker, directory, info, source.clone(), target.clone());
+    let target = FileRef::Open(target);
     match set {
-        Ok(()) => verify::directory_attributes(worker, directory, found, source.as_ref(), &target),
-        Err(failure) => worker.shared.fail(&failure),
+        Ok(()) => verify::directory_attributes(worker, directory, info, source.as_ref(), &target),
+        Err(failure) => worker.session.report_failure(&failure),
     }
 }
 
 impl Directory {
     fn is_copy_of(&self, status: &Metadata) -> bool {
-        self.found
+        self.info
             .as_ref()
-            .is_some_and(|found| identity(&found.source) == identity(status))
+            .is_some_and(|info| identity(&info.source) == identity(status))
     }
 }

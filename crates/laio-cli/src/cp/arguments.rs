@@ -1,7 +1,7 @@
-//! The arguments of `laio cp`: what can be given. What it means is in `options`.
+//! Declares the options of `laio cp`. The module `options` translates them.
 
-use super::machines::Machines;
-use super::words::{advice, size};
+use super::distributed::DistributedArgs;
+use super::values::{advice, size};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use laio::BackendKind;
@@ -11,17 +11,18 @@ use std::ffi::OsString;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
-/// Options whose order among each other does not matter.
+// Options whose order does not matter. Not a doc comment: clap would show it as the summary of the
+// command.
 #[derive(Debug, clap::Args)]
 #[command(args_override_self = true)]
-pub(super) struct Given {
-    /// Sources, and last the destination or the directory for the copies
+pub(super) struct PlainOptions {
+    /// The sources, followed by the destination or the directory for the copies
     #[arg(value_name = "FILE")]
     pub(super) files: Vec<OsString>,
-    /// Copy directories with all that is in them
+    /// Copy directories with their contents
     #[arg(short = 'r', short_alias = 'R', long)]
     pub(super) recursive: bool,
-    /// Copy the contents of FIFOs and devices, with -r too
+    /// Copy the data of FIFOs and devices, also with -r
     #[arg(long)]
     pub(super) copy_contents: bool,
     /// Stay on the file system of each argument
@@ -30,29 +31,29 @@ pub(super) struct Given {
     /// Copy attributes only, no data
     #[arg(long)]
     pub(super) attributes_only: bool,
-    /// Make hard links instead of copies
+    /// Create hard links instead of copies
     #[arg(short = 'l', long)]
     pub(super) link: bool,
-    /// Make symbolic links instead of copies
+    /// Create symbolic links instead of copies
     #[arg(short = 's', long)]
     pub(super) symbolic_link: bool,
     /// Remove a destination that cannot be opened, and try again
     #[arg(short = 'f', long)]
     pub(super) force: bool,
-    /// Remove each destination before it is made
+    /// Remove each existing destination first
     #[arg(long)]
     pub(super) remove_destination: bool,
     /// Follow symbolic links to directories in the destination
     #[arg(long)]
     pub(super) keep_directory_symlink: bool,
-    /// Keep what is overwritten: none, numbered, existing or simple [default: VERSION_CONTROL, else
-    /// existing]
+    /// Back up existing destinations: none, numbered, existing or simple [default: VERSION_CONTROL,
+    /// else existing]
     #[arg(long, value_name = "CONTROL", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     pub(super) backup: Option<String>,
-    /// As --backup, without a value
+    /// Like --backup without a value
     #[arg(short = 'b')]
     pub(super) backup_default: bool,
-    /// What simple backups end with [default: SIMPLE_BACKUP_SUFFIX, else ~]
+    /// The suffix of simple backups [default: SIMPLE_BACKUP_SUFFIX, else ~]
     #[arg(short = 'S', long, value_name = "SUFFIX")]
     pub(super) suffix: Option<OsString>,
     /// Copy all sources into DIR
@@ -61,101 +62,103 @@ pub(super) struct Given {
     /// Treat the destination as a file
     #[arg(short = 'T', long)]
     pub(super) no_target_directory: bool,
-    /// Keep the whole names of sources below the destination
+    /// Keep the full paths of sources below the destination
     #[arg(long)]
     pub(super) parents: bool,
-    /// Leave out slashes at the end of sources
+    /// Remove trailing slashes of sources
     #[arg(long)]
     pub(super) strip_trailing_slashes: bool,
-    /// Holes: auto, always or never
+    /// Create holes: auto, always or never
     #[arg(long, value_name = "WHEN", default_value = "auto")]
     pub(super) sparse: String,
-    /// Share blocks: auto, always or never
+    /// Share blocks with the source (reflink): auto, always or never
     #[arg(long, value_name = "WHEN", num_args = 0..=1, require_equals = true, default_value = "auto",
         default_missing_value = "always")]
     pub(super) reflink: String,
     /// Set the security context of copies to the default type
     #[arg(short = 'Z')]
     pub(super) default_context: bool,
-    /// As -Z, or to CTX
+    /// Like -Z, or set the context CTX
     #[arg(long, value_name = "CTX", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     pub(super) context: Option<String>,
-    /// Tell each file
+    /// Print each copied file
     #[arg(short = 'v', long)]
     pub(super) verbose: bool,
-    /// Tell how each file was copied
+    /// Print how each file was copied
     #[arg(long)]
     pub(super) debug: bool,
-    /// Tell what would be done, and do nothing
+    /// Print what would be copied, and change nothing
     #[arg(long)]
     pub(super) dry_run: bool,
-    /// Give files their names when they are complete
+    /// Write each file under a temporary name, and rename it when it is complete
     #[arg(long)]
     pub(super) atomic: bool,
-    /// Bring each file to the device before it gets its name
+    /// Sync each file to the device before it gets its name
     #[arg(long)]
     pub(super) fsync: bool,
     /// Hash files while they are copied, read the copies back, and compare
     #[arg(long)]
     pub(super) verify: bool,
-    /// List the SHA-256 of each copy in FILE (- for standard output), for `sha256sum -c`
+    /// Write the SHA-256 of each copy to FILE (- for standard output), for `sha256sum -c`
     #[arg(long, value_name = "FILE")]
     pub(super) manifest: Option<PathBuf>,
-    /// Go on with a copy that was interrupted; implies --atomic and --preserve=timestamps
+    /// Continue an interrupted copy; implies --atomic and --preserve=timestamps
     #[arg(long)]
     pub(super) resume: bool,
-    /// Take the sources from FILE (- for standard input), each ended by a zero byte; with two operands
-    /// they are below the first
+    /// Read the sources from FILE (- for standard input), each terminated by a zero byte; with two
+    /// operands they are relative to the first
     #[arg(long, value_name = "FILE")]
     pub(super) files_from0: Option<PathBuf>,
-    /// Bytes per second, at most; with K, M or G for 1024, 1024², 1024³
+    /// Maximum number of bytes per second; K, M or G multiply by 1024, 1024², 1024³
     #[arg(long, value_name = "RATE", value_parser = size)]
     pub(super) limit_rate: Option<u64>,
-    /// Show progress, though standard error is no terminal; or do not (--progress=never)
+    /// Show progress: auto (if standard error is a terminal), always or never
     #[arg(long, value_name = "WHEN", num_args = 0..=1, require_equals = true, default_value = "auto",
         default_missing_value = "always", value_parser = ["auto", "always", "never"])]
     pub(super) progress: String,
-    /// Tell at the end what was done
+    /// Print statistics at the end
     #[arg(long)]
     pub(super) stats: bool,
-    /// How calls that would block go to the background: sync, threads, hybrid, posix-aio, linux-aio, uring or lazy [default:
-    /// LAIO_BACKEND, else lazy]
+    /// Back end for calls that would block: sync, threads, hybrid, posix-aio, linux-aio, uring or
+    /// lazy [default: LAIO_BACKEND, else lazy]
     #[arg(long, value_name = "NAME")]
     pub(super) backend: Option<BackendKind>,
-    /// Make calls on the destination through the back end too
+    /// Make calls on the destination through the back end, too
     #[arg(long)]
     pub(super) backend_writes: bool,
-    /// How data is moved: auto, reflink, copy-file-range or read-write
+    /// Copy method: auto, reflink, copy-file-range or read-write
     #[arg(long, value_name = "NAME", default_value = "auto")]
     pub(super) method: Method,
-    /// Worker threads [default: one more than processors]
+    /// Number of worker threads [default: one more than processors]
     #[arg(long, value_name = "N")]
     pub(super) jobs: Option<NonZeroUsize>,
-    /// Files in flight on each worker
+    /// Number of files in flight per worker
     #[arg(long, value_name = "N")]
     pub(super) depth: Option<NonZeroUsize>,
-    /// Bytes to read and write at a time
+    /// Number of bytes per read or write
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub(super) buffer: Option<u64>,
-    /// Reserve room before data is written
+    /// Reserve disk space before data is written
     #[arg(long)]
     pub(super) fallocate: bool,
-    /// Tell the kernel how sources are going to be read: sequential, willneed or noreuse; or, when they have been, dontneed
+    /// Announce the access pattern of sources to the kernel: sequential, willneed or noreuse before
+    /// reading, or dontneed after it
     #[arg(long, value_name = "HOW", num_args = 0..=1, require_equals = true, default_missing_value = "sequential", value_parser = advice)]
     pub(super) fadvise: Option<Advice>,
-    /// Pieces of a large file in flight at a time [default: 8 with a --backend other than sync and lazy, else 1]
+    /// Number of pieces of a large file in flight [default: 8 with a --backend other than sync and
+    /// lazy, else 1]
     #[arg(long, value_name = "N")]
     pub(super) queue: Option<NonZeroUsize>,
-    /// Move data past the page cache (O_DIRECT), where the file systems can
+    /// Bypass the page cache (O_DIRECT), if the file systems support it
     #[arg(long)]
     pub(super) direct: bool,
     #[command(flatten)]
-    pub(super) machines: Machines,
+    pub(super) distributed: DistributedArgs,
 }
 
-/// Options of which a later one changes what an earlier one meant.
+/// Options whose order matters: a later one overrides an earlier one.
 #[derive(Clone, Debug)]
-pub(super) enum Step {
+pub(super) enum OrderedOption {
     Archive,
     Links,
     Follow(Follow),
@@ -167,21 +170,21 @@ pub(super) enum Step {
     Glob(bool, String),
 }
 
-/// The arguments.
+/// The parsed command line.
 #[derive(Debug)]
 pub(crate) struct Arguments {
-    pub(super) given: Given,
-    pub(super) steps: Vec<Step>,
-    /// Names of all options that were given.
+    pub(super) plain: PlainOptions,
+    pub(super) ordered: Vec<OrderedOption>,
+    /// The IDs of all options that were given.
     pub(super) explicit: Vec<String>,
 }
 
 const PRESERVE: &str = "mode,ownership,timestamps";
 
-/// The options of which order matters: id, name, letter, value, help.
+/// The options whose order matters: ID, long name, letter, value, help.
 const ORDERED: [(&str, &str, Option<char>, &str, &str); 12] = [
-    ("-a", "archive", Some('a'), "", "As -dr --preserve=all"),
-    ("-d", "", Some('d'), "", "As -P --preserve=links"),
+    ("-a", "archive", Some('a'), "", "Like -dr --preserve=all"),
+    ("-d", "", Some('d'), "", "Like -P --preserve=links"),
     (
         "-P",
         "no-dereference",
@@ -201,50 +204,59 @@ const ORDERED: [(&str, &str, Option<char>, &str, &str); 12] = [
         "",
         Some('H'),
         "",
-        "Follow symbolic links that are sources themselves",
+        "Follow symbolic links that are given as sources",
     ),
     (
         "-p",
         "",
         Some('p'),
         "",
-        "As --preserve=mode,ownership,timestamps",
+        "Like --preserve=mode,ownership,timestamps",
     ),
     (
         "preserve",
         "preserve",
         None,
         "LIST",
-        "Keep attributes: mode, ownership, timestamps, links, context, xattr or all",
+        "Preserve attributes: mode, ownership, timestamps, links, context, xattr or all",
     ),
     (
         "no-preserve",
         "no-preserve",
         None,
         "LIST",
-        "Do not keep attributes",
+        "Do not preserve these attributes",
     ),
     (
         "-i",
         "interactive",
         Some('i'),
         "",
-        "Ask before something is overwritten",
+        "Ask before overwriting a file",
     ),
-    ("-n", "no-clobber", Some('n'), "", "Overwrite nothing"),
+    (
+        "-n",
+        "no-clobber",
+        Some('n'),
+        "",
+        "Do not overwrite existing files",
+    ),
     (
         "update",
         "update",
         None,
         "WHEN",
-        "Overwrite: all, none, none-fail or older",
+        "Overwrite existing files: all, none, none-fail or older",
     ),
-    ("-u", "", Some('u'), "", "As --update=older"),
+    ("-u", "", Some('u'), "", "Like --update=older"),
 ];
 
 impl Args for Arguments {
     fn augment_args(command: Command) -> Command {
-        let mut command = Given::augment_args(command).infer_long_args(true);
+        let mut command = PlainOptions::augment_args(command)
+            .infer_long_args(true)
+            // The heading of the options for shared copies ends here.
+            .next_help_heading(None);
         for (id, name, letter, value, help) in ORDERED {
             let mut arg = Arg::new(id).help(help);
             if !name.is_empty() {
@@ -272,7 +284,10 @@ impl Args for Arguments {
                 "include",
                 "Copy files that match GLOB, even if a later --exclude matches them too",
             ),
-            ("exclude", "Leave out files and directories that match GLOB"),
+            (
+                "exclude",
+                "Do not copy files and directories that match GLOB",
+            ),
         ] {
             let arg = Arg::new(name).long(name).value_name("GLOB").help(help);
             command = command.arg(arg.action(ArgAction::Append));
@@ -287,20 +302,24 @@ impl Args for Arguments {
 
 impl FromArgMatches for Arguments {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        let mut steps = Vec::new();
+        let mut ordered = Vec::new();
         for (id, _, _, value, _) in ORDERED {
             if matches.value_source(id) != Some(ValueSource::CommandLine) {
                 continue;
             }
             let indices = matches.indices_of(id).into_iter().flatten();
             if value.is_empty() {
-                steps.extend(indices.last().map(|index| (index, step(id, String::new()))));
+                ordered.extend(
+                    indices
+                        .last()
+                        .map(|index| (index, ordered_option(id, String::new()))),
+                );
             } else {
                 let values = matches.get_many::<String>(id).into_iter().flatten();
-                steps.extend(
+                ordered.extend(
                     indices
                         .zip(values)
-                        .map(|(index, value)| (index, step(id, value.clone()))),
+                        .map(|(index, value)| (index, ordered_option(id, value.clone()))),
                 );
             }
         }
@@ -308,13 +327,15 @@ impl FromArgMatches for Arguments {
             let values = matches.get_many::<String>(name).into_iter().flatten();
             let indices = matches.indices_of(name).into_iter().flatten();
             let globs = indices.zip(values);
-            steps.extend(globs.map(|(index, glob)| (index, Step::Glob(includes, glob.clone()))));
+            ordered.extend(
+                globs.map(|(index, glob)| (index, OrderedOption::Glob(includes, glob.clone()))),
+            );
         }
-        steps.sort_by_key(|(index, _)| *index);
+        ordered.sort_by_key(|(index, _)| *index);
         Ok(Arguments {
             explicit: explicit(matches),
-            given: Given::from_arg_matches(matches)?,
-            steps: steps.into_iter().map(|(_, step)| step).collect(),
+            plain: PlainOptions::from_arg_matches(matches)?,
+            ordered: ordered.into_iter().map(|(_, step)| step).collect(),
         })
     }
 
@@ -324,29 +345,29 @@ impl FromArgMatches for Arguments {
     }
 }
 
-/// The names of all that was given.
+/// The IDs of all options that were given.
 fn explicit(matches: &ArgMatches) -> Vec<String> {
-    let given =
+    let plain =
         |id: &&clap::Id| matches.value_source(id.as_str()) == Some(ValueSource::CommandLine);
     // The group has the name of the struct.
-    let named = |id: &&clap::Id| id.as_str() != "Given";
-    let ids = matches.ids().filter(given).filter(named);
+    let named = |id: &&clap::Id| id.as_str() != "PlainOptions";
+    let ids = matches.ids().filter(plain).filter(named);
     ids.map(|id| id.as_str().to_owned()).collect()
 }
 
-fn step(id: &str, value: String) -> Step {
+fn ordered_option(id: &str, value: String) -> OrderedOption {
     match id {
-        "-a" => Step::Archive,
-        "-d" => Step::Links,
-        "-P" => Step::Follow(Follow::Never),
-        "-L" => Step::Follow(Follow::Always),
-        "-H" => Step::Follow(Follow::Arguments),
-        "-p" => Step::Preserve(PRESERVE.to_owned()),
-        "preserve" => Step::Preserve(value),
-        "no-preserve" => Step::NoPreserve(value),
-        "-i" => Step::Ask,
-        "-n" => Step::NoClobber,
-        "-u" => Step::Update("older".to_owned()),
-        _ => Step::Update(value),
+        "-a" => OrderedOption::Archive,
+        "-d" => OrderedOption::Links,
+        "-P" => OrderedOption::Follow(Follow::Never),
+        "-L" => OrderedOption::Follow(Follow::Always),
+        "-H" => OrderedOption::Follow(Follow::Arguments),
+        "-p" => OrderedOption::Preserve(PRESERVE.to_owned()),
+        "preserve" => OrderedOption::Preserve(value),
+        "no-preserve" => OrderedOption::NoPreserve(value),
+        "-i" => OrderedOption::Ask,
+        "-n" => OrderedOption::NoClobber,
+        "-u" => OrderedOption::Update("older".to_owned()),
+        _ => OrderedOption::Update(value),
     }
 }

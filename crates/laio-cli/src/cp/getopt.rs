@@ -1,11 +1,11 @@
-//! Options as the C library's `getopt_long` understands them for GNU's `cp`: its abbreviations mean the same here,
-//! though there are more options, and what it refuses is refused in its words.
+//! Parses options as `getopt_long` does for GNU's `cp`: abbreviations have the same meaning,
+//! although there are more options, and errors have the same messages.
 
 use clap::{Arg, Command};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
-/// Long options of GNU's `cp`, in its order. An abbreviation is looked for among these first.
+/// The long options of GNU's `cp`, in its order. An abbreviation is resolved among these first.
 const GNU: [&str; 28] = [
     "archive",
     "attributes-only",
@@ -37,9 +37,9 @@ const GNU: [&str; 28] = [
     "version",
 ];
 
-/// The arguments with long options in full, a value that is an argument of its own joined to them (it may look like
-/// an option), and `--` before the first operand where nothing behind it is an option (`POSIXLY_CORRECT`); or what is
-/// wrong with them.
+/// Rewrites the arguments for clap: completes long options, joins separate values to their option
+/// (they may begin with a dash), and inserts `--` before the first operand if `POSIXLY_CORRECT` is
+/// set. Otherwise returns the error message.
 pub(super) fn resolve(
     command: &Command,
     arguments: impl Iterator<Item = OsString>,
@@ -90,7 +90,7 @@ fn resolve_as(
     Ok(resolved)
 }
 
-/// A long option in full, and whether its value is the next argument.
+/// Completes a long option. Also returns whether its value is the next argument.
 fn long_option(command: &Command, given: &[u8]) -> Result<(OsString, bool), String> {
     let end = given.iter().position(|byte| *byte == b'=');
     let (name, value) = given.split_at(end.unwrap_or(given.len()));
@@ -105,7 +105,7 @@ fn long_option(command: &Command, given: &[u8]) -> Result<(OsString, bool), Stri
     }
 }
 
-/// The one long option that is meant.
+/// Resolves the name of a long option.
 fn find<'a>(command: &'a Command, name: &[u8], given: &[u8]) -> Result<&'a str, String> {
     let ours = command.get_arguments().filter_map(Arg::get_long);
     let all = GNU.into_iter().chain(ours.filter(|own| !GNU.contains(own)));
@@ -133,7 +133,8 @@ fn find<'a>(command: &'a Command, name: &[u8], given: &[u8]) -> Result<&'a str, 
     Err(format!("unrecognized option '--{given}'"))
 }
 
-/// Looks at letters up to one that takes a value. Returns that, and its long name, if its value is the next argument.
+/// Searches the letters for one that takes a value. Returns it with its long name if its value is
+/// the next argument.
 fn letter_without_value<'a>(
     command: &'a Command,
     letters: &[u8],
@@ -166,13 +167,13 @@ fn long<'a>(command: &'a Command, name: &str) -> Option<&'a Arg> {
 enum Takes {
     Nothing,
     Value,
-    /// Only with an equals sign.
+    /// Only after an equals sign.
     Optional,
 }
 
 fn takes(arg: Option<&Arg>) -> Takes {
     match arg {
-        // Help and version.
+        // `--help` and `--version`.
         None => Takes::Nothing,
         Some(arg) if !arg.get_action().takes_values() => Takes::Nothing,
         Some(arg)

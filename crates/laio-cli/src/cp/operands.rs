@@ -1,14 +1,14 @@
-//! The operands: which files go where.
+//! The operands: which files are copied where.
 
-use super::Wrong;
-use super::arguments::Given;
+use super::CliError;
+use super::arguments::PlainOptions;
 use laio_cp::Operands;
 use std::ffi::OsString;
 use std::io::Read;
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 
-pub(super) fn operands(given: Given) -> Result<Operands, Wrong> {
+pub(super) fn operands(given: PlainOptions) -> Result<Operands, CliError> {
     let listed = match &given.files_from0 {
         Some(file) => Some(read_list(file)?),
         None => None,
@@ -17,7 +17,7 @@ pub(super) fn operands(given: Given) -> Result<Operands, Wrong> {
     let directory = directories.next();
     if directories.next().is_some() {
         let text = "multiple target directories specified";
-        return Err(Wrong::Plain(text.to_owned()));
+        return Err(CliError::Plain(text.to_owned()));
     }
     Ok(Operands {
         files: given.files.into_iter().map(PathBuf::from).collect(),
@@ -29,14 +29,14 @@ pub(super) fn operands(given: Given) -> Result<Operands, Wrong> {
     })
 }
 
-fn read_list(file: &PathBuf) -> Result<Vec<PathBuf>, Wrong> {
+fn read_list(file: &PathBuf) -> Result<Vec<PathBuf>, CliError> {
     let mut bytes = Vec::new();
     let read = match file.as_os_str() == "-" {
         true => std::io::stdin().read_to_end(&mut bytes),
         false => std::fs::File::open(file).and_then(|mut file| file.read_to_end(&mut bytes)),
     };
     read.map_err(|error| {
-        Wrong::Plain(format!(
+        CliError::Plain(format!(
             "cannot read the list '{}': {error}",
             file.display()
         ))

@@ -1,12 +1,16 @@
-//! What the arguments mean: options of the copy.
+//! Translates the arguments to the options of the copy.
 
-use super::arguments::{Given, Step};
-use super::words::{ATTRIBUTES, BACKUPS, UPDATES, WHEN, choose};
-use super::{Wrong, report};
+use super::arguments::{OrderedOption, PlainOptions};
+use super::values::{ATTRIBUTES, BACKUPS, UPDATES, WHEN, choose};
+use super::{CliError, messages};
 use laio_cp::{Backup, Existing, Filter, Follow, Make, Options, Preserve, Reflink, Sparse, Writes};
 use std::io::IsTerminal;
 
-pub(super) fn options(given: &Given, steps: &[Step], program: &str) -> Result<Options, Wrong> {
+pub(super) fn options(
+    given: &PlainOptions,
+    ordered: &[OrderedOption],
+    program: &str,
+) -> Result<Options, CliError> {
     let mut options = Options {
         recursive: given.recursive,
         one_file_system: given.one_file_system,
@@ -66,13 +70,13 @@ pub(super) fn options(given: &Given, steps: &[Step], program: &str) -> Result<Op
     options.make = match (given.link, given.symbolic_link) {
         (true, true) => {
             let text = "cannot make both hard and symbolic links";
-            return Err(Wrong::Usage(text.to_owned()));
+            return Err(CliError::Usage(text.to_owned()));
         }
         (true, false) => Make::HardLinks,
         (false, true) => Make::SymbolicLinks,
         (false, false) => Make::Copies,
     };
-    let follow = apply(&mut options, steps)?;
+    let follow = apply(&mut options, ordered)?;
     options.follow = match follow {
         Some(follow) => follow,
         None if options.recursive && options.make != Make::HardLinks => Follow::Never,
@@ -82,7 +86,7 @@ pub(super) fn options(given: &Given, steps: &[Step], program: &str) -> Result<Op
     set_backup(&mut options, given)?;
     if options.reflink == Reflink::Always && options.sparse != Sparse::Auto {
         let text = "--reflink can be used only with --sparse=auto";
-        return Err(Wrong::Usage(text.to_owned()));
+        return Err(CliError::Usage(text.to_owned()));
     }
     if given.default_context || given.context.is_some() {
         set_context(&options, given, program)?;
@@ -90,13 +94,13 @@ pub(super) fn options(given: &Given, steps: &[Step], program: &str) -> Result<Op
     Ok(options)
 }
 
-/// Applies the options of which order matters. Returns what they say of symbolic links.
-fn apply(options: &mut Options, steps: &[Step]) -> Result<Option<Follow>, Wrong> {
+/// Applies the options whose order matters. Returns their rule for symbolic links.
+fn apply(options: &mut Options, ordered: &[OrderedOption]) -> Result<Option<Follow>, CliError> {
     let mut follow = None;
     let mut globs = Vec::new();
-    for step in steps {
-        match step {
-            Step::Archive => {
+    for option in ordered {
+        match option {
+            OrderedOption::Archive => {
                 follow = Some(Follow::Never);
                 options.recursive = true;
                 options.preserve = Preserve {
@@ -111,27 +115,27 @@ fn apply(options: &mut Options, steps: &[Step]) -> Result<Option<Follow>, Wrong>
                     ..options.preserve
                 };
             }
-            Step::Links => {
+            OrderedOption::Links => {
                 follow = Some(Follow::Never);
                 options.preserve.links = true;
             }
-            Step::Follow(which) => follow = Some(*which),
-            Step::Preserve(list) => {
+            OrderedOption::Follow(which) => follow = Some(*which),
+            OrderedOption::Preserve(list) => {
                 preserve(&mut options.preserve, list, true)?;
                 options.preserve.required = true;
             }
-            Step::NoPreserve(list) => preserve(&mut options.preserve, list, false)?,
-            Step::Ask => options.existing = Existing::Ask,
-            Step::NoClobber => options.existing = Existing::Skip,
-            Step::Update(when) => update(options, when)?,
-            Step::Glob(includes, glob) => globs.push((*includes, glob.as_str())),
+            OrderedOption::NoPreserve(list) => preserve(&mut options.preserve, list, false)?,
+            OrderedOption::Ask => options.existing = Existing::Ask,
+            OrderedOption::NoClobber => options.existing = Existing::Skip,
+            OrderedOption::Update(when) => update(options, when)?,
+            OrderedOption::Glob(includes, glob) => globs.push((*includes, glob.as_str())),
         }
     }
-    options.filter = Filter::new(globs).map_err(Wrong::Plain)?;
+    options.filter = Filter::new(globs).map_err(CliError::Plain)?;
     Ok(follow)
 }
 
-fn preserve(preserve: &mut Preserve, list: &str, on: bool) -> Result<(), Wrong> {
+fn preserve(preserve: &mut Preserve, list: &str, on: bool) -> Result<(), CliError> {
     let option = if on { "--preserve" } else { "--no-preserve" };
     for name in list.split(',') {
         match choose(name, option, ATTRIBUTES)? {
@@ -149,7 +153,7 @@ fn preserve(preserve: &mut Preserve, list: &str, on: bool) -> Result<(), Wrong> 
             "context" => {
                 if on && !has_contexts() {
                     let text = "cannot preserve security context without an SELinux-enabled kernel";
-                    return Err(Wrong::Plain(text.to_owned()));
+                    return Err(CliError::Plain(text.to_owned()));
                 }
                 preserve.context = on;
                 preserve.context_required = on;
@@ -168,8 +172,8 @@ fn preserve(preserve: &mut Preserve, list: &str, on: bool) -> Result<(), Wrong> 
     Ok(())
 }
 
-fn update(options: &mut Options, when: &str) -> Result<(), Wrong> {
-    // -n stays in force; it says more.
+fn update(options: &mut Options, when: &str) -> Result<(), CliError> {
+    // -n takes precedence.
     let clobbers = options.existing != Existing::Skip;
     match choose(when, "--update", UPDATES)? {
         "older" => options.update = true,
@@ -185,13 +189,13 @@ fn update(options: &mut Options, when: &str) -> Result<(), Wrong> {
     Ok(())
 }
 
-fn set_backup(options: &mut Options, given: &Given) -> Result<(), Wrong> {
+fn set_backup(options: &mut Options, given: &PlainOptions) -> Result<(), CliError> {
     if given.backup.is_none() && !given.backup_default && given.suffix.is_none() {
         return Ok(());
     }
     if matches!(options.existing, Existing::Skip | Existing::Fail) {
         let text = "--backup is mutually exclusive with -n or --update=none-fail";
-        return Err(Wrong::Usage(text.to_owned()));
+        return Err(CliError::Usage(text.to_owned()));
     }
     let given_control = given
         .backup
@@ -215,7 +219,7 @@ fn set_backup(options: &mut Options, given: &Given) -> Result<(), Wrong> {
         .clone()
         .or_else(|| std::env::var_os("SIMPLE_BACKUP_SUFFIX"));
     if let Some(suffix) = suffix.filter(|suffix| !suffix.is_empty()) {
-        // A backup must be beside what it is of.
+        // A backup must be in the directory of its file.
         if !suffix.as_encoded_bytes().contains(&b'/') {
             options.suffix = suffix;
         }
@@ -223,21 +227,21 @@ fn set_backup(options: &mut Options, given: &Given) -> Result<(), Wrong> {
     Ok(())
 }
 
-fn set_context(options: &Options, given: &Given, program: &str) -> Result<(), Wrong> {
+fn set_context(options: &Options, given: &PlainOptions, program: &str) -> Result<(), CliError> {
     if options.preserve.context_required {
         let text = "cannot set target context and preserve it";
-        return Err(Wrong::Plain(text.to_owned()));
+        return Err(CliError::Plain(text.to_owned()));
     }
     let wanted = given.context.as_deref().unwrap_or_default();
     let text = if has_contexts() {
-        "setting security contexts is left to the kernel's rules for new files"
+        "ignoring -Z and --context: the kernel's rules for new files set the security context"
     } else if wanted.is_empty() {
-        // As GNU's: without a value it is for scripts that run everywhere.
+        // As in GNU's cp: without a value the option is for portable scripts.
         return Ok(());
     } else {
         "warning: ignoring --context; it requires an SELinux-enabled kernel"
     };
-    report::say(program, text);
+    messages::warn(program, text);
     Ok(())
 }
 

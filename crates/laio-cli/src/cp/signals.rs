@@ -1,17 +1,17 @@
-//! Signals that end a copy before its time.
+//! Signals that stop a copy.
 
 use crate::signals::{Second, catch};
 use laio_cp::Stop;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::time::Duration;
 
-/// How long a copy that was asked to stop may take to do so.
+/// The time within which a copy must stop.
 const GRACE: Duration = Duration::from_secs(3);
 
-/// The thread does little, and is there also for a copy that has little memory.
+/// A small stack: the thread must also start when memory is limited.
 const STACK: usize = 128 << 10;
 
-/// The first signal stops the copy; a second one ends the process at once.
+/// The first signal stops the copy; a second one kills the process.
 pub(super) fn listen(stop: Stop) -> std::io::Result<()> {
     let mut signals = catch(&[SIGINT, SIGTERM, SIGHUP], Second::Killed, &[])?;
     std::thread::Builder::new()
@@ -21,7 +21,7 @@ pub(super) fn listen(stop: Stop) -> std::io::Result<()> {
             if let Some(signal) = signals.forever().next() {
                 stop.stop(signal);
                 std::thread::sleep(GRACE);
-                // A call waits that nobody can end, such as opening a FIFO that has no writer.
+                // A call may wait forever, such as opening a FIFO without a writer.
                 std::process::exit(128 + signal);
             }
         })?;

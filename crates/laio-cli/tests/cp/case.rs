@@ -1,30 +1,30 @@
-//! A scenario: what is there, one command line, who runs it and how.
+//! A scenario: the files, one command line, the user and the environment.
 
 /// One scenario, to be run by both programs.
 ///
-/// The lines that make the world are those of [`world`](crate::world); the command line is that of cp,
-/// without the `cp`, and may begin with variables: `VERSION_CONTROL=t -b a b`.
+/// The lines that create the files are described in [`world`](crate::world). The command line is
+/// that of cp, without `cp`, and may begin with variables: `VERSION_CONTROL=t -b a b`.
 #[derive(Clone, Debug)]
 pub(crate) struct Case {
     pub(crate) name: String,
     pub(crate) setup: String,
     pub(crate) command: String,
-    /// Options that only ours is given.
+    /// Options that only `laio cp` gets.
     pub(crate) added: String,
-    /// A shell script in place of GNU cp's command line.
+    /// A shell script that replaces GNU cp's command line.
     pub(crate) against: Option<String>,
     pub(crate) stdin: String,
     pub(crate) user: bool,
-    /// The directory that the command is run in, below the world's root.
+    /// The working directory, relative to the world's root.
     pub(crate) inside: String,
-    /// A FIFO and what is written into it while the command runs.
+    /// A FIFO, and the text written into it while the command runs.
     pub(crate) feed: Option<(String, String)>,
     pub(crate) output: bool,
-    /// What a shell does before it becomes the command, and where it sends its output.
+    /// Shell commands before the program is executed, and redirections of its output.
     pub(crate) shell: (String, String),
 }
 
-/// A scenario run by the user who runs the tests, with everything as usual.
+/// A scenario run by the user who runs the tests, without special settings.
 pub(crate) fn case(
     name: impl Into<String>,
     setup: impl Into<String>,
@@ -46,25 +46,26 @@ pub(crate) fn case(
 }
 
 impl Case {
-    /// Gives these options to ours only: whatever they are, the result is as without them.
+    /// Adds options for `laio cp` only; the result must be the same as without them.
     pub(crate) fn added(self, options: impl Into<String>) -> Case {
         let added = options.into();
         Case { added, ..self }
     }
 
-    /// Compares with what this shell script does, in which `cp` is GNU cp.
+    /// Compares with this shell script, in which `cp` is GNU cp.
     pub(crate) fn against(self, script: impl Into<String>) -> Case {
         let against = Some(script.into());
         Case { against, ..self }
     }
 
-    /// What the command reads from its standard input; nothing otherwise.
+    /// Sets the standard input; the default is empty.
     pub(crate) fn stdin(self, text: &str) -> Case {
         let stdin = text.into();
         Case { stdin, ..self }
     }
 
-    /// Run by an ordinary user, who owns the world except what its lines give to others.
+    /// Runs the scenario as an ordinary user, who owns the world except for files that its lines
+    /// give to others.
     pub(crate) fn user(self) -> Case {
         Case { user: true, ..self }
     }
@@ -73,14 +74,14 @@ impl Case {
         self.after(&format!("umask {umask:o}"))
     }
 
-    /// Runs this in the shell that becomes the command: `ulimit`, `umask`.
+    /// Runs this in the shell before the program: `ulimit`, `umask`.
     pub(crate) fn after(mut self, preparation: &str) -> Case {
         self.shell.0.push_str(preparation);
         self.shell.0.push_str("; ");
         self
     }
 
-    /// Sends its output elsewhere, in the words of a shell.
+    /// Redirects the output, in shell syntax.
     pub(crate) fn redirected(mut self, redirection: &str) -> Case {
         self.shell.1 = redirection.into();
         self
@@ -96,7 +97,7 @@ impl Case {
         Case { feed, ..self }
     }
 
-    /// Compares trees and exit status only.
+    /// Compares only trees and exit status, not the output.
     pub(crate) fn any_output(self) -> Case {
         Case {
             output: false,
@@ -105,7 +106,7 @@ impl Case {
     }
 }
 
-/// Scenarios of one subject: its name goes before theirs.
+/// Prefixes the names of scenarios with their subject.
 pub(crate) fn named(subject: &str, cases: Vec<Case>) -> Vec<Case> {
     let name = |case: Case| Case {
         name: format!("{subject}::{}", case.name),

@@ -1,4 +1,4 @@
-//! Runs a scenario with both programs and tells every difference.
+//! Runs a scenario with both programs and reports every difference.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -14,13 +14,13 @@ use crate::run::{self, Ran};
 use crate::snapshot::{self, Entry, Read, Tree};
 use crate::world::World;
 
-/// How much more or less space than GNU's a sparse copy may occupy: the granularity of looking for
-/// zeros is not the same.
+/// The accepted difference in the disk space of a sparse copy: the programs look for zeros in
+/// blocks of different sizes.
 const SPARSE_TOLERANCE: u64 = 256 << 10;
 
 static WORLDS: AtomicU32 = AtomicU32::new(0);
 
-/// The verdict over one scenario.
+/// Runs one scenario and returns its verdict.
 pub(crate) fn check(case: &Case) -> Verdict {
     match compare(case) {
         Ok(report) if report.is_empty() => Ok(Completion::Completed),
@@ -29,7 +29,7 @@ pub(crate) fn check(case: &Case) -> Verdict {
     }
 }
 
-/// What cannot be tested here is ignored with its reason, or fails where nothing may be skipped.
+/// Reports a scenario that cannot run here: skipped, or failed if skips are failures.
 pub(crate) fn skipped(test: &str, skip: &Skip) -> Verdict {
     match skip.record(test) {
         Err(message) => Err(Failed::from(message)),
@@ -37,13 +37,13 @@ pub(crate) fn skipped(test: &str, skip: &Skip) -> Verdict {
     }
 }
 
-/// A path for a world that nobody else has.
+/// A unique path for a world.
 pub(crate) fn fresh(side: Side) -> std::path::PathBuf {
     let number = WORLDS.fetch_add(1, Ordering::Relaxed);
     programs::scratch().join(format!("world-{number}-{side:?}"))
 }
 
-/// Everything in which the two differ; nothing when they do not.
+/// Runs both programs and returns all differences.
 fn compare(case: &Case) -> Result<String, Skip> {
     programs::gnu()?;
     if case.user {
@@ -64,13 +64,13 @@ fn compare(case: &Case) -> Result<String, Skip> {
     Ok(report)
 }
 
-/// Everything in which two runs differ: a line for each.
+/// All differences between two runs, one per line.
 pub(crate) fn differences(theirs: (&Ran, &Tree), ours: (&Ran, &Tree), output: bool) -> String {
     let ((theirs, their_tree), (ours, our_tree)) = (theirs, ours);
     let (ours, their_tree) = &without_incomplete(ours, our_tree, their_tree);
     let mut report = String::new();
     if theirs.status != ours.status {
-        tell(&mut report, "", Some(&theirs.status), Some(&ours.status));
+        report_difference(&mut report, "", Some(&theirs.status), Some(&ours.status));
     }
     if output {
         let lines = |ran: &Ran, text: fn(&Ran) -> &Vec<u8>| sorted_lines(text(ran));
@@ -85,12 +85,12 @@ pub(crate) fn differences(theirs: (&Ran, &Tree), ours: (&Ran, &Tree), output: bo
     report
 }
 
-/// Ours removes what is half-written, and says so; GNU leaves it there. Where ours has said it and done
-/// it, neither is a difference.
+/// Removes one expected difference: `laio cp` removes an incomplete file and prints that, GNU cp
+/// leaves it.
 fn without_incomplete(ours: &Ran, our_tree: &Tree, their_tree: &Tree) -> (Ran, Tree) {
     let (mut ours, mut their_tree) = (ours.clone(), their_tree.clone());
-    let told = std::mem::take(&mut ours.stderr);
-    for line in told.split_inclusive(|&b| b == b'\n') {
+    let warnings = std::mem::take(&mut ours.stderr);
+    for line in warnings.split_inclusive(|&b| b == b'\n') {
         let name = line.strip_prefix(b"cp: removed incomplete '");
         let name = name.and_then(|name| name.strip_suffix(b"'\n"));
         match name {
@@ -110,7 +110,7 @@ fn one_side(case: &Case, side: Side) -> Result<(Ran, Tree), Skip> {
     Ok((ran, snapshot::of(&world.root, &world.names())))
 }
 
-/// Absolute names differ from run to run.
+/// Replaces absolute paths, which differ from run to run.
 fn without_path(text: &[u8], path: &[u8]) -> Vec<u8> {
     let mut shortened = Vec::new();
     let mut rest = text;
@@ -126,7 +126,7 @@ fn without_path(text: &[u8], path: &[u8]) -> Vec<u8> {
     shortened
 }
 
-/// The order of messages may differ: ours works on several directories at the same time.
+/// Sorts messages: `laio cp` works on several directories at a time.
 fn sorted_lines(text: &[u8]) -> Vec<String> {
     let line = |line: &[u8]| line.escape_ascii().to_string();
     let mut lines: Vec<String> = text.split_inclusive(|&b| b == b'\n').map(line).collect();
@@ -138,16 +138,16 @@ fn differing_lines(report: &mut String, name: &str, theirs: &[String], ours: &[S
     if theirs == ours {
         return;
     }
-    // As sets with repetitions: what one has more of than the other.
+    // Compares multisets: the lines that one side has more often than the other.
     let mut surplus = ours.to_vec();
     for line in theirs {
         match surplus.iter().position(|other| other == line) {
             Some(at) => drop(surplus.swap_remove(at)),
-            None => tell(report, name, Some(line), None),
+            None => report_difference(report, name, Some(line), None),
         }
     }
     for line in &surplus {
-        tell(report, name, None, Some(line));
+        report_difference(report, name, None, Some(line));
     }
 }
 
@@ -158,22 +158,22 @@ fn differing_entries(report: &mut String, theirs: &Tree, ours: &Tree) {
         let lines = [their, our].map(|entry| entry.map(|entry| entry.line.as_str()));
         let shown = format!("{}: ", snapshot::show(name));
         if lines[0] != lines[1] {
-            tell(report, &shown, lines[0], lines[1]);
+            report_difference(report, &shown, lines[0], lines[1]);
         }
         let (Some(their), Some(our)) = (their, our) else {
             continue;
         };
         if their.data.abs_diff(our.data) > SPARSE_TOLERANCE {
             let data = |bytes| format!("{bytes} bytes that are not holes");
-            tell(
+            report_difference(
                 report,
                 &shown,
                 Some(&data(their.data)),
                 Some(&data(our.data)),
             );
         }
-        // Where a source is met twice, it is a matter of luck which copy sees the reading for the other.
-        // GNU has looked where a link leads to, which reads the link.
+        // If a source is read twice, the access times in the copies depend on the order. GNU cp
+        // also reads symbolic links to look up their targets.
         if their.line.starts_with("link") && their.read == Read::Now {
             continue;
         }
@@ -182,16 +182,16 @@ fn differing_entries(report: &mut String, theirs: &Tree, ours: &Tree) {
             ours.values().filter(same)
         };
         let new = of_one_source().filter(|other| other.read != Read::Any);
-        // One of them is the source. What was there before, and has been replaced, is a copy too.
+        // One of them is the source. A replaced file counts as a copy, too.
         let files: BTreeSet<_> = of_one_source().map(|other| other.file).collect();
         if their.read != our.read && new.count() == 1 && files.len() <= 2 {
             let read = |entry: &Entry| format!("read {:?}", entry.read);
-            tell(report, &shown, Some(&read(their)), Some(&read(our)));
+            report_difference(report, &shown, Some(&read(their)), Some(&read(our)));
         }
     }
 }
 
-fn tell(report: &mut String, name: &str, theirs: Option<&str>, ours: Option<&str>) {
+fn report_difference(report: &mut String, name: &str, theirs: Option<&str>, ours: Option<&str>) {
     for (who, what) in [("GNU ", theirs), ("ours", ours)] {
         if let Some(what) = what {
             // Writing to a string does not fail.

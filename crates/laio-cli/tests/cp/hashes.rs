@@ -1,4 +1,4 @@
-//! The list of hashes: the same whichever way the files went, and one that `sha256sum` checks.
+//! Manifests: the list of hashes does not depend on the copy method, and `sha256sum` accepts it.
 
 use std::fs;
 use std::path::Path;
@@ -12,19 +12,19 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::case::case;
 use crate::compare::fresh;
-use crate::own::WORLD;
+use crate::extensions::WORLD;
+use crate::failures::{FaultyFixture, names, trial};
 use crate::programs::Side;
 use crate::run::{self, LIMIT};
-use crate::trouble::{Places, names, trial};
 use crate::world::World;
 
 pub(crate) fn trials() -> Vec<Trial> {
     let mut trials = vec![
         trial("hashes::through every back end", every_back_end),
-        trial("hashes::a list that sha256sum checks", checked),
-        trial("hashes::an interrupted list has no name", without_name),
+        trial("hashes::sha256sum accepts the list", checked),
+        trial("hashes::an interrupted list is removed", without_name),
     ];
-    if std::env::var_os(WHOLE_SYSTEM).is_some() {
+    if std::env::var_os(USR_VARIABLE).is_some() {
         let name = "hashes::all of /usr through every back end";
         trials.push(trial(name, whole_system));
     }
@@ -36,7 +36,7 @@ fn succeeds(world: &World, command: &str) {
     assert_eq!(ran.status, "exit status 0", "{command}: {ran:?}");
 }
 
-/// The sorted list of a copy of `s` to `e`, which is then removed.
+/// Copies `s` to `e`, returns the sorted manifest, and removes the copy.
 fn hashes(world: &World, options: &str) -> Vec<String> {
     succeeds(world, &format!("-a {options} --manifest=m -T s e"));
     let list = fs::read_to_string(world.root.join("m")).expect("a list");
@@ -46,13 +46,14 @@ fn hashes(world: &World, options: &str) -> Vec<String> {
     lines
 }
 
-/// Names a directory on a disk with room for a copy of `/usr`: that takes a while.
-const WHOLE_SYSTEM: &str = "LAIO_TEST_USR";
-const WHOLE_SYSTEM_LIMIT: Duration = Duration::from_secs(3600);
+/// Names a directory on a disk with space for a copy of `/usr`; the test takes several minutes.
+const USR_VARIABLE: &str = "LAIO_TEST_USR";
+const USR_LIMIT: Duration = Duration::from_secs(3600);
 
-/// All of `/usr` through every back end: the same hashes, and rsync finds nothing that differs.
+/// Copies all of `/usr` through every back end: the hashes are equal, and rsync finds no
+/// difference.
 fn whole_system() -> Result<(), Skip> {
-    let directory = std::env::var_os(WHOLE_SYSTEM).expect("it is only tried then");
+    let directory = std::env::var_os(USR_VARIABLE).expect("it is only tried then");
     let scratch = tempfile::tempdir_in(directory).expect("a directory");
     let mut expected = None;
     for backend in [
@@ -67,7 +68,7 @@ fn whole_system() -> Result<(), Skip> {
         let command = format!("-aT --backend={backend} --manifest=list /usr copy");
         let case = case("", "", command);
         let child = run::start(&mut run::command(&case, Side::Ours, scratch.path()), b"");
-        let ran = run::finish(child, WHOLE_SYSTEM_LIMIT);
+        let ran = run::finish(child, USR_LIMIT);
         assert_eq!(ran.status, "exit status 0", "{backend}: {ran:?}");
         let differing = Command::new("rsync")
             .args(["-naHAXS", "--checksum", "--delete", "--itemize-changes"])
@@ -87,7 +88,7 @@ fn whole_system() -> Result<(), Skip> {
     Ok(())
 }
 
-/// The headers of the machine, where it has some, are a tree as people have them.
+/// The C headers of the machine, if installed, are a realistic tree.
 fn every_back_end() -> Result<(), Skip> {
     let lines = format!("{WORLD}; many s/all 300; file s/large 3M");
     let world = World::make(&fresh(Side::Ours), &lines, false)?;
@@ -137,35 +138,35 @@ fn checked() -> Result<(), Skip> {
     let list = fs::read_to_string(world.root.join("m")).expect("a list");
     assert_eq!(list.lines().count(), 7, "{list}");
     assert!(check("m"), "{list}");
-    // What is whole already is in the list, too.
+    // The manifest includes complete files of the earlier run.
     fs::remove_file(world.root.join("d/two words")).expect("it was made");
     succeeds(&world, "-aT --resume --manifest=n s d");
     let again = fs::read_to_string(world.root.join("n")).expect("a list");
     assert_eq!(again.lines().count(), 7, "{again}");
     assert!(check("n"), "{again}");
-    // It does tell.
+    // `sha256sum` reports it.
     fs::write(world.root.join("d/a"), "other").expect("ours");
     assert!(!check("m"));
     Ok(())
 }
 
-/// What was in its place stays until the list is complete.
+/// An existing file with the name of the manifest stays until the manifest is complete.
 fn without_name() -> Result<(), Skip> {
-    let places = Places::make(Side::Ours, "file m =old; dir d")?;
-    places.fs.add_dir("s");
-    places.fs.add_file("s/f", b"contents");
-    places.fs.set(Kind::Read, Fault::Hang);
-    let child = places.start("--manifest=m -r FS/s d");
-    assert!(places.fs.wait_hung(1, LIMIT), "the copy reads its source");
-    // It waits for the file system: it is there.
+    let fixture = FaultyFixture::make(Side::Ours, "file m =old; dir d")?;
+    fixture.fs.add_dir("s");
+    fixture.fs.add_file("s/f", b"contents");
+    fixture.fs.set(Kind::Read, Fault::Hang);
+    let child = fixture.start("--manifest=m -r FS/s d");
+    assert!(fixture.fs.wait_hung(1, LIMIT), "the copy reads its source");
+    // The copy waits for the file system, so it is still running.
     kill_process(Pid::from_child(&child), Signal::INT).expect("our child");
     let ran = run::finish(child, LIMIT);
     assert_eq!(ran.status, "exit status 130", "{ran:?}");
-    let list = || fs::read_to_string(places.at("m")).expect("a list");
+    let list = || fs::read_to_string(fixture.at("m")).expect("a list");
     assert_eq!(list(), "old");
-    assert_eq!(names(&places.at("")), ["d", "m"], "nothing is left over");
-    places.fs.release(Released::Served);
-    let ran = run::finish(places.start("--manifest=m -r FS/s d"), LIMIT);
+    assert_eq!(names(&fixture.at("")), ["d", "m"], "nothing is left over");
+    fixture.fs.release(Released::Served);
+    let ran = run::finish(fixture.start("--manifest=m -r FS/s d"), LIMIT);
     assert_eq!(ran.status, "exit status 0", "{ran:?}");
     assert!(list().ends_with("  d/s/f\n"), "{}", list());
     Ok(())

@@ -1,5 +1,5 @@
-//! What is complete stays: a copy whose data is there is not removed because an attribute could not be set. It is put in its place,
-//! the failure is reported in the words of GNU's cp, and the exit status is 1.
+//! A copy whose data is complete is kept if an attribute cannot be set: it gets its name, the
+//! failure is reported in the words of GNU's cp, and the exit status is 1.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -13,11 +13,11 @@ use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use crate::Verdict;
 use crate::case::case;
 use crate::compare::{differences, fresh, skipped};
+use crate::failures::{FaultyFixture, trial};
 use crate::programs::{self, Side};
 use crate::run::{self, LIMIT, Ran};
 use crate::snapshot;
 use crate::traced;
-use crate::trouble::{Places, trial};
 use crate::world::World;
 
 pub(crate) fn trials() -> Vec<Trial> {
@@ -51,19 +51,19 @@ pub(crate) fn trials() -> Vec<Trial> {
             trials.push(trial_of(name, move || file_stays(fault, options)));
         }
     }
+    trials.push(trial_of("kept::the backup stays".to_owned(), backup_stays));
     trials.push(trial_of(
-        "kept::a backup stays too".to_owned(),
-        backup_stays,
-    ));
-    trials.push(trial_of(
-        "kept::the owning group gets what the ACL says".to_owned(),
+        "kept::the owning group gets its permissions from the ACL".to_owned(),
         acl_is_lost,
     ));
     trials.push(trial_of("kept::a large file of a plan".to_owned(), plan));
     trials.push(trial_of("kept::--resume tries again".to_owned(), resumed));
-    trials.push(trial("kept::what is not complete goes", incomplete_goes));
     trials.push(trial(
-        "kept::a temporary file that cannot be closed goes",
+        "kept::an incomplete file is removed",
+        incomplete_is_removed,
+    ));
+    trials.push(trial(
+        "kept::a temporary file that cannot be closed is removed",
         close_fails,
     ));
     trials
@@ -80,7 +80,7 @@ fn trial_of(name: String, body: impl Fn() -> Result<(), Skip> + Send + 'static) 
 const WORLD: &str = "file f; file g; xattr g user.one 1; xattr g user.two 2; file s/h; hard s/i s/h; file s/t/k; xattr s/t user.one 1; \
     xattr s/h user.three 3; acl f u::rw,u:1000:rw,g::rw,m::rw,o::r; file s/l; acl s/l u::rw,u:1000:r,g::r,m::r,o::";
 
-/// A file system that has no extended attributes and no ACLs.
+/// A file system without extended attributes and ACLs.
 struct Ramfs(std::path::PathBuf);
 
 impl Ramfs {
@@ -98,7 +98,7 @@ impl Drop for Ramfs {
     }
 }
 
-/// The same tree, the same words and the same status as GNU's.
+/// The tree, the messages and the exit status equal GNU's.
 fn as_gnu(command: &str) -> Verdict {
     let side = |side: Side| -> Result<(Ran, snapshot::Tree), Skip> {
         let world = World::make(&fresh(side), WORLD, false)?;
@@ -134,7 +134,7 @@ fn said(ran: &Ran) -> String {
     String::from_utf8_lossy(&ran.stderr).into_owned()
 }
 
-/// A call on an open file fails as it does on a file system that does not know it.
+/// A system call on an open file fails as on a file system that does not support it.
 fn file_stays(fault: &str, options: &str) -> Result<(), Skip> {
     let lines = "file s/f =whole; mode 640 s/f; own 3:4 s/f; xattr s/f user.one 1; acl s/f u::rw,u:1000:rw,g::,m::rw,o::; file s/t/k";
     let world = world(lines)?;
@@ -144,18 +144,18 @@ fn file_stays(fault: &str, options: &str) -> Result<(), Skip> {
     assert_eq!(ran.status, "exit status 1", "cp {command}: {}", said(&ran));
     let words = match fault {
         "fchown" => "failed to preserve ownership for 'd/f'",
-        // That an extended attribute is lost is no failure with -a; the ACL is one of them.
+        // With -a a lost extended attribute is no failure; a lost ACL is one.
         "fchmod" | "fsetxattr" => "preserving permissions for 'd/f'",
         _ => "preserving times for 'd/f'",
     };
     assert!(said(&ran).contains(words), "{}", said(&ran));
     assert!(!said(&ran).contains("incomplete"), "{}", said(&ran));
     assert_eq!(text(&world.root.join("d/f")), "whole");
-    let names = crate::trouble::names(&world.root.join("d"));
+    let names = crate::failures::names(&world.root.join("d"));
     assert_eq!(names, ["f", "t"], "nothing else is left");
     let status = fs::metadata(world.root.join("d/f")).expect("there");
     if fault == "fchown" {
-        // Of another owner's permissions it has none.
+        // The file has no permissions of its source, because it has another owner.
         assert_eq!(status.mode() & 0o077, 0, "{:o}", status.mode());
     }
     if fault != "utimensat" && options != "--resume" {
@@ -169,7 +169,7 @@ fn file_stays(fault: &str, options: &str) -> Result<(), Skip> {
     Ok(())
 }
 
-/// GNU's cp puts the old file back in place of the new one.
+/// GNU's cp replaces the new file by the backup.
 fn backup_stays() -> Result<(), Skip> {
     let world = world("file f =new; xattr f user.one 1; file d/f =old")?;
     let faults = ["fsetxattr:error=EIO"];
@@ -180,7 +180,7 @@ fn backup_stays() -> Result<(), Skip> {
     Ok(())
 }
 
-/// Without its ACL, the group bits of a file are no mask.
+/// Without its ACL, the group bits of a file are not a mask.
 fn acl_is_lost() -> Result<(), Skip> {
     let world = world(
         "file f; acl f u::rw,u:1000:rw,g::,m::rw,o::r; file g; acl g u::rw,u:1000:rw,g::rx,m::rw,o::",
@@ -208,7 +208,7 @@ fn plan() -> Result<(), Skip> {
     Ok(())
 }
 
-/// What lacks an attribute is not taken for complete.
+/// `--resume` does not treat a file without an attribute as complete.
 fn resumed() -> Result<(), Skip> {
     let world = world("file s/f 300000; xattr s/f user.one 1")?;
     let ran = traced::failing(
@@ -232,37 +232,37 @@ fn resumed() -> Result<(), Skip> {
     Ok(())
 }
 
-/// A write that fails, and with it an attribute: the file goes, as before.
-fn incomplete_goes() -> Result<(), Skip> {
+/// If a write fails and an attribute, too, the file is removed.
+fn incomplete_is_removed() -> Result<(), Skip> {
     for (kind, options) in [
         (Kind::Write, ""),
         (Kind::Write, "--atomic"),
         (Kind::Fsync, "--fsync"),
         (Kind::Fsync, "--fsync --atomic"),
     ] {
-        let places = Places::make(Side::Ours, "file f 300000")?;
-        places.fs.add_dir("d");
-        places.fs.set(kind, Fault::Fail(libc::EIO));
-        let ran = run::finish(places.start(&format!("-p {options} f FS/d")), LIMIT);
-        places.fs.clear_all();
+        let fixture = FaultyFixture::make(Side::Ours, "file f 300000")?;
+        fixture.fs.add_dir("d");
+        fixture.fs.set(kind, Fault::Fail(libc::EIO));
+        let ran = run::finish(fixture.start(&format!("-p {options} f FS/d")), LIMIT);
+        fixture.fs.clear_all();
         assert_eq!(ran.status, "exit status 1", "{options}: {}", said(&ran));
-        let names = crate::trouble::names(&places.fs.join("d"));
+        let names = crate::failures::names(&fixture.fs.join("d"));
         assert!(names.is_empty(), "{options}: {names:?}");
     }
     Ok(())
 }
 
-/// Its data may not have arrived, so it does not take the place of what is there.
+/// The data may be lost, so the file does not replace the existing one.
 fn close_fails() -> Result<(), Skip> {
-    let places = Places::make(Side::Ours, "file f 300000")?;
-    places.fs.add_dir("d");
-    places.fs.add_file("d/f", b"old");
-    places.fs.set(Kind::Flush, Fault::Fail(libc::EIO));
-    let ran = run::finish(places.start("--atomic f FS/d"), LIMIT);
-    places.fs.clear_all();
+    let fixture = FaultyFixture::make(Side::Ours, "file f 300000")?;
+    fixture.fs.add_dir("d");
+    fixture.fs.add_file("d/f", b"old");
+    fixture.fs.set(Kind::Flush, Fault::Fail(libc::EIO));
+    let ran = run::finish(fixture.start("--atomic f FS/d"), LIMIT);
+    fixture.fs.clear_all();
     assert_eq!(ran.status, "exit status 1", "{}", said(&ran));
     assert!(said(&ran).contains("failed to close"), "{}", said(&ran));
-    assert_eq!(crate::trouble::names(&places.fs.join("d")), ["f"]);
-    assert_eq!(text(&places.fs.join("d/f")), "old");
+    assert_eq!(crate::failures::names(&fixture.fs.join("d")), ["f"]);
+    assert_eq!(text(&fixture.fs.join("d/f")), "old");
     Ok(())
 }

@@ -1,4 +1,5 @@
-//! Too little memory, too few descriptors, room for holes: the copy is made, or it says at once what is missing.
+//! Memory, descriptors and disk space are short: the copy succeeds, or fails at once with a message
+//! that names the limit.
 
 use std::fs;
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -10,37 +11,37 @@ use libtest_mimic::Trial;
 
 use crate::case::{Case, case, named};
 use crate::compare::fresh;
+use crate::failures::{names, trial};
 use crate::programs::Side;
 use crate::run::{self, Ran};
 use crate::snapshot;
-use crate::trouble::{names, trial};
 use crate::world::World;
 
 pub(crate) fn trials() -> Vec<Trial> {
     vec![
         trial(
-            "limits::as many descriptors as are said to be needed",
+            "limits::the message names a sufficient number of descriptors",
             descriptors,
         ),
         trial("limits::descriptors of a plan", descriptors_of_a_plan),
-        trial("limits::descriptors that were left open count", left_open),
+        trial("limits::inherited descriptors count", left_open),
         trial(
             "limits::a tree of hard links in little memory",
             links_in_little_memory,
         ),
-        trial("limits::no memory, and no abort", exhausted),
+        trial("limits::exhausted memory does not abort", exhausted),
         trial("limits::--fallocate keeps holes", holes_stay),
         trial(
             "limits::--fallocate of a file that is almost all hole",
             almost_all_hole,
         ),
-        trial("limits::--fallocate reserves room", room_is_reserved),
-        trial("limits::words of --debug", words_of_debug),
-        trial("texts::a copy into itself is reported once", into_itself),
+        trial("limits::--fallocate reserves space", space_is_reserved),
+        trial("limits::the messages of --debug", debug_messages),
+        trial("limits::a copy into itself is reported once", into_itself),
     ]
 }
 
-/// Texts of GNU's cp.
+/// The messages of GNU's cp.
 pub(crate) fn cases() -> Vec<Case> {
     let two = "link a/1 ../t; file b/1; dir c";
     let mut cases = Vec::new();
@@ -62,14 +63,15 @@ fn said(ran: &Ran) -> String {
     String::from_utf8_lossy(&ran.stderr).into_owned()
 }
 
-/// Runs ours after these words of a shell.
+/// Runs `laio cp` after these shell commands.
 fn after(preparation: &str, command: &str, root: &Path) -> Ran {
     run::run(&case("", "", command).after(preparation), Side::Ours, root)
 }
 
-/// Runs ours with as many descriptors as it says that it needs: that many must be enough, and with fewer nothing may be begun. Of
-/// the descriptors that the tests have inherited, only those below a limit count, so the number may grow with the limit.
-fn with_as_many_as_needed(command: &str, root: &Path) -> (u32, Ran) {
+/// Runs `laio cp` with the number of descriptors that its message asks for: with fewer it must not
+/// start, and with this number it must succeed. Inherited descriptors count only below the limit,
+/// so the number may grow with the limit.
+fn run_with_enough_descriptors(command: &str, root: &Path) -> (u32, Ran) {
     let before = everything(root);
     let mut limit = 8;
     loop {
@@ -109,7 +111,7 @@ fn descriptors() -> Result<(), Skip> {
         "-t e -a s",
     ] {
         let world = world(DEEP)?;
-        let (needed, ran) = with_as_many_as_needed(command, &world.root);
+        let (needed, ran) = run_with_enough_descriptors(command, &world.root);
         let text = said(&ran);
         assert_eq!(
             ran.status, "exit status 0",
@@ -126,7 +128,7 @@ fn descriptors_of_a_plan() -> Result<(), Skip> {
         "--work plan",
         "--finish plan",
     ] {
-        let (needed, ran) = with_as_many_as_needed(command, &world.root);
+        let (needed, ran) = run_with_enough_descriptors(command, &world.root);
         let text = said(&ran);
         assert_eq!(
             ran.status, "exit status 0",
@@ -141,10 +143,10 @@ fn descriptors_of_a_plan() -> Result<(), Skip> {
     Ok(())
 }
 
-/// Three more that are open are three more that are needed.
+/// Three more inherited descriptors raise the number by three.
 fn left_open() -> Result<(), Skip> {
     let world = world("file s/f; dir d")?;
-    let (usual, _) = with_as_many_as_needed("-a s d", &world.root);
+    let (usual, _) = run_with_enough_descriptors("-a s d", &world.root);
     let open = "exec 5</dev/null 6</dev/null 7</dev/null";
     let ran = after(
         &format!("{open}; ulimit -n {usual}"),
@@ -162,7 +164,8 @@ fn left_open() -> Result<(), Skip> {
     Ok(())
 }
 
-/// Kilobytes of address space with which a command does, to the next multiple of a step.
+/// Finds the smallest address space, in kilobytes and multiples of a step, with which a command
+/// succeeds.
 fn least_memory(command: &str, root: &Path) -> u64 {
     const STEP: u64 = 1 << 10;
     let does = |kilobytes: u64| {
@@ -186,10 +189,10 @@ fn least_memory(command: &str, root: &Path) -> u64 {
     enough
 }
 
-/// As `link-heap.sh` among GNU's tests: not much more than for one file.
+/// Like `link-heap.sh` in GNU's tests: many links need little more memory than one file.
 fn links_in_little_memory() -> Result<(), Skip> {
     const FILES: usize = 4000;
-    /// GNU's test allows 4,000 KiB to cp, which has no buffers and no workers by then.
+    /// GNU's test allows 4,000 KiB more, for a cp without buffers and workers.
     const MORE: u64 = 8 << 10;
     let world = world(&format!("file one/f; many t/a/a {FILES}"))?;
     for copy in ["b", "c", "d"] {
@@ -222,7 +225,7 @@ fn links_in_little_memory() -> Result<(), Skip> {
     Ok(())
 }
 
-/// However little memory there is: the copy is made, or there is a message and status 1.
+/// For every limit on memory, the copy succeeds, or prints a message and exits with status 1.
 fn exhausted() -> Result<(), Skip> {
     let world = world("many s/a 3000; many s/b 3000; file one/f")?;
     let least = least_memory("-a one", &world.root);
@@ -232,7 +235,7 @@ fn exhausted() -> Result<(), Skip> {
             let limit = least + 1024 - less;
             let loaded = after(&format!("ulimit -v {limit}"), "--version", &world.root);
             if loaded.status != "exit status 0" {
-                // The program itself does not come as far as its first line there.
+                // Below this limit the program does not reach `main`.
                 continue;
             }
             let ran = after(
@@ -244,7 +247,8 @@ fn exhausted() -> Result<(), Skip> {
             let is_said = match ran.status.as_str() {
                 "exit status 0" => text.is_empty(),
                 "exit status 1" => text.starts_with("cp: "),
-                // The C library and Rust's runtime say it themselves where they have no memory for a thread.
+                // The C library and Rust's runtime print this message if a thread cannot be
+                // created.
                 "signal 6" => text.contains("memory"),
                 _ => false,
             };
@@ -270,7 +274,7 @@ fn occupied(path: &Path) -> u64 {
     fs::metadata(path).expect("there").blocks() * 512
 }
 
-/// More room than its data would be holes that were filled.
+/// If the copy occupies more space than its data, holes were filled.
 const TOLERANCE: u64 = 1 << 20;
 
 fn holes_stay() -> Result<(), Skip> {
@@ -316,7 +320,7 @@ fn holes_stay() -> Result<(), Skip> {
     Ok(())
 }
 
-/// A terabyte, of which no disk has to have the room.
+/// A file of one terabyte, which does not fit on any disk.
 fn almost_all_hole() -> Result<(), Skip> {
     let world = world("file f =begin")?;
     let file = fs::File::options()
@@ -335,7 +339,7 @@ fn almost_all_hole() -> Result<(), Skip> {
     Ok(())
 }
 
-fn room_is_reserved() -> Result<(), Skip> {
+fn space_is_reserved() -> Result<(), Skip> {
     let world = world("file whole 1M; holes sparse 10M 1M+1M 5M+1M")?;
     for (name, expected) in [("whole", 1), ("sparse", 2)] {
         let command = format!("--fallocate {name} copy-of-{name}");
@@ -354,7 +358,7 @@ fn room_is_reserved() -> Result<(), Skip> {
     Ok(())
 }
 
-/// GNU's cp stops there; ours goes on with the other files, and says no more of it.
+/// GNU's cp stops here; `laio cp` continues with the other files and prints no other message.
 fn into_itself() -> Result<(), Skip> {
     crate::programs::gnu()?;
     for command in [
@@ -388,8 +392,8 @@ fn into_itself() -> Result<(), Skip> {
     Ok(())
 }
 
-/// The words of GNU's cp 9.5.
-fn words_of_debug() -> Result<(), Skip> {
+/// The messages of GNU's cp 9.5.
+fn debug_messages() -> Result<(), Skip> {
     let world =
         world("file plain 300000; holes holes 3M 1M+64K; zeros zeros 300000; file none =; dir m")?;
     for (command, offload, reflink, sparse) in [

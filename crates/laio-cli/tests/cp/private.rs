@@ -1,5 +1,6 @@
-//! What a copy makes belongs to its owner alone until it is complete: its data, its owner, its ACL and its other attributes are in
-//! place. The group bits of a source with an ACL are the mask of the ACL, which may allow more than the ACL allows the group.
+//! A new file is accessible by its owner only until data, owner, ACL and other attributes are
+//! complete. The group bits of a source with an ACL are the ACL's mask, which may allow more than
+//! the ACL grants the group.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -10,19 +11,20 @@ use libtest_mimic::Trial;
 
 use crate::case::{Case, case, named};
 use crate::compare::fresh;
+use crate::failures::trial;
 use crate::programs::Side;
 use crate::traced;
-use crate::trouble::trial;
 use crate::world::World;
 
-/// Every kind of file, with permissions for group and others, and a file whose ACL forbids its group what its mode seems to
-/// allow.
+/// Every type of file, with permissions for group and others, and a file whose ACL denies its group
+/// what its mode seems to allow.
 const WORLD: &str = "file s/open 300000; mode 666 s/open; file s/masked; acl s/masked u::rw,u:1000:rw,g::,m::rw,o::; \
     file s/given; own 1000:1000 s/given; mode 664 s/given; file s/none =; holes s/holes 3M 1M+64K; hard s/h s/open; link s/l open; \
     fifo s/p; mode 666 s/p; char s/n 1 3; mode 666 s/n; dir s/t; mode 777 s/t; file s/t/f; xattr s/given user.one 1; \
     file e/open =old; file e/masked =old; link e/l old";
 
-/// Ways to make files. `D` is the name of a directory that is not there, `E` that of one with some of the files in it.
+/// Options that create files in different ways. `D` is a directory that does not exist, `E` one
+/// that contains some of the files.
 const WAYS: [&str; 27] = [
     "-r s D",
     "-a s D",
@@ -53,14 +55,14 @@ const WAYS: [&str; 27] = [
     "--copy-contents s/open s/masked s/given e",
 ];
 
-/// The names of calls that make something.
+/// The system calls that create files.
 const MAKING: &str = "open,openat,openat2,creat,mkdir,mkdirat,mknod,mknodat";
 
 pub(crate) fn trials() -> Vec<Trial> {
     let mut trials: Vec<_> = WAYS
         .iter()
         .map(|way| {
-            trial_of(format!("private::what {way} makes"), move || {
+            trial_of(format!("private::files created by {way}"), move || {
                 nothing_for_others(way)
             })
         })
@@ -74,12 +76,12 @@ pub(crate) fn trials() -> Vec<Trial> {
         "-a --resume",
     ] {
         trials.push(trial_of(
-            format!("private::{way} at a stop after every call"),
-            move || seen_from_outside(way),
+            format!("private::{way}, stopped after every call"),
+            move || checked_after_every_call(way),
         ));
     }
     trials.push(trial(
-        "private::a file that --resume goes on with",
+        "private::a file continued by --resume",
         continued_in_private,
     ));
     trials
@@ -93,7 +95,7 @@ fn trial_of(name: String, body: impl Fn() -> Result<(), Skip> + Send + 'static) 
     })
 }
 
-/// In the end the modes are those of GNU's cp, whatever the umask and the default ACL of the directory are.
+/// The final modes equal those of GNU's cp, for every umask and default ACL.
 pub(crate) fn cases() -> Vec<Case> {
     let tree = "file s/a; mode 666 s/a; file s/b; mode 640 s/b; file s/c; mode 4755 s/c; dir s/t; mode 2775 s/t; file s/t/d; mode 1777 s; \
         fifo s/p; mode 664 s/p; file s/m; acl s/m u::rw,u:1000:rw,g::,m::rw,o::r";
@@ -167,8 +169,8 @@ fn plan() -> Result<(), Skip> {
     Ok(())
 }
 
-/// Runs ours, and returns the calls by which it makes something; none may ask for permissions of group or others, but for files
-/// of a plan, whose directory is for its owner alone.
+/// Runs `laio cp` and returns the system calls that create files; none may ask for permissions of
+/// group or others, except for the files of a plan, whose directory has mode 700.
 fn modes_asked(command: &str, root: &Path) -> Result<Vec<String>, Skip> {
     let (calls, status) = traced::calls(MAKING, command, root)?;
     assert_eq!(status, 0, "cp {command}");
@@ -184,7 +186,7 @@ fn modes_asked(command: &str, root: &Path) -> Result<Vec<String>, Skip> {
     Ok(made)
 }
 
-/// The mode is the only octal number: of `S_IFIFO|0600`, in `mode=0600`, or by itself.
+/// The mode is the only octal number in the line: `S_IFIFO|0600`, `mode=0600`, or by itself.
 fn mode_of(call: &str) -> Option<u32> {
     let arguments = call
         .rsplit_once(") ")
@@ -195,8 +197,8 @@ fn mode_of(call: &str) -> Option<u32> {
     u32::from_str_radix(octal, 8).ok()
 }
 
-/// Stops a copy after each call, and looks at what is there: nothing may ever be allowed more than in the end.
-fn seen_from_outside(way: &str) -> Result<(), Skip> {
+/// Stops a copy after each system call: no file may have more permissions than in the end.
+fn checked_after_every_call(way: &str) -> Result<(), Skip> {
     let world = world(
         "file s/masked 20; acl s/masked u::rw,u:1000:rw,g::,m::rw,o::; dir s/t; mode 2770 s/t; fifo s/p; mode 660 s/p",
     )?;
@@ -236,7 +238,7 @@ fn seen_from_outside(way: &str) -> Result<(), Skip> {
     Ok(())
 }
 
-/// The mode and the ACL of what has a name, or a temporary name beside it.
+/// The mode and the ACL of a file, under its final or its temporary name.
 fn state(directory: &Path, name: &str) -> Option<(u32, Option<Vec<u8>>)> {
     let path = match name {
         "masked" => fs::read_dir(directory).ok()?.find_map(|entry| {
@@ -252,15 +254,15 @@ fn state(directory: &Path, name: &str) -> Option<(u32, Option<Vec<u8>>)> {
     Some((mode, length.map(|length| value[..length].to_vec())))
 }
 
-/// An earlier run may have given a file its mode already.
+/// An earlier run may have set the final mode already.
 fn continued_in_private() -> Result<(), Skip> {
     let world = world("file s/f 3000000; mode 640 s/f; own 1000:1000 s/f; dir d/s")?;
-    // Interrupted after the mode is set, before the file gets its name.
+    // Interrupted after the mode is set, before the file is renamed.
     let faults = ["renameat2:error=EIO:when=1+", "unlinkat:error=EIO:when=1+"];
     let first = traced::failing(&faults, "-a --resume s d", &world.root)?;
     assert_eq!(first.status, "exit status 1", "{first:?}");
     let target = world.root.join("d/s");
-    let left = crate::trouble::names(&target);
+    let left = crate::failures::names(&target);
     assert_eq!(left.len(), 1, "{left:?}");
     let changing = "fchmod,fchown,write,pwrite64,copy_file_range";
     let (calls, status) = traced::calls(changing, "-a --resume -T s d/s", &world.root)?;

@@ -1,4 +1,4 @@
-//! The two programs, both called as `cp`, and the directory in which everything happens.
+//! The two programs, both called as `cp`, and the scratch directory.
 
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
@@ -8,14 +8,14 @@ use std::sync::OnceLock;
 use laio_testing::Skip;
 use tempfile::TempDir;
 
-/// Which of the two.
+/// One of the two programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Side {
     Gnu,
     Ours,
 }
 
-/// The ordinary user, when the tests are run by root. Nobody has this number.
+/// The UID of the ordinary user if root runs the tests. No user has it.
 pub(crate) const USER: u32 = 54_321;
 
 static SCRATCH: OnceLock<PathBuf> = OnceLock::new();
@@ -26,7 +26,7 @@ static REACHED: OnceLock<Result<(), Skip>> = OnceLock::new();
 pub(crate) struct Programs(TempDir);
 
 impl Programs {
-    /// Makes the scratch directory, with a directory for each program in which it is called `cp`.
+    /// Creates the scratch directory, with a directory for each program in which it is called `cp`.
     pub(crate) fn find() -> Programs {
         let scratch = laio_testing::temp::scratch();
         let everybody = std::fs::Permissions::from_mode(0o755);
@@ -43,7 +43,7 @@ impl Programs {
         Programs(scratch)
     }
 
-    /// Removes everything; what a failed scenario has left too.
+    /// Removes the scratch directory, including leftovers of failed scenarios.
     pub(crate) fn tidy(self) {
         drop(self.0);
     }
@@ -69,7 +69,7 @@ pub(crate) fn scratch() -> &'static Path {
     SCRATCH.get().expect("main has made it")
 }
 
-/// Whether GNU cp is there, of a version whose messages are those of today.
+/// Whether GNU cp is installed, in a version with the compared messages.
 pub(crate) fn gnu() -> Result<(), Skip> {
     let look = || {
         let version = Command::new(Side::Gnu.path().join("cp"))

@@ -1,4 +1,4 @@
-//! Running one program once: with a limit of time, and everything it says.
+//! Runs one program with a time limit, and collects its output.
 
 use std::ffi::OsStr;
 use std::io::{Read, Write};
@@ -13,12 +13,12 @@ use std::time::{Duration, Instant};
 
 use crate::case::Case;
 use crate::programs::{Side, USER};
-use crate::words;
+use crate::split_words;
 
-/// Far beyond what any scenario takes, also on a disk that others keep busy: it is there for a program that hangs.
+/// Far longer than any scenario takes, even on a busy disk: the limit is for a program that hangs.
 pub(crate) const LIMIT: Duration = Duration::from_secs(600);
 
-/// What is left of a run.
+/// The result of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Ran {
     pub(crate) status: String,
@@ -26,7 +26,7 @@ pub(crate) struct Ran {
     pub(crate) stderr: Vec<u8>,
 }
 
-/// Runs a scenario's command with the program of one side, in a world.
+/// Runs a scenario's command with one of the programs.
 pub(crate) fn run(case: &Case, side: Side, root: &Path) -> Ran {
     let mut command = command(case, side, &root.join(&case.inside));
     if case.user {
@@ -45,9 +45,9 @@ pub(crate) fn run(case: &Case, side: Side, root: &Path) -> Ran {
     ran
 }
 
-/// The command line of a case, as a program to be started.
+/// The process of a case, ready to start.
 pub(crate) fn command(case: &Case, side: Side, directory: &Path) -> Command {
-    let mut words = words::split(&case.command);
+    let mut words = split_words::split(&case.command);
     let variable = |word: &Vec<u8>| word.contains(&b'=') && word[0].is_ascii_uppercase();
     let arguments = words.split_off(words.iter().take_while(|word| variable(word)).count());
     let added = if side == Side::Ours { &case.added } else { "" };
@@ -74,7 +74,7 @@ pub(crate) fn command(case: &Case, side: Side, directory: &Path) -> Command {
     };
     if script.is_none() {
         command.args(
-            words::split(added)
+            split_words::split(added)
                 .iter()
                 .map(|word| OsStr::from_bytes(word)),
         );
@@ -96,7 +96,7 @@ pub(crate) fn command(case: &Case, side: Side, directory: &Path) -> Command {
     command
 }
 
-/// Makes a command run as the ordinary user, where we are root.
+/// Makes a command run as the ordinary user, if root runs the tests.
 pub(crate) fn as_user(command: &mut Command) {
     if rustix::process::geteuid().is_root() {
         command.uid(USER).gid(USER);
@@ -112,12 +112,12 @@ pub(crate) fn start(command: &mut Command, stdin: &[u8]) -> Child {
         .spawn()
         .expect("the program starts");
     let mut pipe = child.stdin.take().expect("a pipe");
-    // Less than a pipe holds. A program that reads nothing has gone already, perhaps.
+    // Shorter than a pipe's buffer, so `write` does not block. It fails if the program has exited.
     let _ = pipe.write_all(stdin);
     child
 }
 
-/// Waits for a command and collects what it says.
+/// Waits for a command and collects its output.
 pub(crate) fn finish(mut child: Child, limit: Duration) -> Ran {
     let stdout = collect(child.stdout.take());
     let stderr = collect(child.stderr.take());
@@ -152,18 +152,18 @@ fn collect(pipe: Option<impl Read + Send + 'static>) -> thread::JoinHandle<Vec<u
     let mut pipe = pipe.expect("a pipe");
     thread::spawn(move || {
         let mut text = Vec::new();
-        // What was read before an error is still worth comparing.
+        // The output before a read error is still compared.
         let _ = pipe.read_to_end(&mut text);
         text
     })
 }
 
-/// Writes into a FIFO as soon as somebody reads; gives up when nobody will any more.
+/// Writes into a FIFO as soon as it has a reader; gives up when the command has ended.
 fn feed(fifo: &Path, text: &[u8], over: &AtomicBool) {
     use rustix::fs::{Mode, OFlags, open};
     let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
     while !over.load(Ordering::Relaxed) {
-        // Without a reader this is ENXIO.
+        // Without a reader, `open` fails with ENXIO.
         if let Ok(fd) = open(fifo, flags, Mode::empty()) {
             let _ = rustix::io::write(fd, text);
             return;

@@ -1,5 +1,5 @@
-//! A signal that a command was started to ignore stays ignored: `nohup`, and the background jobs of a script, whose shell has them
-//! ignore Ctrl-C. Every command of `laio` that catches signals is asked.
+//! A signal that is ignored when a command starts stays ignored: `nohup`, and background jobs of a
+//! script, in which the shell ignores Ctrl-C. Tested for every `laio` command that catches signals.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -16,31 +16,33 @@ use laio_testing::{Skip, temp};
 use libtest_mimic::Trial;
 use rustix::process::{Pid, Signal, kill_process};
 
+use crate::failures::{FaultyFixture, trial};
 use crate::programs::Side;
 use crate::run::LIMIT;
-use crate::trouble::{Places, trial};
 
 pub(crate) fn trials() -> Vec<Trial> {
     vec![
-        trial("signals::cp under nohup goes on", || copy_goes_on("HUP")),
-        trial("signals::cp that ignores SIGINT goes on", || {
-            copy_goes_on("INT")
+        trial("signals::cp under nohup continues", || {
+            copy_continues("HUP")
         }),
-        trial("signals::cp that ignores SIGTERM goes on", || {
-            copy_goes_on("TERM")
+        trial("signals::cp that ignores SIGINT continues", || {
+            copy_continues("INT")
         }),
-        trial("signals::cp that ignores all of them goes on", || {
-            copy_goes_on("HUP INT TERM QUIT TSTP PIPE USR1 USR2")
+        trial("signals::cp that ignores SIGTERM continues", || {
+            copy_continues("TERM")
+        }),
+        trial("signals::cp that ignores all signals continues", || {
+            copy_continues("HUP INT TERM QUIT TSTP PIPE USR1 USR2")
         }),
         trial(
-            "signals::cp as a script's background job goes on",
+            "signals::cp as a script's background job continues",
             background_job,
         ),
         trial(
             "signals::cp that ignores SIGHUP ends at SIGTERM",
             others_end_it,
         ),
-        trial("signals::--plan, --work and --finish go on", machines),
+        trial("signals::--plan, --work and --finish continue", machines),
         trial("signals::serve", server),
         trial("signals::serve --processes", processes),
         trial("signals::load", load),
@@ -81,7 +83,7 @@ fn laio(arguments: &[&str]) -> Command {
     command
 }
 
-/// Ended with the test, also if that fails.
+/// A process that is killed when the test ends, even by a panic.
 struct Running(Child);
 
 impl Running {
@@ -93,8 +95,8 @@ impl Running {
         Pid::from_child(&self.0)
     }
 
-    /// Sends those signals that are ignored, after which the kernel must say that they still are.
-    fn bombard(&self, signals: &str) {
+    /// Sends the ignored signals, and checks that the kernel still shows them as ignored.
+    fn send_ignored_signals(&self, signals: &str) {
         for (name, signal) in ALL {
             if signals.split(' ').any(|other| other == name) {
                 assert!(
@@ -106,7 +108,7 @@ impl Running {
         }
     }
 
-    /// Waits until it has set up what it does at signals.
+    /// Waits until the process has set up its signal handlers.
     fn listens(&mut self) {
         let end = Instant::now() + LIMIT;
         let tasks = format!("/proc/{}/task", self.0.id());
@@ -155,12 +157,12 @@ fn is_ignored(pid: Pid, signal: Signal) -> bool {
 }
 
 /// A copy that waits for its source.
-fn waiting_copy() -> Result<Places, Skip> {
-    let places = Places::make(Side::Ours, "dir d")?;
-    places.fs.add_dir("s");
-    places.fs.add_file("s/f", &temp::pattern(300_000, 1));
-    places.fs.set_at("s/f", Kind::Read, Fault::Hang);
-    Ok(places)
+fn waiting_copy() -> Result<FaultyFixture, Skip> {
+    let fixture = FaultyFixture::make(Side::Ours, "dir d")?;
+    fixture.fs.add_dir("s");
+    fixture.fs.add_file("s/f", &temp::pattern(300_000, 1));
+    fixture.fs.set_at("s/f", Kind::Read, Fault::Hang);
+    Ok(fixture)
 }
 
 fn go_on(fs: &FaultFs, kind: Kind) {
@@ -168,39 +170,39 @@ fn go_on(fs: &FaultFs, kind: Kind) {
     fs.release(Released::Served);
 }
 
-fn is_whole(places: &Places) {
-    let copy = fs::read(places.at("d/s/f")).expect("it is copied");
+fn is_whole(fixture: &FaultyFixture) {
+    let copy = fs::read(fixture.at("d/s/f")).expect("it is copied");
     assert!(copy == temp::pattern(300_000, 1));
 }
 
-fn copy_goes_on(signals: &str) -> Result<(), Skip> {
-    let places = waiting_copy()?;
-    let mut copy = Running::start(ignoring(signals, &places.command("-r FS/s d")));
-    assert!(places.fs.wait_hung(1, LIMIT), "the copy reads its source");
-    copy.bombard(signals);
-    go_on(&places.fs, Kind::Read);
+fn copy_continues(signals: &str) -> Result<(), Skip> {
+    let fixture = waiting_copy()?;
+    let mut copy = Running::start(ignoring(signals, &fixture.command("-r FS/s d")));
+    assert!(fixture.fs.wait_hung(1, LIMIT), "the copy reads its source");
+    copy.send_ignored_signals(signals);
+    go_on(&fixture.fs, Kind::Read);
     let status = copy.ended("the copy");
     assert!(status.success(), "{status}");
-    is_whole(&places);
+    is_whole(&fixture);
     Ok(())
 }
 
 fn others_end_it() -> Result<(), Skip> {
-    let places = waiting_copy()?;
-    let mut copy = Running::start(ignoring("HUP", &places.command("-r FS/s d")));
-    assert!(places.fs.wait_hung(1, LIMIT), "the copy reads its source");
-    copy.bombard("HUP");
+    let fixture = waiting_copy()?;
+    let mut copy = Running::start(ignoring("HUP", &fixture.command("-r FS/s d")));
+    assert!(fixture.fs.wait_hung(1, LIMIT), "the copy reads its source");
+    copy.send_ignored_signals("HUP");
     kill_process(copy.pid(), Signal::TERM).expect("it runs");
     let status = copy.ended("the copy");
     assert_eq!(status.code(), Some(128 + 15), "{status}");
-    go_on(&places.fs, Kind::Read);
+    go_on(&fixture.fs, Kind::Read);
     Ok(())
 }
 
-/// A shell that is not interactive has its background jobs ignore SIGINT and SIGQUIT.
+/// A non-interactive shell starts background jobs with SIGINT and SIGQUIT ignored.
 fn background_job() -> Result<(), Skip> {
-    let places = waiting_copy()?;
-    let copy = places.command("-r FS/s d");
+    let fixture = waiting_copy()?;
+    let copy = fixture.command("-r FS/s d");
     let mut shell = Command::new("/bin/sh");
     shell.arg("-c").arg("\"$@\" & echo $!; wait $!").arg("sh");
     shell.arg(copy.get_program()).args(copy.get_args());
@@ -221,39 +223,39 @@ fn background_job() -> Result<(), Skip> {
         .ok()
         .and_then(Pid::from_raw)
         .expect("a number");
-    assert!(places.fs.wait_hung(1, LIMIT), "the copy reads its source");
+    assert!(fixture.fs.wait_hung(1, LIMIT), "the copy reads its source");
     for signal in [Signal::INT, Signal::QUIT] {
         assert!(is_ignored(job, signal), "{signal:?}");
         kill_process(job, signal).expect("it runs");
     }
-    go_on(&places.fs, Kind::Read);
+    go_on(&fixture.fs, Kind::Read);
     let status = shell.ended("the script");
     assert!(status.success(), "{status}");
-    is_whole(&places);
+    is_whole(&fixture);
     Ok(())
 }
 
 fn machines() -> Result<(), Skip> {
-    let places = waiting_copy()?;
+    let fixture = waiting_copy()?;
     for (command, kind, name) in [
         ("--plan plan -r FS/s d", Kind::Opendir, "s"),
         ("--work plan", Kind::Read, "s/f"),
         ("--finish plan", Kind::Opendir, "s"),
     ] {
-        places.fs.clear_all();
-        places.fs.set_at(name, kind, Fault::Hang);
-        let mut step = Running::start(ignoring("HUP INT", &places.command(command)));
-        assert!(places.fs.wait_hung(1, LIMIT), "{command} comes to {name}");
-        step.bombard("HUP INT");
-        go_on(&places.fs, kind);
+        fixture.fs.clear_all();
+        fixture.fs.set_at(name, kind, Fault::Hang);
+        let mut step = Running::start(ignoring("HUP INT", &fixture.command(command)));
+        assert!(fixture.fs.wait_hung(1, LIMIT), "{command} comes to {name}");
+        step.send_ignored_signals("HUP INT");
+        go_on(&fixture.fs, kind);
         let status = step.ended(command);
         assert!(status.success(), "{command}: {status}");
     }
-    is_whole(&places);
+    is_whole(&fixture);
     Ok(())
 }
 
-/// Starts a server, and waits until it says where it serves.
+/// Starts a server, and waits until it prints its address.
 fn serving(signals: &str, site: &Path, flags: &[&str]) -> Running {
     let mut command = laio(&["serve", "--listen", "unix:socket", "."]);
     command.args(flags).current_dir(site);
@@ -262,7 +264,7 @@ fn serving(signals: &str, site: &Path, flags: &[&str]) -> Running {
     let (sender, said) = mpsc::channel();
     thread::spawn(move || {
         for line in stderr.lines().map_while(Result::ok) {
-            // The test may have seen enough; the server must not find its pipe closed.
+            // Keeps reading: the server must not find its pipe closed.
             let _ = sender.send(line);
         }
     });
@@ -277,12 +279,12 @@ fn serving(signals: &str, site: &Path, flags: &[&str]) -> Running {
     }
 }
 
-/// A server answers after the signals that it ignores, and ends at the one that is left.
-fn server_goes_on(flags: &[&str], signals: &str, end: Signal) {
+/// The server answers after the ignored signals, and ends at the one that is not ignored.
+fn server_continues(flags: &[&str], signals: &str, end: Signal) {
     let site = temp::scratch();
     fs::write(site.path().join("index.html"), "home").expect("written");
     let mut server = serving(signals, site.path(), flags);
-    server.bombard(signals);
+    server.send_ignored_signals(signals);
     let mut client = UnixStream::connect(site.path().join("socket")).expect("it listens");
     std::io::Write::write_all(
         &mut client,
@@ -302,26 +304,26 @@ fn server_goes_on(flags: &[&str], signals: &str, end: Signal) {
 }
 
 fn server() -> Result<(), Skip> {
-    server_goes_on(&[], "HUP INT QUIT USR1 USR2 TSTP", Signal::TERM);
-    server_goes_on(&[], "HUP TERM", Signal::INT);
+    server_continues(&[], "HUP INT QUIT USR1 USR2 TSTP", Signal::TERM);
+    server_continues(&[], "HUP TERM", Signal::INT);
     Ok(())
 }
 
-/// The processes inherit what is ignored, and are stopped by the signal that is left.
+/// The worker processes inherit the ignored signals, and end at the one that is not ignored.
 fn processes() -> Result<(), Skip> {
-    server_goes_on(&["--processes", "2"], "HUP INT USR1 USR2", Signal::TERM);
-    server_goes_on(&["--processes", "2"], "HUP TERM", Signal::INT);
+    server_continues(&["--processes", "2"], "HUP INT USR1 USR2", Signal::TERM);
+    server_continues(&["--processes", "2"], "HUP TERM", Signal::INT);
     Ok(())
 }
 
-/// A server that never answers keeps it busy.
+/// A server that never answers, so that the client stays busy.
 fn load() -> Result<(), Skip> {
     let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
     let url = format!("http://{}/", silent.local_addr().expect("an address"));
     let command = laio(&["load", &url, "--clients", "1", "--timeout", "600"]);
     let mut load = Running::start(ignoring("HUP INT", &command));
     load.listens();
-    load.bombard("HUP INT");
+    load.send_ignored_signals("HUP INT");
     kill_process(load.pid(), Signal::TERM).expect("it runs");
     let status = load.ended("the load");
     assert!(status.code().is_some(), "{status}");
@@ -338,7 +340,7 @@ fn trace() -> Result<(), Skip> {
     ]);
     let mut trace = Running::start(ignoring("HUP INT TERM", &command));
     assert!(fs.wait_hung(1, LIMIT), "it makes a file");
-    trace.bombard("HUP INT TERM");
+    trace.send_ignored_signals("HUP INT TERM");
     go_on(&fs, Kind::Create);
     let status = trace.ended("the trace");
     assert!(status.success(), "{status}");
@@ -351,7 +353,7 @@ fn bench() -> Result<(), Skip> {
     ]);
     let mut bench = Running::start(ignoring("HUP INT TERM", &command));
     bench.listens();
-    bench.bombard("HUP INT TERM");
+    bench.send_ignored_signals("HUP INT TERM");
     let status = bench.ended("the benchmark");
     assert!(status.success(), "{status}");
     Ok(())

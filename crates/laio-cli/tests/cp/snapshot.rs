@@ -1,4 +1,4 @@
-//! Everything that a user can see of a tree, as one line of text for each name.
+//! A snapshot of a tree: everything that a user can see, one line of text per name.
 
 use std::collections::hash_map::DefaultHasher;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -16,42 +16,42 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-/// A time after this was made by the command, and is not compared further.
+/// A later time was set by the command, and is not compared.
 const NEW: i64 = 1_500_000_000;
 /// Longer contents are shown by their hash.
 const SHOWN: usize = 60;
 
-/// A tree: names relative to its root, and what is there.
+/// A tree: names relative to its root, and their entries.
 pub(crate) type Tree = BTreeMap<Vec<u8>, Entry>;
 
-/// What is there under one name.
+/// The entry of one name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
     /// Everything that must be equal.
     pub(crate) line: String,
-    /// When it was last changed: part of the line, and what tells copies of one source.
+    /// The modification time: part of the line, and used to find copies of the same source.
     pub(crate) modified: String,
-    /// When it was last read.
+    /// The access time.
     pub(crate) read: Read,
-    /// How many bytes are not holes: to be compared with some tolerance.
+    /// The bytes that are not in holes, compared with a tolerance.
     pub(crate) data: u64,
-    /// Which file it is: device and inode.
+    /// Device and inode.
     pub(crate) file: (u64, u64),
 }
 
-/// The access time, as far as it is the copy's business.
+/// The access time, as far as a copy determines it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Read {
-    /// It was there before.
+    /// The file existed before.
     Any,
-    /// When it was made or read by the command.
+    /// The command created or read the file.
     Now,
-    /// As long ago as its source.
+    /// The access time of the source.
     Long(String),
 }
 
-/// Looks at a tree. The access times are told of names that are not among `old`: what the reading
-/// of a source does to its access time is not a copy's business.
+/// Takes a snapshot. Access times are included for names that are not in `old`: reading a source
+/// changes its access time.
 pub(crate) fn of(root: &Path, old: &BTreeSet<Vec<u8>>) -> Tree {
     let mut walk = Walk {
         old,
@@ -68,7 +68,7 @@ pub(crate) fn of(root: &Path, old: &BTreeSet<Vec<u8>>) -> Tree {
 
 struct Walk<'a> {
     old: &'a BTreeSet<Vec<u8>>,
-    /// The first name of each file that has several.
+    /// The first name of each file with several hard links.
     first_names: HashMap<(u64, u64), Vec<u8>>,
     tree: Tree,
 }
@@ -90,7 +90,7 @@ impl Walk<'_> {
             self.entry(fd.as_fd(), &name, &below, &stat);
             if kind(&stat) == FileType::Directory {
                 let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-                // Only as an ordinary user can it be forbidden; then it is so on both sides.
+                // Only an ordinary user can be denied access; then both sides are.
                 if let Ok(inner) = openat(fd, name.as_slice(), flags, Mode::empty()) {
                     self.directory(&inner, &below);
                 }
@@ -182,7 +182,7 @@ fn contents(directory: BorrowedFd<'_>, name: &[u8]) -> (String, u64) {
     )
 }
 
-/// Of everything that is not zero, and where it is; holes are not read.
+/// The hash of all bytes that are not zero, with their offsets; holes are not read.
 fn hash(file: File, size: u64, extents: &[(u64, u64)]) -> u64 {
     const PIECE: usize = 4096;
     let mut hasher = DefaultHasher::new();
@@ -209,7 +209,7 @@ fn hash(file: File, size: u64, extents: &[(u64, u64)]) -> u64 {
     hasher.finish()
 }
 
-/// The places that are not holes.
+/// The ranges that are not holes.
 fn extents(fd: &OwnedFd, size: u64) -> Vec<(u64, u64)> {
     let mut extents = Vec::new();
     let mut at = 0;
@@ -228,7 +228,7 @@ fn extents(fd: &OwnedFd, size: u64) -> Vec<(u64, u64)> {
 }
 
 fn attributes(directory: BorrowedFd<'_>, name: &[u8]) -> BTreeMap<Vec<u8>, Vec<u8>> {
-    // There is no such call that takes a directory's descriptor.
+    // This call exists for paths only.
     let mut path = PathBuf::from(format!("/proc/self/fd/{}", directory.as_raw_fd()));
     path.push(OsStr::from_bytes(name));
     let mut names = Vec::with_capacity(4096);
@@ -247,7 +247,7 @@ fn attributes(directory: BorrowedFd<'_>, name: &[u8]) -> BTreeMap<Vec<u8>, Vec<u
         .collect()
 }
 
-/// Bytes for people; long ones by length and hash.
+/// Bytes for display; long ones as length and hash.
 pub(crate) fn show(bytes: &[u8]) -> String {
     if bytes.len() <= SHOWN {
         return bytes.escape_ascii().to_string();

@@ -1,4 +1,5 @@
-//! Ours under strace: which calls it makes, and what is there when it stands still after each of them.
+//! Runs `laio cp` under strace: which system calls it makes, and the state of the tree after each
+//! of them.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -12,10 +13,10 @@ use crate::case::case;
 use crate::programs::Side;
 use crate::run;
 
-/// Far above what any of these copies takes.
+/// Far longer than any of these copies takes.
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// The calls that ours makes with this command line in a directory, one a line, and its exit status.
+/// Returns the system calls of this command line, one per line, and its exit status.
 pub(crate) fn calls(which: &str, command: &str, root: &Path) -> Result<(Vec<String>, i32), Skip> {
     let mut lines = Vec::new();
     let status = run(
@@ -29,7 +30,7 @@ pub(crate) fn calls(which: &str, command: &str, root: &Path) -> Result<(Vec<Stri
     Ok((whole(&lines), status))
 }
 
-/// Stops ours after each call of `which`, and has `look` see what is there then. Returns the exit status of ours.
+/// Stops the program after each call of `which`, and calls `look` then. Returns the exit status.
 pub(crate) fn stopping(
     which: &str,
     command: &str,
@@ -46,14 +47,14 @@ pub(crate) fn stopping(
             if line.contains("--- stopped by SIGSTOP ---") {
                 look();
                 let pid = below(strace);
-                // It may have ended meanwhile, if this line was about another of its threads.
+                // The process may have ended, if the line was about another thread.
                 let _ = kill_process(pid, Signal::CONT);
             }
         },
     )
 }
 
-/// Has some calls fail, and runs ours. Returns its exit status and what it says.
+/// Runs `laio cp` while some system calls fail. Returns its exit status and output.
 pub(crate) fn failing(faults: &[&str], command: &str, root: &Path) -> Result<run::Ran, Skip> {
     available()?;
     let faults: Vec<_> = faults
@@ -86,7 +87,7 @@ fn available() -> Result<(), Skip> {
     }
 }
 
-/// Ours with this command line, under strace with these options.
+/// The process of this command line, under strace with these options.
 fn strace(options: &[&str], command: &str, root: &Path) -> Command {
     let ours = run::command(&case("", "", command), Side::Ours, root);
     let mut strace = Command::new("strace");
@@ -127,7 +128,7 @@ fn run(
     Ok(status.code().unwrap_or(-1))
 }
 
-/// Ends with the test, also if that panics.
+/// Killed when dropped, even by a panic.
 struct Bounded(Child);
 
 impl Drop for Bounded {
@@ -137,7 +138,7 @@ impl Drop for Bounded {
     }
 }
 
-/// The process that strace has started, which stands still.
+/// The process that strace has started and stopped.
 fn below(strace: &Child) -> Pid {
     let number = strace.id();
     let path = format!("/proc/{number}/task/{number}/children");
@@ -149,21 +150,21 @@ fn below(strace: &Child) -> Pid {
     first.and_then(Pid::from_raw).expect("strace has a child")
 }
 
-/// The same lines, with calls that are on two of them put together, and without numbers of threads.
+/// Joins calls that are split into two lines, and removes thread IDs.
 fn whole(lines: &[String]) -> Vec<String> {
     let mut calls: Vec<String> = Vec::new();
-    let mut begun: Vec<(String, usize)> = Vec::new();
+    let mut unfinished: Vec<(String, usize)> = Vec::new();
     for line in lines {
         let (thread, text) = match line.strip_prefix("[pid ") {
             Some(rest) => rest.split_once("] ").unwrap_or((rest, "")),
             None => ("", line.as_str()),
         };
         if let Some(first) = text.strip_suffix(" <unfinished ...>") {
-            begun.push((thread.to_owned(), calls.len()));
+            unfinished.push((thread.to_owned(), calls.len()));
             calls.push(first.to_owned());
         } else if let Some((_, rest)) = text.split_once(" resumed>") {
-            let at = begun.iter().rposition(|(other, _)| other == thread);
-            if let Some((_, at)) = at.map(|at| begun.remove(at)) {
+            let at = unfinished.iter().rposition(|(other, _)| other == thread);
+            if let Some((_, at)) = at.map(|at| unfinished.remove(at)) {
                 calls[at].push_str(rest);
             }
         } else {

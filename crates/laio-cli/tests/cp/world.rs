@@ -1,21 +1,22 @@
-//! What is there before the command runs: made of the lines of a scenario.
+//! The files that exist before the command runs, created from the lines of a scenario.
 //!
-//! Lines end with `;` or a newline. Names are relative to the world's root; directories on the way are
-//! made where they are missing.
+//! Lines end with `;` or a newline. Names are relative to the world's root; missing parent
+//! directories are created.
 //!
-//! | line | makes |
+//! | line | creates |
 //! | --- | --- |
-//! | `file NAME [=TEXT \| SIZE]` | a file, with its name in it unless said otherwise |
-//! | `holes NAME SIZE [OFFSET+LENGTH]...` | a sparse file with data in these places |
-//! | `zeros NAME SIZE` | a file full of zeros that occupy space |
+//! | `file NAME [=TEXT \| SIZE]` | a file; by default its contents are its name |
+//! | `holes NAME SIZE [OFFSET+LENGTH]...` | a sparse file with data in these ranges |
+//! | `zeros NAME SIZE` | a file of zeros without holes |
 //! | `dir NAME...`, `link NAME TARGET`, `hard NAME OLD` | directories, a symbolic link, a hard link |
 //! | `fifo NAME`, `socket NAME`, `char NAME MAJOR MINOR`, `block ...` | special files |
-//! | `many DIRECTORY COUNT`, `deep DIRECTORY LEVELS LENGTH` | so many small files; so many levels |
-//! | `mode OCTAL NAME...`, `own UID:GID NAME...`, `time SECONDS NAME...` | their attributes |
-//! | `xattr NAME KEY VALUE`, `acl NAME TEXT`, `dacl NAME TEXT` | more of them; `dacl` is the default ACL |
+//! | `many DIRECTORY COUNT`, `deep DIRECTORY LEVELS LENGTH` | many small files; many nested directories |
+//! | `mode OCTAL NAME...`, `own UID:GID NAME...`, `time SECONDS NAME...` | sets attributes |
+//! | `xattr NAME KEY VALUE`, `acl NAME TEXT`, `dacl NAME TEXT` | sets attributes; `dacl` is the default ACL |
 //! | `mount NAME` | a directory with a tmpfs of 1 MiB |
 //!
-//! Everything gets its own time in 2001, unless it is told, so that a preserved time is known by its year.
+//! Each file gets its own time in 2001 by default, so that a preserved time is recognized by its
+//! year.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -31,9 +32,9 @@ use rustix::fs::{
 use rustix::io::Errno;
 
 use crate::programs::USER;
-use crate::words;
+use crate::split_words;
 
-/// The year 2001: what the command makes itself is younger.
+/// The year 2001: files created by the command are newer.
 const PAST: i64 = 1_000_000_000;
 
 /// A fresh directory with the scenario's files. Dropping it removes everything.
@@ -42,17 +43,17 @@ pub(crate) struct World {
     pub(crate) root: PathBuf,
     fd: OwnedFd,
     user: bool,
-    /// Everything made so far, and its time where a line says one.
+    /// All files created so far, with their times if a line sets them.
     made: Vec<(Vec<u8>, Option<i64>)>,
     mounts: Vec<PathBuf>,
 }
 
 impl World {
-    /// Makes a world at a path that does not exist.
+    /// Creates a world at a path that does not exist.
     ///
     /// # Errors
     ///
-    /// What this machine or user may not do.
+    /// If this machine or user lacks a capability; returns which.
     pub(crate) fn make(root: &Path, lines: &str, user: bool) -> Result<World, Skip> {
         let wrong = |errno: Errno| Skip::because("root", format!("{}: {errno}", root.display()));
         mkdirat(CWD, root, Mode::from_raw_mode(0o755)).map_err(wrong)?;
@@ -67,7 +68,7 @@ impl World {
         };
         world.give(b".").map_err(wrong)?;
         for line in lines.split([';', '\n']) {
-            let words = words::split(line);
+            let words = split_words::split(line);
             let Some((verb, names)) = words.split_first() else {
                 continue;
             };
@@ -85,7 +86,7 @@ impl World {
         Ok(world)
     }
 
-    /// The names of everything that its lines have made.
+    /// The names of all files that the lines have created.
     pub(crate) fn names(&self) -> BTreeSet<Vec<u8>> {
         self.made.iter().map(|(name, _)| name.clone()).collect()
     }
@@ -217,8 +218,8 @@ impl World {
         self.note(name)
     }
 
-    /// Directories below each other, deeper than a path may be long, with a file in each. They have
-    /// the time of their making: no path reaches them.
+    /// Creates nested directories, deeper than PATH_MAX, with a file in each. Their times are not
+    /// set, because no path reaches them.
     fn deep(&mut self, name: &[u8], levels: u64, length: usize) -> Result<(), Errno> {
         self.directory(name)?;
         let open = |at: &OwnedFd, name: &[u8]| {
@@ -275,17 +276,17 @@ impl World {
     }
 
     fn set_times(&self) {
-        for (index, (name, told)) in (0..).zip(&self.made) {
+        for (index, (name, given)) in (0..).zip(&self.made) {
             let time = |seconds, nanoseconds: i64| Timespec {
                 tv_sec: seconds,
                 tv_nsec: nanoseconds as _,
             };
             let past = PAST + 100 * index;
             let times = Timestamps {
-                last_access: time(told.unwrap_or(past) + 7, 123_000_000 + index),
-                last_modification: time(told.unwrap_or(past), 987_000_000 + index),
+                last_access: time(given.unwrap_or(past) + 7, 123_000_000 + index),
+                last_modification: time(given.unwrap_or(past), 987_000_000 + index),
             };
-            // Not permitted where the lines have given a file to somebody else.
+            // Fails with EPERM if the lines have given a file to another user.
             let _ = utimensat(&self.fd, name.as_slice(), &times, AtFlags::SYMLINK_NOFOLLOW);
         }
     }
@@ -296,7 +297,7 @@ impl Drop for World {
         for path in self.mounts.iter().rev() {
             let _ = rustix::mount::unmount(path, rustix::mount::UnmountFlags::DETACH);
         }
-        // What stays goes with the scratch directory.
+        // Leftovers are removed with the scratch directory.
         let _ = std::fs::remove_dir_all(&self.root);
     }
 }
@@ -309,7 +310,7 @@ fn number(word: &[u8]) -> u64 {
     number_of(word) as u64
 }
 
-/// A number, with `K` or `M`.
+/// Parses a number, with `K` or `M`.
 fn number_of(word: &[u8]) -> usize {
     let text = std::str::from_utf8(word).expect("a number is a word");
     let (digits, factor) = match text.split_at_checked(text.len().saturating_sub(1)) {
@@ -323,7 +324,7 @@ fn number_of(word: &[u8]) -> usize {
     number * factor
 }
 
-/// A value as it is, or in hexadecimal after `0x`.
+/// Parses a value: text, or hexadecimal digits after `0x`.
 fn value(word: &[u8]) -> Vec<u8> {
     let Some(digits) = word.strip_prefix(b"0x") else {
         return word.to_vec();
@@ -333,7 +334,6 @@ fn value(word: &[u8]) -> Vec<u8> {
     (0..digits.len()).step_by(2).map(byte).collect()
 }
 
-/// An ACL as the kernel takes it, from `u::rw,u:1000:r,g::r,m::rw,o::r`.
 /// What a line needs that a machine or a user may not have.
 fn need_of(verb: &str, words: &[Vec<u8>]) -> &'static str {
     match verb {
@@ -348,6 +348,7 @@ fn need_of(verb: &str, words: &[Vec<u8>]) -> &'static str {
     }
 }
 
+/// Builds the kernel's format of an ACL from `u::rw,u:1000:r,g::r,m::rw,o::r`.
 fn acl(text: &[u8]) -> Vec<u8> {
     const NOBODY: u32 = u32::MAX;
     let mut bytes = 2u32.to_le_bytes().to_vec();

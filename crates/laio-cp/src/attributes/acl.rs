@@ -1,7 +1,8 @@
-//! POSIX ACLs, as the kernel keeps them in extended attributes: a version, then entries of eight bytes.
+//! POSIX ACLs in the format of the kernel's extended attributes: a version, then entries of eight
+//! bytes.
 
 use super::extended::{ACL_DEFAULT, read};
-use super::object::Object;
+use super::file_ref::FileRef;
 use crate::worker::Worker;
 use laio::ops::GetAttribute;
 
@@ -14,34 +15,34 @@ const GROUP_OBJECT: u16 = 0x04;
 const MASK: u16 = 0x10;
 const OTHER: u16 = 0x20;
 
-/// What the default ACL of a directory leaves of the permissions that something new in it asks for; none if it has no such
-/// ACL.
-pub(crate) async fn default_permissions(worker: &Worker, directory: &Object) -> Option<u32> {
-    // Few directories have one: the kernel is asked for its length, which takes no memory.
+/// Returns the permissions that a directory's default ACL allows to new files; `None` without such
+/// an ACL.
+pub(crate) async fn default_permissions(worker: &Worker, directory: &FileRef) -> Option<u32> {
+    // Few directories have one, and asking for the length alone needs no buffer.
     let none = Vec::new();
     let (length, _) = match directory {
-        Object::Open(file) => {
+        FileRef::Open(file) => {
             let ask = GetAttribute::new(file.clone(), ACL_DEFAULT, none);
-            worker.write(ask).await
+            worker.call_target(ask).await
         }
-        Object::Named(name) => {
+        FileRef::Named(name) => {
             let ask = GetAttribute::named(name.clone(), ACL_DEFAULT, none);
-            worker.write(ask).await
+            worker.call_target(ask).await
         }
     };
     length.ok().filter(|length| *length > 0)?;
     class_permissions(&read(worker, ACL_DEFAULT, directory).ok()?)
 }
 
-/// Those of the owner, of the group class (the mask, if there is one) and of all others.
+/// The permissions of the owner, the group class (the mask, if present) and others, as mode bits.
 fn class_permissions(acl: &[u8]) -> Option<u32> {
     let of = |tag| permissions(acl, tag);
     let group = of(MASK).or_else(|| of(GROUP_OBJECT))?;
     Some(of(USER_OBJECT)? << 6 | group << 3 | of(OTHER)?)
 }
 
-/// What an ACL allows the owning group itself, which is not what the group bits of the mode say.
-pub(super) fn of_owning_group(acl: &[u8]) -> Option<u32> {
+/// The permissions that an ACL grants to the owning group, which differ from the mode's group bits.
+pub(super) fn owning_group_permissions(acl: &[u8]) -> Option<u32> {
     let mask = permissions(acl, MASK).unwrap_or(0o7);
     Some(permissions(acl, GROUP_OBJECT)? & mask)
 }
@@ -72,17 +73,17 @@ mod tests {
     }
 
     #[test]
-    fn the_mask_is_the_group_class() {
+    fn the_mask_gives_the_permissions_of_the_group_class() {
         let with = acl(&[(USER_OBJECT, 6), (GROUP_OBJECT, 0), (MASK, 6), (OTHER, 4)]);
         assert_eq!(class_permissions(&with), Some(0o664));
-        assert_eq!(of_owning_group(&with), Some(0));
+        assert_eq!(owning_group_permissions(&with), Some(0));
         let without = acl(&[(USER_OBJECT, 7), (GROUP_OBJECT, 5), (OTHER, 0)]);
         assert_eq!(class_permissions(&without), Some(0o750));
-        assert_eq!(of_owning_group(&without), Some(5));
+        assert_eq!(owning_group_permissions(&without), Some(5));
     }
 
     #[test]
-    fn what_is_no_acl_says_nothing() {
+    fn an_invalid_acl_has_no_permissions() {
         let whole = acl(&[(USER_OBJECT, 6), (GROUP_OBJECT, 0), (OTHER, 4)]);
         for length in 0..whole.len() {
             assert_eq!(class_permissions(&whole[..length]), None, "{length}");
@@ -90,7 +91,7 @@ mod tests {
         let mut other = whole.clone();
         other[0] = 3;
         assert_eq!(
-            (class_permissions(&other), of_owning_group(&other)),
+            (class_permissions(&other), owning_group_permissions(&other)),
             (None, None)
         );
     }

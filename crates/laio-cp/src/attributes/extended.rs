@@ -1,7 +1,7 @@
-//! Extended attributes, ACLs among them.
+//! Extended attributes, including ACLs.
 
-use super::object::Object;
-use super::{Failures, Setting, acl, errno};
+use super::file_ref::FileRef;
+use super::{AttributeCopy, Failures, acl, errno};
 use crate::outcome::Failure;
 use crate::quote::quote;
 use crate::worker::Worker;
@@ -12,22 +12,23 @@ use laio::ops::{
 use std::ffi::{CStr, CString};
 use std::io;
 
-/// The ACL that decides about access, as an extended attribute.
+/// The extended attribute that holds the access ACL.
 pub(crate) const ACL_ACCESS: &CStr = c"system.posix_acl_access";
-/// The ACL that new files in a directory get.
+/// The extended attribute that holds a directory's default ACL.
 pub(crate) const ACL_DEFAULT: &CStr = c"system.posix_acl_default";
-/// Not among those that the engine itself knows.
+/// Not defined in `laio::Errno`.
 const NODATA: Errno = Errno::from_raw(libc::ENODATA);
 const RANGE: Errno = Errno::from_raw(libc::ERANGE);
-const CONTEXT: &CStr = c"security.selinux";
-/// Room for names of attributes that is enough for most files: the kernel allocates as much as is offered.
-const NAMES_ROOM: usize = 1 << 10;
+const SELINUX_CONTEXT: &CStr = c"security.selinux";
+/// The first buffer size for a list of names; enough for most files. The kernel allocates as much
+/// as the caller offers.
+const NAMES_BYTES: usize = 1 << 10;
 
-/// The names of the extended attributes that are to be copied.
+/// The names of the extended attributes to copy.
 #[derive(Debug, Default)]
-pub(crate) struct Names(Vec<CString>);
+pub(crate) struct AttributeNames(Vec<CString>);
 
-impl Names {
+impl AttributeNames {
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -36,14 +37,19 @@ impl Names {
         self.0.iter().any(|known| known.as_c_str() == name)
     }
 
-    /// The first attribute whose value is another in the destination, for people; or that is not there,
-    /// though it must be.
-    pub(crate) fn differing(&self, worker: &Worker, from: &Object, to: &Object) -> Option<String> {
+    /// Describes the first attribute whose value differs in the destination, or that is required
+    /// and missing there.
+    pub(crate) fn first_difference(
+        &self,
+        worker: &Worker,
+        from: &FileRef,
+        to: &FileRef,
+    ) -> Option<String> {
         let required = worker.options().preserve.attributes_required;
         let differs = |name: &&CString| match (read(worker, name, from), read(worker, name, to)) {
-            (Ok(value), Ok(there)) => value != there,
+            (Ok(value), Ok(existing)) => value != existing,
             (Ok(_), Err(_)) => required,
-            // It was removed meanwhile.
+            // The attribute was removed from the source meanwhile.
             (Err(_), _) => false,
         };
         let name = self.0.iter().find(differs)?;
@@ -51,36 +57,38 @@ impl Names {
     }
 }
 
-/// Whether it says that there are no such attributes here.
+/// Whether the error means that the file or file system has no such attributes.
 fn is_unsupported(error: &io::Error) -> bool {
     matches!(errno(error), Some(Errno::OPNOTSUPP | NODATA | Errno::NOSYS))
 }
 
-/// The names of those attributes of a source that are to be copied.
-pub(crate) fn names(worker: &Worker, source: &Object) -> io::Result<Names> {
+/// Lists the names of the source's extended attributes to copy.
+pub(crate) fn list_names(worker: &Worker, source: &FileRef) -> io::Result<AttributeNames> {
     let preserve = worker.options().preserve;
     if !preserve.mode && !preserve.attributes && !preserve.context {
-        return Ok(Names::default());
+        return Ok(AttributeNames::default());
     }
-    let mut room = NAMES_ROOM;
+    let mut capacity = NAMES_BYTES;
     let list = loop {
-        let buffer = Limit::new(worker.buffer(), room);
+        let buffer = Limit::new(worker.take_buffer(), capacity);
         let (result, buffer) = match source {
-            Object::Open(file) => worker.plainly(ListAttributes::new(file.clone(), buffer)),
-            Object::Named(name) => worker.plainly(ListAttributes::named(name.clone(), buffer)),
+            FileRef::Open(file) => worker.call_blocking(ListAttributes::new(file.clone(), buffer)),
+            FileRef::Named(name) => {
+                worker.call_blocking(ListAttributes::named(name.clone(), buffer))
+            }
         };
         let buffer = buffer.into_inner();
         match result {
             Ok(0) => {
-                worker.keep(buffer);
-                return Ok(Names::default());
+                worker.recycle_buffer(buffer);
+                return Ok(AttributeNames::default());
             }
             Ok(_) => break buffer,
             Err(error) => {
-                worker.keep(buffer);
+                worker.recycle_buffer(buffer);
                 match errno(&error) {
-                    Some(RANGE) if room < ATTRIBUTE_MAX => room = ATTRIBUTE_MAX,
-                    _ if is_unsupported(&error) => return Ok(Names::default()),
+                    Some(RANGE) if capacity < ATTRIBUTE_MAX => capacity = ATTRIBUTE_MAX,
+                    _ if is_unsupported(&error) => return Ok(AttributeNames::default()),
                     _ => return Err(error),
                 }
             }
@@ -91,17 +99,18 @@ pub(crate) fn names(worker: &Worker, source: &Object) -> io::Result<Names> {
         .filter(wanted)
         .map(CStr::to_owned)
         .collect();
-    worker.keep(list);
-    Ok(Names(names))
+    worker.recycle_buffer(list);
+    Ok(AttributeNames(names))
 }
 
-/// ACLs are permissions. Some others are about the file itself, and would be wrong for a copy.
+/// Whether an attribute is copied. ACLs belong to the mode; some other attributes describe
+/// the file itself and would be wrong on a copy.
 fn is_wanted(worker: &Worker, name: &CStr) -> bool {
     let preserve = worker.options().preserve;
     if name == ACL_ACCESS || name == ACL_DEFAULT {
         return preserve.mode;
     }
-    if name == CONTEXT {
+    if name == SELINUX_CONTEXT {
         return preserve.context || preserve.attributes;
     }
     let bytes = name.to_bytes();
@@ -112,37 +121,40 @@ fn is_wanted(worker: &Worker, name: &CStr) -> bool {
         && name != c"security.evm"
 }
 
-/// Sets all of them. Where the ACL of the source cannot be set: what it allows the owning group.
+/// Copies all attributes. If the source's access ACL cannot be set, returns the permissions that it
+/// grants to the owning group.
 pub(super) fn copy_attributes(
     worker: &Worker,
-    setting: &Setting<'_>,
-    names: &Names,
-    from: &Object,
+    copy: &AttributeCopy<'_>,
+    names: &AttributeNames,
+    from: &FileRef,
     failures: &mut Failures<'_>,
 ) -> Option<u32> {
     let preserve = worker.options().preserve;
     let (mut group, mut has_none) = (None, false);
     for name in &names.0 {
-        let Err(error) = copy_attribute(worker, name, from, setting.target) else {
+        let Err(error) = copy_attribute(worker, name, from, copy.target) else {
             continue;
         };
         let is_acl = *name == *ACL_ACCESS || *name == *ACL_DEFAULT;
         if *name == *ACL_ACCESS {
             let value = read(worker, name, from);
-            group = value.map_or(Some(0), |value| acl::of_owning_group(&value));
+            group = value.map_or(Some(0), |value| acl::owning_group_permissions(&value));
         }
         let unsupported = is_unsupported(&error);
-        // That the file system has none at all is said once.
+        // Report once that the file system does not support extended attributes.
         if unsupported && !is_acl && std::mem::replace(&mut has_none, true) {
             continue;
         }
-        let quoted = quote((setting.path)());
+        let quoted = quote((copy.path)());
         let failure = match is_acl {
-            true => Failure::of(error, format!("preserving permissions for {quoted}")),
-            false if unsupported => Failure::of(error, format!("setting attributes for {quoted}")),
+            true => Failure::from_error(error, format!("preserving permissions for {quoted}")),
+            false if unsupported => {
+                Failure::from_error(error, format!("setting attributes for {quoted}"))
+            }
             false => {
                 let attribute = name.to_string_lossy();
-                Failure::of(
+                Failure::from_error(
                     error,
                     format!("setting attribute '{attribute}' for {quoted}"),
                 )
@@ -151,38 +163,44 @@ pub(super) fn copy_attributes(
         let required = match is_acl {
             true => preserve.required,
             false => {
-                preserve.attributes_required || (preserve.context_required && **name == *CONTEXT)
+                preserve.attributes_required
+                    || (preserve.context_required && **name == *SELINUX_CONTEXT)
             }
         };
         if required {
-            failures.note(Err(failure));
+            failures.add(Err(failure));
         } else if !unsupported && !preserve.attributes_quiet {
-            worker.shared.console.complain(&failure);
+            worker.session.console.warn(&failure);
         }
     }
     group
 }
 
-pub(super) fn read(worker: &Worker, name: &CStr, from: &Object) -> io::Result<Vec<u8>> {
-    let buffer = Limit::new(worker.buffer(), ATTRIBUTE_MAX);
+/// Reads the value of an attribute.
+pub(super) fn read(worker: &Worker, name: &CStr, from: &FileRef) -> io::Result<Vec<u8>> {
+    let buffer = Limit::new(worker.take_buffer(), ATTRIBUTE_MAX);
     let (result, buffer) = match from {
-        Object::Open(file) => worker.plainly(GetAttribute::new(file.clone(), name, buffer)),
-        Object::Named(file) => worker.plainly(GetAttribute::named(file.clone(), name, buffer)),
+        FileRef::Open(file) => worker.call_blocking(GetAttribute::new(file.clone(), name, buffer)),
+        FileRef::Named(file) => {
+            worker.call_blocking(GetAttribute::named(file.clone(), name, buffer))
+        }
     };
     result.map(|_| buffer.into_inner())
 }
 
-fn copy_attribute(worker: &Worker, name: &CStr, from: &Object, to: &Object) -> io::Result<()> {
+fn copy_attribute(worker: &Worker, name: &CStr, from: &FileRef, to: &FileRef) -> io::Result<()> {
     let value = match read(worker, name, from) {
         Ok(value) => value,
-        // It was removed meanwhile.
+        // The attribute was removed meanwhile.
         Err(error) if errno(&error) == Some(NODATA) => return Ok(()),
         Err(error) => return Err(error),
     };
     let (result, value) = match to {
-        Object::Open(file) => worker.plainly(SetAttribute::new(file.clone(), name, value)),
-        Object::Named(file) => worker.plainly(SetAttribute::named(file.clone(), name, value)),
+        FileRef::Open(file) => worker.call_blocking(SetAttribute::new(file.clone(), name, value)),
+        FileRef::Named(file) => {
+            worker.call_blocking(SetAttribute::named(file.clone(), name, value))
+        }
     };
-    worker.keep(value);
+    worker.recycle_buffer(value);
     result
 }

@@ -1,8 +1,10 @@
-//! Several things that failed with one file. The last is what became of the file; those before it are reported at once.
+//! Collects the failures of one file. The last one becomes the file's result; earlier ones are
+//! printed as they occur.
 
 use crate::outcome::Failure;
 use crate::worker::Worker;
 
+/// The failures of one file.
 pub(crate) struct Failures<'a> {
     worker: &'a Worker,
     last: Option<Failure>,
@@ -13,17 +15,19 @@ impl Failures<'_> {
         Failures { worker, last: None }
     }
 
-    pub(crate) fn note(&mut self, result: Result<(), Failure>) {
+    /// Adds a failure; prints the one before.
+    pub(crate) fn add(&mut self, result: Result<(), Failure>) {
         let Err(failure) = result else { return };
         if let Some(before) = self.last.replace(failure) {
-            self.worker.shared.console.complain(before);
+            self.worker.session.console.warn(before);
         }
     }
 
-    pub(crate) fn are_none(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.last.is_none()
     }
 
+    /// Takes the last failure as the result of the file.
     pub(crate) fn result(&mut self) -> Result<(), Failure> {
         self.last.take().map_or(Ok(()), Err)
     }

@@ -1,13 +1,13 @@
-//! Who does which part, and whether they are still alive.
+//! Claims: which process works on which part, and whether it is alive.
 //!
-//! A claim is a file that only one process can make (`O_EXCL`). As long as the process lives, a thread of it
-//! renews the file's time of change. A claim is dead if its process was on this machine and is not there any
-//! more (same boot, same process namespace, same start time: numbers are used again), or if its time is older
-//! than the lease. Both times that are compared are those of the file system, so that clocks of machines need
-//! not agree. That a part is done twice, because a process only seemed dead, does no harm: files get their
-//! names when they are complete.
+//! A claim is a file created with O_EXCL, so only one process gets it. While the process lives, one
+//! of its threads updates the file's modification time. A claim is dead if its process was on this
+//! machine and is gone (same boot, same PID namespace, and no process with that PID and start
+//! time), or if its modification time is older than the lease. Both times compared are the file
+//! system's, so the clocks of the machines need not agree. If a process only seemed dead, its part
+//! is copied twice; that is harmless, because files get their names when they are complete.
 
-use super::folder::{Folder, number};
+use super::plan_dir::{PlanDir, number};
 use rustix::fs::{Timespec, Timestamps, UTIME_NOW, futimens};
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File, OpenOptions};
@@ -23,17 +23,17 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 #[serde(deny_unknown_fields)]
 pub(crate) struct Owner {
     pub(crate) host: String,
-    /// Of this start of the machine.
+    /// The boot ID of its machine.
     boot: String,
     process_namespace: String,
     pub(crate) process: u32,
     started: String,
-    /// No other has it.
+    /// A unique string.
     pub(crate) token: String,
 }
 
 impl Owner {
-    pub(crate) fn this() -> Owner {
+    pub(crate) fn current() -> Owner {
         let read = |path: &str| {
             let text = fs::read_to_string(path).unwrap_or_default();
             text.trim().to_owned()
@@ -49,87 +49,88 @@ impl Owner {
             boot: read("/proc/sys/kernel/random/boot_id"),
             process_namespace: namespace.to_string_lossy().into_owned(),
             process,
-            started: started(process).unwrap_or_default(),
+            started: start_time(process).unwrap_or_default(),
             token: format!("{name}-{process:x}-{time:x}"),
             host,
         }
     }
 
-    /// As in messages.
+    /// Host and PID, for messages.
     pub(crate) fn name(&self) -> String {
         format!("{}:{}", self.host, self.process)
     }
 
-    /// Whether this process can see that the other is not there any more.
+    /// Whether this process can see that the owner `of` a claim is gone.
     fn is_gone(&self, of: &Owner) -> bool {
         let here = !self.boot.is_empty()
             && self.boot == of.boot
             && self.process_namespace == of.process_namespace;
-        // If processes cannot be looked at, this one cannot either.
-        here && started(self.process).is_some()
-            && started(of.process).is_none_or(|started| started != of.started)
+        // If `/proc` hides processes, it hides this one, too.
+        here && start_time(self.process).is_some()
+            && start_time(of.process).is_none_or(|started| started != of.started)
     }
 }
 
-/// When a process was started, in ticks since the machine was.
-fn started(process: u32) -> Option<String> {
+/// The start time of a process, in clock ticks since boot.
+fn start_time(process: u32) -> Option<String> {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-    // The name, in brackets, may contain anything.
+    // The command name, in parentheses, may contain any character.
     let (_, rest) = stat.rsplit_once(')')?;
     let mut fields = rest.split_whitespace();
-    // A zombie does nothing any more.
+    // A zombie does not run any more.
     let state = fields.next()?;
     (state != "Z" && state != "X").then(|| fields.nth(18).map(str::to_owned))?
 }
 
+/// Creates and checks the claims of a plan.
 pub(crate) struct Claims {
-    folder: Folder,
+    plan_dir: PlanDir,
     pub(crate) me: Owner,
     lease: Duration,
 }
 
 impl Claims {
-    pub(crate) fn new(folder: &Folder, lease: Duration) -> Claims {
+    pub(crate) fn new(plan_dir: &PlanDir, lease: Duration) -> Claims {
         Claims {
-            folder: folder.clone(),
-            me: Owner::this(),
+            plan_dir: plan_dir.clone(),
+            me: Owner::current(),
             lease,
         }
     }
 
-    /// Claims a part, if nobody who is alive has it.
+    /// Claims a part, unless a living process has it.
     pub(crate) fn take(&self, part: u32) -> io::Result<Option<Claim>> {
-        if let Some(claim) = self.make(part)? {
+        if let Some(claim) = self.create(part)? {
             return Ok(Some(claim));
         }
-        match self.find_dead(part)? {
-            Dead::Gone => self.make(part),
-            Dead::File(inode) if self.remove_dead(part, inode)? => self.make(part),
-            Dead::File(_) | Dead::Alive => Ok(None),
+        match self.inspect(part)? {
+            ExistingClaim::Released => self.create(part),
+            ExistingClaim::Dead(inode) if self.remove_dead(part, inode)? => self.create(part),
+            ExistingClaim::Dead(_) | ExistingClaim::Alive => Ok(None),
         }
     }
 
-    /// Claims a part, whoever has it: the one who calls knows better.
-    pub(crate) fn seize(&self, part: u32) -> io::Result<Claim> {
+    /// Claims a part, even if another process has it: the caller has assigned it to this process.
+    pub(crate) fn take_over(&self, part: u32) -> io::Result<Claim> {
         loop {
-            if let Some(claim) = self.make(part)? {
+            if let Some(claim) = self.create(part)? {
                 return Ok(claim);
             }
             ignore_missing(fs::remove_file(self.path(part)))?;
         }
     }
 
-    /// Notes that a part is begun: what more than one has begun may have left something behind.
-    pub(crate) fn note_attempt(&self, part: u32) -> io::Result<()> {
+    /// Records that work on a part started: a part that was started twice may have leftovers.
+    pub(crate) fn record_attempt(&self, part: u32) -> io::Result<()> {
         let name = format!("{}.{}", number(part), self.me.token);
-        File::create(self.folder.attempts().join(name)).map(drop)
+        File::create(self.plan_dir.attempts().join(name)).map(drop)
     }
 
     fn path(&self, part: u32) -> PathBuf {
-        self.folder.claims().join(number(part))
+        self.plan_dir.claims().join(number(part))
     }
 
-    fn make(&self, part: u32) -> io::Result<Option<Claim>> {
+    fn create(&self, part: u32) -> io::Result<Option<Claim>> {
         let path = self.path(part);
         let opened = OpenOptions::new().write(true).create_new(true).open(&path);
         let mut file = match opened {
@@ -137,16 +138,16 @@ impl Claims {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(None),
             Err(error) => return Err(error),
         };
-        // Who reads it before it is written finds nothing, and goes by its time.
+        // A reader that finds the file still empty relies on its modification time.
         file.write_all(&serde_json::to_vec(&self.me)?)?;
-        Ok(Some(Claim::keep(path, file, self.lease)?))
+        Ok(Some(Claim::start(path, file, self.lease)?))
     }
 
-    /// Whether who has a part is dead.
-    fn find_dead(&self, part: u32) -> io::Result<Dead> {
+    /// Determines whether the owner of an existing claim is dead.
+    fn inspect(&self, part: u32) -> io::Result<ExistingClaim> {
         let path = self.path(part);
         let Some(status) = ignore_missing(fs::metadata(&path))? else {
-            return Ok(Dead::Gone);
+            return Ok(ExistingClaim::Released);
         };
         let owner = fs::read(&path).ok();
         let owner: Option<Owner> = owner.and_then(|text| serde_json::from_slice(&text).ok());
@@ -154,14 +155,17 @@ impl Claims {
         let is_gone = mine && owner.is_some_and(|owner| self.me.is_gone(&owner));
         let age = self.now()?.duration_since(status.modified()?);
         match is_gone || age.is_ok_and(|age| age > self.lease) {
-            true => Ok(Dead::File(inode(&status))),
-            false => Ok(Dead::Alive),
+            true => Ok(ExistingClaim::Dead(device_and_inode(&status))),
+            false => Ok(ExistingClaim::Alive),
         }
     }
 
-    /// What time the file system thinks it is.
+    /// The current time of the file system.
     fn now(&self) -> io::Result<SystemTime> {
-        let path = self.folder.claims().join(format!(".now.{}", self.me.token));
+        let path = self
+            .plan_dir
+            .claims()
+            .join(format!(".now.{}", self.me.token));
         let file = File::create(&path)?;
         touch(&file)?;
         let now = file.metadata()?.modified();
@@ -169,15 +173,16 @@ impl Claims {
         now
     }
 
-    /// Takes a dead claim away. Of several who do so one succeeds.
+    /// Removes a dead claim. If several processes try, one succeeds.
     fn remove_dead(&self, part: u32, found: (u64, u64)) -> io::Result<bool> {
         let name = format!(".dead.{}.{}", number(part), self.me.token);
-        let dead = self.folder.claims().join(name);
+        let dead = self.plan_dir.claims().join(name);
         if ignore_missing(fs::rename(self.path(part), &dead))?.is_none() {
             return Ok(false);
         }
-        if inode(&fs::metadata(&dead)?) != found {
-            // Somebody was faster, and this is his. He gets it back, or both do the part.
+        if device_and_inode(&fs::metadata(&dead)?) != found {
+            // Another process was faster, and this is its claim. Restore it; otherwise both copy
+            // the part.
             let _ = fs::hard_link(&dead, self.path(part));
             fs::remove_file(dead)?;
             return Ok(false);
@@ -187,20 +192,20 @@ impl Claims {
     }
 }
 
-/// What is found in the way of a claim.
-enum Dead {
-    /// Nothing any more.
-    Gone,
-    /// The claim of somebody who is dead.
-    File((u64, u64)),
+/// The state of an existing claim.
+enum ExistingClaim {
+    /// The claim is gone.
+    Released,
+    /// The owner is dead; device and inode of the claim.
+    Dead((u64, u64)),
     Alive,
 }
 
-fn inode(status: &fs::Metadata) -> (u64, u64) {
+fn device_and_inode(status: &fs::Metadata) -> (u64, u64) {
     (status.dev(), status.ino())
 }
 
-/// None if it is not there.
+/// `None` if the file does not exist.
 fn ignore_missing<T>(result: io::Result<T>) -> io::Result<Option<T>> {
     match result {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -208,7 +213,7 @@ fn ignore_missing<T>(result: io::Result<T>) -> io::Result<Option<T>> {
     }
 }
 
-/// Sets the time of change to that of the file system, which is not always that of this machine.
+/// Sets the modification time to the file system's time, which may differ from this machine's.
 fn touch(file: &File) -> io::Result<()> {
     let now = Timespec {
         tv_sec: 0,
@@ -223,45 +228,47 @@ fn touch(file: &File) -> io::Result<()> {
     )?)
 }
 
-/// A part that is ours, and is told to be so until this is dropped.
+/// A claim of this process, renewed by a thread until it is dropped.
 pub(crate) struct Claim {
     path: PathBuf,
     inode: (u64, u64),
-    beating: Option<(Sender<()>, JoinHandle<()>)>,
+    renewal: Option<(Sender<()>, JoinHandle<()>)>,
 }
 
 impl Claim {
-    fn keep(path: PathBuf, file: File, lease: Duration) -> io::Result<Claim> {
-        let inode = inode(&file.metadata()?);
+    fn start(path: PathBuf, file: File, lease: Duration) -> io::Result<Claim> {
+        let inode = device_and_inode(&file.metadata()?);
         let (ended, end) = channel();
         let period = (lease / 4).max(Duration::from_millis(10));
         let thread = std::thread::Builder::new()
             .name("laio-cp-claim".to_owned())
             .spawn(move || {
                 while end.recv_timeout(period) == Err(RecvTimeoutError::Timeout) {
-                    // If it cannot be told, others may do it again; that does no harm.
+                    // If the renewal fails, another process may copy the part again, which is
+                    // harmless.
                     let _ = touch(&file);
                 }
             })?;
         Ok(Claim {
             path,
             inode,
-            beating: Some((ended, thread)),
+            renewal: Some((ended, thread)),
         })
     }
 }
 
 impl Drop for Claim {
     fn drop(&mut self) {
-        if let Some((ended, thread)) = self.beating.take() {
+        if let Some((ended, thread)) = self.renewal.take() {
             drop(ended);
-            // A panic of it has been reported, and harms nothing.
+            // Its panic was printed by the panic hook, and affects only the claim.
             let _ = thread.join();
         }
-        // Unless somebody else has it by now.
-        let ours = fs::metadata(&self.path).is_ok_and(|status| inode(&status) == self.inode);
+        // Only if the claim is still this process's.
+        let ours =
+            fs::metadata(&self.path).is_ok_and(|status| device_and_inode(&status) == self.inode);
         if ours {
-            // If it stays, others find that nobody renews it.
+            // If it stays, it expires.
             let _ = fs::remove_file(&self.path);
         }
     }

@@ -1,15 +1,15 @@
-//! The end of a plan: large files get their names, hard links are made, and directories get their attributes,
-//! those below before those above.
+//! Finishes a plan: renames large files, creates hard links, and sets the attributes of
+//! directories, children first.
 
-use super::folder::{Done, Folder, number};
 use super::opener::Opener;
-use super::records::{Named, Place, Record, Records, hash_of};
+use super::plan_dir::{PartReport, PlanDir, number};
+use super::records::{DirectoryRecord, FileRecord, Record, Records, hash_of};
 use super::region;
-use crate::attributes::{self, Object};
-use crate::directory::{Directory, Found, Handle, Handles};
-use crate::existing::{self, Place as There};
+use crate::attributes::{self, FileRef};
+use crate::conflict::{self, Resolution};
+use crate::directory::{Directory, DirectoryInfo, Handle, Handles};
 use crate::link;
-use crate::links::First;
+use crate::links::FirstCopy;
 use crate::outcome::{Failure, count};
 use crate::quote::quote;
 use crate::temporary;
@@ -21,42 +21,48 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+/// The finish phase of a plan.
 pub(crate) struct Finish {
     pub(crate) opener: Opener,
-    folder: Folder,
+    plan_dir: PlanDir,
     id: String,
-    done: Vec<Done>,
-    /// Files that are not there, by the hashes of their paths.
+    done: Vec<PartReport>,
+    /// Files that were not copied, by the hashes of their paths.
     lost: Mutex<HashSet<String>>,
 }
 
-/// Does all of it. The steps are in this order because links are to files that have their names, and because
-/// whatever is made in a directory changes its times.
+/// Runs all steps. Links follow large files, because they link to final names; directories are
+/// last, because every file created in them changes their times.
 pub(crate) async fn run(worker: &Worker, finish: &Finish) {
-    for part in finish.redone(worker) {
-        finish.tidy(worker, part).await;
+    for part in finish.restarted(worker) {
+        finish.remove_leftovers(worker, part).await;
     }
-    finish.complete_large(worker).await;
+    finish.complete_large_files(worker).await;
     finish.make_links(worker).await;
     let directories = finish.opener.records.directories();
     for index in (0..directories).rev() {
-        if worker.shared.stop.is_asked() {
+        if worker.session.stop.is_requested() {
             break;
         }
-        if let Err(failure) = finish.leave(worker, index).await {
-            worker.shared.fail(&failure);
+        if let Err(failure) = finish.set_directory_attributes(worker, index).await {
+            worker.session.report_failure(&failure);
         }
     }
-    worker.end(&finish.opener.root);
+    worker.end_entry(&finish.opener.root);
 }
 
 impl Finish {
-    pub(crate) fn new(opener: Opener, folder: Folder, id: String, done: Vec<Done>) -> Finish {
+    pub(crate) fn new(
+        opener: Opener,
+        plan_dir: PlanDir,
+        id: String,
+        done: Vec<PartReport>,
+    ) -> Finish {
         let lost = done.iter().flat_map(|done| done.lost.iter().cloned());
         Finish {
             lost: Mutex::new(lost.collect()),
             opener,
-            folder,
+            plan_dir,
             id,
             done,
         }
@@ -66,43 +72,43 @@ impl Finish {
         self.lost.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes that a large file does not have its name: what has it now is not its copy.
-    async fn lose(&self, worker: &Worker, named: &Named<'_>) {
-        // A link to it fails as this does.
+    /// Records that a large file was not renamed: a file with its name is not its copy.
+    async fn record_lost(&self, worker: &Worker, named: &FileRecord<'_>) {
+        // If the directory cannot be opened, linking to the file fails for the same reason.
         if let Ok(directory) = self.opener.open(worker, named.directory).await {
             let names = (named.target, named.target);
             let entry = self.opener.entry(&directory, names, named.kind, false);
             self.lost().insert(hash_of(&entry.target_path()));
         }
     }
-    async fn complete_large(&self, worker: &Worker) {
+    async fn complete_large_files(&self, worker: &Worker) {
         let missing: HashSet<&str> = self
             .done
             .iter()
             .flat_map(|done| done.incomplete.iter().map(String::as_str))
             .collect();
         for (_, record) in self.opener.records.iter() {
-            let Record::Big(named, big) = record else {
+            let Record::LargeFile(named, large) = record else {
                 continue;
             };
-            if worker.shared.stop.is_asked() {
+            if worker.session.stop.is_requested() {
                 return;
             }
-            if missing.contains(&*big.temporary.to_string_lossy()) {
-                let text = "not all regions were copied; it has not been given its name";
+            if missing.contains(&*large.temporary.to_string_lossy()) {
+                let text = "not all regions were copied, so it keeps its temporary name";
                 let name = quote(named.target);
                 worker
-                    .shared
-                    .fail(&Failure::because(format!("{name}: {text}")));
-                self.lose(worker, &named).await;
+                    .session
+                    .report_failure(&Failure::from_message(format!("{name}: {text}")));
+                self.record_lost(worker, &named).await;
                 continue;
             }
-            match region::complete(worker, &self.opener, &named, &big).await {
+            match region::complete(worker, &self.opener, &named, &large).await {
                 Ok(_) => count(&worker.counters().files),
                 Err(failure) => {
-                    worker.shared.fail(&failure);
-                    if !failure.is_of_attributes() {
-                        self.lose(worker, &named).await;
+                    worker.session.report_failure(&failure);
+                    if !failure.only_attributes_failed() {
+                        self.record_lost(worker, &named).await;
                     }
                 }
             }
@@ -114,27 +120,27 @@ impl Finish {
             let Record::Link(named, directory, first, part) = record else {
                 continue;
             };
-            if worker.shared.stop.is_asked() {
+            if worker.session.stop.is_requested() {
                 return;
             }
             match self.link(worker, &named, (directory, first), part).await {
                 Ok(true) => count(&worker.counters().linked),
                 Ok(false) => count(&worker.counters().skipped),
-                Err(failure) => worker.shared.fail(&failure),
+                Err(failure) => worker.session.report_failure(&failure),
             }
         }
     }
 
-    /// Makes a link, unless it is there, or what is there is to stay.
+    /// Creates a hard link. Returns `false` if an existing file stays.
     async fn link(
         &self,
         worker: &Worker,
-        named: &Named<'_>,
+        named: &FileRecord<'_>,
         (index, first): (Option<u32>, &OsStr),
         part: Option<u32>,
     ) -> Result<bool, Failure> {
         let entry = self.opener.find(worker, named).await?;
-        let first = Named {
+        let first = FileRecord {
             directory: index,
             source: first,
             target: first,
@@ -146,114 +152,119 @@ impl Finish {
         let is_lost = self.lost().contains(&hash_of(&of.target_path()));
         if is_lost || done.is_some_and(|done| done.lost_all) {
             let (name, first) = (entry.quoted_target(), of.quoted_target());
-            return Err(Failure::because(format!(
+            return Err(Failure::from_message(format!(
                 "not making {name} a link to {first}, which was not copied"
             )));
         }
-        let status = |name| worker.plainly(StatPath::new(name).no_follow());
+        let status = |name| worker.call_blocking(StatPath::new(name).no_follow());
         if let (Ok(one), Ok(other)) = (status(entry.target()), status(of.target()))
-            && crate::made::identity(&one) == crate::made::identity(&other)
+            && crate::identity::identity(&one) == crate::identity::identity(&other)
         {
             return Ok(true);
         }
-        let source = worker.lazily(StatPath::new(entry.source()).no_follow());
+        let source = worker.call_lazy(StatPath::new(entry.source()).no_follow());
         let source = source
             .await
             .map_err(entry.source_failure("cannot stat", ""))?;
-        let place = existing::examine(worker, &entry, &source).await?;
-        if place == There::Kept {
+        let resolution = conflict::examine(worker, &entry, &source).await?;
+        if resolution == Resolution::Skip {
             return Ok(false);
         }
-        link::to_first(worker, &entry, &First::of(&of, None), &place)
+        link::to_first_copy(worker, &entry, &FirstCopy::of(&of, None), &resolution)
             .await
             .map(|_| true)
     }
 
-    /// Gives a directory its attributes.
-    async fn leave(&self, worker: &Worker, index: u32) -> Result<(), Failure> {
+    /// Sets the attributes of a directory.
+    async fn set_directory_attributes(&self, worker: &Worker, index: u32) -> Result<(), Failure> {
         let opened = self.opener.open(worker, Some(index)).await?;
-        let handles = worker.open(&opened);
-        let handles = handles.map_err(|error| walk::gone(&opened, error))?;
-        let (Some(found), Some(target), Some(above)) =
-            (&opened.found, handles.target, &opened.parent)
+        let handles = worker.handles_of(&opened);
+        let handles = handles.map_err(|error| walk::reopen_failure(&opened, error))?;
+        let (Some(info), Some(target), Some(above)) =
+            (&opened.info, handles.target, &opened.parent)
         else {
             return Ok(());
         };
-        let Place { is_new, .. } = self.opener.records.directory(index);
-        let source = handles.source.map(Object::Open);
+        let DirectoryRecord { is_new, .. } = self.opener.records.directory(index);
+        let source = handles.source.map(FileRef::Open);
         let names = match &source {
-            Some(source) => attributes::names(worker, source).map_err(|error| {
+            Some(source) => attributes::list_names(worker, source).map_err(|error| {
                 let name = quote(opened.source_path());
-                Failure::of(error, format!("cannot list attributes of {name}"))
+                Failure::from_error(error, format!("cannot list attributes of {name}"))
             })?,
             None => Default::default(),
         };
-        let found = Found { names, ..*found };
+        let info = DirectoryInfo { names, ..*info };
         let sides = (opened.source.clone(), opened.target.clone());
-        let directory = Directory::below(above.clone(), sides, None, is_new, None);
-        attributes::of_directory(worker, &directory, &found, source, target)
+        let directory = Directory::child(above.clone(), sides, None, is_new, None);
+        attributes::set_on_directory(worker, &directory, &info, source, target)
     }
 
-    /// Parts that were begun more than once, and the processes that began them.
-    fn redone(&self, worker: &Worker) -> Vec<Redone> {
-        let names = match std::fs::read_dir(self.folder.attempts()) {
+    /// The parts that were started more than once, with the processes that started them.
+    fn restarted(&self, worker: &Worker) -> Vec<RestartedPart> {
+        let names = match std::fs::read_dir(self.plan_dir.attempts()) {
             Ok(names) => names,
             Err(error) => {
-                let text = "cannot see which parts were begun more than once";
-                worker.shared.fail(&Failure::of(error, text));
+                let text = "cannot list the parts that were started more than once";
+                worker
+                    .session
+                    .report_failure(&Failure::from_error(error, text));
                 return Vec::new();
             }
         };
         let names: Vec<_> = names
             .filter_map(|name| name.ok()?.file_name().into_string().ok())
             .collect();
-        let redone = self.done.iter().filter_map(|done| {
+        let restarted = self.done.iter().filter_map(|done| {
             let prefix = format!("{}.", number(done.part));
             let tokens = names.iter().filter_map(|name| name.strip_prefix(&prefix));
-            // The host may have points in its name, but no dashes: host, process, time.
+            // The token is host, process and time, separated by dashes; the host contains none.
             let processes = tokens.filter_map(|token| token.split('-').nth(1));
             let processes: Vec<_> = processes.map(str::to_owned).collect();
-            (processes.len() > 1).then_some(Redone {
+            (processes.len() > 1).then_some(RestartedPart {
                 part: done.part,
                 processes,
             })
         });
-        redone.collect()
+        restarted.collect()
     }
 
-    /// Removes what processes that were killed have left in the directories of a part.
-    async fn tidy(&self, worker: &Worker, redone: Redone) {
-        let records = Records::read(&self.folder.part(redone.part), &self.id);
+    /// Removes files that killed processes have left in the directories of a part.
+    async fn remove_leftovers(&self, worker: &Worker, restarted: RestartedPart) {
+        let records = Records::read(&self.plan_dir.part(restarted.part), &self.id);
         let opener = records
-            .map_err(Failure::because)
-            .and_then(|records| Opener::new(records, self.opener.patience));
+            .map_err(Failure::from_message)
+            .and_then(|records| Opener::new(records, self.opener.visibility_timeout));
         let opener = match opener {
             Ok(opener) => opener,
-            Err(failure) => return worker.shared.fail(&failure),
+            Err(failure) => return worker.session.report_failure(&failure),
         };
         for index in 0..opener.records.directories() {
             match opener.open(worker, Some(index)).await {
-                Ok(directory) => match worker.open(&directory) {
+                Ok(directory) => match worker.handles_of(&directory) {
                     Ok(Handles {
                         target: Some(target),
                         ..
-                    }) => redone.tidy(worker, &target).await,
+                    }) => restarted.remove_leftovers(worker, &target).await,
                     Ok(_) => {}
-                    Err(error) => worker.shared.fail(&walk::gone(&directory, error)),
+                    Err(error) => worker
+                        .session
+                        .report_failure(&walk::reopen_failure(&directory, error)),
                 },
-                Err(failure) => worker.shared.fail(&failure),
+                Err(failure) => worker.session.report_failure(&failure),
             }
         }
     }
 }
 
-struct Redone {
+/// A part that was started more than once, and the PIDs of the processes.
+struct RestartedPart {
     part: u32,
     processes: Vec<String>,
 }
 
-impl Redone {
-    async fn tidy(&self, worker: &Worker, target: &Handle) {
+impl RestartedPart {
+    async fn remove_leftovers(&self, worker: &Worker, target: &Handle) {
         let prefixes: Vec<_> = self
             .processes
             .iter()
@@ -261,12 +272,12 @@ impl Redone {
             .collect();
         let here = laio::ops::Name::from_path_at(target.clone(), ".");
         let flags = libc::O_RDONLY | libc::O_DIRECTORY;
-        // Not the one that is kept: it may have been read before.
-        let Ok(Ok(listed)) = here.map(|here| worker.plainly(Open::new(here, flags))) else {
+        // A new descriptor: the position of the existing one may have moved.
+        let Ok(Ok(listed)) = here.map(|here| worker.call_blocking(Open::new(here, flags))) else {
             return;
         };
         let listed = Arc::new(listed);
-        while let Ok(entries) = worker.plainly(ReadDir::new(listed.clone())) {
+        while let Ok(entries) = worker.call_blocking(ReadDir::new(listed.clone())) {
             if entries.is_empty() {
                 return;
             }
@@ -278,8 +289,8 @@ impl Redone {
             });
             for entry in left {
                 if let Ok(name) = laio::ops::Name::from_path_at(target.clone(), entry.name()) {
-                    // If it cannot be removed, its name says what it is.
-                    let _ = worker.plainly(Unlink::new(name));
+                    // On failure the file stays; its name shows that it is incomplete.
+                    let _ = worker.call_blocking(Unlink::new(name));
                 }
             }
         }

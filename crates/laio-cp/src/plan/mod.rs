@@ -1,44 +1,47 @@
-//! A copy that is shared out among processes, on one machine or on several that see the same file systems.
+//! A copy that is shared among processes, on one machine or on several with the same file systems.
 //!
-//! The planner walks through the sources once, makes the directories, and writes the files down in parts. Any
-//! number of processes work on the parts, in any order, each part as often as it takes. When all are done, one
-//! process makes the hard links and gives the directories their attributes. There is no server: whatever starts
-//! processes on machines (GNU parallel, Slurm, mpirun, a loop with ssh) will do.
+//! The planner walks through the sources once, creates the directories, and records the files in
+//! parts. Any number of processes work on the parts, in any order, and a part may be repeated. When
+//! all parts are done, one process creates the hard links and sets the attributes of directories.
+//! No server is involved: processes can be started by GNU parallel, Slurm, mpirun, or a loop with
+//! ssh.
 //!
-//! | room | purpose |
+//! | module | purpose |
 //! | --- | --- |
-//! | `planner` | what the engine finds is written down, not copied |
-//! | `records`, `folder`, `settings` | the files of a plan: names, what is for people too, options |
-//! | `claims` | who does which part, and whether they are alive |
-//! | `opener` | directories of a plan, opened name by name |
-//! | `part`, `region` | working on a part; a region of a large file |
-//! | `finish` | what can only be done in the end |
+//! | `planner` | records what the walk finds, instead of copying it |
+//! | `records`, `plan_dir`, `settings` | the files of a plan: records of names, JSON files, options |
+//! | `claims` | which process works on which part, and whether it is alive |
+//! | `opener` | opens the directories of a plan, name by name |
+//! | `part`, `region` | copies a part; copies a region of a large file |
+//! | `finish` | the steps after all parts are done |
+//! | `phase` | which of these a process does |
 //!
-//! A plan is trusted like a script: who can write in its directory decides what is copied where.
+//! A plan is trusted like a script: a user who can write to its directory decides
+//! which files are copied where.
 
 mod claims;
 mod finish;
-mod folder;
 mod opener;
 mod part;
+mod phase;
+mod plan_dir;
 mod planner;
 mod records;
 mod region;
 mod settings;
-mod stage;
 
-pub(crate) use planner::Noted;
-pub(crate) use stage::{Stage, Step, begin};
+pub(crate) use phase::{Phase, PlanTask, run_task};
+pub(crate) use planner::PlannedDirectory;
 
 use crate::arguments::{Misuse, Operands};
+use crate::budget;
 use crate::options::Options;
 use crate::outcome::{Failure, Summary};
-use crate::room;
 use crate::run;
 use crate::stop::Stop;
 use claims::Claims;
-use folder::{Done, Folder, Header, number, read_json, write_json};
 use opener::Opener;
+use plan_dir::{Header, PartReport, PlanDir, number, read_json, write_json};
 use planner::Planner;
 use records::{Records, VERSION};
 use settings::Settings;
@@ -47,13 +50,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// How much is in a part.
+/// The maximum size of a part.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Files, at most.
+    /// Maximum number of files.
     pub files: u64,
-    /// Bytes, at most, except for the last file. Larger files are copied in regions, which are parts of
-    /// their own.
+    /// Maximum number of bytes. A larger file is copied in regions, each of which is a part.
     pub bytes: u64,
 }
 
@@ -67,87 +69,87 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// The most files in a part: a process that works on it keeps their names in memory.
+    /// The upper limit of `files`: a process keeps the names of its part in memory.
     pub const FILES_MAX: u64 = 1_000_000;
 }
 
-/// Regions begin at multiples of the first of these that is not more than a part may have.
+/// Regions begin at multiples of the first of these that does not exceed the size of a part.
 const REGION_STEP: [u64; 2] = [1 << 20, 64 << 10];
 
-/// What to work on.
+/// The parts to work on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Which {
-    /// This part, whoever else has it; not again if it was done without failures.
-    Part(u32),
-    /// Those that nobody has done or is doing, until there are none.
-    Free,
+pub enum PartSelection {
+    /// This part, even if another process has claimed it; nothing if it was done without failures.
+    Number(u32),
+    /// All parts that are neither done nor claimed, one after the other.
+    Unclaimed,
 }
 
-/// What those who work and finish expect of others.
+/// The timeouts for events on other machines.
 #[derive(Clone, Copy, Debug)]
-pub struct Patience {
-    /// A process that has not told for so long that it is alive is taken for dead.
+pub struct WorkTimeouts {
+    /// A process that has not renewed its claim for this long is considered dead.
     pub lease: Duration,
-    /// How long what another machine has made may remain unseen.
-    pub names: Duration,
+    /// How long a file that another machine created may remain invisible here.
+    pub visibility: Duration,
 }
 
-impl Default for Patience {
-    fn default() -> Patience {
-        Patience {
+impl Default for WorkTimeouts {
+    fn default() -> WorkTimeouts {
+        WorkTimeouts {
             lease: Duration::from_secs(60),
-            names: Duration::from_secs(30),
+            visibility: Duration::from_secs(30),
         }
     }
 }
 
-/// What was planned.
+/// The result of planning.
 #[derive(Clone, Debug)]
 pub struct Planned {
-    /// Parts to be done.
+    /// The number of parts.
     pub parts: u32,
-    /// Files in them.
+    /// The number of files in all parts.
     pub files: u64,
-    /// Bytes in them, as the sizes of the files say.
+    /// The total size of these files.
     pub bytes: u64,
-    /// What was done.
+    /// The counters of the walk.
     pub summary: Summary,
 }
 
-/// Errors of a part that are kept for the end; more are only counted.
+/// The maximum number of errors that a part stores; further errors are counted.
 const ERRORS_KEPT: usize = 1000;
 
-fn describe(error: &io::Error) -> String {
-    crate::outcome::describe(error)
+fn error_text(error: &io::Error) -> String {
+    crate::outcome::error_text(error)
 }
 
-fn wrong_version(version: u64) -> String {
+fn version_error(version: u64) -> String {
     format!(
-        "it is of version {version}, and this program knows version {VERSION} only; use the one that made it"
+        "it has version {version}, but this program supports version {VERSION} only; use the program that made the plan"
     )
 }
 
-fn wrong(text: impl Into<String>) -> Misuse {
-    Misuse::Target(Failure::because(text))
+fn plan_error(text: impl Into<String>) -> Misuse {
+    Misuse::Target(Failure::from_message(text))
 }
 
-/// Makes a plan in a directory, which is made too.
+/// Creates a plan in a directory, which is created, too.
 ///
 /// # Errors
-/// If the arguments make no sense, or the plan cannot be written.
+/// If the arguments are wrong, or the plan cannot be written.
 pub fn plan(
-    folder: &Path,
+    plan_dir: &Path,
     limits: Limits,
     options: Options,
     operands: Operands,
     stop: Stop,
 ) -> Result<Planned, Misuse> {
-    room::require_descriptors(&options, true).map_err(Misuse::Target)?;
+    budget::require_descriptors(&options, true).map_err(Misuse::Target)?;
     settings::refuse(&options)
-        .map_err(|option| wrong(format!("{option} cannot be combined with --plan")))?;
+        .map_err(|option| plan_error(format!("{option} cannot be combined with --plan")))?;
     let settings = Settings::of(&options);
-    let folder = Folder::new(folder);
-    folder.make().map_err(wrong)?;
+    let plan_dir = PlanDir::new(plan_dir);
+    plan_dir.make().map_err(plan_error)?;
     let time = SystemTime::now().duration_since(UNIX_EPOCH);
     let id = format!(
         "{:x}-{:x}",
@@ -155,16 +157,16 @@ pub fn plan(
         std::process::id()
     );
     let cannot = |error| {
-        let path = folder.path().display().to_string();
-        Misuse::Target(Failure::of(
+        let path = plan_dir.path().display().to_string();
+        Misuse::Target(Failure::from_error(
             error,
             format!("cannot write the plan '{path}'"),
         ))
     };
-    let planner = Arc::new(Planner::new(&folder, id.clone(), limits).map_err(cannot)?);
-    let stage = Arc::new(Stage::plan(planner.clone()));
-    let walked = run::walk(options, operands, stop, stage.clone());
-    let summary = walked.inspect_err(|_| folder.discard())?;
+    let planner = Arc::new(Planner::new(&plan_dir, id.clone(), limits).map_err(cannot)?);
+    let phase = Arc::new(Phase::plan(planner.clone()));
+    let walked = run::run_walk(options, operands, stop, phase.clone());
+    let summary = walked.inspect_err(|_| plan_dir.discard())?;
     let (totals, directories) = planner.end().map_err(cannot)?;
     if summary.interrupted.is_none() {
         let header = Header {
@@ -175,10 +177,10 @@ pub fn plan(
             files: totals.files,
             bytes: totals.bytes,
             failures: summary.failures,
-            errors: stage.errors(),
+            errors: phase.errors(),
             options: settings,
         };
-        write_json(&folder.header(), &id, &header).map_err(cannot)?;
+        write_json(&plan_dir.header(), &id, &header).map_err(cannot)?;
     }
     Ok(Planned {
         parts: totals.parts,
@@ -188,72 +190,73 @@ pub fn plan(
     })
 }
 
-/// Works on a plan. Of `options` only what is about the process counts (messages, workers, rate); the rest is
-/// in the plan.
+/// Works on a plan. Of `options`, only those of the process count (messages, workers, rate); the
+/// others come from the plan.
 ///
 /// # Errors
-/// If there is no such plan or part, or the plan is damaged.
+/// If the plan or the part does not exist, or the plan is damaged.
 pub fn work(
-    folder: &Path,
-    which: Which,
-    patience: Patience,
+    plan_dir: &Path,
+    selection: PartSelection,
+    timeouts: WorkTimeouts,
     options: Options,
     stop: Stop,
 ) -> Result<Summary, Misuse> {
-    room::require_descriptors(&options, true).map_err(Misuse::Target)?;
-    let folder = Folder::new(folder);
-    let header = folder.read_header().map_err(wrong)?;
-    let options = header.options.options(options).map_err(wrong)?;
+    budget::require_descriptors(&options, true).map_err(Misuse::Target)?;
+    let plan_dir = PlanDir::new(plan_dir);
+    let header = plan_dir.read_header().map_err(plan_error)?;
+    let options = header.options.options(options).map_err(plan_error)?;
     let work = Work {
-        claims: Claims::new(&folder, patience.lease),
-        folder,
+        claims: Claims::new(&plan_dir, timeouts.lease),
+        plan_dir,
         header,
-        patience,
+        timeouts,
         options,
         stop,
     };
-    match which {
-        Which::Part(part) => work.one(part),
-        Which::Free => work.free(),
+    match selection {
+        PartSelection::Number(part) => work.work_on(part),
+        PartSelection::Unclaimed => work.work_on_unclaimed(),
     }
 }
 
+/// The work phase of a plan.
 struct Work {
-    folder: Folder,
+    plan_dir: PlanDir,
     header: Header,
     claims: Claims,
-    patience: Patience,
+    timeouts: WorkTimeouts,
     options: Options,
     stop: Stop,
 }
 
 impl Work {
-    fn one(&self, part: u32) -> Result<Summary, Misuse> {
+    fn work_on(&self, part: u32) -> Result<Summary, Misuse> {
         if part >= self.header.parts {
-            return Err(wrong(match self.header.parts {
+            return Err(plan_error(match self.header.parts {
                 0 => format!("there is no part {part}: the plan has none"),
-                parts => format!("there is no part {part}: they are 0 to {}", parts - 1),
+                parts => format!("there is no part {part}: the parts are 0 to {}", parts - 1),
             }));
         }
-        let done = self.folder.read_done(part).map_err(wrong)?;
+        let done = self.plan_dir.read_done(part).map_err(plan_error)?;
         if done.is_some_and(|done| done.failures == 0) {
             return Ok(Summary::default());
         }
         let _claim = self
             .claims
-            .seize(part)
+            .take_over(part)
             .map_err(|error| self.cannot_claim(error))?;
         self.copy(part)
     }
 
-    fn free(&self) -> Result<Summary, Misuse> {
+    fn work_on_unclaimed(&self) -> Result<Summary, Misuse> {
         let mut total = Summary::default();
         for part in 0..self.header.parts {
-            if self.stop.is_asked() {
+            if self.stop.is_requested() {
                 break;
             }
-            // It is looked for twice: it may be done between the look and the claim.
-            let is_done = || self.folder.done(part).exists();
+            // Checked again after claiming: the part may have been finished in between.
+            let is_done = || self.plan_dir.done(part).exists();
             if is_done() {
                 continue;
             }
@@ -270,28 +273,28 @@ impl Work {
     }
 
     fn cannot_claim(&self, error: io::Error) -> Misuse {
-        let path = self.folder.path().display();
-        Misuse::Target(Failure::of(
+        let path = self.plan_dir.path().display();
+        Misuse::Target(Failure::from_error(
             error,
             format!("cannot claim a part of the plan '{path}'"),
         ))
     }
 
-    /// Copies what is in a part, and notes that it is done.
+    /// Copies the files of a part, and records that it is done.
     fn copy(&self, part: u32) -> Result<Summary, Misuse> {
-        let path = self.folder.part(part);
-        let records = Records::read(&path, &self.header.id).map_err(wrong)?;
-        let opener = Opener::new(records, self.patience.names).map_err(Misuse::Target)?;
+        let path = self.plan_dir.part(part);
+        let records = Records::read(&path, &self.header.id).map_err(plan_error)?;
+        let opener = Opener::new(records, self.timeouts.visibility).map_err(Misuse::Target)?;
         let cannot = |error| {
-            let text = format!("cannot note in the plan what became of part {part}");
-            Misuse::Target(Failure::of(error, text))
+            let text = format!("cannot write the result of part {part} into the plan");
+            Misuse::Target(Failure::from_error(error, text))
         };
-        self.claims.note_attempt(part).map_err(cannot)?;
-        let stage = Arc::new(Stage::work(part::Part::new(opener)));
-        let summary = run::steps(self.options.clone(), self.stop.clone(), stage.clone())?;
+        self.claims.record_attempt(part).map_err(cannot)?;
+        let phase = Arc::new(Phase::work(part::PartWork::new(opener)));
+        let summary = run::run_plan_tasks(self.options.clone(), self.stop.clone(), phase.clone())?;
         if summary.interrupted.is_none() {
-            let lost = stage.lost();
-            let done = Done {
+            let lost = phase.lost();
+            let done = PartReport {
                 part,
                 by: self.claims.me.name(),
                 files: summary.files,
@@ -303,43 +306,43 @@ impl Work {
                 by_reflink: summary.by_reflink,
                 background: summary.background,
                 failures: summary.failures,
-                errors: stage.errors(),
-                incomplete: stage.incomplete(),
+                errors: phase.errors(),
+                incomplete: phase.incomplete(),
                 lost: lost.hashes,
                 lost_all: lost.all,
             };
             let token = &self.claims.me.token;
-            write_json(&self.folder.done(part), token, &done).map_err(cannot)?;
+            write_json(&self.plan_dir.done(part), token, &done).map_err(cannot)?;
         }
         Ok(summary)
     }
 }
 
-/// Ends a plan all of whose parts are done. What failed in the parts is told again.
+/// Finishes a plan whose parts are all done. Prints the failures of the parts again.
 ///
 /// # Errors
-/// If there is no such plan, if it is damaged, or if parts are not done; the message says which.
+/// If the plan does not exist or is damaged, or if parts are not done; the message lists them.
 pub fn finish(
-    folder: &Path,
-    patience: Patience,
+    plan_dir: &Path,
+    timeouts: WorkTimeouts,
     options: Options,
     stop: Stop,
 ) -> Result<Summary, Misuse> {
-    room::require_descriptors(&options, true).map_err(Misuse::Target)?;
-    let folder = Folder::new(folder);
-    let header = folder.read_header().map_err(wrong)?;
-    if let Some(finished) = read_json::<Finished>(&folder.finished()).map_err(wrong)? {
-        // Nothing is left to do, and what was made may have been changed since.
+    budget::require_descriptors(&options, true).map_err(Misuse::Target)?;
+    let plan_dir = PlanDir::new(plan_dir);
+    let header = plan_dir.read_header().map_err(plan_error)?;
+    if let Some(finished) = read_json::<Finished>(&plan_dir.finished()).map_err(plan_error)? {
+        // The plan is finished; the copies may have been changed since.
         return Ok(finished.summary(&header));
     }
-    let options = header.options.options(options).map_err(wrong)?;
-    let done = all_done(&folder, &header)?;
-    let records = Records::read(&folder.last(), &header.id).map_err(wrong)?;
-    let opener = Opener::new(records, patience.names).map_err(Misuse::Target)?;
+    let options = header.options.options(options).map_err(plan_error)?;
+    let done = all_done(&plan_dir, &header)?;
+    let records = Records::read(&plan_dir.last(), &header.id).map_err(plan_error)?;
+    let opener = Opener::new(records, timeouts.visibility).map_err(Misuse::Target)?;
     let id = header.id.clone();
-    let ending = finish::Finish::new(opener, folder.clone(), id, done.clone());
-    let stage = Arc::new(Stage::finish(ending));
-    let say = |who: &str, errors: &[String], failures: u64| {
+    let ending = finish::Finish::new(opener, plan_dir.clone(), id, done.clone());
+    let phase = Arc::new(Phase::finish(ending));
+    let print_errors = |who: &str, errors: &[String], failures: u64| {
         for error in errors {
             eprintln!("{}: {who}: {error}", options.program);
         }
@@ -348,11 +351,11 @@ pub fn finish(
             eprintln!("{}: {who}: {more} more failures", options.program);
         }
     };
-    say("planning", &header.errors, header.failures);
+    print_errors("planning", &header.errors, header.failures);
     for part in done.iter().filter(|done| done.failures > 0) {
-        say(&format!("part {}", part.part), &part.errors, part.failures);
+        print_errors(&format!("part {}", part.part), &part.errors, part.failures);
     }
-    let mut summary = run::steps(options.clone(), stop, stage)?;
+    let mut summary = run::run_plan_tasks(options.clone(), stop, phase)?;
     let finished = Finished {
         linked: summary.linked,
         large: summary.files,
@@ -362,19 +365,22 @@ pub fn finish(
     summary.failures += own.failures;
     summary.interrupted = own.interrupted;
     if summary.failures == 0 && summary.interrupted.is_none() {
-        let written = write_json(&folder.finished(), &header.id, &finished);
+        let written = write_json(&plan_dir.finished(), &header.id, &finished);
         written.map_err(|error| {
-            Misuse::Target(Failure::of(error, "cannot note that the plan is finished"))
+            Misuse::Target(Failure::from_error(
+                error,
+                "cannot mark the plan as finished",
+            ))
         })?;
     }
     Ok(summary)
 }
 
-/// What became of all parts; an error if some are not done.
-fn all_done(folder: &Folder, header: &Header) -> Result<Vec<Done>, Misuse> {
+/// Reads the reports of all parts; fails if some are not done.
+fn all_done(plan_dir: &PlanDir, header: &Header) -> Result<Vec<PartReport>, Misuse> {
     let (mut done, mut missing) = (Vec::new(), Vec::new());
     for part in 0..header.parts {
-        match folder.read_done(part).map_err(wrong)? {
+        match plan_dir.read_done(part).map_err(plan_error)? {
             Some(one) => done.push(one),
             None => missing.push(part),
         }
@@ -382,12 +388,12 @@ fn all_done(folder: &Folder, header: &Header) -> Result<Vec<Done>, Misuse> {
     if missing.is_empty() {
         return Ok(done);
     }
-    /// So many are named.
+    /// The maximum number of parts that the message lists.
     const NAMED_MAX: usize = 20;
     let named = missing.iter().take(NAMED_MAX);
     let named: Vec<_> = named.map(|part| number(*part)).collect();
     let more = missing.len() - named.len();
-    let (count, parts, plan) = (missing.len(), header.parts, folder.path().display());
+    let (count, parts, plan) = (missing.len(), header.parts, plan_dir.path().display());
     let (named, more) = (
         named.join(" "),
         if more > 0 {
@@ -396,20 +402,20 @@ fn all_done(folder: &Folder, header: &Header) -> Result<Vec<Done>, Misuse> {
             String::new()
         },
     );
-    Err(wrong(format!(
+    Err(plan_error(format!(
         "{count} of {parts} parts are not done: {named}{more}; run --work {plan} (with --take, or --part and the \
-         number), and then --finish again. If they have just ended on another machine, this one may not see \
-         it yet"
+         number), and then --finish again. If they were done on another machine just now, their results may not be \
+         visible here yet"
     )))
 }
 
-/// What became of all.
+/// The result of all parts, stored when the plan is finished.
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Finished {
     linked: u64,
     large: u64,
-    parts: Vec<Done>,
+    parts: Vec<PartReport>,
 }
 
 impl Finished {

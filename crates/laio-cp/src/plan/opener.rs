@@ -1,13 +1,13 @@
-//! Opening directories of a plan: name by name from the root, without following symbolic links other than
-//! those that the planner has followed.
+//! Opens the directories of a plan, name by name from the root. Follows only symbolic links that
+//! the planner has followed.
 
-use super::records::{Named, Records, Root};
-use crate::attributes::{self, Object};
+use super::records::{FileRecord, Records, Root};
+use crate::attributes::{self, FileRef};
 use crate::directory::{Argument, Directory, Entry, Handle, Handles, Side};
-use crate::made::identity;
-use crate::medium::Medium;
+use crate::identity::identity;
 use crate::outcome::Failure;
 use crate::quote::quote;
+use crate::storage_class::StorageClass;
 use crate::walk;
 use crate::worker::Worker;
 use laio::ops::{Open, StatFile};
@@ -21,28 +21,29 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Directories that are remembered, for others below them; how many of them stay open is another matter.
-const KEPT_MAX: usize = 64;
-/// The first pause before a name is looked for again; each is twice as long as the one before.
+/// The maximum number of directories that are remembered for others below them; fewer may be open.
+const REMEMBERED_MAX: usize = 64;
+/// The first pause before a name is looked up again; each pause is twice as long as the one before.
 const PAUSE: Duration = Duration::from_millis(20);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 
+/// Opens the directories that a file of the plan names.
 pub(crate) struct Opener {
     pub(crate) records: Records,
     pub(crate) root: Arc<Directory>,
-    /// How long a directory that another machine has made may remain unseen.
-    pub(crate) patience: Duration,
-    kept: Mutex<HashMap<u32, Arc<Directory>>>,
+    /// How long a directory that another machine created may remain invisible here.
+    pub(crate) visibility_timeout: Duration,
+    opened: Mutex<HashMap<u32, Arc<Directory>>>,
 }
 
 impl Opener {
-    pub(crate) fn new(records: Records, patience: Duration) -> Result<Opener, Failure> {
+    pub(crate) fn new(records: Records, visibility_timeout: Duration) -> Result<Opener, Failure> {
         let open = |path: &Path| -> Result<Handle, Failure> {
             let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
             let opened = rustix::fs::open(path, flags, Mode::empty());
             opened.map(Arc::new).map_err(|error| {
                 let text = format!("cannot open directory {} of the plan", quote(path));
-                Failure::of(error.into(), text)
+                Failure::from_error(error.into(), text)
             })
         };
         let Root {
@@ -59,12 +60,12 @@ impl Opener {
         Ok(Opener {
             records,
             root,
-            patience,
-            kept: Mutex::default(),
+            visibility_timeout,
+            opened: Mutex::default(),
         })
     }
 
-    /// The directory with this number; the root if there is none.
+    /// Opens the directory with this number; the root for `None`.
     pub(crate) async fn open(
         &self,
         worker: &Worker,
@@ -78,104 +79,108 @@ impl Opener {
             let Some(number) = above else {
                 break self.root.clone();
             };
-            if let Some(kept) = self.kept().get(&number) {
-                break kept.clone();
+            if let Some(opened) = self.opened().get(&number) {
+                break opened.clone();
             }
             missing.push(number);
             above = self.records.directory(number).parent;
         };
         for number in missing.into_iter().rev() {
-            directory = self.step(worker, &directory, number).await?;
-            let mut kept = self.kept();
-            if kept.len() >= KEPT_MAX {
-                kept.clear();
+            directory = self.open_below(worker, &directory, number).await?;
+            let mut opened = self.opened();
+            if opened.len() >= REMEMBERED_MAX {
+                opened.clear();
             }
-            kept.insert(number, directory.clone());
+            opened.insert(number, directory.clone());
         }
         Ok(directory)
     }
 
-    fn kept(&self) -> std::sync::MutexGuard<'_, HashMap<u32, Arc<Directory>>> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    fn opened(&self) -> std::sync::MutexGuard<'_, HashMap<u32, Arc<Directory>>> {
+        self.opened.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn step(
+    async fn open_below(
         &self,
         worker: &Worker,
         above: &Arc<Directory>,
         number: u32,
     ) -> Result<Arc<Directory>, Failure> {
-        let place = self.records.directory(number);
-        let names = (place.source, place.target);
+        let record = self.records.directory(number);
+        let names = (record.source, record.target);
         let mut entry = self.entry(above, names, FileType::Directory, false);
-        self.hold(worker, &mut entry)?;
-        let (source, status, _) = walk::open_source(worker, &entry, place.follows_source).await?;
+        self.open_handles(worker, &mut entry)?;
+        let (source, status, _) = walk::open_source(worker, &entry, record.follows_source).await?;
         let mut flags = libc::O_RDONLY | libc::O_DIRECTORY;
-        if !place.follows_target {
+        if !record.follows_target {
             flags |= libc::O_NOFOLLOW;
         }
         let open = || Open::new(entry.target(), flags);
         let target = self
-            .patiently(async || worker.write(open()).await.map(Arc::new))
+            .retry_until_visible(async || worker.call_target(open()).await.map(Arc::new))
             .await;
         let target = target.map_err(entry.target_failure("cannot open directory"))?;
-        let there = worker.write(StatFile::new(target.clone())).await;
-        let there = there.map_err(entry.target_failure("cannot stat"))?;
-        let found = crate::directory::Found {
-            source: status.with_times(place.accessed, place.modified),
-            target: there,
+        let existing = worker.call_target(StatFile::new(target.clone())).await;
+        let existing = existing.map_err(entry.target_failure("cannot stat"))?;
+        let info = crate::directory::DirectoryInfo {
+            source: status.with_times(record.accessed, record.modified),
+            target: existing,
             stays: false,
-            mode: place.mode,
-            default_acl: attributes::default_permissions(worker, &Object::Open(target.clone()))
+            mode: record.mode,
+            default_acl: attributes::default_permissions(worker, &FileRef::Open(target.clone()))
                 .await,
             names: Default::default(),
-            medium: source
+            storage_class: source
                 .as_ref()
-                .map_or_else(|_| Medium::default(), Medium::of),
+                .map_or_else(|_| StorageClass::default(), StorageClass::of),
         };
         let sides = (
             Side {
-                name: place.source.to_owned(),
+                name: record.source.to_owned(),
                 identity: source.is_ok().then(|| identity(&status)),
-                follows: place.follows_source,
+                follows: record.follows_source,
             },
             Side {
-                name: place.target.to_owned(),
-                identity: Some(identity(&found.target)),
-                follows: place.follows_target,
+                name: record.target.to_owned(),
+                identity: Some(identity(&info.target)),
+                follows: record.follows_target,
             },
         );
         let handles = Handles {
             source: source.ok(),
             target: Some(target),
         };
-        // Nothing is known for certain of what is in it: others have been at work.
-        let directory = Directory::below(above.clone(), sides, Some(found), false, None);
+        // Other processes have been copying into the directory, so its contents are unknown.
+        let directory = Directory::child(above.clone(), sides, Some(info), false, None);
         worker.keep_open(&directory, handles);
         Ok(directory)
     }
 
-    /// Opens the directories of an entry, if they are not.
-    fn hold(&self, worker: &Worker, entry: &mut Entry) -> Result<(), Failure> {
-        let held = worker.hold(entry);
-        held.map_err(|error| Failure::of(error, walk::lost(entry)))
+    /// Opens the directories of an entry.
+    fn open_handles(&self, worker: &Worker, entry: &mut Entry) -> Result<(), Failure> {
+        let handles = worker.open_handles(entry);
+        handles.map_err(|error| Failure::from_error(error, walk::lost_directory_message(entry)))
     }
 
-    /// A file of the plan, its directories open.
-    pub(crate) async fn find(&self, worker: &Worker, named: &Named<'_>) -> Result<Entry, Failure> {
+    /// Returns a file of the plan, with its directories open.
+    pub(crate) async fn find(
+        &self,
+        worker: &Worker,
+        named: &FileRecord<'_>,
+    ) -> Result<Entry, Failure> {
         let directory = self.open(worker, named.directory).await?;
         let names = (named.source, named.target);
         let mut entry = self.entry(&directory, names, named.kind, named.is_argument);
-        self.hold(worker, &mut entry)?;
+        self.open_handles(worker, &mut entry)?;
         Ok(entry)
     }
 
-    /// Tries again while something is not there that another machine has made: this one may not see it yet.
-    pub(crate) async fn patiently<T>(
+    /// Repeats a call while a file that another machine created is not visible here yet.
+    pub(crate) async fn retry_until_visible<T>(
         &self,
         mut attempt: impl AsyncFnMut() -> io::Result<T>,
     ) -> io::Result<T> {
-        let until = Instant::now() + self.patience;
+        let until = Instant::now() + self.visibility_timeout;
         let mut pause = PAUSE;
         loop {
             let unseen = |error: &io::Error| {
@@ -191,7 +196,7 @@ impl Opener {
         }
     }
 
-    /// A file in a directory, by its names in source and destination.
+    /// Makes an entry from its names in source and destination.
     pub(crate) fn entry(
         &self,
         directory: &Arc<Directory>,
@@ -204,8 +209,8 @@ impl Opener {
             source: directory.source_path().join(source),
             target: directory.target_path().join(target),
             nested: false,
-            has_made: AtomicBool::new(false),
-            meets_itself: AtomicBool::new(false),
+            has_created_directory: AtomicBool::new(false),
+            reported_self_copy: AtomicBool::new(false),
         };
         Entry {
             directory: directory.clone(),
@@ -213,7 +218,7 @@ impl Opener {
             new_name: (source != target).then(|| target.to_owned()),
             kind,
             argument: is_argument.then(|| Arc::new(argument())),
-            held: None,
+            handles: None,
         }
     }
 }

@@ -1,11 +1,11 @@
-//! Working on a part: each directory in it is a task for the engine's workers, and so is each region of a
-//! large file.
+//! Copies a part: the files of each directory, and each region of a large file, are a work item of
+//! their own.
 
-use super::Step;
+use super::PlanTask;
 use super::opener::Opener;
-use super::records::{Named, Record, hash_of};
+use super::records::{FileRecord, Record, hash_of};
 use super::region;
-use crate::directory::{Directory, Found};
+use crate::directory::{Directory, DirectoryInfo};
 use crate::listing::Listing;
 use crate::outcome::Failure;
 use crate::walk;
@@ -14,61 +14,61 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// A part that is being worked on.
-pub(crate) struct Part {
+/// The part that this process copies.
+pub(crate) struct PartWork {
     pub(crate) opener: Opener,
-    /// Temporary names of files of which a region is missing.
+    /// The temporary names of files with missing regions.
     incomplete: Mutex<Vec<String>>,
     lost: Mutex<Lost>,
 }
 
-/// Files that could not be copied.
+/// Files that were not copied.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Lost {
-    /// By the hashes of their paths.
+    /// The hashes of their paths.
     pub(crate) hashes: Vec<String>,
-    /// And files of a directory that could not be opened.
+    /// Whether there are others, in a directory that could not be opened.
     pub(crate) all: bool,
 }
 
-/// Files that are a task together: a directory with very many is shared by several workers.
-const TOGETHER: usize = 1024;
+/// The maximum number of files per work item, so that workers share a large directory.
+const FILES_PER_TASK: usize = 1024;
 
-impl Part {
-    pub(crate) fn new(opener: Opener) -> Part {
-        Part {
+impl PartWork {
+    pub(crate) fn new(opener: Opener) -> PartWork {
+        PartWork {
             opener,
             incomplete: Mutex::default(),
             lost: Mutex::default(),
         }
     }
 
-    /// What is to be done.
-    pub(crate) fn steps(&self) -> Vec<Step> {
-        let mut steps = Vec::new();
+    /// The tasks of the part.
+    pub(crate) fn plan_tasks(&self) -> Vec<PlanTask> {
+        let mut plan_tasks = Vec::new();
         let mut open: HashMap<Option<u32>, Vec<usize>> = HashMap::new();
         for (index, record) in self.opener.records.iter() {
             match record {
                 Record::File(named) => {
                     let together = open.entry(named.directory).or_default();
                     together.push(index);
-                    if together.len() >= TOGETHER {
-                        steps.push(Step::Files(named.directory, std::mem::take(together)));
+                    if together.len() >= FILES_PER_TASK {
+                        plan_tasks.push(PlanTask::Files(named.directory, std::mem::take(together)));
                     }
                 }
-                Record::Region(..) => steps.push(Step::Region(index)),
+                Record::Region(..) => plan_tasks.push(PlanTask::Region(index)),
                 _ => {}
             }
         }
         let rest = open
             .into_iter()
             .filter(|(_, together)| !together.is_empty());
-        steps.extend(rest.map(|(directory, together)| Step::Files(directory, together)));
-        steps
+        plan_tasks.extend(rest.map(|(directory, together)| PlanTask::Files(directory, together)));
+        plan_tasks
     }
 
-    /// Notes that a file could not be copied.
-    pub(crate) fn lose(&self, path: &Path) {
+    /// Records that a file was not copied.
+    pub(crate) fn record_lost(&self, path: &Path) {
         let mut lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
         lost.hashes.push(hash_of(path));
     }
@@ -84,38 +84,41 @@ impl Part {
     }
 }
 
-/// Begins a task: files of a directory, or a region. What it owes the root, it has then taken over.
-pub(crate) async fn begin(worker: &Worker, part: &Part, step: &Step) {
+/// Starts a task, which takes over one of the root's pending counts.
+pub(crate) async fn run_task(worker: &Worker, part: &PartWork, task: &PlanTask) {
     let root = &part.opener.root;
-    match step {
-        Step::Files(directory, records) => match listing(worker, part, *directory, records).await {
-            // Its directory tells the root when it is done.
-            Ok(listing) => return worker.list(listing),
-            Err(failure) => {
-                worker.shared.fail(&failure);
-                let mut lost = part.lost.lock().unwrap_or_else(PoisonError::into_inner);
-                lost.all = true;
-            }
-        },
-        Step::Region(record) => {
-            if let Record::Region(named, big, start, end) = part.opener.records.at(*record) {
-                let copied = region::copy(worker, &part.opener, (&named, &big), (start, end)).await;
-                if let Err(failure) = copied {
-                    worker.shared.fail(&failure);
-                    let incomplete = part.incomplete.lock();
-                    let mut incomplete = incomplete.unwrap_or_else(PoisonError::into_inner);
-                    incomplete.push(big.temporary.to_string_lossy().into_owned());
+    match task {
+        PlanTask::Files(directory, records) => {
+            match listing(worker, part, *directory, records).await {
+                // The directory ends the root's count when it is finished.
+                Ok(listing) => return worker.add_listing(listing),
+                Err(failure) => {
+                    worker.session.report_failure(&failure);
+                    let mut lost = part.lost.lock().unwrap_or_else(PoisonError::into_inner);
+                    lost.all = true;
                 }
             }
         }
-        Step::Finish => {}
+        PlanTask::Region(record) => {
+            if let Record::Region(named, large, start, end) = part.opener.records.at(*record) {
+                let copied =
+                    region::copy(worker, &part.opener, (&named, &large), (start, end)).await;
+                if let Err(failure) = copied {
+                    worker.session.report_failure(&failure);
+                    let incomplete = part.incomplete.lock();
+                    let mut incomplete = incomplete.unwrap_or_else(PoisonError::into_inner);
+                    incomplete.push(large.temporary.to_string_lossy().into_owned());
+                }
+            }
+        }
+        PlanTask::Finish => {}
     }
-    worker.end(root);
+    worker.end_entry(root);
 }
 
 async fn listing(
     worker: &Worker,
-    part: &Part,
+    part: &PartWork,
     index: Option<u32>,
     records: &[usize],
 ) -> Result<Listing, Failure> {
@@ -129,7 +132,7 @@ async fn listing(
         .iter()
         .filter_map(|at| match opener.records.at(*at) {
             Record::File(named) => {
-                let Named {
+                let FileRecord {
                     source,
                     target,
                     kind,
@@ -144,18 +147,18 @@ async fn listing(
     Ok(Listing::of_arguments(directory, entries))
 }
 
-/// The same directory, as one that the root waits for.
+/// The same directory, as a child that the root waits for.
 fn below_root(
     worker: &Worker,
     root: &Arc<Directory>,
     opened: &Arc<Directory>,
 ) -> Result<Arc<Directory>, Failure> {
-    let found = opened.found.as_ref().map(|found| Found {
+    let info = opened.info.as_ref().map(|info| DirectoryInfo {
         names: Default::default(),
-        ..*found
+        ..*info
     });
-    let handles = worker.open(opened);
-    let handles = handles.map_err(|error| walk::gone(opened, error))?;
+    let handles = worker.handles_of(opened);
+    let handles = handles.map_err(|error| walk::reopen_failure(opened, error))?;
     let within = |path: PathBuf, root: PathBuf| match path.strip_prefix(root) {
         Ok(within) => within.to_owned(),
         Err(_) => path,
@@ -164,5 +167,5 @@ fn below_root(
         within(opened.source_path(), root.source_path()),
         within(opened.target_path(), root.target_path()),
     );
-    Ok(Directory::pinned(Some(root.clone()), handles, paths, found))
+    Ok(Directory::pinned(Some(root.clone()), handles, paths, info))
 }

@@ -1,15 +1,15 @@
-//! Making a plan: the engine walks through the sources and makes directories, as for a copy; what it finds in
-//! them is not copied but written down here.
+//! Creates a plan: walks through the sources and creates directories, as a copy does, but records
+//! files instead of copying them.
 
-use super::folder::Folder;
-use super::records::{Big, Named, Place, Record, Root, Writer};
+use super::plan_dir::PlanDir;
+use super::records::{DirectoryRecord, FileRecord, LargeFile, Record, Root, Writer};
 use super::region;
 use super::{Limits, REGION_STEP};
+use crate::conflict::{self, Resolution};
 use crate::data::has_holes;
 use crate::directory::{Directory, Entry};
-use crate::entry::{has_other_names, names_of};
-use crate::existing::{self, Place as Found};
-use crate::made::{Identity, identity};
+use crate::entry::{has_other_names, names_to_expect};
+use crate::identity::{Identity, identity};
 use crate::options::{Existing, Reflink, Sparse};
 use crate::outcome::{Failure, count};
 use crate::worker::Worker;
@@ -20,9 +20,9 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-/// What is noted of a directory of the copy, to be written into each file that has names in it.
+/// The record of a directory, written into each file of the plan that has names in it.
 #[derive(Debug)]
-pub(crate) struct Noted {
+pub(crate) struct PlannedDirectory {
     number: u32,
     source: OsString,
     target: OsString,
@@ -34,9 +34,9 @@ pub(crate) struct Noted {
     modified: Timestamp,
 }
 
-impl Noted {
-    fn place(&self, parent: Option<u32>) -> Place<'_> {
-        Place {
+impl PlannedDirectory {
+    fn record(&self, parent: Option<u32>) -> DirectoryRecord<'_> {
+        DirectoryRecord {
             parent,
             source: &self.source,
             target: &self.target,
@@ -50,10 +50,11 @@ impl Noted {
     }
 }
 
+/// Writes a plan, called by all workers.
 pub(crate) struct Planner {
-    folder: Folder,
-    /// Of its directory, which must not be copied.
-    own: Identity,
+    plan_dir: PlanDir,
+    /// The plan's own directory, which must not be copied.
+    plan_identity: Identity,
     pub(crate) id: String,
     limits: Limits,
     root: OnceLock<Root>,
@@ -64,15 +65,16 @@ pub(crate) struct Planner {
 struct State {
     last: Option<Writer>,
     directories: u32,
-    part: Option<Part>,
+    part: Option<PartBuilder>,
     totals: Totals,
-    /// Files with several names, until all are found.
-    links: HashMap<Identity, First>,
+    /// Files with several hard links, until all names are found.
+    links: HashMap<Identity, FirstName>,
     large: u64,
-    /// The first error in writing the plan: there will be none.
-    broken: Option<io::Error>,
+    /// The first error of writing the plan, which makes it fail.
+    error: Option<io::Error>,
 }
 
+/// The size of a plan.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Totals {
     pub(crate) parts: u32,
@@ -80,30 +82,31 @@ pub(crate) struct Totals {
     pub(crate) bytes: u64,
 }
 
-/// A part that more can be put into.
-struct Part {
+/// A part that is being filled.
+struct PartBuilder {
     number: u32,
     writer: Writer,
-    /// Numbers of directories in this part, by those in the plan.
+    /// The number of a directory in this part, by its number in the plan.
     numbers: HashMap<u32, u32>,
     files: u64,
     bytes: u64,
 }
 
-struct First {
+/// The first name found of a file with several hard links.
+struct FirstName {
     left: u32,
     directory: Option<u32>,
     name: OsString,
-    /// Where it is copied; none if several do so.
+    /// The part that copies the file; `None` if several do.
     part: Option<u32>,
 }
 
 impl Planner {
-    pub(crate) fn new(folder: &Folder, id: String, limits: Limits) -> io::Result<Planner> {
-        let status = std::fs::metadata(folder.path())?;
+    pub(crate) fn new(plan_dir: &PlanDir, id: String, limits: Limits) -> io::Result<Planner> {
+        let status = std::fs::metadata(plan_dir.path())?;
         Ok(Planner {
-            folder: folder.clone(),
-            own: (status.dev(), status.ino()),
+            plan_dir: plan_dir.clone(),
+            plan_identity: (status.dev(), status.ino()),
             id,
             limits,
             root: OnceLock::new(),
@@ -115,7 +118,7 @@ impl Planner {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins, where the engine begins.
+    /// Starts the plan with the root of the walk.
     pub(crate) fn begin(&self, directory: &Directory) -> io::Result<()> {
         let here = std::env::current_dir()?;
         let (source, target) = (directory.source_path(), directory.target_path());
@@ -125,18 +128,18 @@ impl Planner {
             source_shown: source,
             target_shown: target,
         };
-        let writer = Writer::create(&self.folder.last(), &self.id, &root)?;
+        let writer = Writer::create(&self.plan_dir.last(), &self.id, &root)?;
         self.lock().last = Some(writer);
         let _ = self.root.set(root);
         Ok(())
     }
 
-    /// Notes a directory that has been made or found.
+    /// Records a directory that was created or found.
     pub(crate) fn enter(&self, directory: &Directory, entry: &Entry) {
         let mut state = self.lock();
-        let found = directory.found.as_ref();
+        let found = directory.info.as_ref();
         let time = |of: fn(&Metadata) -> Timestamp| found.map(|found| of(&found.source));
-        let noted = Noted {
+        let planned = PlannedDirectory {
             number: state.directories,
             source: entry.name.clone(),
             target: entry.new_name().to_owned(),
@@ -147,46 +150,46 @@ impl Planner {
             accessed: time(Metadata::accessed).unwrap_or_default(),
             modified: time(Metadata::modified).unwrap_or_default(),
         };
-        let record = Record::Directory(noted.place(number(&entry.directory)));
-        state.attempt(|state| state.last()?.write(&record));
+        let record = Record::Directory(planned.record(number(&entry.directory)));
+        state.try_write(|state| state.last()?.write(&record));
         state.directories += 1;
-        let _ = directory.noted.set(Box::new(noted));
+        let _ = directory.planned.set(Box::new(planned));
     }
 
-    /// Whether it is the plan itself.
-    pub(crate) fn is_own(&self, status: &Metadata) -> bool {
-        identity(status) == self.own
+    /// Whether a directory is the plan itself.
+    pub(crate) fn is_plan_directory(&self, status: &Metadata) -> bool {
+        identity(status) == self.plan_identity
     }
 
-    /// Writes down a file that is to be copied.
-    pub(crate) async fn note(
+    /// Records a file that is to be copied.
+    pub(crate) async fn record(
         &self,
         worker: &Worker,
         entry: &Entry,
         status: &Metadata,
     ) -> Result<(), Failure> {
-        // What stays is no copy that other names could be links to.
+        // A file that stays is no copy that other names could be linked to.
         let may_stay = worker.options().existing == Existing::Skip
             && (!entry.directory.is_new || entry.argument.is_some());
-        if may_stay && existing::examine(worker, entry, status).await? == Found::Kept {
+        if may_stay && conflict::examine(worker, entry, status).await? == Resolution::Skip {
             count(&worker.counters().skipped);
             return Ok(());
         }
         let has_names = has_other_names(worker, entry, status);
-        if has_names && self.note_link(entry, status, names_of(worker, status)) {
+        if has_names && self.record_link(entry, status, names_to_expect(worker, status)) {
             return Ok(());
         }
-        let room = self.room(worker, status);
+        let bytes_to_move = self.bytes_to_move(worker, status);
         let splits = status.is_file()
-            && room > self.limits.bytes
+            && bytes_to_move > self.limits.bytes
             && worker.options().reflink != Reflink::Always;
         if splits {
-            return self.note_large(worker, entry, status).await;
+            return self.record_large(worker, entry, status).await;
         }
-        let named = named(entry, status, None);
-        let file = |directory| Record::File(Named { directory, ..named });
+        let file = file_record(entry, status, None);
+        let record = |directory| Record::File(FileRecord { directory, ..file });
         let mut state = self.lock();
-        state.attempt(|state| state.add(self, entry, room, &file));
+        state.try_write(|state| state.add(self, entry, bytes_to_move, &record));
         let part = state.part.as_ref().map(|part| part.number);
         if let Some(first) = state.links.get_mut(&identity(status)).filter(|_| has_names) {
             first.part = part;
@@ -196,8 +199,8 @@ impl Planner {
         Ok(())
     }
 
-    /// Bytes that are to be moved for a file, as far as they are known.
-    fn room(&self, worker: &Worker, status: &Metadata) -> u64 {
+    /// The number of bytes to copy for a file, as far as it is known.
+    fn bytes_to_move(&self, worker: &Worker, status: &Metadata) -> u64 {
         if !status.is_file() {
             return 0;
         }
@@ -213,12 +216,12 @@ impl Planner {
         state.totals.bytes += bytes;
     }
 
-    /// Whether it is another name of a file that has been noted: then it is made in the end.
-    fn note_link(&self, entry: &Entry, status: &Metadata, names: u32) -> bool {
+    /// Whether the file was recorded under another name; if so, records a link for `--finish`.
+    fn record_link(&self, entry: &Entry, status: &Metadata, names: u32) -> bool {
         let mut state = self.lock();
         let file = identity(status);
         let Some(first) = state.links.get_mut(&file) else {
-            let first = First {
+            let first = FirstName {
                 left: names.saturating_sub(1),
                 directory: number(&entry.directory),
                 name: entry.new_name().to_owned(),
@@ -233,23 +236,25 @@ impl Planner {
         if left == 0 {
             state.links.remove(&file);
         }
-        let named = named(entry, status, number(&entry.directory));
-        state.attempt(|state| {
+        let file = file_record(entry, status, number(&entry.directory));
+        state.try_write(|state| {
             state
                 .last()?
-                .write(&Record::Link(named, directory, &name, part))
+                .write(&Record::Link(file, directory, &name, part))
         });
         true
     }
 
-    /// A file that several share.
-    async fn note_large(
+    /// Records a file that is copied in regions.
+    async fn record_large(
         &self,
         worker: &Worker,
         entry: &Entry,
         status: &Metadata,
     ) -> Result<(), Failure> {
-        if let Found::Kept | Found::NotOlder(_) = existing::examine(worker, entry, status).await? {
+        if let Resolution::Skip | Resolution::UpToDate(_) =
+            conflict::examine(worker, entry, status).await?
+        {
             count(&worker.counters().skipped);
             return Ok(());
         }
@@ -261,21 +266,21 @@ impl Planner {
         let temporary = region::temporary_name(&self.id, large);
         let size = status.size();
         region::make(worker, entry, &temporary, size).await?;
-        let big = Big {
+        let big = LargeFile {
             temporary: &temporary,
             size,
             modified: status.modified(),
         };
         let mut state = self.lock();
-        let whole = named(entry, status, number(&entry.directory));
-        state.attempt(|state| {
-            state.last()?.write(&Record::Big(whole, big))?;
+        let whole = file_record(entry, status, number(&entry.directory));
+        state.try_write(|state| {
+            state.last()?.write(&Record::LargeFile(whole, big))?;
             let step = self.limits.region();
             let mut start = 0;
             while start < size {
                 let end = size.min(start.saturating_add(step));
                 let region =
-                    |directory| Record::Region(Named { directory, ..whole }, big, start, end);
+                    |directory| Record::Region(FileRecord { directory, ..whole }, big, start, end);
                 state.add_alone(self, entry, &region)?;
                 start = end;
             }
@@ -286,13 +291,13 @@ impl Planner {
         Ok(())
     }
 
-    /// Ends the plan, except for its header.
+    /// Completes the plan, except for its header.
     pub(crate) fn end(&self) -> io::Result<(Totals, u64)> {
         let mut state = self.lock();
-        state.attempt(State::close_part);
+        state.try_write(State::close_part);
         let last = state.last.take();
-        state.attempt(|_| last.map_or(Ok(()), Writer::finish));
-        match state.broken.take() {
+        state.try_write(|_| last.map_or(Ok(()), Writer::finish));
+        match state.error.take() {
             Some(error) => Err(error),
             None => Ok((state.totals, state.directories.into())),
         }
@@ -300,7 +305,8 @@ impl Planner {
 }
 
 impl Limits {
-    /// Bytes of a region: so that two writers never share a block, or a stripe.
+    /// The size of a region in bytes: a multiple of the step, so that two writers never share a
+    /// block or stripe.
     fn region(&self) -> u64 {
         let steps = REGION_STEP.into_iter().find(|step| *step <= self.bytes);
         let step = steps.unwrap_or(REGION_STEP[REGION_STEP.len() - 1]);
@@ -309,9 +315,9 @@ impl Limits {
 }
 
 impl State {
-    fn attempt(&mut self, action: impl FnOnce(&mut State) -> io::Result<()>) {
-        if self.broken.is_none() {
-            self.broken = action(self).err();
+    fn try_write(&mut self, action: impl FnOnce(&mut State) -> io::Result<()>) {
+        if self.error.is_none() {
+            self.error = action(self).err();
         }
     }
 
@@ -321,7 +327,7 @@ impl State {
             .ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
-    /// Puts a record into the part that is being made, or into the next one if that is full.
+    /// Adds a record to the current part, or to a new one if that is full.
     fn add<'a>(
         &mut self,
         planner: &Planner,
@@ -330,7 +336,7 @@ impl State {
         record: &dyn Fn(Option<u32>) -> Record<'a>,
     ) -> io::Result<()> {
         let limits = &planner.limits;
-        let is_full = |part: &Part| {
+        let is_full = |part: &PartBuilder| {
             part.files >= limits.files
                 || (part.files > 0 && part.bytes.saturating_add(bytes) > limits.bytes)
         };
@@ -346,8 +352,8 @@ impl State {
         part.add(entry, record)
     }
 
-    /// Puts a record into a part of its own: a region must not be copied again because something else in its
-    /// part has failed, since the file may have its name by then.
+    /// Adds a record to a part of its own: a region must not be copied again because another file
+    /// of its part failed, since by then the file may have its final name.
     fn add_alone<'a>(
         &mut self,
         planner: &Planner,
@@ -359,15 +365,15 @@ impl State {
         part.writer.finish()
     }
 
-    fn open_part(&mut self, planner: &Planner) -> io::Result<Part> {
+    fn open_part(&mut self, planner: &Planner) -> io::Result<PartBuilder> {
         let Some(root) = planner.root.get() else {
             return Err(io::ErrorKind::NotFound.into());
         };
         let number = self.totals.parts;
         self.totals.parts += 1;
-        Ok(Part {
+        Ok(PartBuilder {
             number,
-            writer: Writer::create(&planner.folder.part(number), &planner.id, root)?,
+            writer: Writer::create(&planner.plan_dir.part(number), &planner.id, root)?,
             numbers: HashMap::new(),
             files: 0,
             bytes: 0,
@@ -379,7 +385,7 @@ impl State {
     }
 }
 
-impl Part {
+impl PartBuilder {
     fn add<'a>(
         &mut self,
         entry: &Entry,
@@ -389,24 +395,26 @@ impl Part {
         self.files += 1;
         self.writer.write(&record(directory))
     }
-    /// The number of a directory in this part; it is written into it, with those above it, if it has none.
+    /// The number of a directory in this part. If it has none, records the directory and its
+    /// ancestors first.
     fn number(&mut self, directory: &Directory) -> io::Result<Option<u32>> {
         let mut missing = Vec::new();
         let mut above = None;
-        for directory in directory.chain() {
-            let Some(noted) = directory.noted.get() else {
+        for directory in directory.self_and_ancestors() {
+            let Some(planned) = directory.planned.get() else {
                 break;
             };
-            if let Some(known) = self.numbers.get(&noted.number) {
+            if let Some(known) = self.numbers.get(&planned.number) {
                 above = Some(*known);
                 break;
             }
-            missing.push(noted);
+            missing.push(planned);
         }
-        for noted in missing.into_iter().rev() {
-            self.writer.write(&Record::Directory(noted.place(above)))?;
+        for planned in missing.into_iter().rev() {
+            self.writer
+                .write(&Record::Directory(planned.record(above)))?;
             let number = self.numbers.len() as u32;
-            self.numbers.insert(noted.number, number);
+            self.numbers.insert(planned.number, number);
             above = Some(number);
         }
         Ok(above)
@@ -414,12 +422,12 @@ impl Part {
 }
 
 fn number(directory: &Directory) -> Option<u32> {
-    directory.noted.get().map(|noted| noted.number)
+    directory.planned.get().map(|planned| planned.number)
 }
 
-fn named<'a>(entry: &'a Entry, status: &Metadata, directory: Option<u32>) -> Named<'a> {
+fn file_record<'a>(entry: &'a Entry, status: &Metadata, directory: Option<u32>) -> FileRecord<'a> {
     let (source, target): (&OsStr, &OsStr) = (&entry.name, entry.new_name());
-    Named {
+    FileRecord {
         directory,
         source,
         target,

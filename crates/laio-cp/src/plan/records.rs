@@ -1,5 +1,5 @@
-//! The files of a plan that have names in them: records of fields, each ended by a zero byte, because that is
-//! the one byte that names do not have. The last record tells how many there are, and their hash.
+//! The files of a plan that contain names: records of fields that end with a zero byte, the only
+//! byte that names cannot contain. The last record holds the number of records and their hash.
 
 use laio_rt::fs::{FileType, Timestamp};
 use std::ffi::OsStr;
@@ -8,27 +8,27 @@ use std::io::{self, BufWriter, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// Where all names begin.
+/// The root that all names are relative to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Root {
     pub(crate) source: PathBuf,
     pub(crate) target: PathBuf,
-    /// As in messages.
+    /// The path for messages.
     pub(crate) source_shown: PathBuf,
     pub(crate) target_shown: PathBuf,
 }
 
-/// A directory; those above it come before it.
+/// A directory, after the record of its parent.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Place<'a> {
-    /// Its number among the directories of the file; none for the root.
+pub(crate) struct DirectoryRecord<'a> {
+    /// The number of its parent in this file; `None` for the root.
     pub(crate) parent: Option<u32>,
     pub(crate) source: &'a OsStr,
     pub(crate) target: &'a OsStr,
     pub(crate) is_new: bool,
     pub(crate) follows_source: bool,
     pub(crate) follows_target: bool,
-    /// That it gets in the end, if attributes are not preserved.
+    /// The final mode, if attributes are not preserved.
     pub(crate) mode: Option<u32>,
     pub(crate) accessed: Timestamp,
     pub(crate) modified: Timestamp,
@@ -36,7 +36,7 @@ pub(crate) struct Place<'a> {
 
 /// A file in a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Named<'a> {
+pub(crate) struct FileRecord<'a> {
     pub(crate) directory: Option<u32>,
     pub(crate) source: &'a OsStr,
     pub(crate) target: &'a OsStr,
@@ -44,32 +44,33 @@ pub(crate) struct Named<'a> {
     pub(crate) is_argument: bool,
 }
 
-/// A file that is copied in regions, under another name until it is complete.
+/// A file that is copied in regions, under a temporary name until it is complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Big<'a> {
+pub(crate) struct LargeFile<'a> {
     pub(crate) temporary: &'a OsStr,
     pub(crate) size: u64,
     pub(crate) modified: Timestamp,
 }
 
+/// A record of a plan's file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Record<'a> {
-    Directory(Place<'a>),
-    /// To be copied.
-    File(Named<'a>),
-    /// A region of it, from here to there.
-    Region(Named<'a>, Big<'a>, u64, u64),
-    /// To get its attributes and its name, when all regions are there.
-    Big(Named<'a>, Big<'a>),
-    /// Another name of what has this name in this directory of the destination, and the part that copies it.
-    Link(Named<'a>, Option<u32>, &'a OsStr, Option<u32>),
+    Directory(DirectoryRecord<'a>),
+    /// A file to copy.
+    File(FileRecord<'a>),
+    /// A region to copy: file, start and end.
+    Region(FileRecord<'a>, LargeFile<'a>, u64, u64),
+    /// A large file that gets its attributes and name when all regions are copied.
+    LargeFile(FileRecord<'a>, LargeFile<'a>),
+    /// A hard link: to the copy with this directory and name, which this part copies.
+    Link(FileRecord<'a>, Option<u32>, &'a OsStr, Option<u32>),
 }
 
 const KIND: &str = "laio-cp-plan";
-/// Of this format. A plan of another version is refused.
+/// The version of this format. Plans of other versions are rejected.
 pub(crate) const VERSION: u32 = 1;
 
-/// FNV-1a: to notice what was cut off or damaged, not what was forged.
+/// FNV-1a: detects truncation and damage, not forgery.
 #[derive(Clone, Copy)]
 struct Hash(u64);
 
@@ -85,14 +86,14 @@ impl Hash {
     }
 }
 
-/// What a path is known by where its bytes cannot be written.
+/// The hash of a path, for formats that cannot store its bytes.
 pub(crate) fn hash_of(path: &Path) -> String {
     let mut hash = Hash::new();
     hash.add(path.as_os_str().as_bytes());
     format!("{:016x}", hash.0)
 }
 
-/// A file of records that is being written. It has its name when it is complete.
+/// A file of records being written. It gets its final name when it is complete.
 pub(crate) struct Writer {
     file: BufWriter<File>,
     path: PathBuf,
@@ -127,26 +128,26 @@ impl Writer {
 
     pub(crate) fn write(&mut self, record: &Record<'_>) -> io::Result<()> {
         match record {
-            Record::Directory(place) => self.put_place(place),
-            Record::File(named) => {
+            Record::Directory(directory) => self.put_directory(directory),
+            Record::File(file) => {
                 self.put(b"f");
-                self.put_named(named);
+                self.put_file(file);
             }
-            Record::Region(named, big, start, end) => {
+            Record::Region(file, large, start, end) => {
                 self.put(b"r");
-                self.put_named(named);
-                self.put_big(big);
+                self.put_file(file);
+                self.put_large(large);
                 self.put_number(start);
                 self.put_number(end);
             }
-            Record::Big(named, big) => {
+            Record::LargeFile(file, large) => {
                 self.put(b"b");
-                self.put_named(named);
-                self.put_big(big);
+                self.put_file(file);
+                self.put_large(large);
             }
-            Record::Link(named, directory, first, part) => {
+            Record::Link(file, directory, first, part) => {
                 self.put(b"l");
-                self.put_named(named);
+                self.put_file(file);
                 self.put_index(*directory);
                 self.put(first.as_bytes());
                 self.put_index(*part);
@@ -155,7 +156,7 @@ impl Writer {
         self.end_record()
     }
 
-    /// Ends the file, and gives it its name.
+    /// Completes the file and renames it.
     pub(crate) fn finish(mut self) -> io::Result<()> {
         let (records, hash) = (self.records, self.hash.0);
         self.put(b"end");
@@ -186,15 +187,15 @@ impl Writer {
         self.put(format!("{}.{:09}", time.seconds, time.nanoseconds).as_bytes());
     }
 
-    fn put_place(&mut self, place: &Place<'_>) {
+    fn put_directory(&mut self, directory: &DirectoryRecord<'_>) {
         self.put(b"d");
-        self.put_index(place.parent);
-        self.put(place.source.as_bytes());
-        self.put_other(place.target, place.source);
+        self.put_index(directory.parent);
+        self.put(directory.source.as_bytes());
+        self.put_other(directory.target, directory.source);
         let flags = [
-            (place.is_new, 'n'),
-            (place.follows_source, 's'),
-            (place.follows_target, 't'),
+            (directory.is_new, 'n'),
+            (directory.follows_source, 's'),
+            (directory.follows_target, 't'),
         ];
         let flags: String = flags
             .iter()
@@ -202,31 +203,31 @@ impl Writer {
             .map(|(_, flag)| flag)
             .collect();
         self.put(flags.as_bytes());
-        self.put_index(place.mode);
-        self.put_time(place.accessed);
-        self.put_time(place.modified);
+        self.put_index(directory.mode);
+        self.put_time(directory.accessed);
+        self.put_time(directory.modified);
     }
 
-    fn put_named(&mut self, named: &Named<'_>) {
-        self.put_index(named.directory);
-        self.put(named.source.as_bytes());
-        self.put_other(named.target, named.source);
-        let mut kind = vec![letter(named.kind)];
-        if named.is_argument {
+    fn put_file(&mut self, file: &FileRecord<'_>) {
+        self.put_index(file.directory);
+        self.put(file.source.as_bytes());
+        self.put_other(file.target, file.source);
+        let mut kind = vec![letter(file.kind)];
+        if file.is_argument {
             kind.push(b'a');
         }
         self.put(&kind);
     }
 
-    /// A name that is most often the same as the one before.
+    /// Writes a name; an empty field if it equals `usual`.
     fn put_other(&mut self, name: &OsStr, usual: &OsStr) {
         self.put(if name == usual { b"" } else { name.as_bytes() });
     }
 
-    fn put_big(&mut self, big: &Big<'_>) {
-        self.put(big.temporary.as_bytes());
-        self.put_number(big.size);
-        self.put_time(big.modified);
+    fn put_large(&mut self, large: &LargeFile<'_>) {
+        self.put(large.temporary.as_bytes());
+        self.put_number(large.size);
+        self.put_time(large.modified);
     }
 
     fn end_record(&mut self) -> io::Result<()> {
@@ -260,20 +261,20 @@ fn letter(kind: FileType) -> u8 {
     found.map_or(b'?', |(_, letter)| *letter)
 }
 
-/// A file of records that has been read, and found to be sound.
+/// A file of records that was read and checked.
 pub(crate) struct Records {
     bytes: Vec<u8>,
     pub(crate) root: Root,
-    /// Where the record of each directory begins.
+    /// The offset of each directory's record.
     directories: Vec<usize>,
     body: std::ops::Range<usize>,
 }
 
 impl Records {
-    /// What is wrong with the file is told by the error, for people.
+    /// Reads and checks a file. The error describes what is wrong.
     pub(crate) fn read(path: &Path, plan: &str) -> Result<Records, String> {
         let read = || {
-            let bytes = std::fs::read(path).map_err(|error| super::describe(&error))?;
+            let bytes = std::fs::read(path).map_err(|error| super::error_text(&error))?;
             Records::parse(bytes, plan)
         };
         read().map_err(|wrong: String| format!("the plan's file '{}': {wrong}", path.display()))
@@ -285,11 +286,11 @@ impl Records {
             at: 0,
         };
         if fields.next()? != KIND.as_bytes() {
-            return Err("it is no part of a plan of laio cp".to_owned());
+            return Err("it is not part of a plan of laio cp".to_owned());
         }
         let version: u32 = fields.number()?;
         if version != VERSION {
-            return Err(super::wrong_version(version.into()));
+            return Err(super::version_error(version.into()));
         }
         if fields.next()? != plan.as_bytes() {
             return Err("it belongs to another plan".to_owned());
@@ -316,8 +317,8 @@ impl Records {
         };
         let mut hash = Hash::new();
         hash.add(&bytes[..end]);
-        let told: u64 = fields.number()?;
-        if told != records || fields.next()? != format!("{:016x}", hash.0).as_bytes() {
+        let expected: u64 = fields.number()?;
+        if expected != records || fields.next()? != format!("{:016x}", hash.0).as_bytes() {
             return Err(DAMAGED.to_owned());
         }
         if fields.at != bytes.len() {
@@ -331,7 +332,7 @@ impl Records {
         })
     }
 
-    /// Each record, and where it is.
+    /// The records and their offsets.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (usize, Record<'_>)> {
         let mut at = self.body.start;
         std::iter::from_fn(move || {
@@ -342,7 +343,7 @@ impl Records {
         })
     }
 
-    /// The record that is there.
+    /// The record at an offset.
     pub(crate) fn at(&self, at: usize) -> Record<'_> {
         let record = self.fields(at, self.body.end).record();
         record.unwrap_or_else(|_| unreachable!("it was one when the file was read"))
@@ -359,10 +360,10 @@ impl Records {
         self.directories.len() as u32
     }
 
-    /// The directory with this number; numbers in records have been checked.
-    pub(crate) fn directory(&self, index: u32) -> Place<'_> {
+    /// The directory with this number. `parse` has checked the numbers in records.
+    pub(crate) fn directory(&self, index: u32) -> DirectoryRecord<'_> {
         match self.at(self.directories[index as usize]) {
-            Record::Directory(place) => place,
+            Record::Directory(directory) => directory,
             _ => unreachable!("it was one when the file was read"),
         }
     }
@@ -371,37 +372,41 @@ impl Records {
 const DAMAGED: &str = "it is damaged or incomplete; the plan must be made again";
 
 impl Record<'_> {
-    /// With this many directories before it.
+    /// Checks a record that `directories` directories precede.
     fn check(&self, directories: usize) -> Result<(), String> {
         let known = |index: Option<u32>| index.is_none_or(|index| (index as usize) < directories);
         let within = |directory: Option<u32>, name: &OsStr| {
             let bytes = name.as_bytes();
             !bytes.is_empty() && (directory.is_none() || !bytes.contains(&b'/'))
         };
-        let named = |named: &Named<'_>| {
-            known(named.directory)
-                && within(named.directory, named.source)
-                && within(named.directory, named.target)
+        let is_sound = |file: &FileRecord<'_>| {
+            known(file.directory)
+                && within(file.directory, file.source)
+                && within(file.directory, file.target)
         };
         let sound = match self {
-            Record::Directory(place) => {
-                known(place.parent)
-                    && within(place.parent, place.source)
-                    && within(place.parent, place.target)
+            Record::Directory(directory) => {
+                known(directory.parent)
+                    && within(directory.parent, directory.source)
+                    && within(directory.parent, directory.target)
             }
-            Record::File(file) => named(file),
-            Record::Region(file, big, start, end) => {
-                named(file) && within(Some(0), big.temporary) && start < end && *end <= big.size
+            Record::File(file) => is_sound(file),
+            Record::Region(file, large, start, end) => {
+                is_sound(file)
+                    && within(Some(0), large.temporary)
+                    && start < end
+                    && *end <= large.size
             }
-            Record::Big(file, big) => named(file) && within(Some(0), big.temporary),
+            Record::LargeFile(file, large) => is_sound(file) && within(Some(0), large.temporary),
             Record::Link(link, directory, first, _) => {
-                named(link) && known(*directory) && within(*directory, first)
+                is_sound(link) && known(*directory) && within(*directory, first)
             }
         };
         sound.then_some(()).ok_or_else(|| DAMAGED.to_owned())
     }
 }
 
+/// Parses fields.
 struct Fields<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -444,10 +449,10 @@ impl<'a> Fields<'a> {
         })
     }
 
-    fn place(&mut self) -> Result<Place<'a>, String> {
+    fn directory_record(&mut self) -> Result<DirectoryRecord<'a>, String> {
         let (parent, source) = (self.index()?, self.name()?);
         let (target, flags) = (self.other(source)?, self.next()?);
-        Ok(Place {
+        Ok(DirectoryRecord {
             parent,
             source,
             target,
@@ -460,13 +465,13 @@ impl<'a> Fields<'a> {
         })
     }
 
-    fn named(&mut self) -> Result<Named<'a>, String> {
+    fn file_record(&mut self) -> Result<FileRecord<'a>, String> {
         let (directory, source) = (self.index()?, self.name()?);
         let (target, kind) = (self.other(source)?, self.next()?);
         let found = LETTERS
             .iter()
             .find(|(_, letter)| kind.first() == Some(letter));
-        Ok(Named {
+        Ok(FileRecord {
             directory,
             source,
             target,
@@ -475,8 +480,8 @@ impl<'a> Fields<'a> {
         })
     }
 
-    fn big(&mut self) -> Result<Big<'a>, String> {
-        Ok(Big {
+    fn large(&mut self) -> Result<LargeFile<'a>, String> {
+        Ok(LargeFile {
             temporary: self.name()?,
             size: self.number()?,
             modified: self.time()?,
@@ -485,17 +490,17 @@ impl<'a> Fields<'a> {
 
     fn record(&mut self) -> Result<Record<'a>, String> {
         match self.next()? {
-            b"d" => self.place().map(Record::Directory),
-            b"f" => self.named().map(Record::File),
+            b"d" => self.directory_record().map(Record::Directory),
+            b"f" => self.file_record().map(Record::File),
             b"r" => Ok(Record::Region(
-                self.named()?,
-                self.big()?,
+                self.file_record()?,
+                self.large()?,
                 self.number()?,
                 self.number()?,
             )),
-            b"b" => Ok(Record::Big(self.named()?, self.big()?)),
+            b"b" => Ok(Record::LargeFile(self.file_record()?, self.large()?)),
             b"l" => Ok(Record::Link(
-                self.named()?,
+                self.file_record()?,
                 self.index()?,
                 self.name()?,
                 self.index()?,

@@ -1,9 +1,10 @@
-//! Large files: made by the planner under a temporary name, filled in regions by whoever works, given their
-//! attributes and their name at the end. Each region has one writer; written twice, it has the same bytes.
+//! Large files: the planner creates them under a temporary name, workers copy regions, and
+//! `--finish` sets attributes and renames them. Each region has one writer; copied twice, it gets
+//! the same bytes.
 
 use super::opener::Opener;
-use super::records::{Big, Named};
-use crate::data::{self, Pair};
+use super::records::{FileRecord, LargeFile};
+use crate::data::{self, OpenPair};
 use crate::directory::Entry;
 use crate::outcome::Failure;
 use crate::regular;
@@ -14,7 +15,7 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 use std::sync::Arc;
 
-/// Makes the temporary file, as long as it is going to be: all of it a hole.
+/// Creates the temporary file with its final length, as one hole.
 pub(crate) async fn make(
     worker: &Worker,
     entry: &Entry,
@@ -23,10 +24,10 @@ pub(crate) async fn make(
 ) -> Result<(), Failure> {
     let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW;
     let opened = worker
-        .write(Open::new(entry.beside(name), flags).mode(regular::REGION_MODE))
+        .call_target(Open::new(entry.sibling(name), flags).mode(regular::REGION_MODE))
         .await;
     let file = Arc::new(opened.map_err(entry.target_failure("cannot create regular file"))?);
-    let set = worker.write(Truncate::new(file, size)).await;
+    let set = worker.call_target(Truncate::new(file, size)).await;
     set.map_err(entry.target_failure("failed to extend"))
 }
 
@@ -34,29 +35,31 @@ pub(crate) async fn make(
 pub(crate) async fn copy(
     worker: &Worker,
     opener: &Opener,
-    (named, big): (&Named<'_>, &Big<'_>),
+    (file, large): (&FileRecord<'_>, &LargeFile<'_>),
     (start, end): (u64, u64),
 ) -> Result<(), Failure> {
-    let entry = opener.find(worker, named).await?;
-    let source = regular::open(worker, &entry, None).await?;
-    require_unchanged(&entry, &source.status, big)?;
+    let entry = opener.find(worker, file).await?;
+    let source = regular::open_source(worker, &entry, None).await?;
+    require_unchanged(&entry, &source.status, large)?;
     let flags = libc::O_WRONLY | libc::O_NOFOLLOW | libc::O_NOCTTY;
-    let open = || Open::new(entry.beside(big.temporary), flags);
+    let open = || Open::new(entry.sibling(large.temporary), flags);
     let target = opener
-        .patiently(async || worker.write(open()).await.map(Arc::new))
+        .retry_until_visible(async || worker.call_target(open()).await.map(Arc::new))
         .await;
     let failed = |error: io::Error| {
-        let (name, size) = (entry.quoted_target(), big.size);
-        let text = format!("cannot open what the planner has made for the {size} bytes of {name}");
-        Failure::of(error, text)
+        let (name, size) = (entry.quoted_target(), large.size);
+        let text = format!(
+            "cannot open the temporary file that the planner made for {name} ({size} bytes)"
+        );
+        Failure::from_error(error, text)
     };
     let target = target.map_err(failed)?;
-    let status = worker.write(StatFile::new(target.clone())).await;
+    let status = worker.call_target(StatFile::new(target.clone())).await;
     let status = status.map_err(failed)?;
-    if !status.is_file() || status.size() != big.size {
+    if !status.is_file() || status.size() != large.size {
         return Err(replaced(&entry));
     }
-    let pair = Pair {
+    let pair = OpenPair {
         worker,
         source: &source.file,
         status: &source.status,
@@ -64,79 +67,86 @@ pub(crate) async fn copy(
         target_device: status.device(),
         is_regular: true,
         start: 0,
-        seen: None,
-        medium: entry.medium(),
+        hashing: None,
+        storage_class: entry.storage_class(),
     };
     let moved = data::copy_region(&pair, start, end).await;
-    moved.map_err(|broken| regular::describe(&entry, broken))?;
-    let now = worker.lazily(StatFile::new(source.file.clone())).await;
+    moved.map_err(|error| regular::copy_failure(&entry, error))?;
+    let now = worker.call_lazy(StatFile::new(source.file.clone())).await;
     require_unchanged(
         &entry,
         &now.map_err(entry.source_failure("cannot fstat", ""))?,
-        big,
+        large,
     )?;
     if worker.options().fsync {
-        let synced = worker.lazily(Fsync::new(target)).await;
-        synced.map_err(entry.target_failure("cannot bring to the device"))?;
+        let synced = worker.call_lazy(Fsync::new(target)).await;
+        synced.map_err(entry.target_failure("cannot sync"))?;
     }
     Ok(())
 }
 
-/// Regions of different states of a file would make a file that never was.
-fn require_unchanged(entry: &Entry, status: &Metadata, big: &Big<'_>) -> Result<(), Failure> {
-    if status.size() == big.size && status.modified() == big.modified {
+/// Fails if the source has changed: regions of different versions would make a file that never
+/// existed.
+fn require_unchanged(
+    entry: &Entry,
+    status: &Metadata,
+    large: &LargeFile<'_>,
+) -> Result<(), Failure> {
+    if status.size() == large.size && status.modified() == large.modified {
         return Ok(());
     }
     let name = entry.quoted_source();
-    Err(Failure::because(format!(
-        "{name} has changed since the plan was made; it must be copied by another"
+    Err(Failure::from_message(format!(
+        "{name} has changed since the plan was made; copy it with a new plan"
     )))
 }
 
 fn replaced(entry: &Entry) -> Failure {
     let name = entry.quoted_target();
-    Failure::because(format!(
-        "not writing {name}: what the planner has made for it was replaced"
+    Failure::from_message(format!(
+        "not writing {name}: its temporary file was replaced"
     ))
 }
 
-/// Gives a file that has all its regions its attributes, and its name. None if it has had it before.
+/// Sets the attributes of a file with all its regions, and renames it. `None` if that was done
+/// before.
 pub(crate) async fn complete(
     worker: &Worker,
     opener: &Opener,
-    named: &Named<'_>,
-    big: &Big<'_>,
+    file: &FileRecord<'_>,
+    large: &LargeFile<'_>,
 ) -> Result<Option<()>, Failure> {
-    let entry = opener.find(worker, named).await?;
-    let temporary = StatPath::new(entry.beside(big.temporary)).no_follow();
-    match worker.write(temporary).await {
-        Ok(status) if status.is_file() && status.size() == big.size => {}
+    let entry = opener.find(worker, file).await?;
+    let temporary = StatPath::new(entry.sibling(large.temporary)).no_follow();
+    match worker.call_target(temporary).await {
+        Ok(status) if status.is_file() && status.size() == large.size => {}
         Ok(_) => return Err(replaced(&entry)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            let there = worker
-                .write(StatPath::new(entry.target()).no_follow())
+            let existing = worker
+                .call_target(StatPath::new(entry.target()).no_follow())
                 .await;
-            let is_whole = |there: &Metadata| there.is_file() && there.size() == big.size;
-            if there.as_ref().is_ok_and(is_whole) {
+            let is_whole =
+                |existing: &Metadata| existing.is_file() && existing.size() == large.size;
+            if existing.as_ref().is_ok_and(is_whole) {
                 return Ok(None);
             }
-            return Err(entry.target_failure("cannot find what was copied for")(
+            return Err(entry.target_failure("cannot find the temporary file of")(
                 error,
             ));
         }
         Err(error) => {
-            return Err(entry.target_failure("cannot stat what was copied for")(
+            return Err(entry.target_failure("cannot stat the temporary file of")(
                 error,
             ));
         }
     }
-    let source = regular::open(worker, &entry, None).await?;
-    require_unchanged(&entry, &source.status, big)?;
-    regular::complete(worker, &entry, source, big.temporary).await?;
+    let source = regular::open_source(worker, &entry, None).await?;
+    require_unchanged(&entry, &source.status, large)?;
+    regular::complete_temporary(worker, &entry, source, large.temporary).await?;
     Ok(Some(()))
 }
 
-/// The temporary name of the file with this number in a plan.
+/// The temporary name of the large file with this number.
 pub(crate) fn temporary_name(plan: &str, number: u64) -> OsString {
     format!("{}plan-{plan}-{number:x}", crate::temporary::PREFIX).into()
 }

@@ -1,4 +1,4 @@
-//! The options of the copy, as far as those who work and finish need them, in a form that can be kept.
+//! The options of a plan, stored for the processes that work on it and finish it.
 
 use crate::options::{
     Backup, Existing, Follow, Make, Method, Options, Preserve, Reflink, Sparse, Writes,
@@ -8,6 +8,7 @@ use laio::ops::Advice;
 use serde::{Deserialize, Serialize};
 use std::num::NonZeroUsize;
 
+/// The stored options.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Settings {
@@ -39,7 +40,8 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
-    /// Each option is either kept here, or needed by the planner only, or refused by it.
+    /// Stores the options. Each option is stored, used by the planner alone, or rejected by
+    /// `refuse`.
     pub(crate) fn of(options: &Options) -> Settings {
         Settings {
             recursive: options.recursive,
@@ -70,7 +72,8 @@ impl Settings {
         }
     }
 
-    /// The options; what is of the process, not of the copy, is as in `given`.
+    /// Returns the stored options, with those of the process (messages, workers) taken from
+    /// `given`.
     pub(crate) fn options(&self, given: Options) -> Result<Options, String> {
         let kept: Option<BackendKind> = match &self.backend {
             Some(name) => Some(name.parse()?),
@@ -94,7 +97,7 @@ impl Settings {
             reflink: self.reflink,
             verbose: self.verbose || given.verbose,
             debug: self.debug || given.debug,
-            // What a process that was killed has left must never look whole.
+            // A file that a killed process leaves must not look complete.
             atomic: true,
             fsync: self.fsync || given.fsync,
             rate: given.rate.or(self.rate),
@@ -130,10 +133,10 @@ fn advice_of(word: &str) -> Result<Advice, String> {
     let found = words.find(|(known, _)| *known == word);
     found
         .map(|(_, advice)| advice)
-        .ok_or_else(|| format!("it has an advice '{word}', which is not known"))
+        .ok_or_else(|| format!("it has an unknown advice '{word}'"))
 }
 
-/// What cannot be done twice with the same result, or has nothing that could be shared out.
+/// Rejects options whose result differs if a part is repeated, or that leave no data to share.
 pub(crate) fn refuse(options: &Options) -> Result<(), &'static str> {
     let refused = [
         (options.make != Make::Copies, "--link and --symbolic-link"),

@@ -1,8 +1,9 @@
-//! Temporary files that nobody will go on with: their sources have changed, or are gone.
+//! Removes temporary files that no run will continue, because their sources have changed or are
+//! gone.
 
 use super::partial::{DIGITS, PREFIX, lock};
 use crate::directory::{Directory, Handle};
-use crate::made::identity;
+use crate::identity::identity;
 use crate::quote::quote;
 use crate::worker::Worker;
 use laio::ops::{Name, Open, ReadDir, StatFile, StatPath, Unlink};
@@ -10,21 +11,21 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
-/// Removes them from a directory in which all is done. What is not exactly what an earlier run leaves behind,
-/// or is in use, stays.
+/// Removes leftovers from a finished directory. Files that are locked, or that an earlier run
+/// cannot have left, stay.
 pub(crate) fn remove(worker: &Worker, directory: &Directory, target: &Handle) {
     for name in list(worker, target) {
         if remove_one(worker, target, &name) == Some(()) && worker.options().verbose {
             let path = quote(directory.target_path().join(name));
-            worker.shared.console.tell(&format!("removed {path}"));
+            worker.session.console.print(&format!("removed {path}"));
         }
     }
 }
 
 fn list(worker: &Worker, target: &Handle) -> Vec<OsString> {
     let mut names = Vec::new();
-    // Nobody else reads this descriptor: its position is the beginning.
-    while let Ok(entries) = worker.plainly(ReadDir::new(target.clone())) {
+    // This descriptor was not read before, so it starts at the beginning.
+    while let Ok(entries) = worker.call_blocking(ReadDir::new(target.clone())) {
         if entries.is_empty() {
             break;
         }
@@ -45,17 +46,22 @@ fn is_temporary(name: &OsStr) -> bool {
 fn remove_one(worker: &Worker, target: &Handle, name: &OsStr) -> Option<()> {
     let at = || Name::from_path_at(target.clone(), name).ok();
     let flags = libc::O_RDONLY | libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY;
-    let file = Arc::new(worker.plainly(Open::new(at()?, flags)).ok()?);
+    let file = Arc::new(worker.call_blocking(Open::new(at()?, flags)).ok()?);
     let _lock = lock(&file).ok()?;
-    let status = worker.plainly(StatFile::new(file)).ok()?;
-    let there = worker.plainly(StatPath::new(at()?).no_follow()).ok()?;
-    let process = &worker.shared.process;
+    let status = worker.call_blocking(StatFile::new(file)).ok()?;
+    let existing = worker
+        .call_blocking(StatPath::new(at()?).no_follow())
+        .ok()?;
+    let process = &worker.session.process;
     let is_ours = status.user() == process.user || process.is_privileged();
-    if identity(&there) != identity(&status) || !status.is_file() || status.links() != 1 || !is_ours
+    if identity(&existing) != identity(&status)
+        || !status.is_file()
+        || status.links() != 1
+        || !is_ours
     {
         return None;
     }
-    worker.plainly(Unlink::new(at()?)).ok()
+    worker.call_blocking(Unlink::new(at()?)).ok()
 }
 
 #[cfg(test)]
@@ -63,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_such_names_are_temporary() {
+    fn other_names_are_not_temporary() {
         let name = |text: &str| is_temporary(OsStr::new(text));
         assert!(name(".laio-cp-r-0123456789abcdef0123456789abcdef"));
         assert!(!name(".laio-cp-r-0123456789abcdef0123456789abcde"));

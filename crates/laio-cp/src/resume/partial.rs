@@ -1,8 +1,8 @@
-//! Files that are not complete: made under a name by which a later run finds them.
+//! Partial files: created under a name by which a later run finds them.
 
-use super::was_settled;
+use super::was_stable_before;
 use crate::directory::Entry;
-use crate::made::identity;
+use crate::identity::identity;
 use crate::outcome::{Failure, count};
 use crate::temporary;
 use crate::verify::Digest;
@@ -16,42 +16,41 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::{Arc, OnceLock};
 
-/// What the names of such files begin with; 32 hexadecimal digits follow.
+/// The prefix of their names, followed by 32 hexadecimal digits.
 pub(super) const PREFIX: &str = ".laio-cp-r-";
-/// Of a digest, so many digits are in the name.
+/// The number of digits of the digest in the name.
 pub(super) const DIGITS: usize = 32;
-/// With less than this, it is not worth while to go on.
-const CONTINUED_MIN: u64 = 1 << 20;
-/// Where it is gone on is a multiple of this: of the blocks of file systems.
+/// Files with fewer bytes are copied from the beginning.
+const RESUME_MIN: u64 = 1 << 20;
+/// A copy continues at a multiple of this, which is a multiple of all block sizes.
 const BLOCK: u64 = 64 << 10;
-/// How often another run may take a file away.
-const TRIES_MAX: u32 = 16;
+/// The number of times that another run may remove the file in between.
+const ATTEMPTS_MAX: u32 = 16;
 
-/// Keeps other processes off a temporary file, until it is dropped.
+/// The lock on a temporary file.
 #[derive(Debug)]
 pub(crate) struct Lock(#[expect(dead_code, reason = "it is held")] OwnedFd);
 
-/// A destination that has been made, or found.
-pub(crate) struct Begun {
+/// A destination that was created, or found and continued.
+pub(crate) struct ResumableTarget {
     pub(crate) file: Arc<OwnedFd>,
     pub(crate) name: OsString,
-    /// How much of it is there.
+    /// The number of bytes that are complete.
     pub(crate) start: u64,
-    /// The status of one that was found.
+    /// The status of a file that was found.
     pub(crate) found: Option<Metadata>,
     pub(crate) lock: Option<Lock>,
 }
 
-/// Makes the destination of a source, by `open` with these flags and a name, or finds what an earlier run has
-/// left of it.
-pub(crate) async fn begin(
+/// Creates the destination of a source with `open`, or opens the partial file of an earlier run.
+pub(crate) async fn open_target(
     worker: &Worker,
     entry: &Entry,
     source: &Metadata,
     open: impl AsyncFn(i32, &OsStr) -> io::Result<OwnedFd>,
-) -> io::Result<Result<Begun, Failure>> {
-    let name = name_for(entry, source);
-    for _ in 0..TRIES_MAX {
+) -> io::Result<Result<ResumableTarget, Failure>> {
+    let name = resumable_name(entry, source);
+    for _ in 0..ATTEMPTS_MAX {
         let made = match open(libc::O_CREAT | libc::O_EXCL, &name).await {
             Ok(file) => Some(Arc::new(file)),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => None,
@@ -59,11 +58,12 @@ pub(crate) async fn begin(
         };
         let file = match &made {
             Some(file) => file.clone(),
-            // Nobody else's FIFO makes it wait.
+            // O_NONBLOCK: the name may be a FIFO of another user.
             None => match open(libc::O_NONBLOCK, &name).await {
                 Ok(file) => Arc::new(file),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-                // It cannot be written to: an earlier run has given it its mode already, or it is not ours.
+                // The file is not writable: an earlier run has set its mode, or it belongs to
+                // another user.
                 Err(_) => break,
             },
         };
@@ -71,46 +71,49 @@ pub(crate) async fn begin(
             Ok(lock) => lock,
             Err(error) if error == rustix::io::Errno::WOULDBLOCK => {
                 let name = entry.quoted_target();
-                return Ok(Err(Failure::because(format!(
-                    "another process is making {name} at the moment"
+                return Ok(Err(Failure::from_message(format!(
+                    "another process is copying {name}"
                 ))));
             }
-            // Without locks nobody knows whether it is left over.
+            // The file system has no locks, so the file may be in use.
             Err(_) if made.is_none() => break,
-            Err(_) => return Ok(Ok(begun(file, name, None))),
+            Err(_) => return Ok(Ok(resumable(file, name, None))),
         };
         if made.is_some() {
-            return Ok(Ok(begun(file, name, Some(lock))));
+            return Ok(Ok(resumable(file, name, Some(lock))));
         }
-        let status = worker.write(StatFile::new(file.clone())).await?;
-        let there = worker
-            .write(StatPath::new(entry.beside(&name)).no_follow())
+        let status = worker.call_target(StatFile::new(file.clone())).await?;
+        let existing = worker
+            .call_target(StatPath::new(entry.sibling(&name)).no_follow())
             .await;
-        if !there.is_ok_and(|there| identity(&there) == identity(&status)) {
-            // Whoever had the lock has given it its own name.
+        if !existing.is_ok_and(|existing| identity(&existing) == identity(&status)) {
+            // The process that held the lock has renamed the file.
             continue;
         }
         if !is_ours(worker, source, &status) {
             break;
         }
-        let start = how_far(source, &status);
-        worker.write(Truncate::new(file.clone(), start)).await?;
+        let start = proven_prefix(source, &status);
+        worker
+            .call_target(Truncate::new(file.clone(), start))
+            .await?;
         if start > 0 {
             count(&worker.counters().continued);
         }
-        return Ok(Ok(Begun {
+        return Ok(Ok(ResumableTarget {
             start,
             found: Some(status),
-            ..begun(file, name, Some(lock))
+            ..resumable(file, name, Some(lock))
         }));
     }
-    let made = temporary::make(async |name: &OsStr| open(libc::O_CREAT | libc::O_EXCL, name).await);
+    let made =
+        temporary::create(async |name: &OsStr| open(libc::O_CREAT | libc::O_EXCL, name).await);
     let (file, name) = made.await?;
-    Ok(Ok(begun(Arc::new(file), name, None)))
+    Ok(Ok(resumable(Arc::new(file), name, None)))
 }
 
-fn begun(file: Arc<OwnedFd>, name: OsString, lock: Option<Lock>) -> Begun {
-    Begun {
+fn resumable(file: Arc<OwnedFd>, name: OsString, lock: Option<Lock>) -> ResumableTarget {
+    ResumableTarget {
         file,
         name,
         start: 0,
@@ -119,60 +122,60 @@ fn begun(file: Arc<OwnedFd>, name: OsString, lock: Option<Lock>) -> Begun {
     }
 }
 
-/// The lock is the open file's; the descriptor that keeps it outlives the one that is closed, and asked for
-/// errors, before the file gets its name.
+/// Locks a file. The lock belongs to the open file; the duplicated descriptor keeps it after the
+/// first is closed (to see write errors) and until the file gets its name.
 pub(super) fn lock(file: &impl AsFd) -> rustix::io::Result<Lock> {
     flock(file, FlockOperation::NonBlockingLockExclusive)?;
     Ok(Lock(rustix::io::fcntl_dupfd_cloexec(file, 0)?))
 }
 
-/// Nobody else has written into it.
+/// Whether only this user can have written the file.
 fn is_ours(worker: &Worker, source: &Metadata, status: &Metadata) -> bool {
-    let process = &worker.shared.process;
-    // An earlier run may have given it its owner already.
+    let process = &worker.session.process;
+    // An earlier run may have changed the owner.
     let is_given = process.is_privileged()
         && worker.options().preserve.ownership
         && status.user() == source.user();
     status.is_file() && status.links() == 1 && (status.user() == process.user || is_given)
 }
 
-/// How much of what is there is proven to be what the source begins with: the name says that it is this source,
-/// unchanged, and that the machine has not been started anew since; the time at which it was made
-/// excludes a change that the times of the source would not show. The file grew from its beginning on.
-fn how_far(source: &Metadata, status: &Metadata) -> u64 {
+/// The number of leading bytes that are proven to equal the source. The name proves that the source
+/// is unchanged and the machine was not rebooted; the file's creation time excludes changes that
+/// the source's times do not show; files are written from the beginning.
+fn proven_prefix(source: &Metadata, status: &Metadata) -> u64 {
     let Some(made) = status.created() else {
         return 0;
     };
     let size = status.size();
-    if !was_settled(source, made.seconds) || size < CONTINUED_MIN || size > source.size() {
+    if !was_stable_before(source, made.seconds) || size < RESUME_MIN || size > source.size() {
         return 0;
     }
     size / BLOCK * BLOCK
 }
 
-/// The name depends on the name of the copy, on the source as it is now, and on where and since when the
-/// machine runs: data that had not reached the device is lost with its memory.
-fn name_for(entry: &Entry, source: &Metadata) -> OsString {
-    let target = entry.directory.found.as_ref().map(|found| &found.target);
-    let place = target.map(|target| (target.device(), target.inode(), target.mount()));
+/// The temporary name of a copy, derived from its final name, the source's identity and times, the
+/// directory and the boot ID. Data that had not reached the device is lost by a reboot.
+fn resumable_name(entry: &Entry, source: &Metadata) -> OsString {
+    let target = entry.directory.info.as_ref().map(|found| &found.target);
+    let location = target.map(|target| (target.device(), target.inode(), target.mount()));
     let (modified, changed) = (source.modified(), source.changed());
     let facts = format!(
-        "{place:?} {:?} {} {modified:?} {changed:?} {}",
+        "{location:?} {:?} {} {modified:?} {changed:?} {}",
         identity(source),
         source.size(),
-        boot()
+        boot_id()
     );
     let parts = [entry.new_name().as_bytes(), &[0], facts.as_bytes()];
     let digest = Digest::of(parts).to_string();
     format!("{PREFIX}{}", &digest[..DIGITS]).into()
 }
 
-/// Which of the machine's lives this is.
-fn boot() -> &'static str {
-    static BOOT: OnceLock<String> = OnceLock::new();
-    BOOT.get_or_init(|| {
+/// The boot ID of the machine.
+fn boot_id() -> &'static str {
+    static BOOT_ID: OnceLock<String> = OnceLock::new();
+    BOOT_ID.get_or_init(|| {
         let read = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
-        // Nothing is found again, then.
-        read.unwrap_or_else(|_| format!("{:?}", temporary::name()))
+        // A unique value: no partial file is found then.
+        read.unwrap_or_else(|_| format!("{:?}", temporary::unique_name()))
     })
 }

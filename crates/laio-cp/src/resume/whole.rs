@@ -1,46 +1,45 @@
-//! Whether a file needs no copy, because an earlier run has made it.
+//! Detects files that an earlier run has copied completely.
 
-use super::was_settled;
-use crate::attributes::{self, Failures, Object, Present, Setting};
+use super::was_stable_before;
+use crate::attributes::{self, AttributeCopy, CurrentAttributes, Failures, FileRef};
 use crate::directory::{Entry, Handle};
-use crate::made::identity;
+use crate::identity::identity;
 use crate::options::Make;
 use crate::outcome::{Failure, count};
 use crate::regular;
-use crate::verify::{self, Digest, digest_of, is_coarser, say_the_same};
+use crate::verify::{self, Digest, digest_of, is_coarser, links_match};
 use crate::worker::Worker;
 use laio::ops::{Open, StatFile};
 use laio_rt::fs::Metadata;
 use std::sync::Arc;
 
 /// A file that needs no copy.
-pub(crate) struct Whole {
+pub(crate) struct CompleteCopy {
     pub(crate) digest: Option<Digest>,
 }
 
-/// Finds out whether what is there is the whole copy of the source. Its size and time are the source's, and
-/// the source has not been touched since it was made; where that does not prove it, or where hashes are
-/// wanted, the contents are compared.
+/// Checks whether the destination is a complete copy of the source. Equal size and time prove it if
+/// the source did not change since; otherwise, or if hashes are wanted, the contents are compared.
 pub(crate) async fn check(
     worker: &Worker,
     entry: &Entry,
     source: &Metadata,
-    there: &Metadata,
-) -> Result<Option<Whole>, Failure> {
+    existing: &Metadata,
+) -> Result<Option<CompleteCopy>, Failure> {
     let options = worker.options();
     if options.make != Make::Copies
         || options.attributes_only
-        || source.file_type() != there.file_type()
+        || source.file_type() != existing.file_type()
     {
         return Ok(None);
     }
-    let (wanted, time) = (source.modified(), there.modified());
+    let (wanted, time) = (source.modified(), existing.modified());
     if wanted != time && !(source.is_file() && is_coarser(wanted, time)) {
         return Ok(None);
     }
     let whole = match source.is_file() {
-        true => file(worker, entry, source, there).await?,
-        false => other(worker, entry, source, there),
+        true => check_file(worker, entry, source, existing).await?,
+        false => check_special(worker, entry, source, existing),
     };
     if whole.is_some() {
         count(&worker.counters().whole);
@@ -48,30 +47,30 @@ pub(crate) async fn check(
     Ok(whole)
 }
 
-async fn file(
+async fn check_file(
     worker: &Worker,
     entry: &Entry,
     source: &Metadata,
-    there: &Metadata,
-) -> Result<Option<Whole>, Failure> {
-    if source.size() != there.size() {
+    existing: &Metadata,
+) -> Result<Option<CompleteCopy>, Failure> {
+    if source.size() != existing.size() {
         return Ok(None);
     }
-    // A file of procfs has size 0, and contents.
+    // A file in procfs has size 0, but contents.
     let is_proven = source.size() > 0
-        && source.modified() == there.modified()
-        && was_settled(source, there.changed().seconds);
-    if is_proven && !worker.options().hashes() && has_owner_and_mode(worker, source, there) {
-        return Ok(Some(Whole { digest: None }));
+        && source.modified() == existing.modified()
+        && was_stable_before(source, existing.changed().seconds);
+    if is_proven && !worker.options().hashes() && has_owner_and_mode(worker, source, existing) {
+        return Ok(Some(CompleteCopy { digest: None }));
     }
-    let opened = regular::open(worker, entry, Some(source)).await?;
+    let opened = regular::open_source(worker, entry, Some(source)).await?;
     let flags = libc::O_RDONLY | libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY;
-    let Ok(target) = worker.write(Open::new(entry.target(), flags)).await else {
+    let Ok(target) = worker.call_target(Open::new(entry.target(), flags)).await else {
         return Ok(None);
     };
     let target = Arc::new(target);
-    let status = worker.write(StatFile::new(target.clone())).await;
-    let is_it = |status: &Metadata| identity(status) == identity(there);
+    let status = worker.call_target(StatFile::new(target.clone())).await;
+    let is_it = |status: &Metadata| identity(status) == identity(existing);
     if !status.as_ref().is_ok_and(is_it) {
         return Ok(None);
     }
@@ -86,67 +85,79 @@ async fn file(
         digest = Some(wanted);
     }
     if !worker.options().dry_run {
-        set_attributes(worker, entry, source, there, (opened.into_handle(), target)).await?;
+        set_attributes(
+            worker,
+            entry,
+            source,
+            existing,
+            (opened.into_handle(), target),
+        )
+        .await?;
     }
-    Ok(Some(Whole { digest }))
+    Ok(Some(CompleteCopy { digest }))
 }
 
-/// What cannot be read back is copied anew.
+/// Compares the contents. A destination that cannot be read is copied again.
 async fn is_same(worker: &Worker, entry: &Entry, target: &Handle, wanted: Digest) -> bool {
     let name = entry.quoted_target();
-    let there = match worker.options().verify {
+    let existing = match worker.options().verify {
         true => verify::read_back(worker, target, name).await,
         false => digest_of(worker, target, name).await,
     };
-    let is_same = there.is_ok_and(|(there, _)| there == wanted);
+    let is_same = existing.is_ok_and(|(existing, _)| existing == wanted);
     if is_same && worker.options().verify {
         count(&worker.counters().verified);
     }
     is_same
 }
 
-fn has_owner_and_mode(worker: &Worker, source: &Metadata, there: &Metadata) -> bool {
+fn has_owner_and_mode(worker: &Worker, source: &Metadata, existing: &Metadata) -> bool {
     let preserve = worker.options().preserve;
-    let is_privileged = worker.shared.process.is_privileged();
+    let is_privileged = worker.session.process.is_privileged();
     let owner = |status: &Metadata| (status.user(), status.group());
-    let is_owned = owner(source) == owner(there);
+    let is_owned = owner(source) == owner(existing);
     let bits = if is_owned { 0o7777 } else { 0o777 };
     (is_owned || !preserve.ownership || !is_privileged)
-        && (!preserve.mode || (source.mode() ^ there.mode()) & bits == 0)
+        && (!preserve.mode || (source.mode() ^ existing.mode()) & bits == 0)
 }
 
-/// They may have changed since, though the contents have not.
+/// Sets the attributes again: they may have changed even if the contents have not.
 async fn set_attributes(
     worker: &Worker,
     entry: &Entry,
     source: &Metadata,
-    there: &Metadata,
+    existing: &Metadata,
     (origin, target): (Handle, Handle),
 ) -> Result<(), Failure> {
-    let (origin, target) = (Object::Open(origin), Object::Open(target));
-    let names = attributes::names(worker, &origin);
+    let (origin, target) = (FileRef::Open(origin), FileRef::Open(target));
+    let names = attributes::list_names(worker, &origin);
     let names = names.map_err(entry.source_failure("cannot list attributes of", ""))?;
-    let setting = Setting {
+    let attribute_copy = AttributeCopy {
         source,
         target: &target,
         path: &|| entry.target_path(),
         names: Some((&names, &origin)),
-        present: Present::of(there, true, true),
+        current: CurrentAttributes::of(existing, true, true),
         is_link: false,
     };
     let mut failures = Failures::new(worker);
-    attributes::set(worker, &setting, &mut failures);
-    failures.result().map_err(Failure::of_attributes)?;
+    attributes::set(worker, &attribute_copy, &mut failures);
+    failures.result().map_err(Failure::attributes_only)?;
     verify::file_attributes(worker, entry, source, (&names, &origin), &target).await;
     Ok(())
 }
 
-/// A symbolic link that says the same, or the same device: their times are set last, too.
-fn other(worker: &Worker, entry: &Entry, source: &Metadata, there: &Metadata) -> Option<Whole> {
+/// Checks a symbolic link or a device. Their times are set last, too.
+fn check_special(
+    worker: &Worker,
+    entry: &Entry,
+    source: &Metadata,
+    existing: &Metadata,
+) -> Option<CompleteCopy> {
     let is_same = match source.is_symlink() {
-        true => say_the_same(worker, entry, source),
-        false => source.represented_device() == there.represented_device(),
+        true => links_match(worker, entry, source),
+        false => source.represented_device() == existing.represented_device(),
     };
-    let has_attributes = source.is_symlink() || has_owner_and_mode(worker, source, there);
-    (is_same && has_attributes).then_some(Whole { digest: None })
+    let has_attributes = source.is_symlink() || has_owner_and_mode(worker, source, existing);
+    (is_same && has_attributes).then_some(CompleteCopy { digest: None })
 }

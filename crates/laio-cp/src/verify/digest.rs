@@ -3,7 +3,7 @@
 use sha2::{Digest as _, Sha256};
 use std::fmt;
 
-/// The SHA-256 of a file's contents; shown as `sha256sum` shows it.
+/// The SHA-256 of a file's contents, displayed as `sha256sum` does.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Digest([u8; 32]);
 
@@ -20,15 +20,15 @@ impl fmt::Debug for Digest {
 }
 
 impl Digest {
-    /// Of parts, one behind the other.
+    /// The digest of the concatenated parts.
     pub(crate) fn of<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> Digest {
         let mut hashing = Hashing::default();
-        parts.into_iter().for_each(|part| hashing.take(part));
+        parts.into_iter().for_each(|part| hashing.update(part));
         hashing.finish()
     }
 }
 
-/// A hash in the making: bytes in the order of the file, with zeros for its holes.
+/// An incremental hash of a file's bytes, with zeros for holes.
 #[derive(Clone, Default)]
 pub(crate) struct Hashing {
     hasher: Sha256,
@@ -38,22 +38,22 @@ pub(crate) struct Hashing {
 static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
 impl Hashing {
-    /// How far the file has been hashed.
+    /// The number of bytes hashed so far.
     pub(crate) fn at(&self) -> u64 {
         self.at
     }
 
-    /// The next bytes.
-    pub(crate) fn take(&mut self, bytes: &[u8]) {
+    /// Hashes the next bytes.
+    pub(crate) fn update(&mut self, bytes: &[u8]) {
         self.hasher.update(bytes);
         self.at += bytes.len() as u64;
     }
 
-    /// Some zeros of a hole that goes on up to `end`.
-    pub(crate) fn take_zeros(&mut self, end: u64) {
+    /// Hashes some of the zeros of a hole that ends at `end`.
+    pub(crate) fn update_zeros(&mut self, end: u64) {
         let left = end.saturating_sub(self.at);
         let count = usize::try_from(left).unwrap_or(usize::MAX);
-        self.take(&ZEROS[..count.min(ZEROS.len())]);
+        self.update(&ZEROS[..count.min(ZEROS.len())]);
     }
 
     pub(crate) fn finish(self) -> Digest {
@@ -66,13 +66,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_hole_is_zeros() {
+    fn a_hole_is_hashed_as_zeros() {
         let mut hashing = Hashing::default();
-        hashing.take(b"abc");
+        hashing.update(b"abc");
         while hashing.at() < 200_000 {
-            hashing.take_zeros(200_000);
+            hashing.update_zeros(200_000);
         }
-        hashing.take(b"d");
+        hashing.update(b"d");
         let mut whole = vec![0; 200_000];
         whole[..3].copy_from_slice(b"abc");
         whole.push(b'd');
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_shown_as_sha256sum_shows_it() {
+    fn a_digest_is_displayed_as_by_sha256sum() {
         let empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
         assert_eq!(Digest::of([]).to_string(), empty);
         let abc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";

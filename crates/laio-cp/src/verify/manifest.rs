@@ -1,4 +1,4 @@
-//! The list of what was copied, with hashes: what `sha256sum -c` reads.
+//! The manifest: the list of copies with their hashes, which `sha256sum -c` reads.
 
 use super::Digest;
 use crate::outcome::Failure;
@@ -11,12 +11,12 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-/// A line for each file, in the order in which they are done: nothing is kept in memory. The list gets its
-/// name when it is complete.
+/// One line per file, written when the file is finished. The manifest is renamed to its final name
+/// when it is complete.
 #[derive(Debug)]
 pub(crate) struct Manifest {
     path: PathBuf,
-    /// The name that it has until then; none for standard output, a pipe, a terminal.
+    /// The temporary name; `None` for standard output, a pipe or a terminal.
     temporary: Option<PathBuf>,
     state: Mutex<State>,
 }
@@ -28,10 +28,11 @@ struct State {
 }
 
 impl Manifest {
-    /// Begins a list; `-` is standard output.
+    /// Creates a manifest; `-` is standard output.
     pub(crate) fn create(path: &Path) -> Result<Manifest, Failure> {
-        let failed =
-            |error| Failure::of(error, format!("cannot write the manifest {}", quote(path)));
+        let failed = |error| {
+            Failure::from_error(error, format!("cannot write the manifest {}", quote(path)))
+        };
         let (file, temporary) = open(path).map_err(failed)?;
         Ok(Manifest {
             path: path.to_owned(),
@@ -43,7 +44,7 @@ impl Manifest {
         })
     }
 
-    /// Adds a copy.
+    /// Adds the line of a copy.
     pub(crate) fn add(&self, digest: &Digest, copy: &Path) {
         let mut line = Vec::new();
         write_line(&mut line, digest, copy.as_os_str().as_bytes());
@@ -55,8 +56,7 @@ impl Manifest {
         }
     }
 
-    /// Ends the list, and gives it its name; after it has reached the device, if it is to be as durable as the
-    /// copies are.
+    /// Completes the manifest and renames it; `durable` syncs it first.
     pub(crate) fn finish(&self, durable: bool) -> Result<(), Failure> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let result = match state.failed.take() {
@@ -68,7 +68,7 @@ impl Manifest {
         };
         result.map_err(|error| {
             let path = quote(&self.path);
-            Failure::of(error, format!("cannot write the manifest {path}"))
+            Failure::from_error(error, format!("cannot write the manifest {path}"))
         })
     }
 
@@ -86,10 +86,10 @@ impl Manifest {
 }
 
 impl Manifest {
-    /// Removes a list that is not complete.
+    /// Removes an incomplete manifest.
     pub(crate) fn discard(&self) {
         if let Some(temporary) = &self.temporary {
-            // If it fails, its name says what it is.
+            // On failure the file stays; its name shows that it is incomplete.
             let _ = std::fs::remove_file(temporary);
         }
     }
@@ -101,23 +101,23 @@ fn open(path: &Path) -> io::Result<(File, Option<PathBuf>)> {
         return Ok((File::from(rustix::io::dup(&output)?), None));
     }
     match std::fs::metadata(path) {
-        Ok(there) if !there.is_file() => {
+        Ok(existing) if !existing.is_file() => {
             let file = File::options().write(true).open(path)?;
             return Ok((file, None));
         }
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    let beside: OsString = temporary::name();
-    let temporary = path.with_file_name(beside);
+    let sibling: OsString = temporary::unique_name();
+    let temporary = path.with_file_name(sibling);
     let file = File::create_new(&temporary)?;
     Ok((file, Some(temporary)))
 }
 
-/// As GNU's tools write it: a line that begins with a backslash has some in its name, for what would break
-/// the line.
+/// Writes a line as GNU's tools do: it begins with a backslash if the name contains escapes.
 fn write_line(line: &mut Vec<u8>, digest: &Digest, name: &[u8]) {
-    // A return only matters at the end: older tools know no escape for it, newer ones drop it there.
+    // Escape a carriage return only at the end of a name: older tools do not know this escape,
+    // newer ones strip an unescaped one there.
     let ends_in_return = name.last() == Some(&b'\r');
     let escapes = |byte: &u8| matches!(byte, b'\\' | b'\n');
     if ends_in_return || name.iter().any(escapes) {

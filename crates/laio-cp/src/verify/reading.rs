@@ -1,4 +1,4 @@
-//! Reading a whole file for its hash.
+//! Reads a whole file to hash it.
 
 use super::{Digest, Hashing};
 use crate::directory::Handle;
@@ -6,50 +6,51 @@ use crate::outcome::Failure;
 use crate::worker::Worker;
 use laio::ops::{Advice, Advise, Fsync, Limit, ReadAt};
 
-/// Reads a copy back, from the device where that can be had: its data is brought there (`fdatasync`), then
-/// the kernel is asked to forget what it has in memory. A file system that is memory (tmpfs) has nothing
-/// else to read from; and a device, or a server, may answer from a memory of its own.
+/// Reads a copy back, from the device if possible: syncs the data (`fdatasync`), then asks the
+/// kernel to drop it from the page cache. tmpfs has only memory; and a device or a server may
+/// answer from its own cache.
 ///
-/// Returns the digest, and how many bytes there are.
+/// Returns the digest and the number of bytes.
 pub(crate) async fn read_back(
     worker: &Worker,
     file: &Handle,
     name: String,
 ) -> Result<(Digest, u64), Failure> {
-    let synced = worker.lazily(Fsync::data(file.clone())).await;
-    synced.map_err(|error| Failure::of(error, format!("cannot bring {name} to the device")))?;
-    // It is an advice: pages that others have mapped stay.
-    let _ = worker.plainly(Advise::new(file.clone(), 0, 0, Advice::DontNeed));
+    let synced = worker.call_lazy(Fsync::data(file.clone())).await;
+    synced.map_err(|error| Failure::from_error(error, format!("cannot sync {name}")))?;
+    // Advice: pages that another process has mapped stay cached.
+    let _ = worker.call_blocking(Advise::new(file.clone(), 0, 0, Advice::DontNeed));
     let read = digest_of(worker, file, format!("error reading back {name}")).await;
-    // What was read back is not what will be read next.
-    let _ = worker.plainly(Advise::new(file.clone(), 0, 0, Advice::DontNeed));
+    // The data is not needed again soon.
+    let _ = worker.call_blocking(Advise::new(file.clone(), 0, 0, Advice::DontNeed));
     read
 }
 
-/// Reads a file to its end; `failed` is what is said if that fails. While it waits for the device, other files go on.
+/// Hashes a file up to its end; `failed` is the message of a failure. While a read waits for the
+/// device, other files continue.
 pub(crate) async fn digest_of(
     worker: &Worker,
     file: &Handle,
     failed: String,
 ) -> Result<(Digest, u64), Failure> {
     let mut hashing = Hashing::default();
-    let mut buffer = worker.buffer();
+    let mut buffer = worker.take_buffer();
     loop {
-        if worker.shared.stop.is_asked() {
-            return Err(Failure::because(format!("{failed}: interrupted")));
+        if worker.session.stop.is_requested() {
+            return Err(Failure::from_message(format!("{failed}: interrupted")));
         }
         buffer.clear();
-        let room = buffer.capacity();
-        let read = ReadAt::new(file.clone(), Limit::new(buffer, room), hashing.at());
-        let (result, filled) = worker.lazily(read).await;
+        let capacity = buffer.capacity();
+        let read = ReadAt::new(file.clone(), Limit::new(buffer, capacity), hashing.at());
+        let (result, filled) = worker.call_lazy(read).await;
         buffer = filled.into_inner();
         match result {
             Ok(0) => break,
-            Ok(_) => hashing.take(&buffer),
-            Err(error) => return Err(Failure::of(error, failed)),
+            Ok(_) => hashing.update(&buffer),
+            Err(error) => return Err(Failure::from_error(error, failed)),
         }
     }
-    worker.keep(buffer);
+    worker.recycle_buffer(buffer);
     let length = hashing.at();
     Ok((hashing.finish(), length))
 }

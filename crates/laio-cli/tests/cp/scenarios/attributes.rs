@@ -2,7 +2,7 @@
 
 use crate::case::{Case, case};
 
-/// `cap_net_raw=ep`, as the kernel keeps it.
+/// `cap_net_raw=ep` in the kernel's format.
 const CAPABILITY: &str = "0x0100000200200000000000000000000000000000";
 
 pub(crate) fn cases() -> Vec<Case> {
@@ -103,7 +103,7 @@ pub(crate) fn cases() -> Vec<Case> {
             case(format!("xattrs of an unwritable file {option}"), "file a; xattr a user.x 1; mode 444 a", format!("{option} a b")).user(),
         ]);
     }
-    // With -p GNU's libacl leaves the inherited bit, which the source does not have.
+    // With -p GNU's libacl keeps an inherited bit that the source does not have.
     for option in ["", "--preserve=xattr", "--no-preserve=mode"] {
         let inherited = "file s/f; dir s/t; dir d; own 0:77 d; mode 2775 d";
         cases.push(case(
@@ -130,7 +130,7 @@ pub(crate) fn cases() -> Vec<Case> {
         case("times before 1970", "file a; time -123456789 a", "-p a b"),
         case("times after 2038", "file a; time 4000000000 a", "-p a b"),
         case(
-            "times of what is overwritten",
+            "times of an overwritten file",
             "file a; file b =old",
             "-p a b",
         ),

@@ -1,4 +1,4 @@
-//! Backups: of what, under which name.
+//! Backups: of which files, under which names.
 
 use crate::case::{Case, case};
 

@@ -1,4 +1,4 @@
-//! Where random trees and command lines, run by both programs, have found a difference.
+//! Differences that random trees and command lines have found.
 
 use crate::case::{Case, case};
 
@@ -30,7 +30,7 @@ pub(crate) fn cases() -> Vec<Case> {
         ),
         case("a directory twice onto itself", "file s/a", "-r s s ."),
         case(
-            "what is in a directory among others",
+            "the contents of a directory among others",
             "many s 50; file s/a =of s; file a; file b; dir d",
             "-r a s/. b d",
         ),
@@ -69,7 +69,7 @@ pub(crate) fn cases() -> Vec<Case> {
             "file a; file b; time 1 a; time 0 b",
             "-au a b",
         ),
-        // GNU's fails to make `d/s/l/.`.
+        // GNU's cp cannot create `d/s/l/.`.
         case(
             "--parents of a link with a dot",
             nested,
@@ -86,7 +86,7 @@ pub(crate) fn cases() -> Vec<Case> {
             nested,
             "-r --parents s/t/a/ d",
         ),
-        // The words differ: GNU's speaks of attributes.
+        // The messages differ: GNU's names attributes.
         case(
             "--parents of a dangling link with a dot",
             nested,

@@ -1,4 +1,4 @@
-//! Where a copy goes.
+//! The destination: file, directory, `-t`, `-T`, `--parents`.
 
 use crate::case::{Case, case};
 
@@ -79,7 +79,7 @@ pub(crate) fn cases() -> Vec<Case> {
             "-f x/a y/a d",
         ),
         case(
-            "a directory over what was just created",
+            "a directory over a just-created file",
             "file x/a; dir y/a; dir d",
             "-r x/a y/a d",
         ),

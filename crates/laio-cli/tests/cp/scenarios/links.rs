@@ -1,4 +1,4 @@
-//! Symbolic links, hard links, and who follows which.
+//! Symbolic links, hard links, and the options that follow them.
 
 use crate::case::{Case, case};
 
@@ -6,7 +6,7 @@ pub(crate) fn cases() -> Vec<Case> {
     let world = "file a; file s/f; link s/in f; link s/dir ../x; link s/no nowhere; file x/y; \
                  link l a; link k s; dir d";
     let mut cases = Vec::new();
-    // Each way to treat links, on the command line and inside, of files and of directories.
+    // Each option for links, on the command line and inside directories, for files and directories.
     for option in [
         "", "-r", "-H", "-L", "-P", "-d", "-rH", "-rL", "-rP", "-a", "-rp", "-rd", "-aL", "-aH",
         "-rLP", "-rPL", "-RH", "-LR", "-HR -P",
@@ -53,12 +53,12 @@ pub(crate) fn cases() -> Vec<Case> {
         ),
         case("links to one file, -p", through, "-pL a b c d"),
         case(
-            "hard links over what is there",
+            "hard links over existing files",
             "file s/a; hard s/b s/a; file d/s/a =x; file d/s/b =y",
             "-a s d",
         ),
         case(
-            "hard links over what is there already",
+            "hard links over existing links",
             "file s/a; hard s/b s/a; file d/s/a =x; hard d/s/b d/s/a",
             "-a s d",
         ),
@@ -196,7 +196,7 @@ pub(crate) fn cases() -> Vec<Case> {
             "a b",
         ),
         case(
-            "-L of links into what was copied",
+            "-L of links into the copied tree",
             "file s/a; link s/b a; link s/c a",
             "-rL --preserve=links s d",
         ),

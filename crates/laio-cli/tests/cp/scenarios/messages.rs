@@ -1,4 +1,4 @@
-//! Wrong arguments: what is said, and the exit status.
+//! Wrong arguments: messages and exit status.
 
 use crate::case::{Case, case};
 
@@ -93,10 +93,14 @@ pub(crate) fn cases() -> Vec<Case> {
         "-i a a",
         "-n a a",
     ];
-    // Said in the words of GNU cp 9.5.
+    // In the words of GNU cp 9.5.
     let newer = ["-b -n a b", "-n -b a b", "--backup=x -n a b"];
-    let told = |command: &str| case(format!("cp {command}"), world, command).stdin("");
-    let mut cases: Vec<Case> = commands.into_iter().map(told).collect();
-    cases.extend(newer.into_iter().map(|command| told(command).any_output()));
+    let compared = |command: &str| case(format!("cp {command}"), world, command).stdin("");
+    let mut cases: Vec<Case> = commands.into_iter().map(compared).collect();
+    cases.extend(
+        newer
+            .into_iter()
+            .map(|command| compared(command).any_output()),
+    );
     cases
 }

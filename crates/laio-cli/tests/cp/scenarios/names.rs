@@ -1,4 +1,4 @@
-//! Names that are not words, and how messages show them.
+//! Unusual names, and how messages quote them.
 
 use crate::case::{Case, case};
 
@@ -30,7 +30,7 @@ pub(crate) fn cases() -> Vec<Case> {
         "#x",
     ];
     for name in names {
-        // In which locale bytes beyond ASCII are letters is a matter of the C library.
+        // The C library decides in which locales bytes beyond ASCII are letters.
         let locale = if name.contains("\\xc3") {
             "LC_ALL=C.UTF-8 "
         } else {

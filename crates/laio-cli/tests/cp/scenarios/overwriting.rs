@@ -1,4 +1,4 @@
-//! What happens to what is there: -i, -n, -u, -f, --remove-destination, --attributes-only.
+//! Existing destinations: -i, -n, -u, -f, --remove-destination, --attributes-only.
 
 use crate::case::{Case, case};
 
@@ -21,7 +21,7 @@ pub(crate) fn cases() -> Vec<Case> {
         let name = format!("-i answered {answer:?}");
         cases.push(case(&name, two, "-i a b").stdin(answer));
     }
-    // -i and -n: the last one counts; -f changes nothing of that.
+    // Of -i and -n the last one counts, with or without -f.
     for options in [
         "-i",
         "-n",
@@ -244,7 +244,7 @@ pub(crate) fn cases() -> Vec<Case> {
             "--attributes-only a b",
         ),
         case(
-            "--attributes-only keeps what is there",
+            "--attributes-only keeps existing data",
             format!("{two}; mode 751 a"),
             "-p --attributes-only a b",
         ),

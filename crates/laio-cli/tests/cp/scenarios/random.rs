@@ -1,6 +1,7 @@
-//! Trees and options that nobody has thought of.
+//! Random trees and options.
 //!
-//! `LAIO_TEST_SEED` gives others; a failure shows the tree and the command, which can become a scenario.
+//! `LAIO_TEST_SEED` selects other ones; a failure prints the tree and the command, which can become
+//! a scenario.
 
 use laio_testing::Random;
 
@@ -34,8 +35,8 @@ const OPTIONS: [&str; 23] = [
     "--preserve=mode",
 ];
 
-/// For sources and destinations that may be anything. Not `-L` and `--parents`: there GNU's does not copy extended
-/// attributes of directories.
+/// Options for sources and destinations of any type. Without `-L` and `--parents`, with which GNU's
+/// cp does not copy extended attributes of directories.
 const ANYWHERE: [&str; 4] = ["-T", "-s", "-v", "-u"];
 
 pub(super) fn cases() -> Vec<Case> {
@@ -47,7 +48,7 @@ pub(super) fn cases() -> Vec<Case> {
     seeds().map(one).chain(seeds().map(anywhere)).collect()
 }
 
-/// A directory into another.
+/// Copies a directory into another.
 fn one(seed: u64) -> Case {
     let mut random = Random::new(seed);
     let mut lines = Lines {
@@ -85,7 +86,7 @@ fn one(seed: u64) -> Case {
     }
 }
 
-/// Anything to anywhere, most of which makes no sense.
+/// Copies anything to anything; most of these commands fail.
 fn anywhere(seed: u64) -> Case {
     let mut random = Random::new(!seed);
     let mut lines = Lines {
@@ -116,7 +117,7 @@ fn anywhere(seed: u64) -> Case {
     let mut sources = Vec::new();
     for _ in 0..*random.pick(&[1, 1, 1, 2, 3]) {
         let source = random.pick(&paths);
-        // GNU's leaves out what it meets after a directory that would be copied into itself.
+        // GNU's cp skips the entries after a directory that would be copied into itself.
         if !target.starts_with(source.as_str()) {
             let behind = *random.pick(&["", "", "", "", "", "/", "/.", "//"]);
             sources.push(format!("{source}{behind}"));
@@ -131,7 +132,7 @@ fn with_others(mut options: Vec<&str>, random: &mut Random) -> String {
     for _ in 0..random.below(4) {
         options.push(*random.pick::<&str>(&OPTIONS));
     }
-    // These exclude each other; what is said of that is another scenario's.
+    // These options exclude each other; another scenario tests the message.
     if options.contains(&"-n") {
         options.retain(|option| !["-b", "--backup=t", "-S .o"].contains(option));
     }
@@ -142,15 +143,15 @@ fn with_others(mut options: Vec<&str>, random: &mut Random) -> String {
 struct Lines {
     text: Vec<String>,
     files: Vec<String>,
-    /// Whether files of the source have several names. Then nothing is in the destination, and the names
-    /// stay together: it would matter which of them comes first.
+    /// The source has hard links. Then the destination is empty, and the names stay in one
+    /// directory: otherwise the result would depend on their order.
     with_names: bool,
-    /// A FIFO that is opened as a source, or as a destination, waits for a peer.
+    /// A FIFO that is opened as a source or destination waits for its peer.
     without_fifos: bool,
 }
 
 impl Lines {
-    /// Fills a directory with some of the names, so that two trees have some in common.
+    /// Fills a directory with some of the names, so that two trees have names in common.
     fn fill(&mut self, directory: &str, depth: usize, random: &mut Random) {
         for name in NAMES {
             if random.chance(2, 5) {
@@ -174,8 +175,8 @@ impl Lines {
                     } else {
                         ""
                     };
-                    // Neither to itself nor through a file: what is said of these differs.
-                    // Nor, in the destination, to another name that is written.
+                    // Not to itself, and not through a file, because the messages differ; in the
+                    // destination not to another name that is written.
                     let target = match name {
                         _ if !directory.starts_with('s') => "nowhere",
                         "b" => "nowhere",

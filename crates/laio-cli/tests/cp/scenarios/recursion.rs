@@ -1,4 +1,4 @@
-//! Trees: into themselves, over file systems, deep, wide.
+//! Trees: copied into themselves, across file systems, deep, wide.
 
 use crate::case::{Case, case};
 
@@ -160,7 +160,7 @@ pub(crate) fn cases() -> Vec<Case> {
         ),
         case("-v", "file s/a; dir s/t; link s/l a; fifo s/p", "-rv s d"),
         case(
-            "-v over what is there",
+            "-v over an existing file",
             "file s/a; dir s/t; file d/s/a",
             "-rv s d",
         ),

@@ -1,4 +1,4 @@
-//! A file and itself.
+//! Source and destination are the same file.
 
 use crate::case::{Case, case};
 

@@ -25,7 +25,7 @@ pub(crate) fn cases() -> Vec<Case> {
         ));
         let over = format!("{all}; fifo d/s/p; socket d/s/k; char d/s/n 1 5; file d/s/b");
         cases.push(case(
-            format!("over what is there {option}"),
+            format!("over an existing file {option}"),
             over,
             format!("{option} s d"),
         ));

@@ -1,4 +1,4 @@
-//! What an ordinary user may not do.
+//! Copies by an ordinary user without the necessary rights.
 
 use crate::case::{Case, case};
 
@@ -176,12 +176,12 @@ pub(crate) fn cases() -> Vec<Case> {
             "-p --parents a/b/c a/b/e d",
         ),
         case(
-            "a link to what cannot be read",
+            "a link to an unreadable file",
             "file a; mode 0 a; link l a; dir d",
             "l d",
         ),
         case(
-            "a link to what cannot be searched",
+            "a link into an unsearchable directory",
             "file t/a; mode 0 t; link l t/a; dir d",
             "l d",
         ),
