@@ -1,4 +1,4 @@
-//! Step 1: connections.
+//! Step 1: accepting connections.
 
 use crate::connection::Connection;
 use crate::lanes;
@@ -18,15 +18,15 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::rc::Rc;
 use std::time::Duration;
 
-/// How long to leave the kernel's queue alone when descriptors or memory have run out.
+/// How long to stop accepting when descriptors or memory are exhausted.
 const BREATHER: Duration = Duration::from_millis(100);
 
-/// Takes connections until the worker stops.
+/// Accepts connections until the worker stops.
 ///
-/// The socket is in non-blocking mode, except where all calls wait in the kernel: so all that wait for a worker are
-/// taken in one go, and none that somebody else takes keeps it waiting.
+/// The socket is non-blocking except with the back end sync. So one loop drains the listen queue,
+/// and `accept` never blocks on a connection that another worker took.
 pub(crate) async fn accept(worker: Rc<Worker>, listener: Descriptor, tls: bool) {
-    // That connections wait, and whoever was told so is also to hear when they do not.
+    // `told`: resource exhaustion was logged; log the recovery too.
     let (shortage, mut told) = (Shortage::default(), false);
     let mut last = Limits::ACCEPTS_AFTER_STOP;
     loop {
@@ -43,7 +43,7 @@ pub(crate) async fn accept(worker: Rc<Worker>, listener: Descriptor, tls: bool) 
                 #[cfg(test)]
                 tests::panic_if_asked();
                 if std::mem::take(&mut told) {
-                    say("connections are taken again");
+                    say("accepting connections again");
                 }
                 let peer = peer.and_then(|peer| peer.inet()).map(|peer| peer.ip());
                 start(&worker, socket, peer, tls).await;
@@ -59,14 +59,14 @@ pub(crate) async fn accept(worker: Rc<Worker>, listener: Descriptor, tls: bool) 
                 let readable = lanes::submit(Step::Accept, readable);
                 race(readable, worker.stopped()).await;
             }
-            // The client is gone already.
+            // The client has closed the connection already.
             Err(error) if is(&error, Errno::CONNABORTED) => {}
-            // Descriptors or memory have run out, which gets better when connections end.
+            // Descriptors or memory are exhausted until connections end.
             Err(error) => {
                 if worker.makes_room(&error).await {
                     continue;
                 }
-                told |= shortage.tell("connections have to wait", &error);
+                told |= shortage.tell("cannot accept connections for now", &error);
                 let _ = race(laio_rt::time::sleep(BREATHER), worker.stopped()).await;
             }
         }
@@ -76,9 +76,10 @@ pub(crate) async fn accept(worker: Rc<Worker>, listener: Descriptor, tls: bool) 
 /// Prepares a worker's share of a listening socket.
 ///
 /// # Errors
-/// None that is known of a listening socket.
+/// None are known for listening sockets.
 pub(crate) fn prepare(listener: &OwnedFd, sync: bool) -> io::Result<()> {
-    // Connections take it over. Answers are written whole: waiting to merge them would only delay the last piece.
+    // Connections inherit it. Answers are written whole, so Nagle's algorithm would only delay the
+    // last segment.
     let _ = sockopt::set_tcp_nodelay(listener, true);
     Ok(rustix::io::ioctl_fionbio(listener, !sync)?)
 }
@@ -112,8 +113,8 @@ async fn start(worker: &Rc<Worker>, socket: OwnedFd, peer: Option<IpAddr>, tls: 
         observe::end(Stage::Accept, begun);
         return;
     }
-    // Each call waits in the kernel, so this connection is served before the next is taken, and the time-outs
-    // are the socket's.
+    // Each call blocks, so this connection is served before the next is accepted, and the socket's
+    // own timeouts apply.
     let limits = worker.limits();
     let receive = limits
         .idle_time
@@ -172,7 +173,7 @@ mod tests {
         assert!(get().unwrap().starts_with("HTTP/1.1 404"));
         for _ in 0..2 {
             PANIC.store(true, Ordering::SeqCst);
-            // The one that it dies of is closed or reset.
+            // The server closes or resets the connection on which the worker panics.
             assert!(get().map_or(true, |answer| answer.is_empty()));
             assert!(get().unwrap().starts_with("HTTP/1.1 404"));
         }

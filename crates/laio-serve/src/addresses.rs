@@ -1,14 +1,14 @@
-//! Connections counted by address, over all workers.
+//! Limits on connections per client address, over all workers.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
 
-/// How many connections each address has. As large as the number of addresses that have any.
+/// The number of connections of each address that has any.
 #[derive(Debug, Default)]
 pub(crate) struct Addresses(Mutex<HashMap<IpAddr, u32>>);
 
-/// One connection of an address, until dropped.
+/// One counted connection of an address, released on drop.
 #[derive(Debug)]
 pub(crate) struct Entered {
     addresses: Arc<Addresses>,
@@ -16,7 +16,7 @@ pub(crate) struct Entered {
 }
 
 impl Addresses {
-    /// Counts another connection, unless the address has as many as it may.
+    /// Counts another connection. Returns none if the address has reached its limit.
     pub(crate) fn enter(self: &Arc<Self>, address: IpAddr, most: u32) -> Option<Entered> {
         let address = network(address);
         let mut counts = self.0.lock().unwrap();
@@ -47,7 +47,8 @@ impl Drop for Entered {
     }
 }
 
-/// Whoever has one address of IPv6 has 2^64 of them.
+/// Returns the unit that is counted: an IPv4 address, or an IPv6 /64, because a client usually has
+/// a whole /64.
 fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => {

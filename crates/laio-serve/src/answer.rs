@@ -1,4 +1,4 @@
-//! From a request to its answer: who may ask, what is meant, what is there.
+//! From a request to its answer: checks access, resolves the name, opens the file.
 
 use crate::auth::{Access, Wanted};
 use crate::cors;
@@ -13,8 +13,8 @@ use laio_http::{Method, Status, prefers};
 use std::io;
 
 impl Worker {
-    /// Decides the answer. Its head, and a body that does not come from a file, are in `out`; `name` is room
-    /// for the name of the file.
+    /// Decides the answer. Writes its head, and a body that does not come from a file, to `out`.
+    /// `name` is a buffer for the name of the file.
     pub(crate) async fn answer(
         &self,
         asked: Asked<'_>,
@@ -30,7 +30,8 @@ impl Worker {
         };
         match request.method {
             Method::Get | Method::Head => {}
-            // Before any question for a password: a browser that asks for permission sends none.
+            // Checked before authentication, because browsers send preflight requests without
+            // credentials.
             Method::Options if path.is_whole_server() || cors::is_preflight(request) => {
                 return pages::options(asked, out);
             }
@@ -56,7 +57,7 @@ impl Worker {
         }
         match self.find(asked, name, resolved).await {
             Ok(Found::File(opened)) => {
-                // The index of a directory has a name of its own.
+                // The index file may need other credentials than the directory.
                 if resolved.directory
                     && let Some(reply) = self.keep_out(asked, out, Wanted::Name(name)).await
                 {
@@ -77,7 +78,7 @@ impl Worker {
         }
     }
 
-    /// The answer to a client that may not have what it wants, if it may not.
+    /// Returns the error answer if the client may not access `wanted`, else none.
     pub(crate) async fn keep_out(
         &self,
         asked: Asked<'_>,
@@ -89,7 +90,7 @@ impl Worker {
             Access::Granted => None,
             Access::Denied => Some(self.unauthorized(asked, out, users).await),
             Access::Busy => {
-                let detail = "Too many names and passwords are being checked; try again.";
+                let detail = "The server is checking too many passwords at the moment; try again.";
                 Some(
                     self.error(asked, out, Status::SERVICE_UNAVAILABLE, detail)
                         .await,
@@ -98,8 +99,8 @@ impl Worker {
         }
     }
 
-    /// Opens what a name is for: of a directory its index, whose name is then in `name`, or else the
-    /// directory itself, if it may be listed.
+    /// Opens the file of a name. For a directory opens its index, whose name is then in `name`, or
+    /// else the directory itself if it may be listed.
     async fn find(
         &self,
         asked: Asked<'_>,
@@ -113,7 +114,7 @@ impl Worker {
         for index in &asked.site.index {
             enter(name, index.as_bytes());
             match self.open(asked.site, name).await {
-                // A directory of that name is no index.
+                // A directory of that name is not an index.
                 Ok(Found::Directory(_) | Found::Special) => {}
                 Err(error) if explain(&error).0 == Status::NOT_FOUND => {}
                 found => return found,
@@ -126,19 +127,19 @@ impl Worker {
                 return Ok(found);
             }
         }
-        // Nothing is in a file: a slash behind its name names nothing, as for the kernel (ENOTDIR).
+        // The name is a file with a slash after it: not found, as in the kernel (ENOTDIR).
         Err(rustix::io::Errno::NOENT.into())
     }
 
-    /// The answer when nothing is there: the page of an application that looks at the address by itself, or
-    /// 404.
+    /// Answers for a name that does not exist: with the fallback page of an application that
+    /// handles addresses itself, or 404.
     async fn absent(&self, asked: Asked<'_>, out: &mut Vec<u8>) -> Reply {
         let asked = Asked {
             by_accept: asked.site.fallback.is_some(),
             ..asked
         };
         if let Some(fallback) = &asked.site.fallback
-            // A script or picture that is missing must not look like a page.
+            // A missing script or picture must not be answered with a page.
             && prefers(&asked.request.headers, "text/html", "*/*")
             && let Some(opened) = self.open_file(asked.site, fallback).await
         {
@@ -158,19 +159,19 @@ impl Worker {
 
     async fn wrong_method(&self, asked: Asked<'_>, out: &mut Vec<u8>, method: Method<'_>) -> Reply {
         let (status, detail) = if method.is_known() {
-            (
-                Status::METHOD_NOT_ALLOWED,
-                "Files can be read here, and no more.",
-            )
+            (Status::METHOD_NOT_ALLOWED, "This server only reads files.")
         } else {
-            (Status::NOT_IMPLEMENTED, "This method is not known here.")
+            (
+                Status::NOT_IMPLEMENTED,
+                "The server does not know this method.",
+            )
         };
         self.error(asked, out, status, detail).await
     }
 }
 
-/// Status and sentence for a file that cannot be opened. What exists but must not be seen looks like
-/// what is not there.
+/// Returns status and text for a file that cannot be opened. A file that exists but must not be
+/// seen looks like a missing one.
 fn explain(error: &io::Error) -> (Status, &'static str) {
     use rustix::io::Errno;
     if error.kind() == io::ErrorKind::TimedOut {
@@ -193,7 +194,7 @@ fn explain(error: &io::Error) -> (Status, &'static str) {
         }
         _ if shortage::is_one(error) => (
             Status::SERVICE_UNAVAILABLE,
-            "The server is at a limit; try again.",
+            "The server has reached a limit; try again.",
         ),
         _ => (Status::INTERNAL_SERVER_ERROR, "The file could not be read."),
     }

@@ -1,4 +1,4 @@
-//! Threads for what computes for long, so that no connection waits for another one's arithmetic.
+//! A thread pool for long computations, so that they do not delay other connections.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -6,11 +6,11 @@ use std::pin::Pin;
 use std::sync::{Arc, Condvar, Mutex};
 use std::task::{Context, Poll, Waker};
 
-/// Some threads that run jobs in order. How many jobs wait is bounded by those who bring them, each by a
-/// limit of its own. The threads start when first needed, and end with the last owner.
+/// A pool of threads that runs jobs in order. Each caller limits how many of its jobs wait. The
+/// threads start on first use and end when the last owner drops the pool.
 pub(crate) struct Aside {
     shared: Arc<Shared>,
-    /// None: jobs are run by the caller.
+    /// With no threads, the caller runs its jobs.
     threads: usize,
 }
 
@@ -38,7 +38,7 @@ impl Aside {
         }
     }
 
-    /// Runs a job; none if it panicked.
+    /// Runs a job. Returns none if it panicked.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         job: impl FnOnce() -> T + Send + 'static,
@@ -64,7 +64,8 @@ impl Aside {
         if queue.idle < queue.jobs.len() && queue.threads < self.threads {
             let shared = self.shared.clone();
             let thread = std::thread::Builder::new().name("laio-aside".to_owned());
-            // Without another thread those that are there get to it; without any, the caller does.
+            // If no thread can be started, the running threads take the job, or else the caller
+            // does.
             if thread.spawn(move || work(&shared)).is_ok() {
                 queue.threads += 1;
             } else if queue.threads == 0 {
@@ -90,7 +91,7 @@ fn work(shared: &Shared) {
     loop {
         if let Some(job) = queue.jobs.pop_front() {
             drop(queue);
-            // A panic is told to who waits, by the promise; the thread goes on.
+            // The promise reports the panic to the waiting task; the thread continues.
             let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(job));
             queue = shared.queue.lock().unwrap();
         } else if queue.closed {
@@ -113,7 +114,8 @@ enum State<T> {
     Over(Option<T>),
 }
 
-/// Gives its value, or none, to who waits, when it is dropped: also by a panic, or if it never ran.
+/// Delivers the job's result to the waiting task when dropped, or none if the job panicked or did
+/// not run.
 struct Promise<T>(Arc<Mutex<Place<T>>>, Option<T>);
 
 impl<T> Drop for Promise<T> {

@@ -1,5 +1,5 @@
-//! The answer to the request that is made most: for all of a file that is kept, without conditions, where nobody is
-//! asked for a password. It is what [`Worker::answer`] would come to, without a step that could wait.
+//! The answer to the most common request: a whole cached file, without conditions or
+//! authentication. The result is that of [`Worker::answer`], without a step that could block.
 
 use crate::observe::{self, Stage};
 use crate::reply::{Asked, Reply, has_conditions, whole_behind};
@@ -8,7 +8,8 @@ use crate::worker::Worker;
 use laio_http::{Method, Status};
 
 impl Worker {
-    /// Puts the head, and the body if it is short, into `out`. None, and nothing done, if it takes more than this.
+    /// Writes the head, and the body if it is short, to `out`. Returns none without side effects if
+    /// the request needs [`Worker::answer`].
     pub(crate) fn answer_at_once(
         &self,
         asked: Asked<'_>,

@@ -1,18 +1,18 @@
-//! Buffers for the requests that are being answered. Connections that wait for a request have none.
+//! Buffers for requests in progress. Idle connections have none.
 
 use crate::options::Limits;
 use std::cell::RefCell;
 
-/// What a request needs while it is answered.
+/// The buffers of one request.
 #[derive(Default)]
 pub(crate) struct Buffers {
-    /// What is sent.
+    /// The bytes to send.
     pub(crate) output: Vec<u8>,
     /// The name of the file.
     pub(crate) name: Vec<u8>,
 }
 
-/// Those that no request needs just now.
+/// Buffers that no request uses.
 #[derive(Default)]
 pub(crate) struct Spare(RefCell<Vec<Buffers>>);
 
@@ -21,7 +21,7 @@ impl Spare {
         self.0.borrow_mut().pop().unwrap_or_default()
     }
 
-    /// Takes buffers back, unless there are enough, or they have become large.
+    /// Puts buffers back, unless the pool is full or they are too large.
     pub(crate) fn give_back(&self, mut buffers: Buffers) {
         let mut spare = self.0.borrow_mut();
         if spare.len() < Limits::SPARE_BUFFERS && buffers.output.capacity() <= Limits::SPARE_BYTES {

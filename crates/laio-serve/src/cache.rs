@@ -1,10 +1,11 @@
-//! Files that are asked for often: in memory if they are small, else open, and never served when they have changed.
+//! A cache of files that are requested often: the contents of small files, the descriptors of
+//! larger ones. A changed file is never served from it.
 //!
-//! A file is kept when it is asked for a second time. First the directories on its way are watched, then the file is
-//! opened and watched, then it is read: so whatever changes it, or leads its name elsewhere, is told by the
-//! kernel (inotify) from before it was looked at. What was told is heard before a request that came after it is
-//! answered. Files whose changes are not told are not kept: those of file systems with a server behind them, and those
-//! whose names go through symbolic links.
+//! A file is cached at its second request, in this order: watch the directories of its path, open
+//! the file, watch it, read it. So the kernel queues an inotify event for every change of the file
+//! or its path since before the file was opened. Pending inotify events are processed before
+//! answering any request received after them. Files without reliable inotify events are not cached:
+//! those on network and FUSE file systems, and those whose path contains symbolic links.
 
 mod doorkeeper;
 mod shelf;
@@ -29,7 +30,7 @@ use std::time::Instant;
 use watches::{Told, Watch, Watches};
 
 impl Worker {
-    /// What a name is for, if it is kept, or is worth keeping from now on.
+    /// Returns the cached file of a name, or caches it if it is requested often.
     ///
     /// # Errors
     /// Those of opening.
@@ -52,8 +53,8 @@ impl Worker {
         }
     }
 
-    /// Opens a file and keeps it, if it can be told when it changes. None if it is to be opened as if there were no
-    /// cache.
+    /// Opens a file and caches it, if inotify reports its changes. Returns none if the caller
+    /// should open it without the cache.
     async fn keep(&self, cache: &Cache, site: &Site, name: &[u8]) -> io::Result<Option<Found>> {
         let begun = cache.heard();
         let resolve = site.resolve | ResolveFlags::NO_SYMLINKS.bits();
@@ -71,7 +72,7 @@ impl Worker {
             }
         }
         let Ok(file) = open_below(site, name, crate::open::flags(), resolve).await else {
-            // By a link, perhaps, that may be followed.
+            // The path may contain a symbolic link that the site follows.
             return Ok(None);
         };
         let file = Descriptor::from(file);
@@ -101,7 +102,7 @@ impl Worker {
         Ok(Some(Found::File(opened)))
     }
 
-    /// The contents of a small file. None if it has another length than it had.
+    /// Reads the contents of a small file. Returns none if its length has changed.
     async fn whole(&self, opened: &Opened) -> io::Result<Option<Contents>> {
         let size = opened.status.size() as usize;
         let mut bytes = Vec::with_capacity(size);
@@ -122,7 +123,7 @@ pub(crate) struct Cache {
     limits: Limits,
     watches: Rc<Watches>,
     state: RefCell<State>,
-    /// The turn at whose beginning, or later, everything was heard.
+    /// The last executor turn in which pending inotify events were processed.
     turn: Cell<u64>,
     hits: Cell<u64>,
 }
@@ -133,32 +134,33 @@ type Directory = (usize, Box<[u8]>);
 struct State {
     shelf: Shelf,
     doorkeeper: Doorkeeper,
-    /// The directories watched, by name, of each site.
+    /// The watched directories of each site, by name.
     directories: Vec<HashMap<Box<[u8]>, Watch>>,
-    /// And by watch: one directory may have several names, by bind mounts or by sites that overlap.
+    /// The same directories by watch: bind mounts and overlapping sites can give a directory
+    /// several names.
     names: HashMap<i32, Vec<Directory>>,
     forgot: Option<Instant>,
-    /// Changes of mounts known of.
+    /// The number of mount changes processed so far.
     mounts: u64,
     now: Instant,
 }
 
-/// What is known of a name.
+/// The result of looking up a name.
 enum Sought {
     Kept(Opened),
-    /// Asked for before, and not kept.
+    /// Not cached, but requested before.
     Often,
     Seldom,
 }
 
 impl Cache {
-    /// None if there is to be none, or if the kernel has no more watches to give.
+    /// Returns none if the cache is disabled or the kernel has no more inotify instances.
     pub(crate) fn new(limits: &Limits, sites: usize, workers: usize) -> Option<Cache> {
         if limits.files == 0 {
             return None;
         }
         let mut limits = limits.clone();
-        // An eighth of all descriptors, for the caches of all workers together.
+        // The caches of all workers together may use an eighth of all descriptors.
         let most = crate::descriptors::limit() / 8 / workers.max(1);
         limits.descriptors = limits.descriptors.min(most);
         Some(Cache {
@@ -178,7 +180,7 @@ impl Cache {
         })
     }
 
-    /// Files that were asked for and had been kept.
+    /// Returns the number of requests answered from the cache.
     pub(crate) fn hits(&self) -> u64 {
         self.hits.get()
     }
@@ -190,7 +192,7 @@ impl Cache {
             if let Some(opened) = self.fresh(kept, state.now) {
                 return Sought::Kept(opened);
             }
-            // This one renews it; until it has, others need not.
+            // This request reopens the file; until then, other requests may use the cached one.
             kept.since.set(state.now);
             return Sought::Often;
         }
@@ -200,7 +202,7 @@ impl Cache {
         }
     }
 
-    /// A file that is kept.
+    /// Returns a cached file.
     pub(crate) fn get(&self, site: usize, name: &[u8]) -> Option<Opened> {
         self.hear();
         let state = self.state.borrow();
@@ -216,8 +218,8 @@ impl Cache {
         Some(kept.opened.clone())
     }
 
-    /// Hears what has changed, once a turn: what has come from clients in the background had come before the turn
-    /// began.
+    /// Drains the inotify queue once per executor turn. Requests that completed in the background
+    /// arrived before the turn started, so one drain covers them.
     fn hear(&self) {
         let turn = laio_rt::turn();
         if self.turn.replace(turn) == turn && !RECEIVED.take() {
@@ -235,7 +237,7 @@ impl Cache {
         self.watches.hear(|told| state.changed(told));
     }
 
-    /// A number that is another one when anything was told since.
+    /// Drains the inotify queue and returns the number of events so far.
     fn heard(&self) -> u64 {
         self.hear();
         self.watches.told()
@@ -245,8 +247,8 @@ impl Cache {
         self.state.borrow().directories[site].contains_key(directory)
     }
 
-    /// Watches a directory. False if something has changed since `begun`, so that it may not be the one of that
-    /// name, or if it cannot be watched.
+    /// Watches a directory. Returns false if the event number is no longer `begun`, because the
+    /// opened directory may have lost its name, or if the directory cannot be watched.
     fn watch(&self, begun: u64, site: usize, directory: &[u8], opened: &Descriptor) -> bool {
         let state = &mut *self.state.borrow_mut();
         if state.names.len() >= Limits::DIRECTORIES {
@@ -270,7 +272,7 @@ impl Cache {
         true
     }
 
-    /// Keeps a file, if nothing has changed since `begun`.
+    /// Caches a file, if the event number is still `begun`.
     fn insert(&self, begun: u64, site: usize, name: &[u8], opened: &Opened, watch: Watch) {
         self.turn.set(u64::MAX);
         self.hear();
@@ -291,7 +293,7 @@ impl Cache {
 }
 
 impl State {
-    /// Drops what a change is about.
+    /// Drops the cached files that an event invalidates.
     fn changed(&mut self, told: Told<'_>) {
         match told {
             Told::Lost => self.forget(),
@@ -303,7 +305,6 @@ impl State {
                     self.shelf.remove(site, &name);
                     self.drop_directory(site, &name);
                 }
-                // A file that is watched itself is told of by its own watch too.
             }
             Told::Itself(watch) => {
                 self.shelf.remove_watched(watch);
@@ -314,7 +315,7 @@ impl State {
         }
     }
 
-    /// Drops a directory that is watched, and all below it.
+    /// Drops a watched directory and everything below it.
     fn drop_directory(&mut self, site: usize, name: &[u8]) {
         if !self.directories[site].contains_key(name) {
             return;
@@ -346,14 +347,14 @@ impl State {
     }
 }
 
-/// The directories on the way to a file, the root first.
+/// Returns the directories of the path of a file, the root first.
 fn directories(name: &[u8]) -> impl Iterator<Item = &[u8]> {
     let slashes = name.iter().enumerate().filter(|(_, byte)| **byte == b'/');
     std::iter::once(&name[..0]).chain(slashes.map(|(at, _)| &name[..at]))
 }
 
-/// Whether all changes of a file pass through this kernel, which tells of them: not where a server may be asked to
-/// make them by others.
+/// Whether inotify reports all changes of a file. On network and FUSE file systems other clients
+/// can change it without an event.
 fn is_told(file: &Descriptor) -> bool {
     laio_rt::with_context(|context| {
         context.mount_of(file).is_some_and(|mount| {
@@ -377,12 +378,13 @@ fn is_told(file: &Descriptor) -> bool {
 }
 
 std::thread_local! {
-    /// Something was received in this turn, rather than before it.
+    /// Bytes were received during this executor turn, not before it.
     static RECEIVED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Notes that a client's bytes have come in the turn that `turn` was the number of, if they have: what has
-/// changed before they were sent must be heard then, though this turn's changes were.
+/// Records that bytes from a client arrived, if `turn` is the current executor turn. The inotify
+/// queue must then be drained again in this turn, because the file may have changed after the last
+/// drain and before the request.
 pub(crate) fn note_received(turn: u64) {
     if laio_rt::turn() == turn {
         RECEIVED.set(true);

@@ -1,4 +1,4 @@
-//! A connection: request after request, each a straight line through the steps.
+//! A connection: receives requests and answers them, one after the other.
 
 mod forward;
 
@@ -21,32 +21,32 @@ use std::io;
 use std::rc::Rc;
 use std::time::Instant;
 
-/// One client's connection and the buffers it keeps.
+/// One client connection and its buffers.
 pub(crate) struct Connection {
     worker: Rc<Worker>,
     stream: Stream,
     peer: Rc<str>,
-    /// Received and not yet used up.
+    /// Bytes received and not yet consumed.
     input: Vec<u8>,
-    /// A request was answered, and the next will hardly be there at once.
+    /// A request was answered, so the next receive will probably block.
     answered: bool,
     presence: Rc<Presence>,
-    /// Counted among those of its address.
+    /// Counts this connection for its client address.
     _entered: Option<Entered>,
 }
 
-/// Whether another request may follow.
+/// How the connection continues after a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Next {
     Request,
     End,
-    /// The client may still be sending what nobody will read.
+    /// Close after discarding input, because the client may still be sending.
     Linger,
-    /// The client speaks HTTP/2.
+    /// Switch to HTTP/2.
     Multiplex,
 }
 
-/// What came of waiting for more of a request.
+/// The result of waiting for more bytes of a request.
 enum More {
     Bytes(Vec<u8>),
     Closed,
@@ -72,12 +72,12 @@ impl Connection {
         }
     }
 
-    /// The socket that it is on.
+    /// Returns the socket of the connection.
     pub(crate) fn socket(&self) -> Option<Descriptor> {
         self.stream.socket()
     }
 
-    /// For one request of a connection of HTTP/2, whose head is `input`.
+    /// Returns a connection for one HTTP/2 request whose head is `input`.
     pub(crate) fn of_exchange(
         worker: Rc<Worker>,
         stream: Stream,
@@ -91,8 +91,8 @@ impl Connection {
         }
     }
 
-    /// Serves until the client leaves, misbehaves or has had its share. An I/O error ends the
-    /// connection: there is nobody to tell.
+    /// Serves until the client closes, violates the protocol or reaches a limit. An I/O error ends
+    /// the connection, because no answer can be sent.
     pub(crate) async fn serve(mut self) {
         match self.worker.begin(&self.stream).await {
             Ok(false) => {}
@@ -109,7 +109,7 @@ impl Connection {
                 }
                 Err(_) => break,
             }
-            // In memory of its own: a connection that waits for a request does without.
+            // Boxed, so that idle connections do not reserve memory for this future.
             match Box::pin(self.exchange(count)).await {
                 Ok(Next::Request) => {}
                 Ok(Next::Multiplex) => return self.multiplex().await,
@@ -124,14 +124,14 @@ impl Connection {
                     break;
                 }
             }
-            // Nothing else of the worker's tasks has its turn while this one waits.
+            // The back end sync runs no other task while this one waits.
             if self.worker.is_sync() {
                 laio_rt::yield_now().await;
             }
         }
     }
 
-    /// Waits until a request begins; false if none will.
+    /// Waits until a request begins. Returns false if the connection ends first.
     async fn begins(&mut self) -> io::Result<bool> {
         if !self.input.is_empty() {
             self.presence.set(Idle::No);
@@ -154,12 +154,12 @@ impl Connection {
         Ok(true)
     }
 
-    /// Answers the one request of a stream of HTTP/2; whether that is done, and all of the answer sent.
+    /// Answers the request of an HTTP/2 stream. Returns whether the answer was sent completely.
     pub(crate) async fn answer_one(mut self) -> bool {
         self.exchange(1).await.is_ok()
     }
 
-    /// Goes on in HTTP/2, in memory of its own, which connections of HTTP/1.1 do not need.
+    /// Continues in HTTP/2. Boxed, because HTTP/1.1 connections do not need this memory.
     async fn multiplex(self) {
         let Connection {
             worker,
@@ -173,10 +173,10 @@ impl Connection {
         Box::pin(http2::serve(worker, stream, input, peer, presence)).await;
     }
 
-    /// The request of this number, which has begun, and its answer.
+    /// Receives the request with this number, whose first bytes have arrived, and answers it.
     async fn exchange(&mut self, number: u32) -> io::Result<Next> {
         let last = number == self.worker.limits().requests;
-        // Taken, so that the request can borrow from it while the rest of self is in use.
+        // Taken, so that the request can borrow from it while the rest of `self` is in use.
         let mut input = std::mem::take(&mut self.input);
         let worker = self.worker.clone();
         let started = Instant::now();
@@ -229,7 +229,7 @@ impl Connection {
             let behind = input[head_len..].to_vec();
             return self.forward(asked, route, path, started, behind).await;
         }
-        // What has come of a body is looked at before the answer, so that a bad one can still be refused.
+        // Parse the received part of the body before answering, so that bad framing can be refused.
         let skip =
             BodySkip::new(request.framing, worker.limits().body_bytes).and_then(|mut skip| {
                 let used = skip.advance(&input[head_len..])?;
@@ -241,8 +241,9 @@ impl Connection {
                 return self.refuse(rejection.status(), rejection.detail()).await;
             }
         };
-        // A client that waits before it sends a body for nothing is told so by the answer, and whether it
-        // sends the body then, it alone knows (RFC 9110, section 10.1.1).
+        // The client waits for 100 Continue, and the answer does not need the body. After a final
+        // answer only the client knows whether it still sends the body (RFC 9110, section 10.1.1),
+        // so the connection cannot be reused.
         let waits = request.expects_continue && input.len() == head_len;
         if waits && !matches!(request.method.as_str(), "GET" | "HEAD") {
             asked.keep_alive = false;
@@ -284,12 +285,12 @@ impl Connection {
         })
     }
 
-    /// Whether the client may choose HTTP/2 by what it sends first.
+    /// Whether the client may choose HTTP/2 by sending its preface.
     fn expects_preface(&self) -> bool {
         self.worker.http2().is_some() && self.stream.plain().is_some()
     }
 
-    /// Waits for more of a request head, which began to come when `started` says.
+    /// Receives more of a request head. `started` is when its first bytes arrived.
     async fn more(&self, input: Vec<u8>, started: Option<Instant>) -> io::Result<More> {
         if self.presence.leaves() {
             self.worker.made_room();
@@ -322,7 +323,7 @@ impl Connection {
         }
     }
 
-    /// Sends the answer and writes the line of the log, whatever came of it.
+    /// Sends the answer, and writes the access log line whether or not sending succeeded.
     async fn deliver(
         &self,
         request: &Request<'_>,
@@ -348,7 +349,8 @@ impl Connection {
         sent
     }
 
-    /// Answers a client that speaks HTTP where TLS is expected, in the clear as it came, and ends the connection.
+    /// Answers a client that sends plain HTTP to a TLS port, without encryption, and ends the
+    /// connection.
     async fn refuse_the_clear(self) {
         let Some(socket) = self.stream.socket() else {
             return;
@@ -377,7 +379,7 @@ impl Connection {
         });
     }
 
-    /// Answers what is not a request, and ends the connection.
+    /// Answers input that is not a valid request, and ends the connection.
     async fn refuse(&mut self, status: Status, detail: &str) -> io::Result<Next> {
         let (date, _) = self.worker.now();
         let mut output = Vec::new();

@@ -1,5 +1,5 @@
-//! What a running server is asked to do: stop, take new options, open its log anew, leave its sockets to others.
-//! A thread of its own does it, one thing after the other, and restarts workers that die.
+//! Commands to a running server: stop, reload, reopen the log, hand over its sockets. A control
+//! thread executes them one after the other, and restarts workers that fail.
 
 use crate::generation::{Ended, Generation, Lasting};
 use crate::listen::Listening;
@@ -13,7 +13,7 @@ use std::os::fd::OwnedFd;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Instant;
 
-/// Asks a server for something, from any thread.
+/// A handle that sends commands to a server, from any thread.
 #[derive(Clone, Debug)]
 pub struct Control(Sender<Order>);
 
@@ -28,47 +28,48 @@ pub(crate) enum Order {
 }
 
 impl Control {
-    /// Asks it to take no more connections, to finish the answers it has begun, and to end.
+    /// Stops the server: it accepts no more connections, finishes the answers in progress, and
+    /// ends.
     pub fn stop(&self) {
         let _ = self.0.send(Order::Stop);
     }
 
-    /// Goes over to other options: new connections are served with them, answers that have begun are finished with
-    /// the old ones. Returns what has changed and takes a restart.
+    /// Switches to new options: new connections use them, answers in progress finish with the old
+    /// ones. Returns the options that have changed but need a restart.
     ///
     /// # Errors
-    /// As [`crate::Server::start`]; nothing has changed then.
+    /// As [`crate::Server::start`]; the old options then stay in force.
     pub fn reload(&self, options: Options) -> io::Result<Vec<&'static str>> {
         self.ask(|reply| Order::Reload(Box::new(options), reply))
     }
 
-    /// Opens the access log anew, after its file was moved away.
+    /// Opens the access log again, after its file was moved away.
     ///
     /// # Errors
-    /// Those of opening; lines go on to the file that was moved.
+    /// Those of opening; the server then keeps writing to the moved file.
     pub fn reopen_log(&self) -> io::Result<()> {
         self.ask(Order::ReopenLog)
     }
 
-    /// Reads the certificates anew, as it does by itself when their files change. Connections that are there keep
-    /// what they have.
+    /// Reads the certificates again, as the server does by itself when their files change. Existing
+    /// connections are not affected.
     ///
     /// # Errors
-    /// Says which file is wrong, and how; then all stays as it is.
+    /// Names the malformed file, and the reason; the old certificates then stay in use.
     pub fn reload_certificates(&self) -> io::Result<()> {
         self.ask(Order::Certificates)
     }
 
-    /// The sockets on which it listens, for a server that takes its place.
+    /// Returns the listening sockets, for a server that takes over.
     ///
     /// # Errors
-    /// When there are no descriptors left.
+    /// When no descriptors are left.
     pub fn listeners(&self) -> io::Result<Vec<OwnedFd>> {
         self.ask(Order::Listeners)
     }
 
-    /// Leaves its sockets to others that listen on them, finishes what it has begun however long that takes, and
-    /// ends.
+    /// Leaves the sockets to another server, finishes the answers in progress without a deadline,
+    /// and ends.
     pub fn hand_over(&self) {
         let _ = self.0.send(Order::HandOver);
     }
@@ -81,20 +82,20 @@ impl Control {
     }
 }
 
-/// A server as the thread that controls it sees it.
+/// The state of the control thread.
 pub(crate) struct Service {
     kind: BackendKind,
     sockets: Listening,
     lasting: Lasting,
-    /// The one that serves, or was the last to.
+    /// The generation that serves, or served last.
     present: Generation,
-    /// Those that finish what they have begun.
+    /// Earlier generations that finish their connections.
     past: Vec<Generation>,
     level: Level,
-    /// When it has to be over, once it was asked to stop.
+    /// When the server must have ended, once it was stopped.
     deadline: Option<Instant>,
     served: Served,
-    /// Workers to be started again, and when.
+    /// Workers to restart, and when.
     dead: Vec<(usize, Instant)>,
     orders: Receiver<Order>,
     sender: Sender<Order>,
@@ -141,12 +142,12 @@ impl Service {
         Control(self.sender.clone())
     }
 
-    /// The back end, in words.
+    /// Returns a description of the back end.
     pub(crate) fn backend(&self) -> &str {
         &self.present.backend
     }
 
-    /// Does what is asked until all workers have ended.
+    /// Executes commands until all workers have ended.
     pub(crate) fn run(mut self) -> Served {
         while self.level == Level::Serving || self.generations().any(|one| one.running() > 0) {
             match self.next() {
@@ -162,7 +163,7 @@ impl Service {
         self.past.iter().chain([&self.present])
     }
 
-    /// The next order; none when a worker is due to be started again.
+    /// Returns the next command, or none when a worker is due for a restart.
     fn next(&self) -> Option<Order> {
         let due = self.dead.iter().map(|&(_, due)| due).min();
         let Some(due) = due else {
@@ -203,7 +204,7 @@ impl Service {
             return Err(io::Error::other("the server is about to end"));
         }
         if self.kind == BackendKind::Sync {
-            let text = "with the back end sync, sockets cannot be left to others: workers wait in the kernel";
+            let text = "the back end sync cannot hand over its sockets, because its workers block in accept";
             return Err(io::Error::new(io::ErrorKind::Unsupported, text));
         }
         let all = self.sockets.shares.iter().flatten();
@@ -219,7 +220,8 @@ impl Service {
         for generation in self.generations() {
             generation.shared.stop.ask(level);
         }
-        // The workers close what they have when they have taken the connections that the kernel had completed.
+        // The workers close their sockets after they have accepted the connections that the kernel
+        // had completed.
         self.sockets.close();
     }
 
@@ -228,7 +230,7 @@ impl Service {
             return Err(io::Error::other("the server is about to end"));
         }
         if self.kind == BackendKind::Sync {
-            let text = "with the back end sync, options change by a restart: its workers wait in the kernel";
+            let text = "the back end sync cannot reload options, because its workers block in accept; restart the server";
             return Err(io::Error::new(io::ErrorKind::Unsupported, text));
         }
         let kept = options.keep_what_stays(&self.present.options);
@@ -248,7 +250,7 @@ impl Service {
         self.dead.clear();
         self.past.push(old);
         if self.past.len() > Limits::GENERATIONS {
-            say("options have changed often: the oldest answers in flight are cut");
+            say("too many reloads: closing the oldest connections still in progress");
             self.past[0].shared.stop.ask(Level::Cut);
         }
         Ok(kept)
@@ -260,7 +262,7 @@ impl Service {
         let generation = match self.past.iter().position(|past| past.number == number) {
             Some(place) => &mut self.past[place],
             None if present => &mut self.present,
-            // Of a generation that could not be started.
+            // From a generation that failed to start.
             None => return,
         };
         let slot = &mut generation.workers[worker];
@@ -277,9 +279,9 @@ impl Service {
             }
             Err(why) if present && self.level == Level::Serving => {
                 say(format_args!(
-                    "worker {worker} has ended, and is started again: {why}"
+                    "restarting worker {worker}, which has ended: {why}"
                 ));
-                // One that dies as it starts is not started without a pause.
+                // A worker that fails at once is restarted after a pause.
                 let due = (started + Limits::RESTART_PAUSE).max(Instant::now());
                 self.dead.push((worker, due));
             }
@@ -292,7 +294,7 @@ impl Service {
         }
     }
 
-    /// Starts the workers again that are due.
+    /// Restarts the workers that are due.
     fn revive(&mut self) {
         let now = Instant::now();
         for (worker, due) in std::mem::take(&mut self.dead) {
@@ -301,7 +303,7 @@ impl Service {
                 continue;
             }
             if let Err(error) = self.present.restart(worker, &self.sockets.shares[worker]) {
-                say(format_args!("worker {worker} cannot be started: {error}"));
+                say(format_args!("cannot restart worker {worker}: {error}"));
                 self.dead.push((worker, now + Limits::RESTART_PAUSE));
             }
         }

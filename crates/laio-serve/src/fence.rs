@@ -1,5 +1,5 @@
-//! Fences around a worker: what a mistake in it could reach is little. Each thread puts them up for itself and
-//! the threads that it makes; the thread that controls the workers stays outside, and so can read new options.
+//! The sandbox of a worker. Each worker thread restricts itself and the threads that it creates;
+//! the control thread stays unrestricted, so that it can read new options.
 
 mod calls;
 
@@ -12,10 +12,11 @@ use landlock::{
 use std::io;
 use std::path::PathBuf;
 
-/// Puts up what was asked for around the calling thread. Says what could not be put up and need not be.
+/// Applies the configured sandbox to the calling thread. Returns warnings about parts that are
+/// optional and unavailable.
 ///
 /// # Errors
-/// When what has to be cannot be put up.
+/// When a required part is unavailable.
 pub(crate) fn put_up(options: &Options, kind: BackendKind) -> io::Result<Vec<String>> {
     let Safety {
         landlock, seccomp, ..
@@ -33,7 +34,7 @@ pub(crate) fn put_up(options: &Options, kind: BackendKind) -> io::Result<Vec<Str
             }
             Err(why) => Err(io::Error::new(
                 io::ErrorKind::Unsupported,
-                format!("{name} cannot be had: {why}"),
+                format!("{name} is not available: {why}"),
             )),
         }
     };
@@ -42,7 +43,8 @@ pub(crate) fn put_up(options: &Options, kind: BackendKind) -> io::Result<Vec<Str
     Ok(missing)
 }
 
-/// No files but those that are served, and those of the kernel that the engine reads.
+/// Applies a Landlock ruleset: only the served files, and the files below `/proc` that the engine
+/// reads.
 fn files(options: &Options) -> Result<(), String> {
     let sites = || {
         let hosts = options.hosts.iter().map(|host| &host.site);
@@ -51,15 +53,16 @@ fn files(options: &Options) -> Result<(), String> {
     if sites().any(|site| site.symlinks == Symlinks::Follow) {
         return Err("with --symlinks follow, files are served from anywhere".to_owned());
     }
-    // The oldest version that knows everything there is to forbid; the kernel may know less of it.
+    // The first version with every access right that must be denied; an older kernel enforces the
+    // rights it knows.
     let abi = ABI::V5;
     let read = AccessFs::ReadFile | AccessFs::ReadDir;
-    // Files that upstreams have made to be sent once are removed then.
+    // Upstreams may name files to be sent once and then removed.
     let remove = AccessFs::RemoveFile;
     let passed: Vec<PathBuf> = sites()
         .flat_map(|site| site.sendfile_roots.iter().cloned())
         .collect();
-    // Bodies of requests wait there, in files without a name.
+    // Unnamed files for request bodies.
     let write = AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::MakeReg;
     let spool = options.limits.upstream.spool.iter();
     let roots = sites().map(|site| site.root.clone());
@@ -74,7 +77,7 @@ fn files(options: &Options) -> Result<(), String> {
         .and_then(|rules| rules.restrict_self())
         .map_err(|error| error.to_string())?;
     match status.ruleset {
-        RulesetStatus::NotEnforced => Err("this kernel does not have it".to_owned()),
+        RulesetStatus::NotEnforced => Err("the kernel does not support it".to_owned()),
         _ => Ok(()),
     }
 }
@@ -115,7 +118,7 @@ mod tests {
                     std::process::Command::new("/bin/true").spawn().map(drop)
                 ));
             } else {
-                eprintln!("not all fences can be had here: {missing:?}");
+                eprintln!("the sandbox is incomplete here: {}", missing.join("; "));
             }
         });
         fenced.join().unwrap();

@@ -1,4 +1,4 @@
-//! A generation of workers: those that were started together, with the same options.
+//! A generation of workers: those started together with the same options.
 
 use crate::addresses::Addresses;
 use crate::aside::Aside;
@@ -25,19 +25,19 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
-/// Workers that serve, or that finish what they have begun.
+/// Workers that serve, or that finish their connections.
 pub(crate) struct Generation {
     pub(crate) number: u64,
     pub(crate) options: Arc<Options>,
     pub(crate) shared: Shared,
     pub(crate) workers: Vec<Slot>,
-    /// The back end, in words.
+    /// A description of the back end.
     pub(crate) backend: String,
     kind: BackendKind,
     orders: Sender<Order>,
 }
 
-/// What generations have in common, one after the other.
+/// State that each generation passes to the next.
 #[derive(Clone)]
 pub(crate) struct Lasting {
     pub(crate) addresses: Arc<Addresses>,
@@ -46,6 +46,8 @@ pub(crate) struct Lasting {
 }
 
 impl Lasting {
+    /// Creates the state of the first generation.
+    ///
     /// # Errors
     /// As [`Sessions::new`].
     pub(crate) fn new() -> io::Result<Lasting> {
@@ -57,7 +59,7 @@ impl Lasting {
     }
 }
 
-/// What all workers of a generation have in common.
+/// State shared by the workers of a generation.
 #[derive(Clone)]
 pub(crate) struct Shared {
     pub(crate) sites: Arc<Prepared>,
@@ -69,13 +71,13 @@ pub(crate) struct Shared {
     pub(crate) tls: Option<Arc<Tls>>,
 }
 
-/// A place for a worker.
+/// The thread of a worker.
 pub(crate) struct Slot {
     pub(crate) thread: Option<JoinHandle<()>>,
     pub(crate) started: Instant,
 }
 
-/// A worker has ended.
+/// The report of a worker that has ended.
 pub(crate) struct Ended {
     pub(crate) generation: u64,
     pub(crate) worker: usize,
@@ -83,11 +85,12 @@ pub(crate) struct Ended {
 }
 
 impl Generation {
-    /// Starts a worker for each set of sockets. All of them accept connections when it returns, or none is left.
+    /// Starts a worker for each set of sockets. When this returns, all of them accept connections,
+    /// or none runs.
     ///
     /// # Errors
-    /// Says what was tried and on what: a root that is no directory, a log that cannot be opened, a back end that
-    /// is not to be had.
+    /// Says what was tried and on what: a root that is not a directory, a log that cannot be
+    /// opened, a back end that is not available.
     pub(crate) fn start(
         number: u64,
         options: Options,
@@ -96,7 +99,7 @@ impl Generation {
         lasting: Lasting,
         orders: Sender<Order>,
     ) -> io::Result<Generation> {
-        // With sync the caller's own thread computes: there are enough of them.
+        // With sync each worker thread runs its own computations.
         let threads = match kind {
             BackendKind::Sync => 0,
             _ => std::thread::available_parallelism().map_or(1, usize::from),
@@ -132,7 +135,7 @@ impl Generation {
         Ok(generation)
     }
 
-    /// Starts a worker in the place of one that has ended.
+    /// Starts a worker in place of one that has ended.
     ///
     /// # Errors
     /// As [`Generation::start`].
@@ -155,7 +158,7 @@ impl Generation {
             }));
             let outcome = match served {
                 Ok(served) => served.map_err(|error| error.to_string()),
-                Err(panic) => Err(format!("it panicked: {}", message(&*panic))),
+                Err(panic) => Err(format!("the worker panicked: {}", message(&*panic))),
             };
             let ended = Ended {
                 generation,
@@ -167,7 +170,7 @@ impl Generation {
         match reported.recv() {
             Ok(Ok(backend)) => self.backend = backend,
             Ok(Err(error)) => return Err(error),
-            Err(_) => return Err(io::Error::other("a worker ended before it began")),
+            Err(_) => return Err(io::Error::other("a worker ended before it started serving")),
         }
         Ok(Slot {
             thread: Some(thread),
@@ -175,7 +178,7 @@ impl Generation {
         })
     }
 
-    /// Workers that have not ended.
+    /// Returns the number of workers that have not ended.
     pub(crate) fn running(&self) -> usize {
         self.workers
             .iter()
@@ -183,7 +186,7 @@ impl Generation {
             .count()
     }
 
-    /// Waits for the end of all workers.
+    /// Waits until all workers have ended.
     fn join(&mut self) {
         for slot in &mut self.workers {
             if let Some(thread) = slot.thread.take() {
@@ -193,7 +196,7 @@ impl Generation {
     }
 }
 
-/// Makes a worker's runtime on its own thread, and reports the back end or what went wrong.
+/// Creates a worker's runtime on its own thread, and reports the back end or the error.
 fn set_up(
     kind: BackendKind,
     options: &Options,
@@ -201,7 +204,7 @@ fn set_up(
     report: &Sender<io::Result<String>>,
 ) -> io::Result<Runtime> {
     let fenced = fence::put_up(options, kind).inspect(|missing| {
-        // The others are in the same situation.
+        // Print warnings once: the other workers have the same ones.
         if first {
             missing.iter().for_each(say);
         }

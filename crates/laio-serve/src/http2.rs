@@ -1,5 +1,5 @@
-//! HTTP/2: many requests at the same time on one connection. The `h2` crate knows the frames; each request is
-//! put into the words of HTTP/1.1 and then goes the one line that all requests go.
+//! HTTP/2: several requests at the same time on one connection. The `h2` crate implements the
+//! frames. Each request is translated to HTTP/1.1 and then handled by the same code as others.
 
 mod exchange;
 mod io;
@@ -29,19 +29,19 @@ use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 use windows::Windows;
 
-/// What a client that speaks HTTP/2 without having asked sends first, as far as it shows in a request line
-/// (RFC 9113, section 3.4).
+/// The part of the client's connection preface that forms a request line (RFC 9113, section 3.4).
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n";
 
 type Incoming = (Request<RecvStream>, SendResponse<Bytes>);
 
-/// Whether a connection begins like one of HTTP/2.
+/// Whether a connection begins with the HTTP/2 preface.
 pub(crate) fn begins(input: &[u8]) -> bool {
     input.starts_with(PREFACE)
 }
 
-/// Whether a connection begins like one of no version of HTTP: with three words, of which the second is no target and
-/// the third no version. That is an invalid preface (RFC 9113, section 3.4), whose sender does not read HTTP/1.1.
+/// Whether a connection begins with a request line of three words whose target and version are
+/// malformed. That is an invalid HTTP/2 preface (RFC 9113, section 3.4); its sender does not
+/// understand an HTTP/1.1 answer.
 pub(crate) fn is_invalid_preface(input: &[u8]) -> bool {
     let end = input.iter().position(|byte| matches!(byte, b'\r' | b'\n'));
     let mut words = input[..end.unwrap_or(input.len())].split(|&byte| byte == b' ');
@@ -52,8 +52,8 @@ pub(crate) fn is_invalid_preface(input: &[u8]) -> bool {
     is_word(target) && is_word(version) && !b"HTTP".starts_with(version)
 }
 
-/// Serves a connection until the client leaves, misbehaves or has had its share. `input` has been received
-/// already; `presence` shows when nothing is asked.
+/// Serves a connection until the client closes, violates the protocol or reaches a limit. `input`
+/// was received before; `presence` shows when the connection is idle.
 pub(crate) async fn serve(
     worker: Rc<Worker>,
     stream: Stream,
@@ -106,7 +106,7 @@ fn builder(limits: &Http2, common: &Limits) -> Builder {
     builder
 }
 
-/// A connection that carries many requests.
+/// An HTTP/2 connection.
 struct Multiplexed {
     worker: Rc<Worker>,
     limits: Http2,
@@ -117,20 +117,20 @@ struct Multiplexed {
     socket: Descriptor,
 }
 
-/// What the connection and its requests tell each other.
+/// State shared by the connection and the tasks of its requests.
 struct Shared {
     presence: Rc<Presence>,
     tasks: RefCell<HashMap<u32, Answering>>,
     windows: Rc<RefCell<Windows>>,
-    /// Requests that the client took back.
+    /// The number of requests that the client has reset.
     resets: Cell<u32>,
-    /// When there was something asked the last time.
+    /// When the last request ended.
     active: Cell<Instant>,
     stalled: Stalled,
     waiting: Cell<Option<Waker>>,
 }
 
-/// A request at work.
+/// The task of a request.
 struct Answering {
     task: JoinHandle<()>,
     exchange: Rc<Exchange>,
@@ -139,23 +139,23 @@ struct Answering {
 /// How a connection ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
-    /// The client is gone, or does not take what it is sent.
+    /// The client has closed the connection, or does not read.
     Gone,
-    /// The client may still be sending, be it only that it has read so much, and has not read all: what comes after
-    /// the socket is closed would make the kernel throw the rest away.
+    /// The client may still be sending, at least window updates. Input that arrives after the
+    /// socket is closed would make the kernel reset the connection and discard unsent output.
     Said,
 }
 
 enum Event {
     Request(Box<Incoming>),
     Closed(End),
-    /// Nothing was asked for too long.
+    /// No request arrived within the time limit.
     Idle,
-    /// The client does not take what it is sent.
+    /// The client does not read what was sent.
     Stalled,
-    /// The client takes back too much.
+    /// The client has reset too many requests.
     TooManyResets,
-    /// Others need the room.
+    /// The connection was evicted.
     Leave,
 }
 
@@ -218,8 +218,8 @@ impl Multiplexed {
         if self.worker.is_stopping() {
             self.connection.graceful_shutdown();
         }
-        // A request that the client has taken back no longer counts for the protocol, but is still at work here
-        // until its task has ended.
+        // A request that the client has reset no longer counts for the protocol, but its task is
+        // still running.
         let full = self.shared.tasks.borrow().len() >= self.limits.streams as usize;
         let event = match full {
             true => self.connection.poll_closed(context).map(Event::closed),
@@ -230,13 +230,13 @@ impl Multiplexed {
             }),
         };
         if self.reset_overflown() {
-            // What was just put into the connection is still to be sent.
+            // Poll again, to send the reset.
             context.waker().wake_by_ref();
         }
         event
     }
 
-    /// Answers a request in a task of its own.
+    /// Answers a request in a new task.
     fn start(&self, (request, respond): Incoming) {
         let id = respond.stream_id().as_u32();
         let head = request::head(&request);
@@ -270,7 +270,7 @@ impl Multiplexed {
         self.shared.tasks.borrow_mut().insert(id, answering);
     }
 
-    /// Whether there were streams that hold more than a window can, which are ended.
+    /// Resets streams whose flow-control window has overflowed. Returns whether there were any.
     fn reset_overflown(&self) -> bool {
         let overflown = self.shared.windows.borrow_mut().take_overflown();
         let tasks = self.shared.tasks.borrow();
@@ -282,7 +282,7 @@ impl Multiplexed {
         found
     }
 
-    /// Says good-bye, if the client listens.
+    /// Closes the connection gracefully, within a time limit.
     async fn close(mut self, within: Duration) {
         let closed = poll_fn(|context| self.connection.poll_closed(context));
         let _ = time::timeout(within, closed).await;
@@ -325,7 +325,7 @@ impl Drop for Multiplexed {
     }
 }
 
-/// Ends when the client has let a time pass.
+/// Waits until an idle or write timeout of the connection.
 async fn watch(limits: &Limits, shared: &Shared) -> Event {
     loop {
         let quiet = shared.tasks.borrow().is_empty();

@@ -1,5 +1,5 @@
-//! Which context the calls of each step are made through: the worker's own, or one beside it for another back end, or
-//! for a class with a limit.
+//! The engine context for the calls of each step: the worker's own, or an extra one for another
+//! back end or for a class of calls with a limit.
 
 use crate::options::{Limits, Options, Step, Transfer};
 use laio::{BackendKind, Operation};
@@ -8,24 +8,26 @@ use laio_rt::{ContextId, Runtime, Submission};
 use std::cell::Cell;
 use std::io;
 
-/// Makes the call of an operation the way of its step.
+/// Submits an operation to the context of its step.
 #[inline]
 pub(crate) fn submit<O: Operation>(step: Step, operation: O) -> Submission<O> {
     let context = LANES.with(|lanes| lanes.get().contexts[step as usize]);
     laio_rt::submit_to(context, operation)
 }
 
-/// Whether files are read past the page cache: what else would Linux AIO do asynchronously?
+/// Whether file reads bypass the page cache. The kernel's Linux AIO is asynchronous only for direct
+/// I/O.
 pub(crate) fn reads_directly() -> bool {
     LANES.get().reads_directly
 }
 
-/// Whether sending must not keep a helper while the client takes its time, because there are only so many.
+/// Whether a send must not occupy a helper while the client is slow, because their number is
+/// limited.
 pub(crate) fn sends_in_turns() -> bool {
     LANES.get().sends_in_turns
 }
 
-/// The contexts in which a worker's calls are made, each once.
+/// Returns the contexts of the worker, without duplicates.
 pub(crate) fn contexts() -> Vec<ContextId> {
     let mut all = vec![ContextId::OWN];
     for context in LANES.get().contexts {
@@ -44,7 +46,7 @@ struct Lanes {
 }
 
 thread_local! {
-    /// Those of the worker that the thread is.
+    /// The contexts of the worker that runs on this thread.
     static LANES: Cell<Lanes> = const {
         Cell::new(Lanes {
             contexts: [ContextId::OWN; Step::ALL.len()],
@@ -54,21 +56,22 @@ thread_local! {
     };
 }
 
-/// What contexts a worker needs. Made before any is, so that what cannot be is refused with a reason.
+/// The contexts that a worker needs. Checked before any context is created, so that errors name the
+/// option.
 pub(crate) struct Plan {
     own: BackendKind,
-    /// Beside the worker's own.
+    /// Contexts besides the worker's own.
     beside: Vec<Lane>,
-    /// Of each step; none is the worker's own.
+    /// The index in `extra` for each step; none means the worker's own context.
     of: [Option<usize>; Step::ALL.len()],
-    /// Each connection that waits for its client keeps a helper.
+    /// Each connection that waits for its client occupies a helper.
     holds_helpers: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Lane {
     kind: BackendKind,
-    /// The class that has it to itself, and how many of it may be in flight.
+    /// The class that uses this context alone, and how many of its calls may be in flight.
     limit: Option<(Class, u32)>,
 }
 
@@ -101,8 +104,10 @@ impl Class {
 }
 
 impl Plan {
+    /// Chooses the contexts for these options.
+    ///
     /// # Errors
-    /// `InvalidInput`, with what to do, for what cannot be combined.
+    /// `InvalidInput`, with a hint, for options that cannot be combined.
     pub(crate) fn new(options: &Options, own: BackendKind) -> io::Result<Plan> {
         check(options, own)?;
         let mut plan = Plan {
@@ -114,7 +119,7 @@ impl Plan {
         for step in Step::ALL {
             let kind = kind(options, own, step);
             let class = Class::of(step);
-            // What is made plainly is never in flight.
+            // A plain call is never in flight.
             let limited = kind != BackendKind::Sync;
             let limit = options.io.class_limits.of(step).filter(|_| limited);
             let lane = Lane {
@@ -136,7 +141,7 @@ impl Plan {
         Ok(plan)
     }
 
-    /// Connections of a worker.
+    /// Returns the maximum number of connections of a worker.
     pub(crate) fn connections(&self, options: &Options) -> usize {
         let kind = match self.holds_helpers {
             true => BackendKind::Threads,
@@ -145,10 +150,10 @@ impl Plan {
         options.connections(kind)
     }
 
-    /// Makes the contexts, for the calling thread.
+    /// Creates the contexts for the calling thread.
     ///
     /// # Errors
-    /// Those of the back ends, with what to do.
+    /// Returns the errors of the back ends, with a hint.
     pub(crate) fn make(&self, options: &Options) -> io::Result<Runtime> {
         let own = Lane {
             kind: self.own,
@@ -174,25 +179,25 @@ impl Plan {
     }
 
     fn engine(&self, lane: Lane, options: &Options) -> laio::Options {
-        // A worker has dropped its rights and put up its fences before it makes a context.
+        // A worker drops its rights and enters its sandbox before it creates contexts.
         let engine = laio::Options::new().backend(lane.kind).settled_rights(true);
         let mut kinds = self.beside.iter().map(|lane| lane.kind).chain([self.own]);
         let carried = kinds.any(|kind| kind == BackendKind::Activations);
-        // A ring serves one kernel thread only, and helpers are what a limit is about.
+        // A ring serves one kernel thread only, and a limit is enforced by the number of helpers.
         let engine = engine.without_ring(carried || lane.limit.is_some());
         match lane.limit {
-            // What finds no helper waits for one: that is what the limit is for.
+            // Calls beyond the limit queue for a helper.
             Some((_, limit)) => engine
                 .helpers(limit)
                 .waiting_helpers(limit)
                 .back_pressure(laio::BackPressure::Wait),
             None if lane.kind == BackendKind::Threads => {
-                // In HTTP/2 a connection is received from and sent to at the same time.
+                // An HTTP/2 connection receives and sends at the same time.
                 let each = if options.http2.is_some() { 2 } else { 1 };
                 let helpers = each * self.connections(options) + Limits::HELPERS_SPARE;
                 engine.helpers(helpers as u32)
             }
-            // A call that finds no carrier left fails.
+            // A call fails if no carrier is left.
             None if lane.kind == BackendKind::Activations => engine
                 .carriers((self.connections(options) + Limits::HELPERS_SPARE).min(4096) as u32),
             None => engine,
@@ -200,7 +205,7 @@ impl Plan {
     }
 }
 
-/// The back end of a step.
+/// Returns the back end of a step.
 fn kind(options: &Options, own: BackendKind, step: Step) -> BackendKind {
     let from_memory = matches!(
         options.io.transfer,
@@ -208,7 +213,8 @@ fn kind(options: &Options, own: BackendKind, step: Step) -> BackendKind {
     );
     match options.io.policies.of(step) {
         Some(kind) => kind,
-        // What is in memory goes to a socket that does not wait: there is nothing to be gained by a detour.
+        // Sending from memory to a non-blocking socket does not block, so a back end would only add
+        // cost.
         None if step == Step::Sendfile && from_memory && own != BackendKind::Threads => {
             BackendKind::Sync
         }
@@ -224,7 +230,7 @@ fn check(options: &Options, own: BackendKind) -> io::Result<()> {
     {
         let (least, most) = (Limits::CHUNK_MIN, Limits::CHUNK_MAX);
         return refuse(format!(
-            "a chunk of {chunk} bytes cannot be: it has from {least} to {most}"
+            "the chunk size must be from {least} to {most} bytes, not {chunk}"
         ));
     }
     let kinds = Step::ALL.map(|step| kind(options, own, step));
@@ -232,7 +238,7 @@ fn check(options: &Options, own: BackendKind) -> io::Result<()> {
         let plain = kind == BackendKind::Sync;
         if own == BackendKind::Sync && !plain {
             return refuse(format!(
-                "{step}={kind} cannot be with the back end sync, where a worker waits in the kernel; choose another \
+                "{step}={kind} cannot be combined with the back end sync, which blocks the worker; choose another \
                  back end, such as hybrid, and make the other operations sync"
             ));
         }
@@ -241,14 +247,13 @@ fn check(options: &Options, own: BackendKind) -> io::Result<()> {
             && matches!(step, Step::Accept | Step::Read | Step::Write)
         {
             return refuse(format!(
-                "{step}=sync would stop all of a worker's connections until one client does something; of the \
-                 network's operations only sendfile can be sync, or all of them with the back end sync"
+                "{step}=sync would block all connections of a worker until one client acts; of the network \
+                 operations only sendfile can be sync, unless all are, with the back end sync"
             ));
         }
     }
     if kinds.contains(&BackendKind::Activations) && kinds.contains(&BackendKind::Uring) {
-        let text =
-            "activations and uring cannot be in one worker: a ring serves one kernel thread only";
+        let text = "one worker cannot use both activations and uring: a ring serves one kernel thread only";
         return refuse(text.to_owned());
     }
     for class in Class::ALL {
@@ -263,20 +268,20 @@ fn check(options: &Options, own: BackendKind) -> io::Result<()> {
         if limited && steps.all(|(_, kind)| kind == BackendKind::Sync) {
             let name = class.name();
             return refuse(format!(
-                "there is nothing for a limit of {name} threads to limit where these operations are sync; choose a \
+                "a limit of {name} threads has no effect where these operations are sync; choose a \
                  policy for them, such as hybrid"
             ));
         }
     }
     if io.transfer == Transfer::ZeroCopy && io.class_limits.write.is_some() {
-        let text = "the transfer zerocopy sends by io_uring, without threads that a limit of write threads could \
-                    limit; choose another transfer, such as buffer, or leave the limit out";
+        let text = "the transfer zerocopy sends through io_uring, which a limit of write threads does not \
+                    affect; choose another transfer, such as buffer, or remove the limit";
         return refuse(text.to_owned());
     }
     Ok(())
 }
 
-/// Whether the context for [`Step::Write`], which goes to a back end, sends without a copy.
+/// Fails if the context of [`Step::Write`] cannot send without a copy.
 fn check_zero_copy(runtime: &Runtime, kind: BackendKind) -> io::Result<()> {
     let context = LANES.get().contexts[Step::Write as usize];
     let capable = laio::Context::sends_without_copy;
@@ -285,23 +290,24 @@ fn check_zero_copy(runtime: &Runtime, kind: BackendKind) -> io::Result<()> {
         return Ok(());
     }
     let text = format!(
-        "the transfer zerocopy sends by io_uring (Linux 6.0 or later), which write={kind} does not or cannot here: \
-         choose write=uring or write=lazy, or another transfer; `laio info` tells what there is"
+        "the transfer zerocopy needs io_uring with Linux 6.0 or later, which write={kind} does not use or cannot use \
+         here: choose write=uring or write=lazy, or another transfer; see `laio info`"
     );
     Err(io::Error::new(io::ErrorKind::Unsupported, text))
 }
 
 fn explain(kind: BackendKind, error: &io::Error) -> io::Error {
     let hint = match kind {
-        BackendKind::Uring => "; io_uring may be absent or forbidden here: `laio info` tells",
-        BackendKind::Activations => "; what it needs may be absent here: `laio info` tells",
+        BackendKind::Uring => "; io_uring may be missing or forbidden here, see `laio info`",
+        BackendKind::Activations => "; a kernel feature may be missing here, see `laio info`",
         _ => "",
     };
     let text = format!("cannot set up the back end {kind}: {error}{hint}");
     io::Error::new(error.kind(), text)
 }
 
-/// Bounds what is in flight where the kernel takes all it is given: elsewhere the number of helpers does.
+/// Limits the calls in flight for back ends that queue them in the kernel. Other back ends are
+/// limited by their number of helpers.
 pub(crate) struct Turns([Option<Semaphore>; Class::ALL.len()]);
 
 impl Turns {
@@ -324,7 +330,7 @@ impl Turns {
         turns
     }
 
-    /// Waits for a step's turn, which lasts as long as the permit.
+    /// Waits for a permit for a step, if its class has a limit.
     #[inline]
     pub(crate) async fn turn(&self, step: Step) -> Option<Permit> {
         let turns = self.0[Class::of(step)? as usize].as_ref()?;

@@ -1,4 +1,4 @@
-//! What is in a directory, for people and for programs.
+//! Directory listings, as HTML and as JSON.
 
 mod html;
 mod json;
@@ -29,15 +29,14 @@ pub(crate) struct Entry {
 
 /// The entries of a directory.
 pub(crate) struct Listing {
-    /// Directories first, by name.
+    /// Sorted by name, directories first.
     entries: Vec<Entry>,
-    /// There are more than are shown.
+    /// The directory has more entries than the limit.
     cut: bool,
 }
 
 impl Worker {
-    /// The answer with the list of a directory: JSON if the client likes that better than HTML, or asks for
-    /// it by `?json`.
+    /// Answers with a directory listing: JSON if the client prefers it to HTML or asks for `?json`.
     pub(crate) async fn listing(
         &self,
         asked: Asked<'_>,
@@ -57,7 +56,7 @@ impl Worker {
                 Status::INTERNAL_SERVER_ERROR,
                 "The directory could not be read.",
             ),
-            // An entry may be a link to a file system whose server does not answer.
+            // An entry may be a link into a file system whose server does not respond.
             Err(_) => (
                 Status::SERVICE_UNAVAILABLE,
                 "The directory takes too long to read; try again.",
@@ -120,7 +119,7 @@ impl Listing {
             ContentType::HTML
         };
         let head = asked.head(out, Status::OK);
-        // A glob such as /docs/** is for the directory itself too.
+        // A glob such as /docs/** matches the directory itself too.
         let head = asked.site.fields.add(head, &[name, b"/"].concat());
         let reply = asked.with_length(head, Status::OK, content_type, page.len() as u64);
         if reply.length > 0 {
@@ -130,8 +129,9 @@ impl Listing {
     }
 }
 
-/// An entry as a request for it would find it. None for what is not served: devices and the like, and links that lead
-/// to such, to nothing, or where the site's links may not lead.
+/// Returns the entry as a request for it would find it. Returns none for entries that are not
+/// served: special files, and links that lead to special files, to nothing, or where the site does
+/// not allow links to lead.
 async fn look(
     site: &Site,
     inside: &[u8],
@@ -160,8 +160,8 @@ async fn look(
     })
 }
 
-/// What a link leads to, by the rules of the site. The kernel looks it up as it does for a request, and opens nothing
-/// of it (`O_PATH`): a FIFO would notice.
+/// Returns the metadata of a link's target, resolved by the rules of the site. `O_PATH` opens no
+/// device or FIFO.
 async fn target_of(site: &Site, inside: &[u8], name: &[u8]) -> io::Result<laio::ops::FileStatus> {
     let mut path = inside.to_vec();
     enter(&mut path, name);

@@ -1,4 +1,4 @@
-//! Step 4: open the file below the root, and look at it.
+//! Step 4: opening the file below the root and reading its metadata.
 
 use crate::contents::Contents;
 use crate::lanes;
@@ -21,11 +21,11 @@ use std::rc::Rc;
 pub(crate) struct Opened {
     pub(crate) contents: Contents,
     pub(crate) status: Rc<FileStatus>,
-    /// If it is kept: the fields of an answer with all of it, once they were written.
+    /// For a cached file, the header fields of a 200 answer once they have been encoded.
     pub(crate) fields: Option<Rc<OnceCell<Box<[u8]>>>>,
 }
 
-/// What a name led to.
+/// The kind of file that a name leads to.
 #[derive(Debug)]
 pub(crate) enum Found {
     File(Opened),
@@ -35,12 +35,12 @@ pub(crate) enum Found {
 }
 
 impl Worker {
-    /// Opens a name relative to the root of a site; an empty name is the root. No name leads out of it unless
-    /// the site follows links: not by `..`, not by a link.
+    /// Opens a name relative to the root of a site; an empty name is the root. Neither `..` nor,
+    /// unless the site follows links, a symbolic link can lead out of the root.
     ///
     /// # Errors
-    /// Those of opening; `TimedOut` when that takes too long: the file is then left to open by itself, in the
-    /// background.
+    /// Those of opening. `TimedOut` when it takes too long; the open then finishes in the
+    /// background, and its result is dropped.
     pub(crate) async fn open(&self, site: &Site, name: &[u8]) -> io::Result<Found> {
         for _ in 0..Limits::ROOM_TRIES {
             match self.try_open(site, name).await {
@@ -69,7 +69,8 @@ impl Worker {
         }
     }
 
-    /// Opens a file that belongs to the site's setting, such as an error page. None if it is not there.
+    /// Opens a file of the site's configuration, such as an error page. Returns none if it cannot
+    /// be opened.
     pub(crate) async fn open_file(&self, site: &Site, name: &[u8]) -> Option<Opened> {
         match self.open(site, name).await {
             Ok(Found::File(opened)) => Some(opened),
@@ -78,7 +79,7 @@ impl Worker {
     }
 }
 
-/// Opens it as if there were no cache.
+/// Opens a file without looking in the cache.
 pub(crate) async fn look(site: &Site, name: &[u8]) -> io::Result<Found> {
     let begun = observe::begin();
     let file = open_below(site, name, flags(), site.resolve).await;
@@ -86,7 +87,7 @@ pub(crate) async fn look(site: &Site, name: &[u8]) -> io::Result<Found> {
     examine(Descriptor::from(file?)).await
 }
 
-/// What it is that was opened.
+/// Determines the kind of an opened file.
 pub(crate) async fn examine(file: Descriptor) -> io::Result<Found> {
     let begun = observe::begin();
     let status = lanes::submit(Step::Stat, StatFile::new(file.clone())).await;
@@ -98,8 +99,8 @@ pub(crate) async fn examine(file: Descriptor) -> io::Result<Found> {
     if !status.is_file() {
         return Ok(Found::Special);
     }
-    // Reads of the file itself may wait, in the background.
-    // Not every file system can be read past the page cache.
+    // Reads of the file itself may block: that happens in the background. Not every file system
+    // supports `O_DIRECT`.
     if !lanes::reads_directly() || rustix::fs::fcntl_setfl(&file, OFlags::DIRECT).is_err() {
         rustix::fs::fcntl_setfl(&file, OFlags::empty())?;
     }
@@ -122,12 +123,12 @@ pub(crate) async fn open_below(
     let name = if name.is_empty() { b"." } else { name };
     let mut races = 0;
     loop {
-        // Names were checked for NUL when they were resolved.
+        // Resolving the target has rejected names that contain NUL.
         let name = Name::at(site.root.clone(), CString::new(name)?);
         let open = Open::new(name, flags.bits() as i32).resolve(resolve);
         match lanes::submit(Step::Open, open).await {
-            // A directory on the way was renamed at the same moment (openat2), so that the kernel cannot tell
-            // whether the name stays below the root.
+            // A directory of the path was renamed concurrently (see openat2), so that the kernel
+            // could not verify that the name stays below the root.
             Err(error) if is_race(&error) && races < Limits::OPEN_RACES => races += 1,
             result => return result,
         }
@@ -138,7 +139,7 @@ fn is_race(error: &io::Error) -> bool {
     error.raw_os_error() == Some(rustix::io::Errno::AGAIN.raw_os_error())
 }
 
-/// Non-blocking, so that a FIFO does not keep the request until somebody writes to it.
+/// Returns the open flags. Non-blocking, so that opening a FIFO does not wait for a writer.
 pub(crate) fn flags() -> OFlags {
     OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY
 }

@@ -1,4 +1,4 @@
-//! Answers that say what is wrong, or where to go.
+//! Answers with error pages, redirects and OPTIONS.
 
 use crate::SERVER_NAME;
 use crate::auth::Users;
@@ -8,14 +8,14 @@ use crate::worker::Worker;
 use laio_http::response::error_body;
 use laio_http::{ByteRange, ContentType, HttpDate, ResponseHead, Status, Version, path};
 
-/// The methods that files have.
+/// The methods that files allow.
 const ALLOW: &str = "GET, HEAD, OPTIONS";
 
-/// Seconds after which a client may try again when the server is at a limit.
+/// Seconds after which a client may retry when the server has reached a limit.
 const RETRY_AFTER: &[u8] = b"1";
 
 impl Worker {
-    /// An answer with a page that says what is wrong: the site's own, if it has one.
+    /// Answers with an error page: the site's own, if it has one.
     pub(crate) async fn error(
         &self,
         asked: Asked<'_>,
@@ -44,7 +44,7 @@ impl Worker {
         .await
     }
 
-    /// Asks who the client is.
+    /// Answers 401 with a challenge for name and password.
     pub(crate) async fn unauthorized(
         &self,
         asked: Asked<'_>,
@@ -52,7 +52,10 @@ impl Worker {
         users: &Users,
     ) -> Reply {
         let challenge = format!("Basic realm=\"{}\", charset=\"UTF-8\"", users.realm);
-        let (status, detail) = (Status::UNAUTHORIZED, "This needs a name and a password.");
+        let (status, detail) = (
+            Status::UNAUTHORIZED,
+            "This page needs a name and a password.",
+        );
         self.error_with(asked, out, status, detail, |head| {
             head.header("WWW-Authenticate", challenge.as_bytes())
         })
@@ -93,14 +96,14 @@ impl Worker {
     }
 }
 
-/// Sends a client that named a directory without its slash to the name with it.
+/// Redirects a directory name without a slash to the name with one.
 pub(crate) fn to_directory(asked: Asked<'_>, out: &mut Vec<u8>, name: &[u8]) -> Reply {
     let mut location = Vec::new();
     path::encode(name, true, asked.request.query, &mut location);
     moved(asked, out, Status::MOVED_PERMANENTLY, name, &location)
 }
 
-/// Sends a client elsewhere.
+/// Answers with a redirect.
 pub(crate) fn moved(
     asked: Asked<'_>,
     out: &mut Vec<u8>,
@@ -114,7 +117,7 @@ pub(crate) fn moved(
     with_page(asked, head, status, &page).into_reply(out, &page)
 }
 
-/// The answer to OPTIONS.
+/// Answers an OPTIONS request.
 pub(crate) fn options(asked: Asked<'_>, out: &mut Vec<u8>) -> Reply {
     let head = asked.head(out, Status::NO_CONTENT).allow(ALLOW);
     let head = match &asked.site.cors {
@@ -125,7 +128,7 @@ pub(crate) fn options(asked: Asked<'_>, out: &mut Vec<u8>) -> Reply {
     Reply::bare(Status::NO_CONTENT)
 }
 
-/// The answer to what is not understood as a request: the connection ends.
+/// Answers input that is not a valid request; the connection ends afterwards.
 pub(crate) fn unread(out: &mut Vec<u8>, date: &HttpDate, status: Status, detail: &str) -> Reply {
     let page = page(status, detail);
     ResponseHead::new(out, status)
@@ -142,13 +145,13 @@ pub(crate) fn unread(out: &mut Vec<u8>, date: &HttpDate, status: Status, detail:
     }
 }
 
-/// The answer to a request in the clear where connections are encrypted. Plain text: such a mistake
-/// is made in a terminal as often as in a browser.
+/// Answers a plain HTTP request on a TLS port. The text is plain, because the client may be a
+/// terminal.
 pub(crate) fn in_the_clear(out: &mut Vec<u8>, date: &HttpDate) -> Reply {
     let (status, text) = (
         Status::BAD_REQUEST,
-        "400 Bad Request: this port takes encrypted connections only (TLS), and the request came without encryption.\n\
-         Ask again with https:// in place of http://.\n",
+        "400 Bad Request: this port accepts encrypted connections only (TLS), and the request was not encrypted.\n\
+         Use https:// instead of http://.\n",
     );
     ResponseHead::new(out, status)
         .date(date)
@@ -164,7 +167,7 @@ pub(crate) fn in_the_clear(out: &mut Vec<u8>, date: &HttpDate) -> Reply {
     }
 }
 
-/// A reply whose page is still to be put behind the head, which has borrowed the buffer.
+/// A reply whose page is appended after the head, which borrows the buffer until then.
 struct WithPage(Reply);
 
 impl WithPage {

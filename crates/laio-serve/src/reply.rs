@@ -1,4 +1,4 @@
-//! Step 5: the status, the head, and what follows it.
+//! Step 5: choosing the status, the head, and the body.
 
 use crate::SERVER_NAME;
 use crate::compress::Gzip;
@@ -13,25 +13,25 @@ use laio_http::{
     Ranges, Request, ResponseHead, Status, Validators, conditional, date,
 };
 
-/// What will be sent: the head, and perhaps a page, is in the output buffer; this is the rest.
+/// An answer. The output buffer holds its head and perhaps a page; `body` follows that.
 pub(crate) struct Reply {
     pub(crate) status: Status,
     pub(crate) body: Body,
-    /// Bytes of body in the output buffer or to be read from a file, for the log.
+    /// The length of the body, for the log: in the output buffer or read from a file.
     pub(crate) length: u64,
 }
 
-/// What follows the output buffer.
+/// The part of an answer that follows the output buffer.
 pub(crate) enum Body {
     Nothing,
     File(Contents, ByteRange),
-    /// Several ranges, each with a head of its own.
+    /// Several ranges, each with a header of its own.
     Parts(Contents, Box<Multipart>),
-    /// Of unknown length: sent in chunks.
+    /// Of unknown length, sent in chunks.
     Gzip(Box<Gzip>),
 }
 
-/// A request, and what its answer depends on besides.
+/// A request, and the other inputs of its answer.
 #[derive(Clone, Copy)]
 pub(crate) struct Asked<'a> {
     pub(crate) request: &'a Request<'a>,
@@ -39,12 +39,12 @@ pub(crate) struct Asked<'a> {
     pub(crate) date: &'a HttpDate,
     pub(crate) second: i64,
     pub(crate) keep_alive: bool,
-    /// The answer depends on what kinds of files the client takes.
+    /// The answer depends on the `Accept` field.
     pub(crate) by_accept: bool,
 }
 
 impl Asked<'_> {
-    /// The fields that every answer begins with.
+    /// Begins a head with the fields common to all answers.
     pub(crate) fn head<'v>(&self, out: &'v mut Vec<u8>, status: Status) -> ResponseHead<'v> {
         let mut head = ResponseHead::new(out, status)
             .date(self.date)
@@ -58,13 +58,14 @@ impl Asked<'_> {
         }
     }
 
-    /// The fields that every answer ends with.
+    /// Ends a head with the fields common to all answers.
     pub(crate) fn finish<'v>(&self, head: ResponseHead<'v>) -> &'v mut Vec<u8> {
         head.connection(self.request.version, self.keep_alive)
             .finish()
     }
 
-    /// An answer whose body is `length` bytes that the caller puts behind the head, unless the method is HEAD.
+    /// Finishes a head for a body of `length` bytes. The caller sends the body, unless the method
+    /// is HEAD.
     pub(crate) fn with_length(
         &self,
         head: ResponseHead<'_>,
@@ -88,7 +89,7 @@ impl Asked<'_> {
 }
 
 impl Reply {
-    /// An answer that is a head and no more.
+    /// Returns an answer without a body.
     pub(crate) fn bare(status: Status) -> Reply {
         Reply {
             status,
@@ -98,7 +99,7 @@ impl Reply {
     }
 }
 
-/// How a file is presented.
+/// A file with the metadata of its answer.
 struct Presented<'a> {
     name: &'a [u8],
     etag: ETag,
@@ -108,7 +109,7 @@ struct Presented<'a> {
 }
 
 impl Presented<'_> {
-    /// The fields that 200, 206 and 304 share (RFC 9110, section 15.4.5).
+    /// Begins a head with the fields that 200, 206 and 304 share (RFC 9110, section 15.4.5).
     fn head<'v>(&self, asked: Asked<'_>, out: &'v mut Vec<u8>, status: Status) -> ResponseHead<'v> {
         self.fields(asked, asked.head(out, status), status)
     }
@@ -134,7 +135,7 @@ impl Presented<'_> {
 }
 
 impl Worker {
-    /// The answer with a file: 200, 206, 304, 412 or 416.
+    /// Answers with a file: 200, 206, 304, 412 or 416.
     pub(crate) async fn file(
         &self,
         asked: Asked<'_>,
@@ -168,7 +169,7 @@ impl Worker {
                 return Reply::bare(Status::NOT_MODIFIED);
             }
             Outcome::PreconditionFailed => {
-                let detail = "The file is not the one that the request was made for.";
+                let detail = "The file does not match the conditions of the request.";
                 return self
                     .error(asked, out, Status::PRECONDITION_FAILED, detail)
                     .await;
@@ -231,7 +232,7 @@ fn present<'a>(
         modified.seconds,
         modified.nanoseconds,
     );
-    // What a library makes of the file is the same in meaning, not to the byte.
+    // The compressed form has the same meaning as the file but not the same bytes.
     let etag = if on_the_way { etag.weak() } else { etag };
     Presented {
         name,
@@ -255,7 +256,7 @@ fn whole(
     let head = head
         .content_type(ContentType::of_path(presented.name))
         .content_length(opened.status.size());
-    // A tag that is not settled yet becomes another one.
+    // A weak entity tag may become a strong one later, so it is not stored.
     if plain
         && !presented.etag.is_weak()
         && let Some(fields) = &opened.fields
@@ -265,7 +266,7 @@ fn whole(
     whole_behind(asked, head, opened)
 }
 
-/// The answer with all of a file, of which only the end of the head is missing.
+/// Completes the answer with a whole file; only the end of the head is missing.
 pub(crate) fn whole_behind(asked: Asked<'_>, head: ResponseHead<'_>, opened: &Opened) -> Reply {
     let out = asked.finish(head);
     let size = opened.status.size();
@@ -291,7 +292,8 @@ pub(crate) fn whole_behind(asked: Asked<'_>, head: ResponseHead<'_>, opened: &Op
     }
 }
 
-/// Whether the answer depends on more than the file.
+/// Whether the request has conditional or range fields, so that its answer depends on more than the
+/// file.
 pub(crate) fn has_conditions(request: &Request<'_>) -> bool {
     request.headers.iter().any(|(name, _)| {
         let conditional = name
@@ -337,7 +339,7 @@ fn several(
     reply
 }
 
-/// The reply with its length to be read from a file.
+/// Sets the body of a reply to a range of a file, if the reply has a body.
 pub(crate) fn with_file(mut reply: Reply, contents: Contents, range: ByteRange) -> Reply {
     if reply.length > 0 {
         reply.body = Body::File(contents, range);

@@ -1,9 +1,10 @@
-//! Room for connections: while descriptors are short, those that have waited longest for their clients end, so that
-//! another can come.
+//! Eviction of idle connections: when descriptors run short, the connections that have been idle
+//! longest are closed so that new ones can be accepted.
 //!
-//! Each connection has a seat, and notes in it since when it waits: for a first byte, for the rest of a head, for the
-//! next request. Who takes a seat beyond what there is room for picks the one that has waited longest, on whichever
-//! worker it is; the task that serves that connection is woken, and ends it.
+//! Each connection has a slot, which records since when the connection waits for its client: for a
+//! first byte, for the rest of a head, or for the next request. Admitting a connection beyond the
+//! capacity evicts the one that has been idle longest on any worker: its task is woken and closes
+//! it.
 
 use crate::descriptors;
 use crate::options::Limits;
@@ -16,14 +17,15 @@ use std::sync::{Arc, Mutex};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
-/// The seats of all connections, over all workers.
+/// The slots of the connections of all workers.
 #[derive(Debug)]
 pub(crate) struct Room {
-    /// Seats that there may be.
+    /// The maximum number of slots.
     capacity: AtomicUsize,
-    /// A new descriptor with this number or a higher one shows that more are open than was counted.
+    /// A new descriptor with this number or a higher one shows that the process has more
+    /// descriptors open than `measure_capacity` counted.
     high: AtomicUsize,
-    /// More seats are taken than there may be, and none waited that could have left.
+    /// More slots are taken than the capacity allows, and no connection was idle.
     short: AtomicBool,
     state: Mutex<State>,
 }
@@ -32,32 +34,33 @@ pub(crate) struct Room {
 struct State {
     next: u64,
     seats: HashMap<u64, Arc<Place>>,
-    /// Connections that were picked, and have not ended yet.
+    /// Evicted connections that have not ended yet.
     leaving: usize,
-    /// Tasks that wait for room.
+    /// Tasks that wait for capacity.
     waiting: Vec<Waker>,
 }
 
-/// What is known of a connection on all workers.
+/// Idle state of a connection, shared by all workers.
 #[derive(Debug)]
 struct Place {
-    /// Nanoseconds of the clock since when it waits; or one of the two values below.
+    /// The time (nanoseconds) since when the connection is idle, or [`BUSY`] or [`EVICTED`].
     since: AtomicU64,
     task: Mutex<Option<Waker>>,
 }
 
-/// It has a request.
+/// The connection has a request.
 const AT_WORK: u64 = 0;
-/// It was picked.
+/// The connection was evicted.
 const LEAVES: u64 = u64::MAX;
 
-/// The seat of a connection, until dropped.
+/// The slot of a connection, released on drop.
 #[derive(Debug)]
 pub(crate) struct Seat {
     room: Arc<Room>,
     number: u64,
     place: Arc<Place>,
-    /// It was picked while its request came, and leaves when it waits again.
+    /// The connection was chosen for eviction just as its request arrived: it is evicted when it is
+    /// idle again.
     late: Cell<bool>,
 }
 
@@ -73,7 +76,7 @@ impl Default for Room {
 }
 
 impl Room {
-    /// Sees how many descriptors are left for connections, once everything else is open.
+    /// Computes the capacity from the descriptor limit. Called when all other descriptors are open.
     pub(crate) fn settle(&self) {
         let limit = descriptors::limit();
         let state = self.state.lock().unwrap();
@@ -86,8 +89,8 @@ impl Room {
         self.high.store(high, Ordering::Relaxed);
     }
 
-    /// Gives a seat to a connection that has just come, and has the one that has waited longest leave if it is one too
-    /// many. `descriptor` is the number of its socket.
+    /// Gives a slot to a new connection, and evicts the longest idle one if the capacity is
+    /// exceeded. `descriptor` is the number of its socket.
     pub(crate) fn enter(self: &Arc<Self>, descriptor: i32) -> Seat {
         let place = Arc::new(Place {
             since: AtomicU64::new(now()),
@@ -99,7 +102,7 @@ impl Room {
         }
         let number = state.next;
         state.next += 1;
-        // Only the others can be picked to make room for it.
+        // Evict before inserting, so that the new connection is not chosen.
         self.fit(&mut state, 1);
         state.seats.insert(number, place.clone());
         Seat {
@@ -110,20 +113,20 @@ impl Room {
         }
     }
 
-    /// Has the connection that has waited longest leave, because something else needs a descriptor. False if none
-    /// waits.
+    /// Evicts the connection that has been idle longest, to free a descriptor. Returns false if
+    /// none is idle.
     pub(crate) fn end_longest(&self) -> bool {
         end_longest(&mut self.state.lock().unwrap())
     }
 
-    /// The same among some of the connections.
+    /// Like [`Self::end_longest`], among the given slots.
     pub(crate) fn end_longest_of<'s>(&self, seats: impl Iterator<Item = &'s Seat>) -> bool {
         let waiting = seats.map(|seat| (seat.place.since.load(Ordering::Relaxed), seat.number));
         let first = waiting.filter(|&(since, _)| since != AT_WORK).min();
         first.is_some_and(|(since, number)| pick(&mut self.state.lock().unwrap(), since, number))
     }
 
-    /// Waits until another connection can be taken.
+    /// Waits until another connection can be accepted.
     pub(crate) async fn free(&self) {
         poll_fn(|context| {
             let mut state = self.state.lock().unwrap();
@@ -136,7 +139,8 @@ impl Room {
         .await;
     }
 
-    /// Whether connections are on their way out, for whose descriptors it is worth to wait a turn.
+    /// Whether evicted connections are about to end, so that waiting one executor turn frees
+    /// descriptors.
     pub(crate) fn is_emptying(&self) -> bool {
         self.state.lock().unwrap().leaving > 0
     }
@@ -146,7 +150,7 @@ impl Room {
         few_leave && state.seats.len() <= self.capacity.load(Ordering::Relaxed)
     }
 
-    /// Has connections leave until there is room for the others, and for some more.
+    /// Evicts connections until `more` slots are free.
     fn fit(&self, state: &mut State, more: usize) {
         let capacity = self.capacity.load(Ordering::Relaxed);
         while state.seats.len() + more > capacity {
@@ -159,18 +163,18 @@ impl Room {
     }
 }
 
-/// Picks the connection that has waited longest. It ends when its task has its turn.
+/// Evicts the connection that has been idle longest. It ends when its task runs.
 fn end_longest(state: &mut State) -> bool {
     let seats = state.seats.iter();
     let waiting = seats.map(|(&number, place)| (place.since.load(Ordering::Relaxed), number));
     match waiting.filter(|&(since, _)| since != AT_WORK).min() {
-        // If a request comes at this moment, another one may wait.
+        // If its request arrived just now, try the next one.
         Some((since, number)) => pick(state, since, number) || end_longest(state),
         None => false,
     }
 }
 
-/// Has a connection leave that waits since then. False if it does no longer.
+/// Evicts a connection that has been idle since `since`. Returns false if it is no longer idle.
 fn pick(state: &mut State, since: u64, number: u64) -> bool {
     let Some(place) = state.seats.get(&number) else {
         return false;
@@ -190,7 +194,7 @@ fn pick(state: &mut State, since: u64, number: u64) -> bool {
 }
 
 impl Seat {
-    /// The connection waits for its client from now on, if it did not already.
+    /// Marks the connection as idle, if it is not already.
     pub(crate) fn waits(&self) {
         let since = &self.place.since;
         if self.late.get() {
@@ -199,13 +203,13 @@ impl Seat {
         let (order, fail) = (Ordering::AcqRel, Ordering::Relaxed);
         let begins = since.compare_exchange(AT_WORK, now(), order, fail).is_ok();
         if begins && self.room.short.load(Ordering::Relaxed) {
-            // Others have looked for one that waits, and found none.
+            // An earlier eviction found no idle connection.
             let mut state = self.room.state.lock().unwrap();
             self.room.fit(&mut state, 0);
         }
     }
 
-    /// The connection has a request. If it was just picked, it leaves after that.
+    /// Marks the connection as busy. If it was just evicted, it ends after this request instead.
     pub(crate) fn works(&self) {
         let before = self.place.since.swap(AT_WORK, Ordering::AcqRel);
         if before == LEAVES {
@@ -213,23 +217,23 @@ impl Seat {
         }
     }
 
-    /// Whether the connection was picked to leave.
+    /// Whether the connection was evicted.
     pub(crate) fn leaves(&self) -> bool {
         self.place.since.load(Ordering::Acquire) == LEAVES
     }
 
-    /// Whether it has waited for such a time.
+    /// Whether the connection has been idle for `time`.
     pub(crate) fn has_waited(&self, time: Duration) -> bool {
         let since = self.place.since.load(Ordering::Relaxed);
         since != AT_WORK && u128::from(now().saturating_sub(since)) >= time.as_nanos()
     }
 
-    /// Has the task that calls it be woken when the connection was picked.
+    /// Sets the waker to call on eviction.
     pub(crate) fn wakes(&self, task: &Waker) {
         *self.place.task.lock().unwrap() = Some(task.clone());
     }
 
-    /// Whether there is room for it after its request, too.
+    /// Whether the connection may stay open after its request.
     pub(crate) fn stays(&self) -> bool {
         !self.late.get() && !self.room.short.load(Ordering::Relaxed)
     }
@@ -248,7 +252,7 @@ impl Drop for Seat {
     }
 }
 
-/// A clock that is quick to read, and coarse; never one of the special values.
+/// Returns the time of a coarse, cheap clock, never [`BUSY`] or [`EVICTED`].
 fn now() -> u64 {
     let time = clock_gettime(ClockId::MonotonicCoarse);
     let nanos = time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64;
@@ -269,7 +273,7 @@ mod tests {
     fn who_waits_longest_leaves_first() {
         let room = room(3);
         let seats: Vec<_> = (0..3).map(|_| room.enter(5)).collect();
-        // The first has a request; the second has had one, and waits again since later than the third.
+        // The first is busy; the second was busy and is idle since later than the third.
         seats[0].works();
         seats[1].works();
         std::thread::sleep(Duration::from_millis(20));

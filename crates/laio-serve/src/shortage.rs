@@ -1,4 +1,4 @@
-//! Descriptors or memory have run out, and whoever runs the server is to know: but not once for each request.
+//! Warnings about exhausted descriptors or memory, limited in rate.
 
 use crate::messages::say;
 use crate::options::Limits;
@@ -7,12 +7,13 @@ use std::cell::Cell;
 use std::io;
 use std::time::Instant;
 
-/// When it was said the last time.
+/// The time of the last warning.
 #[derive(Debug, Default)]
 pub(crate) struct Shortage(Cell<Option<Instant>>);
 
 impl Shortage {
-    /// Says that something cannot be had, what it means, and what to do about it; whether that was said now.
+    /// Warns that a resource is exhausted, with its consequence and a hint. Returns whether the
+    /// warning was printed.
     pub(crate) fn tell(&self, what: &str, error: &io::Error) -> bool {
         let said = self.0.get();
         if said.is_some_and(|said| said.elapsed() < Limits::SHORTAGE_SAY_EVERY) {
@@ -29,7 +30,7 @@ impl Shortage {
     }
 }
 
-/// Whether something has run out that may be had again when others have ended.
+/// Whether the error is the exhaustion of a resource that other requests will free.
 pub(crate) fn is_one(error: &io::Error) -> bool {
     let errno = error.raw_os_error().map(Errno::from_raw_os_error);
     matches!(

@@ -1,4 +1,4 @@
-//! Telling all workers of a generation to stop, from any thread.
+//! The stop signal for all workers of a generation, sent from any thread.
 
 use rustix::net::Shutdown;
 use std::collections::HashMap;
@@ -7,21 +7,21 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex};
 use std::task::{Poll, Waker};
 
-/// How far a generation of workers has come on its way to the end. It never goes back.
+/// How far a generation of workers has stopped. The level only rises.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Level {
-    /// It serves.
+    /// The generation serves.
     #[default]
     Serving,
-    /// Others take its connections from now on; what it has begun it finishes, however long that takes.
+    /// Other workers accept the connections; this generation finishes its own without a deadline.
     HandingOver,
-    /// It has [`crate::Limits::drain_time`] left.
+    /// The generation finishes its connections within [`crate::Limits::drain_time`].
     Stopping,
-    /// It has no time left.
+    /// The generation closes its connections at once.
     Cut,
 }
 
-/// A level that tasks of several executors can wait for.
+/// A level that tasks of several executors can await.
 #[derive(Debug, Default)]
 pub(crate) struct Stop(Mutex<State>);
 
@@ -29,12 +29,12 @@ pub(crate) struct Stop(Mutex<State>);
 struct State {
     level: Level,
     waiting: Vec<Waker>,
-    /// Sockets whose readers wait in the kernel, where no waker reaches them.
+    /// Sockets with blocking calls, which no waker can end.
     sockets: HashMap<u64, OwnedFd>,
     next: u64,
 }
 
-/// A socket whose reader reads the end when the workers stop, until dropped.
+/// A socket whose blocking calls end when the workers stop. Unregistered on drop.
 #[derive(Debug)]
 pub(crate) struct Interruptible {
     stop: Arc<Stop>,
@@ -42,7 +42,7 @@ pub(crate) struct Interruptible {
 }
 
 impl Stop {
-    /// Goes on to a level.
+    /// Raises the level.
     pub(crate) fn ask(&self, level: Level) {
         let waiting = {
             let mut state = self.0.lock().unwrap();
@@ -64,7 +64,7 @@ impl Stop {
         self.0.lock().unwrap().level
     }
 
-    /// Whether workers should come to an end.
+    /// Whether workers should stop.
     pub(crate) fn is_asked(&self) -> bool {
         self.level() > Level::Serving
     }
@@ -85,8 +85,8 @@ impl Stop {
         .await;
     }
 
-    /// Has the readers of a socket, or who accepts from it, be interrupted when the workers stop. Takes another
-    /// descriptor of it.
+    /// Registers a socket whose blocking calls end when the workers stop. Takes its own descriptor
+    /// of the socket.
     pub(crate) fn interrupts(self: &Arc<Self>, socket: OwnedFd) -> Interruptible {
         let mut state = self.0.lock().unwrap();
         if state.level > Level::Serving {
@@ -108,7 +108,7 @@ impl Drop for Interruptible {
     }
 }
 
-/// Answers can still be written. Of a listening socket, this ends `accept` with `EINVAL`.
+/// Ends blocking receives and `accept` (with `EINVAL`). Answers can still be sent.
 fn interrupt(socket: &OwnedFd) {
     let _ = rustix::net::shutdown(socket, Shutdown::Read);
 }

@@ -1,5 +1,5 @@
-//! Ways to send a file that are the kernel's own: what the client has no room for is waited for with the socket in
-//! non-blocking mode, by readiness, so that a slow client keeps no helper and no worker.
+//! Sending files with `sendfile`, `splice` or zero-copy sends. While the client is slow, the worker
+//! waits for readiness of the non-blocking socket, so that no helper is occupied.
 
 mod pace;
 mod pools;
@@ -21,7 +21,7 @@ use std::io;
 pub(crate) use pace::Pace;
 pub(crate) use pools::Pools;
 
-/// A file on its way to a client.
+/// A transfer of a file to a client.
 struct Way<'a> {
     worker: &'a Worker,
     socket: &'a Descriptor,
@@ -30,7 +30,7 @@ struct Way<'a> {
 }
 
 impl Worker {
-    /// The socket and the file, if the server sends files by the kernel, and these allow it.
+    /// Returns the socket and the file if the configured transfer applies to them.
     pub(crate) fn by_kernel<'a>(
         &self,
         stream: &'a Stream,
@@ -43,7 +43,7 @@ impl Worker {
         }
     }
 
-    /// Sends a range of a file behind what is in `out`, and gives that back empty.
+    /// Sends `out` and a range of a file, and returns `out` empty.
     ///
     /// # Errors
     /// As [`Worker::send`].
@@ -88,13 +88,14 @@ impl Worker {
         Ok(out)
     }
 
-    /// Whether packets are held back until they are full. Not where the end of an answer waits until the client has it:
-    /// then they would leave with the kernel's patience only, after 200 ms.
+    /// Whether packets are held back until they are full (`TCP_CORK`). Not with zero-copy sends,
+    /// where the answer ends only when the client has acknowledged it: a corked tail would wait for
+    /// the kernel's timeout of 200 ms.
     pub(crate) fn corks(&self) -> bool {
         self.io.cork && self.io.transfer != Transfer::ZeroCopy
     }
 
-    /// Sends the head so that the first bytes of the file still get into its packet.
+    /// Sends the head with `MSG_MORE`, so that the first bytes of the file get into its packet.
     async fn send_head(
         &self,
         stream: &Stream,
@@ -110,7 +111,7 @@ impl Worker {
         self.sent(length, lanes::submit(Step::Write, send)).await
     }
 
-    /// Sends a whole buffer without keeping a helper while the client takes its time.
+    /// Sends a whole buffer without occupying a helper while the client is slow.
     pub(crate) async fn send_in_turns(
         &self,
         socket: &Descriptor,
@@ -143,7 +144,7 @@ impl Worker {
 }
 
 impl Way<'_> {
-    /// Sends as much as the client takes, one byte at least.
+    /// Sends with `sendfile`, at least one byte.
     async fn sendfile(&self, offset: u64, most: usize) -> io::Result<u64> {
         self.push(most, |most| {
             SendFile::new(self.socket.clone(), self.file.clone(), Some(offset), most)
@@ -151,7 +152,7 @@ impl Way<'_> {
         .await
     }
 
-    /// Sends a chunk from memory that the file was read into.
+    /// Reads a chunk into shared memory, and sends it from there with `sendfile`.
     async fn through_memory(
         &self,
         buffer: &mut Option<SharedBuffer>,
@@ -160,7 +161,7 @@ impl Way<'_> {
     ) -> io::Result<u64> {
         let worker = self.worker;
         let mut filled = match buffer.take() {
-            // What was sent from it may wait for the client still.
+            // The client may not have acknowledged the bytes sent from it yet.
             Some(mut used) => {
                 used.renew()?;
                 used
@@ -194,7 +195,7 @@ impl Way<'_> {
         most: usize,
     ) -> io::Result<u64> {
         let worker = self.worker;
-        // Given back only when it is empty.
+        // Returned to the pool only when it is empty.
         let used = match pipe.take() {
             Some(used) => used,
             None => worker.pools.pipe(worker.chunk)?,
@@ -224,7 +225,7 @@ impl Way<'_> {
         Ok(count as u64)
     }
 
-    /// Makes a call that moves bytes to the client, until it has moved any.
+    /// Repeats an operation that sends bytes until it has sent some.
     async fn push<O>(&self, most: usize, operation: impl Fn(usize) -> O) -> io::Result<u64>
     where
         O: laio::Operation<Output = io::Result<usize>>,
@@ -256,12 +257,12 @@ fn would_block(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::WouldBlock
 }
 
-/// A socket whose calls do not wait, until dropped.
+/// A socket in non-blocking mode, until dropped.
 struct NonBlocking<'a>(&'a Descriptor);
 
 impl NonBlocking<'_> {
     fn new(socket: &Descriptor) -> NonBlocking<'_> {
-        // Sockets have no other flags that this would change. Where it fails, calls wait: with a helper.
+        // Sockets have no other flags that this could change. If it fails, calls block a helper.
         let _ = rustix::fs::fcntl_setfl(socket, OFlags::NONBLOCK);
         NonBlocking(socket)
     }
@@ -273,11 +274,11 @@ impl Drop for NonBlocking<'_> {
     }
 }
 
-/// A connection whose packets wait until they are full, until dropped.
+/// A corked socket (`TCP_CORK`), until dropped.
 pub(crate) struct Corked<'a>(&'a Descriptor);
 
 impl Corked<'_> {
-    /// Not of a socket that has no packets.
+    /// Returns none for sockets without packets.
     pub(crate) fn new(socket: &Descriptor) -> Option<Corked<'_>> {
         sockopt::set_tcp_cork(socket, true).ok()?;
         Some(Corked(socket))

@@ -1,10 +1,11 @@
-//! Servers and programs behind this one: requests below some prefixes are theirs to answer.
+//! Upstreams: HTTP servers and FastCGI programs that answer the requests below configured prefixes.
 //!
-//! An exchange is a straight line too: `target` (which upstream, and what path), `pool` (a connection that is
-//! free), `link` (its bytes), `request` and `fastcgi` (the head that is sent), `exchange` (the body, and the
-//! wait for the head of the answer), `answer` (what of that is passed on), `relay` (the body of the answer).
-//! `spool` keeps a body whose length is needed first. `sendfile` is for answers that name a file instead, `tunnel` for connections that become something else.
-//! `client` is where it meets the client's connection.
+//! An exchange passes through these modules: `target` (chooses the upstream), `pool` (provides a
+//! connection), `link` (carries its bytes), `request` and `fastcgi` (build the request head),
+//! `exchange` (sends the request and receives the answer's head), `answer` (chooses the fields to
+//! pass on), `relay` (passes the answer's body on). `spool` stores a body whose length must be
+//! known first. `sendfile` handles answers that name a file, `tunnel` handles WebSocket
+//! connections. `client` connects an exchange with the client's connection.
 
 mod answer;
 mod client;
@@ -33,15 +34,14 @@ use crate::messages::say;
 use laio_http::{Rejection, Status};
 use std::fmt;
 
-/// Why an exchange has failed: what the client is told, and what the log.
+/// An error of an exchange: the status for the client, and the reason for the log.
 #[derive(Debug)]
 pub(crate) struct Trouble {
     status: Status,
     why: String,
-    /// Nothing has come of the answer, on a connection that had been idle: its other end may have closed it
-    /// at the same moment, before it saw the request.
+    /// A reused connection was closed before any byte of the answer; the request may be retried.
     stale: bool,
-    /// The client is not there any more.
+    /// The client has closed its connection.
     gone: bool,
 }
 
@@ -58,7 +58,7 @@ impl Trouble {
     pub(crate) fn gone() -> Trouble {
         Trouble {
             gone: true,
-            ..Trouble::gateway("the client has gone")
+            ..Trouble::gateway("the client closed the connection")
         }
     }
 
@@ -74,27 +74,30 @@ impl Trouble {
         Trouble::new(Status::SERVICE_UNAVAILABLE, why)
     }
 
-    /// A body that makes no sense, or is too large.
+    /// Returns the error for a request body that is malformed or too large.
     pub(crate) fn of_client(rejection: Rejection) -> Trouble {
         Trouble::new(rejection.status(), rejection.detail())
     }
 
     pub(crate) fn slow_client() -> Trouble {
-        Trouble::new(Status::REQUEST_TIMEOUT, "the body did not come in time")
+        Trouble::new(
+            Status::REQUEST_TIMEOUT,
+            "the client sent the body too slowly",
+        )
     }
 
-    /// What the client gets to read; the reason is nobody's business but the log's.
+    /// Returns the text for the client. The reason goes to the log only.
     fn detail(&self) -> &'static str {
         match self.status {
             Status::SERVICE_UNAVAILABLE => {
-                "Too many requests wait for the server behind; try again."
+                "Too many requests are waiting for the upstream server; try again."
             }
-            Status::GATEWAY_TIMEOUT => "The server behind takes too long to answer.",
+            Status::GATEWAY_TIMEOUT => "The upstream server takes too long to answer.",
             Status::CONTENT_TOO_LARGE => "The request body is too large.",
             Status::BAD_REQUEST => "The request body is malformed.",
-            Status::REQUEST_TIMEOUT => "The request body did not come in time.",
-            Status::METHOD_NOT_ALLOWED => "This method is not passed on.",
-            _ => "The server behind gave no answer that could be passed on.",
+            Status::REQUEST_TIMEOUT => "The request body arrived too slowly.",
+            Status::METHOD_NOT_ALLOWED => "The server does not forward this method.",
+            _ => "The upstream server sent no usable answer.",
         }
     }
 }

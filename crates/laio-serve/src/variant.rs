@@ -1,5 +1,5 @@
-//! Which form of a file a client gets: the plain one, one that lies ready beside it, or one compressed on the
-//! way.
+//! Chooses the form of a file for a client: plain, a precompressed file, or compressed while it is
+//! sent.
 
 use crate::open::Opened;
 use crate::options::Limits;
@@ -8,12 +8,12 @@ use crate::worker::Worker;
 use laio_http::{Coding, ContentType, Method, Version};
 use laio_rt::sync::Permit;
 
-/// The form chosen.
+/// The chosen form of a file.
 pub(crate) enum Variant {
     Plain(Opened),
-    /// A file that was compressed before.
+    /// A precompressed file.
     Ready(Opened, Coding),
-    /// Compressed while it is sent, as long as the permit is kept.
+    /// Compressed while it is sent; the permit limits how many are.
     OnTheWay(Opened, Permit),
 }
 
@@ -30,8 +30,8 @@ impl Worker {
         }
     }
 
-    /// The compressed file beside the plain one that the client likes best. One that is older than the plain
-    /// one is left alone: its contents may be.
+    /// Opens the precompressed file that the client prefers. One older than the plain file is
+    /// ignored, because its contents may be outdated.
     async fn sidecar(
         &self,
         asked: Asked<'_>,
@@ -59,7 +59,7 @@ impl Worker {
 
     fn permit_to_compress(&self, asked: Asked<'_>, name: &[u8], plain: &Opened) -> Option<Permit> {
         let (request, size) = (asked.request, plain.status.size());
-        // A range is of the plain form, and the length of what is made on the way is not known in HTTP/1.0.
+        // Ranges refer to the plain file, and HTTP/1.0 needs a known length.
         let fits = asked.site.compress
             && request.version == Version::Http11
             && matches!(request.method, Method::Get | Method::Head)
@@ -76,7 +76,7 @@ fn age(opened: &Opened) -> (i64, u32) {
     (modified.seconds, modified.nanoseconds)
 }
 
-/// Whether it is some kind of text.
+/// Whether the content type is text or compresses like text.
 pub(crate) fn is_compressible(content_type: ContentType) -> bool {
     let essence = content_type.essence;
     essence.starts_with("text/")

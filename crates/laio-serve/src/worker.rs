@@ -1,4 +1,4 @@
-//! A worker: one thread with a context, an executor and a listening socket.
+//! A worker: one thread with an engine context, an executor and listening sockets.
 
 use crate::accept::{self, accept};
 use crate::addresses::Addresses;
@@ -40,7 +40,7 @@ use std::sync::Arc;
 use std::task::{Poll, Waker};
 use std::time::Instant;
 
-/// What the connections of a worker share.
+/// State shared by the connections of a worker.
 pub(crate) struct Worker {
     pub(crate) sites: Sites,
     pub(crate) cache: Option<Cache>,
@@ -53,7 +53,7 @@ pub(crate) struct Worker {
     pub(crate) auth_checks: Semaphore,
     pub(crate) compressions: Semaphore,
     pub(crate) io: Io,
-    /// Bytes of a file read, or sent, at a time.
+    /// Bytes of a file read or sent at a time.
     pub(crate) chunk: usize,
     pub(crate) turns: Turns,
     pub(crate) pools: Pools,
@@ -65,47 +65,48 @@ pub(crate) struct Worker {
     clock: RefCell<DateCache>,
     stop: Arc<Stop>,
     stopping: Cell<bool>,
-    /// Idle connections are closed, also those that become idle.
+    /// Idle connections are closed, and so are connections that become idle.
     closes_idle: Cell<bool>,
-    /// For the accepting task, which then takes no more connections.
+    /// Wakes the accepting tasks, which then accept no more connections.
     stopped: Notify,
-    /// Calls wait in the kernel, and with them all tasks of the worker.
+    /// Calls block the thread, and with it all tasks of the worker.
     sync: bool,
-    /// For numbers that nobody foresees.
+    /// Source of unpredictable numbers.
     random: RandomState,
     /// Connections by number.
     connections: RefCell<HashMap<u64, Running>>,
     accepted: Cell<u64>,
-    /// Who waits for a connection to end: the accepting task, or the one that stops the worker.
+    /// Tasks that wait for a connection to end: an accepting task, or the one that stops the
+    /// worker.
     waiting: RefCell<Vec<Waker>>,
 }
 
-/// Whether a connection may be ended at any time without harm.
+/// Whether a connection can be closed without losing a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Idle {
-    /// It has a request.
+    /// A request is in progress.
     No,
-    /// Nothing was asked on it yet: who has just come does not expect it to end.
+    /// No request has arrived yet. The client does not expect the connection to be closed.
     New,
     /// Between two requests.
     Between,
 }
 
-/// A connection being served.
+/// The task of a connection, and its state.
 struct Running {
     task: JoinHandle<()>,
     presence: Rc<Presence>,
     socket: Option<Descriptor>,
 }
 
-/// What a connection tells others of itself, and they tell it.
+/// Idle state of a connection, shared between its task and the worker.
 pub(crate) struct Presence {
     idle: Cell<Idle>,
-    /// None with the back end sync, where a worker has one connection at a time.
+    /// None with the back end sync, where a worker serves one connection at a time.
     seat: Option<Seat>,
-    /// It says good-bye by itself when it has to leave.
+    /// The connection closes itself when it is evicted.
     polite: Cell<bool>,
-    /// The seat knows the task.
+    /// The slot has the waker of the task.
     known: Cell<bool>,
 }
 
@@ -119,7 +120,7 @@ impl Presence {
         })
     }
 
-    /// Of what is no connection by itself.
+    /// Returns the state of an HTTP/2 request, which has no connection of its own.
     pub(crate) fn of_exchange() -> Rc<Presence> {
         let presence = Presence::new(None);
         presence.set(Idle::No);
@@ -133,32 +134,33 @@ impl Presence {
         }
     }
 
-    /// It waits for its client, and may be ended to make room for others.
+    /// Marks the connection as waiting for its client, so that it may be evicted.
     pub(crate) fn waits(&self) {
         self.seat.iter().for_each(Seat::waits);
     }
 
-    /// It has all of a request.
+    /// Marks the connection as having received a complete request.
     pub(crate) fn works(&self) {
         self.seat.iter().for_each(Seat::works);
     }
 
-    /// Whether there is room for it after its request, too.
+    /// Whether the connection may stay open after its request.
     pub(crate) fn stays(&self) -> bool {
         self.seat.as_ref().is_none_or(Seat::stays)
     }
 
-    /// Whether it has to leave now.
+    /// Whether the connection was evicted.
     pub(crate) fn leaves(&self) -> bool {
         self.seat.as_ref().is_some_and(Seat::leaves)
     }
 
-    /// Says good-bye by itself from now on, or no longer.
+    /// Sets whether the connection closes itself when it is evicted.
     pub(crate) fn set_polite(&self, polite: bool) {
         self.polite.set(polite);
     }
 
-    /// Waits until the connection has to leave, without a word. The task must be the one that serves it.
+    /// Waits until the connection is evicted and does not close itself. Only the task that serves
+    /// the connection may call this.
     async fn dismissed(&self) {
         poll_fn(|context| {
             if let Some(seat) = &self.seat
@@ -175,7 +177,7 @@ impl Presence {
     }
 }
 
-/// Runs a worker on the calling thread until it is asked to stop and its connections have ended.
+/// Runs a worker on the calling thread until the server stops it and its connections have ended.
 pub(crate) fn run(
     runtime: Runtime,
     options: &Options,
@@ -230,7 +232,7 @@ pub(crate) fn run(
         let mut accepting = Accepting(listeners.into_iter().map(accept).collect());
         let stopped = stop.reached(Level::HandingOver);
         if let Either::Left(Err(aborted)) = race(accepting.ended(), stopped).await {
-            let text = format!("it takes no connections any more: {aborted}");
+            let text = format!("the worker accepts no more connections: {aborted}");
             return Err(io::Error::other(text));
         }
         worker.stopping.set(true);
@@ -256,27 +258,27 @@ impl Worker {
         self.stopping.get() || (self.sync && self.stop.is_asked())
     }
 
-    /// Whether a connection ends as soon as it is like this.
+    /// Whether a connection in this idle state is closed at once.
     pub(crate) fn closes(&self, idle: Idle) -> bool {
         self.closes_idle.get() && idle == Idle::Between
     }
 
-    /// Waits until no more connections should be taken.
+    /// Waits until the worker should accept no more connections.
     pub(crate) async fn stopped(&self) {
         while !self.is_stopping() {
             self.stopped.notified().await;
         }
     }
 
-    /// Whether calls wait in the kernel, and with them all tasks of the worker.
+    /// Whether calls block the thread, and with it all tasks of the worker.
     pub(crate) fn is_sync(&self) -> bool {
         self.sync
     }
 
-    /// What carries the bytes of a connection.
+    /// Returns the stream of a connection, encrypted if `tls` is set.
     ///
     /// # Errors
-    /// Those of rustls, about the configuration.
+    /// Returns the errors of rustls about the configuration.
     pub(crate) fn stream(&self, socket: OwnedFd, tls: bool) -> io::Result<Stream> {
         let socket = Descriptor::from(socket);
         match self.tls.as_ref().filter(|_| tls) {
@@ -285,38 +287,38 @@ impl Worker {
         }
     }
 
-    /// The limits of HTTP/2, if it is spoken.
+    /// Returns the limits of HTTP/2, or none if it is disabled.
     pub(crate) fn http2(&self) -> Option<Http2> {
         self.http2.clone()
     }
 
-    /// A number that nobody foresees.
+    /// Returns an unpredictable number.
     pub(crate) fn random(&self) -> u64 {
         self.random
             .hash_one((self.accepted.get(), self.log.lines()))
     }
 
-    /// With the back end sync, has a socket be interrupted when the server stops.
+    /// With the back end sync, registers a socket to be interrupted when the server stops.
     pub(crate) fn interruptible(&self, socket: &OwnedFd) -> Option<Interruptible> {
         let again = self.sync.then(|| socket.try_clone().ok()).flatten()?;
         Some(self.stop.interrupts(again))
     }
 
-    /// Counts a connection, and gives it a number.
+    /// Counts a connection and returns its number.
     pub(crate) fn count(&self) -> u64 {
         let number = self.accepted.get();
         self.accepted.set(number + 1);
         number
     }
 
-    /// The date for an answer, and its second.
+    /// Returns the date of an answer, and its second.
     pub(crate) fn now(&self) -> (HttpDate, i64) {
         let mut clock = self.clock.borrow_mut();
         let date = *clock.now();
         (date, clock.second())
     }
 
-    /// Serves a connection in a task of its own.
+    /// Serves a connection in a new task.
     pub(crate) fn spawn(self: &Rc<Self>, connection: Connection, presence: Rc<Presence>) {
         let number = self.count();
         let ends = Ends {
@@ -340,7 +342,7 @@ impl Worker {
         );
     }
 
-    /// Waits until there is room for another connection, which waits in the queue of a listening socket.
+    /// Waits until the worker may accept another connection.
     pub(crate) async fn room(&self, listener: &Descriptor) {
         if self.connections.borrow().len() >= self.connections_max {
             race(
@@ -355,8 +357,8 @@ impl Worker {
         }
     }
 
-    /// While a client waits, ends connections that wait for theirs: between requests, or so long for a first one that
-    /// none is likely to come.
+    /// While a client waits in the listen queue, evicts idle connections: those between two
+    /// requests, and those that have waited for a first request longer than a head may take.
     async fn end_idle(&self, listener: &Descriptor) {
         let readable = Readiness::readable(listener.clone());
         let _ = lanes::submit(Step::Accept, readable).await;
@@ -379,19 +381,20 @@ impl Worker {
         self.room.end_longest_of(idle);
     }
 
-    /// A connection has ended to make room for others.
+    /// Counts the eviction of a connection, and warns.
     pub(crate) fn made_room(&self) {
         observe::made_room();
-        let text = "connections that waited longest are closed to make room for others";
+        let text = "closing the connections that have been idle longest, to accept others";
         if self.connections.borrow().len() < self.connections_max {
             self.shortage.tell(text, &rustix::io::Errno::MFILE.into());
         } else {
-            let error = io::Error::other("a worker has all that it may have (--max-connections)");
+            let error = io::Error::other("the worker has reached --max-connections");
             self.shortage.tell(text, &error);
         }
     }
 
-    /// Has a connection that waits end if descriptors have run out, for what needs one. False if that is of no use.
+    /// Evicts an idle connection if `error` is EMFILE. Returns false if the caller should not try
+    /// again.
     pub(crate) async fn makes_room(&self, error: &io::Error) -> bool {
         let short = error.raw_os_error() == Some(rustix::io::Errno::MFILE.raw_os_error());
         if !short || self.sync || !self.room.end_longest() {
@@ -412,10 +415,11 @@ impl Worker {
         .await;
     }
 
-    /// Takes no more connections and comes to an end: what is idle ends at once, answers are finished, and what is
-    /// left when the time is up is ended. While others take over there is a moment before and no end to the time.
+    /// Closes idle connections, lets answers finish, and aborts the remaining connections at the
+    /// deadline. During a hand-over idle connections get a grace period first, and there is no
+    /// deadline.
     ///
-    /// Returns when the time is up, if it has an end.
+    /// Returns the deadline, if there is one.
     async fn drain(&self, mut accepting: Accepting) -> Option<Instant> {
         let handed_over = async {
             let _ = accepting.ended().await;
@@ -433,7 +437,7 @@ impl Worker {
         let taken = self.accepted.get();
         let finished = laio_rt::time::timeout(self.limits.drain_time, async {
             let _ = accepting.ended().await;
-            // A connection that came at the last moment may have a request already.
+            // A connection accepted last may have received a request already.
             laio_rt::yield_now().await;
             self.close_idle(taken);
             let ended = self.fewer_than(1);
@@ -449,8 +453,8 @@ impl Worker {
         Some(deadline)
     }
 
-    /// Ends the connections on which nothing is asked. Where something has come that was not read yet, and on
-    /// connections that were taken only after the first so many, a request may still be found.
+    /// Closes idle connections. Keeps new ones that have unread input or a number of at least
+    /// `taken`, because a request may still arrive there.
     fn close_idle(&self, taken: u64) {
         self.closes_idle.set(true);
         self.abort(|number, running| match running.presence.idle.get() {
@@ -469,7 +473,8 @@ impl Worker {
             .collect();
         drop(all);
         for number in numbers {
-            // Not while it is in the table: what ends it takes it out.
+            // The task's guard removes it from the table too, so the table must not be borrowed
+            // here.
             let running = self.connections.borrow_mut().remove(&number);
             if let Some(running) = running {
                 running.task.abort();
@@ -478,11 +483,11 @@ impl Worker {
     }
 }
 
-/// The tasks that take connections, one for each listening socket.
+/// The accepting tasks, one for each listening socket.
 struct Accepting(Vec<JoinHandle<()>>);
 
 impl Accepting {
-    /// Waits until all of them have ended, or one has died.
+    /// Waits until all tasks have ended, or one has failed.
     async fn ended(&mut self) -> Result<(), Aborted> {
         poll_fn(|context| {
             let mut died = None;
@@ -509,7 +514,7 @@ impl Accepting {
     }
 }
 
-/// Takes a connection out of the table when it is over, in whatever way.
+/// Removes a connection from the table when its task ends or is dropped.
 struct Ends {
     worker: Rc<Worker>,
     number: u64,

@@ -1,29 +1,31 @@
-//! Who may come in: a file that was asked for before. Files that are read once, however many, put nothing out.
+//! Cache admission: a file is admitted on its second request, so one-off reads do not evict
+//! anything.
 
 use std::hash::{BuildHasher, RandomState};
 use std::time::{Duration, Instant};
 
-/// Names that were asked for, in a table in which later ones take the place of earlier ones.
+/// The requested names, as hashes in a fixed-size table whose entries overwrite each other.
 pub(super) struct Doorkeeper {
     random: RandomState,
     names: Box<[u64]>,
     since: Option<Instant>,
 }
 
-/// How often a name was seen.
+/// Whether a name was requested before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sight {
     First,
     Again,
-    /// It is of no use to try to keep it.
+    /// Caching it failed recently.
     Refused,
 }
 
-/// What the last bit of a place says.
+/// Set in a table entry if caching the name failed.
 const REFUSED: u64 = 1;
 
 impl Doorkeeper {
-    /// How long names are remembered: what could not be kept may be something else by then.
+    /// The table is cleared after this time, because a file that could not be cached may have
+    /// changed.
     const REMEMBERS: Duration = Duration::from_secs(10);
 
     pub(super) fn new(names: usize) -> Doorkeeper {
@@ -51,7 +53,7 @@ impl Doorkeeper {
         }
     }
 
-    /// Says not to try again for a while.
+    /// Records that caching the name failed.
     pub(super) fn refuse(&mut self, name: &[u8]) {
         let (place, hash) = self.place(name);
         *place = hash | REFUSED;
@@ -60,7 +62,7 @@ impl Doorkeeper {
     fn place(&mut self, name: &[u8]) -> (&mut u64, u64) {
         let hash = self.random.hash_one(name);
         let place = (hash >> 32) as usize % self.names.len();
-        // Not zero, which is nobody.
+        // Never zero, which marks an empty entry.
         (&mut self.names[place], hash & !REFUSED | 2)
     }
 }

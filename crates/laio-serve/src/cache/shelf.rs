@@ -1,4 +1,4 @@
-//! What is kept, within its limits. What has not been asked for lately makes room (CLOCK).
+//! The cached files, within limits. Files not requested recently are evicted (CLOCK algorithm).
 
 use super::watches::Watch;
 use crate::contents::Contents;
@@ -8,26 +8,26 @@ use std::cell::Cell;
 use std::collections::HashMap;
 use std::time::Instant;
 
-/// A file that is kept.
+/// A cached file.
 pub(super) struct Kept {
     pub(super) site: usize,
     pub(super) name: Box<[u8]>,
     pub(super) opened: Opened,
     pub(super) watch: Watch,
-    /// Since it was opened; or it is being opened anew since then.
+    /// When the file was opened, or when a request began to reopen it.
     pub(super) since: Cell<Instant>,
-    /// Asked for since the hand came by.
+    /// Requested since the clock hand last passed.
     pub(super) asked: Cell<bool>,
 }
 
-/// All of them.
+/// The cached files of all sites.
 pub(super) struct Shelf {
     limits: Limits,
     places: Vec<Option<Kept>>,
     free: Vec<usize>,
-    /// The places by name, of each site.
+    /// Indexes by name, for each site.
     names: Vec<HashMap<Box<[u8]>, usize>>,
-    /// The places by the kernel's number of the watch.
+    /// Indexes by inotify watch descriptor.
     watched: HashMap<i32, Vec<usize>>,
     bytes: usize,
     descriptors: usize,
@@ -53,7 +53,7 @@ impl Shelf {
         self.places[place].as_ref()
     }
 
-    /// Puts a file in the place of the one that had its name.
+    /// Adds a file, replacing the one with its name.
     pub(super) fn insert(&mut self, kept: Kept) {
         self.remove(kept.site, &kept.name);
         let (bytes, descriptors) = cost(&kept.opened.contents);
@@ -82,7 +82,7 @@ impl Shelf {
         self.places.len() - self.free.len()
     }
 
-    /// Takes out one that has not been asked for since the hand came by the last time.
+    /// Evicts a file that was not requested since the clock hand last passed.
     fn make_room(&mut self) {
         loop {
             self.hand = (self.hand + 1) % self.places.len();
@@ -99,7 +99,7 @@ impl Shelf {
         }
     }
 
-    /// Takes out all names of a file that is watched.
+    /// Removes all names of a watched file.
     pub(super) fn remove_watched(&mut self, watch: i32) {
         for place in self.watched.remove(&watch).unwrap_or_default() {
             self.take(place);
@@ -132,7 +132,7 @@ impl Shelf {
     }
 }
 
-/// Bytes and descriptors.
+/// Returns the bytes and descriptors that a file uses.
 fn cost(contents: &Contents) -> (usize, usize) {
     match contents {
         Contents::File(_) | Contents::Open(_) => (0, 1),

@@ -1,4 +1,4 @@
-//! A request that an upstream answers.
+//! Requests that an upstream answers.
 
 use super::{Connection, Next, micros_since};
 use crate::buffers::Buffers;
@@ -13,7 +13,8 @@ use std::io;
 use std::time::{Duration, Instant};
 
 impl Connection {
-    /// Has an upstream answer a request for `path`; `input` is what has come behind its head.
+    /// Forwards a request for `path` to an upstream; `input` holds the bytes received after its
+    /// head.
     pub(super) async fn forward(
         &mut self,
         asked: Asked<'_>,
@@ -95,16 +96,16 @@ impl Connection {
     }
 }
 
-/// The body of a request as it comes from the client's connection.
+/// The body of a request, received from the client's connection.
 struct Received<'a> {
     worker: &'a Worker,
     stream: &'a Stream,
     input: Vec<u8>,
     body: BodySkip,
-    /// For the client, and not for the upstream.
+    /// Time spent waiting for the client, without time spent waiting for the upstream.
     waited: Duration,
     bytes: u64,
-    /// The client waits to be told to go on.
+    /// The client waits for 100 Continue.
     expects: bool,
 }
 
@@ -150,7 +151,7 @@ impl Received<'_> {
             told.map_err(|_| Trouble::gone())?;
         }
         let limits = self.worker.limits();
-        // A client that keeps up the least rate has as long as that takes.
+        // A client that keeps the minimum rate gets as long as that rate takes.
         let earned = Duration::from_secs(self.bytes / limits.body_rate.max(1));
         let time = (limits.body_time + earned).saturating_sub(self.waited);
         let started = Instant::now();

@@ -1,5 +1,5 @@
-//! A connection as the `h2` crate reads and writes one. What it writes is collected, so that many frames go
-//! out with one call.
+//! The byte stream that the `h2` crate reads and writes. Output is buffered, so that one call sends
+//! many frames.
 
 use super::windows::Windows;
 use crate::options::Http2;
@@ -13,15 +13,15 @@ use std::task::{Context, Poll, ready};
 use std::time::Instant;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// Since when the client has not taken what it is sent.
+/// Since when the client has not read what was sent.
 pub(super) type Stalled = Rc<Cell<Option<Instant>>>;
 
 pub(super) struct Io {
     carrier: Carrier,
-    /// Received, and not yet read from `used` on.
+    /// Received bytes, consumed up to `used`.
     input: Vec<u8>,
     used: usize,
-    /// Written, and not yet sent.
+    /// Written by `h2` and not yet sent.
     output: Vec<u8>,
     stalled: Stalled,
     windows: Rc<RefCell<Windows>>,
@@ -33,7 +33,8 @@ enum Carrier {
 }
 
 impl Io {
-    /// `input` has been received already. None: the stream is one of HTTP/2 itself.
+    /// Wraps a connection; `input` was received before. Returns none if the stream is itself an
+    /// HTTP/2 stream.
     pub(super) fn new(
         stream: Stream,
         input: Vec<u8>,
@@ -55,7 +56,7 @@ impl Io {
         })
     }
 
-    /// Sends what has been written.
+    /// Sends the buffered output.
     fn poll_drain(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let drained = self.carrier.poll_send(context, &mut self.output);
         let since = self.stalled.get().or_else(|| Some(Instant::now()));
@@ -86,7 +87,7 @@ impl Carrier {
         Poll::Ready(Ok(()))
     }
 
-    /// Sends all of `output`, which is empty when that is done.
+    /// Sends all of `output`, and empties it.
     fn poll_send(
         &mut self,
         context: &mut Context<'_>,

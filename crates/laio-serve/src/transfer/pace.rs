@@ -1,4 +1,4 @@
-//! How long a client may keep an answer waiting.
+//! The time limit for a slow client.
 
 use crate::options::Limits;
 use crate::worker::Worker;
@@ -8,8 +8,8 @@ use std::cell::Cell;
 use std::io;
 use std::time::{Duration, Instant};
 
-/// The time that an answer has waited for its client, since this has last taken a whole piece of it. A client that
-/// takes a few bytes now and then does not get more time for them.
+/// The time spent waiting for a client, reset each time the client has taken a whole piece. A
+/// client that takes a few bytes now and then gets no extra time.
 pub(crate) struct Pace {
     waited: Cell<Duration>,
     taken: Cell<u64>,
@@ -25,7 +25,7 @@ impl Pace {
         }
     }
 
-    /// The client, or the kernel for it, has taken so many bytes.
+    /// Records that the socket accepted `count` bytes.
     pub(crate) fn took(&self, count: u64) {
         let taken = self.taken.get() + count;
         if taken >= Limits::PIECE as u64 {
@@ -36,13 +36,13 @@ impl Pace {
         }
     }
 
-    /// Waits until the client takes more.
+    /// Waits until the socket is writable.
     ///
     /// # Errors
-    /// `TimedOut` if it has kept the answer waiting for too long, or that of the socket.
+    /// `TimedOut` if the client was too slow, or that of the socket.
     pub(crate) async fn wait(&self, worker: &Worker, socket: &Descriptor) -> io::Result<()> {
         if worker.is_sync() {
-            // The socket's own time-out has cut it short.
+            // The socket's own timeout has expired.
             return Err(io::ErrorKind::TimedOut.into());
         }
         let left = self.most.saturating_sub(self.waited.get());

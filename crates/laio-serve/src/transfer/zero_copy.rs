@@ -1,5 +1,5 @@
-//! Sends from the buffers that a file was read into, without a copy. Each buffer is the kernel's until the client has
-//! acknowledged its bytes, so there are several on their way.
+//! Zero-copy sends. A buffer belongs to the kernel until the client has acknowledged its bytes, so
+//! several are in flight.
 
 use crate::lanes;
 use crate::options::{Limits, Step};
@@ -13,13 +13,13 @@ use std::io;
 use std::pin::Pin;
 use std::task::Poll;
 
-/// Chunks that a client has not got yet.
+/// Chunks that the client has not acknowledged.
 struct Underway<'a> {
     worker: &'a Worker,
     socket: &'a Descriptor,
-    /// The oldest first.
+    /// Oldest first.
     chunks: VecDeque<Chunk>,
-    /// One of them did not get there.
+    /// Sending a chunk failed.
     lost: bool,
 }
 
@@ -34,7 +34,7 @@ enum State {
 }
 
 impl Worker {
-    /// Sends a range of a file, and waits until the client has it.
+    /// Sends a range of a file, and waits until the client has acknowledged it.
     pub(super) async fn send_zero_copy(
         &self,
         socket: &Descriptor,
@@ -53,14 +53,14 @@ impl Worker {
                 true => self.pools.chunk(),
                 false => underway.oldest().await?,
             };
-            // Aligned in the file, as disks like it.
+            // Read at multiples of the chunk size, which suits disks.
             let most = self.chunk as u64 - offset % self.chunk as u64;
             let most = most.min(range.end - offset) as usize;
             buffer.reserve_exact(most);
             match self.read_into(file, Limit::new(buffer, most), offset).await {
                 Ok(filled) => buffer = filled.into_inner(),
                 Err(error) => {
-                    // What was read before is the client's nevertheless.
+                    // Finish sending the chunks that were read before.
                     underway.land().await?;
                     return Err(error);
                 }
@@ -79,19 +79,20 @@ impl Worker {
 }
 
 impl Underway<'_> {
-    /// Sends a buffer behind the others: the call is made before this returns, or the next one could overtake it.
+    /// Sends a buffer after the others. Returns when the operation is started, so that the next one
+    /// cannot overtake it.
     async fn send(&mut self, buffer: Vec<u8>) {
         let length = buffer.len();
         let send = Send::new(self.socket.clone(), buffer).zero_copy();
         let mut sending = Some(lanes::submit(Step::Write, send));
         let state = poll_fn(|context| {
             let Some(submission) = &mut sending else {
-                unreachable!("it is taken with the answer")
+                unreachable!("taken only when ready")
             };
             match Pin::new(&mut *submission).poll(context) {
                 Poll::Ready(output) => Poll::Ready(State::Over(output)),
                 Poll::Pending if submission.is_started() => {
-                    Poll::Ready(State::Sending(sending.take().expect("just seen")))
+                    Poll::Ready(State::Sending(sending.take().expect("checked above")))
                 }
                 Poll::Pending => Poll::Pending,
             }
@@ -100,7 +101,8 @@ impl Underway<'_> {
         self.chunks.push_back(Chunk { length, state });
     }
 
-    /// Waits until the client has the oldest chunk, as long as the limits let it, and gives its buffer back empty.
+    /// Waits within the time limit until the client has acknowledged the oldest chunk, and returns
+    /// its buffer empty.
     async fn oldest(&mut self) -> io::Result<Vec<u8>> {
         let Some(Chunk { length, state }) = self.chunks.pop_front() else {
             return Ok(Vec::new());
@@ -114,7 +116,7 @@ impl Underway<'_> {
         Ok(buffer)
     }
 
-    /// Waits until the client has everything.
+    /// Waits until the client has acknowledged everything.
     async fn land(&mut self) -> io::Result<()> {
         while !self.chunks.is_empty() {
             let buffer = self.oldest().await?;
@@ -127,8 +129,8 @@ impl Underway<'_> {
 impl Drop for Underway<'_> {
     fn drop(&mut self) {
         if self.lost || !self.chunks.is_empty() {
-            // The client does not take it, or is not to: otherwise the kernel would keep trying, and the buffers, for
-            // a quarter of an hour. Where it fails, there is no connection any more.
+            // Without this the kernel would keep retransmitting, and hold the buffers, for a
+            // quarter of an hour. An error means that the connection has ended already.
             let _ = rustix::net::connect_unspec(self.socket);
         }
     }

@@ -1,4 +1,4 @@
-//! The head of an answer, and what of it is passed on.
+//! The head of an upstream's answer, and the fields that are passed on.
 
 use super::request::{Hops, VIA, is_one_of, push_field};
 use crate::SERVER_NAME;
@@ -6,7 +6,7 @@ use crate::reply::Asked;
 use laio_http::upstream::Answer;
 use laio_http::{Framing, ResponseHead, Status, Version};
 
-/// Fields that name a file to be sent in place of the body: their names, and whether the file is removed.
+/// Fields that name a file to send instead of the body, and whether the file is removed afterwards.
 const FILES: [(&str, bool); 4] = [
     ("X-Sendfile", false),
     ("X-LIGHTTPD-send-file", false),
@@ -14,7 +14,7 @@ const FILES: [(&str, bool); 4] = [
     ("X-LIGHTTPD-send-tempfile", true),
 ];
 
-/// Fields that the server says itself when it sends a file.
+/// Fields that the server sets itself when it sends a file.
 const OF_A_FILE: [&str; 6] = [
     "Accept-Ranges",
     "Content-Range",
@@ -24,30 +24,30 @@ const OF_A_FILE: [&str; 6] = [
     "Server",
 ];
 
-/// Name and value.
+/// The name and value of a field.
 type Field = (Box<[u8]>, Box<[u8]>);
 
-/// The head of an answer, as far as it matters here.
+/// The parsed head of an upstream's answer.
 pub(super) struct Passed {
     pub(super) status: Status,
-    /// None: the body ends with the connection.
+    /// None if the body ends with the connection.
     pub(super) framing: Option<Framing>,
     pub(super) keep_alive: bool,
     pub(super) file: Option<NamedFile>,
-    /// What is passed on.
+    /// The fields to pass on.
     fields: Vec<Field>,
-    /// The length that was claimed, also where no body follows.
+    /// The announced length, even where no body follows.
     length: Option<Box<[u8]>>,
 }
 
-/// A file that an upstream wants to have sent.
+/// A file that an upstream asks the server to send.
 pub(super) struct NamedFile {
     pub(super) path: Box<[u8]>,
     pub(super) temporary: bool,
 }
 
 impl Passed {
-    /// `program` says that the answer is a CGI program's.
+    /// Selects the fields to pass on. `program` is set for the answers of CGI programs.
     pub(super) fn of(answer: &Answer<'_>, program: bool) -> Passed {
         let hops = Hops::of(&answer.headers);
         let mut passed = Passed {
@@ -76,7 +76,7 @@ impl Passed {
         passed
     }
 
-    /// Writes the head as the client gets it.
+    /// Writes the head for the client.
     pub(super) fn write(&self, asked: Asked<'_>, out: &mut Vec<u8>, chunked: bool, close: bool) {
         let mut head = ResponseHead::new(out, self.status);
         if !self.has("Date") {
@@ -86,12 +86,12 @@ impl Passed {
             head = head.server(SERVER_NAME);
         }
         for (name, value) in &self.fields {
-            // The parser has let through token characters only.
+            // The parser accepts token characters only.
             head = head.header(std::str::from_utf8(name).unwrap_or("X"), value);
         }
         head = head.header("Via", format!("1.1 {VIA}").as_bytes());
         match &self.length {
-            // Of 1xx and 204 there is none, whatever the upstream says (RFC 9110, section 8.6).
+            // 1xx and 204 have no length, even if the upstream sends one (RFC 9110, section 8.6).
             Some(length) if self.status.code() >= 200 && self.status != Status::NO_CONTENT => {
                 head = head.header("Content-Length", length);
             }
@@ -102,7 +102,7 @@ impl Passed {
             .finish();
     }
 
-    /// Writes the head of an answer after which the connection is a tunnel.
+    /// Writes the head of an answer that turns the connection into a tunnel.
     pub(super) fn write_upgrade(&self, asked: Asked<'_>, out: &mut Vec<u8>) {
         let mut head = ResponseHead::new(out, self.status).date(asked.date);
         head = head.header("Connection", b"Upgrade");
@@ -113,18 +113,18 @@ impl Passed {
         head.finish();
     }
 
-    /// Whether a client of this version is told the end of the body by chunks; if not, and there is no length,
-    /// by the end of the connection.
+    /// Whether the body is sent in chunks to a client of this version. Otherwise, without a length,
+    /// the body ends with the connection.
     pub(super) fn is_chunked(&self, version: Version) -> bool {
         self.ends_unannounced() && version == Version::Http11
     }
 
-    /// Whether a body follows whose length was not said.
+    /// Whether a body of unknown length follows.
     pub(super) fn ends_unannounced(&self) -> bool {
         matches!(self.framing, None | Some(Framing::Chunked))
     }
 
-    /// Puts what the upstream has said of a file into the head that the server has made for it.
+    /// Adds the upstream's fields to the head that the server wrote for a named file.
     pub(super) fn amend(&self, out: &mut Vec<u8>, file_is_whole: bool) {
         let Some(end) = out.windows(4).position(|four| four == b"\r\n\r\n") else {
             return;

@@ -1,4 +1,4 @@
-//! Where an upstream meets a client: what the client asks, its body, and what it gets.
+//! The interface between an upstream exchange and the client's connection.
 
 use super::exchange::{Answered, ask};
 use super::spool::Spool;
@@ -13,45 +13,45 @@ use crate::stream::Stream;
 use crate::worker::Worker;
 use laio_http::{Framing, Method, RequestPath, Status};
 
-/// A request that is for an upstream.
+/// A request to be forwarded to an upstream.
 #[derive(Clone, Copy)]
 pub(crate) struct Asking<'a> {
     pub(crate) asked: Asked<'a>,
     pub(crate) path: &'a RequestPath<'a>,
-    /// The client's address; `-` if it has none.
+    /// The client's address, or `-` for Unix sockets.
     pub(crate) peer: &'a str,
-    /// Whether it came over TLS.
+    /// Whether the client's connection is encrypted.
     pub(crate) secure: bool,
     /// Whether the connection can become a tunnel.
     pub(crate) websocket: bool,
-    /// What the client is connected by.
+    /// The client's connection.
     pub(crate) stream: &'a Stream,
-    /// Bytes of the body, if it was kept until they were known.
+    /// The length of the body, if the body was spooled.
     pub(crate) spooled: Option<u64>,
-    /// Whether what it says of itself is believed.
+    /// Whether the client's forwarding fields are trusted.
     pub(crate) trusts: bool,
 }
 
-/// The body of a request, from whatever carries it.
+/// The body of a request.
 pub(crate) trait Source {
-    /// Appends the next piece of content, waiting for it; whether it was the last.
+    /// Appends the next piece of the body, waiting for it. Returns whether it was the last.
     async fn next(&mut self, out: &mut Vec<u8>) -> Result<bool, Trouble>;
-    /// Whether the next piece is there already.
+    /// Whether the next piece is available without waiting.
     fn is_ready(&self) -> bool;
-    /// Whether nothing was taken of it that could not be taken again.
+    /// Whether the body can still be read from its beginning.
     fn is_untouched(&self) -> bool;
-    /// Whether all of it was taken.
+    /// Whether the whole body was read.
     fn is_done(&self) -> bool;
-    /// Something that tells whether the client has gone.
+    /// Returns a function that tests whether the client has closed its connection.
     fn watch(&self) -> Box<dyn Fn() -> bool>;
 }
 
-/// What the client gets.
+/// The answer for the client.
 pub(crate) struct Forwarded {
     pub(crate) reply: Reply,
     /// The body, if it comes from the upstream.
     pub(crate) relayed: Option<Box<Relayed>>,
-    /// What the connection becomes.
+    /// The tunnel that the connection becomes.
     pub(crate) tunnel: Option<Tunnel>,
     /// Whether another request may follow.
     pub(crate) keep_alive: bool,
@@ -69,7 +69,8 @@ impl Forwarded {
 }
 
 impl Worker {
-    /// Has an upstream answer. The head is in `out`. None: the client has gone.
+    /// Forwards a request. The head of the answer is then in `out`. Returns none if the client has
+    /// closed its connection.
     pub(crate) async fn forward(
         &self,
         mut asking: Asking<'_>,
@@ -83,7 +84,8 @@ impl Worker {
             keep_alive: asked.keep_alive && source.is_done(),
             ..asked
         };
-        // Before any question for a password: a browser that asks for permission sends none.
+        // Checked before authentication, because browsers send preflight requests without
+        // credentials.
         if asked.site.cors.is_some() && cors::is_preflight(asked.request) {
             let reply = crate::pages::options(ends, out);
             return Some(Forwarded::page(reply, ends));
@@ -99,10 +101,10 @@ impl Worker {
             false => None,
         };
         let answered = if asked.request.method == Method::Trace {
-            // It would tell scripts what the browser hides from them.
+            // TRACE would reveal fields to scripts that browsers hide from them.
             Err(Trouble::new(Status::METHOD_NOT_ALLOWED, "TRACE"))
         } else if asking.websocket && tunnel.is_none() {
-            Err(Trouble::busy("there are too many tunnels"))
+            Err(Trouble::busy("the limit of tunnels is reached"))
         } else {
             let begun = observe::begin();
             let answered = self.ask(&mut asking, route, source).await;
@@ -134,8 +136,8 @@ impl Worker {
         }
     }
 
-    /// A program gets the length of a body before the body: where the client does not say it, the whole body
-    /// is read first.
+    /// Sends the request. A FastCGI program gets the length of the body before the body, so a body
+    /// without a length is spooled first.
     async fn ask(
         &self,
         asking: &mut Asking<'_>,
@@ -168,7 +170,7 @@ impl Worker {
         if status == Status::SWITCHING_PROTOCOLS {
             let Some(permit) = tunnel else {
                 super::say(format_args!(
-                    "{}: it switches protocols unasked",
+                    "{}: the upstream switched protocols although the client did not ask",
                     lease.name
                 ));
                 let reply = self.error(asked, out, Status::BAD_GATEWAY, BAD).await;
@@ -183,7 +185,7 @@ impl Worker {
             });
         }
         if let Some(file) = passed.file.as_ref().filter(|_| status == Status::OK) {
-            // What it says besides is not sent; if that is nothing, the connection can be kept.
+            // The upstream's body is discarded. If it is empty, the connection can be reused.
             let name = lease.name.clone();
             let _ = Relayed::new(lease, &passed, whole, false).take(&mut Vec::new());
             let reply = self.send_named(asked, out, &name, &passed, file).await;
@@ -202,4 +204,4 @@ impl Worker {
     }
 }
 
-const BAD: &str = "The server behind gave no answer that could be passed on.";
+const BAD: &str = "The upstream server sent no usable answer.";

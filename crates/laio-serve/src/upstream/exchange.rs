@@ -1,4 +1,4 @@
-//! Sending a request, and waiting for the head of its answer.
+//! Sending a request to an upstream, and receiving the head of its answer.
 
 use super::answer::Passed;
 use super::client::{Asking, Source};
@@ -18,7 +18,7 @@ use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-/// A connection in use, and leave to have it.
+/// A connection in use, with its permit from the pool.
 pub(super) struct Lease {
     pub(super) link: Link,
     pub(super) pool: Rc<Pool>,
@@ -30,32 +30,32 @@ pub(super) struct Lease {
     pub(super) permit: Permit,
 }
 
-/// How the bytes of an upstream are to be read.
+/// The protocol state of a connection.
 pub(super) enum Speech {
     Http,
     FastCgi(Box<Heard>),
 }
 
-/// What has come of a FastCGI answer.
+/// The parsed part of a FastCGI answer.
 #[derive(Default)]
 pub(super) struct Heard {
     pub(super) records: Records,
-    /// Output that was not yet used up.
+    /// Output that was not consumed yet.
     pub(super) output: Vec<u8>,
-    /// What the program has said to the log.
+    /// The program's error output, for the log.
     said: Vec<u8>,
 }
 
-/// What came of a request.
+/// The head of an answer, and the connection for its body.
 pub(super) struct Answered {
     pub(super) lease: Lease,
     pub(super) passed: Passed,
-    /// The whole request was sent; if not, the connection is of no more use.
+    /// Whether the whole request was sent. If not, the connection cannot be reused.
     pub(super) whole: bool,
 }
 
-/// Sends a request and reads the head of the answer. If a connection that was kept turns out to have been
-/// closed meanwhile, a request that may be made twice is.
+/// Sends a request and receives the head of the answer. If a reused connection turns out to be
+/// closed, repeats an idempotent request on a new one.
 pub(super) async fn ask(
     asking: &Asking<'_>,
     route: &Route,
@@ -107,7 +107,7 @@ async fn connect(
     Link::connect(&route.target, time, limits).await
 }
 
-/// The body is sent while the answer is waited for: an upstream that refuses a request early is heard.
+/// Sends the body while waiting for the answer, because an upstream may refuse a request early.
 async fn attempt(
     asking: &Asking<'_>,
     route: &Route,
@@ -162,7 +162,7 @@ async fn attempt(
                 }
             });
         }
-        // The time for the answer begins when the request is out.
+        // The time limit for the answer begins when the request is sent.
         match pumped.is_some() {
             true => wait.poll(context).map(Err),
             false => Poll::Pending,
@@ -171,7 +171,8 @@ async fn attempt(
     .await
 }
 
-/// What ends the wait for an answer, besides the answer.
+/// The conditions that end the wait for an answer: the time limit, and a client that closes its
+/// connection.
 struct Wait<'a, G> {
     gone: G,
     limits: &'a UpstreamLimits,
@@ -187,7 +188,7 @@ impl<G: Fn() -> bool> Wait<'_, G> {
             .first_byte
             .get_or_insert_with(|| laio_rt::time::sleep(self.deadline.within(time)));
         if Pin::new(limit).poll(context).is_ready() {
-            return Poll::Ready(Trouble::late("no answer came in time"));
+            return Poll::Ready(Trouble::late("the upstream did not answer in time"));
         }
         loop {
             let pause = UpstreamLimits::LOOK;
@@ -203,7 +204,7 @@ impl<G: Fn() -> bool> Wait<'_, G> {
     }
 }
 
-/// How the body of a request is written.
+/// The framing of the request body.
 #[derive(Clone, Copy)]
 enum Outgoing {
     Plain,
@@ -234,8 +235,8 @@ impl Outgoing {
     }
 }
 
-/// Sends a head and the body that follows, a piece at a time. False: the upstream takes no more of it, perhaps
-/// because it has answered already.
+/// Sends a head and the body after it, piece by piece. Returns false if the upstream accepts no
+/// more, perhaps because it has answered already.
 async fn pump(
     line: Line,
     mut out: Vec<u8>,
@@ -246,7 +247,7 @@ async fn pump(
 ) -> Result<bool, Trouble> {
     let mut piece = Vec::new();
     loop {
-        // The head does not wait for the client's body.
+        // Send the head without waiting for the client's body.
         let mut last = false;
         if out.is_empty() || source.is_ready() {
             piece.clear();
@@ -260,7 +261,9 @@ async fn pump(
         match send(&line, out, time).await {
             Ok(emptied) => out = emptied,
             Err(error) if error.kind() == io::ErrorKind::TimedOut => {
-                return Err(Trouble::late("it does not take the request"));
+                return Err(Trouble::late(
+                    "the upstream did not accept the request in time",
+                ));
             }
             Err(_) => return Ok(false),
         }
@@ -270,7 +273,7 @@ async fn pump(
     }
 }
 
-/// Reads the head of the answer; interim ones are passed over.
+/// Receives the head of the answer, skipping interim answers.
 async fn read_head(lease: &mut Lease, to_head: bool) -> Result<Passed, Trouble> {
     let mut interim = 0;
     let mut anything = !lease.link.input.is_empty();
@@ -282,11 +285,13 @@ async fn read_head(lease: &mut Lease, to_head: bool) -> Result<Passed, Trouble> 
             }
             interim += 1;
             if interim > UpstreamLimits::INTERIM {
-                return Err(Trouble::gateway("there is no end of interim answers"));
+                return Err(Trouble::gateway(
+                    "the upstream sent too many interim answers",
+                ));
             }
             continue;
         }
-        // Between two pieces of a head; for the first one the wait is bounded outside.
+        // Limits the time between two pieces of a head; `Wait` limits the time for the first one.
         let time = match anything {
             true => lease.limits.between_time,
             false => lease.limits.first_byte_time.saturating_mul(2),
@@ -294,13 +299,14 @@ async fn read_head(lease: &mut Lease, to_head: bool) -> Result<Passed, Trouble> 
         let time = lease.deadline.within(time.max(lease.limits.between_time));
         match lease.link.receive(time).await {
             Ok(0) => {
-                let mut trouble = Trouble::gateway("it closed the connection before it answered");
+                let mut trouble =
+                    Trouble::gateway("the upstream closed the connection before it answered");
                 trouble.stale = !anything;
                 return Err(trouble);
             }
             Ok(_) => anything = true,
             Err(error) if error.kind() == io::ErrorKind::TimedOut => {
-                return Err(Trouble::late("no answer came in time"));
+                return Err(Trouble::late("the upstream did not answer in time"));
             }
             Err(error) => {
                 let mut trouble = Trouble::gateway(format_args!("cannot read the answer: {error}"));
@@ -321,7 +327,7 @@ impl Speech {
 }
 
 impl Lease {
-    /// The head, if it is complete; what follows it is left.
+    /// Parses the head, if it is complete, and leaves what follows it in the buffer.
     fn head(&mut self, to_head: bool) -> Result<Option<Passed>, Trouble> {
         if let Speech::FastCgi(_) = self.speech {
             self.hear().map_err(|error| Trouble::gateway(&error))?;
@@ -351,7 +357,7 @@ impl Lease {
         Ok(Some(passed))
     }
 
-    /// Takes apart the records that have come.
+    /// Parses the received records.
     pub(super) fn hear(&mut self) -> io::Result<()> {
         let Speech::FastCgi(heard) = &mut self.speech else {
             return Ok(());
@@ -374,7 +380,7 @@ impl Lease {
             let text = std::mem::take(said);
             let text = String::from_utf8_lossy(&text);
             super::say(format_args!(
-                "{} says: {}",
+                "{}, error output: {}",
                 self.name,
                 text.trim_end().escape_debug()
             ));
@@ -382,7 +388,7 @@ impl Lease {
         Ok(())
     }
 
-    /// Whether the connection may carry another exchange, once the body has ended.
+    /// Returns the connection to the pool after a complete exchange, if it can be reused.
     pub(super) fn finish(self) {
         let over = match &self.speech {
             Speech::Http => true,
@@ -399,7 +405,7 @@ impl Lease {
         if over {
             pool.keep(link, &limits);
         }
-        // Only now, so that the next in line finds it.
+        // Released last, so that the next waiter finds the connection in the pool.
         drop(permit);
     }
 }

@@ -1,4 +1,4 @@
-//! The request as a FastCGI program gets it (RFC 3875, section 4.1).
+//! Requests as FastCGI parameters (RFC 3875, section 4.1).
 
 use super::client::Asking;
 use super::request::{VIA, forwarded, passed};
@@ -6,7 +6,7 @@ use super::target::Target;
 use laio_http::Framing;
 use laio_http::fastcgi::{PARAMS, push_begin, push_param, push_stream, push_stream_end};
 
-/// Appends the beginning of a request and all parameters.
+/// Appends the begin record and all parameters of a request.
 pub(super) fn push_head(out: &mut Vec<u8>, asking: &Asking<'_>, target: &Target) {
     push_begin(out, true);
     let mut params = Vec::new();
@@ -32,7 +32,7 @@ fn describe(params: &mut Vec<u8>, asking: &Asking<'_>, target: &Target) {
     let below = |path: &[u8]| [root, path].concat();
     let mut push = |name: &str, value: &[u8]| push_param(params, name.as_bytes(), value);
     push("GATEWAY_INTERFACE", b"CGI/1.1");
-    // PHP with cgi.force_redirect answers only where a server has set this.
+    // PHP with cgi.force_redirect requires this variable.
     push("REDIRECT_STATUS", b"200");
     push("SERVER_SOFTWARE", crate::SERVER_NAME.as_bytes());
     push("SERVER_PROTOCOL", request.version.as_str().as_bytes());
@@ -77,7 +77,7 @@ fn describe(params: &mut Vec<u8>, asking: &Asking<'_>, target: &Target) {
     }
 }
 
-/// Name and port that the client has asked.
+/// Returns the name and port of the `Host` field.
 fn server(host: &str, secure: bool) -> (&str, &str) {
     let colon = host
         .rfind(':')
@@ -88,8 +88,8 @@ fn server(host: &str, secure: bool) -> (&str, &str) {
     }
 }
 
-/// `HTTP_` and the name in capitals. A name with an underscore is left out, as it could pass for the one with a
-/// hyphen.
+/// Appends a field as `HTTP_NAME`. Skips a name with an underscore, which would collide with the
+/// one with a hyphen.
 fn push_field(params: &mut Vec<u8>, name: &[u8], value: &[u8]) {
     if name.contains(&b'_') || name.eq_ignore_ascii_case(b"Content-Type") {
         return;

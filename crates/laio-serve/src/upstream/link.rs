@@ -1,4 +1,4 @@
-//! A connection to an upstream, as bytes.
+//! A connection to an upstream.
 
 use super::Trouble;
 use super::encryption::Encryption;
@@ -18,23 +18,23 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-/// One connection.
+/// A connection to an upstream, with its input buffer.
 pub(crate) struct Link {
     line: Line,
-    /// Received and not yet used up.
+    /// Bytes received and not yet consumed.
     pub(super) input: Vec<u8>,
-    /// It has carried an exchange before.
+    /// The connection has carried an exchange before.
     pub(super) reused: bool,
 }
 
-/// What carries the bytes, for who sends while another receives.
+/// The socket or TLS session of a connection, shared by its sender and its receiver.
 #[derive(Clone)]
 pub(super) enum Line {
     Plain(Descriptor),
     Tls(Rc<RefCell<Session>>),
 }
 
-/// Until when an exchange may take, at most.
+/// The time limit of a whole exchange.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Deadline(Option<Instant>);
 
@@ -43,7 +43,7 @@ impl Deadline {
         Deadline(limits.whole_time.map(|time| Instant::now() + time))
     }
 
-    /// A step's time, or what is left of the whole.
+    /// Returns the time for a step: its own limit, or what is left of the exchange's.
     pub(super) fn within(self, time: Duration) -> Duration {
         self.0.map_or(time, |end| {
             time.min(end.saturating_duration_since(Instant::now()))
@@ -52,7 +52,7 @@ impl Deadline {
 }
 
 impl Link {
-    /// Connects, to the first address that takes it.
+    /// Connects to the first address that accepts.
     pub(super) async fn connect(
         target: &Target,
         time: Duration,
@@ -63,7 +63,7 @@ impl Link {
             Place::Unix(path) => vec![Address::unix(path).map_err(|e| explain(&e))?],
         };
         let connecting = async {
-            let mut last = Trouble::gateway("it has no address");
+            let mut last = Trouble::gateway("the upstream has no address");
             for address in addresses {
                 match connect(address, limits).await {
                     Ok(socket) => return Ok(socket),
@@ -82,7 +82,7 @@ impl Link {
         };
         match laio_rt::time::timeout(time, connecting).await {
             Ok(connected) => connected,
-            Err(_) => Err(Trouble::late("it takes too long to connect")),
+            Err(_) => Err(Trouble::late("connecting took too long")),
         }
     }
 
@@ -90,7 +90,7 @@ impl Link {
         self.line.clone()
     }
 
-    /// Nothing to read: not its end, and nothing that nobody has asked for.
+    /// Whether the connection is open and nothing unexpected was received.
     pub(super) fn is_quiet(&self) -> bool {
         match &self.line {
             Line::Plain(socket) => is_quiet(socket),
@@ -101,7 +101,7 @@ impl Link {
         }
     }
 
-    /// Appends what has come, waiting for it; 0 at the end.
+    /// Appends received bytes, waiting until there are any. Returns 0 at the end.
     pub(super) async fn receive(&mut self, time: Duration) -> io::Result<usize> {
         let socket = match &self.line {
             Line::Plain(socket) => socket.clone(),
@@ -117,7 +117,7 @@ impl Link {
         let mut input = std::mem::take(&mut self.input);
         let room = UpstreamLimits::PIECE.saturating_sub(input.len()).max(1);
         if input.capacity() - input.len() < 8192.min(room) {
-            // A small answer needs no large buffer; one that fills it gets the whole.
+            // Start with a small buffer; grow to the full size when an answer fills it.
             let more = if input.capacity() == 0 { 8192 } else { room };
             input.reserve(more);
         }
@@ -132,7 +132,7 @@ impl Link {
     }
 }
 
-/// Sends a whole buffer and gives it back empty.
+/// Sends a whole buffer, and returns it empty.
 pub(super) async fn send(line: &Line, out: Vec<u8>, time: Duration) -> io::Result<Vec<u8>> {
     let length = out.len();
     let sent = async {
@@ -152,14 +152,14 @@ pub(super) async fn send(line: &Line, out: Vec<u8>, time: Duration) -> io::Resul
     }
 }
 
-/// Whether there is nothing to read from a socket, not even its end.
+/// Whether a receive would block: neither bytes nor the end of the stream are pending.
 pub(crate) fn is_quiet(socket: &Descriptor) -> bool {
     let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
     let peeked = rustix::net::recv(socket, &mut [0_u8; 1][..], flags);
     peeked.err() == Some(rustix::io::Errno::AGAIN)
 }
 
-/// Whether the other end of a socket has ended it, behind all that is left to read or without that.
+/// Whether the peer has closed its side and no bytes are pending, or the socket has an error.
 pub(crate) fn has_ended(socket: &Descriptor) -> bool {
     let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
     match rustix::net::recv(socket, &mut [0_u8; 1][..], flags) {
@@ -168,7 +168,7 @@ pub(crate) fn has_ended(socket: &Descriptor) -> bool {
     }
 }
 
-/// With the back end sync, the time-out is the socket's own.
+/// Converts the socket's own timeout, which ends calls with the back end sync.
 fn late(error: io::Error) -> io::Error {
     match error.kind() {
         io::ErrorKind::WouldBlock => io::ErrorKind::TimedOut.into(),
@@ -198,16 +198,16 @@ async fn connect(address: Address, limits: &UpstreamLimits) -> io::Result<Descri
 }
 
 impl Line {
-    /// Over a socket that is connected, in secret if that is asked for.
+    /// Starts TLS on a connected socket, if the upstream uses it.
     async fn begin(socket: Descriptor, encryption: Option<&Encryption>) -> Result<Line, Trouble> {
         let Some(encryption) = encryption else {
             return Ok(Line::Plain(socket));
         };
         let wrong = |error: io::Error| match late(error) {
             error if error.kind() == io::ErrorKind::TimedOut => {
-                Trouble::late("it takes too long to agree on TLS")
+                Trouble::late("the TLS handshake took too long")
             }
-            error => Trouble::gateway(format_args!("no TLS with it: {error}")),
+            error => Trouble::gateway(format_args!("the TLS handshake failed: {error}")),
         };
         let mut session = encryption.session(socket).map_err(wrong)?;
         let agreed = poll_fn(|context| session.poll_handshake(context)).await;
@@ -215,7 +215,7 @@ impl Line {
         Ok(Line::Tls(Rc::new(RefCell::new(session))))
     }
 
-    /// Says that nothing more will come.
+    /// Shuts down the sending side.
     pub(super) async fn finish(&self) -> io::Result<()> {
         match self {
             Line::Plain(socket) => Ok(rustix::net::shutdown(socket, Shutdown::Write)?),
@@ -226,11 +226,11 @@ impl Line {
     }
 }
 
-/// What a connection that cannot be made means.
+/// Returns the error for a failed connect.
 fn explain(error: &io::Error) -> Trouble {
     use rustix::io::Errno;
     let status = match error.raw_os_error().map(Errno::from_raw_os_error) {
-        // Ours are used up, or the queue of a Unix socket is full.
+        // Local descriptors, memory or ports are exhausted, or the queue of a Unix socket is full.
         Some(Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::AGAIN | Errno::ADDRNOTAVAIL) => {
             Status::SERVICE_UNAVAILABLE
         }

@@ -1,12 +1,12 @@
-//! Names of upstreams: looked up when the server starts, and from then on by a thread of their own, again and
-//! again. No request waits for a look-up; while one fails, the addresses found last are used.
+//! DNS lookups of upstream names: at start, and then periodically on a separate thread. No request
+//! waits for a lookup. While a lookup fails, the previous addresses stay in use.
 
 use crate::options::{UpstreamAddress, UpstreamLimits};
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::{Arc, Condvar, Mutex};
 
-/// The addresses behind one name and port.
+/// The addresses of one name and port.
 #[derive(Debug)]
 pub(crate) struct Addresses {
     host: String,
@@ -15,7 +15,7 @@ pub(crate) struct Addresses {
 }
 
 impl Addresses {
-    /// Looks it up, which may wait: for the start of a server only.
+    /// Looks up a name. Blocks, so only for use at start.
     pub(super) fn find(host: &str, port: u16) -> io::Result<Arc<Addresses>> {
         let found = look_up(host, port).map_err(|error| {
             let text = format!("cannot look up the upstream {host}: {error}");
@@ -28,12 +28,12 @@ impl Addresses {
         }))
     }
 
-    /// In the order to be tried.
+    /// Returns the addresses, in the order to try them.
     pub(super) fn get(&self) -> Vec<SocketAddr> {
         self.found.lock().unwrap().clone()
     }
 
-    /// A number stays what it is.
+    /// Whether the host is a name rather than a numeric address.
     fn is_name(&self) -> bool {
         self.host.parse::<std::net::IpAddr>().is_err()
     }
@@ -43,12 +43,15 @@ fn look_up(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
     let mut found: Vec<_> = (host, port).to_socket_addrs()?.collect();
     found.dedup();
     match found.is_empty() {
-        true => Err(io::Error::new(io::ErrorKind::NotFound, "it has no address")),
+        true => Err(io::Error::new(
+            io::ErrorKind::NotFound,
+            "the name has no address",
+        )),
         false => Ok(found),
     }
 }
 
-/// The thread that looks names up, as long as this lives.
+/// The lookup thread, which ends when this is dropped.
 #[derive(Debug, Default)]
 pub(crate) struct Names(Option<Arc<Ended>>);
 
@@ -62,7 +65,7 @@ impl Names {
     /// Starts the thread, if there are names.
     ///
     /// # Errors
-    /// When there can be no thread.
+    /// When the thread cannot be started.
     pub(crate) fn keep(all: impl Iterator<Item = Arc<Addresses>>) -> io::Result<Names> {
         let names: Vec<_> = all.filter(|addresses| addresses.is_name()).collect();
         if names.is_empty() {
@@ -71,7 +74,7 @@ impl Names {
         let ended = Arc::<Ended>::default();
         let thread = std::thread::Builder::new().name("laio-names".to_owned());
         let seen = ended.clone();
-        // Nobody joins it: a look-up may wait for long.
+        // The thread is never joined, because a lookup may block for long.
         thread.spawn(move || keep(&names, &seen))?;
         Ok(Names(Some(ended)))
     }
@@ -105,7 +108,7 @@ fn keep(names: &[Arc<Addresses>], ended: &Ended) {
     }
 }
 
-/// Where connections of an upstream go.
+/// The address of an upstream.
 #[derive(Clone, Debug)]
 pub(crate) enum Place {
     Tcp(Arc<Addresses>),

@@ -1,15 +1,15 @@
-//! The request as an upstream gets it: what concerns this connection only is left out, and what the upstream
-//! cannot see by itself is added (RFC 9110, section 7.6; RFC 7239).
+//! Requests as HTTP upstreams get them: without the fields that concern the client's connection,
+//! and with fields that describe the client (RFC 9110, section 7.6; RFC 7239).
 
 use super::client::Asking;
 use super::target::Target;
 use laio_http::{Framing, Headers, Method, Version};
 use std::io::Write;
 
-/// How this server calls itself in `Via`.
+/// The name of this server in `Via`.
 pub(super) const VIA: &str = "laio";
 
-/// Fields that concern one connection, besides those that `Connection` names (RFC 9110, section 7.6.1).
+/// Hop-by-hop fields, in addition to those that `Connection` names (RFC 9110, section 7.6.1).
 const HOP_BY_HOP: [&str; 9] = [
     "Connection",
     "Keep-Alive",
@@ -22,10 +22,10 @@ const HOP_BY_HOP: [&str; 9] = [
     "Upgrade",
 ];
 
-/// Fields of a request that are said anew, or not at all.
+/// Fields that the server replaces or removes.
 const SAID_ANEW: [&str; 3] = ["Content-Length", "Expect", "Host"];
 
-/// What a client says that only a proxy before us can know.
+/// Fields that only a trusted proxy in front of this server can set.
 const FORWARDED: [&str; 6] = [
     "Forwarded",
     "X-Forwarded-For",
@@ -35,8 +35,9 @@ const FORWARDED: [&str; 6] = [
     "X-Real-IP",
 ];
 
-/// Fields by which some upstreams take another path than that of the request line. The path that was guarded is
-/// the only one that goes on, also from a proxy that is trusted: it may have passed on what its client says.
+/// Fields that make some upstreams use another path than that of the request line. They are removed
+/// even from trusted proxies, which may pass on a client's fields, because only the path of the
+/// request line was checked by guards.
 const OTHER_PATHS: [&str; 14] = [
     "X-Envoy-Original-Path",
     "X-Forwarded-Path",
@@ -54,7 +55,7 @@ const OTHER_PATHS: [&str; 14] = [
     "X-Script-Name",
 ];
 
-/// Which fields of a message concern its connection only.
+/// The hop-by-hop fields that a message names in `Connection`.
 pub(super) struct Hops<'b>(Vec<&'b [u8]>);
 
 impl<'b> Hops<'b> {
@@ -79,8 +80,8 @@ pub(super) fn is_one_of(name: &[u8], names: &[&str]) -> bool {
         .any(|own| name.eq_ignore_ascii_case(own.as_bytes()))
 }
 
-/// Whether a field would become the same variable as one of these, in an upstream that makes variables of fields:
-/// a hyphen and an underscore are one there.
+/// Whether a field would become the same variable as one of `names`, in upstreams that turn fields
+/// into variables and do not distinguish hyphens and underscores.
 fn is_variable_of(name: &[u8], names: &[&str]) -> bool {
     let same =
         |(own, byte): (u8, &u8)| own.eq_ignore_ascii_case(byte) || (own == b'-' && *byte == b'_');
@@ -88,8 +89,8 @@ fn is_variable_of(name: &[u8], names: &[&str]) -> bool {
     names.any(|own| own.len() == name.len() && own.bytes().zip(name).all(same))
 }
 
-/// Whether a client asks for its connection to become a WebSocket. Nothing else is passed on: a tunnel to
-/// whatever an upstream speaks besides (h2c) would lead past all rules.
+/// Whether a client asks to upgrade its connection to a WebSocket. Other upgrades are not passed
+/// on: a tunnel for another protocol (h2c) would bypass all rules.
 pub(super) fn wants_websocket(asking: &Asking<'_>) -> bool {
     let request = asking.asked.request;
     request.method == Method::Get
@@ -102,7 +103,7 @@ pub(super) fn wants_websocket(asking: &Asking<'_>) -> bool {
         && Hops::of(&request.headers).names(b"upgrade")
 }
 
-/// The fields that any upstream gets, whatever it speaks.
+/// Returns the fields that are passed on to any kind of upstream.
 pub(super) fn passed<'a>(
     asking: &Asking<'a>,
 ) -> impl Iterator<Item = (&'a [u8], &'a [u8])> + use<'a> {
@@ -114,13 +115,13 @@ pub(super) fn passed<'a>(
             || is(&HOP_BY_HOP)
             || is(&SAID_ANEW)
             || is(&OTHER_PATHS)
-            // Programs would take it for their own setting (CVE-2016-5385).
+            // CGI programs would read it as the variable HTTP_PROXY (CVE-2016-5385).
             || is(&["Proxy"])
             || (is(&FORWARDED) && !trusts))
     })
 }
 
-/// The fields that say who asks, as they are added to what a trusted proxy has said.
+/// Returns the fields that describe the client, in addition to those of a trusted proxy.
 pub(super) fn forwarded(asking: &Asking<'_>) -> Vec<(&'static str, Vec<u8>)> {
     let request = asking.asked.request;
     let proto = if asking.secure { "https" } else { "http" };
@@ -148,7 +149,7 @@ pub(super) fn forwarded(asking: &Asking<'_>) -> Vec<(&'static str, Vec<u8>)> {
     fields
 }
 
-/// Appends the head of a request in HTTP/1.1.
+/// Appends the head of an HTTP/1.1 request.
 pub(super) fn push_head(out: &mut Vec<u8>, asking: &Asking<'_>, target: &Target) {
     let request = asking.asked.request;
     out.extend_from_slice(request.method.as_str().as_bytes());
@@ -173,7 +174,7 @@ pub(super) fn push_head(out: &mut Vec<u8>, asking: &Asking<'_>, target: &Target)
             push_field(out, b"Content-Length", length.to_string().as_bytes())
         }
         Framing::Chunked => push_field(out, b"Transfer-Encoding", b"chunked"),
-        // Methods that usually have a body say so when there is none (RFC 9110, section 8.6).
+        // Methods that usually have a body announce an empty one (RFC 9110, section 8.6).
         Framing::None if matches!(request.method.as_str(), "POST" | "PUT" | "PATCH") => {
             push_field(out, b"Content-Length", b"0");
         }
@@ -186,7 +187,7 @@ pub(super) fn push_head(out: &mut Vec<u8>, asking: &Asking<'_>, target: &Target)
     out.extend_from_slice(b"\r\n");
 }
 
-/// Appends a field whose value was checked when it was parsed.
+/// Appends a field whose value was checked by the parser.
 pub(super) fn push_field(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
     out.extend_from_slice(name);
     out.extend_from_slice(b": ");
@@ -194,7 +195,7 @@ pub(super) fn push_field(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// Whether it may be made twice (RFC 9110, section 9.2.2).
+/// Whether the request may be repeated (RFC 9110, section 9.2.2).
 pub(super) fn is_idempotent(method: &Method<'_>) -> bool {
     matches!(
         method,

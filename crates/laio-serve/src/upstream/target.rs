@@ -1,4 +1,4 @@
-//! Which upstream a path is for.
+//! Choosing the upstream for a path.
 
 use super::encryption::Encryption;
 use super::names::{Addresses, Place};
@@ -10,7 +10,7 @@ use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// The upstreams of a site, as all workers share them: those with the longest prefixes first.
+/// The upstreams of a site, shared by all workers, the longest prefixes first.
 #[derive(Default)]
 pub(crate) struct Targets(Vec<Arc<Target>>);
 
@@ -20,19 +20,21 @@ pub(crate) struct Target {
     pub(super) protocol: Protocol,
     pub(super) place: Place,
     pub(super) encryption: Option<Encryption>,
-    /// For the log.
+    /// The name in log messages.
     pub(crate) name: String,
 }
 
-/// An upstream as one worker has it.
+/// An upstream in one worker, with its connection pool.
 pub(crate) struct Route {
     pub(crate) target: Arc<Target>,
     pub(crate) pool: Rc<Pool>,
 }
 
 impl Targets {
+    /// Compiles the upstreams.
+    ///
     /// # Errors
-    /// When a name cannot be looked up, or a prefix is there twice.
+    /// When a name cannot be looked up, or two upstreams have the same prefix.
     pub(crate) fn new(upstreams: &[Upstream]) -> io::Result<Targets> {
         let target = |upstream: &Upstream| Target::new(upstream).map(Arc::new);
         let mut targets: Vec<_> = upstreams.iter().map(target).collect::<Result<_, _>>()?;
@@ -47,7 +49,7 @@ impl Targets {
         Ok(Targets(targets))
     }
 
-    /// For one worker.
+    /// Returns routes for one worker.
     pub(crate) fn routes(&self) -> Vec<Route> {
         let route = |target: &Arc<Target>| Route {
             target: target.clone(),
@@ -88,7 +90,7 @@ impl Target {
 }
 
 impl Target {
-    /// What a request for a path is for.
+    /// Returns the resource of a path, for guards.
     pub(super) fn wanted<'a>(&'a self, path: &'a RequestPath<'a>) -> Wanted<'a> {
         match self.protocol {
             Protocol::Http { .. } => Wanted::Upstream(path),
@@ -97,7 +99,7 @@ impl Target {
     }
 }
 
-/// The route for a path.
+/// Returns the route for a path.
 pub(crate) fn route<'r>(routes: &'r [Route], path: &RequestPath<'_>) -> Option<&'r Route> {
     routes
         .iter()

@@ -1,5 +1,5 @@
-//! A connection that has become something else (WebSocket): bytes go both ways until both ends have ended, or
-//! nothing has come for long.
+//! A tunnel for a WebSocket connection: copies bytes in both directions until both ends have closed
+//! or the idle timeout expires.
 
 use super::exchange::Lease;
 use super::link::{Line, Link, send};
@@ -19,7 +19,7 @@ pub(crate) struct Tunnel {
 }
 
 impl Tunnel {
-    /// The connection does not count among those for requests any more.
+    /// Creates a tunnel. Its connection no longer counts towards the pool's limit.
     pub(super) fn new(lease: Lease, permit: Permit) -> Tunnel {
         Tunnel {
             link: lease.link,
@@ -28,7 +28,8 @@ impl Tunnel {
         }
     }
 
-    /// Passes bytes on; `input` is what the client has sent behind its request. Gives the bytes that it got.
+    /// Copies bytes in both directions; `input` holds the bytes received after the request. Returns
+    /// the number of bytes sent to the client.
     pub(crate) async fn run(mut self, worker: &Worker, stream: &Stream, input: Vec<u8>) -> u64 {
         let line = self.link.line();
         let heard = Cell::new(Instant::now());
@@ -43,7 +44,7 @@ impl Tunnel {
     }
 }
 
-/// From the upstream to the client.
+/// Copies bytes from the upstream to the client.
 async fn down(worker: &Worker, stream: &Stream, link: &mut Link, heard: &Cell<Instant>) -> u64 {
     let mut bytes = 0;
     loop {
@@ -64,7 +65,7 @@ async fn down(worker: &Worker, stream: &Stream, link: &mut Link, heard: &Cell<In
     bytes
 }
 
-/// From the client to the upstream.
+/// Copies bytes from the client to the upstream.
 async fn up(
     stream: &Stream,
     line: &Line,
@@ -87,7 +88,7 @@ async fn up(
     line.finish().await
 }
 
-/// Waits until nothing was heard for a time.
+/// Waits until nothing was received for `time`.
 async fn quiet(heard: &Cell<Instant>, time: Duration) {
     while heard.get().elapsed() < time {
         laio_rt::time::sleep(time.saturating_sub(heard.get().elapsed())).await;

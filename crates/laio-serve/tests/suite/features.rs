@@ -255,7 +255,12 @@ fn listings() {
         options.site.listing = true;
         options.limits.listing_entries = 1;
     });
-    assert!(short.get("/docs/").text().contains("there are more"));
+    assert!(
+        short
+            .get("/docs/")
+            .text()
+            .contains("more entries are not shown")
+    );
 }
 
 #[test]

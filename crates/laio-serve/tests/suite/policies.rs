@@ -299,7 +299,7 @@ fn what_cannot_be_is_refused_with_what_to_do() {
         policy("open=sync,stat=sync")(io);
         io.class_limits.stat = Some(4);
     });
-    assert!(error.contains("nothing for a limit of stat"), "{error}");
+    assert!(error.contains("a limit of stat threads"), "{error}");
     for chunk in [1, 1 << 30] {
         let error = refused(BackendKind::Lazy, &|io| io.chunk = Some(chunk));
         assert!(error.contains("4096 to 16777216"), "{error}");
