@@ -1,12 +1,12 @@
 //! Step 1: accepting connections.
 
 use crate::connection::Connection;
-use crate::lanes;
-use crate::messages::say;
+use crate::io_contexts;
+use crate::messages::print;
 use crate::observe::{self, Stage};
 use crate::options::{Limits, Step};
-use crate::shortage::Shortage;
-use crate::worker::{Presence, Worker};
+use crate::resource_exhaustion::ExhaustionWarning;
+use crate::worker::{ConnectionState, Worker};
 use laio::ops::{Accept, Readiness};
 use laio_rt::Descriptor;
 use laio_rt::future::race;
@@ -19,55 +19,55 @@ use std::rc::Rc;
 use std::time::Duration;
 
 /// How long to stop accepting when descriptors or memory are exhausted.
-const BREATHER: Duration = Duration::from_millis(100);
+const EXHAUSTION_PAUSE: Duration = Duration::from_millis(100);
 
 /// Accepts connections until the worker stops.
 ///
 /// The socket is non-blocking except with the back end sync. So one loop drains the listen queue,
 /// and `accept` never blocks on a connection that another worker took.
 pub(crate) async fn accept(worker: Rc<Worker>, listener: Descriptor, tls: bool) {
-    // `told`: resource exhaustion was logged; log the recovery too.
-    let (shortage, mut told) = (Shortage::default(), false);
+    // `warned`: resource exhaustion was logged; log the recovery too.
+    let (exhaustion_warning, mut warned) = (ExhaustionWarning::default(), false);
     let mut last = Limits::ACCEPTS_AFTER_STOP;
     loop {
-        race(worker.room(&listener), worker.stopped()).await;
+        race(worker.wait_for_slot(&listener), worker.stopped()).await;
         if worker.is_stopping() {
             if last == 0 {
                 return;
             }
             last -= 1;
         }
-        let accepted = lanes::submit(Step::Accept, Accept::new(listener.clone())).await;
+        let accepted = io_contexts::submit(Step::Accept, Accept::new(listener.clone())).await;
         match accepted {
             Ok((socket, peer)) => {
                 #[cfg(test)]
                 tests::panic_if_asked();
-                if std::mem::take(&mut told) {
-                    say("accepting connections again");
+                if std::mem::take(&mut warned) {
+                    print("accepting connections again");
                 }
                 let peer = peer.and_then(|peer| peer.inet()).map(|peer| peer.ip());
                 start(&worker, socket, peer, tls).await;
             }
             Err(error) if worker.is_stopping() => {
                 let gone = is(&error, Errno::CONNABORTED);
-                if !gone && !worker.makes_room(&error).await {
+                if !gone && !worker.evict_for_descriptor(&error).await {
                     return;
                 }
             }
             Err(error) if is(&error, Errno::AGAIN) => {
                 let readable = Readiness::readable(listener.clone());
-                let readable = lanes::submit(Step::Accept, readable);
+                let readable = io_contexts::submit(Step::Accept, readable);
                 race(readable, worker.stopped()).await;
             }
             // The client has closed the connection already.
             Err(error) if is(&error, Errno::CONNABORTED) => {}
             // Descriptors or memory are exhausted until connections end.
             Err(error) => {
-                if worker.makes_room(&error).await {
+                if worker.evict_for_descriptor(&error).await {
                     continue;
                 }
-                told |= shortage.tell("cannot accept connections for now", &error);
-                let _ = race(laio_rt::time::sleep(BREATHER), worker.stopped()).await;
+                warned |= exhaustion_warning.warn("cannot accept connections for now", &error);
+                let _ = race(laio_rt::time::sleep(EXHAUSTION_PAUSE), worker.stopped()).await;
             }
         }
     }
@@ -91,9 +91,9 @@ fn is(error: &io::Error, errno: Errno) -> bool {
 async fn start(worker: &Rc<Worker>, socket: OwnedFd, peer: Option<IpAddr>, tls: bool) {
     observe::connected();
     let begun = observe::begin();
-    let entered = match peer.zip(worker.limits().connections_per_address) {
-        Some((peer, most)) => match worker.addresses.enter(peer, most) {
-            Some(entered) => Some(entered),
+    let address_permit = match peer.zip(worker.limits().connections_per_address) {
+        Some((peer, most)) => match worker.addresses.acquire(peer, most) {
+            Some(address_permit) => Some(address_permit),
             None => return, // closes it
         },
         None => None,
@@ -104,12 +104,18 @@ async fn start(worker: &Rc<Worker>, socket: OwnedFd, peer: Option<IpAddr>, tls: 
     let peer = peer.map_or_else(|| "-".to_owned(), |peer| peer.to_string());
     let peer = Rc::from(peer);
     if !worker.is_sync() {
-        let presence = Presence::new(Some(worker.room.enter(socket.as_raw_fd())));
+        let connection_state = ConnectionState::new(Some(worker.slots.admit(socket.as_raw_fd())));
         let Ok(stream) = worker.stream(socket, tls) else {
             return;
         };
-        let connection = Connection::new(worker.clone(), stream, peer, presence.clone(), entered);
-        worker.spawn(connection, presence);
+        let connection = Connection::new(
+            worker.clone(),
+            stream,
+            peer,
+            connection_state.clone(),
+            address_permit,
+        );
+        worker.spawn(connection, connection_state);
         observe::end(Stage::Accept, begun);
         return;
     }
@@ -128,11 +134,17 @@ async fn start(worker: &Rc<Worker>, socket: OwnedFd, peer: Option<IpAddr>, tls: 
     let Ok(stream) = worker.stream(socket, tls) else {
         return;
     };
-    let presence = Presence::new(None);
-    Connection::new(worker.clone(), stream, peer, presence, entered)
-        .serve()
-        .await;
-    observe::tell();
+    let connection_state = ConnectionState::new(None);
+    Connection::new(
+        worker.clone(),
+        stream,
+        peer,
+        connection_state,
+        address_permit,
+    )
+    .serve()
+    .await;
+    observe::publish();
 }
 
 #[cfg(test)]

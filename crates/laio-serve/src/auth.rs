@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 /// The resource that a request asks for, as guards compare it.
 #[derive(Clone, Copy)]
-pub(crate) enum Wanted<'a> {
+pub(crate) enum Resource<'a> {
     /// The file or directory of a path.
     File(&'a RequestPath<'a>),
     /// A file by its name below the root, such as an index.
@@ -36,20 +36,20 @@ pub(crate) enum Access {
 impl Worker {
     /// Checks the credentials of a request. A bcrypt check takes a good part of a second by design,
     /// so the CPU pool runs it, and a correct password is checked only once.
-    pub(crate) async fn authorize(
+    pub(crate) async fn check_access(
         &self,
         users: &Users,
         request: &Request<'_>,
-        wanted: Wanted<'_>,
+        resource: Resource<'_>,
     ) -> Access {
-        if !users.guard(wanted) {
+        if !users.is_guarded(resource) {
             return Access::Granted;
         }
         let Some(credentials) = request.headers.only("Authorization").and_then(credentials) else {
             return Access::Denied;
         };
-        let seal = self.remembered.seal(users, &credentials);
-        if self.remembered.knows(seal) {
+        let seal = self.password_cache.seal(users, &credentials);
+        if self.password_cache.contains(seal) {
             return Access::Granted;
         }
         let Some(_permit) = self.auth_checks.try_acquire() else {
@@ -61,9 +61,9 @@ impl Worker {
             // An unknown name takes as long as a known one, so that timing does not reveal names.
             known & bcrypt::verify(&credentials.password, &hash).unwrap_or(false)
         };
-        match self.aside.run(check).await {
+        match self.cpu_pool.run(check).await {
             Some(true) => {
-                self.remembered.add(seal);
+                self.password_cache.add(seal);
                 Access::Granted
             }
             Some(false) | None => Access::Denied,
@@ -145,15 +145,15 @@ impl Users {
     }
 
     /// Whether any reading of the resource's path is guarded.
-    fn guard(&self, wanted: Wanted<'_>) -> bool {
+    fn is_guarded(&self, resource: Resource<'_>) -> bool {
         let Some(paths) = &self.paths else {
             return true;
         };
-        match wanted {
-            Wanted::File(path) => paths.guards_file(path),
-            Wanted::Name(name) => paths.guards_name(name),
-            Wanted::Upstream(path) => paths.guards_upstream(path),
-            Wanted::Program(path, mount) => paths.guards_program(path, mount),
+        match resource {
+            Resource::File(path) => paths.guards_file(path),
+            Resource::Name(name) => paths.guards_name(name),
+            Resource::Upstream(path) => paths.guards_upstream(path),
+            Resource::Program(path, mount) => paths.guards_program(path, mount),
         }
     }
 
@@ -211,19 +211,19 @@ fn credentials(value: &[u8]) -> Option<Credentials> {
 
 /// Correct credentials of earlier requests, stored as keyed hashes that do not reveal them.
 #[derive(Default)]
-pub(crate) struct Remembered {
+pub(crate) struct PasswordCache {
     keys: [RandomState; 2],
     seals: RefCell<HashSet<u128>>,
 }
 
-impl Remembered {
+impl PasswordCache {
     fn seal(&self, users: &Users, credentials: &Credentials) -> u128 {
         let text = (users.number, &credentials.name, &credentials.password);
         let [high, low] = [0, 1].map(|half| u128::from(self.keys[half].hash_one(text)));
         high << 64 | low
     }
 
-    fn knows(&self, seal: u128) -> bool {
+    fn contains(&self, seal: u128) -> bool {
         self.seals.borrow().contains(&seal)
     }
 

@@ -1,7 +1,7 @@
 //! Step 6: sending the answer.
 
 use crate::contents::Contents;
-use crate::lanes;
+use crate::io_contexts;
 use crate::observe::{self, Stage};
 use crate::options::Limits;
 use crate::reply::Body;
@@ -36,7 +36,7 @@ impl Worker {
             }
             Body::Parts(contents, parts) => self.send_parts(stream, out, &contents, &parts).await,
             Body::Gzip(mut gzip) => {
-                let (mut out, framed) = (out, !stream.delimits());
+                let (mut out, framed) = (out, !stream.is_self_delimiting());
                 loop {
                     let last = self.next_chunk(&mut gzip, &mut out, framed).await?;
                     out = self.send_all(stream, out).await?;
@@ -112,10 +112,10 @@ impl Worker {
 
     /// Sends a whole buffer within the time limits, and returns it empty.
     pub(crate) async fn send_all(&self, stream: &Stream, out: Vec<u8>) -> io::Result<Vec<u8>> {
-        if lanes::sends_in_turns()
+        if io_contexts::sends_by_readiness()
             && let Some(socket) = stream.plain()
         {
-            return self.send_in_turns(socket, out).await;
+            return self.send_by_readiness(socket, out).await;
         }
         let length = out.len();
         self.sent(length, stream.send(out)).await

@@ -7,46 +7,46 @@
 //! answering any request received after them. Files without reliable inotify events are not cached:
 //! those on network and FUSE file systems, and those whose path contains symbolic links.
 
-mod doorkeeper;
-mod shelf;
-mod watches;
+mod admission;
+mod inotify;
+mod lru;
 
 use crate::contents::Contents;
-use crate::open::{Found, Opened, examine, open_below};
+use crate::open::{FileKind, Opened, examine, open_below};
 use crate::options::Cache as Limits;
 use crate::resident::Open;
 use crate::resolve::enter;
 use crate::site::Site;
 use crate::worker::Worker;
-use doorkeeper::{Doorkeeper, Sight};
+use admission::{Admission, AdmissionFilter};
+use inotify::{FileEvent, Watch, Watches};
 use laio_rt::Descriptor;
+use lru::{CachedFile, Lru};
 use rustix::fs::{OFlags, ResolveFlags};
-use shelf::{Kept, Shelf};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::io;
 use std::rc::Rc;
 use std::time::Instant;
-use watches::{Told, Watch, Watches};
 
 impl Worker {
     /// Returns the cached file of a name, or caches it if it is requested often.
     ///
     /// # Errors
     /// Those of opening.
-    pub(crate) async fn kept(&self, site: &Site, name: &[u8]) -> io::Result<Option<Found>> {
+    pub(crate) async fn cached(&self, site: &Site, name: &[u8]) -> io::Result<Option<FileKind>> {
         let Some(cache) = &self.cache else {
             return Ok(None);
         };
-        match cache.seek(site.number, name) {
-            Sought::Kept(opened) => Ok(Some(Found::File(opened))),
-            Sought::Seldom => Ok(None),
-            Sought::Often => {
-                let found = self.keep(cache, site, name).await;
-                if !matches!(found, Ok(Some(Found::File(_)))) {
+        match cache.lookup(site.number, name) {
+            CacheLookup::Hit(opened) => Ok(Some(FileKind::File(opened))),
+            CacheLookup::Miss => Ok(None),
+            CacheLookup::Admit => {
+                let found = self.cache_file(cache, site, name).await;
+                if !matches!(found, Ok(Some(FileKind::File(_)))) {
                     let state = &mut *cache.state.borrow_mut();
-                    state.doorkeeper.refuse(name);
-                    state.shelf.remove(site.number, name);
+                    state.admission.refuse(name);
+                    state.lru.remove(site.number, name);
                 }
                 found
             }
@@ -55,8 +55,13 @@ impl Worker {
 
     /// Opens a file and caches it, if inotify reports its changes. Returns none if the caller
     /// should open it without the cache.
-    async fn keep(&self, cache: &Cache, site: &Site, name: &[u8]) -> io::Result<Option<Found>> {
-        let begun = cache.heard();
+    async fn cache_file(
+        &self,
+        cache: &Cache,
+        site: &Site,
+        name: &[u8],
+    ) -> io::Result<Option<FileKind>> {
+        let events_before = cache.event_count();
         let resolve = site.resolve | ResolveFlags::NO_SYMLINKS.bits();
         for directory in directories(name) {
             if cache.watches(site.number, directory) {
@@ -67,7 +72,9 @@ impl Worker {
                 return Ok(None);
             };
             let opened = Descriptor::from(opened);
-            if !is_told(&opened) || !cache.watch(begun, site.number, directory, &opened) {
+            if !reports_changes(&opened)
+                || !cache.watch(events_before, site.number, directory, &opened)
+            {
                 return Ok(None);
             }
         }
@@ -76,14 +83,14 @@ impl Worker {
             return Ok(None);
         };
         let file = Descriptor::from(file);
-        if !is_told(&file) {
+        if !reports_changes(&file) {
             return examine(file).await.map(Some);
         }
         let Ok(watch) = cache.watches.watch(&file, Watches::FILE) else {
             return examine(file).await.map(Some);
         };
         let mut opened = match examine(file).await? {
-            Found::File(opened) => opened,
+            FileKind::File(opened) => opened,
             other => return Ok(Some(other)),
         };
         let size = opened.status.size();
@@ -98,8 +105,8 @@ impl Worker {
             opened.contents = contents;
         }
         opened.fields = Some(Rc::default());
-        cache.insert(begun, site.number, name, &opened, watch);
-        Ok(Some(Found::File(opened)))
+        cache.insert(events_before, site.number, name, &opened, watch);
+        Ok(Some(FileKind::File(opened)))
     }
 
     /// Reads the contents of a small file. Returns none if its length has changed.
@@ -132,25 +139,25 @@ pub(crate) struct Cache {
 type Directory = (usize, Box<[u8]>);
 
 struct State {
-    shelf: Shelf,
-    doorkeeper: Doorkeeper,
+    lru: Lru,
+    admission: AdmissionFilter,
     /// The watched directories of each site, by name.
     directories: Vec<HashMap<Box<[u8]>, Watch>>,
     /// The same directories by watch: bind mounts and overlapping sites can give a directory
     /// several names.
     names: HashMap<i32, Vec<Directory>>,
-    forgot: Option<Instant>,
+    cleared_at: Option<Instant>,
     /// The number of mount changes processed so far.
     mounts: u64,
     now: Instant,
 }
 
 /// The result of looking up a name.
-enum Sought {
-    Kept(Opened),
+enum CacheLookup {
+    Hit(Opened),
     /// Not cached, but requested before.
-    Often,
-    Seldom,
+    Admit,
+    Miss,
 }
 
 impl Cache {
@@ -166,11 +173,11 @@ impl Cache {
         Some(Cache {
             watches: Rc::new(Watches::new().ok()?),
             state: RefCell::new(State {
-                shelf: Shelf::new(&limits, sites),
-                doorkeeper: Doorkeeper::new(Limits::NAMES),
+                lru: Lru::new(&limits, sites),
+                admission: AdmissionFilter::new(Limits::NAMES),
                 directories: (0..sites).map(|_| HashMap::new()).collect(),
                 names: HashMap::new(),
-                forgot: None,
+                cleared_at: None,
                 mounts: 0,
                 now: Instant::now(),
             }),
@@ -185,42 +192,42 @@ impl Cache {
         self.hits.get()
     }
 
-    fn seek(&self, site: usize, name: &[u8]) -> Sought {
-        self.hear();
+    fn lookup(&self, site: usize, name: &[u8]) -> CacheLookup {
+        self.drain_events();
         let state = &mut *self.state.borrow_mut();
-        if let Some(kept) = state.shelf.get(site, name) {
-            if let Some(opened) = self.fresh(kept, state.now) {
-                return Sought::Kept(opened);
+        if let Some(file) = state.lru.get(site, name) {
+            if let Some(opened) = self.fresh(file, state.now) {
+                return CacheLookup::Hit(opened);
             }
             // This request reopens the file; until then, other requests may use the cached one.
-            kept.since.set(state.now);
-            return Sought::Often;
+            file.since.set(state.now);
+            return CacheLookup::Admit;
         }
-        match state.doorkeeper.see(name, state.now) {
-            Sight::First | Sight::Refused => Sought::Seldom,
-            Sight::Again => Sought::Often,
+        match state.admission.record(name, state.now) {
+            Admission::First | Admission::Refused => CacheLookup::Miss,
+            Admission::Again => CacheLookup::Admit,
         }
     }
 
     /// Returns a cached file.
     pub(crate) fn get(&self, site: usize, name: &[u8]) -> Option<Opened> {
-        self.hear();
+        self.drain_events();
         let state = self.state.borrow();
-        self.fresh(state.shelf.get(site, name)?, state.now)
+        self.fresh(state.lru.get(site, name)?, state.now)
     }
 
-    fn fresh(&self, kept: &Kept, now: Instant) -> Option<Opened> {
-        if now.saturating_duration_since(kept.since.get()) >= Limits::KEEPS {
+    fn fresh(&self, file: &CachedFile, now: Instant) -> Option<Opened> {
+        if now.saturating_duration_since(file.since.get()) >= Limits::MAX_AGE {
             return None;
         }
-        kept.asked.set(true);
+        file.requested.set(true);
         self.hits.set(self.hits.get() + 1);
-        Some(kept.opened.clone())
+        Some(file.opened.clone())
     }
 
     /// Drains the inotify queue once per executor turn. Requests that completed in the background
     /// arrived before the turn started, so one drain covers them.
-    fn hear(&self) {
+    fn drain_events(&self) {
         let turn = laio_rt::turn();
         if self.turn.replace(turn) == turn && !RECEIVED.take() {
             return;
@@ -231,38 +238,46 @@ impl Cache {
         let mounts = laio_rt::with_context(|context| context.mount_changes());
         if mounts != state.mounts {
             state.mounts = mounts;
-            self.watches.count();
-            state.forget();
+            self.watches.count_event();
+            state.clear();
         }
-        self.watches.hear(|told| state.changed(told));
+        self.watches.drain(|event| state.apply_event(event));
     }
 
     /// Drains the inotify queue and returns the number of events so far.
-    fn heard(&self) -> u64 {
-        self.hear();
-        self.watches.told()
+    fn event_count(&self) -> u64 {
+        self.drain_events();
+        self.watches.event_count()
     }
 
     fn watches(&self, site: usize, directory: &[u8]) -> bool {
         self.state.borrow().directories[site].contains_key(directory)
     }
 
-    /// Watches a directory. Returns false if the event number is no longer `begun`, because the
+    /// Watches a directory. Returns false if the event number is no longer `events_before`, because the
     /// opened directory may have lost its name, or if the directory cannot be watched.
-    fn watch(&self, begun: u64, site: usize, directory: &[u8], opened: &Descriptor) -> bool {
+    fn watch(
+        &self,
+        events_before: u64,
+        site: usize,
+        directory: &[u8],
+        opened: &Descriptor,
+    ) -> bool {
         let state = &mut *self.state.borrow_mut();
         if state.names.len() >= Limits::DIRECTORIES {
-            let soon = |forgot| state.now.saturating_duration_since(forgot) < Limits::FORGETS;
-            if !state.forgot.is_some_and(soon) {
-                self.watches.count();
-                state.forget();
+            let soon = |cleared_at| {
+                state.now.saturating_duration_since(cleared_at) < Limits::CLEAR_INTERVAL
+            };
+            if !state.cleared_at.is_some_and(soon) {
+                self.watches.count_event();
+                state.clear();
             }
             return false;
         }
         let Ok(watch) = self.watches.watch(opened, Watches::DIRECTORY) else {
             return false;
         };
-        if self.watches.told() != begun {
+        if self.watches.event_count() != events_before {
             return false;
         }
         let name: Box<[u8]> = directory.into();
@@ -272,42 +287,42 @@ impl Cache {
         true
     }
 
-    /// Caches a file, if the event number is still `begun`.
-    fn insert(&self, begun: u64, site: usize, name: &[u8], opened: &Opened, watch: Watch) {
+    /// Caches a file, if the event number is still `events_before`.
+    fn insert(&self, events_before: u64, site: usize, name: &[u8], opened: &Opened, watch: Watch) {
         self.turn.set(u64::MAX);
-        self.hear();
-        if self.watches.told() != begun {
+        self.drain_events();
+        if self.watches.event_count() != events_before {
             return;
         }
         let state = &mut *self.state.borrow_mut();
         let since = state.now;
-        state.shelf.insert(Kept {
+        state.lru.insert(CachedFile {
             site,
             name: name.into(),
             opened: opened.clone(),
             watch,
             since: Cell::new(since),
-            asked: Cell::new(false),
+            requested: Cell::new(false),
         });
     }
 }
 
 impl State {
     /// Drops the cached files that an event invalidates.
-    fn changed(&mut self, told: Told<'_>) {
-        match told {
-            Told::Lost => self.forget(),
-            Told::Name(watch, file) => {
+    fn apply_event(&mut self, event: FileEvent<'_>) {
+        match event {
+            FileEvent::Overflow => self.clear(),
+            FileEvent::Name(watch, file) => {
                 let directories = self.names.get(&watch).cloned().unwrap_or_default();
                 for (site, directory) in directories {
                     let mut name = directory.to_vec();
                     enter(&mut name, file);
-                    self.shelf.remove(site, &name);
+                    self.lru.remove(site, &name);
                     self.drop_directory(site, &name);
                 }
             }
-            Told::Itself(watch) => {
-                self.shelf.remove_watched(watch);
+            FileEvent::Itself(watch) => {
+                self.lru.remove_watched(watch);
                 for (site, directory) in self.names.get(&watch).cloned().unwrap_or_default() {
                     self.drop_directory(site, &directory);
                 }
@@ -324,8 +339,8 @@ impl State {
             let rest = other.strip_prefix(name);
             rest.is_some_and(|rest| name.is_empty() || rest.is_empty() || rest[0] == b'/')
         };
-        self.shelf
-            .remove_if(|kept| kept.site == site && is_below(&kept.name));
+        self.lru
+            .remove_if(|file| file.site == site && is_below(&file.name));
         let names = &mut self.names;
         self.directories[site].retain(|directory, watch| {
             let stays = !is_below(directory);
@@ -339,11 +354,11 @@ impl State {
         });
     }
 
-    fn forget(&mut self) {
-        self.shelf.remove_if(|_| true);
+    fn clear(&mut self) {
+        self.lru.remove_if(|_| true);
         self.directories.iter_mut().for_each(HashMap::clear);
         self.names.clear();
-        self.forgot = Some(self.now);
+        self.cleared_at = Some(self.now);
     }
 }
 
@@ -355,7 +370,7 @@ fn directories(name: &[u8]) -> impl Iterator<Item = &[u8]> {
 
 /// Whether inotify reports all changes of a file. On network and FUSE file systems other clients
 /// can change it without an event.
-fn is_told(file: &Descriptor) -> bool {
+fn reports_changes(file: &Descriptor) -> bool {
     laio_rt::with_context(|context| {
         context.mount_of(file).is_some_and(|mount| {
             matches!(
@@ -396,7 +411,7 @@ mod tests {
     use super::directories;
 
     #[test]
-    fn the_way_to_a_file() {
+    fn directories_of_a_path() {
         let all = |name: &'static str| -> Vec<&str> {
             let each = directories(name.as_bytes());
             each.map(|name| std::str::from_utf8(name).unwrap())

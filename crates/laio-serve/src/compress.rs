@@ -70,7 +70,7 @@ impl Worker {
             let made = std::mem::take(encoder.get_mut());
             Ok((made, Some(encoder), piece))
         };
-        let over = self.aside.run(job).await;
+        let over = self.cpu_pool.run(job).await;
         let (made, encoder, piece) = over.ok_or(io::ErrorKind::Other)??;
         gzip.encoder = encoder;
         gzip.piece = piece;

@@ -2,17 +2,17 @@
 
 mod forward;
 
-use crate::addresses::Entered;
+use crate::addresses::AddressPermit;
 use crate::buffers::Buffers;
 use crate::http2;
 use crate::observe::{self, Stage};
 use crate::pages;
 use crate::receive::Skipped;
-use crate::reply::{Asked, Body, Reply};
+use crate::reply::{Body, Reply, RequestContext};
 use crate::stream::Stream;
-use crate::tls::is_in_the_clear;
+use crate::tls::is_plain_http;
 use crate::upstream;
-use crate::worker::{Idle, Presence, Worker};
+use crate::worker::{ConnectionState, Idle, Worker};
 use laio_http::log::LogRecord;
 use laio_http::response::CONTINUE;
 use laio_http::{BodySkip, Parsed, Request, Status, parse};
@@ -30,9 +30,9 @@ pub(crate) struct Connection {
     input: Vec<u8>,
     /// A request was answered, so the next receive will probably block.
     answered: bool,
-    presence: Rc<Presence>,
+    connection_state: Rc<ConnectionState>,
     /// Counts this connection for its client address.
-    _entered: Option<Entered>,
+    _address_permit: Option<AddressPermit>,
 }
 
 /// How the connection continues after a request.
@@ -47,7 +47,7 @@ enum Next {
 }
 
 /// The result of waiting for more bytes of a request.
-enum More {
+enum ReceivedMore {
     Bytes(Vec<u8>),
     Closed,
     TooSlow,
@@ -58,8 +58,8 @@ impl Connection {
         worker: Rc<Worker>,
         stream: Stream,
         peer: Rc<str>,
-        presence: Rc<Presence>,
-        entered: Option<Entered>,
+        connection_state: Rc<ConnectionState>,
+        address_permit: Option<AddressPermit>,
     ) -> Connection {
         Connection {
             worker,
@@ -67,8 +67,8 @@ impl Connection {
             peer,
             input: Vec::new(),
             answered: false,
-            presence,
-            _entered: entered,
+            connection_state,
+            _address_permit: address_permit,
         }
     }
 
@@ -78,33 +78,33 @@ impl Connection {
     }
 
     /// Returns a connection for one HTTP/2 request whose head is `input`.
-    pub(crate) fn of_exchange(
+    pub(crate) fn for_http2_stream(
         worker: Rc<Worker>,
         stream: Stream,
         input: Vec<u8>,
         peer: Rc<str>,
     ) -> Connection {
-        let presence = Presence::of_exchange();
+        let connection_state = ConnectionState::for_http2_stream();
         Connection {
             input,
-            ..Connection::new(worker, stream, peer, presence, None)
+            ..Connection::new(worker, stream, peer, connection_state, None)
         }
     }
 
     /// Serves until the client closes, violates the protocol or reaches a limit. An I/O error ends
     /// the connection, because no answer can be sent.
     pub(crate) async fn serve(mut self) {
-        match self.worker.begin(&self.stream).await {
+        match self.worker.handshake(&self.stream).await {
             Ok(false) => {}
             Ok(true) => return self.multiplex().await,
-            Err(error) if is_in_the_clear(&error) => return self.refuse_the_clear().await,
+            Err(error) if is_plain_http(&error) => return self.refuse_plain_http().await,
             Err(_) => return,
         }
         for count in 1.. {
-            match self.begins().await {
+            match self.wait_for_request().await {
                 Ok(true) => {}
                 Ok(false) => {
-                    self.worker.leave(&self.stream).await;
+                    self.worker.send_close_notify(&self.stream).await;
                     break;
                 }
                 Err(_) => break,
@@ -114,12 +114,12 @@ impl Connection {
                 Ok(Next::Request) => {}
                 Ok(Next::Multiplex) => return self.multiplex().await,
                 Ok(Next::End) => {
-                    self.worker.leave(&self.stream).await;
+                    self.worker.send_close_notify(&self.stream).await;
                     break;
                 }
                 Err(_) => break,
                 Ok(Next::Linger) => {
-                    self.presence.waits();
+                    self.connection_state.mark_idle();
                     self.worker.linger(&self.stream).await;
                     break;
                 }
@@ -132,9 +132,9 @@ impl Connection {
     }
 
     /// Waits until a request begins. Returns false if the connection ends first.
-    async fn begins(&mut self) -> io::Result<bool> {
+    async fn wait_for_request(&mut self) -> io::Result<bool> {
         if !self.input.is_empty() {
-            self.presence.set(Idle::No);
+            self.connection_state.set_idle(Idle::No);
             return Ok(true);
         }
         let idle = if self.answered {
@@ -142,14 +142,14 @@ impl Connection {
         } else {
             Idle::New
         };
-        self.presence.set(idle);
-        if self.worker.closes(idle) {
+        self.connection_state.set_idle(idle);
+        if self.worker.closes_when(idle) {
             return Ok(false);
         }
         let input = std::mem::take(&mut self.input);
-        match self.more(input, None).await? {
-            More::Bytes(input) => self.input = input,
-            More::Closed | More::TooSlow => return Ok(false),
+        match self.receive_more(input, None).await? {
+            ReceivedMore::Bytes(input) => self.input = input,
+            ReceivedMore::Closed | ReceivedMore::TooSlow => return Ok(false),
         }
         Ok(true)
     }
@@ -166,11 +166,11 @@ impl Connection {
             stream,
             peer,
             input,
-            presence,
-            _entered,
+            connection_state,
+            _address_permit,
             ..
         } = self;
-        Box::pin(http2::serve(worker, stream, input, peer, presence)).await;
+        Box::pin(http2::serve(worker, stream, input, peer, connection_state)).await;
     }
 
     /// Receives the request with this number, whose first bytes have arrived, and answers it.
@@ -183,7 +183,7 @@ impl Connection {
         let (request, head_len) = loop {
             match parse(&input, &worker.limits().head) {
                 Ok(Parsed::Complete { request, head_len }) => break (request, head_len),
-                Ok(Parsed::Partial) => self.presence.waits(),
+                Ok(Parsed::Partial) => self.connection_state.mark_idle(),
                 Err(_) if number == 1 && worker.http2().is_some() && http2::begins(&input) => {
                     self.input = input;
                     return Ok(Next::Multiplex);
@@ -199,20 +199,20 @@ impl Connection {
                     return self.refuse(rejection.status(), rejection.detail()).await;
                 }
             }
-            input = match self.more(input, Some(started)).await? {
-                More::Bytes(input) => input,
-                More::Closed => return Ok(Next::End),
-                More::TooSlow => {
+            input = match self.receive_more(input, Some(started)).await? {
+                ReceivedMore::Bytes(input) => input,
+                ReceivedMore::Closed => return Ok(Next::End),
+                ReceivedMore::TooSlow => {
                     let detail = "The request did not come in time.";
                     return self.refuse(Status::REQUEST_TIMEOUT, detail).await;
                 }
             };
         };
-        self.presence.works();
+        self.connection_state.mark_busy();
         observe::since(Stage::Receive, started);
         let site = worker.sites.of(request.host);
         let (date, second) = worker.now();
-        let mut asked = Asked {
+        let mut ctx = RequestContext {
             request: &request,
             site,
             date: &date,
@@ -220,14 +220,14 @@ impl Connection {
             keep_alive: request.keep_alive
                 && !last
                 && !worker.is_stopping()
-                && self.presence.stays(),
+                && self.connection_state.may_keep_alive(),
             by_accept: false,
         };
         if let Ok(path) = &request.path
             && let Some(route) = upstream::route(&site.routes, path)
         {
             let behind = input[head_len..].to_vec();
-            return self.forward(asked, route, path, started, behind).await;
+            return self.forward(ctx, route, path, started, behind).await;
         }
         // Parse the received part of the body before answering, so that bad framing can be refused.
         let skip =
@@ -246,26 +246,26 @@ impl Connection {
         // so the connection cannot be reused.
         let waits = request.expects_continue && input.len() == head_len;
         if waits && !matches!(request.method.as_str(), "GET" | "HEAD") {
-            asked.keep_alive = false;
+            ctx.keep_alive = false;
         }
         let Buffers {
             mut output,
             mut name,
-        } = worker.spare.take();
-        if waits && asked.keep_alive {
+        } = worker.buffer_pool.take();
+        if waits && ctx.keep_alive {
             output.extend_from_slice(CONTINUE);
         }
-        let keep_alive = asked.keep_alive;
-        let reply = match worker.answer_at_once(asked, &mut output, &mut name) {
+        let keep_alive = ctx.keep_alive;
+        let reply = match worker.answer_from_cache(ctx, &mut output, &mut name) {
             Some(reply) => reply,
-            None => worker.answer(asked, &mut output, &mut name).await,
+            None => worker.answer(ctx, &mut output, &mut name).await,
         };
         let sent = self.deliver(&request, &date, started, reply, output).await;
         let output = sent?;
-        worker.spare.give_back(Buffers { output, name });
+        worker.buffer_pool.put_back(Buffers { output, name });
         self.answered = true;
         input.drain(..used);
-        if self.stream.delimits() {
+        if self.stream.is_self_delimiting() {
             return Ok(Next::End);
         }
         if !keep_alive {
@@ -291,10 +291,14 @@ impl Connection {
     }
 
     /// Receives more of a request head. `started` is when its first bytes arrived.
-    async fn more(&self, input: Vec<u8>, started: Option<Instant>) -> io::Result<More> {
-        if self.presence.leaves() {
-            self.worker.made_room();
-            return Ok(More::Closed);
+    async fn receive_more(
+        &self,
+        input: Vec<u8>,
+        started: Option<Instant>,
+    ) -> io::Result<ReceivedMore> {
+        if self.connection_state.is_evicted() {
+            self.worker.note_eviction();
+            return Ok(ReceivedMore::Closed);
         }
         let limits = self.worker.limits();
         let time = match started {
@@ -310,14 +314,14 @@ impl Connection {
             self.worker.receive(&self.stream, input, time).await
         };
         match received {
-            Ok(input) if input.len() == before => Ok(More::Closed),
+            Ok(input) if input.len() == before => Ok(ReceivedMore::Closed),
             Ok(input) => {
-                self.presence.set(Idle::No);
-                Ok(More::Bytes(input))
+                self.connection_state.set_idle(Idle::No);
+                Ok(ReceivedMore::Bytes(input))
             }
             Err(error) if error.kind() == io::ErrorKind::TimedOut => Ok(match started {
-                Some(_) => More::TooSlow,
-                None => More::Closed,
+                Some(_) => ReceivedMore::TooSlow,
+                None => ReceivedMore::Closed,
             }),
             Err(error) => Err(error),
         }
@@ -351,13 +355,13 @@ impl Connection {
 
     /// Answers a client that sends plain HTTP to a TLS port, without encryption, and ends the
     /// connection.
-    async fn refuse_the_clear(self) {
+    async fn refuse_plain_http(self) {
         let Some(socket) = self.stream.socket() else {
             return;
         };
         let (date, _) = self.worker.now();
         let mut output = Vec::new();
-        let reply = pages::in_the_clear(&mut output, &date);
+        let reply = pages::plain_http_on_tls_port(&mut output, &date);
         self.log_unread(&reply, &date);
         let clear = Stream::Plain(socket);
         if self
@@ -383,7 +387,7 @@ impl Connection {
     async fn refuse(&mut self, status: Status, detail: &str) -> io::Result<Next> {
         let (date, _) = self.worker.now();
         let mut output = Vec::new();
-        let reply = pages::unread(&mut output, &date, status, detail);
+        let reply = pages::malformed_request(&mut output, &date, status, detail);
         self.log_unread(&reply, &date);
         self.worker
             .send(&self.stream, output, Body::Nothing)

@@ -1,6 +1,6 @@
 //! The sources of a file's bytes.
 
-use crate::lanes;
+use crate::io_contexts;
 use crate::observe::{self, Stage};
 use crate::options::Step;
 use crate::resident::Open;
@@ -69,12 +69,12 @@ impl Worker {
         mut buffer: B,
         offset: u64,
     ) -> io::Result<B> {
-        let mut direct = lanes::reads_directly();
+        let mut direct = io_contexts::reads_directly();
         loop {
             let begun = observe::begin();
-            let permit = self.turns.turn(Step::FileRead).await;
+            let permit = self.concurrency.permit(Step::FileRead).await;
             let read = ReadAt::new(file.clone(), buffer, offset);
-            let read = lanes::submit(Step::FileRead, read);
+            let read = io_contexts::submit(Step::FileRead, read);
             let read = laio_rt::time::timeout(self.limits().read_time, read).await;
             drop(permit);
             observe::end(Stage::Read, begun);

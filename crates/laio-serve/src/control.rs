@@ -1,9 +1,9 @@
 //! Commands to a running server: stop, reload, reopen the log, hand over its sockets. A control
 //! thread executes them one after the other, and restarts workers that fail.
 
-use crate::generation::{Ended, Generation, Lasting};
+use crate::generation::{Generation, ServerState, WorkerEnded};
 use crate::listen::Listening;
-use crate::messages::{self, say};
+use crate::messages::{self, print};
 use crate::options::{Limits, Options};
 use crate::server::Served;
 use crate::stop::Level;
@@ -15,23 +15,23 @@ use std::time::Instant;
 
 /// A handle that sends commands to a server, from any thread.
 #[derive(Clone, Debug)]
-pub struct Control(Sender<Order>);
+pub struct Control(Sender<Command>);
 
-pub(crate) enum Order {
+pub(crate) enum Command {
     Stop,
     Reload(Box<Options>, Sender<io::Result<Vec<&'static str>>>),
     ReopenLog(Sender<io::Result<()>>),
     Certificates(Sender<io::Result<()>>),
     Listeners(Sender<io::Result<Vec<OwnedFd>>>),
     HandOver,
-    Ended(Ended),
+    Ended(WorkerEnded),
 }
 
 impl Control {
     /// Stops the server: it accepts no more connections, finishes the answers in progress, and
     /// ends.
     pub fn stop(&self) {
-        let _ = self.0.send(Order::Stop);
+        let _ = self.0.send(Command::Stop);
     }
 
     /// Switches to new options: new connections use them, answers in progress finish with the old
@@ -40,7 +40,7 @@ impl Control {
     /// # Errors
     /// As [`crate::Server::start`]; the old options then stay in force.
     pub fn reload(&self, options: Options) -> io::Result<Vec<&'static str>> {
-        self.ask(|reply| Order::Reload(Box::new(options), reply))
+        self.ask(|reply| Command::Reload(Box::new(options), reply))
     }
 
     /// Opens the access log again, after its file was moved away.
@@ -48,7 +48,7 @@ impl Control {
     /// # Errors
     /// Those of opening; the server then keeps writing to the moved file.
     pub fn reopen_log(&self) -> io::Result<()> {
-        self.ask(Order::ReopenLog)
+        self.ask(Command::ReopenLog)
     }
 
     /// Reads the certificates again, as the server does by itself when their files change. Existing
@@ -57,7 +57,7 @@ impl Control {
     /// # Errors
     /// Names the malformed file, and the reason; the old certificates then stay in use.
     pub fn reload_certificates(&self) -> io::Result<()> {
-        self.ask(Order::Certificates)
+        self.ask(Command::Certificates)
     }
 
     /// Returns the listening sockets, for a server that takes over.
@@ -65,18 +65,18 @@ impl Control {
     /// # Errors
     /// When no descriptors are left.
     pub fn listeners(&self) -> io::Result<Vec<OwnedFd>> {
-        self.ask(Order::Listeners)
+        self.ask(Command::Listeners)
     }
 
     /// Leaves the sockets to another server, finishes the answers in progress without a deadline,
     /// and ends.
     pub fn hand_over(&self) {
-        let _ = self.0.send(Order::HandOver);
+        let _ = self.0.send(Command::HandOver);
     }
 
-    fn ask<T>(&self, order: impl FnOnce(Sender<io::Result<T>>) -> Order) -> io::Result<T> {
+    fn ask<T>(&self, command: impl FnOnce(Sender<io::Result<T>>) -> Command) -> io::Result<T> {
         let (reply, answer) = channel();
-        let _ = self.0.send(order(reply));
+        let _ = self.0.send(command(reply));
         let ended = |_| Err(io::Error::other("the server has ended"));
         answer.recv().unwrap_or_else(ended)
     }
@@ -86,7 +86,7 @@ impl Control {
 pub(crate) struct Service {
     kind: BackendKind,
     sockets: Listening,
-    lasting: Lasting,
+    server_state: ServerState,
     /// The generation that serves, or served last.
     present: Generation,
     /// Earlier generations that finish their connections.
@@ -96,9 +96,9 @@ pub(crate) struct Service {
     deadline: Option<Instant>,
     served: Served,
     /// Workers to restart, and when.
-    dead: Vec<(usize, Instant)>,
-    orders: Receiver<Order>,
-    sender: Sender<Order>,
+    restarts: Vec<(usize, Instant)>,
+    commands: Receiver<Command>,
+    sender: Sender<Command>,
 }
 
 impl Service {
@@ -111,29 +111,29 @@ impl Service {
         kind: BackendKind,
         mut sockets: Listening,
     ) -> io::Result<Service> {
-        let (sender, orders) = channel();
-        let lasting = Lasting::new()?;
+        let (sender, commands) = channel();
+        let server_state = ServerState::new()?;
         let present = Generation::start(
             0,
             options,
             kind,
             &sockets.shares,
-            lasting.clone(),
+            server_state.clone(),
             sender.clone(),
         )?;
         sockets.adopt();
-        lasting.room.settle();
+        server_state.slots.measure_capacity();
         Ok(Service {
             kind,
             sockets,
-            lasting,
+            server_state,
             present,
             past: Vec::new(),
             level: Level::Serving,
             deadline: None,
             served: Served::default(),
-            dead: Vec::new(),
-            orders,
+            restarts: Vec::new(),
+            commands,
             sender,
         })
     }
@@ -151,8 +151,8 @@ impl Service {
     pub(crate) fn run(mut self) -> Served {
         while self.level == Level::Serving || self.generations().any(|one| one.running() > 0) {
             match self.next() {
-                Some(order) => self.obey(order),
-                None => self.revive(),
+                Some(command) => self.execute(command),
+                None => self.restart_due(),
             }
         }
         messages::flush(self.deadline);
@@ -164,38 +164,38 @@ impl Service {
     }
 
     /// Returns the next command, or none when a worker is due for a restart.
-    fn next(&self) -> Option<Order> {
-        let due = self.dead.iter().map(|&(_, due)| due).min();
+    fn next(&self) -> Option<Command> {
+        let due = self.restarts.iter().map(|&(_, due)| due).min();
         let Some(due) = due else {
-            return self.orders.recv().ok();
+            return self.commands.recv().ok();
         };
         let time = due.saturating_duration_since(Instant::now());
-        self.orders.recv_timeout(time).ok()
+        self.commands.recv_timeout(time).ok()
     }
 
-    fn obey(&mut self, order: Order) {
-        match order {
-            Order::Stop => self.wind_down(Level::Stopping),
-            Order::HandOver => {
+    fn execute(&mut self, command: Command) {
+        match command {
+            Command::Stop => self.wind_down(Level::Stopping),
+            Command::HandOver => {
                 self.sockets.leave();
                 self.wind_down(Level::HandingOver);
             }
-            Order::Reload(options, reply) => {
+            Command::Reload(options, reply) => {
                 let _ = reply.send(self.reload(*options));
             }
-            Order::ReopenLog(reply) => {
+            Command::ReopenLog(reply) => {
                 let mut logs = self.generations().filter_map(|one| one.shared.log.as_ref());
                 let reopened = logs.try_for_each(|log| log.reopen());
                 let _ = reply.send(reopened);
             }
-            Order::Certificates(reply) => {
+            Command::Certificates(reply) => {
                 let tls = self.present.shared.tls.as_ref();
                 let _ = reply.send(tls.map_or(Ok(()), |tls| tls.reload()));
             }
-            Order::Listeners(reply) => {
+            Command::Listeners(reply) => {
                 let _ = reply.send(self.listeners());
             }
-            Order::Ended(ended) => self.ended(ended),
+            Command::Ended(ended) => self.ended(ended),
         }
     }
 
@@ -213,12 +213,12 @@ impl Service {
 
     fn wind_down(&mut self, level: Level) {
         self.level = self.level.max(level);
-        self.dead.clear();
+        self.restarts.clear();
         if level == Level::Stopping && self.deadline.is_none() {
             self.deadline = Some(Instant::now() + self.present.options.limits.drain_time);
         }
         for generation in self.generations() {
-            generation.shared.stop.ask(level);
+            generation.shared.stop.raise(level);
         }
         // The workers close their sockets after they have accepted the connections that the kernel
         // had completed.
@@ -233,7 +233,7 @@ impl Service {
             let text = "the back end sync cannot reload options, because its workers block in accept; restart the server";
             return Err(io::Error::new(io::ErrorKind::Unsupported, text));
         }
-        let kept = options.keep_what_stays(&self.present.options);
+        let kept = options.keep_fixed_options(&self.present.options);
         options.observer = self.present.options.observer.clone();
         let number = self.present.number + 1;
         let new = Generation::start(
@@ -241,22 +241,22 @@ impl Service {
             options,
             self.kind,
             &self.sockets.shares,
-            self.lasting.clone(),
+            self.server_state.clone(),
             self.sender.clone(),
         )?;
         let old = std::mem::replace(&mut self.present, new);
-        self.lasting.room.settle();
-        old.shared.stop.ask(Level::HandingOver);
-        self.dead.clear();
+        self.server_state.slots.measure_capacity();
+        old.shared.stop.raise(Level::HandingOver);
+        self.restarts.clear();
         self.past.push(old);
         if self.past.len() > Limits::GENERATIONS {
-            say("too many reloads: closing the oldest connections still in progress");
-            self.past[0].shared.stop.ask(Level::Cut);
+            print("too many reloads: closing the oldest connections still in progress");
+            self.past[0].shared.stop.raise(Level::Cut);
         }
         Ok(kept)
     }
 
-    fn ended(&mut self, ended: Ended) {
+    fn ended(&mut self, ended: WorkerEnded) {
         let (number, worker) = (ended.generation, ended.worker);
         let present = self.present.number == number;
         let generation = match self.past.iter().position(|past| past.number == number) {
@@ -278,33 +278,33 @@ impl Service {
                 self.served.log_lines_lost += served.log_lines_lost;
             }
             Err(why) if present && self.level == Level::Serving => {
-                say(format_args!(
+                print(format_args!(
                     "restarting worker {worker}, which has ended: {why}"
                 ));
                 // A worker that fails at once is restarted after a pause.
                 let due = (started + Limits::RESTART_PAUSE).max(Instant::now());
-                self.dead.push((worker, due));
+                self.restarts.push((worker, due));
             }
-            Err(why) => say(format_args!("worker {worker} has ended: {why}")),
+            Err(why) => print(format_args!("worker {worker} has ended: {why}")),
         }
         let past = self.past.len();
         self.past.retain(|past| past.running() > 0);
         if self.past.len() < past {
-            self.lasting.room.settle();
+            self.server_state.slots.measure_capacity();
         }
     }
 
     /// Restarts the workers that are due.
-    fn revive(&mut self) {
+    fn restart_due(&mut self) {
         let now = Instant::now();
-        for (worker, due) in std::mem::take(&mut self.dead) {
+        for (worker, due) in std::mem::take(&mut self.restarts) {
             if due > now {
-                self.dead.push((worker, due));
+                self.restarts.push((worker, due));
                 continue;
             }
             if let Err(error) = self.present.restart(worker, &self.sockets.shares[worker]) {
-                say(format_args!("cannot restart worker {worker}: {error}"));
-                self.dead.push((worker, now + Limits::RESTART_PAUSE));
+                print(format_args!("cannot restart worker {worker}: {error}"));
+                self.restarts.push((worker, now + Limits::RESTART_PAUSE));
             }
         }
     }

@@ -35,9 +35,9 @@ pub(crate) fn for_connections(limit: usize, open: usize) -> usize {
 
 /// Returns how many descriptors are reserved for files and upstreams, at most half of those left.
 pub(crate) fn reserve(limit: usize, open: usize) -> usize {
-    let share = limit / Limits::DESCRIPTORS_KEPT_SHARE;
+    let share = limit / Limits::DESCRIPTOR_RESERVE_SHARE;
     let left = limit.saturating_sub(open);
-    share.max(Limits::DESCRIPTORS_KEPT).min(left / 2)
+    share.max(Limits::DESCRIPTOR_RESERVE).min(left / 2)
 }
 
 /// Returns the number of open descriptors, or none where `/proc` is not mounted.
@@ -55,7 +55,7 @@ mod tests {
     fn connections_leave_a_reserve() {
         assert_eq!(reserve(1024, 30), 128);
         assert_eq!(for_connections(1024, 30), 1024 - 30 - 128);
-        assert_eq!(reserve(200, 30), Limits::DESCRIPTORS_KEPT);
+        assert_eq!(reserve(200, 30), Limits::DESCRIPTOR_RESERVE);
         assert_eq!((reserve(64, 30), for_connections(64, 30)), (17, 17));
         assert_eq!(for_connections(64, 80), 1);
         assert!(for_connections(usize::MAX, 30) > usize::MAX / 2);

@@ -105,12 +105,12 @@ impl Listener {
         let mut listeners = Vec::new();
         let mut new = Vec::new();
         for listen in places {
-            if !take_over(listen, &mut listeners).map_err(|error| explain(&error, listen))? {
+            if !take_inherited(listen, &mut listeners).map_err(|error| explain(&error, listen))? {
                 new.push(listen);
             }
         }
         for address in new.iter().filter_map(|listen| listen.inet()) {
-            refuse_taken(address).map_err(|error| explain(&error, &address))?;
+            refuse_if_taken(address).map_err(|error| explain(&error, &address))?;
         }
         for listen in new {
             open(listen, places, &mut listeners).map_err(|error| explain(&error, listen))?;
@@ -189,7 +189,7 @@ impl Share {
 
 /// Takes the sockets for an address that the previous server has passed on. Returns false if there
 /// are none.
-fn take_over(listen: &Listen, listeners: &mut Vec<Listener>) -> io::Result<bool> {
+fn take_inherited(listen: &Listen, listeners: &mut Vec<Listener>) -> io::Result<bool> {
     if !inherited::from_server() || matches!(listen.address, ListenAddress::Inherited(_)) {
         return Ok(false);
     }
@@ -264,7 +264,7 @@ fn open(listen: &Listen, all: &[Listen], listeners: &mut Vec<Listener>) -> io::R
 
 /// Fails if another server listens on the address. The workers' sockets use `SO_REUSEPORT`, which
 /// would share the port with the other server too, so this binds a socket without it first.
-fn refuse_taken(address: SocketAddr) -> io::Result<()> {
+fn refuse_if_taken(address: SocketAddr) -> io::Result<()> {
     std::net::TcpListener::bind(address).map(drop)
 }
 

@@ -2,7 +2,7 @@
 //! limit, and a task of the worker writes them. Lines that cannot be written are counted and
 //! dropped.
 
-use crate::messages::say;
+use crate::messages::print;
 use crate::observe::{self, Stage};
 use crate::options::{Limits, LogTarget};
 use laio::ops::Write;
@@ -23,7 +23,7 @@ use std::time::Instant;
 /// The access log of one worker.
 pub(crate) struct Log {
     format: LogFormat,
-    shared: Option<Rc<Shared>>,
+    queue: Option<Rc<LogQueue>>,
     writer: RefCell<Option<JoinHandle<()>>>,
     lines: Cell<u64>,
 }
@@ -37,22 +37,22 @@ pub(crate) struct LogFile {
     opened: AtomicU64,
 }
 
-struct Shared {
+struct LogQueue {
     file: Arc<LogFile>,
     pending: RefCell<Vec<u8>>,
     finished: Cell<bool>,
     writer: RefCell<Option<Waker>>,
-    trouble: Trouble,
+    dropped: DroppedLines,
 }
 
 /// The number of dropped lines, and when a warning about them was last printed.
 #[derive(Default)]
-struct Trouble {
+struct DroppedLines {
     /// Dropped since the last message with a count.
     lost: Cell<u64>,
     /// Dropped since the worker started.
     all: Cell<u64>,
-    said: Cell<Option<Instant>>,
+    warned: Cell<Option<Instant>>,
 }
 
 impl LogFile {
@@ -129,23 +129,23 @@ impl Log {
     /// # Errors
     /// When no descriptors are left.
     pub(crate) fn start(file: Option<Arc<LogFile>>, format: LogFormat) -> io::Result<Log> {
-        let shared = file.map(|file| {
-            Rc::new(Shared {
+        let queue = file.map(|file| {
+            Rc::new(LogQueue {
                 file,
                 pending: RefCell::default(),
                 finished: Cell::default(),
                 writer: RefCell::default(),
-                trouble: Trouble::default(),
+                dropped: DroppedLines::default(),
             })
         });
-        let start = |shared: &Rc<Shared>| {
-            let writer = Writer::new(shared.clone())?;
+        let start = |queue: &Rc<LogQueue>| {
+            let writer = Writer::new(queue.clone())?;
             io::Result::Ok(laio_rt::spawn(writer.run()))
         };
-        let writer = shared.as_ref().map(start).transpose()?;
+        let writer = queue.as_ref().map(start).transpose()?;
         Ok(Log {
             format,
-            shared,
+            queue,
             writer: RefCell::new(writer),
             lines: Cell::new(0),
         })
@@ -162,15 +162,15 @@ impl Log {
 
     fn add(&self, record: &LogRecord<'_>) {
         self.lines.set(self.lines.get() + 1);
-        let Some(shared) = &self.shared else { return };
-        let mut pending = shared.pending.borrow_mut();
+        let Some(queue) = &self.queue else { return };
+        let mut pending = queue.pending.borrow_mut();
         if pending.len() > Limits::LOG_BYTES {
-            shared.lose(1, &"it cannot be written as fast as lines arrive");
+            queue.drop_lines(1, &"it cannot be written as fast as lines arrive");
             return;
         }
         write_line(self.format, record, &mut pending);
         drop(pending);
-        shared.wake();
+        queue.wake();
     }
 
     /// Returns the number of requests, logged or not.
@@ -180,33 +180,36 @@ impl Log {
 
     /// Returns the number of dropped lines.
     pub(crate) fn lost(&self) -> u64 {
-        self.shared
+        self.queue
             .as_ref()
-            .map_or(0, |shared| shared.trouble.all.get())
+            .map_or(0, |queue| queue.dropped.all.get())
     }
 
     /// Writes the remaining lines, within a time limit and before the deadline.
     pub(crate) async fn finish(&self, deadline: Option<Instant>) {
-        let Some(shared) = &self.shared else { return };
-        shared.finished.set(true);
-        shared.wake();
+        let Some(queue) = &self.queue else { return };
+        queue.finished.set(true);
+        queue.wake();
         let writer = self.writer.take();
         if let Some(mut writer) = writer
-            && laio_rt::time::timeout(Limits::last(deadline, Limits::LOG_LAST), &mut writer)
-                .await
-                .is_err()
+            && laio_rt::time::timeout(
+                Limits::final_time(deadline, Limits::LOG_FLUSH_TIME),
+                &mut writer,
+            )
+            .await
+            .is_err()
         {
             writer.abort();
-            shared.lose(
-                count_lines(&shared.pending.borrow()),
+            queue.drop_lines(
+                count_lines(&queue.pending.borrow()),
                 &"the server ended before all lines were written",
             );
         }
-        shared.tell_loss();
+        queue.print_dropped();
     }
 }
 
-impl Shared {
+impl LogQueue {
     fn wake(&self) {
         if let Some(waker) = self.writer.take() {
             waker.wake();
@@ -214,14 +217,14 @@ impl Shared {
     }
 
     /// Counts dropped lines, and warns unless a warning is in force.
-    fn lose(&self, lines: u64, why: &dyn fmt::Display) {
-        let trouble = &self.trouble;
-        trouble.lost.set(trouble.lost.get() + lines);
-        trouble.all.set(trouble.all.get() + lines);
-        if trouble.said.get().is_none() {
-            trouble.said.set(Some(Instant::now()));
+    fn drop_lines(&self, lines: u64, why: &dyn fmt::Display) {
+        let dropped = &self.dropped;
+        dropped.lost.set(dropped.lost.get() + lines);
+        dropped.all.set(dropped.all.get() + lines);
+        if dropped.warned.get().is_none() {
+            dropped.warned.set(Some(Instant::now()));
             let file = &self.file;
-            say(format_args!(
+            print(format_args!(
                 "the access log {file}: {why}; dropping lines until it can be written"
             ));
         }
@@ -229,17 +232,17 @@ impl Shared {
 
     /// Ends a warning after a successful write, at limited rate.
     fn recovered(&self) {
-        let said = self.trouble.said.get();
-        if said.is_some_and(|said| said.elapsed() >= Limits::LOG_SAY_EVERY) {
-            self.trouble.said.set(None);
-            self.tell_loss();
+        let warned = self.dropped.warned.get();
+        if warned.is_some_and(|warned| warned.elapsed() >= Limits::LOG_WARN_INTERVAL) {
+            self.dropped.warned.set(None);
+            self.print_dropped();
         }
     }
 
-    fn tell_loss(&self) {
-        let (lost, file) = (self.trouble.lost.take(), &self.file);
+    fn print_dropped(&self) {
+        let (lost, file) = (self.dropped.lost.take(), &self.file);
         if lost > 0 {
-            say(format_args!(
+            print(format_args!(
                 "the access log {file}: {lost} lines were dropped"
             ));
         }
@@ -248,7 +251,7 @@ impl Shared {
 
 /// Writes the buffered lines until the log is finished.
 struct Writer {
-    shared: Rc<Shared>,
+    queue: Rc<LogQueue>,
     file: Descriptor,
     opened: u64,
     /// The last write ended in the middle of a line.
@@ -256,10 +259,10 @@ struct Writer {
 }
 
 impl Writer {
-    fn new(shared: Rc<Shared>) -> io::Result<Writer> {
-        let (file, opened) = shared.file.descriptor()?;
+    fn new(queue: Rc<LogQueue>) -> io::Result<Writer> {
+        let (file, opened) = queue.file.descriptor()?;
         Ok(Writer {
-            shared,
+            queue,
             file: file.into(),
             opened,
             torn: false,
@@ -268,13 +271,13 @@ impl Writer {
 
     async fn run(mut self) {
         let mut buffer = Vec::new();
-        while self.shared.clone().more().await {
+        while self.queue.clone().wait_for_lines().await {
             self.renew();
             if self.torn {
                 buffer.push(b'\n');
-                buffer.append(&mut self.shared.pending.borrow_mut());
+                buffer.append(&mut self.queue.pending.borrow_mut());
             } else {
-                std::mem::swap(&mut buffer, &mut *self.shared.pending.borrow_mut());
+                std::mem::swap(&mut buffer, &mut *self.queue.pending.borrow_mut());
             }
             buffer = self.write(buffer).await;
             buffer.clear();
@@ -283,12 +286,12 @@ impl Writer {
 
     /// Switches to the reopened file.
     fn renew(&mut self) {
-        let shared = &self.shared.file;
-        if shared.opened.load(Ordering::Acquire) == self.opened {
+        let queue = &self.queue.file;
+        if queue.opened.load(Ordering::Acquire) == self.opened {
             return;
         }
         // Without a free descriptor, keep writing to the old file.
-        if let Ok((file, opened)) = shared.descriptor() {
+        if let Ok((file, opened)) = queue.descriptor() {
             self.file = file.into();
             self.opened = opened;
             self.torn = false;
@@ -309,21 +312,21 @@ impl Writer {
                 Err(error) => return self.give_up(buffer, &error),
             }
         }
-        self.shared.recovered();
+        self.queue.recovered();
         buffer
     }
 
     fn give_up(&self, buffer: Vec<u8>, why: &dyn fmt::Display) -> Vec<u8> {
         // The rest of a torn line was counted when it was lost.
         let lines = count_lines(&buffer).saturating_sub(u64::from(buffer.first() == Some(&b'\n')));
-        self.shared.lose(lines, why);
+        self.queue.drop_lines(lines, why);
         buffer
     }
 }
 
-impl Shared {
+impl LogQueue {
     /// Waits for lines. Returns false if the log is finished and empty.
-    async fn more(self: Rc<Self>) -> bool {
+    async fn wait_for_lines(self: Rc<Self>) -> bool {
         poll_fn(|context| {
             if !self.pending.borrow().is_empty() || self.finished.get() {
                 return Poll::Ready(());

@@ -10,9 +10,9 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
 /// Messages queued for standard error; further ones are counted and dropped.
-const WAITING: usize = 64;
+const QUEUE_LENGTH: usize = 64;
 /// Time limit for writing the remaining messages when the server ends.
-const LAST: Duration = Duration::from_secs(1);
+const FLUSH_TIME: Duration = Duration::from_secs(1);
 
 enum Message {
     Text(String),
@@ -25,7 +25,7 @@ static WRITER: OnceLock<Option<SyncSender<Message>>> = OnceLock::new();
 static LOST: AtomicU64 = AtomicU64::new(0);
 
 /// Queues a message, or drops it if the queue is full.
-pub(crate) fn say(text: impl fmt::Display) {
+pub(crate) fn print(text: impl fmt::Display) {
     let Some(writer) = WRITER.get_or_init(start) else {
         return;
     };
@@ -39,13 +39,13 @@ pub(crate) fn flush(deadline: Option<Instant>) {
     if let Some(Some(writer)) = WRITER.get() {
         let (done, wait) = sync_channel(1);
         if writer.try_send(Message::Flush(done)).is_ok() {
-            let _ = wait.recv_timeout(Limits::last(deadline, LAST));
+            let _ = wait.recv_timeout(Limits::final_time(deadline, FLUSH_TIME));
         }
     }
 }
 
 fn start() -> Option<SyncSender<Message>> {
-    let (sender, receiver) = sync_channel(WAITING);
+    let (sender, receiver) = sync_channel(QUEUE_LENGTH);
     let thread = std::thread::Builder::new().name("laio-messages".to_owned());
     thread.spawn(move || write(&receiver)).ok().map(|_| sender)
 }
@@ -55,13 +55,13 @@ fn write(messages: &Receiver<Message>) {
         match message {
             Message::Text(text) => {
                 // In one write, because several processes may print at the same time.
-                let mut said = format!("laio: {text}\n");
+                let mut text_out = format!("laio: {text}\n");
                 let lost = LOST.swap(0, Ordering::Relaxed);
                 if lost > 0 {
-                    said += &format!("laio: {lost} messages were dropped\n");
+                    text_out += &format!("laio: {lost} messages were dropped\n");
                 }
                 // If writing to standard error fails, there is no place to report it.
-                let _ = std::io::stderr().write_all(said.as_bytes());
+                let _ = std::io::stderr().write_all(text_out.as_bytes());
             }
             Message::Flush(done) => {
                 let _ = done.try_send(());

@@ -13,7 +13,7 @@ pub use admin::Admin;
 pub use stages::{Stage, Stages};
 pub use steps::StepCounts;
 
-use crate::lanes;
+use crate::io_contexts;
 use laio::{Counts, ZeroCopyCounts};
 use laio_http::Status;
 use std::cell::{Cell, RefCell};
@@ -22,15 +22,15 @@ use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
 /// How often a worker publishes its counts.
-const HAND_OVER: Duration = Duration::from_secs(1);
+const PUBLISH_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Collects the statistics of a server's workers. Clones share them; the default collects nothing
 /// and costs nothing.
 #[derive(Clone, Debug, Default)]
-pub struct Observer(Option<Arc<Shared>>);
+pub struct Observer(Option<Arc<ObserverState>>);
 
 #[derive(Debug)]
-struct Shared {
+struct ObserverState {
     timing: bool,
     since: Instant,
     workers: Mutex<Vec<Weak<Mutex<Seen>>>>,
@@ -66,7 +66,7 @@ pub struct Seen {
 impl Observer {
     /// Creates an observer. Measures the stages of each request if `timing` is set.
     pub fn new(timing: bool) -> Observer {
-        Observer(Some(Arc::new(Shared {
+        Observer(Some(Arc::new(ObserverState {
             timing,
             since: Instant::now(),
             workers: Mutex::default(),
@@ -81,18 +81,18 @@ impl Observer {
 
     /// Returns the time since the observer was created.
     pub fn age(&self) -> Duration {
-        let since = self.0.as_ref().map(|shared| shared.since.elapsed());
+        let since = self.0.as_ref().map(|state| state.since.elapsed());
         since.unwrap_or_default()
     }
 
     /// Returns the sum over all workers, at most a second old.
     pub fn seen(&self) -> Seen {
-        let Some(shared) = &self.0 else {
+        let Some(state) = &self.0 else {
             return Seen::default();
         };
-        let mut workers = shared.workers.lock().unwrap();
+        let mut workers = state.workers.lock().unwrap();
         workers.retain(|worker| worker.strong_count() > 0);
-        let mut sum = shared.past.lock().unwrap().clone();
+        let mut sum = state.past.lock().unwrap().clone();
         for worker in workers.iter().filter_map(Weak::upgrade) {
             sum.add(&worker.lock().unwrap());
             sum.workers += 1;
@@ -101,54 +101,54 @@ impl Observer {
     }
 
     /// Observes the calling thread until the result is dropped.
-    pub(crate) fn join(&self) -> Option<Observed> {
-        let shared = self.0.clone()?;
+    pub(crate) fn observe_thread(&self) -> Option<Observed> {
+        let state = self.0.clone()?;
         let seen = Arc::<Mutex<Seen>>::default();
-        shared.workers.lock().unwrap().push(Arc::downgrade(&seen));
-        let timing = shared.timing;
+        state.workers.lock().unwrap().push(Arc::downgrade(&seen));
+        let timing = state.timing;
         LOCAL.with_borrow_mut(|local| {
             *local = Some(Local {
                 seen: Seen::default(),
-                given: seen.clone(),
+                published: seen.clone(),
                 at: Instant::now(),
             });
         });
-        WATCHED.set(if timing {
-            Watched::Timed
+        OBSERVATION.set(if timing {
+            Observation::Timed
         } else {
-            Watched::Counted
+            Observation::Counted
         });
-        let handing = laio_rt::spawn(async {
+        let publisher = laio_rt::spawn(async {
             loop {
-                laio_rt::time::sleep(HAND_OVER).await;
-                tell();
+                laio_rt::time::sleep(PUBLISH_INTERVAL).await;
+                publish();
             }
         });
         Some(Observed {
-            shared,
+            state,
             seen,
-            handing,
+            publisher,
         })
     }
 }
 
 /// A worker being observed.
 pub(crate) struct Observed {
-    shared: Arc<Shared>,
+    state: Arc<ObserverState>,
     seen: Arc<Mutex<Seen>>,
-    handing: laio_rt::JoinHandle<()>,
+    publisher: laio_rt::JoinHandle<()>,
 }
 
 impl Drop for Observed {
     fn drop(&mut self) {
-        self.handing.abort();
-        WATCHED.set(Watched::Not);
+        self.publisher.abort();
+        OBSERVATION.set(Observation::Off);
         let local = LOCAL.take();
         if let Some(mut local) = local {
-            local.hand_over();
+            local.publish();
             // Under both locks, so that readers count it exactly once.
-            let mut workers = self.shared.workers.lock().unwrap();
-            let mut past = self.shared.past.lock().unwrap();
+            let mut workers = self.state.workers.lock().unwrap();
+            let mut past = self.state.past.lock().unwrap();
             past.add(&self.seen.lock().unwrap());
             workers.retain(|worker| !std::ptr::eq(worker.as_ptr(), Arc::as_ptr(&self.seen)));
         }
@@ -158,27 +158,27 @@ impl Drop for Observed {
 /// The counts of a worker, and the copy it publishes.
 struct Local {
     seen: Seen,
-    given: Arc<Mutex<Seen>>,
+    published: Arc<Mutex<Seen>>,
     at: Instant,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Watched {
-    Not,
+enum Observation {
+    Off,
     Counted,
     Timed,
 }
 
 thread_local! {
-    static WATCHED: Cell<Watched> = const { Cell::new(Watched::Not) };
+    static OBSERVATION: Cell<Observation> = const { Cell::new(Observation::Off) };
     static LOCAL: RefCell<Option<Local>> = const { RefCell::new(None) };
 }
 
 impl Local {
-    fn hand_over(&mut self) {
+    fn publish(&mut self) {
         self.at = Instant::now();
         self.seen.take_stats();
-        self.given.lock().unwrap().clone_from(&self.seen);
+        self.published.lock().unwrap().clone_from(&self.seen);
     }
 }
 
@@ -188,7 +188,7 @@ impl Seen {
         self.calls.clear();
         (self.operations, self.limited) = (0, 0);
         self.zero_copy = ZeroCopyCounts::default();
-        for context in lanes::contexts() {
+        for context in io_contexts::contexts() {
             let stats = laio_rt::with_context_of(context, |context| context.stats());
             self.operations += stats.operations;
             self.limited += stats.limited;
@@ -233,53 +233,53 @@ impl Seen {
 
 /// Returns the current time, if stages are measured.
 pub(crate) fn begin() -> Option<Instant> {
-    (WATCHED.get() == Watched::Timed).then(Instant::now)
+    (OBSERVATION.get() == Observation::Timed).then(Instant::now)
 }
 
 /// Records a stage that began at `begun`.
 pub(crate) fn end(stage: Stage, begun: Option<Instant>) {
     if let Some(begun) = begun {
-        note(stage, begun.elapsed());
+        record(stage, begun.elapsed());
     }
 }
 
 /// Records a stage whose start is known in any case.
 pub(crate) fn since(stage: Stage, begun: Instant) {
-    if WATCHED.get() == Watched::Timed {
-        note(stage, begun.elapsed());
+    if OBSERVATION.get() == Observation::Timed {
+        record(stage, begun.elapsed());
     }
 }
 
 /// Records a stage whose duration is known in any case, if it is not zero.
 pub(crate) fn lasted(stage: Stage, micros: u64) {
-    if micros > 0 && WATCHED.get() == Watched::Timed {
-        note(stage, Duration::from_micros(micros));
+    if micros > 0 && OBSERVATION.get() == Observation::Timed {
+        record(stage, Duration::from_micros(micros));
     }
 }
 
-fn note(stage: Stage, time: Duration) {
+fn record(stage: Stage, time: Duration) {
     LOCAL.with_borrow_mut(|local| {
         if let Some(local) = local {
-            local.seen.stages.note(stage, time);
+            local.seen.stages.record(stage, time);
         }
     });
 }
 
 /// Publishes the counts of the calling worker.
-pub(crate) fn tell() {
-    LOCAL.with_borrow_mut(|local| local.iter_mut().for_each(Local::hand_over));
+pub(crate) fn publish() {
+    LOCAL.with_borrow_mut(|local| local.iter_mut().for_each(Local::publish));
 }
 
 /// Counts an accepted connection.
 pub(crate) fn connected() {
-    if WATCHED.get() != Watched::Not {
+    if OBSERVATION.get() != Observation::Off {
         LOCAL.with_borrow_mut(|local| local.iter_mut().for_each(|it| it.seen.connections += 1));
     }
 }
 
 /// Counts an evicted connection.
-pub(crate) fn made_room() {
-    if WATCHED.get() != Watched::Not {
+pub(crate) fn evicted() {
+    if OBSERVATION.get() != Observation::Off {
         LOCAL.with_borrow_mut(|local| {
             local.iter_mut().for_each(|it| it.seen.closed_for_room += 1);
         });
@@ -288,7 +288,7 @@ pub(crate) fn made_room() {
 
 /// Counts an answered request.
 pub(crate) fn answered(status: Status, bytes: u64) {
-    if WATCHED.get() == Watched::Not {
+    if OBSERVATION.get() == Observation::Off {
         return;
     }
     LOCAL.with_borrow_mut(|local| {
@@ -297,8 +297,8 @@ pub(crate) fn answered(status: Status, bytes: u64) {
         local.seen.answers[class - 1] += 1;
         local.seen.bytes += bytes;
         // With the back end sync, the task that publishes every second does not run.
-        if local.at.elapsed() >= HAND_OVER {
-            local.hand_over();
+        if local.at.elapsed() >= PUBLISH_INTERVAL {
+            local.publish();
         }
     });
 }

@@ -79,7 +79,7 @@ pub enum LogTarget {
 impl Options {
     /// Keeps the present value of options that cannot change while a server runs. Returns the names
     /// of those that differ.
-    pub(crate) fn keep_what_stays(&mut self, present: &Options) -> Vec<&'static str> {
+    pub(crate) fn keep_fixed_options(&mut self, present: &Options) -> Vec<&'static str> {
         let mut kept = Vec::new();
         let mut keep = |differs: bool, what| {
             if differs {

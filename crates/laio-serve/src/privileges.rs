@@ -53,26 +53,26 @@ pub(crate) fn is_root() -> bool {
     nix::unistd::geteuid().is_root()
 }
 
-struct Found {
+struct UserIds {
     name: CString,
     uid: Uid,
     gid: Gid,
 }
 
-fn find_user(name: &str) -> io::Result<Found> {
+fn find_user(name: &str) -> io::Result<UserIds> {
     let number = name.parse().ok().map(Uid::from_raw);
     let found = match number {
         Some(uid) => User::from_uid(uid)?,
         None => User::from_name(name)?,
     };
     match (found, number) {
-        (Some(user), _) => Ok(Found {
+        (Some(user), _) => Ok(UserIds {
             name: CString::new(user.name)?,
             uid: user.uid,
             gid: user.gid,
         }),
         // A numeric user need not have a name; its group then gets the same number.
-        (None, Some(uid)) => Ok(Found {
+        (None, Some(uid)) => Ok(UserIds {
             name: CString::new(name)?,
             uid,
             gid: Gid::from_raw(uid.as_raw()),

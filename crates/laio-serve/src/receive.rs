@@ -8,7 +8,7 @@ use std::io;
 use std::time::{Duration, Instant};
 
 /// Bytes of buffer space for one receive.
-const RECEIVE_ROOM: usize = 4096;
+const RECEIVE_BUFFER: usize = 4096;
 
 /// How discarding a body ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,8 +33,8 @@ impl Worker {
         mut input: Vec<u8>,
         time: Duration,
     ) -> io::Result<Vec<u8>> {
-        if input.capacity() - input.len() < RECEIVE_ROOM / 2 {
-            input.reserve(RECEIVE_ROOM);
+        if input.capacity() - input.len() < RECEIVE_BUFFER / 2 {
+            input.reserve(RECEIVE_BUFFER);
         }
         received(time, stream.receive(input)).await
     }
@@ -50,7 +50,7 @@ impl Worker {
         if !(Limits::IDLE_BYTES / 2..=Limits::IDLE_BYTES).contains(&input.capacity()) {
             input = Vec::with_capacity(Limits::IDLE_BYTES);
         }
-        received(time, stream.receive_patiently(input)).await
+        received(time, stream.receive_expecting_block(input)).await
     }
 
     /// Discards the rest of a request body, in `input` and from the socket, up to the next request.
@@ -95,10 +95,11 @@ impl Worker {
     ///
     /// # Errors
     /// When the handshake fails or takes too long.
-    pub(crate) async fn begin(&self, stream: &Stream) -> io::Result<bool> {
+    pub(crate) async fn handshake(&self, stream: &Stream) -> io::Result<bool> {
         match stream {
             Stream::Tls(_) => {
-                let begun = laio_rt::time::timeout(self.limits().head_time, stream.begin()).await;
+                let begun =
+                    laio_rt::time::timeout(self.limits().head_time, stream.handshake()).await;
                 begun.map_err(|_| io::ErrorKind::TimedOut)?
             }
             _ => Ok(false),
@@ -106,7 +107,7 @@ impl Worker {
     }
 
     /// Closes a connection between two requests. On TLS sends a close notification first.
-    pub(crate) async fn leave(&self, stream: &Stream) {
+    pub(crate) async fn send_close_notify(&self, stream: &Stream) {
         if let Stream::Tls(_) = stream {
             let _ = laio_rt::time::timeout(self.limits().linger_time, stream.finish()).await;
         }

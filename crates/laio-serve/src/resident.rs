@@ -1,15 +1,15 @@
 //! Files whose pages are known to be cached, sent with `sendfile`.
 //!
 //! No flag prevents `sendfile` from blocking on a disk. So it is used only for pieces that an
-//! earlier request has read within [`Cache::KEEPS`](crate::Cache::KEEPS), the time that a file
+//! earlier request has read within [`Cache::MAX_AGE`](crate::Cache::MAX_AGE), the time that a file
 //! stays cached.
 
 use crate::contents::Contents;
-use crate::lanes;
+use crate::io_contexts;
 use crate::observe::{self, Stage};
 use crate::options::Limits;
 use crate::stream::Stream;
-use crate::transfer::Pace;
+use crate::transfer::SendDeadline;
 use crate::worker::Worker;
 use laio_http::ByteRange;
 use laio_rt::Descriptor;
@@ -84,7 +84,7 @@ impl Worker {
         let most = range.end.min(range.start + Limits::SENDFILE_TURN);
         let end = open.resident(range.start, most);
         // Direct reads do not fill the page cache.
-        let elsewhere = self.is_sync() || lanes::reads_directly();
+        let elsewhere = self.is_sync() || io_contexts::reads_directly();
         if end - range.start < Limits::SENDFILE_FROM || elsewhere {
             return Ok((out, 0));
         }
@@ -92,13 +92,13 @@ impl Worker {
             out = self.send_before(stream, out).await?;
         }
         let begun = observe::begin();
-        let (mut offset, pace) = (range.start, Pace::new(self));
+        let (mut offset, deadline) = (range.start, SendDeadline::new(self));
         while offset < end {
             let left = (end - offset) as usize;
             match sendfile(socket, &open.file, &mut offset, left) {
                 Ok(0) => return Err(crate::contents::shorter()),
-                Ok(count) => pace.took(count as u64),
-                Err(Errno::AGAIN) => pace.wait(self, socket).await?,
+                Ok(count) => deadline.add_sent(count as u64),
+                Err(Errno::AGAIN) => deadline.wait_until_writable(self, socket).await?,
                 Err(errno) => return Err(errno.into()),
             }
         }
@@ -132,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pieces_that_were_read() {
+    fn recorded_pieces_are_resident() {
         let runtime = laio_rt::Runtime::new(laio::Options::new()).unwrap();
         runtime.block_on(async {
             let file = std::fs::File::open("/dev/null").unwrap();

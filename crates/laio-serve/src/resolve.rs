@@ -17,7 +17,7 @@ pub(crate) enum Refusal {
     /// The target is malformed.
     Rejected(Rejection),
     /// The target is well-formed, but the answer must be that nothing is there.
-    Absent,
+    NotFound,
 }
 
 /// Writes the name of the file to `name`, relative to the root, without leading or trailing slash.
@@ -33,7 +33,7 @@ pub(crate) fn resolve(
     } = path.file_name(name).map_err(Refusal::Rejected)?;
     if hidden && !rules.serves_dotfiles {
         // Dot files more often hold configuration and secrets than pages.
-        return Err(Refusal::Absent);
+        return Err(Refusal::NotFound);
     }
     Ok(Resolved {
         directory: trailing_slash,
@@ -52,14 +52,14 @@ impl Refusal {
     pub(crate) fn status(self) -> Status {
         match self {
             Refusal::Rejected(rejection) => rejection.status(),
-            Refusal::Absent => Status::NOT_FOUND,
+            Refusal::NotFound => Status::NOT_FOUND,
         }
     }
 
     pub(crate) fn detail(self) -> &'static str {
         match self {
             Refusal::Rejected(rejection) => rejection.detail(),
-            Refusal::Absent => "There is nothing under this name.",
+            Refusal::NotFound => "There is nothing under this name.",
         }
     }
 }

@@ -2,13 +2,13 @@
 
 use crate::control::{Control, Service};
 use crate::descriptors::raise_descriptor_limit;
-use crate::lanes::Plan;
+use crate::io_contexts::ContextPlan;
 use crate::listen::{Listener, Listening, Share};
 use crate::log::LogFile;
-use crate::messages::say;
+use crate::messages::print;
 use crate::options::{Listen, Options};
 use crate::privileges;
-use crate::site::Prepared;
+use crate::site::CompiledSites;
 use crate::tls::{Sessions, Tls};
 use laio::BackendKind;
 use std::io;
@@ -49,7 +49,7 @@ impl Server {
     pub fn start(options: Options) -> io::Result<Server> {
         let kind = backend(&options)?;
         let descriptors = raise_descriptor_limit();
-        Plan::new(&options, kind)?;
+        ContextPlan::new(&options, kind)?;
         let listeners = Listener::open_all(&options.listen)?;
         let workers = workers(&options, kind, listeners.len());
         let sockets = Listening::with(listeners, |listeners, number| {
@@ -59,7 +59,7 @@ impl Server {
         // Before other threads exist, and after privileged calls.
         privileges::drop_to(&options.safety)?;
         if privileges::is_root() && options.safety.user.is_none() {
-            say(
+            print(
                 "the server runs as root, which it does not need; use --user NAME to run as another user",
             );
         }
@@ -122,10 +122,10 @@ impl Server {
 /// # Errors
 /// As [`Server::start`].
 pub fn check(options: &Options) -> io::Result<()> {
-    Plan::new(options, backend(options)?)?;
+    ContextPlan::new(options, backend(options)?)?;
     LogFile::open(&options.log)?;
     Tls::new(options, false, Sessions::new()?)?;
-    Prepared::new(options).map(drop)
+    CompiledSites::new(options).map(drop)
 }
 
 /// Returns the configured back end: from the options, or else from the environment.

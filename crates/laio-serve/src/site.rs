@@ -5,7 +5,7 @@ use crate::cors::Cors;
 use crate::fields::FieldRules;
 use crate::options::{Options, Site as Description, Symlinks};
 use crate::redirect::Redirects;
-use crate::upstream::{Names, Route, SendfileRoot, Targets, check_spool};
+use crate::upstream::{NameResolver, Route, SendfileRoot, Targets, check_spool};
 use laio_http::{Coding, Status};
 use laio_rt::Descriptor;
 use rustix::fs::{Mode, OFlags, ResolveFlags};
@@ -16,11 +16,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// All sites of a server, shared by its workers.
-pub(crate) struct Prepared {
+pub(crate) struct CompiledSites {
     /// The first site is the default, for unknown host names.
     sites: Vec<(OwnedFd, Arc<Rules>)>,
     names: Vec<(HostName, usize)>,
-    _upstream_names: Names,
+    _name_resolver: NameResolver,
 }
 
 /// The compiled configuration of a site.
@@ -59,7 +59,7 @@ impl Site {
         let sendfile = rules.sendfile.iter().map(|(paths, root, rules)| {
             Ok(SendfileRoot {
                 paths: paths.clone(),
-                site: Site::new(NO_PLACE, root, rules)?,
+                site: Site::new(UNCACHED, root, rules)?,
             })
         });
         Ok(Site {
@@ -81,12 +81,12 @@ impl Deref for Site {
 }
 
 /// The number of sites whose files are never cached.
-const NO_PLACE: usize = usize::MAX;
+const UNCACHED: usize = usize::MAX;
 
 /// The sites of one worker.
 pub(crate) struct Sites {
     sites: Vec<Site>,
-    prepared: Arc<Prepared>,
+    compiled: Arc<CompiledSites>,
 }
 
 impl Sites {
@@ -94,11 +94,11 @@ impl Sites {
     ///
     /// # Errors
     /// When no descriptors are left.
-    pub(crate) fn new(prepared: Arc<Prepared>) -> io::Result<Sites> {
-        let sites = prepared.sites.iter().enumerate();
+    pub(crate) fn new(compiled: Arc<CompiledSites>) -> io::Result<Sites> {
+        let sites = compiled.sites.iter().enumerate();
         let sites = sites.map(|(number, (root, rules))| Site::new(number, root, rules));
         let sites = sites.collect::<Result<_, _>>()?;
-        Ok(Sites { sites, prepared })
+        Ok(Sites { sites, compiled })
     }
 
     /// Returns the number of sites.
@@ -108,39 +108,39 @@ impl Sites {
 
     /// Returns the site for the host of a request.
     pub(crate) fn of(&self, host: Option<&str>) -> &Site {
-        let named = if self.prepared.names.is_empty() {
+        let named = if self.compiled.names.is_empty() {
             None
         } else {
-            host.and_then(|host| self.prepared.named(host))
+            host.and_then(|host| self.compiled.named(host))
         };
         &self.sites[named.unwrap_or(0)]
     }
 }
 
-impl Prepared {
+impl CompiledSites {
     /// Compiles the sites.
     ///
     /// # Errors
     /// Says what cannot be opened, or which rule is malformed.
-    pub(crate) fn new(options: &Options) -> io::Result<Prepared> {
+    pub(crate) fn new(options: &Options) -> io::Result<CompiledSites> {
         if let Some(directory) = &options.limits.upstream.spool {
             check_spool(directory)?;
         }
-        let mut prepared = Prepared {
-            sites: vec![prepare(&options.site)?],
+        let mut compiled = CompiledSites {
+            sites: vec![compile(&options.site)?],
             names: Vec::new(),
-            _upstream_names: Names::default(),
+            _name_resolver: NameResolver::default(),
         };
         for host in &options.hosts {
-            let number = prepared.sites.len();
-            prepared.sites.push(prepare(&host.site)?);
+            let number = compiled.sites.len();
+            compiled.sites.push(compile(&host.site)?);
             for name in &host.names {
-                prepared.names.push((HostName::new(name)?, number));
+                compiled.names.push((HostName::new(name)?, number));
             }
         }
-        let targets = prepared.sites.iter().map(|(_, rules)| &rules.targets);
-        prepared._upstream_names = Names::keep(targets.flat_map(Targets::addresses))?;
-        Ok(prepared)
+        let targets = compiled.sites.iter().map(|(_, rules)| &rules.targets);
+        compiled._name_resolver = NameResolver::start(targets.flat_map(Targets::addresses))?;
+        Ok(compiled)
     }
 
     /// Returns the site for a host. The longest matching name wins.
@@ -193,7 +193,7 @@ fn without_port(host: &str) -> &str {
     name.strip_suffix('.').unwrap_or(name)
 }
 
-fn prepare(site: &Description) -> io::Result<(OwnedFd, Arc<Rules>)> {
+fn compile(site: &Description) -> io::Result<(OwnedFd, Arc<Rules>)> {
     let resolve = match site.symlinks {
         Symlinks::Within => ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS,
         Symlinks::Refuse => ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS,
@@ -228,7 +228,7 @@ fn prepare(site: &Description) -> io::Result<(OwnedFd, Arc<Rules>)> {
         sendfile: site
             .sendfile_roots
             .iter()
-            .map(|root| prepare_sendfile(root, site.symlinks))
+            .map(|root| compile_sendfile(root, site.symlinks))
             .collect::<io::Result<_>>()?,
     };
     Ok((open_root(site)?, Arc::new(rules)))
@@ -236,7 +236,7 @@ fn prepare(site: &Description) -> io::Result<(OwnedFd, Arc<Rules>)> {
 
 /// Compiles a directory whose files upstreams may name in `X-Sendfile`. Symbolic links never lead
 /// out of it.
-fn prepare_sendfile(
+fn compile_sendfile(
     root: &Path,
     symlinks: Symlinks,
 ) -> io::Result<(Vec<PathBuf>, OwnedFd, Arc<Rules>)> {
@@ -248,7 +248,7 @@ fn prepare_sendfile(
         },
         ..Description::default()
     };
-    let (descriptor, rules) = prepare(&site)?;
+    let (descriptor, rules) = compile(&site)?;
     let paths = vec![std::path::absolute(root)?, root.canonicalize()?];
     Ok((paths, descriptor, rules))
 }

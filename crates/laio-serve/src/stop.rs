@@ -28,7 +28,7 @@ pub(crate) struct Stop(Mutex<State>);
 #[derive(Debug, Default)]
 struct State {
     level: Level,
-    waiting: Vec<Waker>,
+    wakers: Vec<Waker>,
     /// Sockets with blocking calls, which no waker can end.
     sockets: HashMap<u64, OwnedFd>,
     next: u64,
@@ -43,8 +43,8 @@ pub(crate) struct Interruptible {
 
 impl Stop {
     /// Raises the level.
-    pub(crate) fn ask(&self, level: Level) {
-        let waiting = {
+    pub(crate) fn raise(&self, level: Level) {
+        let wakers = {
             let mut state = self.0.lock().unwrap();
             if state.level >= level {
                 return;
@@ -53,9 +53,9 @@ impl Stop {
             for socket in state.sockets.values() {
                 interrupt(socket);
             }
-            std::mem::take(&mut state.waiting)
+            std::mem::take(&mut state.wakers)
         };
-        for waker in waiting {
+        for waker in wakers {
             waker.wake();
         }
     }
@@ -65,7 +65,7 @@ impl Stop {
     }
 
     /// Whether workers should stop.
-    pub(crate) fn is_asked(&self) -> bool {
+    pub(crate) fn is_raised(&self) -> bool {
         self.level() > Level::Serving
     }
 
@@ -77,9 +77,9 @@ impl Stop {
                 return Poll::Ready(());
             }
             state
-                .waiting
+                .wakers
                 .retain(|waker| !waker.will_wake(context.waker()));
-            state.waiting.push(context.waker().clone());
+            state.wakers.push(context.waker().clone());
             Poll::Pending
         })
         .await;
@@ -87,7 +87,7 @@ impl Stop {
 
     /// Registers a socket whose blocking calls end when the workers stop. Takes its own descriptor
     /// of the socket.
-    pub(crate) fn interrupts(self: &Arc<Self>, socket: OwnedFd) -> Interruptible {
+    pub(crate) fn register(self: &Arc<Self>, socket: OwnedFd) -> Interruptible {
         let mut state = self.0.lock().unwrap();
         if state.level > Level::Serving {
             interrupt(&socket);

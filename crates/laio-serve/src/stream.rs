@@ -1,11 +1,11 @@
 //! A client connection as a byte stream in both directions, over TCP, TLS or an HTTP/2 stream.
 
-mod wire;
+mod socket;
 
-pub(crate) use wire::Wire;
+pub(crate) use socket::Socket;
 
 use crate::http2::Exchange;
-use crate::lanes;
+use crate::io_contexts;
 use crate::options::Step;
 use crate::tls::Session;
 use laio::ops::{Recv, Send};
@@ -68,7 +68,7 @@ impl Stream {
     }
 
     /// Returns the local and the remote internet address, where there are any.
-    pub(crate) fn ends(&self) -> [Option<SocketAddr>; 2] {
+    pub(crate) fn endpoints(&self) -> [Option<SocketAddr>; 2] {
         let socket = match self {
             Stream::Http2(exchange) => Some(exchange.socket().clone()),
             _ => self.socket(),
@@ -82,7 +82,7 @@ impl Stream {
     }
 
     /// Whether the stream delimits its one answer by itself, so that no chunked coding is needed.
-    pub(crate) fn delimits(&self) -> bool {
+    pub(crate) fn is_self_delimiting(&self) -> bool {
         matches!(self, Stream::Http2(_))
     }
 
@@ -92,7 +92,7 @@ impl Stream {
     }
 
     /// Performs the TLS handshake on an encrypted stream. Returns whether the client chose HTTP/2.
-    pub(crate) async fn begin(&self) -> io::Result<bool> {
+    pub(crate) async fn handshake(&self) -> io::Result<bool> {
         let Stream::Tls(session) = self else {
             return Ok(false);
         };
@@ -119,7 +119,10 @@ impl Stream {
     }
 
     /// Like [`Stream::receive`], for a receive that will probably block.
-    pub(crate) async fn receive_patiently(&self, input: Vec<u8>) -> (io::Result<usize>, Vec<u8>) {
+    pub(crate) async fn receive_expecting_block(
+        &self,
+        input: Vec<u8>,
+    ) -> (io::Result<usize>, Vec<u8>) {
         match self {
             Stream::Plain(socket) => {
                 received(Recv::new(socket.clone(), input).expect_block()).await
@@ -132,7 +135,7 @@ impl Stream {
     pub(crate) async fn send(&self, out: Vec<u8>) -> (io::Result<usize>, Vec<u8>) {
         match self {
             Stream::Plain(socket) => {
-                lanes::submit(Step::Write, Send::new(socket.clone(), out)).await
+                io_contexts::submit(Step::Write, Send::new(socket.clone(), out)).await
             }
             Stream::Tls(session) => (encrypt(session, &out).await, out),
             Stream::Http2(exchange) => exchange.send(out).await,
@@ -144,7 +147,7 @@ impl Stream {
         match self {
             Stream::Plain(socket) => {
                 let more = SendFlags::MORE.bits() as i32;
-                lanes::submit(Step::Write, Send::new(socket.clone(), out).flags(more)).await
+                io_contexts::submit(Step::Write, Send::new(socket.clone(), out).flags(more)).await
             }
             _ => self.send(out).await,
         }
@@ -177,7 +180,7 @@ pub(crate) async fn encrypt(session: &RefCell<Session>, out: &[u8]) -> io::Resul
 
 async fn received(receive: Recv<Descriptor, Vec<u8>>) -> (io::Result<usize>, Vec<u8>) {
     let turn = laio_rt::turn();
-    let received = lanes::submit(Step::Read, receive).await;
+    let received = io_contexts::submit(Step::Read, receive).await;
     crate::cache::note_received(turn);
     received
 }

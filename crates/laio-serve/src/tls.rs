@@ -3,9 +3,9 @@
 mod certificates;
 mod session;
 
-pub(crate) use session::{Session, is_in_the_clear};
+pub(crate) use session::{Session, is_plain_http};
 
-use crate::messages::say;
+use crate::messages::print;
 use crate::options::{Limits, Options};
 use certificates::Certificates;
 use rustls::ServerConfig;
@@ -133,15 +133,15 @@ impl Watcher {
         let thread = std::thread::Builder::new().name("laio-certs".to_owned());
         let mut seen = certificates.stamp();
         let watch = move || {
-            while ended.recv_timeout(Limits::TLS_LOOK) == Err(RecvTimeoutError::Timeout) {
+            while ended.recv_timeout(Limits::TLS_CHECK_INTERVAL) == Err(RecvTimeoutError::Timeout) {
                 let stamp = certificates.stamp();
                 if stamp == seen {
                     continue;
                 }
                 seen = stamp;
                 match certificates.reload() {
-                    Ok(()) => say("using the new certificates"),
-                    Err(error) => say(format_args!("keeping the old certificates: {error}")),
+                    Ok(()) => print("using the new certificates"),
+                    Err(error) => print(format_args!("keeping the old certificates: {error}")),
                 }
             }
         };

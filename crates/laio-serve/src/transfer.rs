@@ -1,12 +1,12 @@
 //! Sending files with `sendfile`, `splice` or zero-copy sends. While the client is slow, the worker
 //! waits for readiness of the non-blocking socket, so that no helper is occupied.
 
-mod pace;
 mod pools;
+mod send_deadline;
 mod zero_copy;
 
 use crate::contents::{Contents, shorter};
-use crate::lanes;
+use crate::io_contexts;
 use crate::observe::{self, Stage};
 use crate::options::{Limits, Step, Transfer};
 use crate::stream::Stream;
@@ -18,15 +18,15 @@ use rustix::fs::OFlags;
 use rustix::net::{SendFlags, sockopt};
 use std::io;
 
-pub(crate) use pace::Pace;
 pub(crate) use pools::Pools;
+pub(crate) use send_deadline::SendDeadline;
 
 /// A transfer of a file to a client.
-struct Way<'a> {
+struct KernelTransfer<'a> {
     worker: &'a Worker,
     socket: &'a Descriptor,
     file: &'a Descriptor,
-    pace: Pace,
+    deadline: SendDeadline,
 }
 
 impl Worker {
@@ -60,11 +60,11 @@ impl Worker {
             return Ok(out);
         }
         let _mode = (!self.is_sync()).then(|| NonBlocking::new(socket));
-        let way = Way {
+        let transfer = KernelTransfer {
             worker: self,
             socket,
             file,
-            pace: Pace::new(self),
+            deadline: SendDeadline::new(self),
         };
         let (mut offset, mut left, mut sent) = (range.start, range.len(), 0);
         let mut pipe = None;
@@ -72,9 +72,9 @@ impl Worker {
         while left > 0 {
             let most = left.min(self.chunk as u64) as usize;
             let count = match self.io.transfer {
-                Transfer::Splice => way.splice(&mut pipe, offset, most).await?,
-                Transfer::ShmSendfile => way.through_memory(&mut buffer, offset, most).await?,
-                _ => way.sendfile(offset, most).await?,
+                Transfer::Splice => transfer.splice(&mut pipe, offset, most).await?,
+                Transfer::ShmSendfile => transfer.through_memory(&mut buffer, offset, most).await?,
+                _ => transfer.sendfile(offset, most).await?,
             };
             offset += count;
             left -= count;
@@ -102,38 +102,41 @@ impl Worker {
         socket: &Descriptor,
         out: Vec<u8>,
     ) -> io::Result<Vec<u8>> {
-        if self.corks() || out.is_empty() || lanes::sends_in_turns() {
+        if self.corks() || out.is_empty() || io_contexts::sends_by_readiness() {
             return self.send_all(stream, out).await;
         }
         let more = SendFlags::MORE.bits() as i32;
         let length = out.len();
         let send = Send::new(socket.clone(), out).flags(more);
-        self.sent(length, lanes::submit(Step::Write, send)).await
+        self.sent(length, io_contexts::submit(Step::Write, send))
+            .await
     }
 
     /// Sends a whole buffer without occupying a helper while the client is slow.
-    pub(crate) async fn send_in_turns(
+    pub(crate) async fn send_by_readiness(
         &self,
         socket: &Descriptor,
         mut out: Vec<u8>,
     ) -> io::Result<Vec<u8>> {
-        let pace = Pace::new(self);
+        let deadline = SendDeadline::new(self);
         let begun = observe::begin();
         let mut done = 0;
         while done < out.len() {
             let part = Part::new(out, done..);
             let dontwait = SendFlags::DONTWAIT.bits() as i32;
             let send = Send::new(socket.clone(), part).flags(dontwait);
-            let permit = self.turns.turn(Step::Write).await;
-            let (result, part) = lanes::submit(Step::Write, send).await;
+            let permit = self.concurrency.permit(Step::Write).await;
+            let (result, part) = io_contexts::submit(Step::Write, send).await;
             drop(permit);
             out = part.into_inner();
             match result {
                 Ok(count) => {
                     done += count;
-                    pace.took(count as u64);
+                    deadline.add_sent(count as u64);
                 }
-                Err(error) if would_block(&error) => pace.wait(self, socket).await?,
+                Err(error) if would_block(&error) => {
+                    deadline.wait_until_writable(self, socket).await?
+                }
                 Err(error) => return Err(error),
             }
         }
@@ -143,10 +146,10 @@ impl Worker {
     }
 }
 
-impl Way<'_> {
+impl KernelTransfer<'_> {
     /// Sends with `sendfile`, at least one byte.
     async fn sendfile(&self, offset: u64, most: usize) -> io::Result<u64> {
-        self.push(most, |most| {
+        self.send_some(most, |most| {
             SendFile::new(self.socket.clone(), self.file.clone(), Some(offset), most)
         })
         .await
@@ -178,7 +181,7 @@ impl Way<'_> {
             let memory = filled.file().clone();
             let from = sent as u64;
             sent += self
-                .push(count - sent, |most| {
+                .send_some(count - sent, |most| {
                     SendFile::new(self.socket.clone(), memory.clone(), Some(from), most)
                 })
                 .await? as usize;
@@ -200,11 +203,11 @@ impl Way<'_> {
             Some(used) => used,
             None => worker.pools.pipe(worker.chunk)?,
         };
-        let most = most.min(used.room);
+        let most = most.min(used.capacity);
         let begun = observe::begin();
-        let permit = worker.turns.turn(Step::FileRead).await;
+        let permit = worker.concurrency.permit(Step::FileRead).await;
         let fill = Splice::new(self.file.clone(), used.writer.clone(), most).from_offset(offset);
-        let fill = lanes::submit(Step::FileRead, fill);
+        let fill = io_contexts::submit(Step::FileRead, fill);
         let count = laio_rt::time::timeout(worker.limits().read_time, fill).await;
         drop(permit);
         observe::end(Stage::Read, begun);
@@ -216,7 +219,7 @@ impl Way<'_> {
         while sent < count {
             let reader = used.reader.clone();
             sent += self
-                .push(count - sent, |most| {
+                .send_some(count - sent, |most| {
                     Splice::new(reader.clone(), self.socket.clone(), most)
                 })
                 .await? as usize;
@@ -226,14 +229,14 @@ impl Way<'_> {
     }
 
     /// Repeats an operation that sends bytes until it has sent some.
-    async fn push<O>(&self, most: usize, operation: impl Fn(usize) -> O) -> io::Result<u64>
+    async fn send_some<O>(&self, most: usize, operation: impl Fn(usize) -> O) -> io::Result<u64>
     where
         O: laio::Operation<Output = io::Result<usize>>,
     {
         let begun = observe::begin();
         loop {
-            let permit = self.worker.turns.turn(Step::Sendfile).await;
-            let moved = lanes::submit(Step::Sendfile, operation(most)).await;
+            let permit = self.worker.concurrency.permit(Step::Sendfile).await;
+            let moved = io_contexts::submit(Step::Sendfile, operation(most)).await;
             drop(permit);
             if moved.is_ok() {
                 observe::end(Stage::Send, begun);
@@ -241,11 +244,13 @@ impl Way<'_> {
             match moved {
                 Ok(0) => return Err(shorter()),
                 Ok(count) => {
-                    self.pace.took(count as u64);
+                    self.deadline.add_sent(count as u64);
                     return Ok(count as u64);
                 }
                 Err(error) if would_block(&error) => {
-                    self.pace.wait(self.worker, self.socket).await?;
+                    self.deadline
+                        .wait_until_writable(self.worker, self.socket)
+                        .await?;
                 }
                 Err(error) => return Err(error),
             }

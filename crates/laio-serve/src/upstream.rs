@@ -13,30 +13,31 @@ mod encryption;
 mod exchange;
 mod fastcgi;
 mod link;
-mod names;
+
 mod pool;
 mod relay;
 mod request;
+mod resolver;
 mod sendfile;
 mod spool;
 mod target;
 mod tunnel;
 
-pub(crate) use client::{Asking, Forwarded, Source};
+pub(crate) use client::{Forwarded, ProxyRequest, Source};
 pub(crate) use link::{has_ended, is_quiet};
-pub(crate) use names::Names;
 pub(crate) use relay::Relayed;
+pub(crate) use resolver::NameResolver;
 pub(crate) use sendfile::SendfileRoot;
 pub(crate) use spool::check as check_spool;
 pub(crate) use target::{Route, Targets, route};
 
-use crate::messages::say;
+use crate::messages::print;
 use laio_http::{Rejection, Status};
 use std::fmt;
 
 /// An error of an exchange: the status for the client, and the reason for the log.
 #[derive(Debug)]
-pub(crate) struct Trouble {
+pub(crate) struct UpstreamError {
     status: Status,
     why: String,
     /// A reused connection was closed before any byte of the answer; the request may be retried.
@@ -45,9 +46,9 @@ pub(crate) struct Trouble {
     gone: bool,
 }
 
-impl Trouble {
-    fn new(status: Status, why: impl fmt::Display) -> Trouble {
-        Trouble {
+impl UpstreamError {
+    fn new(status: Status, why: impl fmt::Display) -> UpstreamError {
+        UpstreamError {
             status,
             why: why.to_string(),
             stale: false,
@@ -55,32 +56,32 @@ impl Trouble {
         }
     }
 
-    pub(crate) fn gone() -> Trouble {
-        Trouble {
+    pub(crate) fn client_gone() -> UpstreamError {
+        UpstreamError {
             gone: true,
-            ..Trouble::gateway("the client closed the connection")
+            ..UpstreamError::bad_gateway("the client closed the connection")
         }
     }
 
-    fn gateway(why: impl fmt::Display) -> Trouble {
-        Trouble::new(Status::BAD_GATEWAY, why)
+    fn bad_gateway(why: impl fmt::Display) -> UpstreamError {
+        UpstreamError::new(Status::BAD_GATEWAY, why)
     }
 
-    fn late(why: impl fmt::Display) -> Trouble {
-        Trouble::new(Status::GATEWAY_TIMEOUT, why)
+    fn timed_out(why: impl fmt::Display) -> UpstreamError {
+        UpstreamError::new(Status::GATEWAY_TIMEOUT, why)
     }
 
-    fn busy(why: impl fmt::Display) -> Trouble {
-        Trouble::new(Status::SERVICE_UNAVAILABLE, why)
+    fn busy(why: impl fmt::Display) -> UpstreamError {
+        UpstreamError::new(Status::SERVICE_UNAVAILABLE, why)
     }
 
     /// Returns the error for a request body that is malformed or too large.
-    pub(crate) fn of_client(rejection: Rejection) -> Trouble {
-        Trouble::new(rejection.status(), rejection.detail())
+    pub(crate) fn bad_body(rejection: Rejection) -> UpstreamError {
+        UpstreamError::new(rejection.status(), rejection.detail())
     }
 
-    pub(crate) fn slow_client() -> Trouble {
-        Trouble::new(
+    pub(crate) fn slow_client() -> UpstreamError {
+        UpstreamError::new(
             Status::REQUEST_TIMEOUT,
             "the client sent the body too slowly",
         )

@@ -34,7 +34,7 @@ enum Answer {
     /// The answer is sent; the rest of the request may still arrive.
     Sent(SendStream<Bytes>),
     /// The answer was aborted.
-    Over,
+    Aborted,
 }
 
 struct RequestBody {
@@ -46,7 +46,7 @@ struct RequestBody {
 
 /// Fields that HTTP/2 forbids because they concern an HTTP/1.1 connection (RFC 9113, section
 /// 8.2.2).
-const OF_CONNECTIONS: [&str; 5] = [
+const CONNECTION_SPECIFIC: [&str; 5] = [
     "connection",
     "keep-alive",
     "proxy-connection",
@@ -89,7 +89,7 @@ impl Exchange {
     /// Appends received bytes of the request body. After the answer, returns the end without
     /// waiting for the rest.
     pub(crate) async fn receive(&self, input: &mut Vec<u8>) -> io::Result<usize> {
-        if matches!(*self.answer.borrow(), Answer::Sent(_) | Answer::Over) {
+        if matches!(*self.answer.borrow(), Answer::Sent(_) | Answer::Aborted) {
             return Ok(0);
         }
         poll_fn(|context| self.body.borrow_mut().poll_receive(context, input)).await
@@ -108,7 +108,7 @@ impl Exchange {
             self.send_head(&mut out)?;
         }
         while !out.is_empty() {
-            let granted = poll_fn(|context| self.poll_leave(context, out.len()));
+            let granted = poll_fn(|context| self.poll_capacity(context, out.len()));
             let granted = time::timeout(self.write_time, granted).await;
             let granted = granted.map_err(|_| io::ErrorKind::TimedOut)??;
             let piece = out.split_to(granted.min(out.len()));
@@ -129,7 +129,7 @@ impl Exchange {
         let mut response = Response::builder().status(head.status.code());
         for (name, value) in head.headers.iter() {
             let name = name.to_ascii_lowercase();
-            if !OF_CONNECTIONS.iter().any(|own| own.as_bytes() == name) {
+            if !CONNECTION_SPECIFIC.iter().any(|own| own.as_bytes() == name) {
                 response = response.header(&name[..], value);
             }
         }
@@ -159,7 +159,7 @@ impl Exchange {
     }
 
     /// Waits until flow control and the send buffer allow some of `length` bytes.
-    fn poll_leave(&self, context: &mut Context<'_>, length: usize) -> Poll<io::Result<usize>> {
+    fn poll_capacity(&self, context: &mut Context<'_>, length: usize) -> Poll<io::Result<usize>> {
         let mut answer = self.answer.borrow_mut();
         let Answer::Body(stream, _) = &mut *answer else {
             let text = "the body is longer than its head announced";
@@ -189,7 +189,7 @@ impl Exchange {
         }
         let last = *due == Some(0);
         stream.send_data(piece, last).map_err(io::Error::other)?;
-        if last && let Answer::Body(stream, _) = std::mem::replace(&mut *answer, Answer::Over) {
+        if last && let Answer::Body(stream, _) = std::mem::replace(&mut *answer, Answer::Aborted) {
             *answer = Answer::Sent(stream);
         }
         Ok(())
@@ -198,10 +198,10 @@ impl Exchange {
     /// Ends the answer. Resets the stream if the answer is not `whole`, so that the client notices.
     pub(super) fn end(&self, whole: bool) {
         let mut answer = self.answer.borrow_mut();
-        *answer = match std::mem::replace(&mut *answer, Answer::Over) {
+        *answer = match std::mem::replace(&mut *answer, Answer::Aborted) {
             Answer::Due(mut respond) => {
                 respond.send_reset(Reason::INTERNAL_ERROR);
-                Answer::Over
+                Answer::Aborted
             }
             Answer::Body(mut stream, None) if whole => {
                 let _ = stream.send_data(Bytes::new(), true);
@@ -209,7 +209,7 @@ impl Exchange {
             }
             Answer::Body(mut stream, _) => {
                 stream.send_reset(Reason::INTERNAL_ERROR);
-                Answer::Over
+                Answer::Aborted
             }
             ended => ended,
         };
@@ -245,11 +245,11 @@ impl Exchange {
     }
 
     /// Waits until the client resets the request.
-    pub(super) async fn taken_back(&self) {
+    pub(super) async fn reset_by_client(&self) {
         poll_fn(|context| match &mut *self.answer.borrow_mut() {
             Answer::Due(respond) => respond.poll_reset(context).map(drop),
             Answer::Body(stream, _) => stream.poll_reset(context).map(drop),
-            Answer::Sent(_) | Answer::Over => Poll::Pending,
+            Answer::Sent(_) | Answer::Aborted => Poll::Pending,
         })
         .await;
     }

@@ -3,7 +3,7 @@
 
 use super::windows::Windows;
 use crate::options::Http2;
-use crate::stream::{Stream, Wire};
+use crate::stream::{Socket, Stream};
 use crate::tls::Session;
 use std::cell::{Cell, RefCell};
 use std::io::{self, IoSlice};
@@ -17,7 +17,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 pub(super) type Stalled = Rc<Cell<Option<Instant>>>;
 
 pub(super) struct Io {
-    carrier: Carrier,
+    transport: Transport,
     /// Received bytes, consumed up to `used`.
     input: Vec<u8>,
     used: usize,
@@ -27,8 +27,8 @@ pub(super) struct Io {
     windows: Rc<RefCell<Windows>>,
 }
 
-enum Carrier {
-    Plain(Wire),
+enum Transport {
+    Plain(Socket),
     Tls(Box<Session>),
 }
 
@@ -41,13 +41,13 @@ impl Io {
         stalled: Stalled,
         windows: Rc<RefCell<Windows>>,
     ) -> Option<Io> {
-        let carrier = match stream {
-            Stream::Plain(socket) => Carrier::Plain(Wire::new(socket)),
-            Stream::Tls(session) => Carrier::Tls(Box::new(session.into_inner())),
+        let transport = match stream {
+            Stream::Plain(socket) => Transport::Plain(Socket::new(socket)),
+            Stream::Tls(session) => Transport::Tls(Box::new(session.into_inner())),
             Stream::Http2(_) => return None,
         };
         Some(Io {
-            carrier,
+            transport,
             input,
             used: 0,
             output: Vec::new(),
@@ -58,29 +58,29 @@ impl Io {
 
     /// Sends the buffered output.
     fn poll_drain(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let drained = self.carrier.poll_send(context, &mut self.output);
+        let drained = self.transport.poll_send(context, &mut self.output);
         let since = self.stalled.get().or_else(|| Some(Instant::now()));
         self.stalled.set(since.filter(|_| drained.is_pending()));
         drained
     }
 
     fn take(&mut self, bytes: &[u8]) -> usize {
-        let room = Http2::WRITE_BUFFER.saturating_sub(self.output.len());
-        let count = bytes.len().min(room);
+        let space = Http2::WRITE_BUFFER.saturating_sub(self.output.len());
+        let count = bytes.len().min(space);
         self.output.extend_from_slice(&bytes[..count]);
         count
     }
 }
 
-impl Carrier {
+impl Transport {
     fn poll_receive(
         &mut self,
         context: &mut Context<'_>,
         input: &mut Vec<u8>,
     ) -> Poll<io::Result<()>> {
         match self {
-            Carrier::Plain(wire) => *input = ready!(wire.poll_receive(context))?,
-            Carrier::Tls(session) => {
+            Transport::Plain(socket) => *input = ready!(socket.poll_receive(context))?,
+            Transport::Tls(session) => {
                 ready!(session.poll_receive(context, input))?;
             }
         }
@@ -94,15 +94,15 @@ impl Carrier {
         output: &mut Vec<u8>,
     ) -> Poll<io::Result<()>> {
         match self {
-            Carrier::Plain(wire) => {
-                ready!(wire.poll_sent(context))?;
+            Transport::Plain(socket) => {
+                ready!(socket.poll_sent(context))?;
                 if output.is_empty() {
                     return Poll::Ready(Ok(()));
                 }
-                wire.send(std::mem::take(output));
-                wire.poll_sent(context)
+                socket.send(std::mem::take(output));
+                socket.poll_sent(context)
             }
-            Carrier::Tls(session) => {
+            Transport::Tls(session) => {
                 while !output.is_empty() {
                     let count = ready!(session.poll_write(context, output))?;
                     output.drain(..count);
@@ -120,7 +120,7 @@ impl AsyncRead for Io {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let Io {
-            carrier,
+            transport,
             input,
             used,
             windows,
@@ -129,7 +129,7 @@ impl AsyncRead for Io {
         if *used == input.len() {
             input.clear();
             *used = 0;
-            ready!(carrier.poll_receive(context, input))?;
+            ready!(transport.poll_receive(context, input))?;
         }
         let count = buffer.remaining().min(input.len() - *used);
         let bytes = &input[*used..][..count];
@@ -170,9 +170,9 @@ impl AsyncWrite for Io {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         ready!(self.poll_drain(context))?;
-        match &mut self.carrier {
-            Carrier::Plain(wire) => Poll::Ready(wire.finish()),
-            Carrier::Tls(session) => session.poll_finish(context),
+        match &mut self.transport {
+            Transport::Plain(socket) => Poll::Ready(socket.finish()),
+            Transport::Tls(session) => session.poll_finish(context),
         }
     }
 }

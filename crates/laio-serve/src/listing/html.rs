@@ -26,7 +26,7 @@ pub(super) fn write(listing: &Listing, relative: &[u8], out: &mut Vec<u8>) {
     push_count(all - files, "directory", "directories", out);
     out.extend_from_slice(b", ");
     push_count(files, "file", "files", out);
-    if listing.cut {
+    if listing.truncated {
         out.extend_from_slice(b"; more entries are not shown");
     }
     out.extend_from_slice(b"</p>\n</main>\n</html>\n");
@@ -155,7 +155,7 @@ mod tests {
                 entry("<i>&.txt", false, 12),
                 entry("x:y", false, 3 << 20),
             ],
-            cut: true,
+            truncated: true,
         };
         let mut page = Vec::new();
         write(&listing, b"d/e?", &mut page);

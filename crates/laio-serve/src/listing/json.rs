@@ -32,7 +32,7 @@ pub(super) fn write(listing: &Listing, out: &mut Vec<u8>) {
     };
     let document = Document {
         entries: listing.entries.iter().map(row).collect(),
-        complete: !listing.cut,
+        complete: !listing.truncated,
     };
     // Neither writing to memory nor these types can fail.
     let _ = serde_json::to_writer(&mut *out, &document);

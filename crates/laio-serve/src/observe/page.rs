@@ -155,8 +155,8 @@ fn of_times(times: &Histogram<u64>) -> Value {
         let nanos = times.value_at_quantile(*share);
         ((*name).to_owned(), json!(nanos))
     };
-    let mut told: Map<_, _> = QUANTILES.iter().map(quantile).collect();
-    told.insert("count".to_owned(), json!(times.len()));
-    told.insert("max".to_owned(), json!(times.max()));
-    json!({ "nanoseconds": told })
+    let mut values: Map<_, _> = QUANTILES.iter().map(quantile).collect();
+    values.insert("count".to_owned(), json!(times.len()));
+    values.insert("max".to_owned(), json!(times.max()));
+    json!({ "nanoseconds": values })
 }

@@ -68,7 +68,7 @@ const LONGEST: u64 = 3_600_000_000_000;
 pub struct Stages([Option<Box<Histogram<u64>>>; Stage::ALL.len()]);
 
 impl Stages {
-    pub(super) fn note(&mut self, stage: Stage, time: Duration) {
+    pub(super) fn record(&mut self, stage: Stage, time: Duration) {
         let histogram = self.0[stage as usize].get_or_insert_with(empty);
         let time = u64::try_from(time.as_nanos()).unwrap_or(LONGEST);
         histogram.saturating_record(time.clamp(1, LONGEST));

@@ -27,11 +27,11 @@ impl Cache {
     /// Watched directories. Beyond this number the whole cache is dropped and starts again.
     pub const DIRECTORIES: usize = 4096;
     /// Minimum time between two such drops. Meanwhile files in further directories are not cached.
-    pub const FORGETS: Duration = Duration::from_secs(10);
+    pub const CLEAR_INTERVAL: Duration = Duration::from_secs(10);
     /// How long a file stays cached before it is opened again, even without an inotify event:
     /// stores to mapped memory and writes by Linux AIO cause none. While the file is being
     /// reopened, the cached one may be used for the same time again.
-    pub const KEEPS: Duration = Duration::from_secs(1);
+    pub const MAX_AGE: Duration = Duration::from_secs(1);
     /// Names remembered after one request. A file is cached when it is requested again soon.
     pub const NAMES: usize = 8192;
 }

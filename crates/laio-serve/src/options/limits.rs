@@ -80,10 +80,10 @@ impl Limits {
     /// each of which stays in memory.
     pub const ZEROCOPY_CHUNKS: usize = 4;
     /// Buffers that a worker keeps for later requests. Idle connections have none.
-    pub const SPARE_BUFFERS: usize = 64;
+    pub const POOLED_BUFFERS: usize = 64;
     /// Bytes of the largest buffer kept: a piece of a file, and the head before it. Allocating one
     /// again costs a page fault for each page.
-    pub const SPARE_BYTES: usize = Limits::PIECE + 8 * 1024;
+    pub const POOLED_BUFFER_BYTES: usize = Limits::PIECE + 8 * 1024;
     /// Bytes of buffer space of an idle connection.
     pub const IDLE_BYTES: usize = 1024;
     /// Two ranges closer than this many bytes are sent as one, because another part costs about as
@@ -92,28 +92,28 @@ impl Limits {
     /// Bytes of access log buffered while the log is slow; further lines are counted and dropped.
     pub const LOG_BYTES: usize = 1024 * 1024;
     /// Minimum time between messages about dropped lines of the access log.
-    pub const LOG_SAY_EVERY: Duration = Duration::from_secs(10);
+    pub const LOG_WARN_INTERVAL: Duration = Duration::from_secs(10);
     /// Minimum time between warnings about exhausted descriptors or memory.
-    pub const SHORTAGE_SAY_EVERY: Duration = Duration::from_secs(10);
+    pub const EXHAUSTION_WARN_INTERVAL: Duration = Duration::from_secs(10);
     /// Descriptors reserved for files and upstreams, at least. With a high limit it is a share
-    /// ([`Limits::DESCRIPTORS_KEPT_SHARE`]), and with a low one half of those left.
-    pub const DESCRIPTORS_KEPT: usize = 32;
+    /// ([`Limits::DESCRIPTOR_RESERVE_SHARE`]), and with a low one half of those left.
+    pub const DESCRIPTOR_RESERVE: usize = 32;
     /// One in this many descriptors is reserved for files and upstreams.
-    pub const DESCRIPTORS_KEPT_SHARE: usize = 8;
+    pub const DESCRIPTOR_RESERVE_SHARE: usize = 8;
     /// Evicted connections that may still be closing while further ones are accepted.
-    pub const CONNECTIONS_LEAVING: usize = 8;
+    pub const EVICTIONS_PENDING: usize = 8;
     /// Connections evicted so that one file can be opened, or one upstream reached, when
     /// descriptors are exhausted.
-    pub const ROOM_TRIES: usize = 4;
+    pub const EVICTION_TRIES: usize = 4;
     /// Pause after an eviction, for the descriptor to be closed.
-    pub const ROOM_PAUSE: Duration = Duration::from_millis(10);
+    pub const EVICTION_PAUSE: Duration = Duration::from_millis(10);
     /// Time for an evicted HTTP/2 connection to send `GOAWAY`.
-    pub const LEAVE_TIME: Duration = Duration::from_millis(500);
+    pub const GOAWAY_TIME: Duration = Duration::from_millis(500);
     /// Time to write the last lines of the access log when a worker ends.
-    pub const LOG_LAST: Duration = Duration::from_secs(2);
+    pub const LOG_FLUSH_TIME: Duration = Duration::from_secs(2);
     /// Minimum time for each final action of a server, such as writing the end of the log, even
     /// after [`Limits::drain_time`].
-    pub const LAST_MOMENT: Duration = Duration::from_millis(50);
+    pub const FINAL_ACTION_TIME: Duration = Duration::from_millis(50);
     /// Generations of workers that may still finish their connections after reloads.
     pub const GENERATIONS: usize = 8;
     /// Time for clients with idle connections to send one more request, before the connections are
@@ -131,7 +131,7 @@ impl Limits {
     pub const CONNECTIONS_THREADS: usize = 1024;
     /// Helpers of a worker for files, in addition to those for connections, with the back end
     /// `threads`.
-    pub const HELPERS_SPARE: usize = 64;
+    pub const HELPERS_FOR_FILES: usize = 64;
     /// Workers with the back end `sync`, each of which serves one connection at a time.
     pub const WORKERS_SYNC: usize = 64;
     /// The length of the kernel's listen queue of one worker.
@@ -151,17 +151,17 @@ impl Limits {
     /// Sessions remembered for TLS 1.2 clients that do not support tickets.
     pub const TLS_SESSIONS: usize = 256;
     /// How often certificate files are checked for changes.
-    pub const TLS_LOOK: Duration = Duration::from_secs(10);
+    pub const TLS_CHECK_INTERVAL: Duration = Duration::from_secs(10);
     /// Bytes of the smallest file that is compressed.
     pub const COMPRESS_FROM: u64 = 1024;
 
     /// Returns the time for a final action that takes up to `most`. All final actions share one
     /// deadline, so that their times do not add up.
-    pub(crate) fn last(deadline: Option<Instant>, most: Duration) -> Duration {
+    pub(crate) fn final_time(deadline: Option<Instant>, most: Duration) -> Duration {
         let left = deadline.map_or(most, |deadline| {
             deadline.saturating_duration_since(Instant::now())
         });
-        left.max(Limits::LAST_MOMENT).min(most)
+        left.max(Limits::FINAL_ACTION_TIME).min(most)
     }
 }
 
@@ -201,15 +201,15 @@ mod tests {
     #[test]
     fn the_last_things_share_one_deadline() {
         let most = Duration::from_secs(1000);
-        assert_eq!(Limits::last(None, most), most);
+        assert_eq!(Limits::final_time(None, most), most);
         assert_eq!(
-            Limits::last(Some(Instant::now()), most),
-            Limits::LAST_MOMENT
+            Limits::final_time(Some(Instant::now()), most),
+            Limits::FINAL_ACTION_TIME
         );
         let later = Some(Instant::now() + Duration::from_secs(500));
-        let left = Limits::last(later, most);
-        assert!(left <= Duration::from_secs(500) && left > Limits::LAST_MOMENT);
+        let left = Limits::final_time(later, most);
+        assert!(left <= Duration::from_secs(500) && left > Limits::FINAL_ACTION_TIME);
         let short = Duration::from_millis(1);
-        assert_eq!(Limits::last(later, short), short);
+        assert_eq!(Limits::final_time(later, short), short);
     }
 }

@@ -232,9 +232,9 @@ impl UpstreamLimits {
     pub const STDERR: usize = 4 * 1024;
     /// How often the server checks whether a waiting client has closed its connection, which ends
     /// the exchange.
-    pub const LOOK: Duration = Duration::from_secs(1);
+    pub const CLIENT_CHECK_INTERVAL: Duration = Duration::from_secs(1);
     /// How often names of upstreams are looked up.
-    pub const LOOK_UP: Duration = Duration::from_secs(30);
+    pub const LOOKUP_INTERVAL: Duration = Duration::from_secs(30);
 }
 
 impl Default for UpstreamLimits {

@@ -1,7 +1,7 @@
 //! A TLS session over a socket. rustls transforms the bytes, the engine sends and receives them.
 
 use crate::options::Limits;
-use crate::stream::Wire;
+use crate::stream::Socket;
 use laio_rt::Descriptor;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, Connection, ServerConfig, ServerConnection};
@@ -14,7 +14,7 @@ use std::task::{Context, Poll, ready};
 /// A TLS session with a client or an upstream. Buffers at most [`Limits::TLS_BUFFER`] unsent bytes.
 pub(crate) struct Session {
     connection: Connection,
-    wire: Wire,
+    socket: Socket,
     /// Received records, consumed up to `used`.
     records: Vec<u8>,
     used: usize,
@@ -24,21 +24,19 @@ pub(crate) struct Session {
 
 /// The error for a client that sends plain HTTP instead of a TLS record.
 #[derive(Debug)]
-struct InTheClear;
+struct PlainHttp;
 
-impl fmt::Display for InTheClear {
+impl fmt::Display for PlainHttp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("the client sent HTTP without TLS")
     }
 }
 
-impl Error for InTheClear {}
+impl Error for PlainHttp {}
 
 /// Whether a session has failed because the client sent plain HTTP.
-pub(crate) fn is_in_the_clear(error: &io::Error) -> bool {
-    error
-        .get_ref()
-        .is_some_and(|inner| inner.is::<InTheClear>())
+pub(crate) fn is_plain_http(error: &io::Error) -> bool {
+    error.get_ref().is_some_and(|inner| inner.is::<PlainHttp>())
 }
 
 impl Session {
@@ -68,7 +66,7 @@ impl Session {
         connection.set_buffer_limit(Some(Limits::TLS_BUFFER));
         Session {
             connection,
-            wire: Wire::new(socket),
+            socket: Socket::new(socket),
             records: Vec::new(),
             used: 0,
             fresh: true,
@@ -87,7 +85,7 @@ impl Session {
     }
 
     pub(crate) fn socket(&self) -> &Descriptor {
-        self.wire.socket()
+        self.socket.descriptor()
     }
 
     /// Whether HTTP/2 was negotiated (ALPN).
@@ -135,14 +133,14 @@ impl Session {
     /// plaintext.
     fn poll_records(&mut self, context: &mut Context<'_>) -> Poll<io::Result<usize>> {
         if self.used == self.records.len() {
-            self.records = ready!(self.wire.poll_receive(context))?;
+            self.records = ready!(self.socket.poll_receive(context))?;
             self.used = 0;
         }
         // An HTTP method begins with a letter, a TLS record with a type from 20 to 24.
         let by_client = matches!(self.connection, Connection::Server(_));
         let letter = self.records.first().is_some_and(u8::is_ascii_alphabetic);
         if std::mem::take(&mut self.fresh) && by_client && letter {
-            return Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, InTheClear)));
+            return Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, PlainHttp)));
         }
         let mut left = &self.records[self.used..];
         let count = self.connection.read_tls(&mut left)?;
@@ -172,7 +170,7 @@ impl Session {
     /// Waits until all records are sent.
     pub(crate) fn poll_send(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         loop {
-            ready!(self.wire.poll_sent(context))?;
+            ready!(self.socket.poll_sent(context))?;
             if !self.connection.wants_write() {
                 return Poll::Ready(Ok(()));
             }
@@ -180,7 +178,7 @@ impl Session {
             while self.connection.wants_write() {
                 self.connection.write_tls(&mut records)?;
             }
-            self.wire.send(records);
+            self.socket.send(records);
         }
     }
 
@@ -188,6 +186,6 @@ impl Session {
     pub(crate) fn poll_finish(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.connection.send_close_notify();
         ready!(self.poll_send(context))?;
-        Poll::Ready(self.wire.finish())
+        Poll::Ready(self.socket.finish())
     }
 }

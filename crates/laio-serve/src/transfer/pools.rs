@@ -20,7 +20,7 @@ pub(crate) struct Pipe {
     pub(super) reader: Descriptor,
     pub(super) writer: Descriptor,
     /// The capacity of the pipe in bytes.
-    pub(super) room: usize,
+    pub(super) capacity: usize,
 }
 
 impl Pools {
@@ -35,11 +35,11 @@ impl Pools {
         let (reader, writer) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
         // Without the privilege for larger pipes, use the default size.
         let _ = fcntl_setpipe_size(&writer, chunk);
-        let room = fcntl_getpipe_size(&writer)?;
+        let capacity = fcntl_getpipe_size(&writer)?;
         Ok(Pipe {
             reader: reader.into(),
             writer: writer.into(),
-            room,
+            capacity,
         })
     }
 

@@ -2,7 +2,7 @@
 
 use super::request::{Hops, VIA, is_one_of, push_field};
 use crate::SERVER_NAME;
-use crate::reply::Asked;
+use crate::reply::RequestContext;
 use laio_http::upstream::Answer;
 use laio_http::{Framing, ResponseHead, Status, Version};
 
@@ -15,7 +15,7 @@ const FILES: [(&str, bool); 4] = [
 ];
 
 /// Fields that the server sets itself when it sends a file.
-const OF_A_FILE: [&str; 6] = [
+const SET_FOR_FILES: [&str; 6] = [
     "Accept-Ranges",
     "Content-Range",
     "Date",
@@ -28,7 +28,7 @@ const OF_A_FILE: [&str; 6] = [
 type Field = (Box<[u8]>, Box<[u8]>);
 
 /// The parsed head of an upstream's answer.
-pub(super) struct Passed {
+pub(super) struct AnswerHead {
     pub(super) status: Status,
     /// None if the body ends with the connection.
     pub(super) framing: Option<Framing>,
@@ -46,11 +46,11 @@ pub(super) struct NamedFile {
     pub(super) temporary: bool,
 }
 
-impl Passed {
+impl AnswerHead {
     /// Selects the fields to pass on. `program` is set for the answers of CGI programs.
-    pub(super) fn of(answer: &Answer<'_>, program: bool) -> Passed {
+    pub(super) fn of(answer: &Answer<'_>, program: bool) -> AnswerHead {
         let hops = Hops::of(&answer.headers);
-        let mut passed = Passed {
+        let mut answer_head = AnswerHead {
             status: answer.status,
             framing: answer.framing,
             keep_alive: answer.keep_alive,
@@ -63,24 +63,30 @@ impl Passed {
                 .iter()
                 .find(|(own, _)| name.eq_ignore_ascii_case(own.as_bytes()))
             {
-                passed.file = Some(NamedFile {
+                answer_head.file = Some(NamedFile {
                     path: value.into(),
                     temporary: *temporary,
                 });
             } else if name.eq_ignore_ascii_case(b"Content-Length") {
-                passed.length = Some(value.into());
+                answer_head.length = Some(value.into());
             } else if !(hops.has(name) || program && name.eq_ignore_ascii_case(b"Status")) {
-                passed.fields.push((name.into(), value.into()));
+                answer_head.fields.push((name.into(), value.into()));
             }
         }
-        passed
+        answer_head
     }
 
     /// Writes the head for the client.
-    pub(super) fn write(&self, asked: Asked<'_>, out: &mut Vec<u8>, chunked: bool, close: bool) {
+    pub(super) fn write(
+        &self,
+        ctx: RequestContext<'_>,
+        out: &mut Vec<u8>,
+        chunked: bool,
+        close: bool,
+    ) {
         let mut head = ResponseHead::new(out, self.status);
         if !self.has("Date") {
-            head = head.date(asked.date);
+            head = head.date(ctx.date);
         }
         if !self.has("Server") {
             head = head.server(SERVER_NAME);
@@ -98,13 +104,13 @@ impl Passed {
             _ if chunked => head = head.header("Transfer-Encoding", b"chunked"),
             _ => {}
         }
-        head.connection(asked.request.version, asked.keep_alive && !close)
+        head.connection(ctx.request.version, ctx.keep_alive && !close)
             .finish();
     }
 
     /// Writes the head of an answer that turns the connection into a tunnel.
-    pub(super) fn write_upgrade(&self, asked: Asked<'_>, out: &mut Vec<u8>) {
-        let mut head = ResponseHead::new(out, self.status).date(asked.date);
+    pub(super) fn write_upgrade(&self, ctx: RequestContext<'_>, out: &mut Vec<u8>) {
+        let mut head = ResponseHead::new(out, self.status).date(ctx.date);
         head = head.header("Connection", b"Upgrade");
         head = head.header("Upgrade", b"websocket");
         for (name, value) in &self.fields {
@@ -140,7 +146,7 @@ impl Passed {
         }
         for (name, value) in &self.fields {
             let replaced = name.eq_ignore_ascii_case(b"Content-Type") && !own_type;
-            if !replaced && !is_one_of(name, &OF_A_FILE) {
+            if !replaced && !is_one_of(name, &SET_FOR_FILES) {
                 push_field(&mut lines, name, value);
             }
         }

@@ -1,8 +1,8 @@
 //! A connection to an upstream.
 
-use super::Trouble;
+use super::UpstreamError;
 use super::encryption::Encryption;
-use super::names::Place;
+use super::resolver::ResolvedAddress;
 use super::target::Target;
 use crate::options::UpstreamLimits;
 use crate::tls::Session;
@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 
 /// A connection to an upstream, with its input buffer.
 pub(crate) struct Link {
-    line: Line,
+    transport: Transport,
     /// Bytes received and not yet consumed.
     pub(super) input: Vec<u8>,
     /// The connection has carried an exchange before.
@@ -29,7 +29,7 @@ pub(crate) struct Link {
 
 /// The socket or TLS session of a connection, shared by its sender and its receiver.
 #[derive(Clone)]
-pub(super) enum Line {
+pub(super) enum Transport {
     Plain(Descriptor),
     Tls(Rc<RefCell<Session>>),
 }
@@ -57,13 +57,15 @@ impl Link {
         target: &Target,
         time: Duration,
         limits: &UpstreamLimits,
-    ) -> Result<Link, Trouble> {
-        let addresses = match &target.place {
-            Place::Tcp(addresses) => addresses.get().into_iter().map(Address::Inet).collect(),
-            Place::Unix(path) => vec![Address::unix(path).map_err(|e| explain(&e))?],
+    ) -> Result<Link, UpstreamError> {
+        let addresses = match &target.address {
+            ResolvedAddress::Tcp(addresses) => {
+                addresses.get().into_iter().map(Address::Inet).collect()
+            }
+            ResolvedAddress::Unix(path) => vec![Address::unix(path).map_err(|e| explain(&e))?],
         };
         let connecting = async {
-            let mut last = Trouble::gateway("the upstream has no address");
+            let mut last = UpstreamError::bad_gateway("the upstream has no address");
             for address in addresses {
                 match connect(address, limits).await {
                     Ok(socket) => return Ok(socket),
@@ -73,28 +75,28 @@ impl Link {
             Err(last)
         };
         let connecting = async {
-            let line = Line::begin(connecting.await?, target.encryption.as_ref()).await?;
+            let transport = Transport::start(connecting.await?, target.encryption.as_ref()).await?;
             Ok(Link {
-                line,
+                transport,
                 input: Vec::new(),
                 reused: false,
             })
         };
         match laio_rt::time::timeout(time, connecting).await {
             Ok(connected) => connected,
-            Err(_) => Err(Trouble::late("connecting took too long")),
+            Err(_) => Err(UpstreamError::timed_out("connecting took too long")),
         }
     }
 
-    pub(super) fn line(&self) -> Line {
-        self.line.clone()
+    pub(super) fn transport(&self) -> Transport {
+        self.transport.clone()
     }
 
     /// Whether the connection is open and nothing unexpected was received.
     pub(super) fn is_quiet(&self) -> bool {
-        match &self.line {
-            Line::Plain(socket) => is_quiet(socket),
-            Line::Tls(session) => {
+        match &self.transport {
+            Transport::Plain(socket) => is_quiet(socket),
+            Transport::Tls(session) => {
                 let session = session.borrow();
                 !session.has_unread() && is_quiet(session.socket())
             }
@@ -103,9 +105,9 @@ impl Link {
 
     /// Appends received bytes, waiting until there are any. Returns 0 at the end.
     pub(super) async fn receive(&mut self, time: Duration) -> io::Result<usize> {
-        let socket = match &self.line {
-            Line::Plain(socket) => socket.clone(),
-            Line::Tls(session) => {
+        let socket = match &self.transport {
+            Transport::Plain(socket) => socket.clone(),
+            Transport::Tls(session) => {
                 let input = &mut self.input;
                 let receive = poll_fn(|context| session.borrow_mut().poll_receive(context, input));
                 return match laio_rt::time::timeout(time, receive).await {
@@ -115,13 +117,13 @@ impl Link {
             }
         };
         let mut input = std::mem::take(&mut self.input);
-        let room = UpstreamLimits::PIECE.saturating_sub(input.len()).max(1);
-        if input.capacity() - input.len() < 8192.min(room) {
+        let space = UpstreamLimits::PIECE.saturating_sub(input.len()).max(1);
+        if input.capacity() - input.len() < 8192.min(space) {
             // Start with a small buffer; grow to the full size when an answer fills it.
-            let more = if input.capacity() == 0 { 8192 } else { room };
+            let more = if input.capacity() == 0 { 8192 } else { space };
             input.reserve(more);
         }
-        let receive = Recv::new(socket, Limit::new(input, room));
+        let receive = Recv::new(socket, Limit::new(input, space));
         match laio_rt::time::timeout(time, laio_rt::submit(receive)).await {
             Ok((result, input)) => {
                 self.input = input.into_inner();
@@ -133,12 +135,16 @@ impl Link {
 }
 
 /// Sends a whole buffer, and returns it empty.
-pub(super) async fn send(line: &Line, out: Vec<u8>, time: Duration) -> io::Result<Vec<u8>> {
+pub(super) async fn send(
+    transport: &Transport,
+    out: Vec<u8>,
+    time: Duration,
+) -> io::Result<Vec<u8>> {
     let length = out.len();
     let sent = async {
-        match line {
-            Line::Plain(socket) => laio_rt::submit(Send::new(socket.clone(), out)).await,
-            Line::Tls(session) => (crate::stream::encrypt(session, &out).await, out),
+        match transport {
+            Transport::Plain(socket) => laio_rt::submit(Send::new(socket.clone(), out)).await,
+            Transport::Tls(session) => (crate::stream::encrypt(session, &out).await, out),
         }
     };
     match laio_rt::time::timeout(time, sent).await {
@@ -197,29 +203,32 @@ async fn connect(address: Address, limits: &UpstreamLimits) -> io::Result<Descri
     Ok(socket)
 }
 
-impl Line {
+impl Transport {
     /// Starts TLS on a connected socket, if the upstream uses it.
-    async fn begin(socket: Descriptor, encryption: Option<&Encryption>) -> Result<Line, Trouble> {
+    async fn start(
+        socket: Descriptor,
+        encryption: Option<&Encryption>,
+    ) -> Result<Transport, UpstreamError> {
         let Some(encryption) = encryption else {
-            return Ok(Line::Plain(socket));
+            return Ok(Transport::Plain(socket));
         };
         let wrong = |error: io::Error| match late(error) {
             error if error.kind() == io::ErrorKind::TimedOut => {
-                Trouble::late("the TLS handshake took too long")
+                UpstreamError::timed_out("the TLS handshake took too long")
             }
-            error => Trouble::gateway(format_args!("the TLS handshake failed: {error}")),
+            error => UpstreamError::bad_gateway(format_args!("the TLS handshake failed: {error}")),
         };
         let mut session = encryption.session(socket).map_err(wrong)?;
         let agreed = poll_fn(|context| session.poll_handshake(context)).await;
         agreed.map_err(wrong)?;
-        Ok(Line::Tls(Rc::new(RefCell::new(session))))
+        Ok(Transport::Tls(Rc::new(RefCell::new(session))))
     }
 
     /// Shuts down the sending side.
     pub(super) async fn finish(&self) -> io::Result<()> {
         match self {
-            Line::Plain(socket) => Ok(rustix::net::shutdown(socket, Shutdown::Write)?),
-            Line::Tls(session) => {
+            Transport::Plain(socket) => Ok(rustix::net::shutdown(socket, Shutdown::Write)?),
+            Transport::Tls(session) => {
                 poll_fn(|context| session.borrow_mut().poll_finish(context)).await
             }
         }
@@ -227,7 +236,7 @@ impl Line {
 }
 
 /// Returns the error for a failed connect.
-fn explain(error: &io::Error) -> Trouble {
+fn explain(error: &io::Error) -> UpstreamError {
     use rustix::io::Errno;
     let status = match error.raw_os_error().map(Errno::from_raw_os_error) {
         // Local descriptors, memory or ports are exhausted, or the queue of a Unix socket is full.
@@ -237,5 +246,5 @@ fn explain(error: &io::Error) -> Trouble {
         Some(Errno::TIMEDOUT) => Status::GATEWAY_TIMEOUT,
         _ => Status::BAD_GATEWAY,
     };
-    Trouble::new(status, format_args!("cannot connect: {error}"))
+    UpstreamError::new(status, format_args!("cannot connect: {error}"))
 }

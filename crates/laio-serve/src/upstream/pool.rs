@@ -1,7 +1,7 @@
 //! The connections of a worker to an upstream: a limited number at a time, some kept idle for
 //! later, and a limited number of waiting requests.
 
-use super::Trouble;
+use super::UpstreamError;
 use super::link::Link;
 use crate::options::UpstreamLimits;
 use laio_rt::sync::{Permit, Semaphore};
@@ -22,14 +22,14 @@ pub(crate) struct Pool {
 }
 
 /// A share of the memory for spooled bodies, released on drop.
-pub(super) struct Room {
+pub(super) struct SpoolMemory {
     pool: Rc<Pool>,
     bytes: u64,
 }
 
-impl Room {
-    pub(super) fn new(pool: &Rc<Pool>) -> Room {
-        Room {
+impl SpoolMemory {
+    pub(super) fn new(pool: &Rc<Pool>) -> SpoolMemory {
+        SpoolMemory {
             pool: pool.clone(),
             bytes: 0,
         }
@@ -47,16 +47,16 @@ impl Room {
     }
 }
 
-impl Drop for Room {
+impl Drop for SpoolMemory {
     fn drop(&mut self) {
         self.pool.spooled.set(self.pool.spooled.get() - self.bytes);
     }
 }
 
 /// Counts a waiting request until dropped.
-struct Waiting<'a>(&'a Cell<usize>);
+struct QueuedRequest<'a>(&'a Cell<usize>);
 
-impl Drop for Waiting<'_> {
+impl Drop for QueuedRequest<'_> {
     fn drop(&mut self) {
         self.0.set(self.0.get() - 1);
     }
@@ -64,7 +64,7 @@ impl Drop for Waiting<'_> {
 
 impl Pool {
     /// Waits for a permit for a connection.
-    pub(super) async fn permit(&self, limits: &UpstreamLimits) -> Result<Permit, Trouble> {
+    pub(super) async fn permit(&self, limits: &UpstreamLimits) -> Result<Permit, UpstreamError> {
         let permits = self
             .permits
             .get_or_init(|| Semaphore::new(limits.connections.max(1)));
@@ -76,12 +76,12 @@ impl Pool {
                 "{} requests are already waiting for a connection",
                 limits.queue
             );
-            return Err(Trouble::busy(text));
+            return Err(UpstreamError::busy(text));
         }
         self.waiting.set(self.waiting.get() + 1);
-        let _waiting = Waiting(&self.waiting);
+        let _queued = QueuedRequest(&self.waiting);
         let permit = laio_rt::time::timeout(limits.queue_time, permits.acquire()).await;
-        permit.map_err(|_| Trouble::busy("no connection became free in time"))
+        permit.map_err(|_| UpstreamError::busy("no connection became free in time"))
     }
 
     /// Returns a permit for a tunnel, if the limit allows.
@@ -149,7 +149,7 @@ mod tests {
     #[test]
     fn memory_for_bodies_is_shared_and_given_back() {
         let pool = Rc::<Pool>::default();
-        let (mut one, mut other) = (Room::new(&pool), Room::new(&pool));
+        let (mut one, mut other) = (SpoolMemory::new(&pool), SpoolMemory::new(&pool));
         assert!(one.take(UpstreamLimits::SPOOLED - 1) && !other.take(2) && other.take(1));
         drop(one);
         assert!(other.take(UpstreamLimits::SPOOLED - 1) && !other.take(1));

@@ -1,8 +1,8 @@
 //! Passing on the body of an answer piece by piece. The next piece is read when the client has
 //! accepted the last, so the client's speed limits the upstream.
 
-use super::answer::Passed;
-use super::exchange::{Lease, Speech};
+use super::answer::AnswerHead;
+use super::exchange::{Lease, ProtocolState};
 use crate::stream::Stream;
 use crate::worker::Worker;
 use laio_http::{BodySkip, Framing};
@@ -30,13 +30,20 @@ enum Ending {
 }
 
 impl Relayed {
-    pub(super) fn new(lease: Lease, passed: &Passed, whole: bool, chunked: bool) -> Relayed {
-        let ending = match (&lease.speech, passed.framing) {
-            (Speech::FastCgi(_), Some(Framing::Length(length))) => Ending::Program(Some(length)),
-            (Speech::FastCgi(_), Some(Framing::None)) => Ending::Program(Some(0)),
-            (Speech::FastCgi(_), _) => Ending::Program(None),
-            (Speech::Http, None) => Ending::Connection,
-            (Speech::Http, Some(framing)) => match BodySkip::new(framing, u64::MAX) {
+    pub(super) fn new(
+        lease: Lease,
+        answer_head: &AnswerHead,
+        whole: bool,
+        chunked: bool,
+    ) -> Relayed {
+        let ending = match (&lease.protocol_state, answer_head.framing) {
+            (ProtocolState::FastCgi(_), Some(Framing::Length(length))) => {
+                Ending::Program(Some(length))
+            }
+            (ProtocolState::FastCgi(_), Some(Framing::None)) => Ending::Program(Some(0)),
+            (ProtocolState::FastCgi(_), _) => Ending::Program(None),
+            (ProtocolState::Http, None) => Ending::Connection,
+            (ProtocolState::Http, Some(framing)) => match BodySkip::new(framing, u64::MAX) {
                 Ok(body) => Ending::Framing(body),
                 Err(_) => Ending::Connection,
             },
@@ -44,7 +51,7 @@ impl Relayed {
         Relayed {
             lease: Some(lease),
             ending,
-            keep: whole && passed.keep_alive,
+            keep: whole && answer_head.keep_alive,
             chunked,
             content: 0,
         }
@@ -75,16 +82,18 @@ impl Relayed {
                 body.is_done()
             }
             Ending::Program(left) => {
-                lease.hear()?;
-                let Speech::FastCgi(heard) = &mut lease.speech else {
+                lease.parse_records()?;
+                let ProtocolState::FastCgi(fastcgi_state) = &mut lease.protocol_state else {
                     return Err(bad("the upstream does not use FastCGI"));
                 };
-                let most = left.unwrap_or(u64::MAX).min(heard.output.len() as u64);
-                out.extend(heard.output.drain(..most as usize)); // at most its length
+                let most = left
+                    .unwrap_or(u64::MAX)
+                    .min(fastcgi_state.output.len() as u64);
+                out.extend(fastcgi_state.output.drain(..most as usize)); // at most its length
                 if let Some(left) = left {
                     *left -= most;
                 }
-                match (heard.records.is_done(), &left) {
+                match (fastcgi_state.records.is_done(), &left) {
                     (_, Some(0)) => true,
                     (true, Some(_)) => {
                         return Err(bad("the output is shorter than its Content-Length"));
@@ -154,7 +163,7 @@ impl Worker {
         body: &mut Relayed,
     ) -> io::Result<Vec<u8>> {
         loop {
-            let last = match body.chunked && !stream.delimits() {
+            let last = match body.chunked && !stream.is_self_delimiting() {
                 true => chunk(body, &mut out),
                 false => body.take(&mut out),
             };
@@ -175,7 +184,7 @@ impl Worker {
 }
 
 fn broken(body: &Relayed, error: io::Error) -> io::Error {
-    super::say(format_args!(
+    super::print(format_args!(
         "{}: the answer is incomplete: {error}",
         body.name()
     ));

@@ -1,7 +1,7 @@
 //! Requests as HTTP upstreams get them: without the fields that concern the client's connection,
 //! and with fields that describe the client (RFC 9110, section 7.6; RFC 7239).
 
-use super::client::Asking;
+use super::client::ProxyRequest;
 use super::target::Target;
 use laio_http::{Framing, Headers, Method, Version};
 use std::io::Write;
@@ -23,7 +23,7 @@ const HOP_BY_HOP: [&str; 9] = [
 ];
 
 /// Fields that the server replaces or removes.
-const SAID_ANEW: [&str; 3] = ["Content-Length", "Expect", "Host"];
+const REPLACED: [&str; 3] = ["Content-Length", "Expect", "Host"];
 
 /// Fields that only a trusted proxy in front of this server can set.
 const FORWARDED: [&str; 6] = [
@@ -91,8 +91,8 @@ fn is_variable_of(name: &[u8], names: &[&str]) -> bool {
 
 /// Whether a client asks to upgrade its connection to a WebSocket. Other upgrades are not passed
 /// on: a tunnel for another protocol (h2c) would bypass all rules.
-pub(super) fn wants_websocket(asking: &Asking<'_>) -> bool {
-    let request = asking.asked.request;
+pub(super) fn wants_websocket(proxy_request: &ProxyRequest<'_>) -> bool {
+    let request = proxy_request.ctx.request;
     request.method == Method::Get
         && request.version == Version::Http11
         && request.framing.is_none()
@@ -104,30 +104,34 @@ pub(super) fn wants_websocket(asking: &Asking<'_>) -> bool {
 }
 
 /// Returns the fields that are passed on to any kind of upstream.
-pub(super) fn passed<'a>(
-    asking: &Asking<'a>,
+pub(super) fn passed_fields<'a>(
+    proxy_request: &ProxyRequest<'a>,
 ) -> impl Iterator<Item = (&'a [u8], &'a [u8])> + use<'a> {
-    let headers = &asking.asked.request.headers;
-    let (hops, trusts) = (Hops::of(headers), asking.trusts);
+    let headers = &proxy_request.ctx.request.headers;
+    let (hops, trusts_client) = (Hops::of(headers), proxy_request.trusts_client);
     headers.iter().filter(move |(name, _)| {
         let is = |names: &[&str]| is_variable_of(name, names);
         !(hops.has(name)
             || is(&HOP_BY_HOP)
-            || is(&SAID_ANEW)
+            || is(&REPLACED)
             || is(&OTHER_PATHS)
             // CGI programs would read it as the variable HTTP_PROXY (CVE-2016-5385).
             || is(&["Proxy"])
-            || (is(&FORWARDED) && !trusts))
+            || (is(&FORWARDED) && !trusts_client))
     })
 }
 
 /// Returns the fields that describe the client, in addition to those of a trusted proxy.
-pub(super) fn forwarded(asking: &Asking<'_>) -> Vec<(&'static str, Vec<u8>)> {
-    let request = asking.asked.request;
-    let proto = if asking.secure { "https" } else { "http" };
-    let known = |name: &str| asking.trusts && request.headers.get(name).is_some();
+pub(super) fn forwarded(proxy_request: &ProxyRequest<'_>) -> Vec<(&'static str, Vec<u8>)> {
+    let request = proxy_request.ctx.request;
+    let proto = if proxy_request.secure {
+        "https"
+    } else {
+        "http"
+    };
+    let known = |name: &str| proxy_request.trusts_client && request.headers.get(name).is_some();
     let mut fields = Vec::new();
-    let node = match asking.peer {
+    let node = match proxy_request.peer {
         "-" => "unknown".to_owned(),
         peer if peer.contains(':') => format!("\"[{peer}]\""),
         peer => peer.to_owned(),
@@ -137,8 +141,8 @@ pub(super) fn forwarded(asking: &Asking<'_>) -> Vec<(&'static str, Vec<u8>)> {
         let _ = write!(forwarded, ";host=\"{host}\"");
     }
     fields.push(("Forwarded", forwarded));
-    if asking.peer != "-" {
-        fields.push(("X-Forwarded-For", asking.peer.as_bytes().to_vec()));
+    if proxy_request.peer != "-" {
+        fields.push(("X-Forwarded-For", proxy_request.peer.as_bytes().to_vec()));
     }
     if !known("X-Forwarded-Proto") {
         fields.push(("X-Forwarded-Proto", proto.as_bytes().to_vec()));
@@ -150,21 +154,21 @@ pub(super) fn forwarded(asking: &Asking<'_>) -> Vec<(&'static str, Vec<u8>)> {
 }
 
 /// Appends the head of an HTTP/1.1 request.
-pub(super) fn push_head(out: &mut Vec<u8>, asking: &Asking<'_>, target: &Target) {
-    let request = asking.asked.request;
+pub(super) fn push_head(out: &mut Vec<u8>, proxy_request: &ProxyRequest<'_>, target: &Target) {
+    let request = proxy_request.ctx.request;
     out.extend_from_slice(request.method.as_str().as_bytes());
     out.push(b' ');
-    out.extend_from_slice(target.mount.upstream_path(asking.path).as_bytes());
+    out.extend_from_slice(target.mount.upstream_path(proxy_request.path).as_bytes());
     if let Some(query) = request.query {
         out.push(b'?');
         out.extend_from_slice(query.as_bytes());
     }
     out.extend_from_slice(b" HTTP/1.1\r\n");
     push_field(out, b"Host", request.host.unwrap_or("localhost").as_bytes());
-    for (name, value) in passed(asking) {
+    for (name, value) in passed_fields(proxy_request) {
         push_field(out, name, value);
     }
-    for (name, value) in forwarded(asking) {
+    for (name, value) in forwarded(proxy_request) {
         push_field(out, name.as_bytes(), &value);
     }
     let version = request.version.as_str().trim_start_matches("HTTP/");
@@ -180,7 +184,7 @@ pub(super) fn push_head(out: &mut Vec<u8>, asking: &Asking<'_>, target: &Target)
         }
         Framing::None => {}
     }
-    if asking.websocket {
+    if proxy_request.websocket {
         push_field(out, b"Connection", b"Upgrade");
         push_field(out, b"Upgrade", b"websocket");
     }

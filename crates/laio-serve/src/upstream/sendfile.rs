@@ -1,8 +1,8 @@
 //! Files that an upstream names, for the server to send (`X-Sendfile`).
 
-use super::answer::{NamedFile, Passed};
-use crate::open::{Found, look};
-use crate::reply::{Asked, Body, Reply};
+use super::answer::{AnswerHead, NamedFile};
+use crate::open::{FileKind, open_uncached};
+use crate::reply::{Body, Reply, RequestContext};
 use crate::site::Site;
 use crate::variant::Variant;
 use crate::worker::Worker;
@@ -42,54 +42,59 @@ impl Worker {
     /// Sends the file that an upstream has named, with ranges and conditions as for any other file.
     pub(super) async fn send_named(
         &self,
-        asked: Asked<'_>,
+        ctx: RequestContext<'_>,
         out: &mut Vec<u8>,
         upstream: &str,
-        passed: &Passed,
+        answer_head: &AnswerHead,
         file: &NamedFile,
     ) -> Reply {
         let path = String::from_utf8_lossy(&file.path);
-        let Some((site, name)) = below(&asked.site.sendfile, &file.path) else {
-            super::say(format_args!(
+        let Some((site, name)) = below(&ctx.site.sendfile, &file.path) else {
+            super::print(format_args!(
                 "{upstream} named {path:?}, which is not below a --sendfile-root"
             ));
-            return self.not_to_be_had(asked, out, Status::BAD_GATEWAY).await;
+            return self.unavailable(ctx, out, Status::BAD_GATEWAY).await;
         };
-        let opening = laio_rt::time::timeout(self.limits().open_time, look(site, name));
+        let opening = laio_rt::time::timeout(self.limits().open_time, open_uncached(site, name));
         let opened = match opening.await.unwrap_or_else(|late| Err(late.into())) {
-            Ok(Found::File(opened)) => opened,
+            Ok(FileKind::File(opened)) => opened,
             found => {
                 let why = match found {
                     Ok(_) => "not a regular file".to_owned(),
                     Err(error) => error.to_string(),
                 };
-                super::say(format_args!(
+                super::print(format_args!(
                     "cannot send {path:?}, named by {upstream}: {why}"
                 ));
-                return self.not_to_be_had(asked, out, Status::NOT_FOUND).await;
+                return self.unavailable(ctx, out, Status::NOT_FOUND).await;
             }
         };
         if file.temporary
             && let Err(error) = remove(site, name).await
         {
-            super::say(format_args!(
+            super::print(format_args!(
                 "cannot remove {path:?}, named by {upstream}: {error}"
             ));
         }
-        let asked = Asked { site, ..asked };
+        let ctx = RequestContext { site, ..ctx };
         let start = out.len();
-        let reply = self.file(asked, out, name, Variant::Plain(opened)).await;
+        let reply = self.file(ctx, out, name, Variant::Plain(opened)).await;
         let mut head = out.split_off(start);
         if !reply.status.is_error() {
-            passed.amend(&mut head, !matches!(reply.body, Body::Parts(..)));
+            answer_head.amend(&mut head, !matches!(reply.body, Body::Parts(..)));
         }
         out.append(&mut head);
         reply
     }
 
-    async fn not_to_be_had(&self, asked: Asked<'_>, out: &mut Vec<u8>, status: Status) -> Reply {
+    async fn unavailable(
+        &self,
+        ctx: RequestContext<'_>,
+        out: &mut Vec<u8>,
+        status: Status,
+    ) -> Reply {
         let detail = "The upstream server named a file that cannot be sent.";
-        self.error(asked, out, status, detail).await
+        self.error(ctx, out, status, detail).await
     }
 }
 

@@ -1,9 +1,9 @@
 //! Storing a request body of unknown length until it is complete. A FastCGI program gets the length
 //! before the body; without a length it reads no body.
 
-use super::Trouble;
+use super::UpstreamError;
 use super::client::Source;
-use super::pool::{Pool, Room};
+use super::pool::{Pool, SpoolMemory};
 use crate::options::UpstreamLimits;
 use laio::ops::{Limit, Name, Open, ReadAt, WriteAt};
 use laio_http::Rejection;
@@ -29,7 +29,7 @@ pub(super) struct Spool {
     /// Time limit for each read and write.
     time: Duration,
     /// Reserved memory of the worker's limit.
-    room: Option<Room>,
+    reserved: Option<SpoolMemory>,
 }
 
 impl Spool {
@@ -38,7 +38,7 @@ impl Spool {
         source: &mut impl Source,
         pool: &Rc<Pool>,
         limits: &UpstreamLimits,
-    ) -> Result<Spool, Trouble> {
+    ) -> Result<Spool, UpstreamError> {
         let mut spool = Spool {
             memory: Vec::new(),
             file: None,
@@ -46,7 +46,7 @@ impl Spool {
             taken: 0,
             gone: source.watch().into(),
             time: limits.between_time,
-            room: limits.spool.is_none().then(|| Room::new(pool)),
+            reserved: limits.spool.is_none().then(|| SpoolMemory::new(pool)),
         };
         loop {
             let last = source.next(&mut spool.memory).await?;
@@ -70,31 +70,31 @@ impl Spool {
     }
 
     /// Appends the buffer to the file.
-    async fn store(&mut self, limits: &UpstreamLimits) -> Result<(), Trouble> {
-        let place = limits.spool.as_deref();
+    async fn store(&mut self, limits: &UpstreamLimits) -> Result<(), UpstreamError> {
+        let directory = limits.spool.as_deref();
         let count = self.memory.len();
-        if let Some(room) = &mut self.room {
+        if let Some(reserved) = &mut self.reserved {
             let whole = self.length + count as u64;
             if whole > UpstreamLimits::SPOOLED {
-                return Err(Trouble::of_client(Rejection::BodyTooLarge));
+                return Err(UpstreamError::bad_body(Rejection::BodyTooLarge));
             }
-            if !room.take(count as u64) {
+            if !reserved.take(count as u64) {
                 let most = UpstreamLimits::SPOOLED;
-                return Err(Trouble::busy(format_args!(
+                return Err(UpstreamError::busy(format_args!(
                     "{most} bytes of request bodies are already in memory; use --upstream-spool DIR to store bodies in files"
                 )));
             }
         }
         let failed = |error: io::Error| {
-            let place = place.map_or("memory".into(), Path::to_string_lossy);
-            Trouble::busy(format_args!(
-                "cannot store the request body in {place}: {error}"
+            let directory = directory.map_or("memory".into(), Path::to_string_lossy);
+            UpstreamError::busy(format_args!(
+                "cannot store the request body in {directory}: {error}"
             ))
         };
         let file = match &self.file {
             Some(file) => file.clone(),
             None => {
-                let file = timed(self.time, create(place)).await.map_err(failed)?;
+                let file = timed(self.time, create(directory)).await.map_err(failed)?;
                 self.file.insert(file).clone()
             }
         };
@@ -131,7 +131,7 @@ impl Spool {
 }
 
 impl Source for Spool {
-    async fn next(&mut self, out: &mut Vec<u8>) -> Result<bool, Trouble> {
+    async fn next(&mut self, out: &mut Vec<u8>) -> Result<bool, UpstreamError> {
         if self.is_done() {
             return Ok(true);
         }
@@ -139,7 +139,9 @@ impl Source for Spool {
             Some(file) => {
                 let read = self.read(file, out).await;
                 read.map_err(|error| {
-                    Trouble::busy(format_args!("cannot read the stored request body: {error}"))
+                    UpstreamError::busy(format_args!(
+                        "cannot read the stored request body: {error}"
+                    ))
                 })?;
             }
             None => {
@@ -176,8 +178,8 @@ async fn timed<T>(time: Duration, done: impl Future<Output = io::Result<T>>) -> 
 }
 
 /// Creates an unnamed file in a directory, or in memory.
-async fn create(place: Option<&Path>) -> io::Result<Descriptor> {
-    let Some(directory) = place else {
+async fn create(directory: Option<&Path>) -> io::Result<Descriptor> {
+    let Some(directory) = directory else {
         let file = rustix::fs::memfd_create(c"laio-spool", MemfdFlags::CLOEXEC)?;
         return Ok(file.into());
     };

@@ -1,9 +1,9 @@
 //! Choosing the upstream for a path.
 
 use super::encryption::Encryption;
-use super::names::{Addresses, Place};
 use super::pool::Pool;
-use crate::auth::Wanted;
+use super::resolver::{Addresses, ResolvedAddress};
+use crate::auth::Resource;
 use crate::options::{Protocol, Upstream};
 use laio_http::{Mount, RequestPath};
 use std::io;
@@ -18,7 +18,7 @@ pub(crate) struct Targets(Vec<Arc<Target>>);
 pub(crate) struct Target {
     pub(super) mount: Mount,
     pub(super) protocol: Protocol,
-    pub(super) place: Place,
+    pub(super) address: ResolvedAddress,
     pub(super) encryption: Option<Encryption>,
     /// The name in log messages.
     pub(crate) name: String,
@@ -59,9 +59,9 @@ impl Targets {
     }
 
     pub(crate) fn addresses(&self) -> impl Iterator<Item = Arc<Addresses>> {
-        self.0.iter().filter_map(|target| match &target.place {
-            Place::Tcp(addresses) => Some(addresses.clone()),
-            Place::Unix(_) => None,
+        self.0.iter().filter_map(|target| match &target.address {
+            ResolvedAddress::Tcp(addresses) => Some(addresses.clone()),
+            ResolvedAddress::Unix(_) => None,
         })
     }
 }
@@ -83,7 +83,7 @@ impl Target {
             name: format!("{scheme}://{}", upstream.address),
             mount,
             protocol: upstream.protocol.clone(),
-            place: Place::find(&upstream.address)?,
+            address: ResolvedAddress::resolve(&upstream.address)?,
             encryption: Encryption::of(upstream)?,
         })
     }
@@ -91,10 +91,10 @@ impl Target {
 
 impl Target {
     /// Returns the resource of a path, for guards.
-    pub(super) fn wanted<'a>(&'a self, path: &'a RequestPath<'a>) -> Wanted<'a> {
+    pub(super) fn resource<'a>(&'a self, path: &'a RequestPath<'a>) -> Resource<'a> {
         match self.protocol {
-            Protocol::Http { .. } => Wanted::Upstream(path),
-            Protocol::FastCgi => Wanted::Program(path, &self.mount),
+            Protocol::Http { .. } => Resource::Upstream(path),
+            Protocol::FastCgi => Resource::Program(path, &self.mount),
         }
     }
 }

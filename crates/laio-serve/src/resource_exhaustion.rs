@@ -1,6 +1,6 @@
 //! Warnings about exhausted descriptors or memory, limited in rate.
 
-use crate::messages::say;
+use crate::messages::print;
 use crate::options::Limits;
 use rustix::io::Errno;
 use std::cell::Cell;
@@ -9,14 +9,14 @@ use std::time::Instant;
 
 /// The time of the last warning.
 #[derive(Debug, Default)]
-pub(crate) struct Shortage(Cell<Option<Instant>>);
+pub(crate) struct ExhaustionWarning(Cell<Option<Instant>>);
 
-impl Shortage {
+impl ExhaustionWarning {
     /// Warns that a resource is exhausted, with its consequence and a hint. Returns whether the
     /// warning was printed.
-    pub(crate) fn tell(&self, what: &str, error: &io::Error) -> bool {
-        let said = self.0.get();
-        if said.is_some_and(|said| said.elapsed() < Limits::SHORTAGE_SAY_EVERY) {
+    pub(crate) fn warn(&self, what: &str, error: &io::Error) -> bool {
+        let last = self.0.get();
+        if last.is_some_and(|last| last.elapsed() < Limits::EXHAUSTION_WARN_INTERVAL) {
             return false;
         }
         self.0.set(Some(Instant::now()));
@@ -25,13 +25,13 @@ impl Shortage {
             Some(Errno::NFILE) => "; fs.file-max is too low",
             _ => "",
         };
-        say(format_args!("{what}: {error}{hint}"));
+        print(format_args!("{what}: {error}{hint}"));
         true
     }
 }
 
 /// Whether the error is the exhaustion of a resource that other requests will free.
-pub(crate) fn is_one(error: &io::Error) -> bool {
+pub(crate) fn is_resource_exhaustion(error: &io::Error) -> bool {
     let errno = error.raw_os_error().map(Errno::from_raw_os_error);
     matches!(
         errno,
@@ -44,14 +44,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_said_now_and_then() {
-        let shortage = Shortage::default();
+    fn warnings_are_limited_in_rate() {
+        let exhaustion_warning = ExhaustionWarning::default();
         let error = io::Error::from(Errno::MFILE);
-        assert!(is_one(&error) && !is_one(&Errno::NOENT.into()));
-        assert!(shortage.tell("a test has no descriptors", &error));
-        assert!(!shortage.tell("a test has no descriptors", &error));
-        let long_ago = Instant::now().checked_sub(Limits::SHORTAGE_SAY_EVERY);
-        shortage.0.set(long_ago);
-        assert!(long_ago.is_none() || shortage.tell("a test has no descriptors", &error));
+        assert!(is_resource_exhaustion(&error) && !is_resource_exhaustion(&Errno::NOENT.into()));
+        assert!(exhaustion_warning.warn("a test has no descriptors", &error));
+        assert!(!exhaustion_warning.warn("a test has no descriptors", &error));
+        let long_ago = Instant::now().checked_sub(Limits::EXHAUSTION_WARN_INTERVAL);
+        exhaustion_warning.0.set(long_ago);
+        assert!(long_ago.is_none() || exhaustion_warning.warn("a test has no descriptors", &error));
     }
 }

@@ -11,26 +11,26 @@ use std::io;
 /// Submits an operation to the context of its step.
 #[inline]
 pub(crate) fn submit<O: Operation>(step: Step, operation: O) -> Submission<O> {
-    let context = LANES.with(|lanes| lanes.get().contexts[step as usize]);
+    let context = IO_CONTEXTS.with(|all| all.get().contexts[step as usize]);
     laio_rt::submit_to(context, operation)
 }
 
 /// Whether file reads bypass the page cache. The kernel's Linux AIO is asynchronous only for direct
 /// I/O.
 pub(crate) fn reads_directly() -> bool {
-    LANES.get().reads_directly
+    IO_CONTEXTS.get().reads_directly
 }
 
 /// Whether a send must not occupy a helper while the client is slow, because their number is
 /// limited.
-pub(crate) fn sends_in_turns() -> bool {
-    LANES.get().sends_in_turns
+pub(crate) fn sends_by_readiness() -> bool {
+    IO_CONTEXTS.get().sends_by_readiness
 }
 
 /// Returns the contexts of the worker, without duplicates.
 pub(crate) fn contexts() -> Vec<ContextId> {
     let mut all = vec![ContextId::OWN];
-    for context in LANES.get().contexts {
+    for context in IO_CONTEXTS.get().contexts {
         if !all.contains(&context) {
             all.push(context);
         }
@@ -39,29 +39,29 @@ pub(crate) fn contexts() -> Vec<ContextId> {
 }
 
 #[derive(Clone, Copy)]
-struct Lanes {
+struct IoContexts {
     contexts: [ContextId; Step::ALL.len()],
     reads_directly: bool,
-    sends_in_turns: bool,
+    sends_by_readiness: bool,
 }
 
 thread_local! {
     /// The contexts of the worker that runs on this thread.
-    static LANES: Cell<Lanes> = const {
-        Cell::new(Lanes {
+    static IO_CONTEXTS: Cell<IoContexts> = const {
+        Cell::new(IoContexts {
             contexts: [ContextId::OWN; Step::ALL.len()],
             reads_directly: false,
-            sends_in_turns: false,
+            sends_by_readiness: false,
         })
     };
 }
 
 /// The contexts that a worker needs. Checked before any context is created, so that errors name the
 /// option.
-pub(crate) struct Plan {
+pub(crate) struct ContextPlan {
     own: BackendKind,
     /// Contexts besides the worker's own.
-    beside: Vec<Lane>,
+    extra: Vec<ContextSpec>,
     /// The index in `extra` for each step; none means the worker's own context.
     of: [Option<usize>; Step::ALL.len()],
     /// Each connection that waits for its client occupies a helper.
@@ -69,7 +69,7 @@ pub(crate) struct Plan {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Lane {
+struct ContextSpec {
     kind: BackendKind,
     /// The class that uses this context alone, and how many of its calls may be in flight.
     limit: Option<(Class, u32)>,
@@ -103,16 +103,16 @@ impl Class {
     }
 }
 
-impl Plan {
+impl ContextPlan {
     /// Chooses the contexts for these options.
     ///
     /// # Errors
     /// `InvalidInput`, with a hint, for options that cannot be combined.
-    pub(crate) fn new(options: &Options, own: BackendKind) -> io::Result<Plan> {
+    pub(crate) fn new(options: &Options, own: BackendKind) -> io::Result<ContextPlan> {
         check(options, own)?;
-        let mut plan = Plan {
+        let mut plan = ContextPlan {
             own,
-            beside: Vec::new(),
+            extra: Vec::new(),
             of: [None; Step::ALL.len()],
             holds_helpers: false,
         };
@@ -122,20 +122,20 @@ impl Plan {
             // A plain call is never in flight.
             let limited = kind != BackendKind::Sync;
             let limit = options.io.class_limits.of(step).filter(|_| limited);
-            let lane = Lane {
+            let spec = ContextSpec {
                 kind,
                 limit: class.zip(limit),
             };
             let waits_for_clients = matches!(step, Step::Accept | Step::Read | Step::Write);
             plan.holds_helpers |=
                 kind == BackendKind::Threads && limit.is_none() && waits_for_clients;
-            if kind == own && lane.limit.is_none() {
+            if kind == own && spec.limit.is_none() {
                 continue;
             }
-            let known = plan.beside.iter().position(|other| *other == lane);
+            let known = plan.extra.iter().position(|other| *other == spec);
             plan.of[step as usize] = Some(known.unwrap_or_else(|| {
-                plan.beside.push(lane);
-                plan.beside.len() - 1
+                plan.extra.push(spec);
+                plan.extra.len() - 1
             }));
         }
         Ok(plan)
@@ -154,23 +154,25 @@ impl Plan {
     ///
     /// # Errors
     /// Returns the errors of the back ends, with a hint.
-    pub(crate) fn make(&self, options: &Options) -> io::Result<Runtime> {
-        let own = Lane {
+    pub(crate) fn create(&self, options: &Options) -> io::Result<Runtime> {
+        let own = ContextSpec {
             kind: self.own,
             limit: None,
         };
-        let runtime = Runtime::new(self.engine(own, options)).map_err(|e| explain(own.kind, &e))?;
+        let runtime =
+            Runtime::new(self.engine_options(own, options)).map_err(|e| explain(own.kind, &e))?;
         let mut contexts = Vec::new();
-        for &lane in &self.beside {
-            let context = runtime.add_context(self.engine(lane, options));
-            contexts.push(context.map_err(|error| explain(lane.kind, &error))?);
+        for &spec in &self.extra {
+            let context = runtime.add_context(self.engine_options(spec, options));
+            contexts.push(context.map_err(|error| explain(spec.kind, &error))?);
         }
         let of = |step: Step| self.of[step as usize];
         let reads = kind(options, self.own, Step::FileRead);
-        LANES.set(Lanes {
-            contexts: Step::ALL.map(|step| of(step).map_or(ContextId::OWN, |lane| contexts[lane])),
+        IO_CONTEXTS.set(IoContexts {
+            contexts: Step::ALL.map(|step| of(step).map_or(ContextId::OWN, |spec| contexts[spec])),
             reads_directly: reads == BackendKind::LinuxAio,
-            sends_in_turns: of(Step::Write).is_some_and(|lane| self.beside[lane].limit.is_some()),
+            sends_by_readiness: of(Step::Write)
+                .is_some_and(|spec| self.extra[spec].limit.is_some()),
         });
         if options.io.transfer == Transfer::ZeroCopy {
             check_zero_copy(&runtime, kind(options, self.own, Step::Write))?;
@@ -178,28 +180,28 @@ impl Plan {
         Ok(runtime)
     }
 
-    fn engine(&self, lane: Lane, options: &Options) -> laio::Options {
+    fn engine_options(&self, spec: ContextSpec, options: &Options) -> laio::Options {
         // A worker drops its rights and enters its sandbox before it creates contexts.
-        let engine = laio::Options::new().backend(lane.kind).settled_rights(true);
-        let mut kinds = self.beside.iter().map(|lane| lane.kind).chain([self.own]);
+        let engine = laio::Options::new().backend(spec.kind).settled_rights(true);
+        let mut kinds = self.extra.iter().map(|spec| spec.kind).chain([self.own]);
         let carried = kinds.any(|kind| kind == BackendKind::Activations);
         // A ring serves one kernel thread only, and a limit is enforced by the number of helpers.
-        let engine = engine.without_ring(carried || lane.limit.is_some());
-        match lane.limit {
+        let engine = engine.without_ring(carried || spec.limit.is_some());
+        match spec.limit {
             // Calls beyond the limit queue for a helper.
             Some((_, limit)) => engine
                 .helpers(limit)
                 .waiting_helpers(limit)
                 .back_pressure(laio::BackPressure::Wait),
-            None if lane.kind == BackendKind::Threads => {
+            None if spec.kind == BackendKind::Threads => {
                 // An HTTP/2 connection receives and sends at the same time.
                 let each = if options.http2.is_some() { 2 } else { 1 };
-                let helpers = each * self.connections(options) + Limits::HELPERS_SPARE;
+                let helpers = each * self.connections(options) + Limits::HELPERS_FOR_FILES;
                 engine.helpers(helpers as u32)
             }
             // A call fails if no carrier is left.
-            None if lane.kind == BackendKind::Activations => engine
-                .carriers((self.connections(options) + Limits::HELPERS_SPARE).min(4096) as u32),
+            None if spec.kind == BackendKind::Activations => engine
+                .carriers((self.connections(options) + Limits::HELPERS_FOR_FILES).min(4096) as u32),
             None => engine,
         }
     }
@@ -283,7 +285,7 @@ fn check(options: &Options, own: BackendKind) -> io::Result<()> {
 
 /// Fails if the context of [`Step::Write`] cannot send without a copy.
 fn check_zero_copy(runtime: &Runtime, kind: BackendKind) -> io::Result<()> {
-    let context = LANES.get().contexts[Step::Write as usize];
+    let context = IO_CONTEXTS.get().contexts[Step::Write as usize];
     let capable = laio::Context::sends_without_copy;
     let capable = runtime.block_on(async { laio_rt::with_context_of(context, |it| capable(it)) });
     if capable {
@@ -308,11 +310,11 @@ fn explain(kind: BackendKind, error: &io::Error) -> io::Error {
 
 /// Limits the calls in flight for back ends that queue them in the kernel. Other back ends are
 /// limited by their number of helpers.
-pub(crate) struct Turns([Option<Semaphore>; Class::ALL.len()]);
+pub(crate) struct ConcurrencyLimit([Option<Semaphore>; Class::ALL.len()]);
 
-impl Turns {
-    pub(crate) fn new(options: &Options, own: BackendKind) -> Turns {
-        let mut turns = Turns(Default::default());
+impl ConcurrencyLimit {
+    pub(crate) fn new(options: &Options, own: BackendKind) -> ConcurrencyLimit {
+        let mut concurrency = ConcurrencyLimit(Default::default());
         for step in Step::ALL {
             let by_kernel = matches!(
                 kind(options, own, step),
@@ -324,16 +326,16 @@ impl Turns {
             if let Some(class) = Class::of(step).filter(|_| by_kernel)
                 && let Some(limit) = options.io.class_limits.of(step)
             {
-                turns.0[class as usize] = Some(Semaphore::new(limit as usize));
+                concurrency.0[class as usize] = Some(Semaphore::new(limit as usize));
             }
         }
-        turns
+        concurrency
     }
 
     /// Waits for a permit for a step, if its class has a limit.
     #[inline]
-    pub(crate) async fn turn(&self, step: Step) -> Option<Permit> {
-        let turns = self.0[Class::of(step)? as usize].as_ref()?;
-        Some(turns.acquire().await)
+    pub(crate) async fn permit(&self, step: Step) -> Option<Permit> {
+        let concurrency = self.0[Class::of(step)? as usize].as_ref()?;
+        Some(concurrency.acquire().await)
     }
 }

@@ -2,7 +2,7 @@
 //! authentication. The result is that of [`Worker::answer`], without a step that could block.
 
 use crate::observe::{self, Stage};
-use crate::reply::{Asked, Reply, has_conditions, whole_behind};
+use crate::reply::{Reply, RequestContext, finish_whole, has_conditions};
 use crate::resolve::{enter, resolve};
 use crate::worker::Worker;
 use laio_http::{Method, Status};
@@ -10,13 +10,13 @@ use laio_http::{Method, Status};
 impl Worker {
     /// Writes the head, and the body if it is short, to `out`. Returns none without side effects if
     /// the request needs [`Worker::answer`].
-    pub(crate) fn answer_at_once(
+    pub(crate) fn answer_from_cache(
         &self,
-        asked: Asked<'_>,
+        ctx: RequestContext<'_>,
         out: &mut Vec<u8>,
         name: &mut Vec<u8>,
     ) -> Option<Reply> {
-        let (request, site) = (asked.request, asked.site);
+        let (request, site) = (ctx.request, ctx.site);
         let cache = self.cache.as_ref()?;
         let simple = matches!(request.method, Method::Get | Method::Head)
             && site.users.is_none()
@@ -38,7 +38,7 @@ impl Worker {
         let opened = cache.get(site.number, name)?;
         let fields = opened.fields.as_ref()?.get()?;
         observe::end(Stage::Resolve, begun);
-        let head = asked.head(out, Status::OK).again(fields);
-        Some(whole_behind(asked, head, &opened))
+        let head = ctx.head(out, Status::OK).again(fields);
+        Some(finish_whole(ctx, head, &opened))
     }
 }

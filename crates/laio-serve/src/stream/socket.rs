@@ -9,7 +9,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 /// A socket with at most one receive and one send in flight.
-pub(crate) struct Wire {
+pub(crate) struct Socket {
     socket: Descriptor,
     receiving: Option<Submission<Recv<Descriptor, Vec<u8>>>>,
     sending: Option<Sending>,
@@ -20,26 +20,26 @@ struct Sending {
     length: usize,
 }
 
-impl Wire {
+impl Socket {
     /// Buffer size of one receive.
-    const ROOM: usize = 4096;
+    const BUFFER: usize = 4096;
 
-    pub(crate) fn new(socket: Descriptor) -> Wire {
-        Wire {
+    pub(crate) fn new(socket: Descriptor) -> Socket {
+        Socket {
             socket,
             receiving: None,
             sending: None,
         }
     }
 
-    pub(crate) fn socket(&self) -> &Descriptor {
+    pub(crate) fn descriptor(&self) -> &Descriptor {
         &self.socket
     }
 
     /// Receives the next bytes; an empty buffer at the end.
     pub(crate) fn poll_receive(&mut self, context: &mut Context<'_>) -> Poll<io::Result<Vec<u8>>> {
         let start = || {
-            let buffer = Vec::with_capacity(Wire::ROOM);
+            let buffer = Vec::with_capacity(Socket::BUFFER);
             laio_rt::submit(Recv::new(self.socket.clone(), buffer))
         };
         let receiving = self.receiving.get_or_insert_with(start);

@@ -8,31 +8,31 @@ use std::cell::Cell;
 use std::io;
 use std::time::{Duration, Instant};
 
-/// The time spent waiting for a client, reset each time the client has taken a whole piece. A
+/// The time spent waiting for a client, reset each time the client has accepted a whole piece. A
 /// client that takes a few bytes now and then gets no extra time.
-pub(crate) struct Pace {
+pub(crate) struct SendDeadline {
     waited: Cell<Duration>,
-    taken: Cell<u64>,
-    most: Duration,
+    sent: Cell<u64>,
+    limit: Duration,
 }
 
-impl Pace {
-    pub(crate) fn new(worker: &Worker) -> Pace {
-        Pace {
+impl SendDeadline {
+    pub(crate) fn new(worker: &Worker) -> SendDeadline {
+        SendDeadline {
             waited: Cell::default(),
-            taken: Cell::default(),
-            most: worker.time_to_send(Limits::PIECE),
+            sent: Cell::default(),
+            limit: worker.time_to_send(Limits::PIECE),
         }
     }
 
     /// Records that the socket accepted `count` bytes.
-    pub(crate) fn took(&self, count: u64) {
-        let taken = self.taken.get() + count;
-        if taken >= Limits::PIECE as u64 {
+    pub(crate) fn add_sent(&self, count: u64) {
+        let sent = self.sent.get() + count;
+        if sent >= Limits::PIECE as u64 {
             self.waited.set(Duration::ZERO);
-            self.taken.set(0);
+            self.sent.set(0);
         } else {
-            self.taken.set(taken);
+            self.sent.set(sent);
         }
     }
 
@@ -40,12 +40,16 @@ impl Pace {
     ///
     /// # Errors
     /// `TimedOut` if the client was too slow, or that of the socket.
-    pub(crate) async fn wait(&self, worker: &Worker, socket: &Descriptor) -> io::Result<()> {
+    pub(crate) async fn wait_until_writable(
+        &self,
+        worker: &Worker,
+        socket: &Descriptor,
+    ) -> io::Result<()> {
         if worker.is_sync() {
             // The socket's own timeout has expired.
             return Err(io::ErrorKind::TimedOut.into());
         }
-        let left = self.most.saturating_sub(self.waited.get());
+        let left = self.limit.saturating_sub(self.waited.get());
         if left.is_zero() {
             return Err(io::ErrorKind::TimedOut.into());
         }

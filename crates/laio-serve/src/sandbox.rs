@@ -1,7 +1,7 @@
 //! The sandbox of a worker. Each worker thread restricts itself and the threads that it creates;
 //! the control thread stays unrestricted, so that it can read new options.
 
-mod calls;
+mod seccomp;
 
 use crate::options::{Options, Safety, Sandbox, Symlinks};
 use laio::BackendKind;
@@ -17,16 +17,16 @@ use std::path::PathBuf;
 ///
 /// # Errors
 /// When a required part is unavailable.
-pub(crate) fn put_up(options: &Options, kind: BackendKind) -> io::Result<Vec<String>> {
+pub(crate) fn apply(options: &Options, kind: BackendKind) -> io::Result<Vec<String>> {
     let Safety {
         landlock, seccomp, ..
     } = options.safety;
     let mut missing = Vec::new();
-    let mut fence = |mode, name: &str, put_up: &dyn Fn() -> Result<(), String>| {
+    let mut restrict = |mode, name: &str, apply_it: &dyn Fn() -> Result<(), String>| {
         if mode == Sandbox::Off {
             return Ok(());
         }
-        match put_up() {
+        match apply_it() {
             Ok(()) => Ok(()),
             Err(why) if mode == Sandbox::Auto => {
                 missing.push(format!("without {name}: {why}"));
@@ -38,14 +38,14 @@ pub(crate) fn put_up(options: &Options, kind: BackendKind) -> io::Result<Vec<Str
             )),
         }
     };
-    fence(landlock, "Landlock", &|| files(options))?;
-    fence(seccomp, "seccomp", &|| calls::allow_serving(kind))?;
+    restrict(landlock, "Landlock", &|| apply_landlock(options))?;
+    restrict(seccomp, "seccomp", &|| seccomp::apply(kind))?;
     Ok(missing)
 }
 
 /// Applies a Landlock ruleset: only the served files, and the files below `/proc` that the engine
 /// reads.
-fn files(options: &Options) -> Result<(), String> {
+fn apply_landlock(options: &Options) -> Result<(), String> {
     let sites = || {
         let hosts = options.hosts.iter().map(|host| &host.site);
         [&options.site].into_iter().chain(hosts)
@@ -89,7 +89,7 @@ mod tests {
     use std::fs;
 
     #[test]
-    fn inside_there_is_only_the_site() {
+    fn a_sandboxed_thread_reaches_only_the_site() {
         let site = tempfile::tempdir().unwrap();
         let outside = tempfile::NamedTempFile::new().unwrap();
         let inside = site.path().join("a.txt");
@@ -106,8 +106,8 @@ mod tests {
             },
             ..Options::default()
         };
-        let fenced = std::thread::spawn(move || {
-            let missing = put_up(&options, BackendKind::Lazy).unwrap();
+        let sandboxed = std::thread::spawn(move || {
+            let missing = apply(&options, BackendKind::Lazy).unwrap();
             let denied = |result: io::Result<()>| result.is_err();
             assert_eq!(fs::read(&inside).unwrap(), b"a");
             if missing.is_empty() {
@@ -121,6 +121,6 @@ mod tests {
                 eprintln!("the sandbox is incomplete here: {}", missing.join("; "));
             }
         });
-        fenced.join().unwrap();
+        sandboxed.join().unwrap();
     }
 }

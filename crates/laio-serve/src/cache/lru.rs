@@ -1,6 +1,6 @@
 //! The cached files, within limits. Files not requested recently are evicted (CLOCK algorithm).
 
-use super::watches::Watch;
+use super::inotify::Watch;
 use crate::contents::Contents;
 use crate::open::Opened;
 use crate::options::Cache as Limits;
@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::time::Instant;
 
 /// A cached file.
-pub(super) struct Kept {
+pub(super) struct CachedFile {
     pub(super) site: usize,
     pub(super) name: Box<[u8]>,
     pub(super) opened: Opened,
@@ -17,13 +17,13 @@ pub(super) struct Kept {
     /// When the file was opened, or when a request began to reopen it.
     pub(super) since: Cell<Instant>,
     /// Requested since the clock hand last passed.
-    pub(super) asked: Cell<bool>,
+    pub(super) requested: Cell<bool>,
 }
 
 /// The cached files of all sites.
-pub(super) struct Shelf {
+pub(super) struct Lru {
     limits: Limits,
-    places: Vec<Option<Kept>>,
+    slots: Vec<Option<CachedFile>>,
     free: Vec<usize>,
     /// Indexes by name, for each site.
     names: Vec<HashMap<Box<[u8]>, usize>>,
@@ -34,11 +34,11 @@ pub(super) struct Shelf {
     hand: usize,
 }
 
-impl Shelf {
-    pub(super) fn new(limits: &Limits, sites: usize) -> Shelf {
-        Shelf {
+impl Lru {
+    pub(super) fn new(limits: &Limits, sites: usize) -> Lru {
+        Lru {
             limits: limits.clone(),
-            places: Vec::new(),
+            slots: Vec::new(),
             free: Vec::new(),
             names: (0..sites).map(|_| HashMap::new()).collect(),
             watched: HashMap::new(),
@@ -48,15 +48,15 @@ impl Shelf {
         }
     }
 
-    pub(super) fn get(&self, site: usize, name: &[u8]) -> Option<&Kept> {
-        let place = *self.names[site].get(name)?;
-        self.places[place].as_ref()
+    pub(super) fn get(&self, site: usize, name: &[u8]) -> Option<&CachedFile> {
+        let slot = *self.names[site].get(name)?;
+        self.slots[slot].as_ref()
     }
 
     /// Adds a file, replacing the one with its name.
-    pub(super) fn insert(&mut self, kept: Kept) {
-        self.remove(kept.site, &kept.name);
-        let (bytes, descriptors) = cost(&kept.opened.contents);
+    pub(super) fn insert(&mut self, file: CachedFile) {
+        self.remove(file.site, &file.name);
+        let (bytes, descriptors) = cost(&file.opened.contents);
         if bytes > self.limits.bytes || descriptors > self.limits.descriptors {
             return;
         }
@@ -64,71 +64,71 @@ impl Shelf {
             || self.bytes + bytes > self.limits.bytes
             || self.descriptors + descriptors > self.limits.descriptors
         {
-            self.make_room();
+            self.evict_one();
         }
         self.bytes += bytes;
         self.descriptors += descriptors;
-        let place = self.free.pop().unwrap_or_else(|| {
-            self.places.push(None);
-            self.places.len() - 1
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(None);
+            self.slots.len() - 1
         });
-        self.names[kept.site].insert(kept.name.clone(), place);
-        let watched = self.watched.entry(kept.watch.number()).or_default();
-        watched.push(place);
-        self.places[place] = Some(kept);
+        self.names[file.site].insert(file.name.clone(), slot);
+        let watched = self.watched.entry(file.watch.number()).or_default();
+        watched.push(slot);
+        self.slots[slot] = Some(file);
     }
 
     fn count(&self) -> usize {
-        self.places.len() - self.free.len()
+        self.slots.len() - self.free.len()
     }
 
     /// Evicts a file that was not requested since the clock hand last passed.
-    fn make_room(&mut self) {
+    fn evict_one(&mut self) {
         loop {
-            self.hand = (self.hand + 1) % self.places.len();
-            match &self.places[self.hand] {
-                Some(kept) if !kept.asked.take() => return self.take(self.hand),
+            self.hand = (self.hand + 1) % self.slots.len();
+            match &self.slots[self.hand] {
+                Some(file) if !file.requested.take() => return self.remove_slot(self.hand),
                 _ => {}
             }
         }
     }
 
     pub(super) fn remove(&mut self, site: usize, name: &[u8]) {
-        if let Some(&place) = self.names[site].get(name) {
-            self.take(place);
+        if let Some(&slot) = self.names[site].get(name) {
+            self.remove_slot(slot);
         }
     }
 
     /// Removes all names of a watched file.
     pub(super) fn remove_watched(&mut self, watch: i32) {
-        for place in self.watched.remove(&watch).unwrap_or_default() {
-            self.take(place);
+        for slot in self.watched.remove(&watch).unwrap_or_default() {
+            self.remove_slot(slot);
         }
     }
 
-    pub(super) fn remove_if(&mut self, goes: impl Fn(&Kept) -> bool) {
-        for place in 0..self.places.len() {
-            if self.places[place].as_ref().is_some_and(&goes) {
-                self.take(place);
+    pub(super) fn remove_if(&mut self, matches: impl Fn(&CachedFile) -> bool) {
+        for slot in 0..self.slots.len() {
+            if self.slots[slot].as_ref().is_some_and(&matches) {
+                self.remove_slot(slot);
             }
         }
     }
 
-    fn take(&mut self, place: usize) {
-        let Some(kept) = self.places[place].take() else {
+    fn remove_slot(&mut self, slot: usize) {
+        let Some(file) = self.slots[slot].take() else {
             return;
         };
-        self.names[kept.site].remove(&kept.name);
-        if let Some(watched) = self.watched.get_mut(&kept.watch.number()) {
-            watched.retain(|&other| other != place);
+        self.names[file.site].remove(&file.name);
+        if let Some(watched) = self.watched.get_mut(&file.watch.number()) {
+            watched.retain(|&other| other != slot);
             if watched.is_empty() {
-                self.watched.remove(&kept.watch.number());
+                self.watched.remove(&file.watch.number());
             }
         }
-        let (bytes, descriptors) = cost(&kept.opened.contents);
+        let (bytes, descriptors) = cost(&file.opened.contents);
         self.bytes -= bytes;
         self.descriptors -= descriptors;
-        self.free.push(place);
+        self.free.push(slot);
     }
 }
 

@@ -16,7 +16,7 @@ pub(crate) struct Addresses {
 
 impl Addresses {
     /// Looks up a name. Blocks, so only for use at start.
-    pub(super) fn find(host: &str, port: u16) -> io::Result<Arc<Addresses>> {
+    pub(super) fn resolve(host: &str, port: u16) -> io::Result<Arc<Addresses>> {
         let found = look_up(host, port).map_err(|error| {
             let text = format!("cannot look up the upstream {host}: {error}");
             io::Error::new(error.kind(), text)
@@ -53,73 +53,75 @@ fn look_up(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
 
 /// The lookup thread, which ends when this is dropped.
 #[derive(Debug, Default)]
-pub(crate) struct Names(Option<Arc<Ended>>);
+pub(crate) struct NameResolver(Option<Arc<StopFlag>>);
 
 #[derive(Debug, Default)]
-struct Ended {
-    ended: Mutex<bool>,
+struct StopFlag {
+    stopped: Mutex<bool>,
     changed: Condvar,
 }
 
-impl Names {
+impl NameResolver {
     /// Starts the thread, if there are names.
     ///
     /// # Errors
     /// When the thread cannot be started.
-    pub(crate) fn keep(all: impl Iterator<Item = Arc<Addresses>>) -> io::Result<Names> {
+    pub(crate) fn start(all: impl Iterator<Item = Arc<Addresses>>) -> io::Result<NameResolver> {
         let names: Vec<_> = all.filter(|addresses| addresses.is_name()).collect();
         if names.is_empty() {
-            return Ok(Names::default());
+            return Ok(NameResolver::default());
         }
-        let ended = Arc::<Ended>::default();
+        let stopped = Arc::<StopFlag>::default();
         let thread = std::thread::Builder::new().name("laio-names".to_owned());
-        let seen = ended.clone();
+        let seen = stopped.clone();
         // The thread is never joined, because a lookup may block for long.
-        thread.spawn(move || keep(&names, &seen))?;
-        Ok(Names(Some(ended)))
+        thread.spawn(move || refresh(&names, &seen))?;
+        Ok(NameResolver(Some(stopped)))
     }
 }
 
-impl Drop for Names {
+impl Drop for NameResolver {
     fn drop(&mut self) {
-        if let Some(ended) = &self.0 {
-            *ended.ended.lock().unwrap() = true;
-            ended.changed.notify_all();
+        if let Some(stopped) = &self.0 {
+            *stopped.stopped.lock().unwrap() = true;
+            stopped.changed.notify_all();
         }
     }
 }
 
-fn keep(names: &[Arc<Addresses>], ended: &Ended) {
-    let mut over = ended.ended.lock().unwrap();
-    while !*over {
-        let pause = UpstreamLimits::LOOK_UP;
-        let (after, waited) = ended.changed.wait_timeout(over, pause).unwrap();
-        over = after;
-        if *over || !waited.timed_out() {
+fn refresh(names: &[Arc<Addresses>], stopped: &StopFlag) {
+    let mut stop = stopped.stopped.lock().unwrap();
+    while !*stop {
+        let pause = UpstreamLimits::LOOKUP_INTERVAL;
+        let (after, waited) = stopped.changed.wait_timeout(stop, pause).unwrap();
+        stop = after;
+        if *stop || !waited.timed_out() {
             continue;
         }
-        drop(over);
+        drop(stop);
         for addresses in names {
             if let Ok(found) = look_up(&addresses.host, addresses.port) {
                 *addresses.found.lock().unwrap() = found;
             }
         }
-        over = ended.ended.lock().unwrap();
+        stop = stopped.stopped.lock().unwrap();
     }
 }
 
 /// The address of an upstream.
 #[derive(Clone, Debug)]
-pub(crate) enum Place {
+pub(crate) enum ResolvedAddress {
     Tcp(Arc<Addresses>),
     Unix(std::path::PathBuf),
 }
 
-impl Place {
-    pub(super) fn find(address: &UpstreamAddress) -> io::Result<Place> {
+impl ResolvedAddress {
+    pub(super) fn resolve(address: &UpstreamAddress) -> io::Result<ResolvedAddress> {
         Ok(match address {
-            UpstreamAddress::Tcp(host, port) => Place::Tcp(Addresses::find(host, *port)?),
-            UpstreamAddress::Unix(path) => Place::Unix(path.clone()),
+            UpstreamAddress::Tcp(host, port) => {
+                ResolvedAddress::Tcp(Addresses::resolve(host, *port)?)
+            }
+            UpstreamAddress::Unix(path) => ResolvedAddress::Unix(path.clone()),
         })
     }
 }

@@ -10,7 +10,7 @@ use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
 ///
 /// # Errors
 /// The reason why the filter cannot be applied.
-pub(super) fn allow_serving(kind: BackendKind) -> Result<(), String> {
+pub(super) fn apply(kind: BackendKind) -> Result<(), String> {
     if kind == BackendKind::Activations {
         return Err(
             "the back end activations creates and watches threads with other system calls"

@@ -15,7 +15,7 @@ pub(super) struct Watches {
     /// The number of [`Watch`]es for each kernel watch: inotify has one per inode, whatever its
     /// names.
     shared: RefCell<HashMap<i32, usize>>,
-    told: Cell<u64>,
+    event_count: Cell<u64>,
 }
 
 /// A watched file or directory, unwatched on drop.
@@ -25,13 +25,13 @@ pub(super) struct Watch {
 }
 
 /// An inotify event.
-pub(super) enum Told<'a> {
+pub(super) enum FileEvent<'a> {
     /// The entry with this name in the watched directory changed.
     Name(i32, &'a [u8]),
     /// The watched file or directory itself changed.
     Itself(i32),
     /// The kernel dropped events (`fs.inotify.max_queued_events`).
-    Lost,
+    Overflow,
 }
 
 impl Watches {
@@ -59,7 +59,7 @@ impl Watches {
         Ok(Watches {
             queue: inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC)?,
             shared: RefCell::default(),
-            told: Cell::new(0),
+            event_count: Cell::new(0),
         })
     }
 
@@ -77,17 +77,17 @@ impl Watches {
     }
 
     /// Returns the number of events so far.
-    pub(super) fn told(&self) -> u64 {
-        self.told.get()
+    pub(super) fn event_count(&self) -> u64 {
+        self.event_count.get()
     }
 
     /// Counts an event, to invalidate everything that is being cached.
-    pub(super) fn count(&self) {
-        self.told.set(self.told.get() + 1);
+    pub(super) fn count_event(&self) {
+        self.event_count.set(self.event_count.get() + 1);
     }
 
     /// Passes all pending events to `changed`.
-    pub(super) fn hear(&self, mut changed: impl FnMut(Told<'_>)) {
+    pub(super) fn drain(&self, mut changed: impl FnMut(FileEvent<'_>)) {
         let mut buffer = [MaybeUninit::uninit(); 4096];
         let mut reader = Reader::new(&self.queue, &mut buffer);
         loop {
@@ -97,17 +97,17 @@ impl Watches {
                 Err(Errno::AGAIN) => return,
                 Err(_) => {
                     // No known error. Drop everything, because events may be lost.
-                    self.count();
-                    return changed(Told::Lost);
+                    self.count_event();
+                    return changed(FileEvent::Overflow);
                 }
             };
-            self.count();
+            self.count_event();
             changed(if event.events().contains(ReadFlags::QUEUE_OVERFLOW) {
-                Told::Lost
+                FileEvent::Overflow
             } else if let Some(name) = event.file_name() {
-                Told::Name(event.wd(), name.to_bytes())
+                FileEvent::Name(event.wd(), name.to_bytes())
             } else {
-                Told::Itself(event.wd())
+                FileEvent::Itself(event.wd())
             });
         }
     }
