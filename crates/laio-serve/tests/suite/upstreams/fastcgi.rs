@@ -1,4 +1,4 @@
-//! Programs that speak FastCGI.
+//! FastCGI programs.
 
 use super::backend::Peer;
 use super::*;
@@ -6,7 +6,7 @@ use laio_http::fastcgi::{
     self, Head, PARAMS, STDERR, STDIN, STDOUT, params, push_end, push_stream,
 };
 
-/// Parameters and body of a request.
+/// The parameters and the body of a request.
 type Asked = (Vec<(String, String)>, Vec<u8>);
 
 fn read(peer: &mut Peer) -> Option<Asked> {
@@ -51,7 +51,7 @@ fn output(text: &str) -> Vec<u8> {
 }
 
 #[test]
-fn what_a_program_is_told() {
+fn variables_of_a_program() {
     for kind in crate::common::BACKENDS
         .into_iter()
         .chain([BackendKind::Sync])
@@ -104,7 +104,7 @@ fn what_a_program_is_told() {
 }
 
 #[test]
-fn bodies_in_many_records_and_words_for_the_log() {
+fn bodies_in_many_records_and_error_output() {
     let large = "fastcgi ".repeat(30_000);
     let expected = large.clone();
     let backend = program(move |(_, body)| {
@@ -146,7 +146,7 @@ fn bodies_in_many_records_and_words_for_the_log() {
 }
 
 #[test]
-fn programs_that_lie_die_or_speak_something_else() {
+fn programs_that_fail_or_do_not_use_fastcgi() {
     let mut refused = Vec::new();
     push_end(&mut refused, 0);
     refused[fastcgi::HEAD + 4] = 1;
@@ -179,7 +179,7 @@ fn programs_that_lie_die_or_speak_something_else() {
 }
 
 #[test]
-fn more_than_a_program_has_said_is_left_out() {
+fn output_beyond_the_length_is_dropped() {
     let backend = program(|_| output("Content-Length: 5\n\nhello and more"));
     let (server, _root) = serve(vec![fcgi("/", &backend)], |_| {});
     let mut client = server.connect();
