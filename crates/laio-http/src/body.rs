@@ -26,7 +26,7 @@ pub struct BodySkip {
     trailer_bytes: usize,
 }
 
-/// What the next byte is part of.
+/// The part of a message that the next byte belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     /// Content: the remaining bytes, never zero, followed by the end or the CRLF of a chunk.
@@ -117,7 +117,7 @@ impl BodySkip {
     ///
     /// # Errors
     ///
-    /// As for [`BodySkip::advance`]. The content passed on before the error is valid.
+    /// Like [`BodySkip::advance`]. The content passed on before the error is valid.
     pub fn advance_with(
         &mut self,
         input: &[u8],

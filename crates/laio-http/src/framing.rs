@@ -38,7 +38,7 @@ pub(crate) struct FramingFields {
     has_encoding: bool,
     /// `chunked` was named at least once.
     chunked: bool,
-    /// It was named more than once.
+    /// `chunked` was named more than once.
     chunked_again: bool,
     /// The last coding so far is `chunked`.
     ends_chunked: bool,

@@ -41,7 +41,7 @@ impl Mount {
     ///
     /// # Errors
     ///
-    /// Those of [`RequestPath::new`].
+    /// Returns the errors of [`RequestPath::new`].
     pub fn new(prefix: &str, there: Option<&str>) -> Result<Mount, Rejection> {
         let prefix = RequestPath::new(prefix)?.as_str().to_owned();
         if prefix == "*" {

@@ -81,7 +81,7 @@ pub struct Request<'b> {
 pub enum Version {
     /// HTTP/1.0
     Http10,
-    /// HTTP/1.1, or a higher minor version, which is to be treated as 1.1 (RFC 9110, section 2.5).
+    /// HTTP/1.1, or a higher minor version, which is treated as 1.1 (RFC 9110, section 2.5).
     Http11,
 }
 

@@ -119,7 +119,7 @@ pub fn parse_cgi<'b>(
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum BadAnswer {
-    /// It does not begin with `HTTP/1.x`, a status from 100 to 599 and a reason.
+    /// The answer does not begin with `HTTP/1.x`, a status from 100 to 599 and a reason.
     StatusLine,
     /// The head is longer than [`Limits::head_bytes`].
     HeadTooLarge,

@@ -49,8 +49,8 @@ pub(crate) async fn accept(worker: Rc<Worker>, listener: Descriptor, tls: bool) 
                 start(&worker, socket, peer, tls).await;
             }
             Err(error) if worker.is_stopping() => {
-                let gone = is(&error, Errno::CONNABORTED);
-                if !gone && !worker.evict_for_descriptor(&error).await {
+                let aborted = is(&error, Errno::CONNABORTED);
+                if !aborted && !worker.evict_for_descriptor(&error).await {
                     return;
                 }
             }

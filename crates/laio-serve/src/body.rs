@@ -17,7 +17,7 @@ impl Worker {
     /// with the first bytes of the file.
     ///
     /// # Errors
-    /// Those of reading and sending. `UnexpectedEof` if the file has become shorter than the
+    /// Returns the errors of reading and sending. `UnexpectedEof` if the file has become shorter than the
     /// announced length: the connection must end, so that the client notices the truncation.
     pub(crate) async fn send(
         &self,

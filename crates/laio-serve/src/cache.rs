@@ -14,7 +14,7 @@ mod lru;
 use crate::contents::Contents;
 use crate::open::{FileKind, Opened, examine, open_below};
 use crate::options::Cache as Limits;
-use crate::resident::Open;
+use crate::resident::OpenFile;
 use crate::resolve::enter;
 use crate::site::Site;
 use crate::worker::Worker;
@@ -33,7 +33,7 @@ impl Worker {
     /// Returns the cached file of a name, or caches it if it is requested often.
     ///
     /// # Errors
-    /// Those of opening.
+    /// Returns the errors of opening.
     pub(crate) async fn cached(&self, site: &Site, name: &[u8]) -> io::Result<Option<FileKind>> {
         let Some(cache) = &self.cache else {
             return Ok(None);
@@ -97,7 +97,7 @@ impl Worker {
         if let Contents::File(file) = &opened.contents
             && size > cache.limits.file_bytes as u64
         {
-            opened.contents = Contents::Open(Rc::new(Open::new(file.clone(), size)));
+            opened.contents = Contents::Open(Rc::new(OpenFile::new(file.clone(), size)));
         } else {
             let Some(contents) = self.whole(&opened).await? else {
                 return Ok(None);

@@ -41,7 +41,7 @@ impl Worker {
     /// bare. Returns whether it was the last.
     ///
     /// # Errors
-    /// Those of reading. `UnexpectedEof` if the file has become shorter: the last chunk is then
+    /// Returns the errors of reading. `UnexpectedEof` if the file has become shorter: the last chunk is then
     /// missing, so the client notices the truncation.
     pub(crate) async fn next_chunk(
         &self,

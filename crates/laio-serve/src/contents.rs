@@ -3,7 +3,7 @@
 use crate::io_contexts;
 use crate::observe::{self, Stage};
 use crate::options::Step;
-use crate::resident::Open;
+use crate::resident::OpenFile;
 use crate::worker::Worker;
 use laio::ops::{Limit, ReadAt, Sink};
 use laio_rt::Descriptor;
@@ -16,7 +16,7 @@ use std::rc::Rc;
 pub(crate) enum Contents {
     File(Descriptor),
     /// A cached open file, parts of which are known to be in the page cache.
-    Open(Rc<Open>),
+    Open(Rc<OpenFile>),
     /// The whole contents, cached in memory.
     Memory(Rc<[u8]>),
 }
@@ -34,7 +34,7 @@ impl Worker {
     /// Appends at most `most` bytes of a file to the buffer.
     ///
     /// # Errors
-    /// Those of reading; `TimedOut` when it takes too long, `UnexpectedEof` at the end of the file.
+    /// Returns the errors of reading; `TimedOut` when it takes too long, `UnexpectedEof` at the end of the file.
     pub(crate) async fn read(
         &self,
         contents: &Contents,
@@ -62,7 +62,7 @@ impl Worker {
     /// Reads from a file into the free space of a buffer.
     ///
     /// # Errors
-    /// As [`Worker::read`].
+    /// Like [`Worker::read`].
     pub(crate) async fn read_into<B: Sink>(
         &self,
         file: &Descriptor,

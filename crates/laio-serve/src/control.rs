@@ -38,7 +38,7 @@ impl Control {
     /// ones. Returns the options that have changed but need a restart.
     ///
     /// # Errors
-    /// As [`crate::Server::start`]; the old options then stay in force.
+    /// Like [`crate::Server::start`]; the old options then stay in force.
     pub fn reload(&self, options: Options) -> io::Result<Vec<&'static str>> {
         self.ask(|reply| Command::Reload(Box::new(options), reply))
     }
@@ -46,7 +46,7 @@ impl Control {
     /// Opens the access log again, after its file was moved away.
     ///
     /// # Errors
-    /// Those of opening; the server then keeps writing to the moved file.
+    /// Returns the errors of opening; the server then keeps writing to the moved file.
     pub fn reopen_log(&self) -> io::Result<()> {
         self.ask(Command::ReopenLog)
     }
@@ -105,7 +105,7 @@ impl Service {
     /// Starts the first generation of workers.
     ///
     /// # Errors
-    /// As [`Generation::start`].
+    /// Like [`Generation::start`].
     pub(crate) fn start(
         options: Options,
         kind: BackendKind,
@@ -260,7 +260,7 @@ impl Service {
         let (number, worker) = (ended.generation, ended.worker);
         let present = self.present.number == number;
         let generation = match self.past.iter().position(|past| past.number == number) {
-            Some(place) => &mut self.past[place],
+            Some(index) => &mut self.past[index],
             None if present => &mut self.present,
             // From a generation that failed to start.
             None => return,

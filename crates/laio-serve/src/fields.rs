@@ -64,9 +64,9 @@ impl FieldRules {
             return head;
         }
         let fitting = self.globs.matches(Path::new(OsStr::from_bytes(relative)));
-        for (place, &number) in fitting.iter().enumerate() {
+        for (index, &number) in fitting.iter().enumerate() {
             let rule = &self.rules[number];
-            let later = &fitting[place + 1..];
+            let later = &fitting[index + 1..];
             let same = |&other: &usize| self.rules[other].name.eq_ignore_ascii_case(&rule.name);
             if !rule.value.is_empty() && !later.iter().any(same) {
                 head = head.header(&rule.name, rule.value.as_bytes());

@@ -49,7 +49,7 @@ impl ServerState {
     /// Creates the state of the first generation.
     ///
     /// # Errors
-    /// As [`Sessions::new`].
+    /// Like [`Sessions::new`].
     pub(crate) fn new() -> io::Result<ServerState> {
         Ok(ServerState {
             addresses: Arc::default(),
@@ -143,7 +143,7 @@ impl Generation {
     /// Starts a worker in place of one that has ended.
     ///
     /// # Errors
-    /// As [`Generation::start`].
+    /// Like [`Generation::start`].
     pub(crate) fn restart(&mut self, worker: usize, sockets: &[Share]) -> io::Result<()> {
         self.workers[worker] = self.start_worker(worker, sockets)?;
         Ok(())

@@ -65,7 +65,7 @@ pub(crate) fn sockets(name: Option<&str>) -> io::Result<Vec<OwnedFd>> {
     if sockets.is_empty() {
         let which = name.map(|name| format!(" of the name {name}"));
         let text = format!(
-            "no socket{} was passed on: LISTEN_FDS and LISTEN_PID (see sd_listen_fds(3)) say there are {}",
+            "no socket{} was inherited: LISTEN_FDS and LISTEN_PID (see sd_listen_fds(3)) say there are {}",
             which.unwrap_or_default(),
             inherited.len()
         );

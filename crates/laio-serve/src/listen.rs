@@ -97,14 +97,14 @@ impl Listener {
     ///
     /// # Errors
     /// Names the address that cannot be bound, and the reason.
-    pub(crate) fn open_all(places: &[Listen]) -> io::Result<Vec<Listener>> {
-        if places.is_empty() {
+    pub(crate) fn open_all(addresses: &[Listen]) -> io::Result<Vec<Listener>> {
+        if addresses.is_empty() {
             let text = "there is no address to listen on";
             return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
         }
         let mut listeners = Vec::new();
         let mut new = Vec::new();
-        for listen in places {
+        for listen in addresses {
             if !take_inherited(listen, &mut listeners).map_err(|error| explain(&error, listen))? {
                 new.push(listen);
             }
@@ -113,7 +113,7 @@ impl Listener {
             refuse_if_taken(address).map_err(|error| explain(&error, &address))?;
         }
         for listen in new {
-            open(listen, places, &mut listeners).map_err(|error| explain(&error, listen))?;
+            open(listen, addresses, &mut listeners).map_err(|error| explain(&error, listen))?;
         }
         Ok(listeners)
     }
@@ -134,7 +134,7 @@ impl Listener {
     /// all of them.
     ///
     /// # Errors
-    /// As for [`Listener::open_all`].
+    /// Like [`Listener::open_all`].
     pub(crate) fn share_all(
         listeners: &[Listener],
         number: usize,
@@ -152,7 +152,7 @@ impl Listener {
     /// same address, so that the kernel balances the load.
     ///
     /// # Errors
-    /// As for [`Listener::open_all`].
+    /// Like [`Listener::open_all`].
     pub(crate) fn share(&self, own: bool) -> io::Result<Share> {
         let socket = match self.listen.inet() {
             Some(address) if own && self.spreads => {
@@ -380,6 +380,6 @@ fn address_of(socket: impl AsFd) -> io::Result<ListenAddress> {
     })
 }
 
-fn explain(error: &io::Error, place: &dyn std::fmt::Display) -> io::Error {
-    io::Error::new(error.kind(), format!("cannot listen on {place}: {error}"))
+fn explain(error: &io::Error, address: &dyn std::fmt::Display) -> io::Error {
+    io::Error::new(error.kind(), format!("cannot listen on {address}: {error}"))
 }

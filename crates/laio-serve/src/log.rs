@@ -75,7 +75,7 @@ impl LogFile {
     /// its next line.
     ///
     /// # Errors
-    /// Those of opening; the present file then stays open.
+    /// Returns the errors of opening; the present file then stays open.
     pub(crate) fn reopen(&self) -> io::Result<()> {
         let file = open(&self.target)?;
         *self.file.lock().unwrap() = file;

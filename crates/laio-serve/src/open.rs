@@ -39,7 +39,7 @@ impl Worker {
     /// unless the site follows links, a symbolic link can lead out of the root.
     ///
     /// # Errors
-    /// Those of opening. `TimedOut` when it takes too long; the open then finishes in the
+    /// Returns the errors of opening. `TimedOut` when it takes too long; the open then finishes in the
     /// background, and its result is dropped.
     pub(crate) async fn open(&self, site: &Site, name: &[u8]) -> io::Result<FileKind> {
         for _ in 0..Limits::EVICTION_TRIES {

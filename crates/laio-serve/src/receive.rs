@@ -26,7 +26,7 @@ impl Worker {
     /// client has closed the connection.
     ///
     /// # Errors
-    /// `TimedOut`, or those of the socket.
+    /// `TimedOut`, or the errors of the socket.
     pub(crate) async fn receive(
         &self,
         stream: &Stream,
@@ -56,7 +56,7 @@ impl Worker {
     /// Discards the rest of a request body, in `input` and from the socket, up to the next request.
     ///
     /// # Errors
-    /// `TimedOut` if the body arrives too slowly, or those of the socket.
+    /// `TimedOut` if the body arrives too slowly, or the errors of the socket.
     pub(crate) async fn skip_body(
         &self,
         stream: &Stream,

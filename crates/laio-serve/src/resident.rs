@@ -20,7 +20,7 @@ use std::io;
 
 /// A file that is kept open, and which of its pieces were read.
 #[derive(Debug)]
-pub(crate) struct Open {
+pub(crate) struct OpenFile {
     pub(crate) file: Descriptor,
     size: u64,
     pieces: RefCell<Vec<u64>>,
@@ -29,13 +29,13 @@ pub(crate) struct Open {
 /// Bytes of a piece.
 const PIECE: u64 = Limits::PIECE as u64;
 
-impl Open {
+impl OpenFile {
     /// The maximum number of pieces recorded; later ones are always read.
     const PIECES_MAX: usize = 16 * 1024;
 
-    pub(crate) fn new(file: Descriptor, size: u64) -> Open {
+    pub(crate) fn new(file: Descriptor, size: u64) -> OpenFile {
         let pieces = size.div_ceil(PIECE).min(Self::PIECES_MAX as u64) as usize;
-        Open {
+        OpenFile {
             file,
             size,
             pieces: vec![0; pieces.div_ceil(64)].into(),
@@ -137,7 +137,7 @@ mod tests {
         runtime.block_on(async {
             let file = std::fs::File::open("/dev/null").unwrap();
             let size = 3 * PIECE + 10;
-            let open = Open::new(Descriptor::from(std::os::fd::OwnedFd::from(file)), size);
+            let open = OpenFile::new(Descriptor::from(std::os::fd::OwnedFd::from(file)), size);
             assert_eq!(open.resident(0, size), 0);
             open.was_read(0, PIECE - 1);
             assert_eq!(open.resident(0, size), 0, "incomplete");

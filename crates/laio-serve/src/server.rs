@@ -120,7 +120,7 @@ impl Server {
 /// listen.
 ///
 /// # Errors
-/// As [`Server::start`].
+/// Like [`Server::start`].
 pub fn check(options: &Options) -> io::Result<()> {
     ContextPlan::new(options, backend(options)?)?;
     LogFile::open(&options.log)?;

@@ -57,11 +57,11 @@ impl Tls {
         http2: bool,
         sessions: Sessions,
     ) -> io::Result<Option<Tls>> {
-        let place = options.listen.iter().find(|listen| listen.tls);
-        let problem = match (place, options.certificates.is_empty()) {
+        let address = options.listen.iter().find(|listen| listen.tls);
+        let problem = match (address, options.certificates.is_empty()) {
             (None, true) => return Ok(None),
             (Some(_), false) => None,
-            (Some(place), true) => Some(format!("{place} needs a certificate, but none is configured")),
+            (Some(address), true) => Some(format!("{address} needs a certificate, but none is configured")),
             (None, false) => Some(
                 "a certificate is configured, but no address uses TLS: write tls: before an address"
                     .to_owned(),

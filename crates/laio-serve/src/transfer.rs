@@ -46,7 +46,7 @@ impl Worker {
     /// Sends `out` and a range of a file, and returns `out` empty.
     ///
     /// # Errors
-    /// As [`Worker::send`].
+    /// Like [`Worker::send`].
     pub(crate) async fn send_by_kernel(
         &self,
         stream: &Stream,

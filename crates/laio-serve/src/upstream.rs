@@ -43,7 +43,7 @@ pub(crate) struct UpstreamError {
     /// A reused connection was closed before any byte of the answer; the request may be retried.
     stale: bool,
     /// The client has closed its connection.
-    gone: bool,
+    client_gone: bool,
 }
 
 impl UpstreamError {
@@ -52,13 +52,13 @@ impl UpstreamError {
             status,
             why: why.to_string(),
             stale: false,
-            gone: false,
+            client_gone: false,
         }
     }
 
     pub(crate) fn client_gone() -> UpstreamError {
         UpstreamError {
-            gone: true,
+            client_gone: true,
             ..UpstreamError::bad_gateway("the client closed the connection")
         }
     }

@@ -40,7 +40,7 @@ impl Started {
 /// Starts the program from its present file, with the same arguments and these sockets.
 ///
 /// # Errors
-/// Those of creating a pipe and of starting a program.
+/// Returns the errors of creating a pipe and of starting a program.
 pub(super) fn start(sockets: Vec<OwnedFd>, supervised: bool) -> io::Result<Started> {
     let (ready, report) = io::pipe()?;
     let mut arguments = std::env::args_os();
@@ -79,7 +79,7 @@ pub(super) fn start(sockets: Vec<OwnedFd>, supervised: bool) -> io::Result<Start
 /// set.
 ///
 /// # Errors
-/// Those of starting a program.
+/// Returns the errors of starting a program.
 pub(super) fn take_sockets() -> io::Result<()> {
     let own = std::process::id().to_string();
     if std::env::var_os(READY).is_none() || std::env::var("LISTEN_PID").is_ok_and(|pid| pid == own)

@@ -23,8 +23,8 @@ pub(super) fn head(request: &Request<RecvStream>) -> Vec<u8> {
     }
     let fields = request.headers();
     for (name, value) in fields {
-        let said = (name == HOST && has_authority) || name == TE || name == COOKIE;
-        if !said {
+        let replaced = (name == HOST && has_authority) || name == TE || name == COOKIE;
+        if !replaced {
             push(&mut head, name, value.as_bytes());
         }
     }

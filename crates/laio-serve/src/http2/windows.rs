@@ -91,7 +91,7 @@ impl Windows {
         if self.is_update() {
             // The highest bit of both numbers is reserved.
             let word = |at: usize| {
-                let bytes = [0, 1, 2, 3].map(|place| self.frame[at + place]);
+                let bytes = [0, 1, 2, 3].map(|index| self.frame[at + index]);
                 u32::from_be_bytes(bytes) & (u32::MAX >> 1)
             };
             let (stream, increment) = (word(5), word(HEAD));

@@ -95,12 +95,12 @@ fn push_size(size: u64, out: &mut Vec<u8>) {
         write!(out, "{size} B")
     } else {
         let units = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
-        let place = (size.ilog2() / 10) as usize; // 1 to 6
-        let value = size as f64 / (1u64 << (10 * place)) as f64;
+        let power = (size.ilog2() / 10) as usize; // 1 to 6
+        let value = size as f64 / (1u64 << (10 * power)) as f64;
         write!(
             out,
             "<span title=\"{size} bytes\">{value:.1} {}</span>",
-            units[place - 1]
+            units[power - 1]
         )
     };
 }

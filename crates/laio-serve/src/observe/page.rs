@@ -33,7 +33,7 @@ pub(super) fn html(seen: &Seen, age: Duration) -> String {
         ("up", lasting(age)),
         ("workers", grouped(seen.workers as u64)),
         ("connections", grouped(seen.connections)),
-        ("closed to make room", grouped(seen.closed_for_room)),
+        ("idle, closed", grouped(seen.closed_for_room)),
         ("answers", grouped(answers)),
         ("client errors (4xx)", grouped(seen.answers[3])),
         ("server errors (5xx)", grouped(seen.answers[4])),
@@ -76,8 +76,8 @@ pub(super) fn html(seen: &Seen, age: Duration) -> String {
 fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut out = String::new();
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
             out.push('\u{202f}');
         }
         out.push(digit);

@@ -180,11 +180,11 @@ impl FromStr for Transfer {
 /// that many helpers of its own; `None` is only limited by the worker's back end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClassLimits {
-    /// For open and stat.
+    /// The limit for open and stat.
     pub stat: Option<u32>,
-    /// For file-read.
+    /// The limit for file-read.
     pub read: Option<u32>,
-    /// For write and sendfile.
+    /// The limit for write and sendfile.
     pub write: Option<u32>,
 }
 
@@ -260,13 +260,13 @@ mod tests {
 
     #[test]
     fn errors_list_what_there_is() {
-        for (wrong, told) in [
+        for (wrong, expected) in [
             ("open", "OPERATION=BACKEND"),
             ("opne=sync", "accept, read, open"),
             ("open=synch", "sync, threads, hybrid"),
         ] {
             let error = wrong.parse::<Policies>().unwrap_err();
-            assert!(error.contains(told), "{error}");
+            assert!(error.contains(expected), "{error}");
         }
         let error = "sendflie".parse::<Transfer>().unwrap_err();
         assert!(error.contains("shm-sendfile, splice, zerocopy"), "{error}");

@@ -32,10 +32,10 @@ pub struct Upstream {
 /// address.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Trust {
-    /// Those of the system.
+    /// The authorities that the system trusts.
     #[default]
     System,
-    /// Those of a PEM file only.
+    /// Only the authorities in a PEM file.
     File(PathBuf),
 }
 

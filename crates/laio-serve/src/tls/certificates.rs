@@ -39,7 +39,7 @@ impl Certificates {
     /// Reads the files again. Existing connections are not affected.
     ///
     /// # Errors
-    /// As [`Certificates::read`]; the old certificates then stay in use.
+    /// Like [`Certificates::read`]; the old certificates then stay in use.
     pub(crate) fn reload(&self) -> io::Result<()> {
         let new = read_all(&self.sources)?;
         *self.present.write().unwrap() = new;

@@ -146,7 +146,7 @@ impl Session {
         let count = self.connection.read_tls(&mut left)?;
         self.used = self.records.len() - left.len();
         if let Err(error) = self.connection.process_new_packets() {
-            // Try to send the alert that tells the client the reason.
+            // Try to send the TLS alert with the reason.
             let _ = self.poll_send(context);
             return Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, error)));
         }

@@ -118,7 +118,7 @@ impl Worker {
         };
         match answered {
             Ok(answered) => self.pass_on(ctx, answered, tunnel, out).await,
-            Err(error) if error.gone => None,
+            Err(error) if error.client_gone => None,
             Err(error) => {
                 if error.status.code() >= 500 {
                     super::print(format_args!(

@@ -49,7 +49,7 @@ impl Encryption {
 
 fn roots(trust: &Trust) -> io::Result<RootCertStore> {
     let mut roots = RootCertStore::empty();
-    let (certificates, place) = match trust {
+    let (certificates, source) = match trust {
         Trust::System => {
             // A malformed certificate is no reason to trust none of the others.
             let found = rustls_native_certs::load_native_certs();
@@ -60,7 +60,7 @@ fn roots(trust: &Trust) -> io::Result<RootCertStore> {
     roots.add_parsable_certificates(certificates);
     if roots.is_empty() {
         let text = format!(
-            "{place} contains no certificates to verify upstreams with: name a file of certificates with --upstream-ca"
+            "{source} contains no certificates to verify upstreams with: name a file of certificates with --upstream-ca"
         );
         return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
     }

@@ -25,7 +25,7 @@ pub(super) struct Lease {
     pub(super) limits: UpstreamLimits,
     pub(super) deadline: Deadline,
     pub(super) protocol_state: ProtocolState,
-    /// For the log.
+    /// The name in log messages.
     pub(super) name: String,
     pub(super) permit: Permit,
 }
@@ -132,9 +132,9 @@ async fn attempt(
     let transport = lease.link.transport();
     let reused = lease.link.reused;
     let to_head = proxy_request.ctx.request.method == Method::Head;
-    let gone = source.watch();
+    let client_gone = source.watch();
     let mut answer_wait = AnswerWait {
-        gone,
+        client_gone,
         limits: &limits,
         deadline,
         first_byte: None,
@@ -174,7 +174,7 @@ async fn attempt(
 /// The conditions that end the wait for an answer: the time limit, and a client that closes its
 /// connection.
 struct AnswerWait<'a, G> {
-    gone: G,
+    client_gone: G,
     limits: &'a UpstreamLimits,
     deadline: Deadline,
     first_byte: Option<Sleep>,
@@ -200,7 +200,7 @@ impl<G: Fn() -> bool> AnswerWait<'_, G> {
             if Pin::new(client_check).poll(context).is_pending() {
                 return Poll::Pending;
             }
-            if (self.gone)() {
+            if (self.client_gone)() {
                 return Poll::Ready(UpstreamError::client_gone());
             }
             self.client_check = None;

@@ -155,7 +155,7 @@ impl Worker {
     /// Sends `out`, and then the body.
     ///
     /// # Errors
-    /// Those of the client and of the upstream: the connection must end.
+    /// Returns the errors of the client and of the upstream: the connection must end.
     pub(crate) async fn relay(
         &self,
         stream: &Stream,

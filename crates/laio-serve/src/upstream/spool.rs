@@ -25,7 +25,7 @@ pub(super) struct Spool {
     length: u64,
     /// Bytes read so far.
     taken: u64,
-    gone: Rc<dyn Fn() -> bool>,
+    client_gone: Rc<dyn Fn() -> bool>,
     /// Time limit for each read and write.
     time: Duration,
     /// Reserved memory of the worker's limit.
@@ -44,7 +44,7 @@ impl Spool {
             file: None,
             length: 0,
             taken: 0,
-            gone: source.watch().into(),
+            client_gone: source.watch().into(),
             time: limits.between_time,
             reserved: limits.spool.is_none().then(|| SpoolMemory::new(pool)),
         };
@@ -166,8 +166,8 @@ impl Source for Spool {
     }
 
     fn watch(&self) -> Box<dyn Fn() -> bool> {
-        let gone = self.gone.clone();
-        Box::new(move || gone())
+        let client_gone = self.client_gone.clone();
+        Box::new(move || client_gone())
     }
 }
 

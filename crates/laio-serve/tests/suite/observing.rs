@@ -168,8 +168,8 @@ fn calls_of_another_back_end() {
 fn without_timing_there_are_no_stages_and_without_an_observer_nothing() {
     let (_, counted) = seen(BackendKind::Lazy, false);
     assert_eq!(counted.stages.iter().count(), 0);
-    let nobody = Observer::default();
-    assert!(!nobody.is_on() && nobody.seen().answers == [0; 5]);
+    let off = Observer::default();
+    assert!(!off.is_on() && off.seen().answers == [0; 5]);
 }
 
 #[test]

@@ -215,7 +215,7 @@ fn files_without_certificates_are_refused_at_the_start() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("empty.pem");
     std::fs::write(&file, "nothing").unwrap();
-    for (path, told) in [
+    for (path, expected) in [
         (file, "--upstream-ca"),
         (dir.path().join("absent"), "cannot read"),
     ] {
@@ -227,6 +227,6 @@ fn files_without_certificates_are_refused_at_the_start() {
         let address = SocketAddr::from(([127, 0, 0, 1], 1));
         options.site.upstreams = vec![https("localhost", address, &path)];
         let error = laio_serve::Server::start(options).unwrap_err().to_string();
-        assert!(error.contains(told), "{error}");
+        assert!(error.contains(expected), "{error}");
     }
 }

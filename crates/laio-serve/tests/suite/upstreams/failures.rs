@@ -134,11 +134,11 @@ fn upstreams_that_are_not_there() {
     use rustix::net::{AddressFamily, SocketType, bind, getsockname, socket};
     let taken = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
     bind(&taken, &std::net::SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
-    let nobody: std::net::SocketAddr = getsockname(&taken).unwrap().try_into().unwrap();
+    let closed: std::net::SocketAddr = getsockname(&taken).unwrap().try_into().unwrap();
     let upstreams = vec![
-        Upstream::http(&format!("/tcp=http://{nobody}")).unwrap(),
+        Upstream::http(&format!("/tcp=http://{closed}")).unwrap(),
         Upstream::http("/unix=http+unix:/nonexistent/socket:/").unwrap(),
-        Upstream::fastcgi(&format!("/fcgi={nobody}")).unwrap(),
+        Upstream::fastcgi(&format!("/fcgi={closed}")).unwrap(),
     ];
     let (server, _root) = serve(upstreams, |_| {});
     let mut client = server.connect();

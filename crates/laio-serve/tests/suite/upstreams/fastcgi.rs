@@ -75,7 +75,7 @@ fn variables_of_a_program() {
             let answer = exchange(&server, request);
             assert_eq!(status(&answer), "201", "{kind}: {answer}");
             assert!(!answer.contains("Status:") && answer.contains("Content-Type: text/plain\r\n"));
-            let told = forwarding::unchunked(body(&answer));
+            let variables = forwarding::unchunked(body(&answer));
             for line in [
                 "REQUEST_METHOD=POST",
                 "SCRIPT_NAME=/app",
@@ -95,9 +95,16 @@ fn variables_of_a_program() {
                 &format!("SCRIPT_FILENAME={}/app/run/A b", root.display()),
                 &format!("DOCUMENT_ROOT={}", root.display()),
             ] {
-                assert!(told.contains(&format!("{line}\n")), "{line} not in {told}");
+                assert!(
+                    variables.contains(&format!("{line}\n")),
+                    "{line} not in {variables}"
+                );
             }
-            assert!(told.ends_with("\nHello") && !told.contains("evil") && !told.contains("=w"));
+            assert!(
+                variables.ends_with("\nHello")
+                    && !variables.contains("evil")
+                    && !variables.contains("=w")
+            );
         }
         assert_kept(kind, backend.connections(), 2);
     }

@@ -48,7 +48,7 @@ fn a_thousand_at_once_are_served_queued_or_refused() {
     // Requests for files do not wait behind them.
     assert_eq!(server.get("/file").text(), "a file");
     // Refused requests get their answer at once, while the others hang.
-    let (answers, heard) = std::sync::mpsc::channel();
+    let (answers, statuses) = std::sync::mpsc::channel();
     let readers: Vec<_> = clients
         .into_iter()
         .map(|mut client| {
@@ -59,13 +59,13 @@ fn a_thousand_at_once_are_served_queued_or_refused() {
         })
         .collect();
     for _ in 0..many - CONNECTIONS - QUEUE {
-        assert_eq!(heard.recv_timeout(Duration::from_secs(60)), Ok(503));
+        assert_eq!(statuses.recv_timeout(Duration::from_secs(60)), Ok(503));
     }
     let (gate, changed) = &*open;
     *gate.lock().unwrap() = true;
     changed.notify_all();
     for _ in 0..CONNECTIONS + QUEUE {
-        assert_eq!(heard.recv_timeout(Duration::from_secs(60)), Ok(200));
+        assert_eq!(statuses.recv_timeout(Duration::from_secs(60)), Ok(200));
     }
     readers
         .into_iter()
