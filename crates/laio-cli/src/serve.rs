@@ -1,4 +1,4 @@
-//! `laio serve`: from the arguments to a server that runs.
+//! `laio serve`: starts a server from its arguments.
 
 mod arguments;
 mod cache;
@@ -26,7 +26,7 @@ use std::io::{IsTerminal, Write};
 use std::path::Path;
 use std::sync::OnceLock;
 
-/// Serves until it is asked to stop; a second SIGINT or SIGTERM ends the process at once.
+/// Serves until a signal stops it; a second SIGINT or SIGTERM ends the process at once.
 pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
     if arguments.lists_presets() {
         return crate::print(&policy::presets());
@@ -41,7 +41,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
     }
     if loaded.arguments.checks() {
         laio_serve::check(&loaded.options()?)?;
-        say("ok");
+        print_message("ok");
         return Ok(());
     }
     match loaded.arguments.processes() {
@@ -55,7 +55,7 @@ fn serve(loaded: Loaded) -> Result<(), Failure> {
     let options = loaded.options()?;
     let signals = signals::catch()?;
     if handover::is_supervised() {
-        // Nobody would stop it any more.
+        // A supervised process must not outlive its supervisor, which alone stops it.
         rustix::process::set_parent_process_death_signal(Some(signals::stopping()))?;
     }
     let root = options.site.root.clone();
@@ -70,24 +70,24 @@ fn serve(loaded: Loaded) -> Result<(), Failure> {
             server.descriptors()
         );
         announce(&root, server.addresses(), &how);
-        notify::tell(notify::State::Ready);
+        notify::send_state(notify::State::Ready);
     }
-    signals::obey(signals, server.control(), observing.admin())?;
-    handover::tell_ready()?;
+    signals::execute(signals, server.control(), observing.admin())?;
+    handover::report_ready()?;
     let served = server.wait()?;
     observing.finish()?;
     let lost = match served.log_lines_lost {
         0 => String::new(),
-        lines => format!("; {lines} lines of the access log were left out"),
+        lines => format!("; {lines} lines of the access log were dropped"),
     };
-    say(&format!(
+    print_message(&format!(
         "served {} requests on {} connections{lost}",
         served.requests, served.connections
     ));
     Ok(())
 }
 
-/// What the command line and the file say together.
+/// The merged settings of the command line and the configuration file.
 #[derive(Clone)]
 struct Loaded {
     arguments: Arguments,
@@ -111,7 +111,7 @@ impl Loaded {
     }
 }
 
-/// Reads the command line, and the file that it names, as they are now.
+/// Reads the command line, and the configuration file that it names.
 fn load() -> Result<Loaded, Failure> {
     let loaded = config::load(&flags())?;
     let hosts = loaded.hosts.into_iter().map(|(names, site)| {
@@ -124,47 +124,48 @@ fn load() -> Result<Loaded, Failure> {
     })
 }
 
-/// The same, as a file that says all of it.
+/// Returns the settings in force as a configuration file.
 fn printed() -> Result<String, Failure> {
-    // What makes no sense together is no configuration.
+    // Fail for settings that cannot be combined.
     load()?.options()?;
     Ok(config::load(&flags())?.text()?)
 }
 
-/// What stands behind `laio serve`.
+/// Returns the arguments after `laio serve`.
 fn flags() -> Vec<OsString> {
     std::env::args_os().skip(2).collect()
 }
 
-/// Whether somebody sat at a terminal, and is gone.
+/// Whether the server was started at a terminal that is gone.
 fn interactive_end() -> bool {
-    WATCHED.get() == Some(&true) && !std::io::stderr().is_terminal()
+    AT_TERMINAL.get() == Some(&true) && !std::io::stderr().is_terminal()
 }
 
 /// Whether standard error was a terminal at the start.
-static WATCHED: OnceLock<bool> = OnceLock::new();
+static AT_TERMINAL: OnceLock<bool> = OnceLock::new();
 
-/// Tells where the site is. On standard error, so that standard output is the access log alone.
+/// Prints the addresses on standard error, because standard output may be the access log.
 fn announce(root: &Path, places: &[Listen], how: &str) {
     let version = env!("CARGO_PKG_VERSION");
-    let watched = *WATCHED.get_or_init(|| std::io::stderr().is_terminal());
-    let (bold, plain) = if watched {
+    let at_terminal = *AT_TERMINAL.get_or_init(|| std::io::stderr().is_terminal());
+    let (bold, plain) = if at_terminal {
         ("\x1b[1m", "\x1b[0m")
     } else {
         ("", "")
     };
     let mut places: Vec<_> = places.iter().map(listen::shown).collect();
-    // Sockets that were passed on may be several at one address.
+    // Several inherited sockets may have the same address.
     places.dedup();
     let place = |place: &String| format!("  {bold}{place}{plain}\n");
-    say(&format!(
+    print_message(&format!(
         "laio {version} serves {}\n\n{}\n{how}; Ctrl-C stops",
         root.display(),
         places.iter().map(place).collect::<String>(),
     ));
 }
 
-fn say(text: &str) {
-    // In one write, since several processes may say something at a time. Nothing can be done if standard error is gone.
+fn print_message(text: &str) {
+    // In one write, because several processes may print at the same time. Errors of standard error
+    // cannot be reported.
     let _ = std::io::stderr().write_all(format!("{text}\n").as_bytes());
 }

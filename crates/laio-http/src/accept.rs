@@ -1,4 +1,4 @@
-//! Media types that a client takes (RFC 9110, section 12.5.1).
+//! Media types that a client accepts (RFC 9110, section 12.5.1).
 
 use crate::Headers;
 use crate::encoding::quality;
@@ -20,8 +20,8 @@ pub fn prefers(headers: &Headers<'_>, wanted: &str, other: &str) -> bool {
     weight(headers, wanted) > weight(headers, other)
 }
 
-/// The weight, in thousandths, of the most specific range that has the type; without any field, all have
-/// the same.
+/// Returns the weight, in thousandths, of the most specific range that contains the type. Without
+/// an `Accept` field, all types have the same weight.
 fn weight(headers: &Headers<'_>, media_type: &str) -> u16 {
     let mut best = (0, 0);
     let kind = media_type.split('/').next().unwrap_or_default();

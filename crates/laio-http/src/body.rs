@@ -3,8 +3,8 @@
 use crate::request::is_token_byte;
 use crate::{Framing, Rejection};
 
-/// Skips the body of a request whose content nobody wants, so that the next request on the
-/// connection is found. Nothing is kept but the position in the framing.
+/// Skips the body of a request whose content is not used, up to the next request on the connection.
+/// Stores only the position in the framing.
 ///
 /// ```
 /// use laio_http::{BodySkip, Framing};
@@ -19,24 +19,24 @@ use crate::{Framing, Rejection};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BodySkip {
     state: State,
-    /// Bytes, with all framing, that may still come.
+    /// Bytes, including all framing, that may still arrive.
     budget: u64,
-    /// Fields, and bytes of them with their line ends, that have come behind the last chunk.
+    /// Fields received after the last chunk, and their bytes with line ends.
     trailers: usize,
     trailer_bytes: usize,
 }
 
-/// What the next byte is part of.
+/// The part of a message that the next byte belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// Content: so many bytes, never zero, and then the end or the CRLF of a chunk.
+    /// Content: the remaining bytes, never zero, followed by the end or the CRLF of a chunk.
     Data {
         left: u64,
         in_chunk: bool,
     },
     /// The first digit of a chunk size.
     SizeStart,
-    /// Another digit, or what ends them.
+    /// Another digit, or the end of the digits.
     Size(u64),
     /// White space before the semicolon of an extension.
     SizeSpace(u64),
@@ -60,14 +60,15 @@ enum State {
 }
 
 impl BodySkip {
-    /// A sensible limit: more is cheaper to refuse than to read.
+    /// The default limit. Refusing more is cheaper than reading it.
     pub const BYTES_MAX: u64 = 64 * 1024;
-    /// Fields behind a chunked body. Nothing is done with them, so that more are not worth their reading.
+    /// Maximum number of fields after a chunked body. They are ignored, so more are not worth
+    /// reading.
     pub const TRAILERS_MAX: usize = 100;
     /// Bytes of these fields, with their line ends.
     pub const TRAILER_BYTES_MAX: usize = 8 * 1024;
 
-    /// Prepares to skip a body of at most `limit` bytes, its framing included.
+    /// Prepares to skip a body of at most `limit` bytes, including its framing.
     ///
     /// # Errors
     ///
@@ -90,19 +91,19 @@ impl BodySkip {
         })
     }
 
-    /// Goes through the bytes received next; how they are split makes no difference. Returns how
-    /// many of them belong to the body: fewer than given only when the body has ended.
+    /// Parses the bytes received next, split in any way. Returns how many of them belong to the
+    /// body: fewer than given only when the body has ended.
     ///
     /// # Errors
     ///
     /// [`Rejection::Chunk`], [`Rejection::Trailer`], [`Rejection::TrailersTooLarge`] or
-    /// [`Rejection::BodyTooLarge`]; the connection is lost for more.
+    /// [`Rejection::BodyTooLarge`]. The connection cannot be used for another request then.
     pub fn advance(&mut self, input: &[u8]) -> Result<usize, Rejection> {
         self.advance_with(input, |_| {})
     }
 
-    /// As [`BodySkip::advance`], for somebody who wants the content: it is given without the framing, piece by
-    /// piece.
+    /// Like [`BodySkip::advance`], but passes the content, without the framing, to `content` piece
+    /// by piece.
     ///
     /// ```
     /// use laio_http::{BodySkip, Framing};
@@ -116,7 +117,7 @@ impl BodySkip {
     ///
     /// # Errors
     ///
-    /// As for [`BodySkip::advance`]; what was given before the error is good.
+    /// Like [`BodySkip::advance`]. The content passed on before the error is valid.
     pub fn advance_with(
         &mut self,
         input: &[u8],
@@ -151,7 +152,7 @@ impl BodySkip {
         Ok(position)
     }
 
-    /// Counts a byte that was read in `state`, if it belongs to a trailer field.
+    /// Counts a byte read in `state`, if it belongs to a trailer field.
     fn count_trailers(&mut self, state: State) -> Result<(), Rejection> {
         if !state.is_trailer() || self.state == State::EndLf {
             return Ok(());
@@ -171,7 +172,7 @@ impl BodySkip {
 }
 
 impl State {
-    /// The state after one byte of framing; `None` when the byte cannot be there.
+    /// Returns the state after one byte of framing, or `None` when the byte is not allowed.
     ///
     /// As strict as the grammar of section 7.1: a lenient reading of chunk lines (bare LF, white
     /// space, sizes that overflow) is a way to smuggle requests.
@@ -197,7 +198,8 @@ impl State {
             (State::DataLf, b'\n') => Some(State::SizeStart),
             (State::TrailerStart, b'\r') => Some(State::EndLf),
             (State::TrailerName, b':') => Some(State::TrailerValue),
-            // White space begins a folded line, or stands before the colon: neither is a name (section 5.1).
+            // White space would begin a folded line or precede the colon; neither is part of a name
+            // (section 5.1).
             (State::TrailerStart | State::TrailerName, _) => {
                 is_token_byte(byte).then_some(State::TrailerName)
             }
@@ -216,7 +218,7 @@ impl State {
         matches!(self, TrailerStart | TrailerName | TrailerValue | TrailerLf)
     }
 
-    /// Why a byte that cannot be there is refused.
+    /// Returns the rejection for a byte that is not allowed.
     fn rejection(self) -> Rejection {
         match self.is_trailer() {
             true => Rejection::Trailer,
@@ -229,7 +231,7 @@ fn hex_digit(byte: u8) -> Option<u64> {
     char::from(byte).to_digit(16).map(u64::from)
 }
 
-/// Visible, obs-text, space or tab.
+/// Whether the byte is visible, obs-text, space or tab.
 fn is_text(byte: u8) -> bool {
     byte == b'\t' || (byte >= b' ' && byte != 0x7f)
 }
@@ -240,7 +242,7 @@ mod tests {
 
     const LIMIT: u64 = 1000;
 
-    /// Consumed bytes once done, `None` when not done at the end of the input.
+    /// Returns the number of bytes consumed, or `None` if the body is incomplete.
     fn chunked(input: &[u8]) -> Result<Option<usize>, Rejection> {
         let mut skip = BodySkip::new(Framing::Chunked, LIMIT)?;
         let consumed = skip.advance(input)?;

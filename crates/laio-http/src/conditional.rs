@@ -3,11 +3,11 @@
 use crate::etag::{Comparison, ETag, is_strongly, list_matches};
 use crate::{Headers, Method, Request, date};
 
-/// Evaluates the preconditions of a request for something that exists, in the order of
-/// section 13.2.2.
+/// Evaluates the preconditions of a request for an existing resource, in the order of section
+/// 13.2.2.
 ///
-/// To be called when the answer without them would be a success: a missing file is 404 whatever the
-/// conditions are (section 13.2.1).
+/// Only for requests that would succeed without them: a missing file is 404 whatever the conditions
+/// are (section 13.2.1).
 #[must_use]
 pub fn evaluate(request: &Request<'_>, current: &Validators<'_>) -> Outcome {
     let headers = &request.headers;
@@ -41,10 +41,10 @@ pub fn evaluate(request: &Request<'_>, current: &Validators<'_>) -> Outcome {
     Outcome::Proceed { range_applies }
 }
 
-/// What the server knows about the current state of the thing asked for.
+/// The current state of the requested resource.
 #[derive(Clone, Copy, Debug)]
 pub struct Validators<'a> {
-    /// Its entity tag.
+    /// The entity tag.
     pub etag: Option<&'a ETag>,
     /// When it was last modified, in seconds since 1970, as sent in `Last-Modified`.
     pub modified: Option<i64>,
@@ -52,12 +52,12 @@ pub struct Validators<'a> {
     pub now: i64,
 }
 
-/// What is to be done with a conditional request.
+/// The result of evaluating the preconditions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// Go on as usual.
+    /// Answer normally.
     Proceed {
-        /// Whether there is a `Range` field and it is to be looked at.
+        /// Whether there is a `Range` field and it applies.
         range_applies: bool,
     },
     /// Answer 304.
@@ -88,15 +88,15 @@ fn any_list_matches(
 }
 
 /// Sections 13.1.3 and 13.1.4: whether the last modification is not later than the date of the
-/// field. An invalid or repeated field is ignored, and so is any when there is no such time.
+/// field. `None` if the field is invalid or repeated, or the modification time is unknown.
 fn not_modified_after(headers: &Headers<'_>, name: &str, current: &Validators<'_>) -> Option<bool> {
     let date = date::parse(headers.only(name)?)?;
     Some(current.modified? <= date)
 }
 
-/// Section 13.1.5: whether the client's copy is of what we have, to the byte. A date is good enough
-/// only when it is exactly ours and the file cannot have changed twice in that second
-/// (section 8.8.2.2), that is, when the second is over.
+/// Section 13.1.5: whether the client's copy is identical to the current file. A date is sufficient
+/// only if it equals the modification time and that second is over, because the file could change
+/// twice within a second (section 8.8.2.2).
 fn if_range(headers: &Headers<'_>, current: &Validators<'_>) -> bool {
     if headers.get("If-Range").is_none() {
         return true;
@@ -183,7 +183,7 @@ mod tests {
         );
         assert_eq!(get(&[("If-Unmodified-Since", EXACTLY)]), PROCEED);
         assert_eq!(get(&[("If-Unmodified-Since", "nonsense")]), PROCEED);
-        // If-Match is there, so the date is not looked at.
+        // If-Match is present, so the date is ignored.
         assert_eq!(
             get(&[("If-Match", SAME), ("If-Unmodified-Since", BEFORE)]),
             PROCEED
@@ -220,7 +220,7 @@ mod tests {
             PROCEED
         );
         assert_eq!(method("PUT", &[("If-Modified-Since", AFTER)]), PROCEED);
-        // If-None-Match is there, so the date is not looked at.
+        // If-None-Match is present, so the date is ignored.
         assert_eq!(
             get(&[("If-None-Match", "\"x\""), ("If-Modified-Since", AFTER)]),
             PROCEED

@@ -4,7 +4,7 @@ use std::fmt;
 use std::io::Write;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// A point in time as text of fixed length: `Sun, 06 Nov 1994 08:49:37 GMT`.
+/// A date as text of fixed length: `Sun, 06 Nov 1994 08:49:37 GMT`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct HttpDate([u8; HttpDate::LEN]);
 
@@ -13,10 +13,10 @@ impl HttpDate {
     pub const LEN: usize = 29;
     /// 1970-01-01 00:00:00.
     pub const EPOCH: HttpDate = HttpDate(*b"Thu, 01 Jan 1970 00:00:00 GMT");
-    /// The first second that needs a year of five digits, which the format does not have.
+    /// The first second whose year has five digits, which the format cannot represent.
     const END: u64 = 253_402_300_800;
 
-    /// The text for so many seconds since 1970; `None` before 1970 and after the year 9999.
+    /// Formats a time in seconds since 1970. Returns `None` before 1970 and after the year 9999.
     ///
     /// ```
     /// use laio_http::HttpDate;
@@ -36,13 +36,13 @@ impl HttpDate {
         Some(HttpDate(text))
     }
 
-    /// The text.
+    /// Returns the text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         str::from_utf8(&self.0).unwrap_or_default() // always ASCII
     }
 
-    /// The text as bytes.
+    /// Returns the text as bytes.
     #[must_use]
     pub const fn as_bytes(&self) -> &[u8; Self::LEN] {
         &self.0
@@ -61,7 +61,8 @@ impl fmt::Debug for HttpDate {
     }
 }
 
-/// Reads a date in any of the three formats a recipient must understand, as seconds since 1970.
+/// Parses a date in any of the three formats that a recipient must understand. Returns seconds
+/// since 1970.
 ///
 /// ```
 /// use laio_http::date;
@@ -81,7 +82,7 @@ pub fn parse(text: &[u8]) -> Option<i64> {
     i64::try_from(time.duration_since(UNIX_EPOCH).ok()?.as_secs()).ok()
 }
 
-/// The second to send as `Last-Modified`: the modification time, but never later than now
+/// Returns the time to send as `Last-Modified`: the modification time, but never later than now
 /// (RFC 9110, section 8.8.2.1).
 #[must_use]
 pub fn last_modified(mtime: i64, now: i64) -> i64 {
@@ -96,7 +97,7 @@ pub struct DateCache {
 }
 
 impl DateCache {
-    /// A cache that holds 1970 until it is asked for another second.
+    /// Returns a cache that holds 1970 until it is asked for another second.
     #[must_use]
     pub const fn new() -> Self {
         DateCache {
@@ -105,7 +106,7 @@ impl DateCache {
         }
     }
 
-    /// The date of this second. A second that has no date leaves the last one in place.
+    /// Returns the date of a second. A second without a date leaves the previous one in place.
     pub fn at(&mut self, second: i64) -> &HttpDate {
         if second != self.second {
             self.second = second;
@@ -114,7 +115,7 @@ impl DateCache {
         &self.date
     }
 
-    /// The date of now, by the system's clock.
+    /// Returns the current date, by the system's clock.
     pub fn now(&mut self) -> &HttpDate {
         let elapsed = SystemTime::now()
             .duration_since(UNIX_EPOCH)
@@ -122,7 +123,7 @@ impl DateCache {
         self.at(elapsed.as_secs().cast_signed())
     }
 
-    /// The second of the date held.
+    /// Returns the second of the cached date.
     #[must_use]
     pub const fn second(&self) -> i64 {
         self.second
@@ -156,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_format_cannot_hold() {
+    fn years_that_the_format_cannot_represent() {
         for seconds in [i64::MIN, -1, HttpDate::END as i64, i64::MAX] {
             assert_eq!(HttpDate::from_unix(seconds), None);
         }

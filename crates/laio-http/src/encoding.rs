@@ -1,9 +1,9 @@
-//! Content codings: which of the forms at hand a client gets (RFC 9110, section 12.5.3).
+//! Content codings: choosing the form of a file that a client accepts (RFC 9110, section 12.5.3).
 
 use crate::Headers;
 use crate::text::list_members;
 
-/// A content coding a file may be stored in beside its plain form.
+/// A content coding in which a file may be available.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Coding {
     /// No coding.
@@ -17,13 +17,14 @@ pub enum Coding {
 }
 
 impl Coding {
-    /// The best form to send: of `available`, in the server's order of preference, the first that
-    /// the client rates highest; [`Coding::Identity`] when it accepts none of them or did not say.
+    /// Returns the best form to send: of `available`, in the server's order of preference, the
+    /// first that the client rates highest. Returns [`Coding::Identity`] when the client accepts
+    /// none of them or does not say.
     ///
-    /// `identity` is always at hand and only loses: a client that rates it above a coding gets it. One
-    /// that forbids everything gets it too, which section 12.5.3 allows in place of 406.
+    /// `identity` is always available; a client gets it if it rates it above the codings, and also
+    /// if it forbids everything, which section 12.5.3 allows instead of 406.
     ///
-    /// With more than one form at hand, every answer needs `Vary: Accept-Encoding`.
+    /// With more than one form available, every answer needs `Vary: Accept-Encoding`.
     #[must_use]
     pub fn negotiate(headers: &Headers<'_>, available: &[Coding]) -> Coding {
         let mut best = (
@@ -31,7 +32,7 @@ impl Coding {
             weight(headers, Coding::Identity).unwrap_or(0),
         );
         for &coding in available {
-            // The first of equals stays, but any coding the client wants is better than none.
+            // Keep the first of equals; but any coding that the client accepts is better than none.
             let weight = weight(headers, coding).unwrap_or(0);
             let wins = weight > best.1 || (weight == best.1 && best.0 == Coding::Identity);
             if weight > 0 && wins {
@@ -41,7 +42,7 @@ impl Coding {
         best.0
     }
 
-    /// The name in `Content-Encoding`.
+    /// Returns the name in `Content-Encoding`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -52,7 +53,7 @@ impl Coding {
         }
     }
 
-    /// What a file in this coding has after its name.
+    /// Returns the suffix of files in this coding.
     #[must_use]
     pub const fn suffix(self) -> &'static str {
         match self {
@@ -69,8 +70,8 @@ impl Coding {
     }
 }
 
-/// The weight, in thousandths, the client gives to a coding: by its name, or else by `*`. A coding
-/// that is not mentioned has none; `identity` has the least there is.
+/// Returns the weight, in thousandths, that the client gives to a coding: by its name, or else by
+/// `*`. A coding that is not mentioned has none; `identity` has the lowest.
 fn weight(headers: &Headers<'_>, coding: Coding) -> Option<u16> {
     let mut by_star = None;
     for member in headers.all("Accept-Encoding").flat_map(list_members) {
@@ -88,7 +89,8 @@ fn weight(headers: &Headers<'_>, coding: Coding) -> Option<u16> {
     by_star.or(unmentioned)
 }
 
-/// The weight among the parameters of a member, in thousandths: 1 if there is none, 0 if it is malformed.
+/// Returns the weight among the parameters of a member, in thousandths: 1000 if there is none, 0 if
+/// it is malformed.
 pub(crate) fn quality<'b>(mut parameters: impl Iterator<Item = &'b [u8]>) -> u16 {
     let weight = parameters.find_map(|part| {
         let (key, value) = part.split_at_checked(2)?;
@@ -97,7 +99,7 @@ pub(crate) fn quality<'b>(mut parameters: impl Iterator<Item = &'b [u8]>) -> u16
     weight.unwrap_or(Some(1000)).unwrap_or(0)
 }
 
-/// A `qvalue` (section 12.4.2): `0` or `1` with up to three decimals.
+/// Parses a `qvalue` (section 12.4.2): `0` or `1` with up to three decimals.
 fn thousandths(value: &[u8]) -> Option<u16> {
     let (whole, decimals) = match value {
         [whole] | [whole, b'.'] => (whole, &[][..]),

@@ -2,11 +2,11 @@
 
 use std::fmt;
 
-/// The entity tag of a file, with its quotes, in place: nothing is allocated. Strong unless made
+/// The entity tag of a file, with its quotes, stored inline without allocation. Strong unless made
 /// [weak](ETag::weak).
 #[derive(Clone, Copy)]
 pub struct ETag {
-    /// Begins with `W/`, which a strong tag leaves out.
+    /// Begins with `W/`, which is skipped for a strong tag.
     bytes: [u8; ETag::BYTES_MAX],
     len: u8,
     weak: bool,
@@ -17,10 +17,10 @@ impl ETag {
     /// separators.
     const BYTES_MAX: usize = ETag::WEAK.len() + 2 + 3 * 16 + 8 + 3;
     const WEAK: &[u8] = b"W/";
-    /// Seconds after a change in which another one might not show in the modification time.
+    /// Seconds after a change within which another change might not alter the modification time.
     const SETTLES: i64 = 2;
 
-    /// The tag of a file with these attributes.
+    /// Returns the tag of a file with these attributes.
     ///
     /// It changes when the file is replaced (inode), rewritten (modification time, to the resolution
     /// of the file system's clock) or resized. A file rewritten twice within one tick of that clock,
@@ -52,16 +52,15 @@ impl ETag {
         tag
     }
 
-    /// The same tag as a weak one, for a form of the file that is not always the same to the byte
-    /// (section 8.8.1).
+    /// Returns the tag as a weak one, for a form of the file whose bytes may vary (section 8.8.1).
     #[must_use]
     pub fn weak(mut self) -> Self {
         self.weak = true;
         self
     }
 
-    /// A weak tag if the file was modified so shortly before `now` that it may change once more without
-    /// a change of its tag; a tag from the future is weak too.
+    /// Returns a weak tag if the file was modified so shortly before `now` that it may change again
+    /// without a change of its tag. A tag from the future is weak too.
     ///
     /// ```
     /// use laio_http::ETag;
@@ -79,25 +78,25 @@ impl ETag {
         }
     }
 
-    /// Whether it promises less than equality to the byte.
+    /// Whether the tag does not promise equal bytes.
     #[must_use]
     pub const fn is_weak(&self) -> bool {
         self.weak
     }
 
-    /// The tag with its quotes, as it is written in a field.
+    /// Returns the tag with its quotes, as written in a field.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         let start = if self.weak { 0 } else { Self::WEAK.len() };
         &self.bytes[start..usize::from(self.len)]
     }
 
-    /// What two tags have in common that differ only in weakness.
+    /// Returns the part that does not depend on weakness.
     fn quoted(&self) -> &[u8] {
         &self.bytes[Self::WEAK.len()..usize::from(self.len)]
     }
 
-    /// The same, as text.
+    /// Returns the tag as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         str::from_utf8(self.as_bytes()).unwrap_or_default() // only ASCII is ever pushed
@@ -145,8 +144,8 @@ pub enum Comparison {
     Weak,
 }
 
-/// Whether one value of `If-Match` or `If-None-Match` matches the current tag of something that
-/// exists: it is `*`, or the tag is in the list. A malformed list counts as far as it is readable.
+/// Whether a value of `If-Match` or `If-None-Match` matches the current tag of an existing
+/// resource: it is `*`, or a list with the tag. A malformed list is read up to its first error.
 ///
 /// ```
 /// use laio_http::etag::{Comparison, ETag, list_matches};
@@ -174,7 +173,7 @@ pub(crate) fn is_strongly(value: &[u8], current: &ETag) -> bool {
     matches && tags.0.is_empty()
 }
 
-/// One tag of a list.
+/// A tag of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Tag<'b> {
     weak: bool,
@@ -189,7 +188,7 @@ impl Tag<'_> {
     }
 }
 
-/// The tags of a list, up to its end or the first thing that is none. A tag may contain commas.
+/// Iterates over the tags of a list, up to its end or the first error. A tag may contain commas.
 struct Tags<'b>(&'b [u8]);
 
 impl<'b> Iterator for Tags<'b> {
@@ -221,7 +220,7 @@ impl<'b> Iterator for Tags<'b> {
     }
 }
 
-/// `etagc`: visible but the quote, or obs-text.
+/// Whether the byte is an `etagc`: visible except the quote, or obs-text.
 fn is_tag_byte(byte: u8) -> bool {
     matches!(byte, b'!' | b'#'..=b'~' | 0x80..)
 }
@@ -242,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_weak_tag_is_no_promise_to_the_byte() {
+    fn a_weak_tag_does_not_promise_equal_bytes() {
         let strong = ETag::of_file(1, 2, 3, 4);
         let weak = strong.weak();
         assert_eq!(weak.as_str(), "W/\"1-2-3.4\"");

@@ -1,10 +1,10 @@
-//! Records of FastCGI: what a web server sends to a responder, and what it reads from it. One request at a time
-//! on a connection, as every responder can.
+//! FastCGI records: the messages between a web server and a responder. One request at a time on a
+//! connection, which every responder supports.
 //!
 //! ```
 //! use laio_http::fastcgi::{self, Event, Records};
 //!
-//! // A responder's answer: output, a word for the log, the end.
+//! // A responder's answer: output, error output, the end.
 //! let mut bytes = Vec::new();
 //! fastcgi::push_stream(&mut bytes, fastcgi::STDOUT, b"Status: 200\n\nhello");
 //! fastcgi::push_stream(&mut bytes, fastcgi::STDERR, b"all is well");
@@ -22,11 +22,11 @@
 
 use std::fmt;
 
-/// The request number that is used on every connection.
+/// The request number, the same on every connection.
 pub const REQUEST: u16 = 1;
 /// Begins a request.
 pub const BEGIN_REQUEST: u8 = 1;
-/// Ends it, by the responder.
+/// Sent by the responder to end a request.
 pub const END_REQUEST: u8 = 3;
 /// Names and values that describe the request.
 pub const PARAMS: u8 = 4;
@@ -34,12 +34,12 @@ pub const PARAMS: u8 = 4;
 pub const STDIN: u8 = 5;
 /// The head and the body of the answer.
 pub const STDOUT: u8 = 6;
-/// What the responder has to say to the log.
+/// The responder's error output, for the log.
 pub const STDERR: u8 = 7;
 
-/// Bytes of the head of a record.
+/// Bytes of a record head.
 pub const HEAD: usize = 8;
-/// Bytes of content of a record.
+/// Maximum bytes of content of a record.
 pub const CONTENT_MAX: usize = u16::MAX as usize;
 
 const VERSION: u8 = 1;
@@ -49,17 +49,19 @@ const KEEP_CONNECTION: u8 = 1;
 /// The head of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
-    /// What it is, such as [`STDOUT`].
+    /// The kind of record, such as [`STDOUT`].
     pub kind: u8,
-    /// The request that it belongs to; 0 is none.
+    /// The request number; 0 is a management record.
     pub request: u16,
     /// Bytes of content that follow.
     pub content: u16,
-    /// Bytes behind the content that mean nothing.
+    /// Bytes of padding after the content.
     pub padding: u8,
 }
 
 impl Head {
+    /// Parses a record head.
+    ///
     /// # Errors
     ///
     /// [`BadRecord::Version`].
@@ -82,13 +84,13 @@ impl Head {
     }
 }
 
-/// Appends the beginning of a request. `keep` asks the responder to leave the connection open.
+/// Appends the begin record of a request. `keep` asks the responder to leave the connection open.
 pub fn push_begin(out: &mut Vec<u8>, keep: bool) {
     let flags = if keep { KEEP_CONNECTION } else { 0 };
     push_record(out, BEGIN_REQUEST, &[0, RESPONDER, flags, 0, 0, 0, 0, 0]);
 }
 
-/// Appends a name and a value to parameters, which go out by [`push_stream`] as [`PARAMS`].
+/// Appends a name and a value to parameters, which [`push_stream`] sends as [`PARAMS`].
 pub fn push_param(params: &mut Vec<u8>, name: &[u8], value: &[u8]) {
     for length in [name.len(), value.len()] {
         match u8::try_from(length) {
@@ -100,7 +102,8 @@ pub fn push_param(params: &mut Vec<u8>, name: &[u8], value: &[u8]) {
     params.extend_from_slice(value);
 }
 
-/// Appends a part of a stream, in as many records as it needs. Nothing, of nothing: that would be its end.
+/// Appends a part of a stream, in as many records as needed. Appends nothing for empty content,
+/// which would end the stream.
 pub fn push_stream(out: &mut Vec<u8>, kind: u8, content: &[u8]) {
     for part in content.chunks(CONTENT_MAX) {
         push_record(out, kind, part);
@@ -112,7 +115,7 @@ pub fn push_stream_end(out: &mut Vec<u8>, kind: u8) {
     push_record(out, kind, &[]);
 }
 
-/// Appends the end of a request, as a responder says it.
+/// Appends the end of a request, as a responder sends it.
 pub fn push_end(out: &mut Vec<u8>, exit_status: u32) {
     let [a, b, c, d] = exit_status.to_be_bytes();
     push_record(out, END_REQUEST, &[a, b, c, d, 0, 0, 0, 0]);
@@ -129,7 +132,7 @@ fn push_record(out: &mut Vec<u8>, kind: u8, content: &[u8]) {
     out.extend_from_slice(content);
 }
 
-/// Splits parameters into names and values; none if they are cut short.
+/// Splits parameters into names and values. Returns none if they are truncated.
 ///
 /// ```
 /// use laio_http::fastcgi::{params, push_param};
@@ -162,16 +165,16 @@ fn length(bytes: &mut &[u8]) -> Option<usize> {
     Some((u32::from_be_bytes(*long) & !(1 << 31)) as usize)
 }
 
-/// What a responder sends, besides the end.
+/// The output of a responder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event<'b> {
     /// A piece of the answer.
     Output(&'b [u8]),
-    /// A piece for the log.
+    /// A piece of the error output, for the log.
     Error(&'b [u8]),
 }
 
-/// Takes apart what a responder sends for one request. Nothing is kept but the position in the record.
+/// Parses the records of a responder for one request. Stores only the position in the record.
 #[derive(Clone, Debug)]
 pub struct Records {
     state: State,
@@ -182,9 +185,9 @@ pub struct Records {
 
 #[derive(Clone, Copy, Debug)]
 enum State {
-    /// The head of a record, of which so many bytes are there.
+    /// The head of a record, and the number of bytes received of it.
     Head([u8; HEAD], usize),
-    /// Its content, of which so much is left.
+    /// The content, and the remaining number of bytes.
     Content(Head, u16),
     Padding(u8, u8),
     Done,
@@ -197,7 +200,7 @@ impl Default for Records {
 }
 
 impl Records {
-    /// For the answer to a request that was just sent.
+    /// Returns a parser for the answer to a request that was just sent.
     #[must_use]
     pub const fn new() -> Records {
         Records {
@@ -213,19 +216,19 @@ impl Records {
         matches!(self.state, State::Done)
     }
 
-    /// What the program behind it ended with, once it has.
+    /// Returns the exit status of the program, once it has ended.
     #[must_use]
     pub const fn exit_status(&self) -> u32 {
         let [a, b, c, d, ..] = self.end;
         u32::from_be_bytes([a, b, c, d])
     }
 
-    /// Goes through the bytes received next; how they are split makes no difference. Returns how many belong to
-    /// the request: fewer than given only when it has ended.
+    /// Parses the bytes received next, split in any way. Returns how many belong to the request:
+    /// fewer than given only when the request has ended.
     ///
     /// # Errors
     ///
-    /// [`BadRecord`]; the connection is lost.
+    /// [`BadRecord`]; the connection cannot be used afterwards.
     pub fn advance(
         &mut self,
         input: &[u8],
@@ -280,11 +283,11 @@ impl Records {
         Ok(position)
     }
 
-    /// Whether a record may come now.
+    /// Checks whether a record is allowed at this point.
     fn begin(&mut self, head: Head) -> Result<(), BadRecord> {
         match (head.request, head.kind) {
-            // Records of no request answer questions about the responder, which nobody has asked; they are
-            // passed over, as the specification wants it.
+            // Management records answer questions that this side does not ask. They are ignored, as
+            // the specification requires.
             (0, kind) if kind > STDERR => {}
             (REQUEST, STDOUT) => {
                 if self.output_ended {
@@ -313,29 +316,29 @@ impl Records {
     }
 }
 
-/// Why the bytes of a responder make no sense.
+/// The reason why the bytes of a responder are invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum BadRecord {
-    /// The version is not 1: it is no FastCGI.
+    /// The version is not 1: the peer does not use FastCGI.
     Version,
     /// A record is of a kind that a responder does not send.
     Kind,
-    /// A record is for a request that was not made.
+    /// A record belongs to a request that was not made.
     Request,
-    /// Output behind its end.
+    /// Output after the end of its stream.
     AfterEnd,
-    /// The responder did not take the request: it is overloaded, or no responder.
+    /// The responder refused the request: it is overloaded, or not a responder.
     Refused,
 }
 
 impl fmt::Display for BadRecord {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            BadRecord::Version => "it does not speak FastCGI",
-            BadRecord::Kind => "a FastCGI record is of a kind that cannot come",
+            BadRecord::Version => "the upstream does not use FastCGI",
+            BadRecord::Kind => "a FastCGI record has a kind that responders do not send",
             BadRecord::Request => "a FastCGI record is for another request",
-            BadRecord::AfterEnd => "there is FastCGI output behind its end",
+            BadRecord::AfterEnd => "FastCGI output follows the end of its stream",
             BadRecord::Refused => "the FastCGI responder refused the request",
         })
     }
@@ -397,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_responder_sends() {
+    fn invalid_records_are_refused() {
         let mut after = padded(STDOUT, REQUEST, b"", 0);
         after.extend(padded(STDOUT, REQUEST, b"x", 0));
         let overloaded = padded(END_REQUEST, REQUEST, &[0, 0, 0, 0, 2, 0, 0, 0], 0);

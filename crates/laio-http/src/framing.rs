@@ -1,4 +1,5 @@
-//! How long a message is, and whether the connection outlives it (RFC 9112, sections 6 and 9.3).
+//! The length of a message, and whether the connection stays open afterwards (RFC 9112, sections 6
+//! and 9.3).
 
 use crate::text::list_members;
 use crate::{Rejection, Version};
@@ -8,9 +9,9 @@ use crate::{Rejection, Version};
 pub enum Framing {
     /// There is no body.
     None,
-    /// So many bytes; never zero.
+    /// A number of bytes; never zero.
     Length(u64),
-    /// Chunks, to be read to find the end.
+    /// Chunks, which must be parsed to find the end.
     Chunked,
 }
 
@@ -22,21 +23,22 @@ impl Framing {
     }
 }
 
-/// Collects what the fields say about framing, one field at a time, and judges at the end.
+/// Collects the framing fields one at a time, and evaluates them at the end.
 ///
-/// Everything two recipients could understand differently is refused, because that is what request
-/// smuggling is made of: both `Content-Length` and `Transfer-Encoding`, a repeated `Content-Length`
-/// even with equal values (section 6.3 leaves the choice), `Transfer-Encoding` in HTTP/1.0
-/// (section 6.1), and any coding but `chunked`, once. Where `chunked` is not the last coding, nothing says where the
-/// body ends, and the status is 400 whatever the other codings are (section 6.3, rule 4); where it is the last one,
-/// the others are unknown here, and the status is 501 (section 6.1).
+/// Refuses everything that two recipients could interpret differently, because request smuggling
+/// relies on it: both `Content-Length` and `Transfer-Encoding`, a repeated `Content-Length` even
+/// with equal values (section 6.3 leaves the choice), `Transfer-Encoding` in HTTP/1.0 (section
+/// 6.1), and any coding except a single `chunked`. If `chunked` is not the last coding, the end of
+/// the body is undefined, and the status is 400 whatever the other codings are (section 6.3, rule
+/// 4). If it is the last one, the other codings are not supported, and the status is 501 (section
+/// 6.1).
 #[derive(Debug, Default)]
 pub(crate) struct FramingFields {
     length: Option<u64>,
     has_encoding: bool,
-    /// `chunked` was named, once or more often.
+    /// `chunked` was named at least once.
     chunked: bool,
-    /// It was named more than once.
+    /// `chunked` was named more than once.
     chunked_again: bool,
     /// The last coding so far is `chunked`.
     ends_chunked: bool,
@@ -45,7 +47,7 @@ pub(crate) struct FramingFields {
 }
 
 impl FramingFields {
-    /// Takes the value of a `Content-Length` field.
+    /// Adds the value of a `Content-Length` field.
     pub(crate) fn content_length(&mut self, value: &[u8]) -> Result<(), Rejection> {
         if self.length.is_some() {
             return Err(Rejection::ContentLengthRepeated);
@@ -54,7 +56,7 @@ impl FramingFields {
         Ok(())
     }
 
-    /// Takes the value of a `Transfer-Encoding` field.
+    /// Adds the value of a `Transfer-Encoding` field.
     pub(crate) fn transfer_encoding(&mut self, value: &[u8]) {
         self.has_encoding = true;
         for coding in list_members(value) {
@@ -65,15 +67,15 @@ impl FramingFields {
         }
     }
 
-    /// The framing of an answer that may have a body; none if it ends with the connection (section 6.3,
-    /// rule 8).
+    /// Returns the framing of an answer that may have a body, or none if the body ends with the
+    /// connection (section 6.3, rule 8).
     pub(crate) fn judge_answer(self, version: Version) -> Result<Option<Framing>, Rejection> {
         let delimited = self.has_encoding || self.length.is_some();
         let framing = self.judge(version)?;
         Ok(delimited.then_some(framing))
     }
 
-    /// The framing, once all fields have been seen.
+    /// Returns the framing, once all fields were added.
     pub(crate) fn judge(self, version: Version) -> Result<Framing, Rejection> {
         match self {
             FramingFields {
@@ -117,7 +119,7 @@ pub(crate) struct ConnectionFields {
 }
 
 impl ConnectionFields {
-    /// Takes the value of a `Connection` field.
+    /// Adds the value of a `Connection` field.
     pub(crate) fn connection(&mut self, value: &[u8]) {
         for option in list_members(value) {
             self.close |= option.eq_ignore_ascii_case(b"close");
@@ -132,7 +134,7 @@ impl ConnectionFields {
     }
 }
 
-/// Digits and nothing else, as a number that fits.
+/// Parses a decimal number that fits and has no other characters.
 fn decimal(value: &[u8]) -> Option<u64> {
     if value.is_empty() {
         return None;

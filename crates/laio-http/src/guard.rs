@@ -1,4 +1,4 @@
-//! Which paths are guarded, however they are written.
+//! Guarded paths, whatever their spelling.
 
 use crate::readings::{self, fold};
 use crate::{Mount, RequestPath};
@@ -8,15 +8,15 @@ use std::fmt;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// A set of patterns, and the question whether any reading of a path fits one.
+/// A set of patterns for guarded paths. A path is guarded if any reading of it matches a pattern.
 ///
-/// A pattern with a slash is for the whole path, one without for names in every directory. `*` and `?` stand for
-/// anything but a slash, `**` for any directories. Letter case makes no difference.
+/// A pattern with a slash matches whole paths, one without matches names in every directory. `*`
+/// and `?` match anything but a slash, `**` any directories. Letter case makes no difference.
 ///
-/// Readers of a path differ. What all of them could differ in [`RequestPath::new`] refuses where a dot segment is
-/// involved; of what remains, the guard compares every reading: with escapes decoded once more, encoded slashes
-/// and backslashes as slashes, parameters behind a semicolon cut off, capitals as small letters, dots and spaces at
-/// the end of a name dropped, and combinations of these.
+/// Servers and programs read paths differently. [`RequestPath::new`] refuses paths whose readings
+/// differ in their dot segments. The guard compares all other readings: with escapes decoded again,
+/// encoded slashes and backslashes as slashes, parameters after a semicolon removed, capitals as
+/// small letters, dots and spaces at the end of a name dropped, and combinations of these.
 ///
 /// ```
 /// use laio_http::{Guard, RequestPath};
@@ -29,16 +29,18 @@ use std::path::Path;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Guard {
-    /// The patterns as they were given, and with small letters.
+    /// The patterns as configured, and in lower case.
     patterns: GlobSet,
-    /// The same, and what is behind each in a path.
+    /// The same patterns, extended to everything below each match.
     behind: GlobSet,
 }
 
 impl Guard {
+    /// Compiles the patterns.
+    ///
     /// # Errors
     ///
-    /// The [`BadPattern`] that cannot be read.
+    /// The first [`BadPattern`].
     pub fn new<'p>(patterns: impl IntoIterator<Item = &'p str>) -> Result<Guard, BadPattern> {
         let (mut exact, mut behind) = (GlobSetBuilder::new(), GlobSetBuilder::new());
         for text in patterns {
@@ -64,28 +66,28 @@ impl Guard {
         })
     }
 
-    /// Whether a path is guarded that names a file or a directory.
+    /// Whether a path to a file or directory is guarded.
     #[must_use]
     pub fn guards_file(&self, path: &RequestPath<'_>) -> bool {
         is_guarded(&self.patterns, path.as_str().as_bytes())
     }
 
-    /// Whether the name of a file, relative to the root, is guarded: of an index, say.
+    /// Whether a file name relative to the root is guarded, such as that of an index.
     #[must_use]
     pub fn guards_name(&self, name: &[u8]) -> bool {
         is_guarded(&self.patterns, name)
     }
 
-    /// Whether a path is guarded that an HTTP upstream gets. What is behind a guarded name is guarded too,
-    /// because a program of that name gets the rest as its `PATH_INFO`; and so is a guarded name with an
-    /// extension, which some frameworks take for the format of the answer.
+    /// Whether a path for an HTTP upstream is guarded. Everything below a guarded name is guarded
+    /// too, because a program of that name gets the rest as its `PATH_INFO`. So is a guarded name
+    /// with an extension, which some frameworks read as the format of the answer.
     #[must_use]
     pub fn guards_upstream(&self, path: &RequestPath<'_>) -> bool {
         !self.behind.is_empty() && any(path.as_str().as_bytes(), |name| self.fits_behind(name))
     }
 
-    /// Whether a path is guarded for which a program is called: as for an upstream, and also by what the program
-    /// may get as `PATH_INFO`, which names a file of the site in `PATH_TRANSLATED`.
+    /// Whether a path for a FastCGI program is guarded: as for an upstream, and also by the
+    /// possible values of `PATH_INFO`, which names a file of the site in `PATH_TRANSLATED`.
     #[must_use]
     pub fn guards_program(&self, path: &RequestPath<'_>, mount: &Mount) -> bool {
         if self.behind.is_empty() {
@@ -108,10 +110,10 @@ impl Guard {
     }
 }
 
-/// Programs that one path is taken to name at most; a path with more is guarded.
+/// Maximum number of program names that a path is searched for; a path with more is guarded.
 const PROGRAMS: usize = 8;
 
-/// What is behind each name of a PHP program in a path.
+/// Returns the rests of a path after each name of a PHP program.
 fn infos(path: &[u8]) -> impl Iterator<Item = &[u8]> {
     let ends = path.windows(3).enumerate();
     let ends = ends.filter(|(_, three)| three.eq_ignore_ascii_case(b".ph"));
@@ -130,7 +132,7 @@ fn any(path: &[u8], fits: impl FnMut(&[u8]) -> bool) -> bool {
     readings::any(path.strip_prefix(b"/").unwrap_or(path), fits)
 }
 
-/// By the name, or, should it be that of a directory, by its name as one.
+/// Whether the name matches, as a file or as a directory.
 fn fits(patterns: &GlobSet, name: &[u8]) -> bool {
     let is_match = |name: &[u8]| patterns.is_match(Path::new(OsStr::from_bytes(name)));
     is_match(name) || is_match(&[name, b"/"].concat())
@@ -140,14 +142,14 @@ fn glob(pattern: &str) -> Result<globset::Glob, globset::Error> {
     GlobBuilder::new(pattern).literal_separator(true).build()
 }
 
-/// A pattern that cannot be read.
+/// A malformed pattern.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadPattern(String);
 
 impl BadPattern {
     fn new(pattern: &str, error: &globset::Error) -> BadPattern {
         let why = error.kind();
-        BadPattern(format!("{pattern} cannot be read as a glob: {why}"))
+        BadPattern(format!("{pattern} is not a valid glob: {why}"))
     }
 }
 
@@ -164,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_fits_a_pattern() {
+    fn patterns_match_paths() {
         let file = |pattern: &str, path: &str| {
             let guard = Guard::new([pattern]).unwrap();
             guard.guards_file(&RequestPath::new(path).unwrap())
@@ -195,11 +197,11 @@ mod tests {
         }
         assert!(!Guard::new([]).unwrap().guards_name(b"a"));
         let bad = Guard::new(["/["]).unwrap_err().to_string();
-        assert!(bad.starts_with("/[ cannot be read as a glob: "), "{bad}");
+        assert!(bad.starts_with("/[ is not a valid glob: "), "{bad}");
     }
 
     #[test]
-    fn what_a_program_may_take_for_its_own_path() {
+    fn possible_path_infos_are_guarded() {
         let guard = Guard::new(["/a.php", "/admin/**"]).unwrap();
         let mount = Mount::new("/", None).unwrap();
         let program = |path: &str| guard.guards_program(&RequestPath::new(path).unwrap(), &mount);

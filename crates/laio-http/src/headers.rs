@@ -3,19 +3,19 @@
 use crate::Limits;
 use std::fmt;
 
-/// The header fields of a request, in the order they came.
+/// The header fields of a request, in the order received.
 ///
-/// Only positions are kept, not slices: a quarter of the size, and a request waits in memory while
-/// its file is opened. Names are compared without case (RFC 9110, section 5.1).
+/// Stores positions instead of slices, which take a quarter of the memory while a request waits for
+/// its file. Names are compared without case (RFC 9110, section 5.1).
 #[derive(Clone)]
 pub struct Headers<'b> {
-    /// What the positions count from.
+    /// The bytes that positions refer to.
     head: &'b [u8],
     count: usize,
     spans: [Span; Limits::HEADERS_MAX],
 }
 
-/// Where one field is in the head.
+/// The position of a field in the head.
 #[derive(Clone, Copy, Default)]
 struct Span {
     name_start: u16,
@@ -25,21 +25,21 @@ struct Span {
 }
 
 impl<'b> Headers<'b> {
-    /// The value of the first field with this name, without the white space around it.
+    /// Returns the value of the first field with this name, without surrounding white space.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&'b [u8]> {
         self.all(name).next()
     }
 
-    /// The values of all fields with this name, in order (RFC 9110, section 5.3).
+    /// Returns the values of all fields with this name, in order (RFC 9110, section 5.3).
     pub fn all(&self, name: &str) -> impl Iterator<Item = &'b [u8]> {
         self.iter()
             .filter(move |(field, _)| field.eq_ignore_ascii_case(name.as_bytes()))
             .map(|(_, value)| value)
     }
 
-    /// The value of a field that may be there only once; `None` when it is missing **or repeated**.
-    /// Right for fields whose invalid values are to be ignored, such as `Range` and the dates.
+    /// Returns the value of a field that must not be repeated; `None` when it is missing **or
+    /// repeated**. For fields whose invalid values are ignored, such as `Range` and the dates.
     #[must_use]
     pub fn only(&self, name: &str) -> Option<&'b [u8]> {
         let mut values = self.all(name);
@@ -47,7 +47,7 @@ impl<'b> Headers<'b> {
         values.next().is_none().then_some(value)
     }
 
-    /// Name and value of every field.
+    /// Returns the name and value of every field.
     pub fn iter(&self) -> impl Iterator<Item = (&'b [u8], &'b [u8])> {
         let head = self.head;
         let slice = |start: u16, len: u16| &head[usize::from(start)..][..usize::from(len)];
@@ -59,7 +59,7 @@ impl<'b> Headers<'b> {
         })
     }
 
-    /// Number of fields.
+    /// Returns the number of fields.
     #[must_use]
     pub fn len(&self) -> usize {
         self.count
@@ -71,7 +71,8 @@ impl<'b> Headers<'b> {
         self.count == 0
     }
 
-    /// Takes over what the parser found; `fields` are slices of `head`, whose length fits 16 bits.
+    /// Converts the fields found by the parser. They are slices of `head`, whose length fits 16
+    /// bits.
     pub(crate) fn of(head: &'b [u8], fields: &[httparse::Header<'b>]) -> Self {
         debug_assert!(head.len() <= usize::from(u16::MAX) && fields.len() <= Limits::HEADERS_MAX);
         let offset = |part: &[u8]| (part.as_ptr() as usize - head.as_ptr() as usize) as u16;

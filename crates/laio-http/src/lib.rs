@@ -1,26 +1,25 @@
 #![forbid(unsafe_code)]
-//! HTTP/1.1 messages for a server of files: parsing, paths, ranges, conditions, types, log lines.
+//! HTTP/1.1 messages for a file server: parsing, paths, ranges, conditions, types, log lines.
 //!
-//! There is no I/O here and no runtime: bytes go in, decisions and bytes come out. Whoever moves the
-//! bytes, and how, is somebody else's business; so everything can be tested with a string. What a
-//! request needs on its common way allocates nothing, except in buffers the caller keeps.
+//! This crate has no I/O and no runtime: it turns bytes into decisions and bytes, so everything can
+//! be tested with strings. Common requests allocate nothing except in buffers of the caller.
 //!
 //! # From request to response
 //!
-//! Bytes arrive in a buffer. [`parse`] says whether there is a request in it:
+//! Received bytes are collected in a buffer. [`parse`] finds out whether they contain a request:
 //!
 //! ```
 //! use laio_http::*;
 //!
 //! let received = b"GET /notes/a%20b.txt HTTP/1.1\r\nHost: example.org\r\nRange: bytes=-4\r\n\r\n";
 //!
-//! // Half of it is not an error: read more, and parse again.
+//! // An incomplete head is not an error: receive more, and parse again.
 //! assert!(matches!(parse(&received[..30], &Limits::DEFAULT)?, Parsed::Partial));
 //! let Parsed::Complete { request, head_len } = parse(received, &Limits::DEFAULT)? else { panic!() };
 //! assert_eq!((request.method, request.keep_alive), (Method::Get, true));
 //! assert_eq!(head_len, received.len());
 //!
-//! // The path, below the root of the site, is safe to open.
+//! // The path is safe to open below the root of the site.
 //! let mut relative = Vec::new();
 //! request.path.clone()?.file_name(&mut relative)?;
 //! assert_eq!(relative, b"notes/a b.txt");
@@ -31,7 +30,7 @@
 //! let mut clock = DateCache::new();
 //! let date = *clock.at(1_700_000_000);
 //!
-//! // Is the client's copy still good, and which part does it want?
+//! // Is the client's copy current, and which part of the file does it want?
 //! let current = Validators { etag: Some(&etag), modified: Some(mtime), now: clock.second() };
 //! let range = match conditional::evaluate(&request, &current) {
 //!     Outcome::Proceed { range_applies: true } => {
@@ -63,15 +62,15 @@
 //! # Ok::<(), Rejection>(())
 //! ```
 //!
-//! What cannot be served is a [`Rejection`], which knows its status and its sentence; see
-//! [`response::error_body`] for the page. A body nobody wants is passed over with [`BodySkip`], and
-//! [`log::write_line`] makes the line for the access log.
+//! A request that cannot be served is a [`Rejection`], which has a status and a text; see
+//! [`response::error_body`] for the page. [`BodySkip`] discards an unused body, and
+//! [`log::write_line`] formats the access log line.
 //!
 //! # How strict
 //!
-//! As strict as a server at the edge should be: whatever two readers of a message could understand
-//! differently is refused, and the doc comments cite the section of RFC 9110 (semantics) or RFC 9112
-//! (HTTP/1.1) they follow. HTTP/1.0 is spoken too.
+//! As strict as a server at the edge must be: everything that two recipients could interpret
+//! differently is refused. The doc comments cite the sections of RFC 9110 (semantics) and RFC 9112
+//! (HTTP/1.1). HTTP/1.0 is supported too.
 
 mod accept;
 mod body;

@@ -1,7 +1,7 @@
-//! How large a request head may be.
+//! Limits on request heads.
 
-/// Limits on a request head. The associated constants are the defaults, and what the parser can
-/// hold at most is said at each field.
+/// Limits on a request head. The associated constants are the defaults; each field documents the
+/// maximum that the parser supports.
 ///
 /// ```
 /// use laio_http::Limits;
@@ -27,7 +27,8 @@ impl Limits {
     pub const TARGET_BYTES_MAX: usize = 8 * 1024;
     /// Default limit of the number of header fields; also the size of the parser's fixed array.
     pub const HEADERS_MAX: usize = 100;
-    /// Bytes of a method name; more is 501, as no known method is longer (RFC 9112, section 3).
+    /// Bytes of a method name. More is 501, because no known method is longer (RFC 9112, section
+    /// 3).
     pub const METHOD_BYTES_MAX: usize = 32;
 
     /// The defaults.
@@ -37,12 +38,12 @@ impl Limits {
         headers: Limits::HEADERS_MAX,
     };
 
-    /// The head limit in force: positions in a head are kept in 16 bits.
+    /// Returns the head limit in force: positions in a head have 16 bits.
     pub(crate) fn head_bytes_in_force(&self) -> usize {
         self.head_bytes.min(u16::MAX as usize)
     }
 
-    /// The field limit in force.
+    /// Returns the field limit in force.
     pub(crate) fn headers_in_force(&self) -> usize {
         self.headers.min(Limits::HEADERS_MAX)
     }
@@ -59,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn limits_are_capped_by_what_the_parser_holds() {
+    fn limits_are_capped_by_the_parser() {
         let limits = Limits {
             head_bytes: usize::MAX,
             headers: usize::MAX,

@@ -1,12 +1,12 @@
-//! Lines of the access log; writing them somewhere is the server's business.
+//! Formatting of access log lines.
 
 use crate::text::{push_char, push_decimal};
 use crate::{HttpDate, Request, Status};
 
-/// Appends one line, with its line feed.
+/// Appends one line, including its line feed.
 ///
-/// Nothing a client sends can break the line or forge another: control characters, quotes,
-/// backslashes and bytes outside ASCII are written as escapes (in JSON, valid UTF-8 stays).
+/// A client cannot break the line or forge another one: control characters, quotes, backslashes and
+/// bytes outside ASCII are escaped (in JSON, valid UTF-8 stays).
 ///
 /// ```
 /// use laio_http::{HttpDate, Limits, LogFormat, LogRecord, Parsed, Status, log, parse};
@@ -42,30 +42,30 @@ pub fn write_line(format: LogFormat, record: &LogRecord<'_>, out: &mut Vec<u8>) 
     out.push(b'\n');
 }
 
-/// The form of a line.
+/// The format of a line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum LogFormat {
     /// The common log format: `host - - [time] "request" status bytes`.
     Common,
-    /// The same, and referer and user agent, both quoted.
+    /// The common format plus referer and user agent, both quoted.
     #[default]
     Combined,
     /// One JSON object per line.
     Json,
 }
 
-/// What is known about one request when it is over.
+/// The logged properties of a request.
 #[derive(Clone, Copy, Debug)]
 pub struct LogRecord<'a> {
     /// The client's address.
     pub remote: &'a str,
-    /// When the request was over.
+    /// When the request ended.
     pub date: &'a HttpDate,
-    /// The method; empty when there was no request to be understood.
+    /// The method; empty if the request could not be parsed.
     pub method: &'a str,
-    /// The target as sent; when the request was refused, whatever there is of it.
+    /// The target as sent; for a refused request, as much as was parsed.
     pub target: &'a [u8],
-    /// The version; empty when it is not known.
+    /// The version; empty if it is unknown.
     pub version: &'a str,
     /// The status of the answer.
     pub status: Status,
@@ -80,7 +80,8 @@ pub struct LogRecord<'a> {
 }
 
 impl<'a> LogRecord<'a> {
-    /// What the request itself says; the rest is as if nothing had been sent.
+    /// Returns a record with the properties of the request; status and sizes are those of an empty
+    /// answer.
     #[must_use]
     pub fn of(request: &Request<'a>, date: &'a HttpDate) -> Self {
         LogRecord {
@@ -93,7 +94,7 @@ impl<'a> LogRecord<'a> {
         }
     }
 
-    /// For a request that could not be read.
+    /// Returns a record for a request that could not be parsed.
     #[must_use]
     pub fn unread(date: &'a HttpDate) -> Self {
         LogRecord {
@@ -166,7 +167,7 @@ fn write_json(record: &LogRecord<'_>, out: &mut Vec<u8>) {
     out.push(b'}');
 }
 
-/// `06/Nov/1994:08:49:37 +0000`, taken from the parts of `Sun, 06 Nov 1994 08:49:37 GMT`.
+/// Appends `06/Nov/1994:08:49:37 +0000` for `Sun, 06 Nov 1994 08:49:37 GMT`.
 fn push_clf_time(out: &mut Vec<u8>, date: &HttpDate) {
     let text = date.as_bytes();
     for part in [
@@ -183,7 +184,7 @@ fn push_clf_time(out: &mut Vec<u8>, date: &HttpDate) {
     out.extend_from_slice(b" +0000");
 }
 
-/// `1994-11-06T08:49:37Z`, from the same.
+/// Appends `1994-11-06T08:49:37Z` for `Sun, 06 Nov 1994 08:49:37 GMT`.
 fn push_rfc3339(out: &mut Vec<u8>, date: &HttpDate) {
     const MONTHS: &[u8] = b"JanFebMarAprMayJunJulAugSepOctNovDec";
     let text = date.as_bytes();
@@ -215,7 +216,8 @@ fn push_quoted(out: &mut Vec<u8>, parts: &[&[u8]]) {
     out.push(b'"');
 }
 
-/// `\xHH` for everything that is not a visible ASCII character or a space, and for `"` and `\`.
+/// Appends text, with `\xHH` for everything but visible ASCII characters and spaces, and for `"`
+/// and `\`.
 fn push_escaped(out: &mut Vec<u8>, text: &[u8]) {
     for &byte in text {
         if matches!(byte, b' '..=b'~') && byte != b'"' && byte != b'\\' {
@@ -233,7 +235,7 @@ fn push_json_name(out: &mut Vec<u8>, name: &str) {
     out.extend_from_slice(b"\":");
 }
 
-/// A JSON string (RFC 8259, section 7); what is not UTF-8 becomes U+FFFD.
+/// Appends a JSON string (RFC 8259, section 7). Invalid UTF-8 becomes U+FFFD.
 fn push_json_string(out: &mut Vec<u8>, text: &[u8]) {
     out.push(b'"');
     for chunk in text.utf8_chunks() {

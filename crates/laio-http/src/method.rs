@@ -28,7 +28,7 @@ pub enum Method<'b> {
 }
 
 impl<'b> Method<'b> {
-    /// The method with this name.
+    /// Returns the method with this name.
     #[must_use]
     pub fn from_name(name: &'b str) -> Self {
         match name {
@@ -45,7 +45,7 @@ impl<'b> Method<'b> {
         }
     }
 
-    /// The name.
+    /// Returns the name.
     #[must_use]
     pub fn as_str(&self) -> &'b str {
         match self {
@@ -62,8 +62,8 @@ impl<'b> Method<'b> {
         }
     }
 
-    /// Whether the method is in RFC 9110 or RFC 5789. A server that does not offer a known method
-    /// answers 405 with `Allow`; an unknown one is 501 (RFC 9110, section 9.1).
+    /// Whether the method is defined in RFC 9110 or RFC 5789. A known method that a server does not
+    /// support is 405 with `Allow`; an unknown one is 501 (RFC 9110, section 9.1).
     #[must_use]
     pub const fn is_known(&self) -> bool {
         !matches!(self, Method::Other(_))

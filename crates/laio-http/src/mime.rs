@@ -10,11 +10,11 @@ pub struct ContentType {
 }
 
 impl ContentType {
-    /// What is not known: bytes.
+    /// The type of unknown files.
     pub const OCTET_STREAM: ContentType = ContentType {
         essence: "application/octet-stream",
     };
-    /// A page.
+    /// An HTML page.
     pub const HTML: ContentType = ContentType {
         essence: "text/html",
     };
@@ -27,7 +27,7 @@ impl ContentType {
         essence: "application/json",
     };
 
-    /// The type for the extension of the last component of a path.
+    /// Returns the type for the file name extension of a path.
     ///
     /// ```
     /// use laio_http::ContentType;
@@ -39,7 +39,7 @@ impl ContentType {
     #[must_use]
     pub fn of_path(path: &[u8]) -> Self {
         match extension(path).and_then(|text| mime_guess::from_ext(text).first_raw()) {
-            // The name RFC 9239 gave up, still in the table for modules.
+            // The obsolete name (RFC 9239), which the table still uses for modules.
             Some("application/javascript") => ContentType {
                 essence: "text/javascript",
             },
@@ -48,7 +48,7 @@ impl ContentType {
         }
     }
 
-    /// The parameter that goes with the type, with its semicolon, or nothing.
+    /// Returns the parameter of the type, with its semicolon, or nothing.
     #[must_use]
     pub fn parameter(&self) -> &'static str {
         if self.essence.starts_with("text/") {
@@ -65,7 +65,7 @@ impl fmt::Display for ContentType {
     }
 }
 
-/// What follows the last dot of the last component; a leading dot does not count.
+/// Returns the part after the last dot of the last component, ignoring a leading dot.
 fn extension(path: &[u8]) -> Option<&str> {
     let name = path.rsplit(|&byte| byte == b'/').next()?;
     let dot = name
@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn types_a_site_consists_of() {
+    fn types_of_common_files() {
         for (name, expected) in [
             ("index.html", "text/html; charset=utf-8"),
             ("style.css", "text/css; charset=utf-8"),
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_bytes() {
+    fn unknown_types_are_octet_streams() {
         for name in [
             &b"README"[..],
             b".html",

@@ -1,13 +1,13 @@
-//! A place in a site from which on someone else answers.
+//! A path prefix whose requests are answered by an upstream or a program.
 
 use crate::{Rejection, RequestPath};
 use percent_encoding::percent_decode_str;
 use std::borrow::Cow;
 
-/// What the path of a PHP program ends in, when more follows.
+/// The end of the name of a PHP program, if more follows.
 const PROGRAM_END: &str = ".php/";
 
-/// Whole segments that paths begin with, and what an upstream calls them.
+/// A path prefix of whole segments, and the path that replaces it for an upstream.
 ///
 /// ```
 /// use laio_http::{Mount, RequestPath};
@@ -21,12 +21,12 @@ const PROGRAM_END: &str = ".php/";
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mount {
-    /// In the one form of paths. A slash at its end asks for one in the path.
+    /// In canonical form. With a slash at its end, matching paths need one too.
     prefix: String,
     there: Option<String>,
 }
 
-/// A path as a program gets it.
+/// A path as split for a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Program<'p> {
     script: &'p str,
@@ -36,12 +36,12 @@ pub struct Program<'p> {
 }
 
 impl Mount {
-    /// For paths that begin with `prefix`; `there` takes its place in what an upstream gets, which is the whole
-    /// path without it.
+    /// Returns a mount for paths that begin with `prefix`. `there` replaces the prefix for an
+    /// upstream; without it, the upstream gets the whole path.
     ///
     /// # Errors
     ///
-    /// Those of [`RequestPath::new`].
+    /// Returns the errors of [`RequestPath::new`].
     pub fn new(prefix: &str, there: Option<&str>) -> Result<Mount, Rejection> {
         let prefix = RequestPath::new(prefix)?.as_str().to_owned();
         if prefix == "*" {
@@ -51,14 +51,14 @@ impl Mount {
         Ok(Mount { prefix, there })
     }
 
-    /// The prefix in its one form.
+    /// Returns the prefix in canonical form.
     #[must_use]
     pub fn prefix(&self) -> &str {
         &self.prefix
     }
 
-    /// What is left of a path behind the prefix, beginning with a slash or empty; none if it does not begin
-    /// with it.
+    /// Returns the part of a path after the prefix, which is empty or begins with a slash, or none
+    /// if the path does not begin with the prefix.
     #[must_use]
     pub fn rest<'p>(&self, path: &'p RequestPath<'_>) -> Option<&'p str> {
         let rest = path
@@ -68,7 +68,7 @@ impl Mount {
         ends.then_some(rest)
     }
 
-    /// What an HTTP upstream knows a path by. It never begins with two slashes.
+    /// Returns the path for an HTTP upstream. It never begins with two slashes.
     #[must_use]
     pub fn upstream_path<'p>(&self, path: &'p RequestPath<'_>) -> Cow<'p, str> {
         let Some(there) = &self.there else {
@@ -82,8 +82,8 @@ impl Mount {
         }
     }
 
-    /// What a program is called for a path: up to the first segment that ends in `.php`, if more follows, and
-    /// else the prefix.
+    /// Splits a path into a program's name and the rest: the name ends with the first segment that
+    /// ends in `.php`, if more follows, or else with the prefix.
     #[must_use]
     pub fn program<'p>(&self, path: &'p RequestPath<'_>) -> Program<'p> {
         let whole = path.as_str();
@@ -102,38 +102,38 @@ impl Mount {
 }
 
 impl<'p> Program<'p> {
-    /// `SCRIPT_NAME`.
+    /// Returns `SCRIPT_NAME`.
     #[must_use]
     pub fn script_name(&self) -> Vec<u8> {
         decoded(self.script)
     }
 
-    /// `PATH_INFO`.
+    /// Returns `PATH_INFO`.
     #[must_use]
     pub fn path_info(&self) -> Vec<u8> {
         decoded(self.info)
     }
 
-    /// `PATH_INFO` as it was encoded.
+    /// Returns `PATH_INFO`, percent-encoded.
     pub(crate) fn encoded_info(&self) -> &'p str {
         self.info
     }
 
-    /// `DOCUMENT_URI`: the whole path.
+    /// Returns `DOCUMENT_URI`: the whole path.
     #[must_use]
     pub fn document_uri(&self) -> Vec<u8> {
         decoded(self.path)
     }
 
-    /// The file that the path names, below the root and with a slash in front: `SCRIPT_FILENAME` without
-    /// `DOCUMENT_ROOT`.
+    /// Returns the file of the path, below the root and with a leading slash: `SCRIPT_FILENAME`
+    /// without `DOCUMENT_ROOT`.
     #[must_use]
     pub fn file(&self) -> Vec<u8> {
         decoded(if self.is_file { self.script } else { self.path })
     }
 
-    /// `REQUEST_URI`, in the one form of paths: a program that takes the path from there takes the path that was
-    /// guarded.
+    /// Returns `REQUEST_URI` in canonical form, so that a program that parses it gets the path that
+    /// was checked by guards.
     #[must_use]
     pub fn request_uri(&self, query: Option<&str>) -> String {
         match query {
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn what_upstreams_get() {
+    fn upstream_paths() {
         let there = |prefix: &str, there: Option<&str>, text: &str| {
             let mount = Mount::new(prefix, there).unwrap();
             mount.upstream_path(&path(text)).into_owned()
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn what_programs_get() {
+    fn program_variables() {
         let mount = Mount::new("/app", None).unwrap();
         let of = |text: &str| {
             let path = path(text);

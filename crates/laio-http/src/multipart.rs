@@ -2,7 +2,7 @@
 
 use crate::{ByteRange, ContentType, RangeSet};
 
-/// A `multipart/byteranges` body: before each range a small head, and an end behind the last.
+/// A `multipart/byteranges` body: a head before each range, and an end after the last.
 ///
 /// ```
 /// use laio_http::{ContentType, Multipart, Ranges};
@@ -30,8 +30,8 @@ pub struct Multipart {
 impl Multipart {
     const BOUNDARY_LEN: usize = 16;
 
-    /// Of a representation of `size` bytes. The file must not contain the boundary, so `random` is not to
-    /// be foreseen.
+    /// Returns the body for ranges of a representation of `size` bytes. `random` must be
+    /// unpredictable, because the file must not contain the boundary.
     #[must_use]
     pub fn new(ranges: RangeSet, size: u64, content_type: ContentType, random: u64) -> Self {
         let mut boundary = [0; Self::BOUNDARY_LEN];
@@ -46,19 +46,19 @@ impl Multipart {
         }
     }
 
-    /// The ranges, in the order they are sent.
+    /// Returns the ranges, in the order they are sent.
     #[must_use]
     pub fn ranges(&self) -> &[ByteRange] {
         self.ranges.as_slice()
     }
 
-    /// Appends the value of `Content-Type` for the whole.
+    /// Appends the value of `Content-Type` of the answer.
     pub fn push_content_type(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(b"multipart/byteranges; boundary=");
         out.extend_from_slice(&self.boundary);
     }
 
-    /// Bytes of the whole body.
+    /// Returns the length of the whole body.
     #[must_use]
     pub fn content_length(&self) -> u64 {
         let mut framing = Vec::new();
@@ -68,10 +68,10 @@ impl Multipart {
         content + framing.len() as u64
     }
 
-    /// Appends what comes before the bytes of a range.
+    /// Appends the head of a range.
     ///
     /// # Panics
-    /// If there are not so many ranges.
+    /// If there are fewer ranges.
     pub fn push_head(&self, number: usize, out: &mut Vec<u8>) {
         if number > 0 {
             out.extend_from_slice(b"\r\n");
@@ -86,7 +86,7 @@ impl Multipart {
         out.extend_from_slice(b"\r\n\r\n");
     }
 
-    /// Appends what comes behind the last range.
+    /// Appends the end of the body.
     pub fn push_end(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(b"\r\n--");
         out.extend_from_slice(&self.boundary);

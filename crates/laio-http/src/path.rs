@@ -12,8 +12,8 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 ///
 /// - Duplicate slashes are merged, before dot segments are looked at.
 /// - `.` and `..` are resolved, percent-encoded ones as well; to go above the root is 400.
-/// - `%2F` is 404: the escape says that this slash does *not* separate, and no file name can
-///   contain one. To treat it as a separator would let `..%2F` past whoever looks at the path before.
+/// - `%2F` is 404: the escaped slash is part of a name, and no file name can contain one. Treating
+///   it as a separator would let `..%2F` bypass checks of the raw path.
 /// - `%00` and `%` without two hexadecimal digits are 400.
 ///
 /// Every other byte may be in a file name and is left as it is, valid UTF-8 or not.
@@ -38,7 +38,7 @@ pub fn normalize(path: &str, out: &mut Vec<u8>) -> Result<Normal, Rejection> {
         .strip_prefix(b"/")
         .ok_or(Rejection::Target)?;
     if path.contains(&0) {
-        return Err(Rejection::PathNul); // no request has one, but not every path is a request's
+        return Err(Rejection::PathNul); // impossible in requests, but possible in other paths
     }
     let mut trailing_slash = true;
     for segment in path.split(|&byte| byte == b'/') {
@@ -70,21 +70,19 @@ pub fn normalize(path: &str, out: &mut Vec<u8>) -> Result<Normal, Rejection> {
     })
 }
 
-/// What [`normalize`] found out besides the path.
+/// Properties of a normalised path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Normal {
-    /// Whether the path ended in a slash (or in a dot segment, which amounts to one): a directory
-    /// was asked for.
+    /// Whether the path ended in a slash, or in a dot segment, so that it names a directory.
     pub trailing_slash: bool,
-    /// Whether a component begins with a dot, except `.well-known` at the top, which exists to be
-    /// served (RFC 8615).
+    /// Whether a component begins with a dot, except `.well-known` in the root (RFC 8615).
     pub hidden: bool,
 }
 
-/// Writes a path as it is written in a `Location`: `/`, the encoded path, `/` again when
-/// `directory`, and the query.
+/// Encodes a path for a `Location` field: `/`, the encoded path, another `/` when `directory`, and
+/// the query.
 ///
-/// The path is one that [`normalize`] made, so the result cannot begin with `//` and be taken for
+/// The path comes from [`normalize`], so the result cannot begin with `//`, which would name
 /// another host.
 ///
 /// ```
@@ -104,7 +102,7 @@ pub fn encode(relative: &[u8], directory: bool, query: Option<&str>, out: &mut V
     }
 }
 
-/// `pchar` and the slash stay (RFC 3986, section 3.3).
+/// `pchar` and the slash are not encoded (RFC 3986, section 3.3).
 const PATH: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'.')
@@ -125,7 +123,7 @@ const PATH: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'@')
     .remove(b'/');
 
-/// As sent by the client: what is escaped already stays as it is (RFC 3986, section 3.4).
+/// Existing escapes of the client stay (RFC 3986, section 3.4).
 const QUERY: &AsciiSet = &PATH.remove(b'?').remove(b'%');
 
 fn push_encoded(bytes: &[u8], set: &'static AsciiSet, out: &mut Vec<u8>) {

@@ -3,30 +3,30 @@
 use crate::text::{list_members, push_decimal};
 use std::fmt;
 
-/// What a `Range` field asks of a representation of known size.
+/// The ranges that a `Range` field selects from a representation of known size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(
     clippy::large_enum_variant,
     reason = "a box would be an allocation per request"
 )]
 pub enum Ranges {
-    /// No range to apply: the field is invalid, of another unit, or asks for too many ranges, and is
-    /// to be ignored (section 14.2). The answer is 200 with everything.
+    /// No ranges: the field is invalid, has another unit, or lists too many ranges, and is ignored
+    /// (section 14.2). The answer is 200 with the whole representation.
     None,
-    /// One range, after overlapping and adjacent ones were joined. The answer is 206.
+    /// One range, after overlapping and adjacent ones were merged. The answer is 206.
     Single(ByteRange),
-    /// Several disjoint ranges, in the order asked for. The answer is 206 in multipart form, or, as
-    /// section 14.2 allows, 200 with everything.
+    /// Several disjoint ranges, in the requested order. The answer is 206 in multipart form, or, as
+    /// section 14.2 allows, 200 with the whole representation.
     Multiple(RangeSet),
     /// No range overlaps the representation. The answer is 416 with the size in `Content-Range`.
     Unsatisfiable,
 }
 
 impl Ranges {
-    /// Most ranges one request may ask for; a field with more is ignored (section 17.15).
+    /// Maximum number of ranges in one field; a field with more is ignored (section 17.15).
     pub const COUNT_MAX: usize = 16;
 
-    /// Reads the value of a `Range` field for a representation of `size` bytes.
+    /// Parses the value of a `Range` field for a representation of `size` bytes.
     ///
     /// ```
     /// use laio_http::{ByteRange, Ranges};
@@ -39,14 +39,14 @@ impl Ranges {
     /// assert_eq!(Ranges::parse(b"bytes=9-8", 1000), Ranges::None);
     /// ```
     ///
-    /// Of an empty representation no byte range can be sent, so there a satisfiable suffix range
-    /// gets everything, which is nothing, with 200.
+    /// An empty representation has no byte ranges. A satisfiable suffix range of it gets 200 with
+    /// no bytes.
     #[must_use]
     pub fn parse(value: &[u8], size: u64) -> Ranges {
         Ranges::parse_within(value, size, &RangeLimits::STRICT)
     }
 
-    /// As [`Ranges::parse`], with other limits.
+    /// Like [`Ranges::parse`], with other limits.
     ///
     /// ```
     /// use laio_http::{ByteRange, RangeLimits, Ranges};
@@ -87,25 +87,26 @@ impl Ranges {
     }
 }
 
-/// How much of a `Range` field is taken up.
+/// Limits on `Range` fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RangeLimits {
-    /// Ranges that a field may ask for; one with more is ignored. At most [`Ranges::COUNT_MAX`] count.
+    /// Maximum number of ranges in a field; a field with more is ignored. At most
+    /// [`Ranges::COUNT_MAX`].
     pub count: usize,
-    /// Ranges are joined when so many bytes or fewer lie between them: less than the head of another
-    /// part would take (section 15.3.7.2).
+    /// Ranges are merged if at most this many bytes lie between them, because the head of another
+    /// part would take more (section 15.3.7.2).
     pub gap: u64,
 }
 
 impl RangeLimits {
-    /// Ranges are joined only when they touch.
+    /// Merge ranges only when they touch.
     pub const STRICT: RangeLimits = RangeLimits {
         count: Ranges::COUNT_MAX,
         gap: 0,
     };
 }
 
-/// A range of bytes: from `start` up to, not including, `end`; never empty when it was parsed.
+/// A range of bytes: from `start` up to, not including, `end`. Never empty after parsing.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub struct ByteRange {
     /// The first byte.
@@ -115,13 +116,13 @@ pub struct ByteRange {
 }
 
 impl ByteRange {
-    /// Number of bytes.
+    /// Returns the number of bytes.
     #[must_use]
     pub const fn len(&self) -> u64 {
         self.end.saturating_sub(self.start)
     }
 
-    /// Whether there is no byte in it.
+    /// Whether the range contains no byte.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.len() == 0
@@ -150,7 +151,7 @@ impl fmt::Debug for ByteRange {
     }
 }
 
-/// Disjoint ranges that do not touch, in the order they were first asked for.
+/// Disjoint ranges that do not touch, in the order first requested.
 #[derive(Clone, Copy, Default)]
 pub struct RangeSet {
     ranges: [ByteRange; Ranges::COUNT_MAX],
@@ -158,14 +159,14 @@ pub struct RangeSet {
 }
 
 impl RangeSet {
-    /// The ranges.
+    /// Returns the ranges.
     #[must_use]
     pub fn as_slice(&self) -> &[ByteRange] {
         &self.ranges[..self.count]
     }
 
-    /// Adds a range, joined with those it overlaps or that are within `gap` bytes of it; it takes the
-    /// place of the earliest of them. The caller adds at most [`Ranges::COUNT_MAX`].
+    /// Adds a range, merged with those that it overlaps or that are within `gap` bytes of it, in
+    /// the position of the earliest of them. The caller adds at most [`Ranges::COUNT_MAX`].
     fn insert(&mut self, mut range: ByteRange, gap: u64) {
         let mut place = self.count;
         let mut kept = 0;
@@ -177,7 +178,7 @@ impl RangeSet {
                     start: range.start.min(other.start),
                     end: range.end.max(other.end),
                 };
-                // The first one joined keeps its place; later ones disappear into it.
+                // The first merged range keeps its position; later ones are removed.
                 if place == self.count {
                     place = kept;
                     kept += 1;
@@ -210,7 +211,7 @@ impl fmt::Debug for RangeSet {
     }
 }
 
-/// One range as asked for (section 14.1.2).
+/// One requested range (section 14.1.2).
 #[derive(Clone, Copy)]
 enum Spec {
     /// `first-last` or `first-`.
@@ -237,7 +238,8 @@ impl Spec {
         }
     }
 
-    /// The bytes meant of a representation of `size` bytes, unless there are none.
+    /// Returns the selected bytes of a representation of `size` bytes, or none if it has none of
+    /// them.
     fn resolve(self, size: u64) -> Option<ByteRange> {
         let range = match self {
             Spec::From { first, last } => ByteRange {
@@ -257,7 +259,7 @@ impl Spec {
     }
 }
 
-/// What follows `bytes=`; unit names are case-insensitive (section 14.1).
+/// Returns the text after `bytes=`; unit names are case-insensitive (section 14.1).
 fn after_unit(value: &[u8]) -> Option<&[u8]> {
     let equals = value.iter().position(|&byte| byte == b'=')?;
     value[..equals]
@@ -265,7 +267,8 @@ fn after_unit(value: &[u8]) -> Option<&[u8]> {
         .then(|| &value[equals + 1..])
 }
 
-/// A number of any length: one that does not fit is beyond every file, and so is the largest.
+/// Parses a number of any length. One that does not fit becomes the largest, which is beyond every
+/// file too.
 fn saturating_decimal(digits: &[u8]) -> Option<u64> {
     if digits.is_empty() {
         return None;
@@ -379,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn near_ranges_are_joined_when_told() {
+    fn near_ranges_are_merged_if_configured() {
         let near = |value: &str| {
             let limits = RangeLimits { count: 4, gap: 10 };
             Ranges::parse_within(value.as_bytes(), 1000, &limits)
@@ -387,7 +390,7 @@ mod tests {
         assert_eq!(near("bytes=0-9,20-29"), single(0, 30));
         assert_eq!(near("bytes=20-29,0-9"), single(0, 30));
         assert!(matches!(near("bytes=0-9,21-29"), Ranges::Multiple(_)));
-        // One between two joins all three.
+        // A range between two others merges all three.
         assert_eq!(near("bytes=0-9,25-29,15-17"), single(0, 30));
         assert_eq!(
             near("bytes=0-0,100-100,200-200,300-300,400-400"),

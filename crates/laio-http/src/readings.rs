@@ -1,17 +1,18 @@
-//! What others may read in a path. Servers and programs differ: some decode twice, take a backslash for a slash,
-//! cut off what follows a semicolon, fold capitals, or drop dots and spaces at the end of a name.
+//! How other software may read a path. Servers and programs differ: some decode twice, take a
+//! backslash for a slash, remove the text after a semicolon, fold capitals, or drop dots and spaces
+//! at the end of a name.
 
 use crate::Rejection;
 use crate::request_path::byte_of;
 use std::borrow::Cow;
 
-/// How often a path may be encoded.
+/// How many times a path may be encoded.
 const DEPTH: usize = 3;
 
-/// Readings that are compared at most.
+/// Maximum number of readings that are compared.
 const READINGS: usize = 64;
 
-/// Refuses a path, in its one form, in which some reader sees a dot segment.
+/// Refuses a canonical path in which some reader sees a dot segment.
 pub(crate) fn refuse_hidden_dots(text: &str) -> Result<(), Rejection> {
     let mut level = Cow::Borrowed(text.as_bytes());
     for depth in 0..=DEPTH {
@@ -35,7 +36,7 @@ pub(crate) fn refuse_hidden_dots(text: &str) -> Result<(), Rejection> {
     Ok(())
 }
 
-/// Whether every reader takes a segment, in its one form, for one segment with a name.
+/// Whether every reader takes a canonical segment for one segment with a name.
 pub(crate) fn is_ordinary(segment: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_~".contains(&byte);
     if !segment.is_empty() && segment.bytes().all(plain) {
@@ -50,8 +51,8 @@ pub(crate) fn is_ordinary(segment: &str) -> bool {
     !name.is_empty() && !folded.iter().any(|byte| b"/\\?#%".contains(byte))
 }
 
-/// Whether any reading of a path fits. `text` is encoded or not, and has no slash in front. If there are more
-/// readings than are compared, the answer is yes.
+/// Whether any reading of a path satisfies `fits`. `text` is encoded or not, and has no leading
+/// slash. If there are more readings than are compared, the answer is yes.
 pub(crate) fn any(text: &[u8], mut fits: impl FnMut(&[u8]) -> bool) -> bool {
     if fits(text) {
         return true;
@@ -79,7 +80,7 @@ pub(crate) fn any(text: &[u8], mut fits: impl FnMut(&[u8]) -> bool) -> bool {
     false
 }
 
-/// Small letters, digits and single slashes are the same to everyone.
+/// Small letters, digits and single slashes mean the same to all readers.
 fn has_one_reading(text: &[u8]) -> bool {
     let plain = |byte: u8| {
         byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-_~!$&'*,=@".contains(&byte)
@@ -92,7 +93,8 @@ fn has_one_reading(text: &[u8]) -> bool {
 
 type Reader = for<'t> fn(&'t [u8]) -> Cow<'t, [u8]>;
 
-/// Each does one thing that only some do; what one of them made is given to all again.
+/// Each reader performs one transformation that some software performs; its result is passed to all
+/// readers again.
 const READERS: [Reader; 9] = [
     |text| decode(text, |_| true),
     |text| decode(text, |byte| !matches!(byte, b'/' | b'\\')),
@@ -105,7 +107,7 @@ const READERS: [Reader; 9] = [
     |text| pluses(text),
 ];
 
-/// Decodes the escapes of the bytes that are chosen, once. Owned if there was one.
+/// Decodes the escapes of the chosen bytes once. Returns an owned value if there were any.
 fn decode(text: &[u8], chosen: impl Fn(u8) -> bool) -> Cow<'_, [u8]> {
     let mut out = Vec::new();
     let (mut done, mut place) = (0, 0);
@@ -127,12 +129,12 @@ fn decode(text: &[u8], chosen: impl Fn(u8) -> bool) -> Cow<'_, [u8]> {
     out.into()
 }
 
-/// A backslash is a slash on Windows and to browsers.
+/// Windows and browsers read a backslash as a slash.
 fn backslashes(text: &[u8]) -> Cow<'_, [u8]> {
     replaced(text, b'\\', b'/')
 }
 
-/// A plus is a space to readers that decode a path as they decode a form.
+/// Software that decodes paths like forms reads a plus as a space.
 fn pluses(text: &[u8]) -> Cow<'_, [u8]> {
     replaced(text, b'+', b' ')
 }
@@ -145,7 +147,7 @@ fn replaced(text: &[u8], from: u8, to: u8) -> Cow<'_, [u8]> {
     text.iter().map(replace).collect::<Vec<_>>().into()
 }
 
-/// Servlets cut off what follows a semicolon, ASP.NET leaves out a segment that looks like `(S(…))`.
+/// Servlets remove the text after a semicolon; ASP.NET removes a segment like `(S(…))`.
 fn sessions(text: &[u8]) -> Cow<'_, [u8]> {
     by_segment(text, |segment| {
         if segment.starts_with(b"(") && segment.ends_with(b"))") {
@@ -155,7 +157,8 @@ fn sessions(text: &[u8]) -> Cow<'_, [u8]> {
     })
 }
 
-/// Windows cuts off the stream behind a colon, and drops dots and spaces at the end; others drop spaces in front.
+/// Windows removes the stream name after a colon, and dots and spaces at the end; others remove
+/// leading spaces.
 fn streams(text: &[u8]) -> Cow<'_, [u8]> {
     by_segment(text, |segment| {
         let name = cut(segment, b":").trim_ascii_start();
@@ -166,7 +169,7 @@ fn streams(text: &[u8]) -> Cow<'_, [u8]> {
     })
 }
 
-/// Who decodes a path and then takes it for an address finds a query or a fragment in it.
+/// Software that decodes a path and then parses it as an address finds a query or a fragment in it.
 fn before_query(text: &[u8]) -> Cow<'_, [u8]> {
     let before = cut(text, b"?#");
     match before.len() == text.len() {
@@ -175,7 +178,7 @@ fn before_query(text: &[u8]) -> Cow<'_, [u8]> {
     }
 }
 
-/// Several slashes are one, also at the beginning and the end.
+/// Merges slashes, and removes them at the beginning and the end.
 fn merged(text: &[u8]) -> Cow<'_, [u8]> {
     let empty = |segment: &&[u8]| !segment.is_empty();
     let segments: Vec<_> = text.split(|&byte| byte == b'/').filter(empty).collect();
@@ -190,19 +193,19 @@ fn by_segment(text: &[u8], read: impl Fn(&[u8]) -> &[u8]) -> Cow<'_, [u8]> {
     let segments: Vec<_> = text.split(|&byte| byte == b'/').map(read).collect();
     let joined = segments.join(&b'/');
     match joined.len() == text.len() {
-        true => text.into(), // readers only leave out
+        true => text.into(), // readers only remove bytes
         false => joined.into(),
     }
 }
 
-/// What is before the first of these bytes.
+/// Returns the text before the first of these bytes.
 fn cut<'t>(text: &'t [u8], ends: &[u8]) -> &'t [u8] {
     let end = text.iter().position(|byte| ends.contains(byte));
     &text[..end.unwrap_or(text.len())]
 }
 
-/// Folds what file systems and libraries fold: letters by case, wide forms of ASCII to plain ones; control
-/// characters and characters without a width are left out. Bytes that are not UTF-8 stay.
+/// Folds what file systems and libraries fold: letters by case, wide forms of ASCII to plain ones;
+/// removes control characters and characters without width. Bytes that are not UTF-8 stay.
 pub(crate) fn fold(text: &[u8]) -> Cow<'_, [u8]> {
     let same = |byte: &u8| byte.is_ascii_graphic() && !byte.is_ascii_uppercase() || *byte == b' ';
     if text.iter().all(same) {
@@ -236,12 +239,12 @@ fn push_folded(c: char, out: &mut String) {
         c if c.is_control() || has_no_width(c) => return,
         c => c,
     };
-    // There and back, so that letters with two small forms are one.
+    // To upper and back to lower case, so that letters with two lower case forms become one.
     let capitals = plain.to_uppercase();
     out.extend(capitals.flat_map(char::to_lowercase));
 }
 
-/// Characters that file systems which fold letters leave out when they compare (Default_Ignorable_Code_Point).
+/// Whether case-folding file systems ignore the character (Default_Ignorable_Code_Point).
 fn has_no_width(c: char) -> bool {
     matches!(
         u32::from(c),
@@ -264,14 +267,14 @@ fn has_no_width(c: char) -> bool {
     )
 }
 
-/// Whether a folded segment is a dot segment to someone: with a parameter, a query or a stream behind it, with
-/// spaces, or with more dots, which Windows drops at the end.
+/// Whether some reader takes a folded segment for a dot segment: with a parameter, a query or a
+/// stream after it, with spaces, or with more dots, which Windows drops at the end.
 fn is_dots(segment: &[u8]) -> bool {
     let name = cut(segment, b";?#:");
     name.contains(&b'.') && name.iter().all(|byte| b". +".contains(byte))
 }
 
-/// Whether an ASCII character is written in more bytes than UTF-8 allows.
+/// Whether an ASCII character is encoded in more bytes than UTF-8 allows.
 fn has_overlong(text: &[u8]) -> bool {
     let continues = |byte: u8| byte & 0xc0 == 0x80;
     text.windows(2).any(|pair| match pair[0] {
@@ -287,7 +290,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_read_in_a_path() {
+    fn readings_of_a_path() {
         let reads = |text: &str, reading: &str| any(text.as_bytes(), |r| r == reading.as_bytes());
         for (text, reading) in [
             ("admin", "admin"),
@@ -328,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_with_more_readings_than_are_compared_fits() {
+    fn too_many_readings_count_as_a_match() {
         let text = "A;b:c%2Fd+e%3Ff%25g\\h//i.";
         let mut count = 0;
         let fits = any(text.as_bytes(), |_| {

@@ -1,10 +1,10 @@
-//! Why a request is refused, and with which status.
+//! The reasons for refusing a request, and their statuses.
 
 use crate::Status;
 use std::fmt;
 
-/// A request that is not served. After any of them the connection is to be closed, because where
-/// the next request would begin is not certain (the refused *paths* are the exception: see
+/// The reason for refusing a request. After most of them the connection must be closed, because the
+/// start of the next request is not certain; the refused *paths* are the exception (see
 /// [`Rejection::closes`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -47,44 +47,44 @@ pub enum Rejection {
     TransferEncoding,
     /// A transfer coding other than `chunked`, before it.
     TransferEncodingUnknown,
-    /// `Expect` with something else than `100-continue`.
+    /// `Expect` with a value other than `100-continue`.
     Expectation,
     /// The framing of a chunked body is broken.
     Chunk,
-    /// A field behind a chunked body is malformed.
+    /// A trailer field after a chunked body is malformed.
     Trailer,
-    /// More fields behind a chunked body than [`crate::BodySkip::TRAILERS_MAX`], or more bytes than
-    /// [`crate::BodySkip::TRAILER_BYTES_MAX`].
+    /// More trailer fields after a chunked body than [`crate::BodySkip::TRAILERS_MAX`], or more
+    /// bytes than [`crate::BodySkip::TRAILER_BYTES_MAX`].
     TrailersTooLarge,
-    /// The body is longer than the server is ready to read.
+    /// The body is longer than the server's limit.
     BodyTooLarge,
     /// `%` without two hexadecimal digits.
     PathEscape,
     /// `%00` in the path.
     PathNul,
-    /// `%2F` in the path: a name cannot contain a slash, so nothing is there.
+    /// `%2F` in the path: no file name can contain a slash.
     PathEncodedSlash,
     /// More `..` than components before it.
     PathAboveRoot,
-    /// Readers differ in what the path names: see [`crate::RequestPath::new`].
+    /// Readers interpret the path differently: see [`crate::RequestPath::new`].
     PathAmbiguous,
 }
 
 impl Rejection {
-    /// The status to answer with.
+    /// Returns the status to answer with.
     #[must_use]
     pub const fn status(self) -> Status {
         self.row().0
     }
 
-    /// One sentence for the error page and the log.
+    /// Returns one sentence for the error page and the log.
     #[must_use]
     pub const fn detail(self) -> &'static str {
         self.row().1
     }
 
-    /// Whether the connection has to be closed because the framing is lost. A refused path is the
-    /// only rejection after which the next request on the connection can be read.
+    /// Whether the connection must be closed because the framing is lost. Only after a refused path
+    /// can the next request on the connection be read.
     #[must_use]
     pub const fn closes(self) -> bool {
         !matches!(
@@ -101,13 +101,16 @@ impl Rejection {
         use Rejection as R;
         match self {
             R::RequestLine => (Status::BAD_REQUEST, "The request line is malformed."),
-            R::MethodTooLong => (Status::NOT_IMPLEMENTED, "The method is not known."),
+            R::MethodTooLong => (
+                Status::NOT_IMPLEMENTED,
+                "The server does not know this method.",
+            ),
             R::Connect => (Status::NOT_IMPLEMENTED, "This server is not a proxy."),
             R::Target => (Status::BAD_REQUEST, "The request target is malformed."),
             R::TargetTooLong => (Status::URI_TOO_LONG, "The request target is too long."),
             R::Version => (
                 Status::HTTP_VERSION_NOT_SUPPORTED,
-                "This server speaks HTTP/1.1 and HTTP/1.0.",
+                "This server supports HTTP/1.1 and HTTP/1.0.",
             ),
             R::HeadTooLarge => (
                 Status::REQUEST_HEADER_FIELDS_TOO_LARGE,
@@ -150,11 +153,11 @@ impl Rejection {
             R::Chunk => (Status::BAD_REQUEST, "The chunked body is malformed."),
             R::Trailer => (
                 Status::BAD_REQUEST,
-                "A trailer field behind the body is malformed.",
+                "A trailer field after the body is malformed.",
             ),
             R::TrailersTooLarge => (
                 Status::REQUEST_HEADER_FIELDS_TOO_LARGE,
-                "The trailer fields behind the body are too many or too large.",
+                "There are too many trailer fields after the body, or they are too large.",
             ),
             R::BodyTooLarge => (Status::CONTENT_TOO_LARGE, "The request body is too large."),
             R::PathEscape => (

@@ -6,21 +6,22 @@ use std::fmt;
 
 /// Parses one request head at the start of `buffer`.
 ///
-/// [`Parsed::Partial`] means: read more and call again with all bytes so far. The outcome never
-/// depends on how the bytes were split, and a rejection comes as early as the bytes show it.
-/// Nothing is allocated, unless the path is not in its one form; the request borrows from `buffer`. Every call begins anew, and the limit on
-/// the head bounds what that costs when the bytes come one by one.
+/// [`Parsed::Partial`] means: receive more and call again with all bytes so far. The outcome never
+/// depends on how the bytes were split, and a rejection is reported as early as possible. The
+/// request borrows from `buffer`; only a path that is not in canonical form allocates. Every call
+/// starts from the beginning; the limit on the head bounds the cost when bytes arrive one by one.
 ///
-/// The parser takes what RFC 9112 lets a server take, minus everything two recipients could
-/// understand differently: lines end in CRLF and nothing else (section 2.2 would allow a bare LF),
-/// there is one space between the parts of the request line, no folded lines, no space before a
-/// colon, no control characters. Empty lines before the request line are skipped (section 2.2).
+/// The parser accepts what RFC 9112 allows a server to accept, except everything that two
+/// recipients could interpret differently: lines end in CRLF only (section 2.2 would allow a bare
+/// LF), there is exactly one space between the parts of the request line, no folded lines, no space
+/// before a colon, no control characters. Empty lines before the request line are skipped (section
+/// 2.2).
 ///
 /// # Errors
 ///
-/// The [`Rejection`] says why and with which status; the connection is to be closed after it.
+/// Returns the [`Rejection`] with its status; the connection must be closed afterwards.
 pub fn parse<'b>(buffer: &'b [u8], limits: &Limits) -> Result<Parsed<'b>, Rejection> {
-    // Bytes beyond the limit are not looked at, or the outcome would depend on the split.
+    // Ignore bytes beyond the limit, or the outcome would depend on the split.
     let head_bytes = limits.head_bytes_in_force();
     let head = &buffer[..buffer.len().min(head_bytes)];
     match parse_within(head, limits)? {
@@ -29,32 +30,33 @@ pub fn parse<'b>(buffer: &'b [u8], limits: &Limits) -> Result<Parsed<'b>, Reject
     }
 }
 
-/// What the bytes so far amount to.
+/// The result of parsing the bytes received so far.
 #[derive(Clone, Debug)]
 #[expect(
     clippy::large_enum_variant,
     reason = "a box would be an allocation per request"
 )]
 pub enum Parsed<'b> {
-    /// The head is not complete yet, and fine so far.
+    /// The head is incomplete, and valid so far.
     Partial,
     /// The head is complete.
     Complete {
         /// The request.
         request: Request<'b>,
-        /// Bytes of the buffer the head takes; the body, or the next request, begins there.
+        /// The length of the head; the body, or the next request, begins after it.
         head_len: usize,
     },
 }
 
-/// A request head. What the framing rules decide is already decided.
+/// A parsed request head, with its framing.
 #[derive(Clone, Debug)]
 pub struct Request<'b> {
     /// The method.
     pub method: Method<'b>,
-    /// The target as it was sent: for the log, and for nothing else.
+    /// The target as sent, for the log only.
     pub target: &'b str,
-    /// The path of the target, or why it is refused. After such a refusal the connection stays.
+    /// The path of the target, or the reason why it is refused. After such a refusal the connection
+    /// stays open.
     pub path: Result<RequestPath<'b>, Rejection>,
     /// The query, without the question mark.
     pub query: Option<&'b str>,
@@ -79,12 +81,12 @@ pub struct Request<'b> {
 pub enum Version {
     /// HTTP/1.0
     Http10,
-    /// HTTP/1.1, or a higher minor version, which is to be treated as 1.1 (RFC 9110, section 2.5).
+    /// HTTP/1.1, or a higher minor version, which is treated as 1.1 (RFC 9110, section 2.5).
     Http11,
 }
 
 impl Version {
-    /// As in the request line.
+    /// Returns the version as in the request line.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -120,17 +122,17 @@ fn parse_within<'b>(head: &'b [u8], limits: &Limits) -> Result<Parsed<'b>, Rejec
     }
 }
 
-/// A request line, not yet interpreted.
+/// A parsed request line.
 struct RequestLine<'b> {
     method: Method<'b>,
     target: &'b str,
     version: Version,
-    /// Bytes up to the first field, with the empty lines before the request line.
+    /// The length up to the first field, including empty lines before the request line.
     len: usize,
 }
 
-/// `method SP request-target SP HTTP-version CRLF` (RFC 9112, section 3), or `None` when it is not
-/// complete. Reads strictly forward, so that what is refused does not depend on what follows.
+/// Parses `method SP request-target SP HTTP-version CRLF` (RFC 9112, section 3), or returns `None`
+/// when it is incomplete. Reads strictly forward, so that a refusal does not depend on later bytes.
 fn request_line<'b>(head: &'b [u8], limits: &Limits) -> Result<Option<RequestLine<'b>>, Rejection> {
     let empty = 2 * head.chunks(2).take_while(|line| *line == b"\r\n").count();
     let rest = &head[empty..];
@@ -166,17 +168,17 @@ fn request_line<'b>(head: &'b [u8], limits: &Limits) -> Result<Option<RequestLin
     }))
 }
 
-/// Where a word of the request line ends.
+/// The end of a word of the request line.
 enum Until<'b> {
-    /// At this byte.
+    /// The word ends at this byte.
     Stop(&'b [u8], u8),
-    /// Not in the bytes so far.
+    /// The end was not received yet.
     Unknown,
-    /// Not within the limit.
+    /// The word exceeds its limit.
     TooLong,
 }
 
-/// The bytes before the first one that stops, of which there may be `max`.
+/// Returns the bytes before the first one that stops, at most `max`.
 fn until(bytes: &[u8], max: usize, stops: impl Fn(u8) -> bool) -> Until<'_> {
     let window = &bytes[..bytes.len().min(max.saturating_add(1))];
     match window.iter().position(|&byte| stops(byte)) {
@@ -186,7 +188,7 @@ fn until(bytes: &[u8], max: usize, stops: impl Fn(u8) -> bool) -> Until<'_> {
     }
 }
 
-/// A word is not empty and ends in a space.
+/// Parses a word, which must not be empty and ends in a space.
 fn word(
     found: Until<'_>,
     malformed: Rejection,
@@ -202,7 +204,7 @@ fn word(
 
 const VERSION_LINE_LEN: usize = b"HTTP/1.1\r\n".len();
 
-/// The version and the end of its line. The name is case-sensitive (RFC 9112, section 2.3).
+/// Parses the version and the end of its line. The name is case-sensitive (RFC 9112, section 2.3).
 fn version(bytes: &[u8]) -> Result<Option<Version>, Rejection> {
     let line = &bytes[..bytes.len().min(VERSION_LINE_LEN)];
     for (&byte, &expected) in line.iter().zip(b"HTTP/0.0\r\n") {
@@ -221,7 +223,7 @@ fn version(bytes: &[u8]) -> Result<Option<Version>, Rejection> {
     }
 }
 
-/// Interprets the line and the fields that decide how the message is read.
+/// Interprets the request line and the fields that affect parsing.
 fn judge<'b>(line: RequestLine<'b>, headers: Headers<'b>) -> Result<Request<'b>, Rejection> {
     let RequestLine {
         method,
@@ -240,7 +242,7 @@ fn judge<'b>(line: RequestLine<'b>, headers: Headers<'b>) -> Result<Request<'b>,
     let mut connection = ConnectionFields::default();
     let mut expects_continue = false;
     for (name, value) in headers.iter() {
-        // The length decides in one comparison for most fields.
+        // Comparing the length first rules out most fields.
         match name.len() {
             4 if name.eq_ignore_ascii_case(b"host") => {
                 let value = str::from_utf8(value).map_err(|_| Rejection::Host)?;
@@ -252,7 +254,7 @@ fn judge<'b>(line: RequestLine<'b>, headers: Headers<'b>) -> Result<Request<'b>,
                 }
             }
             6 if name.eq_ignore_ascii_case(b"expect") => {
-                // RFC 9110, section 10.1.1: there is no other expectation.
+                // RFC 9110, section 10.1.1 defines no other expectation.
                 if !value.eq_ignore_ascii_case(b"100-continue") {
                     return Err(Rejection::Expectation);
                 }
@@ -284,7 +286,8 @@ fn judge<'b>(line: RequestLine<'b>, headers: Headers<'b>) -> Result<Request<'b>,
     })
 }
 
-/// One pass without a branch per byte; the field parser would take a bare LF for a line end.
+/// One pass without a branch per byte. Needed because the field parser accepts a bare LF as a line
+/// end.
 pub(crate) fn refuse_bare_line_feed(head: &[u8]) -> Result<(), Rejection> {
     let pairs = head.iter().zip(&head[1..]);
     let bare = pairs
@@ -318,7 +321,7 @@ mod tests {
     }
 
     fn rejection(head: &[u8]) -> Rejection {
-        parse(head, &Limits::DEFAULT).expect_err("is to be refused")
+        parse(head, &Limits::DEFAULT).expect_err("must be refused")
     }
 
     #[test]
@@ -379,7 +382,7 @@ mod tests {
             (request.framing, request.expects_continue),
             (Framing::Chunked, false)
         );
-        // Nothing to continue with, and a version that does not know it (RFC 9110, 10.1.1).
+        // There is no body to continue with, or the version does not support it (RFC 9110, 10.1.1).
         let (request, _) = complete(b"GET / HTTP/1.1\r\nHost:\r\nExpect: 100-continue\r\n\r\n");
         assert!(!request.expects_continue);
         let (request, _) =
@@ -404,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_become_a_request_is_refused_at_once() {
+    fn an_impossible_request_is_refused_at_once() {
         assert_eq!(rejection(b"\x16\x03\x01"), Rejection::RequestLine); // a TLS hello
         assert_eq!(rejection(b" GET"), Rejection::RequestLine);
         assert_eq!(rejection(b"GET  "), Rejection::RequestLine);
@@ -447,7 +450,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hundred_fields_and_no_more_by_default() {
+    fn at_most_a_hundred_fields_by_default() {
         let head = |n: usize| format!("GET / HTTP/1.0\r\n{}\r\n", "Ab: cd\r\n".repeat(n));
         assert_eq!(complete(head(100).as_bytes()).0.headers.len(), 100);
         assert_eq!(rejection(head(101).as_bytes()), Rejection::TooManyHeaders);

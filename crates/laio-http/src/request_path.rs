@@ -1,8 +1,9 @@
-//! The path of a request, read once.
+//! The path of a request, parsed once.
 //!
-//! A guard, the choice of who answers, the name of a file, the path an upstream gets and the variables of a CGI
-//! program must all mean the same resource. They follow from a [`RequestPath`], and none of them looks at the
-//! target. A path that two readers could take for different resources is refused before any of them sees it.
+//! The guard, the choice of the upstream, the file name, the path for an upstream and the variables
+//! of a CGI program must all mean the same resource. They all derive from a [`RequestPath`], and
+//! none of them uses the target. A path that two readers could take for different resources is
+//! refused first.
 
 use crate::Rejection;
 use crate::path::{self, Normal};
@@ -10,12 +11,13 @@ use crate::readings::{self, is_ordinary};
 use std::borrow::Cow;
 use std::fmt;
 
-/// A path in the one form that all its spellings share (RFC 3986, section 6.2.2).
+/// A path in canonical form (RFC 3986, section 6.2.2), which is the same for all equivalent
+/// spellings.
 ///
-/// - It begins with exactly one slash. Slashes that follow each other further behind stay.
-/// - `.` and `..` are resolved, percent-encoded ones as well.
-/// - Escapes of letters, digits, `-`, `.`, `_` and `~` are decoded; all others are in capitals. A backslash is
-///   escaped.
+/// - It begins with exactly one slash. Repeated slashes further on stay.
+/// - `.` and `..` are resolved, also percent-encoded ones.
+/// - Escapes of letters, digits, `-`, `.`, `_` and `~` are decoded; all other escapes are in
+///   capitals. A backslash is escaped.
 ///
 /// ```
 /// use laio_http::{Rejection, RequestPath};
@@ -33,14 +35,15 @@ pub struct RequestPath<'t> {
 }
 
 impl<'t> RequestPath<'t> {
-    /// Reads the path of a target; `*`, which stands for the whole server, stays as it is.
+    /// Parses the path of a target. `*`, which stands for the whole server, stays as it is.
     ///
     /// # Errors
     ///
-    /// [`Rejection::PathAmbiguous`] if readers differ in what it names: a dot segment that only some of them see
-    /// (behind an encoded slash, a backslash, before a parameter, encoded twice, in overlong UTF-8), or one that
-    /// takes away a segment which others read as none or as several. [`Rejection::PathNul`],
-    /// [`Rejection::PathEscape`], [`Rejection::PathAboveRoot`], and [`Rejection::Target`] without a leading slash.
+    /// [`Rejection::PathAmbiguous`] if readers interpret the path differently: a dot segment that
+    /// only some of them see (after an encoded slash, a backslash, before a parameter, encoded
+    /// twice, in overlong UTF-8), or one that removes a segment which others take for none or for
+    /// several. [`Rejection::PathNul`], [`Rejection::PathEscape`], [`Rejection::PathAboveRoot`],
+    /// and [`Rejection::Target`] without a leading slash.
     pub fn new(path: &'t str) -> Result<RequestPath<'t>, Rejection> {
         if is_simple(path) || path == "*" {
             return Ok(RequestPath { text: path.into() });
@@ -55,23 +58,24 @@ impl<'t> RequestPath<'t> {
         Ok(RequestPath { text })
     }
 
-    /// The path in its one form, percent-encoded; or `*`.
+    /// Returns the canonical path, percent-encoded, or `*`.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.text
     }
 
-    /// Whether the whole server is meant, and no path.
+    /// Whether the target is the whole server (`*`).
     #[must_use]
     pub fn is_whole_server(&self) -> bool {
         self.text == "*"
     }
 
-    /// Puts the name of the file below the root into `out`, as [`path::normalize`] does.
+    /// Writes the file name below the root to `out`, as [`path::normalize`] does.
     ///
     /// # Errors
     ///
-    /// [`Rejection::PathEncodedSlash`]: no name of a file can contain a slash. [`Rejection::Target`] for `*`.
+    /// [`Rejection::PathEncodedSlash`], because no file name can contain a slash.
+    /// [`Rejection::Target`] for `*`.
     pub fn file_name(&self, out: &mut Vec<u8>) -> Result<Normal, Rejection> {
         path::normalize(&self.text, out)
     }
@@ -83,7 +87,7 @@ impl fmt::Display for RequestPath<'_> {
     }
 }
 
-/// Whether the path is in the one form already, as far as a look at each byte can say: most are.
+/// Whether a check of each byte shows that the path is canonical already: most are.
 fn is_simple(path: &str) -> bool {
     let mut before = 0;
     for byte in path.bytes() {
@@ -99,7 +103,7 @@ fn is_simple(path: &str) -> bool {
     before != 0
 }
 
-/// The one form of what follows the first slash.
+/// Returns the canonical form of the text after the first slash.
 fn canonical(rest: &str) -> Result<String, Rejection> {
     let mut text = String::with_capacity(rest.len() + 1);
     let mut segments = rest.split('/').peekable();
@@ -108,7 +112,7 @@ fn canonical(rest: &str) -> Result<String, Rejection> {
         text.push('/');
         push_canonical(segment, &mut text)?;
         match &text[start + 1..] {
-            // Slashes at the beginning are one: a second would make a host of what follows, for some readers.
+            // Merge leading slashes: with two, some readers would take the next segment for a host.
             "" if start == 0 => text.clear(),
             "." => {
                 text.truncate(start);
@@ -136,7 +140,7 @@ fn canonical(rest: &str) -> Result<String, Rejection> {
     Ok(text)
 }
 
-/// Appends one segment, with no more escapes than it needs.
+/// Appends one segment in canonical form.
 fn push_canonical(segment: &str, text: &mut String) -> Result<(), Rejection> {
     let mut rest = segment;
     while let Some(at) = rest.find(|c: char| c == '%' || c == '\\' || c.is_ascii_control()) {
@@ -166,7 +170,7 @@ fn push_canonical(segment: &str, text: &mut String) -> Result<(), Rejection> {
     Ok(())
 }
 
-/// The byte of two hexadecimal digits.
+/// Parses two hexadecimal digits.
 pub(crate) fn byte_of(digits: &[u8]) -> Option<u8> {
     let digit = |place: usize| char::from(*digits.get(place)?).to_digit(16);
     Some((digit(0)? * 16 + digit(1)?) as u8) // 255 at most
@@ -181,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn the_one_form() {
+    fn the_canonical_form() {
         for (path, expected) in [
             ("*", "*"),
             ("/", "/"),
@@ -205,14 +209,14 @@ mod tests {
             ("/a.b/.well-known/x", "/a.b/.well-known/x"),
         ] {
             assert_eq!(read(path).as_deref(), Ok(expected), "{path}");
-            assert_eq!(read(expected).as_deref(), Ok(expected), "{path}, once more");
+            assert_eq!(read(expected).as_deref(), Ok(expected), "{path}, again");
         }
         let simple = RequestPath::new("/a/b.txt").unwrap();
         assert!(matches!(simple.text, Cow::Borrowed(_)));
     }
 
     #[test]
-    fn what_two_readers_could_take_for_different_things_is_refused() {
+    fn ambiguous_paths_are_refused() {
         use Rejection::{PathAboveRoot, PathAmbiguous, PathEscape, PathNul, Target};
         for (path, rejection) in [
             ("", Target),

@@ -9,8 +9,8 @@ pub const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
 /// Writes a response head at the end of a buffer, field by field.
 ///
-/// Nothing is allocated but what the buffer needs, and several responses may be written one after
-/// the other. No value, wherever it comes from, can end a line: control characters become spaces.
+/// Allocates nothing except for the buffer; several responses may be written one after the other.
+/// No value can end a line: control characters become spaces.
 ///
 /// ```
 /// use laio_http::{ContentType, ResponseHead, Status, Version};
@@ -35,7 +35,8 @@ pub struct ResponseHead<'v> {
 }
 
 impl<'v> ResponseHead<'v> {
-    /// Writes the status line. The version is our own, whatever the client's (RFC 9110, section 6.2).
+    /// Writes the status line. The version is the server's, whatever the client's (RFC 9110,
+    /// section 6.2).
     pub fn new(out: &'v mut Vec<u8>, status: Status) -> Self {
         out.extend_from_slice(b"HTTP/1.1 ");
         push_decimal(out, u64::from(status.code()));
@@ -45,28 +46,28 @@ impl<'v> ResponseHead<'v> {
         ResponseHead { out }
     }
 
-    /// What was written so far, and whatever was in the buffer before.
+    /// Returns the bytes written so far, and those that were in the buffer before.
     pub fn written(&self) -> &[u8] {
         self.out
     }
 
-    /// Fields as they were [written](ResponseHead::written) for an earlier answer.
+    /// Writes fields copied from an earlier answer's [`written`](ResponseHead::written) bytes.
     pub fn again(self, fields: &[u8]) -> Self {
         self.out.extend_from_slice(fields);
         self
     }
 
-    /// `Date`, from the server's [`crate::DateCache`].
+    /// Writes `Date`, from the server's [`crate::DateCache`].
     pub fn date(self, date: &HttpDate) -> Self {
         self.field("Date", |out| out.extend_from_slice(date.as_bytes()))
     }
 
-    /// `Server`.
+    /// Writes `Server`.
     pub fn server(self, name: &str) -> Self {
         self.header("Server", name.as_bytes())
     }
 
-    /// `Content-Type`.
+    /// Writes `Content-Type`.
     pub fn content_type(self, content_type: ContentType) -> Self {
         self.field("Content-Type", |out| {
             out.extend_from_slice(content_type.essence.as_bytes());
@@ -74,67 +75,67 @@ impl<'v> ResponseHead<'v> {
         })
     }
 
-    /// `Content-Length`: of what follows, or for HEAD and 304 of what would have.
+    /// Writes `Content-Length`: of the body, or for HEAD and 304 of the omitted body.
     pub fn content_length(self, length: u64) -> Self {
         self.field("Content-Length", |out| push_decimal(out, length))
     }
 
-    /// `Content-Encoding`.
+    /// Writes `Content-Encoding`.
     pub fn content_encoding(self, name: &str) -> Self {
         self.header("Content-Encoding", name.as_bytes())
     }
 
-    /// `Last-Modified`.
+    /// Writes `Last-Modified`.
     pub fn last_modified(self, date: &HttpDate) -> Self {
         self.field("Last-Modified", |out| {
             out.extend_from_slice(date.as_bytes())
         })
     }
 
-    /// `ETag`.
+    /// Writes `ETag`.
     pub fn etag(self, etag: &ETag) -> Self {
         self.field("ETag", |out| out.extend_from_slice(etag.as_bytes()))
     }
 
-    /// `Accept-Ranges: bytes`.
+    /// Writes `Accept-Ranges: bytes`.
     pub fn accept_ranges(self) -> Self {
         self.header("Accept-Ranges", b"bytes")
     }
 
-    /// `Content-Range` of a 206.
+    /// Writes `Content-Range` of a 206.
     pub fn content_range(self, range: ByteRange, size: u64) -> Self {
         self.field("Content-Range", |out| range.push_content_range(size, out))
     }
 
-    /// `Content-Range` of a 416.
+    /// Writes `Content-Range` of a 416.
     pub fn content_range_unsatisfied(self, size: u64) -> Self {
         self.field("Content-Range", |out| {
             ByteRange::push_unsatisfied(size, out)
         })
     }
 
-    /// `Cache-Control`.
+    /// Writes `Cache-Control`.
     pub fn cache_control(self, directives: &str) -> Self {
         self.header("Cache-Control", directives.as_bytes())
     }
 
-    /// `Vary`.
+    /// Writes `Vary`.
     pub fn vary(self, fields: &str) -> Self {
         self.header("Vary", fields.as_bytes())
     }
 
-    /// `Allow`, which every 405 must have (RFC 9110, section 15.5.6).
+    /// Writes `Allow`, which every 405 must have (RFC 9110, section 15.5.6).
     pub fn allow(self, methods: &str) -> Self {
         self.header("Allow", methods.as_bytes())
     }
 
-    /// `Location`, for example from [`crate::path::encode`].
+    /// Writes `Location`, for example from [`crate::path::encode`].
     pub fn location(self, target: &[u8]) -> Self {
         self.header("Location", target)
     }
 
-    /// `Connection`, where it says something the version does not say already: `close` to an
-    /// HTTP/1.1 client, `keep-alive` to an HTTP/1.0 client (RFC 9112, section 9.3).
+    /// Writes `Connection`, where the version does not imply it: `close` to an HTTP/1.1 client,
+    /// `keep-alive` to an HTTP/1.0 client (RFC 9112, section 9.3).
     pub fn connection(self, version: Version, keep_alive: bool) -> Self {
         match (version, keep_alive) {
             (Version::Http11, false) => self.header("Connection", b"close"),
@@ -143,7 +144,7 @@ impl<'v> ResponseHead<'v> {
         }
     }
 
-    /// Any other field. `name` is a token.
+    /// Writes any other field. `name` is a token.
     pub fn header(self, name: &str, value: &[u8]) -> Self {
         self.field(name, |out| {
             let start = out.len();
@@ -156,7 +157,7 @@ impl<'v> ResponseHead<'v> {
         })
     }
 
-    /// Ends the head. The body goes into the same buffer, behind it.
+    /// Ends the head. The body goes into the same buffer, after it.
     pub fn finish(self) -> &'v mut Vec<u8> {
         self.out.extend_from_slice(b"\r\n");
         self.out
@@ -171,7 +172,7 @@ impl<'v> ResponseHead<'v> {
     }
 }
 
-/// Appends a small page that says what went wrong; `detail` is text and is escaped.
+/// Appends a small error page. `detail` is text and is escaped.
 ///
 /// ```
 /// use laio_http::{Status, response};
@@ -268,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn connection_is_said_only_when_it_says_something() {
+    fn connection_is_written_only_if_needed() {
         let connection = |version, keep_alive| written(|head| head.connection(version, keep_alive));
         assert!(connection(Version::Http11, false).contains("Connection: close\r\n"));
         assert!(connection(Version::Http10, true).contains("Connection: keep-alive\r\n"));

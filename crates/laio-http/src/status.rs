@@ -15,13 +15,14 @@ use std::fmt;
 pub struct Status(u16);
 
 impl Status {
-    /// The three digits.
+    /// Returns the three digits.
     #[must_use]
     pub const fn code(self) -> u16 {
         self.0
     }
 
-    /// A status that another server has given, known here or not; none if there is no such class.
+    /// Returns any status of another server, also one that is not listed here, or none if its class
+    /// does not exist.
     #[must_use]
     pub const fn of_another(code: u16) -> Option<Status> {
         match code {
@@ -44,7 +45,7 @@ impl Status {
     }
 }
 
-/// One row per status: its constant and its reason; nothing else knows the list.
+/// One row per status with its constant and its reason, the only list of them.
 macro_rules! statuses {
     ($($code:literal $name:ident $reason:literal;)*) => {
         impl Status {
@@ -53,7 +54,7 @@ macro_rules! statuses {
                 pub const $name: Status = Status($code);
             )*
 
-            /// The status with these three digits, if it is one of those above.
+            /// Returns the status with these three digits, if it is listed above.
             #[must_use]
             pub const fn from_code(code: u16) -> Option<Status> {
                 match code {
@@ -62,7 +63,7 @@ macro_rules! statuses {
                 }
             }
 
-            /// The reason phrase that goes with the code.
+            /// Returns the reason phrase of the code.
             #[must_use]
             pub const fn reason(self) -> &'static str {
                 match self.0 {

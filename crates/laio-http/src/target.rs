@@ -2,14 +2,14 @@
 
 use crate::{Method, Rejection};
 
-/// What a request target names.
+/// The parts of a request target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Target<'b> {
-    /// The authority of an absolute-form target; it takes the place of `Host` (section 3.2.2).
+    /// The authority of an absolute-form target, which replaces `Host` (section 3.2.2).
     pub authority: Option<&'b str>,
     /// The path as sent: it begins with a slash, or is `*`.
     pub path: &'b str,
-    /// What follows the first `?`.
+    /// The text after the first `?`.
     pub query: Option<&'b str>,
 }
 
@@ -19,7 +19,7 @@ pub(crate) struct Target<'b> {
 /// server must understand) and asterisk-form (`*`, for `OPTIONS` alone). `CONNECT`, the only method
 /// with authority-form, is refused. A `#` is refused: a fragment is never sent.
 ///
-/// Bytes outside ASCII are let through when they are UTF-8, as common clients send them unescaped.
+/// Bytes outside ASCII are accepted if they are UTF-8, because common clients send them unescaped.
 pub(crate) fn split<'b>(method: Method<'_>, target: &'b str) -> Result<Target<'b>, Rejection> {
     if method == Method::Connect {
         return Err(Rejection::Connect);
@@ -60,7 +60,7 @@ pub(crate) fn is_host(text: &str) -> bool {
                 return false;
             };
             let inside = &literal[..end];
-            // IPv6, or the IPvFuture that nobody uses: both consist of these characters.
+            // IPv6, or the unused IPvFuture: both consist of these characters.
             let allowed = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b':' | b'.');
             if inside.is_empty() || !inside.bytes().all(allowed) {
                 return false;
@@ -71,15 +71,15 @@ pub(crate) fn is_host(text: &str) -> bool {
     };
     let (host, port) = text.split_at(port_start);
     let port_is_fine = match port.strip_prefix(':') {
-        // A port without a name before it names nothing.
+        // A port needs a name before it.
         Some(digits) => !host.is_empty() && is_port(digits),
         None => port.is_empty(),
     };
     port_is_fine && (host.starts_with('[') || host.bytes().all(is_name_byte))
 }
 
-/// Whether `digits` can be a port: no digits at all stand for the port of the scheme (RFC 3986, section 3.2.3), and
-/// there are ports up to 65535.
+/// Whether `digits` can be a port: up to 65535, or empty for the port of the scheme (RFC 3986,
+/// section 3.2.3).
 fn is_port(digits: &str) -> bool {
     let number = digits.bytes().try_fold(0u16, |number, byte| {
         let digit = byte.is_ascii_digit().then(|| u16::from(byte - b'0'))?;

@@ -1,4 +1,4 @@
-//! Small pieces of text handling that several files need; nothing here allocates on its own.
+//! Text helpers used by several modules. None of them allocates by itself.
 
 /// Appends `number` in decimal.
 pub(crate) fn push_decimal(out: &mut Vec<u8>, mut number: u64) {
@@ -16,7 +16,8 @@ pub(crate) fn push_decimal(out: &mut Vec<u8>, mut number: u64) {
     out.extend_from_slice(&digits[start..]);
 }
 
-/// The members of a comma-separated list: trimmed, empty ones left out (RFC 9110, section 5.6.1).
+/// Returns the members of a comma-separated list: trimmed, without empty ones (RFC 9110, section
+/// 5.6.1).
 ///
 /// Only for lists whose members cannot contain a comma in quotes.
 pub(crate) fn list_members(value: &[u8]) -> impl Iterator<Item = &[u8]> {
@@ -26,9 +27,9 @@ pub(crate) fn list_members(value: &[u8]) -> impl Iterator<Item = &[u8]> {
         .filter(|member| !member.is_empty())
 }
 
-/// Appends `text` so that it is only text in HTML, in an element as in a quoted attribute.
+/// Appends `text` escaped for HTML elements and quoted attributes.
 ///
-/// Bytes that are not UTF-8 become U+FFFD; control characters too, as HTML has no use for them.
+/// Invalid UTF-8 and control characters become U+FFFD.
 pub fn push_html_escaped(out: &mut Vec<u8>, text: &[u8]) {
     for chunk in text.utf8_chunks() {
         for character in chunk.valid().chars() {

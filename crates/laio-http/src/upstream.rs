@@ -1,8 +1,8 @@
-//! The heads of answers that others give: a server (RFC 9112, section 4) or a CGI program (RFC 3875,
-//! section 6).
+//! The heads of upstream answers: from an HTTP server (RFC 9112, section 4) or a CGI program (RFC
+//! 3875, section 6).
 //!
-//! As strict as with requests: an answer that two readers could understand differently lets whoever made it
-//! put a second answer into the first, for the next client.
+//! As strict as with requests: with an answer that two readers could interpret differently, an
+//! upstream could inject a second answer, for the next client.
 
 use crate::framing::{ConnectionFields, FramingFields};
 use crate::request::refuse_bare_line_feed;
@@ -22,8 +22,8 @@ pub struct Answer<'b> {
     pub headers: Headers<'b>,
 }
 
-/// Parses the head of an answer at the start of `buffer`, and tells how many bytes it takes. None: it is not
-/// complete yet. `to_head` says that the request was HEAD, so that no body follows.
+/// Parses the head of an answer at the start of `buffer`. Returns it with its length, or none if it
+/// is incomplete. `to_head` is set if the request was HEAD, so that no body follows.
 ///
 /// ```
 /// use laio_http::{Framing, Limits, Status, upstream::parse_answer};
@@ -37,7 +37,7 @@ pub struct Answer<'b> {
 ///
 /// # Errors
 ///
-/// The [`BadAnswer`] says why the connection must not be read any further.
+/// Returns the [`BadAnswer`], after which the connection must be closed.
 pub fn parse_answer<'b>(
     buffer: &'b [u8],
     limits: &Limits,
@@ -68,12 +68,12 @@ pub fn parse_answer<'b>(
     Ok(Some((answer, head_len)))
 }
 
-/// Parses what a CGI program begins its output with, as [`parse_answer`] does. Lines may end in LF alone, as
-/// the programs of old had it. Without a `Status` it is 200, or 302 if there is a `Location`.
+/// Parses the head of a CGI program's output, like [`parse_answer`]. Lines may end in LF alone, as
+/// in old programs. Without a `Status` field it is 200, or 302 if there is a `Location`.
 ///
 /// # Errors
 ///
-/// The [`BadAnswer`] says why the output makes no sense.
+/// Returns the [`BadAnswer`], if the output is malformed.
 pub fn parse_cgi<'b>(
     buffer: &'b [u8],
     limits: &Limits,
@@ -84,7 +84,7 @@ pub fn parse_cgi<'b>(
         return incomplete(head, limits);
     };
     if headers.is_empty() {
-        return Err(BadAnswer::Header); // RFC 3875, section 6.2: one field at least
+        return Err(BadAnswer::Header); // RFC 3875, section 6.2: at least one field
     }
     let status = match headers.get("Status") {
         Some(value) => status_code(value).ok_or(BadAnswer::StatusLine)?,
@@ -115,11 +115,11 @@ pub fn parse_cgi<'b>(
     Ok(Some((answer, head_len)))
 }
 
-/// Why an answer cannot be passed on.
+/// The reason why an answer cannot be passed on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum BadAnswer {
-    /// It does not begin with `HTTP/1.x`, a status from 100 to 599 and a reason.
+    /// The answer does not begin with `HTTP/1.x`, a status from 100 to 599 and a reason.
     StatusLine,
     /// The head is longer than [`Limits::head_bytes`].
     HeadTooLarge,
@@ -129,7 +129,7 @@ pub enum BadAnswer {
     Header,
     /// A line ends in LF alone.
     BareLineFeed,
-    /// Where the body ends is not clear.
+    /// The end of the body is ambiguous.
     Framing(Rejection),
 }
 
@@ -143,7 +143,7 @@ impl fmt::Display for BadAnswer {
             BadAnswer::BareLineFeed => "a line ends without a carriage return",
             BadAnswer::Framing(rejection) => {
                 let detail = rejection.detail().trim_end_matches('.');
-                return write!(f, "where its body ends is not clear: {detail}");
+                return write!(f, "the end of the body is ambiguous: {detail}");
             }
         })
     }
@@ -151,7 +151,7 @@ impl fmt::Display for BadAnswer {
 
 impl std::error::Error for BadAnswer {}
 
-/// A status line, interpreted.
+/// A parsed status line.
 #[derive(Clone, Copy)]
 struct StatusLine {
     version: Version,
@@ -159,8 +159,8 @@ struct StatusLine {
     len: usize,
 }
 
-/// `HTTP-version SP status-code SP [reason] CRLF`; the last space is often left out where there is no reason.
-/// Reads strictly forward, so that what is refused does not depend on what follows.
+/// Parses `HTTP-version SP status-code SP [reason] CRLF`; the last space may be missing if there is
+/// no reason. Reads strictly forward, so that a refusal does not depend on later bytes.
 fn status_line(head: &[u8]) -> Result<Option<StatusLine>, BadAnswer> {
     const FORM: &[u8] = b"HTTP/1.0 200";
     for (place, (&byte, &form)) in head.iter().zip(FORM).enumerate() {
@@ -202,7 +202,7 @@ fn status_line(head: &[u8]) -> Result<Option<StatusLine>, BadAnswer> {
     }))
 }
 
-/// Three digits, and whatever follows a space.
+/// Parses three digits and an optional reason after a space.
 fn status_code(text: &[u8]) -> Option<Status> {
     let (code, rest) = text.split_at_checked(3)?;
     let number = code.iter().try_fold(0, |number: u16, byte| {
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_that_are_not_passed_on() {
+    fn malformed_answers_are_refused() {
         let line = "HTTP/1.1 200 OK\r\n";
         for (text, expected) in [
             ("HTTP/2.0 200 OK\r\n\r\n", BadAnswer::StatusLine),

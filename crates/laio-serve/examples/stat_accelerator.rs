@@ -1,15 +1,15 @@
-//! A FastCGI program that keeps a web server from waiting for its disk, as fcgi-stat-accel did for lighttpd in 2007:
-//! it looks at the file that a request is for, on one of its own threads, asks the kernel to read it ahead, and
-//! answers with the name, so that the server sends the file. By then its name, its attributes and its first bytes are
-//! in memory.
+//! A FastCGI program that prevents a web server from blocking on its disk, like fcgi-stat-accel for
+//! lighttpd in 2007. On one of its own threads it opens the requested file, asks the kernel to read
+//! it ahead, and answers with the file's name, so that the server sends the file. By then the name,
+//! the metadata and the first bytes are cached.
 //!
 //! ```console
 //! $ cargo run --release -p laio-serve --example stat_accelerator -- 127.0.0.1:1029 20 &
 //! $ laio serve --fastcgi /=127.0.0.1:1029 --sendfile-root site site
 //! ```
 //!
-//! `laio serve` needs no such help, since none of its calls waits; this is for comparisons, and shows what a program
-//! behind it has to do.
+//! `laio serve` does not need such a program, because none of its calls blocks. This one is for
+//! comparisons, and an example of an upstream program.
 
 use laio_http::fastcgi::{self, Head, PARAMS, STDIN, STDOUT};
 use rustix::fs::{Advice, Mode, OFlags};
@@ -20,11 +20,11 @@ use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Threads, if the second argument does not say how many: lighttpd's program had as many.
+/// Default number of threads, that of lighttpd's program.
 const THREADS: usize = 20;
-/// Bytes of a file that are read ahead.
+/// Bytes of a file to read ahead.
 const AHEAD: u64 = 1 << 20;
-/// Bytes of parameters and body that a request may have.
+/// Maximum bytes of parameters and body of a request.
 const REQUEST: usize = 1 << 20;
 
 fn main() -> io::Result<()> {
@@ -37,7 +37,7 @@ fn main() -> io::Result<()> {
         Some(path) => Listener::Unix(UnixListener::bind(path)?),
         None => Listener::Tcp(TcpListener::bind(&address)?),
     });
-    // Each accepts by itself, and serves one connection at a time: the server keeps them.
+    // Each thread accepts and serves one connection at a time; the server keeps them open.
     let workers = (0..threads.unwrap_or(THREADS)).map(|_| {
         let listener = listener.clone();
         std::thread::spawn(move || {
@@ -74,7 +74,7 @@ impl Listener {
     }
 }
 
-/// Answers request after request until the server closes.
+/// Answers requests until the server closes the connection.
 fn serve(mut connection: Box<dyn Connection>) -> io::Result<()> {
     while let Some(params) = request(&mut connection)? {
         let params = fastcgi::params(&params).unwrap_or_default();
@@ -92,7 +92,7 @@ fn serve(mut connection: Box<dyn Connection>) -> io::Result<()> {
     Ok(())
 }
 
-/// The parameters of the next request; none at the end of the connection.
+/// Returns the parameters of the next request, or none at the end of the connection.
 fn request(connection: &mut impl Read) -> io::Result<Option<Vec<u8>>> {
     let (mut params, mut body) = (Vec::new(), 0);
     loop {
@@ -116,7 +116,7 @@ fn request(connection: &mut impl Read) -> io::Result<Option<Vec<u8>>> {
     }
 }
 
-/// Looks at a file, and has its beginning read ahead.
+/// Opens a file and starts reading ahead.
 fn look(path: &Path) -> Vec<u8> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
     let opened = rustix::fs::open(path, flags, Mode::empty());
@@ -124,7 +124,7 @@ fn look(path: &Path) -> Vec<u8> {
     let Ok((file, status)) = found else {
         return b"Status: 404\r\nContent-Length: 0\r\n\r\n".to_vec();
     };
-    // Of files only; of anything else the server will say what it thinks.
+    // Fails for anything but files, which the server refuses later.
     let _ = rustix::fs::fadvise(
         &file,
         0,

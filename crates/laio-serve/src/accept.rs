@@ -1,12 +1,12 @@
-//! Step 1: connections.
+//! Step 1: accepting connections.
 
 use crate::connection::Connection;
-use crate::lanes;
-use crate::messages::say;
+use crate::io_contexts;
+use crate::messages::print;
 use crate::observe::{self, Stage};
 use crate::options::{Limits, Step};
-use crate::shortage::Shortage;
-use crate::worker::{Presence, Worker};
+use crate::resource_exhaustion::ExhaustionWarning;
+use crate::worker::{ConnectionState, Worker};
 use laio::ops::{Accept, Readiness};
 use laio_rt::Descriptor;
 use laio_rt::future::race;
@@ -18,56 +18,56 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::rc::Rc;
 use std::time::Duration;
 
-/// How long to leave the kernel's queue alone when descriptors or memory have run out.
-const BREATHER: Duration = Duration::from_millis(100);
+/// How long to stop accepting when descriptors or memory are exhausted.
+const EXHAUSTION_PAUSE: Duration = Duration::from_millis(100);
 
-/// Takes connections until the worker stops.
+/// Accepts connections until the worker stops.
 ///
-/// The socket is in non-blocking mode, except where all calls wait in the kernel: so all that wait for a worker are
-/// taken in one go, and none that somebody else takes keeps it waiting.
+/// The socket is non-blocking except with the back end sync. So one loop drains the listen queue,
+/// and `accept` never blocks on a connection that another worker took.
 pub(crate) async fn accept(worker: Rc<Worker>, listener: Descriptor, tls: bool) {
-    // That connections wait, and whoever was told so is also to hear when they do not.
-    let (shortage, mut told) = (Shortage::default(), false);
+    // `warned`: resource exhaustion was logged; log the recovery too.
+    let (exhaustion_warning, mut warned) = (ExhaustionWarning::default(), false);
     let mut last = Limits::ACCEPTS_AFTER_STOP;
     loop {
-        race(worker.room(&listener), worker.stopped()).await;
+        race(worker.wait_for_slot(&listener), worker.stopped()).await;
         if worker.is_stopping() {
             if last == 0 {
                 return;
             }
             last -= 1;
         }
-        let accepted = lanes::submit(Step::Accept, Accept::new(listener.clone())).await;
+        let accepted = io_contexts::submit(Step::Accept, Accept::new(listener.clone())).await;
         match accepted {
             Ok((socket, peer)) => {
                 #[cfg(test)]
                 tests::panic_if_asked();
-                if std::mem::take(&mut told) {
-                    say("connections are taken again");
+                if std::mem::take(&mut warned) {
+                    print("accepting connections again");
                 }
                 let peer = peer.and_then(|peer| peer.inet()).map(|peer| peer.ip());
                 start(&worker, socket, peer, tls).await;
             }
             Err(error) if worker.is_stopping() => {
-                let gone = is(&error, Errno::CONNABORTED);
-                if !gone && !worker.makes_room(&error).await {
+                let aborted = is(&error, Errno::CONNABORTED);
+                if !aborted && !worker.evict_for_descriptor(&error).await {
                     return;
                 }
             }
             Err(error) if is(&error, Errno::AGAIN) => {
                 let readable = Readiness::readable(listener.clone());
-                let readable = lanes::submit(Step::Accept, readable);
+                let readable = io_contexts::submit(Step::Accept, readable);
                 race(readable, worker.stopped()).await;
             }
-            // The client is gone already.
+            // The client has closed the connection already.
             Err(error) if is(&error, Errno::CONNABORTED) => {}
-            // Descriptors or memory have run out, which gets better when connections end.
+            // Descriptors or memory are exhausted until connections end.
             Err(error) => {
-                if worker.makes_room(&error).await {
+                if worker.evict_for_descriptor(&error).await {
                     continue;
                 }
-                told |= shortage.tell("connections have to wait", &error);
-                let _ = race(laio_rt::time::sleep(BREATHER), worker.stopped()).await;
+                warned |= exhaustion_warning.warn("cannot accept connections for now", &error);
+                let _ = race(laio_rt::time::sleep(EXHAUSTION_PAUSE), worker.stopped()).await;
             }
         }
     }
@@ -76,9 +76,10 @@ pub(crate) async fn accept(worker: Rc<Worker>, listener: Descriptor, tls: bool) 
 /// Prepares a worker's share of a listening socket.
 ///
 /// # Errors
-/// None that is known of a listening socket.
+/// None are known for listening sockets.
 pub(crate) fn prepare(listener: &OwnedFd, sync: bool) -> io::Result<()> {
-    // Connections take it over. Answers are written whole: waiting to merge them would only delay the last piece.
+    // Connections inherit it. Answers are written whole, so Nagle's algorithm would only delay the
+    // last segment.
     let _ = sockopt::set_tcp_nodelay(listener, true);
     Ok(rustix::io::ioctl_fionbio(listener, !sync)?)
 }
@@ -90,9 +91,9 @@ fn is(error: &io::Error, errno: Errno) -> bool {
 async fn start(worker: &Rc<Worker>, socket: OwnedFd, peer: Option<IpAddr>, tls: bool) {
     observe::connected();
     let begun = observe::begin();
-    let entered = match peer.zip(worker.limits().connections_per_address) {
-        Some((peer, most)) => match worker.addresses.enter(peer, most) {
-            Some(entered) => Some(entered),
+    let address_permit = match peer.zip(worker.limits().connections_per_address) {
+        Some((peer, most)) => match worker.addresses.acquire(peer, most) {
+            Some(address_permit) => Some(address_permit),
             None => return, // closes it
         },
         None => None,
@@ -103,17 +104,23 @@ async fn start(worker: &Rc<Worker>, socket: OwnedFd, peer: Option<IpAddr>, tls: 
     let peer = peer.map_or_else(|| "-".to_owned(), |peer| peer.to_string());
     let peer = Rc::from(peer);
     if !worker.is_sync() {
-        let presence = Presence::new(Some(worker.room.enter(socket.as_raw_fd())));
+        let connection_state = ConnectionState::new(Some(worker.slots.admit(socket.as_raw_fd())));
         let Ok(stream) = worker.stream(socket, tls) else {
             return;
         };
-        let connection = Connection::new(worker.clone(), stream, peer, presence.clone(), entered);
-        worker.spawn(connection, presence);
+        let connection = Connection::new(
+            worker.clone(),
+            stream,
+            peer,
+            connection_state.clone(),
+            address_permit,
+        );
+        worker.spawn(connection, connection_state);
         observe::end(Stage::Accept, begun);
         return;
     }
-    // Each call waits in the kernel, so this connection is served before the next is taken, and the time-outs
-    // are the socket's.
+    // Each call blocks, so this connection is served before the next is accepted, and the socket's
+    // own timeouts apply.
     let limits = worker.limits();
     let receive = limits
         .idle_time
@@ -127,11 +134,17 @@ async fn start(worker: &Rc<Worker>, socket: OwnedFd, peer: Option<IpAddr>, tls: 
     let Ok(stream) = worker.stream(socket, tls) else {
         return;
     };
-    let presence = Presence::new(None);
-    Connection::new(worker.clone(), stream, peer, presence, entered)
-        .serve()
-        .await;
-    observe::tell();
+    let connection_state = ConnectionState::new(None);
+    Connection::new(
+        worker.clone(),
+        stream,
+        peer,
+        connection_state,
+        address_permit,
+    )
+    .serve()
+    .await;
+    observe::publish();
 }
 
 #[cfg(test)]
@@ -172,7 +185,7 @@ mod tests {
         assert!(get().unwrap().starts_with("HTTP/1.1 404"));
         for _ in 0..2 {
             PANIC.store(true, Ordering::SeqCst);
-            // The one that it dies of is closed or reset.
+            // The server closes or resets the connection on which the worker panics.
             assert!(get().map_or(true, |answer| answer.is_empty()));
             assert!(get().unwrap().starts_with("HTTP/1.1 404"));
         }

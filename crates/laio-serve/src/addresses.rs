@@ -1,23 +1,23 @@
-//! Connections counted by address, over all workers.
+//! Limits on connections per client address, over all workers.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
 
-/// How many connections each address has. As large as the number of addresses that have any.
+/// The number of connections of each address that has any.
 #[derive(Debug, Default)]
 pub(crate) struct Addresses(Mutex<HashMap<IpAddr, u32>>);
 
-/// One connection of an address, until dropped.
+/// One counted connection of an address, released on drop.
 #[derive(Debug)]
-pub(crate) struct Entered {
+pub(crate) struct AddressPermit {
     addresses: Arc<Addresses>,
     address: IpAddr,
 }
 
 impl Addresses {
-    /// Counts another connection, unless the address has as many as it may.
-    pub(crate) fn enter(self: &Arc<Self>, address: IpAddr, most: u32) -> Option<Entered> {
+    /// Counts another connection. Returns none if the address has reached its limit.
+    pub(crate) fn acquire(self: &Arc<Self>, address: IpAddr, most: u32) -> Option<AddressPermit> {
         let address = network(address);
         let mut counts = self.0.lock().unwrap();
         let count = counts.entry(address).or_default();
@@ -28,14 +28,14 @@ impl Addresses {
             return None;
         }
         *count += 1;
-        Some(Entered {
+        Some(AddressPermit {
             addresses: self.clone(),
             address,
         })
     }
 }
 
-impl Drop for Entered {
+impl Drop for AddressPermit {
     fn drop(&mut self) {
         let mut counts = self.addresses.0.lock().unwrap();
         if let Some(count) = counts.get_mut(&self.address) {
@@ -47,7 +47,8 @@ impl Drop for Entered {
     }
 }
 
-/// Whoever has one address of IPv6 has 2^64 of them.
+/// Returns the unit that is counted: an IPv4 address, or an IPv6 /64, because a client usually has
+/// a whole /64.
 fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => {
@@ -65,18 +66,18 @@ mod tests {
     #[test]
     fn each_address_has_its_share() {
         let addresses = Arc::<Addresses>::default();
-        let enter = |text: &str| addresses.enter(text.parse().unwrap(), 2);
-        let first = enter("192.0.2.1");
+        let acquire = |text: &str| addresses.acquire(text.parse().unwrap(), 2);
+        let first = acquire("192.0.2.1");
         assert!(first.is_some());
-        let second = enter("::ffff:192.0.2.1");
-        assert!(second.is_some() && enter("192.0.2.1").is_none());
-        assert!(enter("192.0.2.2").is_some());
+        let second = acquire("::ffff:192.0.2.1");
+        assert!(second.is_some() && acquire("192.0.2.1").is_none());
+        assert!(acquire("192.0.2.2").is_some());
         drop(first);
-        assert!(enter("192.0.2.1").is_some());
+        assert!(acquire("192.0.2.1").is_some());
         drop(second);
         assert!(addresses.0.lock().unwrap().is_empty());
-        let _one = enter("2001:db8::1");
-        let _two = enter("2001:db8::2");
-        assert!(enter("2001:db8::3").is_none() && enter("2001:db8:0:1::1").is_some());
+        let _one = acquire("2001:db8::1");
+        let _two = acquire("2001:db8::2");
+        assert!(acquire("2001:db8::3").is_none() && acquire("2001:db8:0:1::1").is_some());
     }
 }

@@ -1,43 +1,44 @@
-//! From a request to its answer: who may ask, what is meant, what is there.
+//! From a request to its answer: checks access, resolves the name, opens the file.
 
-use crate::auth::{Access, Wanted};
+use crate::auth::{Access, Resource};
 use crate::cors;
 use crate::observe::{self, Stage};
-use crate::open::Found;
+use crate::open::FileKind;
 use crate::pages;
-use crate::reply::{Asked, Reply};
+use crate::reply::{Reply, RequestContext};
 use crate::resolve::{Refusal, Resolved, enter, resolve};
-use crate::shortage;
+use crate::resource_exhaustion;
 use crate::worker::Worker;
 use laio_http::{Method, Status, prefers};
 use std::io;
 
 impl Worker {
-    /// Decides the answer. Its head, and a body that does not come from a file, are in `out`; `name` is room
-    /// for the name of the file.
+    /// Decides the answer. Writes its head, and a body that does not come from a file, to `out`.
+    /// `name` is a buffer for the name of the file.
     pub(crate) async fn answer(
         &self,
-        asked: Asked<'_>,
+        ctx: RequestContext<'_>,
         out: &mut Vec<u8>,
         name: &mut Vec<u8>,
     ) -> Reply {
-        let (request, site) = (asked.request, asked.site);
+        let (request, site) = (ctx.request, ctx.site);
         let path = match &request.path {
             Ok(path) => path,
             Err(rejection) => {
-                return self.refuse(asked, out, Refusal::Rejected(*rejection)).await;
+                return self.refuse(ctx, out, Refusal::Rejected(*rejection)).await;
             }
         };
         match request.method {
             Method::Get | Method::Head => {}
-            // Before any question for a password: a browser that asks for permission sends none.
+            // Checked before authentication, because browsers send preflight requests without
+            // credentials.
             Method::Options if path.is_whole_server() || cors::is_preflight(request) => {
-                return pages::options(asked, out);
+                return pages::options(ctx, out);
             }
             Method::Options => {}
-            method => return self.wrong_method(asked, out, method).await,
+            method => return self.wrong_method(ctx, out, method).await,
         }
-        if let Some(reply) = self.keep_out(asked, out, Wanted::File(path)).await {
+        if let Some(reply) = self.authorize(ctx, out, Resource::File(path)).await {
             return reply;
         }
         let begun = observe::begin();
@@ -45,132 +46,139 @@ impl Worker {
         observe::end(Stage::Resolve, begun);
         let resolved = match resolved {
             Ok(resolved) => resolved,
-            Err(refusal) => return self.refuse(asked, out, refusal).await,
+            Err(refusal) => return self.refuse(ctx, out, refusal).await,
         };
         if request.method == Method::Options {
-            return pages::options(asked, out);
+            return pages::options(ctx, out);
         }
         let moved = site.redirects.of(name, resolved.directory, request.query);
         if let Some((status, location)) = moved {
-            return pages::moved(asked, out, status, name, &location);
+            return pages::moved(ctx, out, status, name, &location);
         }
-        match self.find(asked, name, resolved).await {
-            Ok(Found::File(opened)) => {
-                // The index of a directory has a name of its own.
+        match self.lookup(ctx, name, resolved).await {
+            Ok(FileKind::File(opened)) => {
+                // The index file may need other credentials than the directory.
                 if resolved.directory
-                    && let Some(reply) = self.keep_out(asked, out, Wanted::Name(name)).await
+                    && let Some(reply) = self.authorize(ctx, out, Resource::Name(name)).await
                 {
                     return reply;
                 }
-                let variant = self.variant(asked, name, opened).await;
-                self.file(asked, out, name, variant).await
+                let variant = self.variant(ctx, name, opened).await;
+                self.file(ctx, out, name, variant).await
             }
-            Ok(Found::Directory(_)) if !resolved.directory => pages::to_directory(asked, out, name),
-            Ok(Found::Directory(directory)) if site.listing => {
-                self.listing(asked, out, name, directory).await
+            Ok(FileKind::Directory(_)) if !resolved.directory => {
+                pages::to_directory(ctx, out, name)
             }
-            Ok(Found::Directory(_) | Found::Special) => self.absent(asked, out).await,
+            Ok(FileKind::Directory(directory)) if site.listing => {
+                self.listing(ctx, out, name, directory).await
+            }
+            Ok(FileKind::Directory(_) | FileKind::Special) => self.not_found(ctx, out).await,
             Err(error) => match explain(&error) {
-                (Status::NOT_FOUND, _) => self.absent(asked, out).await,
-                (status, detail) => self.error(asked, out, status, detail).await,
+                (Status::NOT_FOUND, _) => self.not_found(ctx, out).await,
+                (status, detail) => self.error(ctx, out, status, detail).await,
             },
         }
     }
 
-    /// The answer to a client that may not have what it wants, if it may not.
-    pub(crate) async fn keep_out(
+    /// Returns the error answer if the client may not access `resource`, else none.
+    pub(crate) async fn authorize(
         &self,
-        asked: Asked<'_>,
+        ctx: RequestContext<'_>,
         out: &mut Vec<u8>,
-        wanted: Wanted<'_>,
+        resource: Resource<'_>,
     ) -> Option<Reply> {
-        let users = asked.site.users.as_ref()?;
-        match self.authorize(users, asked.request, wanted).await {
+        let users = ctx.site.users.as_ref()?;
+        match self.check_access(users, ctx.request, resource).await {
             Access::Granted => None,
-            Access::Denied => Some(self.unauthorized(asked, out, users).await),
+            Access::Denied => Some(self.unauthorized(ctx, out, users).await),
             Access::Busy => {
-                let detail = "Too many names and passwords are being checked; try again.";
+                let detail = "The server is checking too many passwords at the moment; try again.";
                 Some(
-                    self.error(asked, out, Status::SERVICE_UNAVAILABLE, detail)
+                    self.error(ctx, out, Status::SERVICE_UNAVAILABLE, detail)
                         .await,
                 )
             }
         }
     }
 
-    /// Opens what a name is for: of a directory its index, whose name is then in `name`, or else the
-    /// directory itself, if it may be listed.
-    async fn find(
+    /// Opens the file of a name. For a directory opens its index, whose name is then in `name`, or
+    /// else the directory itself if it may be listed.
+    async fn lookup(
         &self,
-        asked: Asked<'_>,
+        ctx: RequestContext<'_>,
         name: &mut Vec<u8>,
         resolved: Resolved,
-    ) -> io::Result<Found> {
+    ) -> io::Result<FileKind> {
         if !resolved.directory {
-            return self.open(asked.site, name).await;
+            return self.open(ctx.site, name).await;
         }
         let length = name.len();
-        for index in &asked.site.index {
+        for index in &ctx.site.index {
             enter(name, index.as_bytes());
-            match self.open(asked.site, name).await {
-                // A directory of that name is no index.
-                Ok(Found::Directory(_) | Found::Special) => {}
+            match self.open(ctx.site, name).await {
+                // A directory of that name is not an index.
+                Ok(FileKind::Directory(_) | FileKind::Special) => {}
                 Err(error) if explain(&error).0 == Status::NOT_FOUND => {}
-                found => return found,
+                kind => return kind,
             }
             name.truncate(length);
         }
-        if asked.site.listing {
-            let found = self.open(asked.site, name).await?;
-            if matches!(found, Found::Directory(_)) {
-                return Ok(found);
+        if ctx.site.listing {
+            let kind = self.open(ctx.site, name).await?;
+            if matches!(kind, FileKind::Directory(_)) {
+                return Ok(kind);
             }
         }
-        // Nothing is in a file: a slash behind its name names nothing, as for the kernel (ENOTDIR).
+        // The name is a file with a slash after it: not found, as in the kernel (ENOTDIR).
         Err(rustix::io::Errno::NOENT.into())
     }
 
-    /// The answer when nothing is there: the page of an application that looks at the address by itself, or
-    /// 404.
-    async fn absent(&self, asked: Asked<'_>, out: &mut Vec<u8>) -> Reply {
-        let asked = Asked {
-            by_accept: asked.site.fallback.is_some(),
-            ..asked
+    /// Answers for a name that does not exist: with the fallback page of an application that
+    /// handles addresses itself, or 404.
+    async fn not_found(&self, ctx: RequestContext<'_>, out: &mut Vec<u8>) -> Reply {
+        let ctx = RequestContext {
+            by_accept: ctx.site.fallback.is_some(),
+            ..ctx
         };
-        if let Some(fallback) = &asked.site.fallback
-            // A script or picture that is missing must not look like a page.
-            && prefers(&asked.request.headers, "text/html", "*/*")
-            && let Some(opened) = self.open_file(asked.site, fallback).await
+        if let Some(fallback) = &ctx.site.fallback
+            // A missing script or picture must not be answered with a page.
+            && prefers(&ctx.request.headers, "text/html", "*/*")
+            && let Some(opened) = self.open_file(ctx.site, fallback).await
         {
-            if let Some(reply) = self.keep_out(asked, out, Wanted::Name(fallback)).await {
+            if let Some(reply) = self.authorize(ctx, out, Resource::Name(fallback)).await {
                 return reply;
             }
-            let variant = self.variant(asked, fallback, opened).await;
-            return self.file(asked, out, fallback, variant).await;
+            let variant = self.variant(ctx, fallback, opened).await;
+            return self.file(ctx, out, fallback, variant).await;
         }
-        self.refuse(asked, out, Refusal::Absent).await
+        self.refuse(ctx, out, Refusal::NotFound).await
     }
 
-    async fn refuse(&self, asked: Asked<'_>, out: &mut Vec<u8>, refusal: Refusal) -> Reply {
-        self.error(asked, out, refusal.status(), refusal.detail())
+    async fn refuse(&self, ctx: RequestContext<'_>, out: &mut Vec<u8>, refusal: Refusal) -> Reply {
+        self.error(ctx, out, refusal.status(), refusal.detail())
             .await
     }
 
-    async fn wrong_method(&self, asked: Asked<'_>, out: &mut Vec<u8>, method: Method<'_>) -> Reply {
+    async fn wrong_method(
+        &self,
+        ctx: RequestContext<'_>,
+        out: &mut Vec<u8>,
+        method: Method<'_>,
+    ) -> Reply {
         let (status, detail) = if method.is_known() {
-            (
-                Status::METHOD_NOT_ALLOWED,
-                "Files can be read here, and no more.",
-            )
+            (Status::METHOD_NOT_ALLOWED, "This server only reads files.")
         } else {
-            (Status::NOT_IMPLEMENTED, "This method is not known here.")
+            (
+                Status::NOT_IMPLEMENTED,
+                "The server does not know this method.",
+            )
         };
-        self.error(asked, out, status, detail).await
+        self.error(ctx, out, status, detail).await
     }
 }
 
-/// Status and sentence for a file that cannot be opened. What exists but must not be seen looks like
-/// what is not there.
+/// Returns status and text for a file that cannot be opened. A file that exists but must not be
+/// seen looks like a missing one.
 fn explain(error: &io::Error) -> (Status, &'static str) {
     use rustix::io::Errno;
     if error.kind() == io::ErrorKind::TimedOut {
@@ -191,9 +199,9 @@ fn explain(error: &io::Error) -> (Status, &'static str) {
         Some(Errno::ACCESS | Errno::PERM) => {
             (Status::FORBIDDEN, "The server may not read this file.")
         }
-        _ if shortage::is_one(error) => (
+        _ if resource_exhaustion::is_resource_exhaustion(error) => (
             Status::SERVICE_UNAVAILABLE,
-            "The server is at a limit; try again.",
+            "The server has reached a limit; try again.",
         ),
         _ => (Status::INTERNAL_SERVER_ERROR, "The file could not be read."),
     }

@@ -1,4 +1,4 @@
-//! Who may read: basic authentication (RFC 7617), with passwords hashed by bcrypt.
+//! Access control: basic authentication (RFC 7617) with bcrypt password hashes.
 
 use crate::options::{Auth, Limits};
 use crate::worker::Worker;
@@ -10,46 +10,46 @@ use std::hash::{BuildHasher, RandomState};
 use std::io::{self, Read};
 use std::sync::Arc;
 
-/// What a request is for, as far as a guard is concerned.
+/// The resource that a request asks for, as guards compare it.
 #[derive(Clone, Copy)]
-pub(crate) enum Wanted<'a> {
+pub(crate) enum Resource<'a> {
     /// The file or directory of a path.
     File(&'a RequestPath<'a>),
     /// A file by its name below the root, such as an index.
     Name(&'a [u8]),
-    /// What an HTTP upstream has under a path.
+    /// The resource of an HTTP upstream for a path.
     Upstream(&'a RequestPath<'a>),
-    /// What a program makes of a path.
+    /// The resource of a FastCGI program for a path.
     Program(&'a RequestPath<'a>, &'a Mount),
 }
 
-/// Whether a request may go on.
+/// The result of checking access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
     Granted,
-    /// The client has to say who it is.
+    /// The client must send credentials.
     Denied,
-    /// Too many checks are under way.
+    /// Too many password checks are running.
     Busy,
 }
 
 impl Worker {
-    /// Checks the credentials of a request. A check takes a good part of a second of arithmetic,
-    /// on purpose: it is done aside, and once for each password that is right.
-    pub(crate) async fn authorize(
+    /// Checks the credentials of a request. A bcrypt check takes a good part of a second by design,
+    /// so the CPU pool runs it, and a correct password is checked only once.
+    pub(crate) async fn check_access(
         &self,
         users: &Users,
         request: &Request<'_>,
-        wanted: Wanted<'_>,
+        resource: Resource<'_>,
     ) -> Access {
-        if !users.guard(wanted) {
+        if !users.is_guarded(resource) {
             return Access::Granted;
         }
         let Some(credentials) = request.headers.only("Authorization").and_then(credentials) else {
             return Access::Denied;
         };
-        let seal = self.remembered.seal(users, &credentials);
-        if self.remembered.knows(seal) {
+        let seal = self.password_cache.seal(users, &credentials);
+        if self.password_cache.contains(seal) {
             return Access::Granted;
         }
         let Some(_permit) = self.auth_checks.try_acquire() else {
@@ -58,12 +58,12 @@ impl Worker {
         let hash = users.hash_of(&credentials.name);
         let check = move || {
             let (hash, known) = hash;
-            // Somebody unknown takes as long as somebody known.
+            // An unknown name takes as long as a known one, so that timing does not reveal names.
             known & bcrypt::verify(&credentials.password, &hash).unwrap_or(false)
         };
-        match self.aside.run(check).await {
+        match self.cpu_pool.run(check).await {
             Some(true) => {
-                self.remembered.add(seal);
+                self.password_cache.add(seal);
                 Access::Granted
             }
             Some(false) | None => Access::Denied,
@@ -75,9 +75,9 @@ impl Worker {
 pub(crate) struct Users {
     pub(crate) realm: String,
     hashes: HashMap<Vec<u8>, Arc<str>>,
-    /// Checked in place of the hash of somebody unknown.
+    /// Checked instead of the hash of an unknown name.
     decoy: Arc<str>,
-    /// None is every path.
+    /// None guards every path.
     paths: Option<Guard>,
     number: u64,
 }
@@ -86,7 +86,7 @@ impl Users {
     /// Reads the file of users.
     ///
     /// # Errors
-    /// Says which file cannot be read, or which line is none.
+    /// Names the file that cannot be read, or the line that is malformed.
     pub(crate) fn read(auth: &Auth) -> io::Result<Users> {
         let file = auth.users.display();
         let explain = |error: io::Error| {
@@ -117,7 +117,7 @@ impl Users {
         let Some(decoy) = hashes.values().next().cloned() else {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidData,
-                format!("there are no users in {file}: add one with `htpasswd -B {file} NAME`"),
+                format!("{file} contains no users: add one with `htpasswd -B {file} NAME`"),
             ));
         };
         if auth
@@ -125,7 +125,7 @@ impl Users {
             .bytes()
             .any(|byte| byte == b'"' || byte == b'\\' || byte.is_ascii_control())
         {
-            let text = "the realm has a quote, backslash or control character";
+            let text = "the realm contains a quote, backslash or control character";
             return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
         }
         let paths = match &auth.paths[..] {
@@ -144,16 +144,16 @@ impl Users {
         })
     }
 
-    /// Whether any reading of what is wanted is guarded.
-    fn guard(&self, wanted: Wanted<'_>) -> bool {
+    /// Whether any reading of the resource's path is guarded.
+    fn is_guarded(&self, resource: Resource<'_>) -> bool {
         let Some(paths) = &self.paths else {
             return true;
         };
-        match wanted {
-            Wanted::File(path) => paths.guards_file(path),
-            Wanted::Name(name) => paths.guards_name(name),
-            Wanted::Upstream(path) => paths.guards_upstream(path),
-            Wanted::Program(path, mount) => paths.guards_program(path, mount),
+        match resource {
+            Resource::File(path) => paths.guards_file(path),
+            Resource::Name(name) => paths.guards_name(name),
+            Resource::Upstream(path) => paths.guards_upstream(path),
+            Resource::Program(path, mount) => paths.guards_program(path, mount),
         }
     }
 
@@ -165,9 +165,9 @@ impl Users {
     }
 }
 
-/// Name and hash of a line.
+/// Returns the name and the hash of a line.
 fn entry(line: &str) -> Result<(&str, &str), String> {
-    let (name, hash) = line.split_once(':').ok_or("it is not name:hash")?;
+    let (name, hash) = line.split_once(':').ok_or("the line is not name:hash")?;
     let cost = ["$2y$", "$2b$", "$2a$"].iter().find_map(|kind| {
         hash.strip_prefix(kind)?
             .split('$')
@@ -177,14 +177,14 @@ fn entry(line: &str) -> Result<(&str, &str), String> {
     });
     match cost {
         _ if name.is_empty() => Err("the name is empty".to_owned()),
-        None => Err("the hash is not one of bcrypt: make it with `htpasswd -B`".to_owned()),
+        None => Err("the hash is not a bcrypt hash: create one with `htpasswd -B`".to_owned()),
         Some(cost) if cost > Limits::AUTH_COST => {
             let most = Limits::AUTH_COST;
             Err(format!(
-                "a hash of cost {cost} takes too long to check: {most} is the most"
+                "the cost {cost} makes checks too slow: use at most {most}"
             ))
         }
-        Some(_) if hash.len() != 60 => Err("the hash is cut short".to_owned()),
+        Some(_) if hash.len() != 60 => Err("the hash is too short".to_owned()),
         Some(_) => Ok((name, hash)),
     }
 }
@@ -194,7 +194,7 @@ struct Credentials {
     password: Vec<u8>,
 }
 
-/// Name and password of an `Authorization` field.
+/// Parses the name and password of an `Authorization` field.
 fn credentials(value: &[u8]) -> Option<Credentials> {
     use base64::Engine;
     let (scheme, token) = value.split_at_checked(6)?;
@@ -209,21 +209,21 @@ fn credentials(value: &[u8]) -> Option<Credentials> {
     Some(Credentials { name, password })
 }
 
-/// Passwords known to be right, as seals that tell nothing about them.
+/// Correct credentials of earlier requests, stored as keyed hashes that do not reveal them.
 #[derive(Default)]
-pub(crate) struct Remembered {
+pub(crate) struct PasswordCache {
     keys: [RandomState; 2],
     seals: RefCell<HashSet<u128>>,
 }
 
-impl Remembered {
+impl PasswordCache {
     fn seal(&self, users: &Users, credentials: &Credentials) -> u128 {
         let text = (users.number, &credentials.name, &credentials.password);
         let [high, low] = [0, 1].map(|half| u128::from(self.keys[half].hash_one(text)));
         high << 64 | low
     }
 
-    fn knows(&self, seal: u128) -> bool {
+    fn contains(&self, seal: u128) -> bool {
         self.seals.borrow().contains(&seal)
     }
 

@@ -1,7 +1,7 @@
-//! Step 6: the bytes.
+//! Step 6: sending the answer.
 
 use crate::contents::Contents;
-use crate::lanes;
+use crate::io_contexts;
 use crate::observe::{self, Stage};
 use crate::options::Limits;
 use crate::reply::Body;
@@ -13,12 +13,12 @@ use std::io;
 use std::time::Duration;
 
 impl Worker {
-    /// Sends what is in `out` and what follows it, and gives the emptied buffer back. The head travels with
-    /// the first bytes of the file.
+    /// Sends `out` and then the body, and returns the emptied buffer. The head is sent together
+    /// with the first bytes of the file.
     ///
     /// # Errors
-    /// Those of reading and sending; `UnexpectedEof` if the file has become shorter than the head has
-    /// promised: the connection must end, so that the client does not take the rest for whole.
+    /// Returns the errors of reading and sending. `UnexpectedEof` if the file has become shorter than the
+    /// announced length: the connection must end, so that the client notices the truncation.
     pub(crate) async fn send(
         &self,
         stream: &Stream,
@@ -36,7 +36,7 @@ impl Worker {
             }
             Body::Parts(contents, parts) => self.send_parts(stream, out, &contents, &parts).await,
             Body::Gzip(mut gzip) => {
-                let (mut out, framed) = (out, !stream.delimits());
+                let (mut out, framed) = (out, !stream.is_self_delimiting());
                 loop {
                     let last = self.next_chunk(&mut gzip, &mut out, framed).await?;
                     out = self.send_all(stream, out).await?;
@@ -48,7 +48,7 @@ impl Worker {
         }
     }
 
-    /// Sends a range of a file behind what is in `out`; its last bytes are left there to be sent.
+    /// Sends `out` and a range of a file; leaves the last bytes unsent in `out`.
     async fn send_range(
         &self,
         stream: &Stream,
@@ -57,7 +57,7 @@ impl Worker {
         range: ByteRange,
     ) -> io::Result<Vec<u8>> {
         if range.len() > Limits::SENDFILE_TURN {
-            // Its first turn is long, and many may begin at once.
+            // The first piece is long, and many requests may start at once.
             laio_rt::give_way().await;
         }
         if let Some(ends) = self.by_kernel(stream, contents) {
@@ -110,24 +110,25 @@ impl Worker {
         self.send_all(stream, out).await
     }
 
-    /// Sends a whole buffer, as long as the client takes it within the limits, and gives it back empty.
+    /// Sends a whole buffer within the time limits, and returns it empty.
     pub(crate) async fn send_all(&self, stream: &Stream, out: Vec<u8>) -> io::Result<Vec<u8>> {
-        if lanes::sends_in_turns()
+        if io_contexts::sends_by_readiness()
             && let Some(socket) = stream.plain()
         {
-            return self.send_in_turns(socket, out).await;
+            return self.send_by_readiness(socket, out).await;
         }
         let length = out.len();
         self.sent(length, stream.send(out)).await
     }
 
-    /// Sends a buffer that something follows at once: the kernel puts both into one packet.
+    /// Sends a buffer that is followed by more data at once (`MSG_MORE`), so that the kernel can
+    /// merge both.
     pub(crate) async fn send_before(&self, stream: &Stream, out: Vec<u8>) -> io::Result<Vec<u8>> {
         let length = out.len();
         self.sent(length, stream.send_more(out)).await
     }
 
-    /// Waits until the client has taken a whole buffer, as long as the limits let it.
+    /// Awaits a send within its time limit, and returns the buffer empty.
     pub(crate) async fn sent(
         &self,
         length: usize,
@@ -137,7 +138,7 @@ impl Worker {
         let sent = laio_rt::time::timeout(self.time_to_send(length), sent).await;
         observe::end(Stage::Send, begun);
         match sent {
-            // With the back end sync, the socket's own time-out cuts it short.
+            // With the back end sync, the socket's own timeout ended the send.
             Ok((Ok(count), _)) if count < length => Err(io::ErrorKind::TimedOut.into()),
             Ok((Ok(_), mut out)) => {
                 out.clear();
@@ -148,7 +149,8 @@ impl Worker {
         }
     }
 
-    /// Who reads slower than this holds a connection and a buffer for nothing.
+    /// Returns the time limit for sending `length` bytes. A slower client would occupy a connection
+    /// and a buffer for too long.
     pub(crate) fn time_to_send(&self, length: usize) -> Duration {
         let limits = self.limits();
         let at_rate = length as u64 / limits.write_rate.max(1);

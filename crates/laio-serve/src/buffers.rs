@@ -1,32 +1,34 @@
-//! Buffers for the requests that are being answered. Connections that wait for a request have none.
+//! Buffers for requests in progress. Idle connections have none.
 
 use crate::options::Limits;
 use std::cell::RefCell;
 
-/// What a request needs while it is answered.
+/// The buffers of one request.
 #[derive(Default)]
 pub(crate) struct Buffers {
-    /// What is sent.
+    /// The bytes to send.
     pub(crate) output: Vec<u8>,
     /// The name of the file.
     pub(crate) name: Vec<u8>,
 }
 
-/// Those that no request needs just now.
+/// Buffers that no request uses.
 #[derive(Default)]
-pub(crate) struct Spare(RefCell<Vec<Buffers>>);
+pub(crate) struct BufferPool(RefCell<Vec<Buffers>>);
 
-impl Spare {
+impl BufferPool {
     pub(crate) fn take(&self) -> Buffers {
         self.0.borrow_mut().pop().unwrap_or_default()
     }
 
-    /// Takes buffers back, unless there are enough, or they have become large.
-    pub(crate) fn give_back(&self, mut buffers: Buffers) {
-        let mut spare = self.0.borrow_mut();
-        if spare.len() < Limits::SPARE_BUFFERS && buffers.output.capacity() <= Limits::SPARE_BYTES {
+    /// Puts buffers back, unless the pool is full or they are too large.
+    pub(crate) fn put_back(&self, mut buffers: Buffers) {
+        let mut pool = self.0.borrow_mut();
+        if pool.len() < Limits::POOLED_BUFFERS
+            && buffers.output.capacity() <= Limits::POOLED_BUFFER_BYTES
+        {
             buffers.output.clear();
-            spare.push(buffers);
+            pool.push(buffers);
         }
     }
 }
@@ -36,16 +38,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn so_many_and_no_more() {
-        let spare = Spare::default();
+    fn the_pool_is_bounded() {
+        let pool = BufferPool::default();
         let buffers = |bytes| Buffers {
             output: Vec::with_capacity(bytes),
             name: Vec::new(),
         };
-        spare.give_back(buffers(Limits::SPARE_BYTES + 1));
-        assert_eq!(spare.0.borrow().len(), 0);
-        (0..2 * Limits::SPARE_BUFFERS).for_each(|_| spare.give_back(buffers(100)));
-        assert_eq!(spare.0.borrow().len(), Limits::SPARE_BUFFERS);
-        assert!(spare.take().output.capacity() >= 100);
+        pool.put_back(buffers(Limits::POOLED_BUFFER_BYTES + 1));
+        assert_eq!(pool.0.borrow().len(), 0);
+        (0..2 * Limits::POOLED_BUFFERS).for_each(|_| pool.put_back(buffers(100)));
+        assert_eq!(pool.0.borrow().len(), Limits::POOLED_BUFFERS);
+        assert!(pool.take().output.capacity() >= 100);
     }
 }

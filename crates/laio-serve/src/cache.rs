@@ -1,61 +1,67 @@
-//! Files that are asked for often: in memory if they are small, else open, and never served when they have changed.
+//! A cache of files that are requested often: the contents of small files, the descriptors of
+//! larger ones. A changed file is never served from it.
 //!
-//! A file is kept when it is asked for a second time. First the directories on its way are watched, then the file is
-//! opened and watched, then it is read: so whatever changes it, or leads its name elsewhere, is told by the
-//! kernel (inotify) from before it was looked at. What was told is heard before a request that came after it is
-//! answered. Files whose changes are not told are not kept: those of file systems with a server behind them, and those
-//! whose names go through symbolic links.
+//! A file is cached at its second request, in this order: watch the directories of its path, open
+//! the file, watch it, read it. So the kernel queues an inotify event for every change of the file
+//! or its path since before the file was opened. Pending inotify events are processed before
+//! answering any request received after them. Files without reliable inotify events are not cached:
+//! those on network and FUSE file systems, and those whose path contains symbolic links.
 
-mod doorkeeper;
-mod shelf;
-mod watches;
+mod admission;
+mod inotify;
+mod lru;
 
 use crate::contents::Contents;
-use crate::open::{Found, Opened, examine, open_below};
+use crate::open::{FileKind, Opened, examine, open_below};
 use crate::options::Cache as Limits;
-use crate::resident::Open;
+use crate::resident::OpenFile;
 use crate::resolve::enter;
 use crate::site::Site;
 use crate::worker::Worker;
-use doorkeeper::{Doorkeeper, Sight};
+use admission::{Admission, AdmissionFilter};
+use inotify::{FileEvent, Watch, Watches};
 use laio_rt::Descriptor;
+use lru::{CachedFile, Lru};
 use rustix::fs::{OFlags, ResolveFlags};
-use shelf::{Kept, Shelf};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::io;
 use std::rc::Rc;
 use std::time::Instant;
-use watches::{Told, Watch, Watches};
 
 impl Worker {
-    /// What a name is for, if it is kept, or is worth keeping from now on.
+    /// Returns the cached file of a name, or caches it if it is requested often.
     ///
     /// # Errors
-    /// Those of opening.
-    pub(crate) async fn kept(&self, site: &Site, name: &[u8]) -> io::Result<Option<Found>> {
+    /// Returns the errors of opening.
+    pub(crate) async fn cached(&self, site: &Site, name: &[u8]) -> io::Result<Option<FileKind>> {
         let Some(cache) = &self.cache else {
             return Ok(None);
         };
-        match cache.seek(site.number, name) {
-            Sought::Kept(opened) => Ok(Some(Found::File(opened))),
-            Sought::Seldom => Ok(None),
-            Sought::Often => {
-                let found = self.keep(cache, site, name).await;
-                if !matches!(found, Ok(Some(Found::File(_)))) {
+        match cache.lookup(site.number, name) {
+            CacheLookup::Hit(opened) => Ok(Some(FileKind::File(opened))),
+            CacheLookup::Miss => Ok(None),
+            CacheLookup::Admit => {
+                let found = self.cache_file(cache, site, name).await;
+                if !matches!(found, Ok(Some(FileKind::File(_)))) {
                     let state = &mut *cache.state.borrow_mut();
-                    state.doorkeeper.refuse(name);
-                    state.shelf.remove(site.number, name);
+                    state.admission.refuse(name);
+                    state.lru.remove(site.number, name);
                 }
                 found
             }
         }
     }
 
-    /// Opens a file and keeps it, if it can be told when it changes. None if it is to be opened as if there were no
-    /// cache.
-    async fn keep(&self, cache: &Cache, site: &Site, name: &[u8]) -> io::Result<Option<Found>> {
-        let begun = cache.heard();
+    /// Opens a file and caches it, if inotify reports its changes. Returns none if the caller
+    /// should open it without the cache.
+    async fn cache_file(
+        &self,
+        cache: &Cache,
+        site: &Site,
+        name: &[u8],
+    ) -> io::Result<Option<FileKind>> {
+        let events_before = cache.event_count();
         let resolve = site.resolve | ResolveFlags::NO_SYMLINKS.bits();
         for directory in directories(name) {
             if cache.watches(site.number, directory) {
@@ -66,30 +72,32 @@ impl Worker {
                 return Ok(None);
             };
             let opened = Descriptor::from(opened);
-            if !is_told(&opened) || !cache.watch(begun, site.number, directory, &opened) {
+            if !reports_changes(&opened)
+                || !cache.watch(events_before, site.number, directory, &opened)
+            {
                 return Ok(None);
             }
         }
         let Ok(file) = open_below(site, name, crate::open::flags(), resolve).await else {
-            // By a link, perhaps, that may be followed.
+            // The path may contain a symbolic link that the site follows.
             return Ok(None);
         };
         let file = Descriptor::from(file);
-        if !is_told(&file) {
+        if !reports_changes(&file) {
             return examine(file).await.map(Some);
         }
         let Ok(watch) = cache.watches.watch(&file, Watches::FILE) else {
             return examine(file).await.map(Some);
         };
         let mut opened = match examine(file).await? {
-            Found::File(opened) => opened,
+            FileKind::File(opened) => opened,
             other => return Ok(Some(other)),
         };
         let size = opened.status.size();
         if let Contents::File(file) = &opened.contents
             && size > cache.limits.file_bytes as u64
         {
-            opened.contents = Contents::Open(Rc::new(Open::new(file.clone(), size)));
+            opened.contents = Contents::Open(Rc::new(OpenFile::new(file.clone(), size)));
         } else {
             let Some(contents) = self.whole(&opened).await? else {
                 return Ok(None);
@@ -97,11 +105,11 @@ impl Worker {
             opened.contents = contents;
         }
         opened.fields = Some(Rc::default());
-        cache.insert(begun, site.number, name, &opened, watch);
-        Ok(Some(Found::File(opened)))
+        cache.insert(events_before, site.number, name, &opened, watch);
+        Ok(Some(FileKind::File(opened)))
     }
 
-    /// The contents of a small file. None if it has another length than it had.
+    /// Reads the contents of a small file. Returns none if its length has changed.
     async fn whole(&self, opened: &Opened) -> io::Result<Option<Contents>> {
         let size = opened.status.size() as usize;
         let mut bytes = Vec::with_capacity(size);
@@ -122,7 +130,7 @@ pub(crate) struct Cache {
     limits: Limits,
     watches: Rc<Watches>,
     state: RefCell<State>,
-    /// The turn at whose beginning, or later, everything was heard.
+    /// The last executor turn in which pending inotify events were processed.
     turn: Cell<u64>,
     hits: Cell<u64>,
 }
@@ -131,44 +139,45 @@ pub(crate) struct Cache {
 type Directory = (usize, Box<[u8]>);
 
 struct State {
-    shelf: Shelf,
-    doorkeeper: Doorkeeper,
-    /// The directories watched, by name, of each site.
+    lru: Lru,
+    admission: AdmissionFilter,
+    /// The watched directories of each site, by name.
     directories: Vec<HashMap<Box<[u8]>, Watch>>,
-    /// And by watch: one directory may have several names, by bind mounts or by sites that overlap.
+    /// The same directories by watch: bind mounts and overlapping sites can give a directory
+    /// several names.
     names: HashMap<i32, Vec<Directory>>,
-    forgot: Option<Instant>,
-    /// Changes of mounts known of.
+    cleared_at: Option<Instant>,
+    /// The number of mount changes processed so far.
     mounts: u64,
     now: Instant,
 }
 
-/// What is known of a name.
-enum Sought {
-    Kept(Opened),
-    /// Asked for before, and not kept.
-    Often,
-    Seldom,
+/// The result of looking up a name.
+enum CacheLookup {
+    Hit(Opened),
+    /// Not cached, but requested before.
+    Admit,
+    Miss,
 }
 
 impl Cache {
-    /// None if there is to be none, or if the kernel has no more watches to give.
+    /// Returns none if the cache is disabled or the kernel has no more inotify instances.
     pub(crate) fn new(limits: &Limits, sites: usize, workers: usize) -> Option<Cache> {
         if limits.files == 0 {
             return None;
         }
         let mut limits = limits.clone();
-        // An eighth of all descriptors, for the caches of all workers together.
+        // The caches of all workers together may use an eighth of all descriptors.
         let most = crate::descriptors::limit() / 8 / workers.max(1);
         limits.descriptors = limits.descriptors.min(most);
         Some(Cache {
             watches: Rc::new(Watches::new().ok()?),
             state: RefCell::new(State {
-                shelf: Shelf::new(&limits, sites),
-                doorkeeper: Doorkeeper::new(Limits::NAMES),
+                lru: Lru::new(&limits, sites),
+                admission: AdmissionFilter::new(Limits::NAMES),
                 directories: (0..sites).map(|_| HashMap::new()).collect(),
                 names: HashMap::new(),
-                forgot: None,
+                cleared_at: None,
                 mounts: 0,
                 now: Instant::now(),
             }),
@@ -178,47 +187,47 @@ impl Cache {
         })
     }
 
-    /// Files that were asked for and had been kept.
+    /// Returns the number of requests answered from the cache.
     pub(crate) fn hits(&self) -> u64 {
         self.hits.get()
     }
 
-    fn seek(&self, site: usize, name: &[u8]) -> Sought {
-        self.hear();
+    fn lookup(&self, site: usize, name: &[u8]) -> CacheLookup {
+        self.drain_events();
         let state = &mut *self.state.borrow_mut();
-        if let Some(kept) = state.shelf.get(site, name) {
-            if let Some(opened) = self.fresh(kept, state.now) {
-                return Sought::Kept(opened);
+        if let Some(file) = state.lru.get(site, name) {
+            if let Some(opened) = self.fresh(file, state.now) {
+                return CacheLookup::Hit(opened);
             }
-            // This one renews it; until it has, others need not.
-            kept.since.set(state.now);
-            return Sought::Often;
+            // This request reopens the file; until then, other requests may use the cached one.
+            file.since.set(state.now);
+            return CacheLookup::Admit;
         }
-        match state.doorkeeper.see(name, state.now) {
-            Sight::First | Sight::Refused => Sought::Seldom,
-            Sight::Again => Sought::Often,
+        match state.admission.record(name, state.now) {
+            Admission::First | Admission::Refused => CacheLookup::Miss,
+            Admission::Again => CacheLookup::Admit,
         }
     }
 
-    /// A file that is kept.
+    /// Returns a cached file.
     pub(crate) fn get(&self, site: usize, name: &[u8]) -> Option<Opened> {
-        self.hear();
+        self.drain_events();
         let state = self.state.borrow();
-        self.fresh(state.shelf.get(site, name)?, state.now)
+        self.fresh(state.lru.get(site, name)?, state.now)
     }
 
-    fn fresh(&self, kept: &Kept, now: Instant) -> Option<Opened> {
-        if now.saturating_duration_since(kept.since.get()) >= Limits::KEEPS {
+    fn fresh(&self, file: &CachedFile, now: Instant) -> Option<Opened> {
+        if now.saturating_duration_since(file.since.get()) >= Limits::MAX_AGE {
             return None;
         }
-        kept.asked.set(true);
+        file.requested.set(true);
         self.hits.set(self.hits.get() + 1);
-        Some(kept.opened.clone())
+        Some(file.opened.clone())
     }
 
-    /// Hears what has changed, once a turn: what has come from clients in the background had come before the turn
-    /// began.
-    fn hear(&self) {
+    /// Drains the inotify queue once per executor turn. Requests that completed in the background
+    /// arrived before the turn started, so one drain covers them.
+    fn drain_events(&self) {
         let turn = laio_rt::turn();
         if self.turn.replace(turn) == turn && !RECEIVED.take() {
             return;
@@ -229,38 +238,46 @@ impl Cache {
         let mounts = laio_rt::with_context(|context| context.mount_changes());
         if mounts != state.mounts {
             state.mounts = mounts;
-            self.watches.count();
-            state.forget();
+            self.watches.count_event();
+            state.clear();
         }
-        self.watches.hear(|told| state.changed(told));
+        self.watches.drain(|event| state.apply_event(event));
     }
 
-    /// A number that is another one when anything was told since.
-    fn heard(&self) -> u64 {
-        self.hear();
-        self.watches.told()
+    /// Drains the inotify queue and returns the number of events so far.
+    fn event_count(&self) -> u64 {
+        self.drain_events();
+        self.watches.event_count()
     }
 
     fn watches(&self, site: usize, directory: &[u8]) -> bool {
         self.state.borrow().directories[site].contains_key(directory)
     }
 
-    /// Watches a directory. False if something has changed since `begun`, so that it may not be the one of that
-    /// name, or if it cannot be watched.
-    fn watch(&self, begun: u64, site: usize, directory: &[u8], opened: &Descriptor) -> bool {
+    /// Watches a directory. Returns false if the event number is no longer `events_before`, because the
+    /// opened directory may have lost its name, or if the directory cannot be watched.
+    fn watch(
+        &self,
+        events_before: u64,
+        site: usize,
+        directory: &[u8],
+        opened: &Descriptor,
+    ) -> bool {
         let state = &mut *self.state.borrow_mut();
         if state.names.len() >= Limits::DIRECTORIES {
-            let soon = |forgot| state.now.saturating_duration_since(forgot) < Limits::FORGETS;
-            if !state.forgot.is_some_and(soon) {
-                self.watches.count();
-                state.forget();
+            let soon = |cleared_at| {
+                state.now.saturating_duration_since(cleared_at) < Limits::CLEAR_INTERVAL
+            };
+            if !state.cleared_at.is_some_and(soon) {
+                self.watches.count_event();
+                state.clear();
             }
             return false;
         }
         let Ok(watch) = self.watches.watch(opened, Watches::DIRECTORY) else {
             return false;
         };
-        if self.watches.told() != begun {
+        if self.watches.event_count() != events_before {
             return false;
         }
         let name: Box<[u8]> = directory.into();
@@ -270,43 +287,42 @@ impl Cache {
         true
     }
 
-    /// Keeps a file, if nothing has changed since `begun`.
-    fn insert(&self, begun: u64, site: usize, name: &[u8], opened: &Opened, watch: Watch) {
+    /// Caches a file, if the event number is still `events_before`.
+    fn insert(&self, events_before: u64, site: usize, name: &[u8], opened: &Opened, watch: Watch) {
         self.turn.set(u64::MAX);
-        self.hear();
-        if self.watches.told() != begun {
+        self.drain_events();
+        if self.watches.event_count() != events_before {
             return;
         }
         let state = &mut *self.state.borrow_mut();
         let since = state.now;
-        state.shelf.insert(Kept {
+        state.lru.insert(CachedFile {
             site,
             name: name.into(),
             opened: opened.clone(),
             watch,
             since: Cell::new(since),
-            asked: Cell::new(false),
+            requested: Cell::new(false),
         });
     }
 }
 
 impl State {
-    /// Drops what a change is about.
-    fn changed(&mut self, told: Told<'_>) {
-        match told {
-            Told::Lost => self.forget(),
-            Told::Name(watch, file) => {
+    /// Drops the cached files that an event invalidates.
+    fn apply_event(&mut self, event: FileEvent<'_>) {
+        match event {
+            FileEvent::Overflow => self.clear(),
+            FileEvent::Name(watch, file) => {
                 let directories = self.names.get(&watch).cloned().unwrap_or_default();
                 for (site, directory) in directories {
                     let mut name = directory.to_vec();
                     enter(&mut name, file);
-                    self.shelf.remove(site, &name);
+                    self.lru.remove(site, &name);
                     self.drop_directory(site, &name);
                 }
-                // A file that is watched itself is told of by its own watch too.
             }
-            Told::Itself(watch) => {
-                self.shelf.remove_watched(watch);
+            FileEvent::Itself(watch) => {
+                self.lru.remove_watched(watch);
                 for (site, directory) in self.names.get(&watch).cloned().unwrap_or_default() {
                     self.drop_directory(site, &directory);
                 }
@@ -314,7 +330,7 @@ impl State {
         }
     }
 
-    /// Drops a directory that is watched, and all below it.
+    /// Drops a watched directory and everything below it.
     fn drop_directory(&mut self, site: usize, name: &[u8]) {
         if !self.directories[site].contains_key(name) {
             return;
@@ -323,8 +339,8 @@ impl State {
             let rest = other.strip_prefix(name);
             rest.is_some_and(|rest| name.is_empty() || rest.is_empty() || rest[0] == b'/')
         };
-        self.shelf
-            .remove_if(|kept| kept.site == site && is_below(&kept.name));
+        self.lru
+            .remove_if(|file| file.site == site && is_below(&file.name));
         let names = &mut self.names;
         self.directories[site].retain(|directory, watch| {
             let stays = !is_below(directory);
@@ -338,23 +354,23 @@ impl State {
         });
     }
 
-    fn forget(&mut self) {
-        self.shelf.remove_if(|_| true);
+    fn clear(&mut self) {
+        self.lru.remove_if(|_| true);
         self.directories.iter_mut().for_each(HashMap::clear);
         self.names.clear();
-        self.forgot = Some(self.now);
+        self.cleared_at = Some(self.now);
     }
 }
 
-/// The directories on the way to a file, the root first.
+/// Returns the directories of the path of a file, the root first.
 fn directories(name: &[u8]) -> impl Iterator<Item = &[u8]> {
     let slashes = name.iter().enumerate().filter(|(_, byte)| **byte == b'/');
     std::iter::once(&name[..0]).chain(slashes.map(|(at, _)| &name[..at]))
 }
 
-/// Whether all changes of a file pass through this kernel, which tells of them: not where a server may be asked to
-/// make them by others.
-fn is_told(file: &Descriptor) -> bool {
+/// Whether inotify reports all changes of a file. On network and FUSE file systems other clients
+/// can change it without an event.
+fn reports_changes(file: &Descriptor) -> bool {
     laio_rt::with_context(|context| {
         context.mount_of(file).is_some_and(|mount| {
             matches!(
@@ -377,12 +393,13 @@ fn is_told(file: &Descriptor) -> bool {
 }
 
 std::thread_local! {
-    /// Something was received in this turn, rather than before it.
+    /// Bytes were received during this executor turn, not before it.
     static RECEIVED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Notes that a client's bytes have come in the turn that `turn` was the number of, if they have: what has
-/// changed before they were sent must be heard then, though this turn's changes were.
+/// Records that bytes from a client arrived, if `turn` is the current executor turn. The inotify
+/// queue must then be drained again in this turn, because the file may have changed after the last
+/// drain and before the request.
 pub(crate) fn note_received(turn: u64) {
     if laio_rt::turn() == turn {
         RECEIVED.set(true);
@@ -394,7 +411,7 @@ mod tests {
     use super::directories;
 
     #[test]
-    fn the_way_to_a_file() {
+    fn directories_of_a_path() {
         let all = |name: &'static str| -> Vec<&str> {
             let each = directories(name.as_bytes());
             each.map(|name| std::str::from_utf8(name).unwrap())

@@ -1,4 +1,4 @@
-//! Compression on the way: piece by piece, aside, in bounded memory.
+//! Compression while sending: piece by piece, on the CPU pool, in bounded memory.
 
 use crate::contents::Contents;
 use crate::options::Limits;
@@ -8,7 +8,7 @@ use flate2::write::GzEncoder;
 use laio_rt::sync::Permit;
 use std::io::{self, Write};
 
-/// A file being compressed. There are only so many at a time: each holds some 300 KiB.
+/// A file being compressed. The number is limited, because each holds about 300 KiB.
 pub(crate) struct Gzip {
     contents: Contents,
     offset: u64,
@@ -19,7 +19,7 @@ pub(crate) struct Gzip {
 }
 
 impl Gzip {
-    /// What is small enough to be worth it in a moment: 9 takes thrice as long for one percent.
+    /// Level 9 takes three times as long to save one percent.
     const LEVEL: Compression = Compression::new(5);
     /// Bytes of the file compressed at a time.
     const PIECE: usize = Limits::PIECE / 2;
@@ -37,11 +37,12 @@ impl Gzip {
 }
 
 impl Worker {
-    /// Appends the next chunk to `out`, framed as in HTTP/1.1 (RFC 9112, section 7.1) or bare; whether it was the last.
+    /// Appends the next compressed chunk to `out`, framed as in HTTP/1.1 (RFC 9112, section 7.1) or
+    /// bare. Returns whether it was the last.
     ///
     /// # Errors
-    /// Those of reading; `UnexpectedEof` if the file has become shorter: then the last chunk is missing, and
-    /// the client does not take the rest for whole.
+    /// Returns the errors of reading. `UnexpectedEof` if the file has become shorter: the last chunk is then
+    /// missing, so the client notices the truncation.
     pub(crate) async fn next_chunk(
         &self,
         gzip: &mut Gzip,
@@ -69,11 +70,11 @@ impl Worker {
             let made = std::mem::take(encoder.get_mut());
             Ok((made, Some(encoder), piece))
         };
-        let over = self.aside.run(job).await;
+        let over = self.cpu_pool.run(job).await;
         let (made, encoder, piece) = over.ok_or(io::ErrorKind::Other)??;
         gzip.encoder = encoder;
         gzip.piece = piece;
-        // An empty chunk would be the last.
+        // An empty chunk would end the body.
         if !framed {
             out.extend_from_slice(&made);
         } else if !made.is_empty() {

@@ -1,18 +1,18 @@
-//! A connection: request after request, each a straight line through the steps.
+//! A connection: receives requests and answers them, one after the other.
 
 mod forward;
 
-use crate::addresses::Entered;
+use crate::addresses::AddressPermit;
 use crate::buffers::Buffers;
 use crate::http2;
 use crate::observe::{self, Stage};
 use crate::pages;
 use crate::receive::Skipped;
-use crate::reply::{Asked, Body, Reply};
+use crate::reply::{Body, Reply, RequestContext};
 use crate::stream::Stream;
-use crate::tls::is_in_the_clear;
+use crate::tls::is_plain_http;
 use crate::upstream;
-use crate::worker::{Idle, Presence, Worker};
+use crate::worker::{ConnectionState, Idle, Worker};
 use laio_http::log::LogRecord;
 use laio_http::response::CONTINUE;
 use laio_http::{BodySkip, Parsed, Request, Status, parse};
@@ -21,33 +21,33 @@ use std::io;
 use std::rc::Rc;
 use std::time::Instant;
 
-/// One client's connection and the buffers it keeps.
+/// One client connection and its buffers.
 pub(crate) struct Connection {
     worker: Rc<Worker>,
     stream: Stream,
     peer: Rc<str>,
-    /// Received and not yet used up.
+    /// Bytes received and not yet consumed.
     input: Vec<u8>,
-    /// A request was answered, and the next will hardly be there at once.
+    /// A request was answered, so the next receive will probably block.
     answered: bool,
-    presence: Rc<Presence>,
-    /// Counted among those of its address.
-    _entered: Option<Entered>,
+    connection_state: Rc<ConnectionState>,
+    /// Counts this connection for its client address.
+    _address_permit: Option<AddressPermit>,
 }
 
-/// Whether another request may follow.
+/// How the connection continues after a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Next {
     Request,
     End,
-    /// The client may still be sending what nobody will read.
+    /// Close after discarding input, because the client may still be sending.
     Linger,
-    /// The client speaks HTTP/2.
+    /// Switch to HTTP/2.
     Multiplex,
 }
 
-/// What came of waiting for more of a request.
-enum More {
+/// The result of waiting for more bytes of a request.
+enum ReceivedMore {
     Bytes(Vec<u8>),
     Closed,
     TooSlow,
@@ -58,8 +58,8 @@ impl Connection {
         worker: Rc<Worker>,
         stream: Stream,
         peer: Rc<str>,
-        presence: Rc<Presence>,
-        entered: Option<Entered>,
+        connection_state: Rc<ConnectionState>,
+        address_permit: Option<AddressPermit>,
     ) -> Connection {
         Connection {
             worker,
@@ -67,74 +67,74 @@ impl Connection {
             peer,
             input: Vec::new(),
             answered: false,
-            presence,
-            _entered: entered,
+            connection_state,
+            _address_permit: address_permit,
         }
     }
 
-    /// The socket that it is on.
+    /// Returns the socket of the connection.
     pub(crate) fn socket(&self) -> Option<Descriptor> {
         self.stream.socket()
     }
 
-    /// For one request of a connection of HTTP/2, whose head is `input`.
-    pub(crate) fn of_exchange(
+    /// Returns a connection for one HTTP/2 request whose head is `input`.
+    pub(crate) fn for_http2_stream(
         worker: Rc<Worker>,
         stream: Stream,
         input: Vec<u8>,
         peer: Rc<str>,
     ) -> Connection {
-        let presence = Presence::of_exchange();
+        let connection_state = ConnectionState::for_http2_stream();
         Connection {
             input,
-            ..Connection::new(worker, stream, peer, presence, None)
+            ..Connection::new(worker, stream, peer, connection_state, None)
         }
     }
 
-    /// Serves until the client leaves, misbehaves or has had its share. An I/O error ends the
-    /// connection: there is nobody to tell.
+    /// Serves until the client closes, violates the protocol or reaches a limit. An I/O error ends
+    /// the connection, because no answer can be sent.
     pub(crate) async fn serve(mut self) {
-        match self.worker.begin(&self.stream).await {
+        match self.worker.handshake(&self.stream).await {
             Ok(false) => {}
             Ok(true) => return self.multiplex().await,
-            Err(error) if is_in_the_clear(&error) => return self.refuse_the_clear().await,
+            Err(error) if is_plain_http(&error) => return self.refuse_plain_http().await,
             Err(_) => return,
         }
         for count in 1.. {
-            match self.begins().await {
+            match self.wait_for_request().await {
                 Ok(true) => {}
                 Ok(false) => {
-                    self.worker.leave(&self.stream).await;
+                    self.worker.send_close_notify(&self.stream).await;
                     break;
                 }
                 Err(_) => break,
             }
-            // In memory of its own: a connection that waits for a request does without.
+            // Boxed, so that idle connections do not reserve memory for this future.
             match Box::pin(self.exchange(count)).await {
                 Ok(Next::Request) => {}
                 Ok(Next::Multiplex) => return self.multiplex().await,
                 Ok(Next::End) => {
-                    self.worker.leave(&self.stream).await;
+                    self.worker.send_close_notify(&self.stream).await;
                     break;
                 }
                 Err(_) => break,
                 Ok(Next::Linger) => {
-                    self.presence.waits();
+                    self.connection_state.mark_idle();
                     self.worker.linger(&self.stream).await;
                     break;
                 }
             }
-            // Nothing else of the worker's tasks has its turn while this one waits.
+            // The back end sync runs no other task while this one waits.
             if self.worker.is_sync() {
                 laio_rt::yield_now().await;
             }
         }
     }
 
-    /// Waits until a request begins; false if none will.
-    async fn begins(&mut self) -> io::Result<bool> {
+    /// Waits until a request begins. Returns false if the connection ends first.
+    async fn wait_for_request(&mut self) -> io::Result<bool> {
         if !self.input.is_empty() {
-            self.presence.set(Idle::No);
+            self.connection_state.set_idle(Idle::No);
             return Ok(true);
         }
         let idle = if self.answered {
@@ -142,48 +142,48 @@ impl Connection {
         } else {
             Idle::New
         };
-        self.presence.set(idle);
-        if self.worker.closes(idle) {
+        self.connection_state.set_idle(idle);
+        if self.worker.closes_when(idle) {
             return Ok(false);
         }
         let input = std::mem::take(&mut self.input);
-        match self.more(input, None).await? {
-            More::Bytes(input) => self.input = input,
-            More::Closed | More::TooSlow => return Ok(false),
+        match self.receive_more(input, None).await? {
+            ReceivedMore::Bytes(input) => self.input = input,
+            ReceivedMore::Closed | ReceivedMore::TooSlow => return Ok(false),
         }
         Ok(true)
     }
 
-    /// Answers the one request of a stream of HTTP/2; whether that is done, and all of the answer sent.
+    /// Answers the request of an HTTP/2 stream. Returns whether the answer was sent completely.
     pub(crate) async fn answer_one(mut self) -> bool {
         self.exchange(1).await.is_ok()
     }
 
-    /// Goes on in HTTP/2, in memory of its own, which connections of HTTP/1.1 do not need.
+    /// Continues in HTTP/2. Boxed, because HTTP/1.1 connections do not need this memory.
     async fn multiplex(self) {
         let Connection {
             worker,
             stream,
             peer,
             input,
-            presence,
-            _entered,
+            connection_state,
+            _address_permit,
             ..
         } = self;
-        Box::pin(http2::serve(worker, stream, input, peer, presence)).await;
+        Box::pin(http2::serve(worker, stream, input, peer, connection_state)).await;
     }
 
-    /// The request of this number, which has begun, and its answer.
+    /// Receives the request with this number, whose first bytes have arrived, and answers it.
     async fn exchange(&mut self, number: u32) -> io::Result<Next> {
         let last = number == self.worker.limits().requests;
-        // Taken, so that the request can borrow from it while the rest of self is in use.
+        // Taken, so that the request can borrow from it while the rest of `self` is in use.
         let mut input = std::mem::take(&mut self.input);
         let worker = self.worker.clone();
         let started = Instant::now();
         let (request, head_len) = loop {
             match parse(&input, &worker.limits().head) {
                 Ok(Parsed::Complete { request, head_len }) => break (request, head_len),
-                Ok(Parsed::Partial) => self.presence.waits(),
+                Ok(Parsed::Partial) => self.connection_state.mark_idle(),
                 Err(_) if number == 1 && worker.http2().is_some() && http2::begins(&input) => {
                     self.input = input;
                     return Ok(Next::Multiplex);
@@ -199,20 +199,20 @@ impl Connection {
                     return self.refuse(rejection.status(), rejection.detail()).await;
                 }
             }
-            input = match self.more(input, Some(started)).await? {
-                More::Bytes(input) => input,
-                More::Closed => return Ok(Next::End),
-                More::TooSlow => {
+            input = match self.receive_more(input, Some(started)).await? {
+                ReceivedMore::Bytes(input) => input,
+                ReceivedMore::Closed => return Ok(Next::End),
+                ReceivedMore::TooSlow => {
                     let detail = "The request did not come in time.";
                     return self.refuse(Status::REQUEST_TIMEOUT, detail).await;
                 }
             };
         };
-        self.presence.works();
+        self.connection_state.mark_busy();
         observe::since(Stage::Receive, started);
         let site = worker.sites.of(request.host);
         let (date, second) = worker.now();
-        let mut asked = Asked {
+        let mut ctx = RequestContext {
             request: &request,
             site,
             date: &date,
@@ -220,16 +220,16 @@ impl Connection {
             keep_alive: request.keep_alive
                 && !last
                 && !worker.is_stopping()
-                && self.presence.stays(),
+                && self.connection_state.may_keep_alive(),
             by_accept: false,
         };
         if let Ok(path) = &request.path
             && let Some(route) = upstream::route(&site.routes, path)
         {
             let behind = input[head_len..].to_vec();
-            return self.forward(asked, route, path, started, behind).await;
+            return self.forward(ctx, route, path, started, behind).await;
         }
-        // What has come of a body is looked at before the answer, so that a bad one can still be refused.
+        // Parse the received part of the body before answering, so that bad framing can be refused.
         let skip =
             BodySkip::new(request.framing, worker.limits().body_bytes).and_then(|mut skip| {
                 let used = skip.advance(&input[head_len..])?;
@@ -241,30 +241,31 @@ impl Connection {
                 return self.refuse(rejection.status(), rejection.detail()).await;
             }
         };
-        // A client that waits before it sends a body for nothing is told so by the answer, and whether it
-        // sends the body then, it alone knows (RFC 9110, section 10.1.1).
+        // The client waits for 100 Continue, and the answer does not need the body. After a final
+        // answer only the client knows whether it still sends the body (RFC 9110, section 10.1.1),
+        // so the connection cannot be reused.
         let waits = request.expects_continue && input.len() == head_len;
         if waits && !matches!(request.method.as_str(), "GET" | "HEAD") {
-            asked.keep_alive = false;
+            ctx.keep_alive = false;
         }
         let Buffers {
             mut output,
             mut name,
-        } = worker.spare.take();
-        if waits && asked.keep_alive {
+        } = worker.buffer_pool.take();
+        if waits && ctx.keep_alive {
             output.extend_from_slice(CONTINUE);
         }
-        let keep_alive = asked.keep_alive;
-        let reply = match worker.answer_at_once(asked, &mut output, &mut name) {
+        let keep_alive = ctx.keep_alive;
+        let reply = match worker.answer_from_cache(ctx, &mut output, &mut name) {
             Some(reply) => reply,
-            None => worker.answer(asked, &mut output, &mut name).await,
+            None => worker.answer(ctx, &mut output, &mut name).await,
         };
         let sent = self.deliver(&request, &date, started, reply, output).await;
         let output = sent?;
-        worker.spare.give_back(Buffers { output, name });
+        worker.buffer_pool.put_back(Buffers { output, name });
         self.answered = true;
         input.drain(..used);
-        if self.stream.delimits() {
+        if self.stream.is_self_delimiting() {
             return Ok(Next::End);
         }
         if !keep_alive {
@@ -284,16 +285,20 @@ impl Connection {
         })
     }
 
-    /// Whether the client may choose HTTP/2 by what it sends first.
+    /// Whether the client may choose HTTP/2 by sending its preface.
     fn expects_preface(&self) -> bool {
         self.worker.http2().is_some() && self.stream.plain().is_some()
     }
 
-    /// Waits for more of a request head, which began to come when `started` says.
-    async fn more(&self, input: Vec<u8>, started: Option<Instant>) -> io::Result<More> {
-        if self.presence.leaves() {
-            self.worker.made_room();
-            return Ok(More::Closed);
+    /// Receives more of a request head. `started` is when its first bytes arrived.
+    async fn receive_more(
+        &self,
+        input: Vec<u8>,
+        started: Option<Instant>,
+    ) -> io::Result<ReceivedMore> {
+        if self.connection_state.is_evicted() {
+            self.worker.note_eviction();
+            return Ok(ReceivedMore::Closed);
         }
         let limits = self.worker.limits();
         let time = match started {
@@ -309,20 +314,20 @@ impl Connection {
             self.worker.receive(&self.stream, input, time).await
         };
         match received {
-            Ok(input) if input.len() == before => Ok(More::Closed),
+            Ok(input) if input.len() == before => Ok(ReceivedMore::Closed),
             Ok(input) => {
-                self.presence.set(Idle::No);
-                Ok(More::Bytes(input))
+                self.connection_state.set_idle(Idle::No);
+                Ok(ReceivedMore::Bytes(input))
             }
             Err(error) if error.kind() == io::ErrorKind::TimedOut => Ok(match started {
-                Some(_) => More::TooSlow,
-                None => More::Closed,
+                Some(_) => ReceivedMore::TooSlow,
+                None => ReceivedMore::Closed,
             }),
             Err(error) => Err(error),
         }
     }
 
-    /// Sends the answer and writes the line of the log, whatever came of it.
+    /// Sends the answer, and writes the access log line whether or not sending succeeded.
     async fn deliver(
         &self,
         request: &Request<'_>,
@@ -348,14 +353,15 @@ impl Connection {
         sent
     }
 
-    /// Answers a client that speaks HTTP where TLS is expected, in the clear as it came, and ends the connection.
-    async fn refuse_the_clear(self) {
+    /// Answers a client that sends plain HTTP to a TLS port, without encryption, and ends the
+    /// connection.
+    async fn refuse_plain_http(self) {
         let Some(socket) = self.stream.socket() else {
             return;
         };
         let (date, _) = self.worker.now();
         let mut output = Vec::new();
-        let reply = pages::in_the_clear(&mut output, &date);
+        let reply = pages::plain_http_on_tls_port(&mut output, &date);
         self.log_unread(&reply, &date);
         let clear = Stream::Plain(socket);
         if self
@@ -377,11 +383,11 @@ impl Connection {
         });
     }
 
-    /// Answers what is not a request, and ends the connection.
+    /// Answers input that is not a valid request, and ends the connection.
     async fn refuse(&mut self, status: Status, detail: &str) -> io::Result<Next> {
         let (date, _) = self.worker.now();
         let mut output = Vec::new();
-        let reply = pages::unread(&mut output, &date, status, detail);
+        let reply = pages::malformed_request(&mut output, &date, status, detail);
         self.log_unread(&reply, &date);
         self.worker
             .send(&self.stream, output, Body::Nothing)

@@ -1,9 +1,9 @@
-//! Where the bytes of a file come from.
+//! The sources of a file's bytes.
 
-use crate::lanes;
+use crate::io_contexts;
 use crate::observe::{self, Stage};
 use crate::options::Step;
-use crate::resident::Open;
+use crate::resident::OpenFile;
 use crate::worker::Worker;
 use laio::ops::{Limit, ReadAt, Sink};
 use laio_rt::Descriptor;
@@ -11,18 +11,18 @@ use rustix::fs::OFlags;
 use std::io;
 use std::rc::Rc;
 
-/// The bytes of a file that was opened.
+/// The bytes of an opened file.
 #[derive(Clone, Debug)]
 pub(crate) enum Contents {
     File(Descriptor),
-    /// Kept open, and some of them in memory for certain.
-    Open(Rc<Open>),
-    /// Whole: they were read before.
+    /// A cached open file, parts of which are known to be in the page cache.
+    Open(Rc<OpenFile>),
+    /// The whole contents, cached in memory.
     Memory(Rc<[u8]>),
 }
 
 impl Contents {
-    /// Notes that bytes of it were read.
+    /// Records that a range was read.
     pub(crate) fn was_read(&self, start: u64, end: u64) {
         if let Contents::Open(open) = self {
             open.was_read(start, end);
@@ -34,7 +34,7 @@ impl Worker {
     /// Appends at most `most` bytes of a file to the buffer.
     ///
     /// # Errors
-    /// Those of reading; `TimedOut` when it takes too long, `UnexpectedEof` when there is nothing.
+    /// Returns the errors of reading; `TimedOut` when it takes too long, `UnexpectedEof` at the end of the file.
     pub(crate) async fn read(
         &self,
         contents: &Contents,
@@ -59,22 +59,22 @@ impl Worker {
         Ok(self.read_into(file, limited, offset).await?.into_inner())
     }
 
-    /// Reads a file into the room of a buffer.
+    /// Reads from a file into the free space of a buffer.
     ///
     /// # Errors
-    /// As [`Worker::read`].
+    /// Like [`Worker::read`].
     pub(crate) async fn read_into<B: Sink>(
         &self,
         file: &Descriptor,
         mut buffer: B,
         offset: u64,
     ) -> io::Result<B> {
-        let mut direct = lanes::reads_directly();
+        let mut direct = io_contexts::reads_directly();
         loop {
             let begun = observe::begin();
-            let permit = self.turns.turn(Step::FileRead).await;
+            let permit = self.concurrency.permit(Step::FileRead).await;
             let read = ReadAt::new(file.clone(), buffer, offset);
-            let read = lanes::submit(Step::FileRead, read);
+            let read = io_contexts::submit(Step::FileRead, read);
             let read = laio_rt::time::timeout(self.limits().read_time, read).await;
             drop(permit);
             observe::end(Stage::Read, begun);
@@ -82,8 +82,8 @@ impl Worker {
             match result {
                 Ok(0) => return Err(shorter()),
                 Ok(_) => return Ok(filled),
-                // Kernel AIO would have waited (for pages not yet written, for example), and past the page cache a
-                // helper can only read what is aligned.
+                // Linux AIO would have blocked (for example on pages under writeback), and a helper
+                // can bypass the page cache for aligned reads only. Read through the page cache.
                 Err(error) if direct && error.kind() == io::ErrorKind::InvalidInput => {
                     rustix::fs::fcntl_setfl(file, OFlags::empty())?;
                     (buffer, direct) = (filled, false);
@@ -94,7 +94,7 @@ impl Worker {
     }
 }
 
-/// What is said when there is less than was promised.
+/// Returns the error for a file that has become shorter.
 pub(crate) fn shorter() -> io::Error {
     io::Error::new(
         io::ErrorKind::UnexpectedEof,

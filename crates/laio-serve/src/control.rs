@@ -1,9 +1,9 @@
-//! What a running server is asked to do: stop, take new options, open its log anew, leave its sockets to others.
-//! A thread of its own does it, one thing after the other, and restarts workers that die.
+//! Commands to a running server: stop, reload, reopen the log, hand over its sockets. A control
+//! thread executes them one after the other, and restarts workers that fail.
 
-use crate::generation::{Ended, Generation, Lasting};
+use crate::generation::{Generation, ServerState, WorkerEnded};
 use crate::listen::Listening;
-use crate::messages::{self, say};
+use crate::messages::{self, print};
 use crate::options::{Limits, Options};
 use crate::server::Served;
 use crate::stop::Level;
@@ -13,126 +13,127 @@ use std::os::fd::OwnedFd;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Instant;
 
-/// Asks a server for something, from any thread.
+/// A handle that sends commands to a server, from any thread.
 #[derive(Clone, Debug)]
-pub struct Control(Sender<Order>);
+pub struct Control(Sender<Command>);
 
-pub(crate) enum Order {
+pub(crate) enum Command {
     Stop,
     Reload(Box<Options>, Sender<io::Result<Vec<&'static str>>>),
     ReopenLog(Sender<io::Result<()>>),
     Certificates(Sender<io::Result<()>>),
     Listeners(Sender<io::Result<Vec<OwnedFd>>>),
     HandOver,
-    Ended(Ended),
+    Ended(WorkerEnded),
 }
 
 impl Control {
-    /// Asks it to take no more connections, to finish the answers it has begun, and to end.
-    pub fn stop(&self) {
-        let _ = self.0.send(Order::Stop);
-    }
-
-    /// Goes over to other options: new connections are served with them, answers that have begun are finished with
-    /// the old ones. Returns what has changed and takes a restart.
-    ///
-    /// # Errors
-    /// As [`crate::Server::start`]; nothing has changed then.
-    pub fn reload(&self, options: Options) -> io::Result<Vec<&'static str>> {
-        self.ask(|reply| Order::Reload(Box::new(options), reply))
-    }
-
-    /// Opens the access log anew, after its file was moved away.
-    ///
-    /// # Errors
-    /// Those of opening; lines go on to the file that was moved.
-    pub fn reopen_log(&self) -> io::Result<()> {
-        self.ask(Order::ReopenLog)
-    }
-
-    /// Reads the certificates anew, as it does by itself when their files change. Connections that are there keep
-    /// what they have.
-    ///
-    /// # Errors
-    /// Says which file is wrong, and how; then all stays as it is.
-    pub fn reload_certificates(&self) -> io::Result<()> {
-        self.ask(Order::Certificates)
-    }
-
-    /// The sockets on which it listens, for a server that takes its place.
-    ///
-    /// # Errors
-    /// When there are no descriptors left.
-    pub fn listeners(&self) -> io::Result<Vec<OwnedFd>> {
-        self.ask(Order::Listeners)
-    }
-
-    /// Leaves its sockets to others that listen on them, finishes what it has begun however long that takes, and
+    /// Stops the server: it accepts no more connections, finishes the answers in progress, and
     /// ends.
-    pub fn hand_over(&self) {
-        let _ = self.0.send(Order::HandOver);
+    pub fn stop(&self) {
+        let _ = self.0.send(Command::Stop);
     }
 
-    fn ask<T>(&self, order: impl FnOnce(Sender<io::Result<T>>) -> Order) -> io::Result<T> {
+    /// Switches to new options: new connections use them, answers in progress finish with the old
+    /// ones. Returns the options that have changed but need a restart.
+    ///
+    /// # Errors
+    /// Like [`crate::Server::start`]; the old options then stay in force.
+    pub fn reload(&self, options: Options) -> io::Result<Vec<&'static str>> {
+        self.ask(|reply| Command::Reload(Box::new(options), reply))
+    }
+
+    /// Opens the access log again, after its file was moved away.
+    ///
+    /// # Errors
+    /// Returns the errors of opening; the server then keeps writing to the moved file.
+    pub fn reopen_log(&self) -> io::Result<()> {
+        self.ask(Command::ReopenLog)
+    }
+
+    /// Reads the certificates again, as the server does by itself when their files change. Existing
+    /// connections are not affected.
+    ///
+    /// # Errors
+    /// Names the malformed file, and the reason; the old certificates then stay in use.
+    pub fn reload_certificates(&self) -> io::Result<()> {
+        self.ask(Command::Certificates)
+    }
+
+    /// Returns the listening sockets, for a server that takes over.
+    ///
+    /// # Errors
+    /// When no descriptors are left.
+    pub fn listeners(&self) -> io::Result<Vec<OwnedFd>> {
+        self.ask(Command::Listeners)
+    }
+
+    /// Leaves the sockets to another server, finishes the answers in progress without a deadline,
+    /// and ends.
+    pub fn hand_over(&self) {
+        let _ = self.0.send(Command::HandOver);
+    }
+
+    fn ask<T>(&self, command: impl FnOnce(Sender<io::Result<T>>) -> Command) -> io::Result<T> {
         let (reply, answer) = channel();
-        let _ = self.0.send(order(reply));
+        let _ = self.0.send(command(reply));
         let ended = |_| Err(io::Error::other("the server has ended"));
         answer.recv().unwrap_or_else(ended)
     }
 }
 
-/// A server as the thread that controls it sees it.
+/// The state of the control thread.
 pub(crate) struct Service {
     kind: BackendKind,
     sockets: Listening,
-    lasting: Lasting,
-    /// The one that serves, or was the last to.
+    server_state: ServerState,
+    /// The generation that serves, or served last.
     present: Generation,
-    /// Those that finish what they have begun.
+    /// Earlier generations that finish their connections.
     past: Vec<Generation>,
     level: Level,
-    /// When it has to be over, once it was asked to stop.
+    /// When the server must have ended, once it was stopped.
     deadline: Option<Instant>,
     served: Served,
-    /// Workers to be started again, and when.
-    dead: Vec<(usize, Instant)>,
-    orders: Receiver<Order>,
-    sender: Sender<Order>,
+    /// Workers to restart, and when.
+    restarts: Vec<(usize, Instant)>,
+    commands: Receiver<Command>,
+    sender: Sender<Command>,
 }
 
 impl Service {
     /// Starts the first generation of workers.
     ///
     /// # Errors
-    /// As [`Generation::start`].
+    /// Like [`Generation::start`].
     pub(crate) fn start(
         options: Options,
         kind: BackendKind,
         mut sockets: Listening,
     ) -> io::Result<Service> {
-        let (sender, orders) = channel();
-        let lasting = Lasting::new()?;
+        let (sender, commands) = channel();
+        let server_state = ServerState::new()?;
         let present = Generation::start(
             0,
             options,
             kind,
             &sockets.shares,
-            lasting.clone(),
+            server_state.clone(),
             sender.clone(),
         )?;
         sockets.adopt();
-        lasting.room.settle();
+        server_state.slots.measure_capacity();
         Ok(Service {
             kind,
             sockets,
-            lasting,
+            server_state,
             present,
             past: Vec::new(),
             level: Level::Serving,
             deadline: None,
             served: Served::default(),
-            dead: Vec::new(),
-            orders,
+            restarts: Vec::new(),
+            commands,
             sender,
         })
     }
@@ -141,17 +142,17 @@ impl Service {
         Control(self.sender.clone())
     }
 
-    /// The back end, in words.
+    /// Returns a description of the back end.
     pub(crate) fn backend(&self) -> &str {
         &self.present.backend
     }
 
-    /// Does what is asked until all workers have ended.
+    /// Executes commands until all workers have ended.
     pub(crate) fn run(mut self) -> Served {
         while self.level == Level::Serving || self.generations().any(|one| one.running() > 0) {
             match self.next() {
-                Some(order) => self.obey(order),
-                None => self.revive(),
+                Some(command) => self.execute(command),
+                None => self.restart_due(),
             }
         }
         messages::flush(self.deadline);
@@ -162,39 +163,39 @@ impl Service {
         self.past.iter().chain([&self.present])
     }
 
-    /// The next order; none when a worker is due to be started again.
-    fn next(&self) -> Option<Order> {
-        let due = self.dead.iter().map(|&(_, due)| due).min();
+    /// Returns the next command, or none when a worker is due for a restart.
+    fn next(&self) -> Option<Command> {
+        let due = self.restarts.iter().map(|&(_, due)| due).min();
         let Some(due) = due else {
-            return self.orders.recv().ok();
+            return self.commands.recv().ok();
         };
         let time = due.saturating_duration_since(Instant::now());
-        self.orders.recv_timeout(time).ok()
+        self.commands.recv_timeout(time).ok()
     }
 
-    fn obey(&mut self, order: Order) {
-        match order {
-            Order::Stop => self.wind_down(Level::Stopping),
-            Order::HandOver => {
+    fn execute(&mut self, command: Command) {
+        match command {
+            Command::Stop => self.wind_down(Level::Stopping),
+            Command::HandOver => {
                 self.sockets.leave();
                 self.wind_down(Level::HandingOver);
             }
-            Order::Reload(options, reply) => {
+            Command::Reload(options, reply) => {
                 let _ = reply.send(self.reload(*options));
             }
-            Order::ReopenLog(reply) => {
+            Command::ReopenLog(reply) => {
                 let mut logs = self.generations().filter_map(|one| one.shared.log.as_ref());
                 let reopened = logs.try_for_each(|log| log.reopen());
                 let _ = reply.send(reopened);
             }
-            Order::Certificates(reply) => {
+            Command::Certificates(reply) => {
                 let tls = self.present.shared.tls.as_ref();
                 let _ = reply.send(tls.map_or(Ok(()), |tls| tls.reload()));
             }
-            Order::Listeners(reply) => {
+            Command::Listeners(reply) => {
                 let _ = reply.send(self.listeners());
             }
-            Order::Ended(ended) => self.ended(ended),
+            Command::Ended(ended) => self.ended(ended),
         }
     }
 
@@ -203,7 +204,7 @@ impl Service {
             return Err(io::Error::other("the server is about to end"));
         }
         if self.kind == BackendKind::Sync {
-            let text = "with the back end sync, sockets cannot be left to others: workers wait in the kernel";
+            let text = "the back end sync cannot hand over its sockets, because its workers block in accept";
             return Err(io::Error::new(io::ErrorKind::Unsupported, text));
         }
         let all = self.sockets.shares.iter().flatten();
@@ -212,14 +213,15 @@ impl Service {
 
     fn wind_down(&mut self, level: Level) {
         self.level = self.level.max(level);
-        self.dead.clear();
+        self.restarts.clear();
         if level == Level::Stopping && self.deadline.is_none() {
             self.deadline = Some(Instant::now() + self.present.options.limits.drain_time);
         }
         for generation in self.generations() {
-            generation.shared.stop.ask(level);
+            generation.shared.stop.raise(level);
         }
-        // The workers close what they have when they have taken the connections that the kernel had completed.
+        // The workers close their sockets after they have accepted the connections that the kernel
+        // had completed.
         self.sockets.close();
     }
 
@@ -228,10 +230,10 @@ impl Service {
             return Err(io::Error::other("the server is about to end"));
         }
         if self.kind == BackendKind::Sync {
-            let text = "with the back end sync, options change by a restart: its workers wait in the kernel";
+            let text = "the back end sync cannot reload options, because its workers block in accept; restart the server";
             return Err(io::Error::new(io::ErrorKind::Unsupported, text));
         }
-        let kept = options.keep_what_stays(&self.present.options);
+        let kept = options.keep_fixed_options(&self.present.options);
         options.observer = self.present.options.observer.clone();
         let number = self.present.number + 1;
         let new = Generation::start(
@@ -239,28 +241,28 @@ impl Service {
             options,
             self.kind,
             &self.sockets.shares,
-            self.lasting.clone(),
+            self.server_state.clone(),
             self.sender.clone(),
         )?;
         let old = std::mem::replace(&mut self.present, new);
-        self.lasting.room.settle();
-        old.shared.stop.ask(Level::HandingOver);
-        self.dead.clear();
+        self.server_state.slots.measure_capacity();
+        old.shared.stop.raise(Level::HandingOver);
+        self.restarts.clear();
         self.past.push(old);
         if self.past.len() > Limits::GENERATIONS {
-            say("options have changed often: the oldest answers in flight are cut");
-            self.past[0].shared.stop.ask(Level::Cut);
+            print("too many reloads: closing the oldest connections still in progress");
+            self.past[0].shared.stop.raise(Level::Cut);
         }
         Ok(kept)
     }
 
-    fn ended(&mut self, ended: Ended) {
+    fn ended(&mut self, ended: WorkerEnded) {
         let (number, worker) = (ended.generation, ended.worker);
         let present = self.present.number == number;
         let generation = match self.past.iter().position(|past| past.number == number) {
-            Some(place) => &mut self.past[place],
+            Some(index) => &mut self.past[index],
             None if present => &mut self.present,
-            // Of a generation that could not be started.
+            // From a generation that failed to start.
             None => return,
         };
         let slot = &mut generation.workers[worker];
@@ -276,33 +278,33 @@ impl Service {
                 self.served.log_lines_lost += served.log_lines_lost;
             }
             Err(why) if present && self.level == Level::Serving => {
-                say(format_args!(
-                    "worker {worker} has ended, and is started again: {why}"
+                print(format_args!(
+                    "restarting worker {worker}, which has ended: {why}"
                 ));
-                // One that dies as it starts is not started without a pause.
+                // A worker that fails at once is restarted after a pause.
                 let due = (started + Limits::RESTART_PAUSE).max(Instant::now());
-                self.dead.push((worker, due));
+                self.restarts.push((worker, due));
             }
-            Err(why) => say(format_args!("worker {worker} has ended: {why}")),
+            Err(why) => print(format_args!("worker {worker} has ended: {why}")),
         }
         let past = self.past.len();
         self.past.retain(|past| past.running() > 0);
         if self.past.len() < past {
-            self.lasting.room.settle();
+            self.server_state.slots.measure_capacity();
         }
     }
 
-    /// Starts the workers again that are due.
-    fn revive(&mut self) {
+    /// Restarts the workers that are due.
+    fn restart_due(&mut self) {
         let now = Instant::now();
-        for (worker, due) in std::mem::take(&mut self.dead) {
+        for (worker, due) in std::mem::take(&mut self.restarts) {
             if due > now {
-                self.dead.push((worker, due));
+                self.restarts.push((worker, due));
                 continue;
             }
             if let Err(error) = self.present.restart(worker, &self.sockets.shares[worker]) {
-                say(format_args!("worker {worker} cannot be started: {error}"));
-                self.dead.push((worker, now + Limits::RESTART_PAUSE));
+                print(format_args!("cannot restart worker {worker}: {error}"));
+                self.restarts.push((worker, now + Limits::RESTART_PAUSE));
             }
         }
     }

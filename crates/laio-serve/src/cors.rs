@@ -1,31 +1,34 @@
-//! Which other sites' pages may read the files (the Fetch standard, sections 3.2 and 4.8).
+//! Which pages of other origins may read the files (CORS; the Fetch standard, sections 3.2 and
+//! 4.8).
 
 use crate::options;
 use laio_http::{Method, Request, ResponseHead};
 use std::io;
 
-/// The rule of a site.
+/// The CORS rule of a site.
 pub(crate) struct Cors {
     any: bool,
     origins: Vec<String>,
     max_age: u32,
 }
 
-/// Fields of a request that a page may set besides those that it always may.
+/// Request fields that a page may set in addition to those that are always allowed.
 const ALLOWED_FIELDS: &str = "Authorization, Cache-Control, If-Match, If-Modified-Since, If-None-Match, If-Range, \
      If-Unmodified-Since, Range";
-/// Fields of an answer that a page may see besides those that it always may.
+/// Answer fields that a page may read in addition to those that are always allowed.
 const EXPOSED_FIELDS: &str = "Accept-Ranges, Content-Encoding, Content-Range, Date, ETag";
 
 impl Cors {
+    /// Compiles the rule.
+    ///
     /// # Errors
-    /// When an origin is none.
+    /// When an origin is malformed.
     pub(crate) fn new(options: &options::Cors) -> io::Result<Cors> {
         for origin in &options.origins {
             let host = origin.split_once("://").map(|(_, host)| host);
             let whole = host.is_some_and(|host| !host.is_empty() && !host.contains('/'));
             if origin != "*" && (!whole || origin.bytes().any(|byte| !byte.is_ascii_graphic())) {
-                let text = format!("{origin:?} is no origin: write https://example.org, or *");
+                let text = format!("{origin:?} is not an origin: write https://example.org, or *");
                 return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
             }
         }
@@ -36,7 +39,7 @@ impl Cors {
         })
     }
 
-    /// Adds the fields that every answer has.
+    /// Adds the fields of every answer.
     pub(crate) fn add<'v>(
         &self,
         head: ResponseHead<'v>,
@@ -47,7 +50,7 @@ impl Cors {
             let head = head.header("Access-Control-Allow-Origin", b"*");
             return head.header("Access-Control-Expose-Headers", EXPOSED_FIELDS.as_bytes());
         }
-        // A cache must not give one origin what was said to another.
+        // A cache must not send an answer for one origin to another.
         let head = head.vary("Origin");
         let known = |origin: &&[u8]| self.origins.iter().any(|own| own.as_bytes() == *origin);
         match origin.filter(known) {
@@ -58,7 +61,7 @@ impl Cors {
         }
     }
 
-    /// Adds what answers a browser that asks before it sends the request proper.
+    /// Adds the fields that answer a preflight request.
     pub(crate) fn add_permission<'v>(&self, head: ResponseHead<'v>) -> ResponseHead<'v> {
         head.header("Access-Control-Allow-Methods", b"GET, HEAD, OPTIONS")
             .header("Access-Control-Allow-Headers", ALLOWED_FIELDS.as_bytes())
@@ -69,7 +72,7 @@ impl Cors {
     }
 }
 
-/// Whether a browser asks what it may do.
+/// Whether the request is a CORS preflight.
 pub(crate) fn is_preflight(request: &Request<'_>) -> bool {
     request.method == Method::Options
         && request.headers.get("Origin").is_some()

@@ -1,4 +1,4 @@
-//! Header fields by name of file.
+//! Header fields by file name.
 
 use crate::options::FieldRule;
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
@@ -8,13 +8,13 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// The rules of a site, in the order they were given.
+/// The rules of a site, in configured order.
 pub(crate) struct FieldRules {
     globs: GlobSet,
     rules: Vec<FieldRule>,
 }
 
-/// Fields that say how the message is to be read, or what the server itself knows better.
+/// Fields that frame the message or that the server sets itself.
 const RESERVED: [&str; 15] = [
     "Accept-Ranges",
     "Connection",
@@ -34,17 +34,19 @@ const RESERVED: [&str; 15] = [
 ];
 
 impl FieldRules {
+    /// Compiles the rules.
+    ///
     /// # Errors
-    /// When a glob cannot be read, or the field is not one to be set.
+    /// When a glob is malformed, or a field may not be set.
     pub(crate) fn new(rules: &[FieldRule]) -> io::Result<FieldRules> {
         for FieldRule { name, value, .. } in rules {
             let token = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
             let wrong = if name.is_empty() || !name.bytes().all(token) {
-                "that is no name of a field"
+                "that is not a field name"
             } else if RESERVED.iter().any(|own| own.eq_ignore_ascii_case(name)) {
                 "the server sets this field itself"
             } else if value.bytes().any(|byte| byte.is_ascii_control()) {
-                "the value has a control character"
+                "the value contains a control character"
             } else {
                 continue;
             };
@@ -56,15 +58,15 @@ impl FieldRules {
         Ok(FieldRules { globs, rules })
     }
 
-    /// Adds the fields for a path below the root.
+    /// Adds the fields for a path below the root. Of several rules for a field, the last one wins.
     pub(crate) fn add<'v>(&self, mut head: ResponseHead<'v>, relative: &[u8]) -> ResponseHead<'v> {
         if self.rules.is_empty() {
             return head;
         }
         let fitting = self.globs.matches(Path::new(OsStr::from_bytes(relative)));
-        for (place, &number) in fitting.iter().enumerate() {
+        for (index, &number) in fitting.iter().enumerate() {
             let rule = &self.rules[number];
-            let later = &fitting[place + 1..];
+            let later = &fitting[index + 1..];
             let same = |&other: &usize| self.rules[other].name.eq_ignore_ascii_case(&rule.name);
             if !rule.value.is_empty() && !later.iter().any(same) {
                 head = head.header(&rule.name, rule.value.as_bytes());
@@ -74,8 +76,8 @@ impl FieldRules {
     }
 }
 
-/// Compiles globs of paths below the root: one with a slash is for the whole path, one without for names in
-/// every directory.
+/// Compiles globs of paths below the root. A glob with a slash matches whole paths, one without
+/// matches names in every directory.
 fn globs<'a>(globs: impl Iterator<Item = &'a str>) -> io::Result<GlobSet> {
     let mut set = GlobSetBuilder::new();
     for text in globs {
@@ -91,7 +93,7 @@ fn globs<'a>(globs: impl Iterator<Item = &'a str>) -> io::Result<GlobSet> {
 }
 
 fn not_a_glob(text: &str, error: &globset::Error) -> io::Error {
-    let text = format!("{text} cannot be read as a glob: {}", error.kind());
+    let text = format!("{text} is not a valid glob: {}", error.kind());
     io::Error::new(io::ErrorKind::InvalidInput, text)
 }
 
@@ -129,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_that_are_not_to_be_set() {
+    fn reserved_fields_are_refused() {
         for (glob, name, value) in [
             ("**", "Content-Length", "1"),
             ("**", "connection", "close"),

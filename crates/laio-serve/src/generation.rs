@@ -1,17 +1,17 @@
-//! A generation of workers: those that were started together, with the same options.
+//! A generation of workers: those started together with the same options.
 
 use crate::addresses::Addresses;
-use crate::aside::Aside;
-use crate::control::Order;
-use crate::fence;
-use crate::lanes::Plan;
+use crate::control::Command;
+use crate::cpu_pool::CpuPool;
+use crate::idle_eviction::ConnectionSlots;
+use crate::io_contexts::ContextPlan;
 use crate::listen::Share;
 use crate::log::LogFile;
-use crate::messages::say;
+use crate::messages::print;
 use crate::options::Options;
-use crate::room::Room;
+use crate::sandbox;
 use crate::server::Served;
-use crate::site::Prepared;
+use crate::site::CompiledSites;
 use crate::stop::Stop;
 use crate::tls::{Sessions, Tls};
 use crate::worker;
@@ -25,90 +25,98 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
-/// Workers that serve, or that finish what they have begun.
+/// Workers that serve, or that finish their connections.
 pub(crate) struct Generation {
     pub(crate) number: u64,
     pub(crate) options: Arc<Options>,
-    pub(crate) shared: Shared,
-    pub(crate) workers: Vec<Slot>,
-    /// The back end, in words.
+    pub(crate) shared: GenerationState,
+    pub(crate) workers: Vec<WorkerSlot>,
+    /// A description of the back end.
     pub(crate) backend: String,
     kind: BackendKind,
-    orders: Sender<Order>,
+    commands: Sender<Command>,
 }
 
-/// What generations have in common, one after the other.
+/// State that each generation passes to the next.
 #[derive(Clone)]
-pub(crate) struct Lasting {
+pub(crate) struct ServerState {
     pub(crate) addresses: Arc<Addresses>,
-    pub(crate) room: Arc<Room>,
+    pub(crate) slots: Arc<ConnectionSlots>,
     pub(crate) sessions: Sessions,
 }
 
-impl Lasting {
+impl ServerState {
+    /// Creates the state of the first generation.
+    ///
     /// # Errors
-    /// As [`Sessions::new`].
-    pub(crate) fn new() -> io::Result<Lasting> {
-        Ok(Lasting {
+    /// Like [`Sessions::new`].
+    pub(crate) fn new() -> io::Result<ServerState> {
+        Ok(ServerState {
             addresses: Arc::default(),
-            room: Arc::default(),
+            slots: Arc::default(),
             sessions: Sessions::new()?,
         })
     }
 }
 
-/// What all workers of a generation have in common.
+/// State shared by the workers of a generation.
 #[derive(Clone)]
-pub(crate) struct Shared {
-    pub(crate) sites: Arc<Prepared>,
+pub(crate) struct GenerationState {
+    pub(crate) sites: Arc<CompiledSites>,
     pub(crate) addresses: Arc<Addresses>,
-    pub(crate) room: Arc<Room>,
-    pub(crate) aside: Arc<Aside>,
+    pub(crate) slots: Arc<ConnectionSlots>,
+    pub(crate) cpu_pool: Arc<CpuPool>,
     pub(crate) log: Option<Arc<LogFile>>,
     pub(crate) stop: Arc<Stop>,
     pub(crate) tls: Option<Arc<Tls>>,
 }
 
-/// A place for a worker.
-pub(crate) struct Slot {
+/// The thread of a worker.
+pub(crate) struct WorkerSlot {
     pub(crate) thread: Option<JoinHandle<()>>,
     pub(crate) started: Instant,
 }
 
-/// A worker has ended.
-pub(crate) struct Ended {
+/// The report of a worker that has ended.
+pub(crate) struct WorkerEnded {
     pub(crate) generation: u64,
     pub(crate) worker: usize,
     pub(crate) outcome: Result<Served, String>,
 }
 
 impl Generation {
-    /// Starts a worker for each set of sockets. All of them accept connections when it returns, or none is left.
+    /// Starts a worker for each set of sockets. When this returns, all of them accept connections,
+    /// or none runs.
     ///
     /// # Errors
-    /// Says what was tried and on what: a root that is no directory, a log that cannot be opened, a back end that
-    /// is not to be had.
+    /// Says what was tried and on what: a root that is not a directory, a log that cannot be
+    /// opened, a back end that is not available.
     pub(crate) fn start(
         number: u64,
         options: Options,
         kind: BackendKind,
         sockets: &[Vec<Share>],
-        lasting: Lasting,
-        orders: Sender<Order>,
+        server_state: ServerState,
+        commands: Sender<Command>,
     ) -> io::Result<Generation> {
-        // With sync the caller's own thread computes: there are enough of them.
+        // With sync each worker thread runs its own computations.
         let threads = match kind {
             BackendKind::Sync => 0,
             _ => std::thread::available_parallelism().map_or(1, usize::from),
         };
-        let shared = Shared {
-            sites: Arc::new(Prepared::new(&options)?),
-            addresses: lasting.addresses,
-            room: lasting.room,
-            aside: Arc::new(Aside::new(threads)),
+        let shared = GenerationState {
+            sites: Arc::new(CompiledSites::new(&options)?),
+            addresses: server_state.addresses,
+            slots: server_state.slots,
+            cpu_pool: Arc::new(CpuPool::new(threads)),
             log: LogFile::open(&options.log)?,
             stop: Arc::default(),
-            tls: Tls::new(&options, options.http2(kind).is_some(), lasting.sessions)?.map(Arc::new),
+            tls: Tls::new(
+                &options,
+                options.http2(kind).is_some(),
+                server_state.sessions,
+            )?
+            .map(Arc::new),
         };
         let mut generation = Generation {
             number,
@@ -117,13 +125,13 @@ impl Generation {
             workers: Vec::new(),
             backend: String::new(),
             kind,
-            orders,
+            commands,
         };
         for socket in sockets {
             match generation.start_worker(generation.workers.len(), socket) {
                 Ok(slot) => generation.workers.push(slot),
                 Err(error) => {
-                    generation.shared.stop.ask(crate::stop::Level::Cut);
+                    generation.shared.stop.raise(crate::stop::Level::Cut);
                     generation.join();
                     return Err(error);
                 }
@@ -132,21 +140,21 @@ impl Generation {
         Ok(generation)
     }
 
-    /// Starts a worker in the place of one that has ended.
+    /// Starts a worker in place of one that has ended.
     ///
     /// # Errors
-    /// As [`Generation::start`].
+    /// Like [`Generation::start`].
     pub(crate) fn restart(&mut self, worker: usize, sockets: &[Share]) -> io::Result<()> {
         self.workers[worker] = self.start_worker(worker, sockets)?;
         Ok(())
     }
 
-    fn start_worker(&mut self, worker: usize, sockets: &[Share]) -> io::Result<Slot> {
+    fn start_worker(&mut self, worker: usize, sockets: &[Share]) -> io::Result<WorkerSlot> {
         let clones = sockets.iter().map(Share::try_clone);
         let listeners = clones.collect::<io::Result<Vec<_>>>()?;
         let (report, reported) = channel();
         let (shared, options) = (self.shared.clone(), self.options.clone());
-        let (orders, generation, kind) = (self.orders.clone(), self.number, self.kind);
+        let (commands, generation, kind) = (self.commands.clone(), self.number, self.kind);
         let thread = std::thread::Builder::new().name(format!("laio-serve-{worker}"));
         let thread = thread.spawn(move || {
             let served = catch_unwind(AssertUnwindSafe(|| {
@@ -155,27 +163,27 @@ impl Generation {
             }));
             let outcome = match served {
                 Ok(served) => served.map_err(|error| error.to_string()),
-                Err(panic) => Err(format!("it panicked: {}", message(&*panic))),
+                Err(panic) => Err(format!("the worker panicked: {}", message(&*panic))),
             };
-            let ended = Ended {
+            let ended = WorkerEnded {
                 generation,
                 worker,
                 outcome,
             };
-            let _ = orders.send(Order::Ended(ended));
+            let _ = commands.send(Command::Ended(ended));
         })?;
         match reported.recv() {
             Ok(Ok(backend)) => self.backend = backend,
             Ok(Err(error)) => return Err(error),
-            Err(_) => return Err(io::Error::other("a worker ended before it began")),
+            Err(_) => return Err(io::Error::other("a worker ended before it started serving")),
         }
-        Ok(Slot {
+        Ok(WorkerSlot {
             thread: Some(thread),
             started: Instant::now(),
         })
     }
 
-    /// Workers that have not ended.
+    /// Returns the number of workers that have not ended.
     pub(crate) fn running(&self) -> usize {
         self.workers
             .iter()
@@ -183,7 +191,7 @@ impl Generation {
             .count()
     }
 
-    /// Waits for the end of all workers.
+    /// Waits until all workers have ended.
     fn join(&mut self) {
         for slot in &mut self.workers {
             if let Some(thread) = slot.thread.take() {
@@ -193,21 +201,21 @@ impl Generation {
     }
 }
 
-/// Makes a worker's runtime on its own thread, and reports the back end or what went wrong.
+/// Creates a worker's runtime on its own thread, and reports the back end or the error.
 fn set_up(
     kind: BackendKind,
     options: &Options,
     first: bool,
     report: &Sender<io::Result<String>>,
 ) -> io::Result<Runtime> {
-    let fenced = fence::put_up(options, kind).inspect(|missing| {
-        // The others are in the same situation.
+    let sandboxed = sandbox::apply(options, kind).inspect(|missing| {
+        // Print warnings once: the other workers have the same ones.
         if first {
-            missing.iter().for_each(say);
+            missing.iter().for_each(print);
         }
     });
-    let made = fenced.and_then(|_| Plan::new(options, kind));
-    match made.and_then(|plan| plan.make(options)) {
+    let plan = sandboxed.and_then(|_| ContextPlan::new(options, kind));
+    match plan.and_then(|plan| plan.create(options)) {
         Ok(runtime) => {
             let _ = report.send(Ok(runtime.with_context(describe)));
             Ok(runtime)

@@ -1,5 +1,5 @@
-//! HTTP/2: many requests at the same time on one connection. The `h2` crate knows the frames; each request is
-//! put into the words of HTTP/1.1 and then goes the one line that all requests go.
+//! HTTP/2: several requests at the same time on one connection. The `h2` crate implements the
+//! frames. Each request is translated to HTTP/1.1 and then handled by the same code as others.
 
 mod exchange;
 mod io;
@@ -11,7 +11,7 @@ pub(crate) use exchange::Exchange;
 use crate::connection::Connection;
 use crate::options::{Http2, Limits};
 use crate::stream::Stream;
-use crate::worker::{Idle, Presence, Worker};
+use crate::worker::{ConnectionState, Idle, Worker};
 use bytes::Bytes;
 use h2::server::{Builder, SendResponse};
 use h2::{Reason, RecvStream};
@@ -29,19 +29,19 @@ use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 use windows::Windows;
 
-/// What a client that speaks HTTP/2 without having asked sends first, as far as it shows in a request line
-/// (RFC 9113, section 3.4).
+/// The part of the client's connection preface that forms a request line (RFC 9113, section 3.4).
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n";
 
 type Incoming = (Request<RecvStream>, SendResponse<Bytes>);
 
-/// Whether a connection begins like one of HTTP/2.
+/// Whether a connection begins with the HTTP/2 preface.
 pub(crate) fn begins(input: &[u8]) -> bool {
     input.starts_with(PREFACE)
 }
 
-/// Whether a connection begins like one of no version of HTTP: with three words, of which the second is no target and
-/// the third no version. That is an invalid preface (RFC 9113, section 3.4), whose sender does not read HTTP/1.1.
+/// Whether a connection begins with a request line of three words whose target and version are
+/// malformed. That is an invalid HTTP/2 preface (RFC 9113, section 3.4); its sender does not
+/// understand an HTTP/1.1 answer.
 pub(crate) fn is_invalid_preface(input: &[u8]) -> bool {
     let end = input.iter().position(|byte| matches!(byte, b'\r' | b'\n'));
     let mut words = input[..end.unwrap_or(input.len())].split(|&byte| byte == b' ');
@@ -52,21 +52,24 @@ pub(crate) fn is_invalid_preface(input: &[u8]) -> bool {
     is_word(target) && is_word(version) && !b"HTTP".starts_with(version)
 }
 
-/// Serves a connection until the client leaves, misbehaves or has had its share. `input` has been received
-/// already; `presence` shows when nothing is asked.
+/// Serves a connection until the client closes, violates the protocol or reaches a limit. `input`
+/// was received before; `connection_state` shows when the connection is idle.
 pub(crate) async fn serve(
     worker: Rc<Worker>,
     stream: Stream,
     input: Vec<u8>,
     peer: Rc<str>,
-    presence: Rc<Presence>,
+    connection_state: Rc<ConnectionState>,
 ) {
     let Some(limits) = worker.http2() else { return };
     let Some(socket) = stream.socket() else {
         return;
     };
-    let (shared, secure) = (Rc::new(Shared::new(presence.clone())), stream.is_secure());
-    let (stalled, windows) = (shared.stalled.clone(), shared.windows.clone());
+    let (state, secure) = (
+        Rc::new(Http2State::new(connection_state.clone())),
+        stream.is_secure(),
+    );
+    let (stalled, windows) = (state.stalled.clone(), state.windows.clone());
     let Some(io) = Io::new(stream, input, stalled, windows) else {
         return;
     };
@@ -74,20 +77,20 @@ pub(crate) async fn serve(
     let Ok(Ok(connection)) = time::timeout(worker.limits().head_time, handshake).await else {
         return;
     };
-    let connection = Multiplexed {
+    let connection = Http2Connection {
         worker: worker.clone(),
         limits,
         connection,
-        shared,
+        state,
         peer,
         secure,
         socket: socket.clone(),
     };
-    presence.set_polite(true);
+    connection_state.set_closes_itself(true);
     let end = connection.serve().await;
-    presence.set_polite(false);
-    if end == End::Said {
-        presence.waits();
+    connection_state.set_closes_itself(false);
+    if end == End::Linger {
+        connection_state.mark_idle();
         worker.linger(&Stream::Plain(socket)).await;
     }
 }
@@ -106,32 +109,32 @@ fn builder(limits: &Http2, common: &Limits) -> Builder {
     builder
 }
 
-/// A connection that carries many requests.
-struct Multiplexed {
+/// An HTTP/2 connection.
+struct Http2Connection {
     worker: Rc<Worker>,
     limits: Http2,
     connection: h2::server::Connection<Io, Bytes>,
-    shared: Rc<Shared>,
+    state: Rc<Http2State>,
     peer: Rc<str>,
     secure: bool,
     socket: Descriptor,
 }
 
-/// What the connection and its requests tell each other.
-struct Shared {
-    presence: Rc<Presence>,
-    tasks: RefCell<HashMap<u32, Answering>>,
+/// State shared by the connection and the tasks of its requests.
+struct Http2State {
+    connection_state: Rc<ConnectionState>,
+    tasks: RefCell<HashMap<u32, RunningRequest>>,
     windows: Rc<RefCell<Windows>>,
-    /// Requests that the client took back.
+    /// The number of requests that the client has reset.
     resets: Cell<u32>,
-    /// When there was something asked the last time.
+    /// When the last request ended.
     active: Cell<Instant>,
     stalled: Stalled,
-    waiting: Cell<Option<Waker>>,
+    waker: Cell<Option<Waker>>,
 }
 
-/// A request at work.
-struct Answering {
+/// The task of a request.
+struct RunningRequest {
     task: JoinHandle<()>,
     exchange: Rc<Exchange>,
 }
@@ -139,37 +142,37 @@ struct Answering {
 /// How a connection ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
-    /// The client is gone, or does not take what it is sent.
+    /// The client has closed the connection, or does not read.
     Gone,
-    /// The client may still be sending, be it only that it has read so much, and has not read all: what comes after
-    /// the socket is closed would make the kernel throw the rest away.
-    Said,
+    /// The client may still be sending, at least window updates. Input that arrives after the
+    /// socket is closed would make the kernel reset the connection and discard unsent output.
+    Linger,
 }
 
 enum Event {
     Request(Box<Incoming>),
     Closed(End),
-    /// Nothing was asked for too long.
+    /// No request arrived within the time limit.
     Idle,
-    /// The client does not take what it is sent.
+    /// The client does not read what was sent.
     Stalled,
-    /// The client takes back too much.
+    /// The client has reset too many requests.
     TooManyResets,
-    /// Others need the room.
-    Leave,
+    /// The connection was evicted.
+    Evicted,
 }
 
 impl Event {
     fn closed(result: Result<(), h2::Error>) -> Event {
         let gone = result.is_err_and(|error| error.is_io());
-        Event::Closed(if gone { End::Gone } else { End::Said })
+        Event::Closed(if gone { End::Gone } else { End::Linger })
     }
 }
 
-impl Multiplexed {
+impl Http2Connection {
     async fn serve(mut self) -> End {
-        let (worker, shared) = (self.worker.clone(), self.shared.clone());
-        let mut watch = pin!(watch(worker.limits(), &shared));
+        let (worker, state) = (self.worker.clone(), self.state.clone());
+        let mut watch = pin!(watch(worker.limits(), &state));
         let mut count = 0u32;
         loop {
             let event = poll_fn(|context| match watch.as_mut().poll(context) {
@@ -188,17 +191,17 @@ impl Multiplexed {
                 Event::Idle => {
                     self.connection.graceful_shutdown();
                     self.close(worker.limits().linger_time).await;
-                    return End::Said;
+                    return End::Linger;
                 }
                 Event::TooManyResets => {
                     self.connection.abrupt_shutdown(Reason::ENHANCE_YOUR_CALM);
                     self.close(worker.limits().linger_time).await;
-                    return End::Said;
+                    return End::Linger;
                 }
-                Event::Leave => {
-                    worker.made_room();
+                Event::Evicted => {
+                    worker.note_eviction();
                     self.connection.abrupt_shutdown(Reason::NO_ERROR);
-                    self.close(Limits::LEAVE_TIME).await;
+                    self.close(Limits::GOAWAY_TIME).await;
                     return End::Gone;
                 }
                 Event::Closed(end) => return end,
@@ -208,19 +211,19 @@ impl Multiplexed {
     }
 
     fn poll_event(&mut self, context: &mut Context<'_>) -> Poll<Event> {
-        self.shared.waiting.set(Some(context.waker().clone()));
-        if self.shared.resets.get() > self.limits.resets {
+        self.state.waker.set(Some(context.waker().clone()));
+        if self.state.resets.get() > self.limits.resets {
             return Poll::Ready(Event::TooManyResets);
         }
-        if self.shared.presence.leaves() {
-            return Poll::Ready(Event::Leave);
+        if self.state.connection_state.is_evicted() {
+            return Poll::Ready(Event::Evicted);
         }
         if self.worker.is_stopping() {
             self.connection.graceful_shutdown();
         }
-        // A request that the client has taken back no longer counts for the protocol, but is still at work here
-        // until its task has ended.
-        let full = self.shared.tasks.borrow().len() >= self.limits.streams as usize;
+        // A request that the client has reset no longer counts for the protocol, but its task is
+        // still running.
+        let full = self.state.tasks.borrow().len() >= self.limits.streams as usize;
         let event = match full {
             true => self.connection.poll_closed(context).map(Event::closed),
             false => self.connection.poll_accept(context).map(|next| match next {
@@ -230,13 +233,13 @@ impl Multiplexed {
             }),
         };
         if self.reset_overflown() {
-            // What was just put into the connection is still to be sent.
+            // Poll again, to send the reset.
             context.waker().wake_by_ref();
         }
         event
     }
 
-    /// Answers a request in a task of its own.
+    /// Answers a request in a new task.
     fn start(&self, (request, respond): Incoming) {
         let id = respond.stream_id().as_u32();
         let head = request::head(&request);
@@ -249,57 +252,57 @@ impl Multiplexed {
         ));
         let stream = Stream::Http2(exchange.clone());
         let connection =
-            Connection::of_exchange(self.worker.clone(), stream, head, self.peer.clone());
-        let (shared, worker) = (self.shared.clone(), self.worker.clone());
-        shared.presence.set(Idle::No);
-        shared.presence.works();
-        let answering = exchange.clone();
+            Connection::for_http2_stream(self.worker.clone(), stream, head, self.peer.clone());
+        let (state, worker) = (self.state.clone(), self.worker.clone());
+        state.connection_state.set_idle(Idle::No);
+        state.connection_state.mark_busy();
+        let running = exchange.clone();
         let task = laio_rt::spawn(async move {
-            match race(exchange.taken_back(), connection.answer_one()).await {
-                Either::Left(()) => shared.resets.set(shared.resets.get() + 1),
+            match race(exchange.reset_by_client(), connection.answer_one()).await {
+                Either::Left(()) => state.resets.set(state.resets.get() + 1),
                 Either::Right(whole) => {
                     exchange.end(whole);
-                    shared.windows.borrow_mut().watch(id);
+                    state.windows.borrow_mut().watch(id);
                     race(exchange.read_rest(worker.limits()), worker.stopped()).await;
                 }
             }
-            shared.ended(id);
+            state.ended(id);
         });
-        let exchange = answering;
-        let answering = Answering { task, exchange };
-        self.shared.tasks.borrow_mut().insert(id, answering);
+        let exchange = running;
+        let running = RunningRequest { task, exchange };
+        self.state.tasks.borrow_mut().insert(id, running);
     }
 
-    /// Whether there were streams that hold more than a window can, which are ended.
+    /// Resets streams whose flow-control window has overflowed. Returns whether there were any.
     fn reset_overflown(&self) -> bool {
-        let overflown = self.shared.windows.borrow_mut().take_overflown();
-        let tasks = self.shared.tasks.borrow();
+        let overflown = self.state.windows.borrow_mut().take_overflown();
+        let tasks = self.state.tasks.borrow();
         let mut found = false;
-        for answering in overflown.iter().filter_map(|stream| tasks.get(stream)) {
-            answering.exchange.reset_sent(Reason::FLOW_CONTROL_ERROR);
+        for running in overflown.iter().filter_map(|stream| tasks.get(stream)) {
+            running.exchange.reset_sent(Reason::FLOW_CONTROL_ERROR);
             found = true;
         }
         found
     }
 
-    /// Says good-bye, if the client listens.
+    /// Closes the connection gracefully, within a time limit.
     async fn close(mut self, within: Duration) {
         let closed = poll_fn(|context| self.connection.poll_closed(context));
         let _ = time::timeout(within, closed).await;
     }
 }
 
-impl Shared {
-    fn new(presence: Rc<Presence>) -> Shared {
-        presence.set(Idle::New);
-        Shared {
-            presence,
+impl Http2State {
+    fn new(connection_state: Rc<ConnectionState>) -> Http2State {
+        connection_state.set_idle(Idle::New);
+        Http2State {
+            connection_state,
             tasks: RefCell::default(),
             windows: Rc::new(RefCell::new(Windows::new())),
             resets: Cell::new(0),
             active: Cell::new(Instant::now()),
             stalled: Stalled::default(),
-            waiting: Cell::new(None),
+            waker: Cell::new(None),
         }
     }
 
@@ -311,30 +314,30 @@ impl Shared {
             true => Idle::Between,
             false => Idle::No,
         };
-        self.presence.set(idle);
-        if let Some(waker) = self.waiting.take() {
+        self.connection_state.set_idle(idle);
+        if let Some(waker) = self.waker.take() {
             waker.wake();
         }
     }
 }
 
-impl Drop for Multiplexed {
+impl Drop for Http2Connection {
     fn drop(&mut self) {
-        let tasks = self.shared.tasks.take();
-        tasks.values().for_each(|answering| answering.task.abort());
+        let tasks = self.state.tasks.take();
+        tasks.values().for_each(|running| running.task.abort());
     }
 }
 
-/// Ends when the client has let a time pass.
-async fn watch(limits: &Limits, shared: &Shared) -> Event {
+/// Waits until an idle or write timeout of the connection.
+async fn watch(limits: &Limits, state: &Http2State) -> Event {
     loop {
-        let quiet = shared.tasks.borrow().is_empty();
-        let quiet = quiet.then(|| shared.active.get());
+        let quiet = state.tasks.borrow().is_empty();
+        let quiet = quiet.then(|| state.active.get());
         let left = |since: Option<Instant>, most: Duration| {
             most.saturating_sub(since.map_or(Duration::ZERO, |since| since.elapsed()))
         };
         let until_idle = left(quiet, limits.idle_time);
-        let until_stalled = left(shared.stalled.get(), limits.write_time);
+        let until_stalled = left(state.stalled.get(), limits.write_time);
         if until_stalled.is_zero() {
             return Event::Stalled;
         }

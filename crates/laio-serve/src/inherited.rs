@@ -1,5 +1,4 @@
-//! Listening sockets that the process was started with: by systemd (`sd_listen_fds`), or by whoever speaks
-//! its protocol.
+//! Listening sockets inherited from the parent process, by systemd's protocol (`sd_listen_fds`).
 
 use listenfd::ListenFd;
 use std::collections::HashSet;
@@ -7,14 +6,15 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::{LazyLock, Mutex};
 
-/// A socket, and its name if it has one.
+/// An inherited socket, and its name if it has one.
 struct Inherited {
     name: String,
-    /// What is wrong with it, if it is no listening stream socket.
+    /// An error if it is not a listening stream socket.
     socket: io::Result<OwnedFd>,
 }
 
-/// They stay open until [`release`], so that a server that is started anew before finds them again.
+/// The sockets stay open until [`release`], so that a second server in the same process finds them
+/// again.
 static INHERITED: LazyLock<Mutex<Vec<Inherited>>> = LazyLock::new(|| {
     let names = std::env::var("LISTEN_FDNAMES").unwrap_or_default();
     let mut passed = ListenFd::from_env();
@@ -25,37 +25,38 @@ static INHERITED: LazyLock<Mutex<Vec<Inherited>>> = LazyLock::new(|| {
         socket: take(&mut passed, index),
     };
     let mut all: Vec<Inherited> = (0..count).zip(names).map(take).collect();
-    // A server passes on what each of its workers has, which may be the same socket. If each of the next one's had
-    // all of that, there would be twice as many after every hand-over.
+    // A server passes on the sockets of each worker, which may be the same one several times.
+    // Without removing duplicates, the number would double at each hand-over.
     let mut seen = HashSet::new();
     all.retain(|it| it.inode().is_none_or(|inode| seen.insert(inode)));
     Mutex::new(all)
 });
 
-/// Whether the process was started with any.
+/// Whether the process has inherited any sockets.
 pub(crate) fn any() -> bool {
     !INHERITED.lock().unwrap().is_empty()
 }
 
-/// Closes them, when the server no longer listens. A socket that another process has too is still open there.
+/// Closes the inherited sockets when the server no longer listens. Other processes' descriptors of
+/// them stay open.
 pub(crate) fn release() {
     INHERITED.lock().unwrap().clear();
 }
 
-/// Whether another server has passed them on to this one, which listens where it did.
+/// Whether the sockets were passed on by another laio server.
 pub(crate) fn from_server() -> bool {
     any() && std::env::var_os("LAIO_READY_FD").is_some()
 }
 
-/// Whether that server leaves them to this one, and does not supervise it.
+/// Whether that server ends after the hand-over, rather than supervising this one.
 pub(crate) fn is_successor() -> bool {
     from_server() && std::env::var_os("LAIO_SUPERVISED").is_none()
 }
 
-/// Those of a name, or all.
+/// Returns the sockets with a name, or all.
 ///
 /// # Errors
-/// When there are none, or one of them is something else.
+/// When there are none, or one of them is not a listening stream socket.
 pub(crate) fn sockets(name: Option<&str>) -> io::Result<Vec<OwnedFd>> {
     let wanted = |socket: &&Inherited| name.is_none_or(|name| name == socket.name);
     let inherited = INHERITED.lock().unwrap();
@@ -64,7 +65,7 @@ pub(crate) fn sockets(name: Option<&str>) -> io::Result<Vec<OwnedFd>> {
     if sockets.is_empty() {
         let which = name.map(|name| format!(" of the name {name}"));
         let text = format!(
-            "no socket{} was passed on: LISTEN_FDS and LISTEN_PID (see sd_listen_fds(3)) tell of {}",
+            "no socket{} was inherited: LISTEN_FDS and LISTEN_PID (see sd_listen_fds(3)) say there are {}",
             which.unwrap_or_default(),
             inherited.len()
         );
@@ -74,7 +75,7 @@ pub(crate) fn sockets(name: Option<&str>) -> io::Result<Vec<OwnedFd>> {
 }
 
 impl Inherited {
-    /// Tells sockets apart.
+    /// Returns the inode number, which identifies a socket.
     fn inode(&self) -> Option<u64> {
         let socket = self.socket.as_ref().ok()?;
         Some(rustix::fs::fstat(socket).ok()?.st_ino)
@@ -97,7 +98,7 @@ fn take(passed: &mut ListenFd, index: usize) -> io::Result<OwnedFd> {
         },
     };
     if !rustix::net::sockopt::socket_acceptconn(&socket)? {
-        let text = "a socket that was passed on does not listen: it must be one with Accept=no";
+        let text = "an inherited socket does not listen: its systemd unit needs Accept=no";
         return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
     }
     Ok(socket)

@@ -1,21 +1,22 @@
 #![forbid(unsafe_code)]
-//! A static web server, none of whose system calls can stall it.
+//! A static web server whose system calls never stall a worker.
 //!
-//! A request is one straight line through these steps, each a file:
+//! A request passes through these steps, one module each:
 //!
-//! 1. `accept`: take a connection (`addresses` counts those of each client)
-//! 2. `receive`: read the head of a request
-//! 3. `resolve`: from the target to a file's name
-//! 4. `open`: open it below the root, and look at it
-//! 5. `reply`: decide status, head and range
-//! 6. `body`: send it
-//! 7. `log`: write the line of the access log
+//! 1. `accept`: accept a connection (`addresses` limits the connections of each client address)
+//! 2. `receive`: receive the head of a request
+//! 3. `resolve`: turn the target into a file name
+//! 4. `open`: open the file below the root and read its metadata
+//! 5. `reply`: choose status, header fields and range
+//! 6. `body`: send the answer
+//! 7. `log`: write a line of the access log
 //!
-//! `connection` is the line itself, `answer` the part of it that decides, `stream` what carries its bytes. Beside the line lie the rooms
-//! that not every request enters: `auth`, `cors`, `redirect`, `fields`, `variant` and `compress`, `listing`,
-//! `pages`. What a site is told ([`Site`]) is made ready once (`site`). Each worker thread has a context, an
-//! executor and a listening socket of its own (`worker`); what computes for long is done `aside`. Those that were
-//! started together are a `generation`; `control` starts, replaces, restarts and stops them, for [`Server`].
+//! `connection` runs the steps in order, `answer` decides the answer, and `stream` carries the
+//! bytes. Only some requests need the other modules: `auth`, `cors`, `redirect`, `fields`,
+//! `variant` and `compress`, `listing`, `pages`. `site` compiles the configuration of a site
+//! ([`Site`]) once. Each worker thread has an engine context, an executor and a listening socket of
+//! its own (`worker`); `cpu_pool` runs long computations on other threads. Workers started together
+//! form a `generation`; `control` starts, replaces, restarts and stops generations for [`Server`].
 //!
 //! ```no_run
 //! let server = laio_serve::Server::start(laio_serve::Options::default())?;
@@ -27,24 +28,24 @@
 mod accept;
 mod addresses;
 mod answer;
-mod aside;
-mod at_once;
 mod auth;
 mod body;
 mod buffers;
 mod cache;
+mod cached_answer;
 mod compress;
 mod connection;
 mod contents;
 mod control;
 mod cors;
+mod cpu_pool;
 mod descriptors;
-mod fence;
 mod fields;
 mod generation;
 mod http2;
+mod idle_eviction;
 mod inherited;
-mod lanes;
+mod io_contexts;
 mod listen;
 mod listing;
 mod log;
@@ -59,9 +60,9 @@ mod redirect;
 mod reply;
 mod resident;
 mod resolve;
-mod room;
+mod resource_exhaustion;
+mod sandbox;
 mod server;
-mod shortage;
 mod site;
 mod stop;
 mod stream;
@@ -86,5 +87,5 @@ pub use options::{Protocol, Trust, Upstream, UpstreamAddress, UpstreamLimits};
 pub use options::{Safety, Sandbox};
 pub use server::{Served, Server, check};
 
-/// The name in the `Server` field.
+/// The value of the `Server` field.
 const SERVER_NAME: &str = concat!("laio/", env!("CARGO_PKG_VERSION"));

@@ -1,4 +1,4 @@
-//! The sockets that a server listens on.
+//! The listening sockets of a server.
 
 use crate::inherited;
 use crate::options::{Limits, Listen, ListenAddress, Options, abstract_name};
@@ -9,10 +9,10 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-/// What a server listens on, bound and not yet served.
+/// The bound sockets of a server, before workers serve them.
 #[derive(Debug)]
 pub struct Listening {
-    /// Kept as long as they are served, for the files of Unix sockets.
+    /// Kept while they are served, because dropping them removes the files of Unix sockets.
     listeners: Vec<Listener>,
     addresses: Vec<Listen>,
     /// The sockets of each worker.
@@ -20,17 +20,17 @@ pub struct Listening {
 }
 
 impl Listening {
-    /// Binds sockets for some workers, in this process or in others.
+    /// Binds sockets for workers in this process or in others.
     ///
     /// # Errors
-    /// Says where it cannot listen, and why.
+    /// Names the address that cannot be bound, and the reason.
     pub fn open(options: &Options, workers: usize) -> io::Result<Listening> {
         Listening::with(Listener::open_all(&options.listen)?, |listeners, number| {
             (number < workers).then(|| Listener::share_all(listeners, number, workers))
         })
     }
 
-    /// Binds sockets, and shares them out to workers until there is no further one.
+    /// Distributes sockets to workers until `share` returns none.
     pub(crate) fn with(
         listeners: Vec<Listener>,
         share: impl Fn(&[Listener], usize) -> Option<io::Result<Vec<Share>>>,
@@ -43,82 +43,82 @@ impl Listening {
         })
     }
 
-    /// Where it listens, with the ports that were found free.
+    /// Returns the addresses, with the ports that the kernel chose.
     pub fn addresses(&self) -> &[Listen] {
         &self.addresses
     }
 
-    /// The sockets of each worker.
+    /// Removes and returns the sockets of each worker.
     pub fn take_shares(&mut self) -> Vec<Vec<OwnedFd>> {
         let shares = std::mem::take(&mut self.shares).into_iter();
         let sockets = |shares: Vec<Share>| shares.into_iter().map(|it| it.socket).collect();
         shares.map(sockets).collect()
     }
 
-    /// Sees to the files of Unix sockets that were passed on by a server whose place is taken now: not before, or one
-    /// that cannot serve would take them along.
+    /// Takes over the files of Unix sockets passed on by the previous server. Called only when this
+    /// server can serve, because a server that fails to start would remove the files.
     pub fn adopt(&mut self) {
         if inherited::is_successor() {
             self.listeners.iter_mut().for_each(Listener::adopt_file);
         }
     }
 
-    /// Closes the sockets, also those that were passed on to this process, and removes the files of Unix sockets unless
-    /// they were left to another server. Shares that were taken stay open; when the last is closed, the kernel refuses
-    /// connections, and another server can have the address.
+    /// Closes the sockets, including inherited ones, and removes the files of Unix sockets unless
+    /// another server uses them. Shares already taken stay open; when the last one is closed, the
+    /// kernel refuses connections, and another server can bind the address.
     pub fn close(&mut self) {
         self.shares.clear();
         self.listeners.clear();
         inherited::release();
     }
 
-    /// Leaves the files of Unix sockets where they are: another server listens on the same sockets from now on.
+    /// Keeps the files of Unix sockets, because another server now listens on the same sockets.
     pub fn leave(&mut self) {
         self.listeners.iter_mut().for_each(Listener::keep_file);
     }
 }
 
-/// A socket that listens, of which each worker has a share.
+/// A listening socket, of which each worker has a share.
 #[derive(Debug)]
 pub(crate) struct Listener {
     socket: OwnedFd,
-    /// As it was asked for, with the port that was found free.
+    /// The configured address, with the port that the kernel chose.
     listen: Listen,
-    /// Workers may have sockets of their own at the address, over which the kernel spreads connections.
+    /// Workers may bind sockets of their own to the address (`SO_REUSEPORT`).
     spreads: bool,
-    /// If it was passed on: which of how many at its address it is.
+    /// For an inherited socket: its index and the number of sockets with its address.
     passed: Option<(usize, usize)>,
-    /// Removed with the listener.
+    /// Removed when the listener is dropped.
     file: Option<SocketFile>,
 }
 
 impl Listener {
-    /// Listens at all the places.
+    /// Binds and listens on all addresses.
     ///
     /// # Errors
-    /// Says where it cannot listen, and why.
-    pub(crate) fn open_all(places: &[Listen]) -> io::Result<Vec<Listener>> {
-        if places.is_empty() {
+    /// Names the address that cannot be bound, and the reason.
+    pub(crate) fn open_all(addresses: &[Listen]) -> io::Result<Vec<Listener>> {
+        if addresses.is_empty() {
             let text = "there is no address to listen on";
             return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
         }
         let mut listeners = Vec::new();
         let mut new = Vec::new();
-        for listen in places {
-            if !take_over(listen, &mut listeners).map_err(|error| explain(&error, listen))? {
+        for listen in addresses {
+            if !take_inherited(listen, &mut listeners).map_err(|error| explain(&error, listen))? {
                 new.push(listen);
             }
         }
         for address in new.iter().filter_map(|listen| listen.inet()) {
-            refuse_taken(address).map_err(|error| explain(&error, &address))?;
+            refuse_if_taken(address).map_err(|error| explain(&error, &address))?;
         }
         for listen in new {
-            open(listen, places, &mut listeners).map_err(|error| explain(&error, listen))?;
+            open(listen, addresses, &mut listeners).map_err(|error| explain(&error, listen))?;
         }
         Ok(listeners)
     }
 
-    /// Takes over the file of a Unix socket that was passed on.
+    /// Takes over the file of an inherited Unix socket.
     fn adopt_file(&mut self) {
         if let (None, ListenAddress::Unix { path, .. }) = (&self.file, &self.listen.address) {
             self.file = SocketFile::of(path).ok();
@@ -129,11 +129,12 @@ impl Listener {
         std::mem::forget(self.file.take());
     }
 
-    /// What a worker has of the sockets. Each address is served by each worker, and each socket by one at least, since
-    /// the kernel spreads connections over all that were passed on.
+    /// Returns a worker's shares of the sockets. Each worker serves each address, and each
+    /// inherited socket gets at least one worker, because the kernel distributes connections over
+    /// all of them.
     ///
     /// # Errors
-    /// As for [`Listener::open_all`].
+    /// Like [`Listener::open_all`].
     pub(crate) fn share_all(
         listeners: &[Listener],
         number: usize,
@@ -147,10 +148,11 @@ impl Listener {
         taken.map(|listener| listener.share(number > 0)).collect()
     }
 
-    /// A share for a worker: of the same socket, or a socket of its own, which is fairer to busy workers.
+    /// Returns a share for a worker: a clone of the socket or, if `own` is set, a new socket at the
+    /// same address, so that the kernel balances the load.
     ///
     /// # Errors
-    /// As for [`Listener::open_all`].
+    /// Like [`Listener::open_all`].
     pub(crate) fn share(&self, own: bool) -> io::Result<Share> {
         let socket = match self.listen.inet() {
             Some(address) if own && self.spreads => {
@@ -173,8 +175,10 @@ pub(crate) struct Share {
 }
 
 impl Share {
+    /// Duplicates the descriptor.
+    ///
     /// # Errors
-    /// When there are no descriptors left.
+    /// When no descriptors are left.
     pub(crate) fn try_clone(&self) -> io::Result<Share> {
         Ok(Share {
             socket: self.socket.try_clone()?,
@@ -183,8 +187,9 @@ impl Share {
     }
 }
 
-/// Takes the sockets that another server of this kind has passed on for a place. False if there are none.
-fn take_over(listen: &Listen, listeners: &mut Vec<Listener>) -> io::Result<bool> {
+/// Takes the sockets for an address that the previous server has passed on. Returns false if there
+/// are none.
+fn take_inherited(listen: &Listen, listeners: &mut Vec<Listener>) -> io::Result<bool> {
     if !inherited::from_server() || matches!(listen.address, ListenAddress::Inherited(_)) {
         return Ok(false);
     }
@@ -257,13 +262,13 @@ fn open(listen: &Listen, all: &[Listen], listeners: &mut Vec<Listener>) -> io::R
     Ok(())
 }
 
-/// The workers' sockets share their port, and would share it with those of another server too: then each
-/// would get half of the connections. A socket that does not share tells.
-fn refuse_taken(address: SocketAddr) -> io::Result<()> {
+/// Fails if another server listens on the address. The workers' sockets use `SO_REUSEPORT`, which
+/// would share the port with the other server too, so this binds a socket without it first.
+fn refuse_if_taken(address: SocketAddr) -> io::Result<()> {
     std::net::TcpListener::bind(address).map(drop)
 }
 
-/// Whether an address of IPv6 for everybody must leave IPv4 to another one with its port.
+/// Whether an IPv6 wildcard address must not accept IPv4, because another address does.
 fn leaves_v4(address: SocketAddr, all: &[Listen]) -> bool {
     let takes = |other: SocketAddr| other.is_ipv4() && other.port() == address.port();
     address.is_ipv6() && all.iter().filter_map(Listen::inet).any(takes)
@@ -285,7 +290,8 @@ fn inet(address: SocketAddr, only_v6: bool) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// Nobody can connect before the socket has its permissions, because it does not listen before.
+/// Binds a Unix socket. No client can connect before the permissions are set, because the socket
+/// does not listen before.
 fn unix(path: &Path, mode: Option<u32>) -> io::Result<(OwnedFd, Option<SocketFile>)> {
     let (flags, stream) = (SocketFlags::CLOEXEC, SocketType::STREAM);
     let socket = rustix::net::socket_with(AddressFamily::UNIX, stream, flags, None)?;
@@ -304,15 +310,15 @@ fn unix(path: &Path, mode: Option<u32>) -> io::Result<(OwnedFd, Option<SocketFil
     Ok((socket, Some(file)))
 }
 
-/// Removes the socket of a server that is gone, and nothing else: whether one is gone, the kernel tells who
-/// tries to connect.
+/// Removes the socket file of a server that has ended, and nothing else. Connecting to the socket
+/// shows whether a server still listens.
 fn remove_stale(path: &Path) -> io::Result<()> {
     let status = match rustix::fs::lstat(path) {
         Err(rustix::io::Errno::NOENT) => return Ok(()),
         status => status?,
     };
     if FileType::from_raw_mode(status.st_mode) != FileType::Socket {
-        let text = "there is a file of this name, which is no socket";
+        let text = "the file exists and is no socket";
         return Err(io::Error::new(io::ErrorKind::AlreadyExists, text));
     }
     match std::os::unix::net::UnixStream::connect(path) {
@@ -327,7 +333,7 @@ fn remove_stale(path: &Path) -> io::Result<()> {
     }
 }
 
-/// The name of a Unix socket, which is removed with it, unless it is another's by then.
+/// The file of a Unix socket. Removed on drop, unless another socket has replaced it.
 #[derive(Debug)]
 struct SocketFile {
     path: PathBuf,
@@ -374,6 +380,6 @@ fn address_of(socket: impl AsFd) -> io::Result<ListenAddress> {
     })
 }
 
-fn explain(error: &io::Error, place: &dyn std::fmt::Display) -> io::Error {
-    io::Error::new(error.kind(), format!("cannot listen on {place}: {error}"))
+fn explain(error: &io::Error, address: &dyn std::fmt::Display) -> io::Error {
+    io::Error::new(error.kind(), format!("cannot listen on {address}: {error}"))
 }

@@ -1,12 +1,12 @@
-//! What is in a directory, for people and for programs.
+//! Directory listings, as HTML and as JSON.
 
 mod html;
 mod json;
 
-use crate::lanes;
+use crate::io_contexts;
 use crate::open::open_below;
 use crate::options::Step;
-use crate::reply::{Asked, Reply};
+use crate::reply::{Reply, RequestContext};
 use crate::resolve::enter;
 use crate::site::Site;
 use crate::worker::Worker;
@@ -29,72 +29,71 @@ pub(crate) struct Entry {
 
 /// The entries of a directory.
 pub(crate) struct Listing {
-    /// Directories first, by name.
+    /// Sorted by name, directories first.
     entries: Vec<Entry>,
-    /// There are more than are shown.
-    cut: bool,
+    /// The directory has more entries than the limit.
+    truncated: bool,
 }
 
 impl Worker {
-    /// The answer with the list of a directory: JSON if the client likes that better than HTML, or asks for
-    /// it by `?json`.
+    /// Answers with a directory listing: JSON if the client prefers it to HTML or asks for `?json`.
     pub(crate) async fn listing(
         &self,
-        asked: Asked<'_>,
+        ctx: RequestContext<'_>,
         out: &mut Vec<u8>,
         name: &[u8],
         directory: Descriptor,
     ) -> Reply {
-        let asked = Asked {
+        let ctx = RequestContext {
             by_accept: true,
-            ..asked
+            ..ctx
         };
-        let listed = self.list(asked, name, directory);
+        let listed = self.list(ctx, name, directory);
         let listed = laio_rt::time::timeout(self.limits().open_time, listed).await;
         let (status, detail) = match listed {
-            Ok(Ok(listing)) => return listing.reply(asked, out, name),
+            Ok(Ok(listing)) => return listing.reply(ctx, out, name),
             Ok(Err(_)) => (
                 Status::INTERNAL_SERVER_ERROR,
                 "The directory could not be read.",
             ),
-            // An entry may be a link to a file system whose server does not answer.
+            // An entry may be a link into a file system whose server does not respond.
             Err(_) => (
                 Status::SERVICE_UNAVAILABLE,
                 "The directory takes too long to read; try again.",
             ),
         };
-        self.error(asked, out, status, detail).await
+        self.error(ctx, out, status, detail).await
     }
 
     async fn list(
         &self,
-        asked: Asked<'_>,
+        ctx: RequestContext<'_>,
         inside: &[u8],
         directory: Descriptor,
     ) -> io::Result<Listing> {
         let most = self.limits().listing_entries;
         let mut listing = Listing {
             entries: Vec::new(),
-            cut: false,
+            truncated: false,
         };
         let mut buffer = Vec::with_capacity(ReadDir::<Descriptor>::ROOM);
         loop {
             let read = ReadDir::with_buffer(directory.clone(), buffer);
-            let entries = lanes::submit(Step::Open, read).await?;
-            if entries.is_empty() || listing.cut {
+            let entries = io_contexts::submit(Step::Open, read).await?;
+            if entries.is_empty() || listing.truncated {
                 break;
             }
             for entry in entries.iter() {
                 let name = entry.name().as_bytes();
-                if name.starts_with(b".") && !asked.site.serves_dotfiles {
+                if name.starts_with(b".") && !ctx.site.serves_dotfiles {
                     continue;
                 }
                 if listing.entries.len() == most {
-                    listing.cut = true;
+                    listing.truncated = true;
                     break;
                 }
                 let known = entry.file_type();
-                let entry = look(asked.site, inside, &directory, name, known).await;
+                let entry = stat_entry(ctx.site, inside, &directory, name, known).await;
                 listing.entries.extend(entry);
             }
             buffer = entries.into_buffer();
@@ -107,10 +106,10 @@ impl Worker {
 }
 
 impl Listing {
-    fn reply(&self, asked: Asked<'_>, out: &mut Vec<u8>, name: &[u8]) -> Reply {
-        let headers = &asked.request.headers;
-        let json = asked.request.query == Some("json")
-            || prefers(headers, "application/json", "text/html");
+    fn reply(&self, ctx: RequestContext<'_>, out: &mut Vec<u8>, name: &[u8]) -> Reply {
+        let headers = &ctx.request.headers;
+        let json =
+            ctx.request.query == Some("json") || prefers(headers, "application/json", "text/html");
         let mut page = Vec::new();
         let content_type = if json {
             json::write(self, &mut page);
@@ -119,10 +118,10 @@ impl Listing {
             html::write(self, name, &mut page);
             ContentType::HTML
         };
-        let head = asked.head(out, Status::OK);
-        // A glob such as /docs/** is for the directory itself too.
-        let head = asked.site.fields.add(head, &[name, b"/"].concat());
-        let reply = asked.with_length(head, Status::OK, content_type, page.len() as u64);
+        let head = ctx.head(out, Status::OK);
+        // A glob such as /docs/** matches the directory itself too.
+        let head = ctx.site.fields.add(head, &[name, b"/"].concat());
+        let reply = ctx.with_length(head, Status::OK, content_type, page.len() as u64);
         if reply.length > 0 {
             out.extend_from_slice(&page);
         }
@@ -130,9 +129,10 @@ impl Listing {
     }
 }
 
-/// An entry as a request for it would find it. None for what is not served: devices and the like, and links that lead
-/// to such, to nothing, or where the site's links may not lead.
-async fn look(
+/// Returns the entry as a request for it would find it. Returns none for entries that are not
+/// served: special files, and links that lead to special files, to nothing, or where the site does
+/// not allow links to lead.
+async fn stat_entry(
     site: &Site,
     inside: &[u8],
     directory: &Descriptor,
@@ -146,7 +146,7 @@ async fn look(
         return None;
     }
     let path = Name::at(directory.clone(), CString::new(name).ok()?);
-    let status = lanes::submit(Step::Stat, StatPath::new(path).no_follow());
+    let status = io_contexts::submit(Step::Stat, StatPath::new(path).no_follow());
     let mut status = status.await.ok()?;
     if status.is_symlink() {
         status = target_of(site, inside, name).await.ok()?;
@@ -160,13 +160,13 @@ async fn look(
     })
 }
 
-/// What a link leads to, by the rules of the site. The kernel looks it up as it does for a request, and opens nothing
-/// of it (`O_PATH`): a FIFO would notice.
+/// Returns the metadata of a link's target, resolved by the rules of the site. `O_PATH` opens no
+/// device or FIFO.
 async fn target_of(site: &Site, inside: &[u8], name: &[u8]) -> io::Result<laio::ops::FileStatus> {
     let mut path = inside.to_vec();
     enter(&mut path, name);
     let flags = OFlags::PATH | OFlags::CLOEXEC;
     let target = open_below(site, &path, flags, site.resolve).await?;
     let target = Descriptor::from(target);
-    lanes::submit(Step::Stat, StatFile::new(target)).await
+    io_contexts::submit(Step::Stat, StatFile::new(target)).await
 }

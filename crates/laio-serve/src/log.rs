@@ -1,7 +1,8 @@
-//! Step 7: the access log. Writing it never delays a request: lines are collected in memory, up to a
-//! limit, and a task of the worker writes them. Where they cannot be written they are counted, and left out.
+//! Step 7: the access log. Writing never delays a request: lines are buffered in memory up to a
+//! limit, and a task of the worker writes them. Lines that cannot be written are counted and
+//! dropped.
 
-use crate::messages::say;
+use crate::messages::print;
 use crate::observe::{self, Stage};
 use crate::options::{Limits, LogTarget};
 use laio::ops::Write;
@@ -19,46 +20,46 @@ use std::sync::{Arc, Mutex};
 use std::task::{Poll, Waker};
 use std::time::Instant;
 
-/// The log of one worker.
+/// The access log of one worker.
 pub(crate) struct Log {
     format: LogFormat,
-    shared: Option<Rc<Shared>>,
+    queue: Option<Rc<LogQueue>>,
     writer: RefCell<Option<JoinHandle<()>>>,
     lines: Cell<u64>,
 }
 
-/// Where the lines of all workers go.
+/// The destination of the lines of all workers.
 #[derive(Debug)]
 pub(crate) struct LogFile {
     target: LogTarget,
     file: Mutex<OwnedFd>,
-    /// Times that it was opened anew.
+    /// The number of times that the file was reopened.
     opened: AtomicU64,
 }
 
-struct Shared {
+struct LogQueue {
     file: Arc<LogFile>,
     pending: RefCell<Vec<u8>>,
     finished: Cell<bool>,
     writer: RefCell<Option<Waker>>,
-    trouble: Trouble,
+    dropped: DroppedLines,
 }
 
-/// Lines that were left out, and when that was last said.
+/// The number of dropped lines, and when a warning about them was last printed.
 #[derive(Default)]
-struct Trouble {
-    /// Since it was said how many.
+struct DroppedLines {
+    /// Dropped since the last message with a count.
     lost: Cell<u64>,
-    /// Since the worker began.
+    /// Dropped since the worker started.
     all: Cell<u64>,
-    said: Cell<Option<Instant>>,
+    warned: Cell<Option<Instant>>,
 }
 
 impl LogFile {
-    /// Opens it. None if there is to be no log.
+    /// Opens the log. Returns none if logging is off.
     ///
     /// # Errors
-    /// Says what cannot be opened.
+    /// Names the file that cannot be opened.
     pub(crate) fn open(target: &LogTarget) -> io::Result<Option<Arc<LogFile>>> {
         if *target == LogTarget::Off {
             return Ok(None);
@@ -70,11 +71,11 @@ impl LogFile {
         })))
     }
 
-    /// Opens it anew, under its name: the file it had was moved away. Who writes it goes over to the new one
-    /// with the next line.
+    /// Opens the file again by its name, after it was moved away. Each writer switches to it with
+    /// its next line.
     ///
     /// # Errors
-    /// Those of opening; the present file is then kept.
+    /// Returns the errors of opening; the present file then stays open.
     pub(crate) fn reopen(&self) -> io::Result<()> {
         let file = open(&self.target)?;
         *self.file.lock().unwrap() = file;
@@ -82,7 +83,7 @@ impl LogFile {
         Ok(())
     }
 
-    /// A descriptor of the file for one worker, and its number.
+    /// Returns a new descriptor of the file, and the number of reopenings.
     fn descriptor(&self) -> io::Result<(OwnedFd, u64)> {
         let file = self.file.lock().unwrap();
         let number = self.opened.load(Ordering::Acquire);
@@ -103,7 +104,7 @@ fn open(target: &LogTarget) -> io::Result<OwnedFd> {
     let LogTarget::File(path) = target else {
         return io::stdout().as_fd().try_clone_to_owned();
     };
-    // Non-blocking, so that a FIFO that nobody reads is an error here (ENXIO) and keeps nobody waiting.
+    // Non-blocking, so that opening a FIFO without a reader fails (ENXIO) instead of blocking.
     let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE | OFlags::CLOEXEC;
     let mode = Mode::from_raw_mode(0o644);
     let opened =
@@ -113,7 +114,7 @@ fn open(target: &LogTarget) -> io::Result<OwnedFd> {
         });
     opened.map_err(|errno| {
         let hint = match errno {
-            rustix::io::Errno::NXIO => "; it is a FIFO that nobody reads",
+            rustix::io::Errno::NXIO => "; it is a FIFO without a reader",
             _ => "",
         };
         let error = io::Error::from(errno);
@@ -123,28 +124,28 @@ fn open(target: &LogTarget) -> io::Result<OwnedFd> {
 }
 
 impl Log {
-    /// Starts the writer of a worker.
+    /// Starts the log writer of a worker.
     ///
     /// # Errors
-    /// When there are no descriptors left.
+    /// When no descriptors are left.
     pub(crate) fn start(file: Option<Arc<LogFile>>, format: LogFormat) -> io::Result<Log> {
-        let shared = file.map(|file| {
-            Rc::new(Shared {
+        let queue = file.map(|file| {
+            Rc::new(LogQueue {
                 file,
                 pending: RefCell::default(),
                 finished: Cell::default(),
                 writer: RefCell::default(),
-                trouble: Trouble::default(),
+                dropped: DroppedLines::default(),
             })
         });
-        let start = |shared: &Rc<Shared>| {
-            let writer = Writer::new(shared.clone())?;
+        let start = |queue: &Rc<LogQueue>| {
+            let writer = Writer::new(queue.clone())?;
             io::Result::Ok(laio_rt::spawn(writer.run()))
         };
-        let writer = shared.as_ref().map(start).transpose()?;
+        let writer = queue.as_ref().map(start).transpose()?;
         Ok(Log {
             format,
-            shared,
+            queue,
             writer: RefCell::new(writer),
             lines: Cell::new(0),
         })
@@ -161,104 +162,107 @@ impl Log {
 
     fn add(&self, record: &LogRecord<'_>) {
         self.lines.set(self.lines.get() + 1);
-        let Some(shared) = &self.shared else { return };
-        let mut pending = shared.pending.borrow_mut();
+        let Some(queue) = &self.queue else { return };
+        let mut pending = queue.pending.borrow_mut();
         if pending.len() > Limits::LOG_BYTES {
-            shared.lose(1, &"it is not taken as fast as it comes");
+            queue.drop_lines(1, &"it cannot be written as fast as lines arrive");
             return;
         }
         write_line(self.format, record, &mut pending);
         drop(pending);
-        shared.wake();
+        queue.wake();
     }
 
-    /// Requests logged, or that would have been.
+    /// Returns the number of requests, logged or not.
     pub(crate) fn lines(&self) -> u64 {
         self.lines.get()
     }
 
-    /// Lines that were left out.
+    /// Returns the number of dropped lines.
     pub(crate) fn lost(&self) -> u64 {
-        self.shared
+        self.queue
             .as_ref()
-            .map_or(0, |shared| shared.trouble.all.get())
+            .map_or(0, |queue| queue.dropped.all.get())
     }
 
-    /// Writes what is left, if that can be done in time, and before a deadline.
+    /// Writes the remaining lines, within a time limit and before the deadline.
     pub(crate) async fn finish(&self, deadline: Option<Instant>) {
-        let Some(shared) = &self.shared else { return };
-        shared.finished.set(true);
-        shared.wake();
+        let Some(queue) = &self.queue else { return };
+        queue.finished.set(true);
+        queue.wake();
         let writer = self.writer.take();
         if let Some(mut writer) = writer
-            && laio_rt::time::timeout(Limits::last(deadline, Limits::LOG_LAST), &mut writer)
-                .await
-                .is_err()
+            && laio_rt::time::timeout(
+                Limits::final_time(deadline, Limits::LOG_FLUSH_TIME),
+                &mut writer,
+            )
+            .await
+            .is_err()
         {
             writer.abort();
-            shared.lose(
-                count_lines(&shared.pending.borrow()),
-                &"the server ends before it is taken",
+            queue.drop_lines(
+                count_lines(&queue.pending.borrow()),
+                &"the server ended before all lines were written",
             );
         }
-        shared.tell_loss();
+        queue.print_dropped();
     }
 }
 
-impl Shared {
+impl LogQueue {
     fn wake(&self) {
         if let Some(waker) = self.writer.take() {
             waker.wake();
         }
     }
 
-    /// Counts lines that are left out. That they are is said, but not for each.
-    fn lose(&self, lines: u64, why: &dyn fmt::Display) {
-        let trouble = &self.trouble;
-        trouble.lost.set(trouble.lost.get() + lines);
-        trouble.all.set(trouble.all.get() + lines);
-        if trouble.said.get().is_none() {
-            trouble.said.set(Some(Instant::now()));
+    /// Counts dropped lines, and warns unless a warning is in force.
+    fn drop_lines(&self, lines: u64, why: &dyn fmt::Display) {
+        let dropped = &self.dropped;
+        dropped.lost.set(dropped.lost.get() + lines);
+        dropped.all.set(dropped.all.get() + lines);
+        if dropped.warned.get().is_none() {
+            dropped.warned.set(Some(Instant::now()));
             let file = &self.file;
-            say(format_args!(
-                "the access log {file}: {why}; lines are left out until it can be written"
+            print(format_args!(
+                "the access log {file}: {why}; dropping lines until it can be written"
             ));
         }
     }
 
-    /// Lines are written again. Where that changes all the time it is not said each time.
+    /// Ends a warning after a successful write, at limited rate.
     fn recovered(&self) {
-        let said = self.trouble.said.get();
-        if said.is_some_and(|said| said.elapsed() >= Limits::LOG_SAY_EVERY) {
-            self.trouble.said.set(None);
-            self.tell_loss();
+        let warned = self.dropped.warned.get();
+        if warned.is_some_and(|warned| warned.elapsed() >= Limits::LOG_WARN_INTERVAL) {
+            self.dropped.warned.set(None);
+            self.print_dropped();
         }
     }
 
-    fn tell_loss(&self) {
-        let (lost, file) = (self.trouble.lost.take(), &self.file);
+    fn print_dropped(&self) {
+        let (lost, file) = (self.dropped.lost.take(), &self.file);
         if lost > 0 {
-            say(format_args!(
-                "the access log {file}: {lost} lines were left out"
+            print(format_args!(
+                "the access log {file}: {lost} lines were dropped"
             ));
         }
     }
 }
 
-/// Writes whatever has been collected, until the log is finished.
+/// Writes the buffered lines until the log is finished.
 struct Writer {
-    shared: Rc<Shared>,
+    queue: Rc<LogQueue>,
     file: Descriptor,
     opened: u64,
-    /// The last line that was written has no end.
+    /// The last write ended in the middle of a line.
     torn: bool,
 }
 
 impl Writer {
-    fn new(shared: Rc<Shared>) -> io::Result<Writer> {
-        let (file, opened) = shared.file.descriptor()?;
+    fn new(queue: Rc<LogQueue>) -> io::Result<Writer> {
+        let (file, opened) = queue.file.descriptor()?;
         Ok(Writer {
-            shared,
+            queue,
             file: file.into(),
             opened,
             torn: false,
@@ -267,27 +271,27 @@ impl Writer {
 
     async fn run(mut self) {
         let mut buffer = Vec::new();
-        while self.shared.clone().more().await {
+        while self.queue.clone().wait_for_lines().await {
             self.renew();
             if self.torn {
                 buffer.push(b'\n');
-                buffer.append(&mut self.shared.pending.borrow_mut());
+                buffer.append(&mut self.queue.pending.borrow_mut());
             } else {
-                std::mem::swap(&mut buffer, &mut *self.shared.pending.borrow_mut());
+                std::mem::swap(&mut buffer, &mut *self.queue.pending.borrow_mut());
             }
             buffer = self.write(buffer).await;
             buffer.clear();
         }
     }
 
-    /// Goes over to a file that was opened anew.
+    /// Switches to the reopened file.
     fn renew(&mut self) {
-        let shared = &self.shared.file;
-        if shared.opened.load(Ordering::Acquire) == self.opened {
+        let queue = &self.queue.file;
+        if queue.opened.load(Ordering::Acquire) == self.opened {
             return;
         }
-        // Without descriptors the old file has to do for now.
-        if let Ok((file, opened)) = shared.descriptor() {
+        // Without a free descriptor, keep writing to the old file.
+        if let Ok((file, opened)) = queue.descriptor() {
             self.file = file.into();
             self.opened = opened;
             self.torn = false;
@@ -301,28 +305,28 @@ impl Writer {
             match result {
                 Ok(count) if count > 0 => {
                     self.torn = buffer[count - 1] != b'\n';
-                    // A full disk takes some of it, and says why at the next attempt.
+                    // A write to a full disk may be short; the next one returns the error.
                     buffer.drain(..count);
                 }
-                Ok(_) => return self.give_up(buffer, &"nothing is taken"),
+                Ok(_) => return self.give_up(buffer, &"a write returned 0"),
                 Err(error) => return self.give_up(buffer, &error),
             }
         }
-        self.shared.recovered();
+        self.queue.recovered();
         buffer
     }
 
     fn give_up(&self, buffer: Vec<u8>, why: &dyn fmt::Display) -> Vec<u8> {
-        // The end of a torn line was counted with it.
+        // The rest of a torn line was counted when it was lost.
         let lines = count_lines(&buffer).saturating_sub(u64::from(buffer.first() == Some(&b'\n')));
-        self.shared.lose(lines, why);
+        self.queue.drop_lines(lines, why);
         buffer
     }
 }
 
-impl Shared {
-    /// Waits for lines. False if there are none, and will not be.
-    async fn more(self: Rc<Self>) -> bool {
+impl LogQueue {
+    /// Waits for lines. Returns false if the log is finished and empty.
+    async fn wait_for_lines(self: Rc<Self>) -> bool {
         poll_fn(|context| {
             if !self.pending.borrow().is_empty() || self.finished.get() {
                 return Poll::Ready(());

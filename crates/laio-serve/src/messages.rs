@@ -1,5 +1,5 @@
-//! What a running server has to say to who runs it: on standard error, and without waiting for it. A terminal
-//! that was stopped, or a pipe that nobody reads, must not hold up who serves.
+//! Messages on standard error. A thread writes them, so that a stopped terminal or a full pipe does
+//! not block a worker.
 
 use crate::options::Limits;
 use std::fmt;
@@ -9,23 +9,23 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
-/// Messages that wait for standard error; further ones are counted, not kept.
-const WAITING: usize = 64;
-/// For what is left to be written, when the server ends.
-const LAST: Duration = Duration::from_secs(1);
+/// Messages queued for standard error; further ones are counted and dropped.
+const QUEUE_LENGTH: usize = 64;
+/// Time limit for writing the remaining messages when the server ends.
+const FLUSH_TIME: Duration = Duration::from_secs(1);
 
 enum Message {
     Text(String),
-    /// Everything before has been written.
+    /// A request to confirm that all earlier messages were written.
     Flush(SyncSender<()>),
 }
 
-/// There for the life of the process: made by whoever has something to say first.
+/// Created by the first message, and kept for the life of the process.
 static WRITER: OnceLock<Option<SyncSender<Message>>> = OnceLock::new();
 static LOST: AtomicU64 = AtomicU64::new(0);
 
-/// Says something, now or never.
-pub(crate) fn say(text: impl fmt::Display) {
+/// Queues a message, or drops it if the queue is full.
+pub(crate) fn print(text: impl fmt::Display) {
     let Some(writer) = WRITER.get_or_init(start) else {
         return;
     };
@@ -34,18 +34,18 @@ pub(crate) fn say(text: impl fmt::Display) {
     }
 }
 
-/// Waits a moment until what was said is written, and not beyond a deadline.
+/// Waits until the queued messages are written, up to a time limit and the deadline.
 pub(crate) fn flush(deadline: Option<Instant>) {
     if let Some(Some(writer)) = WRITER.get() {
         let (done, wait) = sync_channel(1);
         if writer.try_send(Message::Flush(done)).is_ok() {
-            let _ = wait.recv_timeout(Limits::last(deadline, LAST));
+            let _ = wait.recv_timeout(Limits::final_time(deadline, FLUSH_TIME));
         }
     }
 }
 
 fn start() -> Option<SyncSender<Message>> {
-    let (sender, receiver) = sync_channel(WAITING);
+    let (sender, receiver) = sync_channel(QUEUE_LENGTH);
     let thread = std::thread::Builder::new().name("laio-messages".to_owned());
     thread.spawn(move || write(&receiver)).ok().map(|_| sender)
 }
@@ -54,14 +54,14 @@ fn write(messages: &Receiver<Message>) {
     for message in messages {
         match message {
             Message::Text(text) => {
-                // In one write: several processes may say something at a time.
-                let mut said = format!("laio: {text}\n");
+                // In one write, because several processes may print at the same time.
+                let mut text_out = format!("laio: {text}\n");
                 let lost = LOST.swap(0, Ordering::Relaxed);
                 if lost > 0 {
-                    said += &format!("laio: {lost} messages were left out\n");
+                    text_out += &format!("laio: {lost} messages were dropped\n");
                 }
-                // If standard error is gone, there is nobody to tell.
-                let _ = std::io::stderr().write_all(said.as_bytes());
+                // If writing to standard error fails, there is no place to report it.
+                let _ = std::io::stderr().write_all(text_out.as_bytes());
             }
             Message::Flush(done) => {
                 let _ = done.try_send(());

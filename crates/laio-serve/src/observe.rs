@@ -1,7 +1,7 @@
-//! What a server tells of itself: counts, and how long each stage of a request takes.
+//! Statistics of a server: counters, and the duration of each stage of a request.
 //!
-//! Every worker counts for itself, without locks, and hands a copy over each second and when it ends; whoever asks gets
-//! the sum. A worker that is not observed pays a look at a thread-local flag.
+//! Every worker counts for itself, without locks, and publishes a copy each second and when it
+//! ends; readers get the sum. Without an observer, a worker only checks a thread-local flag.
 
 mod admin;
 mod page;
@@ -13,7 +13,7 @@ pub use admin::Admin;
 pub use stages::{Stage, Stages};
 pub use steps::StepCounts;
 
-use crate::lanes;
+use crate::io_contexts;
 use laio::{Counts, ZeroCopyCounts};
 use laio_http::Status;
 use std::cell::{Cell, RefCell};
@@ -21,51 +21,52 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
-/// How often a worker hands over what it has counted.
-const HAND_OVER: Duration = Duration::from_secs(1);
+/// How often a worker publishes its counts.
+const PUBLISH_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Sees what the workers of a server do. Clones see the same; the default sees nothing and costs nothing.
+/// Collects the statistics of a server's workers. Clones share them; the default collects nothing
+/// and costs nothing.
 #[derive(Clone, Debug, Default)]
-pub struct Observer(Option<Arc<Shared>>);
+pub struct Observer(Option<Arc<ObserverState>>);
 
 #[derive(Debug)]
-struct Shared {
+struct ObserverState {
     timing: bool,
     since: Instant,
     workers: Mutex<Vec<Weak<Mutex<Seen>>>>,
-    /// Of workers that have ended.
+    /// The sum of workers that have ended.
     past: Mutex<Seen>,
 }
 
-/// What was counted.
+/// The statistics of a server.
 #[derive(Clone, Debug, Default)]
 pub struct Seen {
     /// Connections accepted.
     pub connections: u64,
-    /// Connections that waited for their clients and were closed to make room for others.
+    /// Idle connections that were closed so that others could be accepted.
     pub closed_for_room: u64,
     /// Answers by the first digit of their status, from 1 to 5.
     pub answers: [u64; 5],
     /// Bytes of content sent.
     pub bytes: u64,
-    /// Calls by name, and which way they went.
+    /// System calls by name: inline, background and fallback.
     pub calls: BTreeMap<&'static str, Counts>,
     /// Operations started in the background.
     pub operations: u64,
-    /// Calls refused or made to wait because a limit was reached.
+    /// Calls refused or delayed because of a limit.
     pub limited: u64,
-    /// How sends went that were to be made without a copy.
+    /// The outcome of zero-copy sends.
     pub zero_copy: ZeroCopyCounts,
-    /// How long stages took, if that was asked for.
+    /// Durations of stages, if they are measured.
     pub stages: Stages,
-    /// Workers that are running.
+    /// Running workers.
     pub workers: usize,
 }
 
 impl Observer {
-    /// One that counts, and measures the stages of each request if `timing`.
+    /// Creates an observer. Measures the stages of each request if `timing` is set.
     pub fn new(timing: bool) -> Observer {
-        Observer(Some(Arc::new(Shared {
+        Observer(Some(Arc::new(ObserverState {
             timing,
             since: Instant::now(),
             workers: Mutex::default(),
@@ -73,25 +74,25 @@ impl Observer {
         })))
     }
 
-    /// Whether it sees anything.
+    /// Whether the observer collects anything.
     pub fn is_on(&self) -> bool {
         self.0.is_some()
     }
 
-    /// Since when it sees.
+    /// Returns the time since the observer was created.
     pub fn age(&self) -> Duration {
-        let since = self.0.as_ref().map(|shared| shared.since.elapsed());
+        let since = self.0.as_ref().map(|state| state.since.elapsed());
         since.unwrap_or_default()
     }
 
-    /// The sum of what all workers have counted, at most a second old.
+    /// Returns the sum over all workers, at most a second old.
     pub fn seen(&self) -> Seen {
-        let Some(shared) = &self.0 else {
+        let Some(state) = &self.0 else {
             return Seen::default();
         };
-        let mut workers = shared.workers.lock().unwrap();
+        let mut workers = state.workers.lock().unwrap();
         workers.retain(|worker| worker.strong_count() > 0);
-        let mut sum = shared.past.lock().unwrap().clone();
+        let mut sum = state.past.lock().unwrap().clone();
         for worker in workers.iter().filter_map(Weak::upgrade) {
             sum.add(&worker.lock().unwrap());
             sum.workers += 1;
@@ -99,95 +100,95 @@ impl Observer {
         sum
     }
 
-    /// Observes the calling thread, as long as what it gives is there.
-    pub(crate) fn join(&self) -> Option<Observed> {
-        let shared = self.0.clone()?;
+    /// Observes the calling thread until the result is dropped.
+    pub(crate) fn observe_thread(&self) -> Option<Observed> {
+        let state = self.0.clone()?;
         let seen = Arc::<Mutex<Seen>>::default();
-        shared.workers.lock().unwrap().push(Arc::downgrade(&seen));
-        let timing = shared.timing;
+        state.workers.lock().unwrap().push(Arc::downgrade(&seen));
+        let timing = state.timing;
         LOCAL.with_borrow_mut(|local| {
             *local = Some(Local {
                 seen: Seen::default(),
-                given: seen.clone(),
+                published: seen.clone(),
                 at: Instant::now(),
             });
         });
-        WATCHED.set(if timing {
-            Watched::Timed
+        OBSERVATION.set(if timing {
+            Observation::Timed
         } else {
-            Watched::Counted
+            Observation::Counted
         });
-        let handing = laio_rt::spawn(async {
+        let publisher = laio_rt::spawn(async {
             loop {
-                laio_rt::time::sleep(HAND_OVER).await;
-                tell();
+                laio_rt::time::sleep(PUBLISH_INTERVAL).await;
+                publish();
             }
         });
         Some(Observed {
-            shared,
+            state,
             seen,
-            handing,
+            publisher,
         })
     }
 }
 
-/// A worker that is observed.
+/// A worker being observed.
 pub(crate) struct Observed {
-    shared: Arc<Shared>,
+    state: Arc<ObserverState>,
     seen: Arc<Mutex<Seen>>,
-    handing: laio_rt::JoinHandle<()>,
+    publisher: laio_rt::JoinHandle<()>,
 }
 
 impl Drop for Observed {
     fn drop(&mut self) {
-        self.handing.abort();
-        WATCHED.set(Watched::Not);
+        self.publisher.abort();
+        OBSERVATION.set(Observation::Off);
         let local = LOCAL.take();
         if let Some(mut local) = local {
-            local.hand_over();
-            // Under both locks, so that nobody sees it twice or not at all.
-            let mut workers = self.shared.workers.lock().unwrap();
-            let mut past = self.shared.past.lock().unwrap();
+            local.publish();
+            // Under both locks, so that readers count it exactly once.
+            let mut workers = self.state.workers.lock().unwrap();
+            let mut past = self.state.past.lock().unwrap();
             past.add(&self.seen.lock().unwrap());
             workers.retain(|worker| !std::ptr::eq(worker.as_ptr(), Arc::as_ptr(&self.seen)));
         }
     }
 }
 
-/// What a worker has counted, and where it hands that over.
+/// The counts of a worker, and the copy it publishes.
 struct Local {
     seen: Seen,
-    given: Arc<Mutex<Seen>>,
+    published: Arc<Mutex<Seen>>,
     at: Instant,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Watched {
-    Not,
+enum Observation {
+    Off,
     Counted,
     Timed,
 }
 
 thread_local! {
-    static WATCHED: Cell<Watched> = const { Cell::new(Watched::Not) };
+    static OBSERVATION: Cell<Observation> = const { Cell::new(Observation::Off) };
     static LOCAL: RefCell<Option<Local>> = const { RefCell::new(None) };
 }
 
 impl Local {
-    fn hand_over(&mut self) {
+    fn publish(&mut self) {
         self.at = Instant::now();
         self.seen.take_stats();
-        self.given.lock().unwrap().clone_from(&self.seen);
+        self.published.lock().unwrap().clone_from(&self.seen);
     }
 }
 
 impl Seen {
-    /// Takes over what the contexts of the calling worker have counted until now.
+    /// Reads the counters of the worker's contexts.
     fn take_stats(&mut self) {
         self.calls.clear();
         (self.operations, self.limited) = (0, 0);
         self.zero_copy = ZeroCopyCounts::default();
-        for context in lanes::contexts() {
+        for context in io_contexts::contexts() {
             let stats = laio_rt::with_context_of(context, |context| context.stats());
             self.operations += stats.operations;
             self.limited += stats.limited;
@@ -230,64 +231,64 @@ impl Seen {
     }
 }
 
-/// When a stage began, if stages are measured.
+/// Returns the current time, if stages are measured.
 pub(crate) fn begin() -> Option<Instant> {
-    (WATCHED.get() == Watched::Timed).then(Instant::now)
+    (OBSERVATION.get() == Observation::Timed).then(Instant::now)
 }
 
-/// A stage that began then has ended.
+/// Records a stage that began at `begun`.
 pub(crate) fn end(stage: Stage, begun: Option<Instant>) {
     if let Some(begun) = begun {
-        note(stage, begun.elapsed());
+        record(stage, begun.elapsed());
     }
 }
 
-/// As [`end`], of a stage whose beginning is known anyway.
+/// Records a stage whose start is known in any case.
 pub(crate) fn since(stage: Stage, begun: Instant) {
-    if WATCHED.get() == Watched::Timed {
-        note(stage, begun.elapsed());
+    if OBSERVATION.get() == Observation::Timed {
+        record(stage, begun.elapsed());
     }
 }
 
-/// As [`end`], of a stage whose length is known anyway, if it has one.
+/// Records a stage whose duration is known in any case, if it is not zero.
 pub(crate) fn lasted(stage: Stage, micros: u64) {
-    if micros > 0 && WATCHED.get() == Watched::Timed {
-        note(stage, Duration::from_micros(micros));
+    if micros > 0 && OBSERVATION.get() == Observation::Timed {
+        record(stage, Duration::from_micros(micros));
     }
 }
 
-fn note(stage: Stage, time: Duration) {
+fn record(stage: Stage, time: Duration) {
     LOCAL.with_borrow_mut(|local| {
         if let Some(local) = local {
-            local.seen.stages.note(stage, time);
+            local.seen.stages.record(stage, time);
         }
     });
 }
 
-/// Hands over what the calling worker has counted.
-pub(crate) fn tell() {
-    LOCAL.with_borrow_mut(|local| local.iter_mut().for_each(Local::hand_over));
+/// Publishes the counts of the calling worker.
+pub(crate) fn publish() {
+    LOCAL.with_borrow_mut(|local| local.iter_mut().for_each(Local::publish));
 }
 
-/// A connection was accepted.
+/// Counts an accepted connection.
 pub(crate) fn connected() {
-    if WATCHED.get() != Watched::Not {
+    if OBSERVATION.get() != Observation::Off {
         LOCAL.with_borrow_mut(|local| local.iter_mut().for_each(|it| it.seen.connections += 1));
     }
 }
 
-/// A connection was closed to make room for others.
-pub(crate) fn made_room() {
-    if WATCHED.get() != Watched::Not {
+/// Counts an evicted connection.
+pub(crate) fn evicted() {
+    if OBSERVATION.get() != Observation::Off {
         LOCAL.with_borrow_mut(|local| {
             local.iter_mut().for_each(|it| it.seen.closed_for_room += 1);
         });
     }
 }
 
-/// A request was answered.
+/// Counts an answered request.
 pub(crate) fn answered(status: Status, bytes: u64) {
-    if WATCHED.get() == Watched::Not {
+    if OBSERVATION.get() == Observation::Off {
         return;
     }
     LOCAL.with_borrow_mut(|local| {
@@ -295,9 +296,9 @@ pub(crate) fn answered(status: Status, bytes: u64) {
         let class = usize::from(status.code() / 100).clamp(1, 5);
         local.seen.answers[class - 1] += 1;
         local.seen.bytes += bytes;
-        // Where calls wait in the kernel, the task that does it each second has no turn.
-        if local.at.elapsed() >= HAND_OVER {
-            local.hand_over();
+        // With the back end sync, the task that publishes every second does not run.
+        if local.at.elapsed() >= PUBLISH_INTERVAL {
+            local.publish();
         }
     });
 }

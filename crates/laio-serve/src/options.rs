@@ -1,4 +1,4 @@
-//! What a server is told when it starts. Each feature has one place here.
+//! The options of a server.
 
 mod cache;
 mod http2;
@@ -27,56 +27,59 @@ use laio::BackendKind;
 use laio_http::log::LogFormat;
 use std::path::PathBuf;
 
-/// How to serve.
+/// The options of a server.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// What is served, unless a host says otherwise.
+    /// The site for all host names without a site of their own.
     pub site: Site,
-    /// Sites that are served under their own names.
+    /// Sites with host names of their own.
     pub hosts: Vec<Host>,
-    /// Where to listen.
+    /// The addresses to listen on.
     pub listen: Vec<Listen>,
-    /// What the server shows to clients that connect with TLS: the first that is for the name they ask for, or
+    /// The certificates for TLS. The first one that matches the client's server name is used, or
     /// else the first.
     pub certificates: Vec<Certificate>,
-    /// Limits of HTTP/2; `None` turns it off. With the back end `sync`, which does one thing at a time, it is off.
+    /// The limits of HTTP/2; `None` turns it off. It is always off with the back end `sync`, which
+    /// does one thing at a time.
     pub http2: Option<Http2>,
-    /// Threads, each with a context, an executor and a listening socket of its own; `None` is one for
-    /// each processor, and [`Limits::WORKERS_SYNC`] with the back end `sync`, where each serves one
-    /// connection at a time.
+    /// Worker threads, each with an engine context, an executor and listening sockets of its own.
+    /// `None` is one for each processor, or [`Limits::WORKERS_SYNC`] with the back end `sync`,
+    /// where each worker serves one connection at a time.
     pub workers: Option<usize>,
-    /// How system calls go to the background; `None` leaves it to the environment and the machine.
+    /// The back end; `None` takes it from the environment, or chooses `lazy`.
     pub backend: Option<BackendKind>,
-    /// Which steps go another way than that, and how bodies travel. A [`Preset`] sets both.
+    /// Back ends of single steps, and the transfer of files. A [`Preset`] sets these and the back
+    /// end.
     pub io: Io,
-    /// Where the access log goes.
+    /// The destination of the access log.
     pub log: LogTarget,
-    /// What a line of it looks like.
+    /// The format of an access log line.
     pub log_format: LogFormat,
-    /// What is kept of files that are asked for often.
+    /// The file cache of each worker.
     pub cache: Cache,
-    /// Who sees what it does.
+    /// Collects the statistics of the server.
     pub observer: crate::Observer,
     /// The limits in force.
     pub limits: Limits,
-    /// What it gives up before it serves.
+    /// Privileges to drop, and the sandbox.
     pub safety: Safety,
 }
 
-/// Where the access log goes.
+/// The destination of the access log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LogTarget {
-    /// Nowhere.
+    /// No log.
     Off,
     /// Standard output.
     Stdout,
-    /// The end of a file, which is made if it is not there.
+    /// A file, created if necessary and appended to.
     File(PathBuf),
 }
 
 impl Options {
-    /// Takes over what cannot change while a server runs, and says what would have changed.
-    pub(crate) fn keep_what_stays(&mut self, present: &Options) -> Vec<&'static str> {
+    /// Keeps the present value of options that cannot change while a server runs. Returns the names
+    /// of those that differ.
+    pub(crate) fn keep_fixed_options(&mut self, present: &Options) -> Vec<&'static str> {
         let mut kept = Vec::new();
         let mut keep = |differs: bool, what| {
             if differs {
@@ -99,7 +102,8 @@ impl Options {
         kept
     }
 
-    /// Connections of one worker with a back end: with `threads` each of them needs a thread.
+    /// Returns the limit on connections of a worker. With `threads` each connection needs a helper
+    /// thread.
     pub(crate) fn connections(&self, kind: BackendKind) -> usize {
         let most = match kind {
             BackendKind::Threads => Limits::CONNECTIONS_THREADS,
@@ -108,12 +112,12 @@ impl Options {
         self.limits.connections.clamp(1, most)
     }
 
-    /// The limits of HTTP/2, if it is spoken with a back end.
+    /// Returns the limits of HTTP/2, or none if it is off with this back end.
     pub(crate) fn http2(&self, kind: BackendKind) -> Option<Http2> {
         self.http2.clone().filter(|_| kind != BackendKind::Sync)
     }
 
-    /// The number of workers with a back end.
+    /// Returns the number of workers with a back end.
     pub(crate) fn workers(&self, kind: BackendKind) -> usize {
         let default = || match kind {
             BackendKind::Sync => Limits::WORKERS_SYNC,

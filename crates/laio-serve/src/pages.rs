@@ -1,29 +1,29 @@
-//! Answers that say what is wrong, or where to go.
+//! Answers with error pages, redirects and OPTIONS.
 
 use crate::SERVER_NAME;
 use crate::auth::Users;
 use crate::cors;
-use crate::reply::{Asked, Reply, with_file};
+use crate::reply::{Reply, RequestContext, with_file};
 use crate::worker::Worker;
 use laio_http::response::error_body;
 use laio_http::{ByteRange, ContentType, HttpDate, ResponseHead, Status, Version, path};
 
-/// The methods that files have.
+/// The methods that files allow.
 const ALLOW: &str = "GET, HEAD, OPTIONS";
 
-/// Seconds after which a client may try again when the server is at a limit.
+/// Seconds after which a client may retry when the server has reached a limit.
 const RETRY_AFTER: &[u8] = b"1";
 
 impl Worker {
-    /// An answer with a page that says what is wrong: the site's own, if it has one.
+    /// Answers with an error page: the site's own, if it has one.
     pub(crate) async fn error(
         &self,
-        asked: Asked<'_>,
+        ctx: RequestContext<'_>,
         out: &mut Vec<u8>,
         status: Status,
         detail: &str,
     ) -> Reply {
-        self.error_with(asked, out, status, detail, |head| match status {
+        self.error_with(ctx, out, status, detail, |head| match status {
             Status::METHOD_NOT_ALLOWED => head.allow(ALLOW),
             Status::SERVICE_UNAVAILABLE => head.header("Retry-After", RETRY_AFTER),
             _ => head,
@@ -33,27 +33,30 @@ impl Worker {
 
     pub(crate) async fn unsatisfiable(
         &self,
-        asked: Asked<'_>,
+        ctx: RequestContext<'_>,
         out: &mut Vec<u8>,
         size: u64,
     ) -> Reply {
         let (status, detail) = (Status::RANGE_NOT_SATISFIABLE, "The file has no such bytes.");
-        self.error_with(asked, out, status, detail, |head| {
+        self.error_with(ctx, out, status, detail, |head| {
             head.content_range_unsatisfied(size)
         })
         .await
     }
 
-    /// Asks who the client is.
+    /// Answers 401 with a challenge for name and password.
     pub(crate) async fn unauthorized(
         &self,
-        asked: Asked<'_>,
+        ctx: RequestContext<'_>,
         out: &mut Vec<u8>,
         users: &Users,
     ) -> Reply {
         let challenge = format!("Basic realm=\"{}\", charset=\"UTF-8\"", users.realm);
-        let (status, detail) = (Status::UNAUTHORIZED, "This needs a name and a password.");
-        self.error_with(asked, out, status, detail, |head| {
+        let (status, detail) = (
+            Status::UNAUTHORIZED,
+            "This page needs a name and a password.",
+        );
+        self.error_with(ctx, out, status, detail, |head| {
             head.header("WWW-Authenticate", challenge.as_bytes())
         })
         .await
@@ -61,23 +64,19 @@ impl Worker {
 
     async fn error_with(
         &self,
-        asked: Asked<'_>,
+        ctx: RequestContext<'_>,
         out: &mut Vec<u8>,
         status: Status,
         detail: &str,
         more: impl FnOnce(ResponseHead<'_>) -> ResponseHead<'_>,
     ) -> Reply {
-        let own = asked
-            .site
-            .error_pages
-            .iter()
-            .find(|(own, _)| *own == status);
+        let own = ctx.site.error_pages.iter().find(|(own, _)| *own == status);
         if let Some((_, name)) = own
-            && let Some(opened) = self.open_file(asked.site, name).await
+            && let Some(opened) = self.open_file(ctx.site, name).await
         {
             let size = opened.status.size();
-            let head = more(asked.head(out, status));
-            let reply = asked.with_length(head, status, ContentType::of_path(name), size);
+            let head = more(ctx.head(out, status));
+            let reply = ctx.with_length(head, status, ContentType::of_path(name), size);
             return with_file(
                 reply,
                 opened.contents,
@@ -88,45 +87,50 @@ impl Worker {
             );
         }
         let page = page(status, detail);
-        let head = more(asked.head(out, status));
-        with_page(asked, head, status, &page).into_reply(out, &page)
+        let head = more(ctx.head(out, status));
+        with_page(ctx, head, status, &page).into_reply(out, &page)
     }
 }
 
-/// Sends a client that named a directory without its slash to the name with it.
-pub(crate) fn to_directory(asked: Asked<'_>, out: &mut Vec<u8>, name: &[u8]) -> Reply {
+/// Redirects a directory name without a slash to the name with one.
+pub(crate) fn to_directory(ctx: RequestContext<'_>, out: &mut Vec<u8>, name: &[u8]) -> Reply {
     let mut location = Vec::new();
-    path::encode(name, true, asked.request.query, &mut location);
-    moved(asked, out, Status::MOVED_PERMANENTLY, name, &location)
+    path::encode(name, true, ctx.request.query, &mut location);
+    moved(ctx, out, Status::MOVED_PERMANENTLY, name, &location)
 }
 
-/// Sends a client elsewhere.
+/// Answers with a redirect.
 pub(crate) fn moved(
-    asked: Asked<'_>,
+    ctx: RequestContext<'_>,
     out: &mut Vec<u8>,
     status: Status,
     name: &[u8],
     location: &[u8],
 ) -> Reply {
     let page = page(status, "This is at another address now.");
-    let head = asked.head(out, status).location(location);
-    let head = asked.site.fields.add(head, name);
-    with_page(asked, head, status, &page).into_reply(out, &page)
+    let head = ctx.head(out, status).location(location);
+    let head = ctx.site.fields.add(head, name);
+    with_page(ctx, head, status, &page).into_reply(out, &page)
 }
 
-/// The answer to OPTIONS.
-pub(crate) fn options(asked: Asked<'_>, out: &mut Vec<u8>) -> Reply {
-    let head = asked.head(out, Status::NO_CONTENT).allow(ALLOW);
-    let head = match &asked.site.cors {
-        Some(cors) if cors::is_preflight(asked.request) => cors.add_permission(head),
+/// Answers an OPTIONS request.
+pub(crate) fn options(ctx: RequestContext<'_>, out: &mut Vec<u8>) -> Reply {
+    let head = ctx.head(out, Status::NO_CONTENT).allow(ALLOW);
+    let head = match &ctx.site.cors {
+        Some(cors) if cors::is_preflight(ctx.request) => cors.add_permission(head),
         _ => head,
     };
-    asked.finish(head);
+    ctx.finish(head);
     Reply::bare(Status::NO_CONTENT)
 }
 
-/// The answer to what is not understood as a request: the connection ends.
-pub(crate) fn unread(out: &mut Vec<u8>, date: &HttpDate, status: Status, detail: &str) -> Reply {
+/// Answers input that is not a valid request; the connection ends afterwards.
+pub(crate) fn malformed_request(
+    out: &mut Vec<u8>,
+    date: &HttpDate,
+    status: Status,
+    detail: &str,
+) -> Reply {
     let page = page(status, detail);
     ResponseHead::new(out, status)
         .date(date)
@@ -142,13 +146,13 @@ pub(crate) fn unread(out: &mut Vec<u8>, date: &HttpDate, status: Status, detail:
     }
 }
 
-/// The answer to a request in the clear where connections are encrypted. Plain text: such a mistake
-/// is made in a terminal as often as in a browser.
-pub(crate) fn in_the_clear(out: &mut Vec<u8>, date: &HttpDate) -> Reply {
+/// Answers a plain HTTP request on a TLS port. The text is plain, because the client may be a
+/// terminal.
+pub(crate) fn plain_http_on_tls_port(out: &mut Vec<u8>, date: &HttpDate) -> Reply {
     let (status, text) = (
         Status::BAD_REQUEST,
-        "400 Bad Request: this port takes encrypted connections only (TLS), and the request came without encryption.\n\
-         Ask again with https:// in place of http://.\n",
+        "400 Bad Request: this port accepts encrypted connections only (TLS), and the request was not encrypted.\n\
+         Use https:// instead of http://.\n",
     );
     ResponseHead::new(out, status)
         .date(date)
@@ -164,7 +168,7 @@ pub(crate) fn in_the_clear(out: &mut Vec<u8>, date: &HttpDate) -> Reply {
     }
 }
 
-/// A reply whose page is still to be put behind the head, which has borrowed the buffer.
+/// A reply whose page is appended after the head, which borrows the buffer until then.
 struct WithPage(Reply);
 
 impl WithPage {
@@ -176,8 +180,13 @@ impl WithPage {
     }
 }
 
-fn with_page(asked: Asked<'_>, head: ResponseHead<'_>, status: Status, page: &[u8]) -> WithPage {
-    WithPage(asked.with_length(head, status, ContentType::HTML, page.len() as u64))
+fn with_page(
+    ctx: RequestContext<'_>,
+    head: ResponseHead<'_>,
+    status: Status,
+    page: &[u8],
+) -> WithPage {
+    WithPage(ctx.with_length(head, status, ContentType::HTML, page.len() as u64))
 }
 
 fn page(status: Status, detail: &str) -> Vec<u8> {

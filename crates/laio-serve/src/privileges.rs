@@ -1,15 +1,15 @@
-//! Becoming somebody with fewer rights, once the sockets are bound.
+//! Dropping privileges once the sockets are bound.
 
 use crate::options::Safety;
 use nix::unistd::{Gid, Group, Uid, User, getgrouplist, setgroups, setresgid, setresuid};
 use std::ffi::CString;
 use std::io;
 
-/// Becomes the user and group that were asked for, for good: all threads of the process, with the
-/// supplementary groups of the user, and without a way back by programs that have more rights.
+/// Switches the whole process to the configured user and group permanently, with the user's
+/// supplementary groups, and sets `no_new_privs`.
 ///
 /// # Errors
-/// Says who is not known, or cannot be become.
+/// Names the user or group that is unknown or cannot be used.
 pub(crate) fn drop_to(safety: &Safety) -> io::Result<()> {
     if safety.user.is_none() && safety.group.is_none() {
         return Ok(());
@@ -38,41 +38,41 @@ pub(crate) fn drop_to(safety: &Safety) -> io::Result<()> {
         let who = safety.user.as_ref().or(safety.group.as_ref());
         let who = who.map_or("", String::as_str);
         let hint = match errno {
-            nix::Error::EPERM => "; that takes root, or CAP_SETUID and CAP_SETGID",
+            nix::Error::EPERM => "; this needs root, or CAP_SETUID and CAP_SETGID",
             _ => "",
         };
-        let text = format!("cannot become {who}: {}{hint}", errno.desc());
+        let text = format!("cannot switch to {who}: {}{hint}", errno.desc());
         io::Error::new(io::Error::from(errno).kind(), text)
     })?;
     rustix::thread::set_no_new_privs(true)?;
     Ok(())
 }
 
-/// Whether the process may do anything.
+/// Whether the process runs as root.
 pub(crate) fn is_root() -> bool {
     nix::unistd::geteuid().is_root()
 }
 
-struct Found {
+struct UserIds {
     name: CString,
     uid: Uid,
     gid: Gid,
 }
 
-fn find_user(name: &str) -> io::Result<Found> {
+fn find_user(name: &str) -> io::Result<UserIds> {
     let number = name.parse().ok().map(Uid::from_raw);
     let found = match number {
         Some(uid) => User::from_uid(uid)?,
         None => User::from_name(name)?,
     };
     match (found, number) {
-        (Some(user), _) => Ok(Found {
+        (Some(user), _) => Ok(UserIds {
             name: CString::new(user.name)?,
             uid: user.uid,
             gid: user.gid,
         }),
-        // A number need not have a name: then its group has the same number.
-        (None, Some(uid)) => Ok(Found {
+        // A numeric user need not have a name; its group then gets the same number.
+        (None, Some(uid)) => Ok(UserIds {
             name: CString::new(name)?,
             uid,
             gid: Gid::from_raw(uid.as_raw()),

@@ -1,4 +1,4 @@
-//! Step 2: what the client sends: the head of a request, and bodies that nobody wants.
+//! Step 2: receiving heads of requests, and discarding bodies.
 
 use crate::options::Limits;
 use crate::stream::Stream;
@@ -7,40 +7,40 @@ use laio_http::BodySkip;
 use std::io;
 use std::time::{Duration, Instant};
 
-/// Room that a connection's input buffer has for one receive.
-const RECEIVE_ROOM: usize = 4096;
+/// Bytes of buffer space for one receive.
+const RECEIVE_BUFFER: usize = 4096;
 
-/// How the reading of a body ended.
+/// How discarding a body ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Skipped {
     /// The next request begins in the buffer.
     Whole,
-    /// The client has ended it before.
+    /// The client closed the connection first.
     Closed,
-    /// It is too long, or its framing is broken.
+    /// The body is too long, or its framing is broken.
     Refused,
 }
 
 impl Worker {
-    /// Appends what the client has sent to `input`, waiting for it at most `time`. Nothing appended: the
-    /// client has closed.
+    /// Appends received bytes to `input`, waiting at most `time`. If nothing was appended, the
+    /// client has closed the connection.
     ///
     /// # Errors
-    /// `TimedOut`, or those of the socket.
+    /// `TimedOut`, or the errors of the socket.
     pub(crate) async fn receive(
         &self,
         stream: &Stream,
         mut input: Vec<u8>,
         time: Duration,
     ) -> io::Result<Vec<u8>> {
-        if input.capacity() - input.len() < RECEIVE_ROOM / 2 {
-            input.reserve(RECEIVE_ROOM);
+        if input.capacity() - input.len() < RECEIVE_BUFFER / 2 {
+            input.reserve(RECEIVE_BUFFER);
         }
         received(time, stream.receive(input)).await
     }
 
-    /// The same, for the beginning of the next request after an answer, into a buffer of
-    /// [`Limits::IDLE_BYTES`]: there may be many who wait long for it.
+    /// Like [`Self::receive`], for the first bytes of the next request. Uses a buffer of only
+    /// [`Limits::IDLE_BYTES`], because many connections may be idle.
     pub(crate) async fn receive_next(
         &self,
         stream: &Stream,
@@ -50,14 +50,13 @@ impl Worker {
         if !(Limits::IDLE_BYTES / 2..=Limits::IDLE_BYTES).contains(&input.capacity()) {
             input = Vec::with_capacity(Limits::IDLE_BYTES);
         }
-        received(time, stream.receive_patiently(input)).await
+        received(time, stream.receive_expecting_block(input)).await
     }
 
-    /// Passes over the body of a request, at the head of `input` and behind it, so that the next request is
-    /// found.
+    /// Discards the rest of a request body, in `input` and from the socket, up to the next request.
     ///
     /// # Errors
-    /// `TimedOut` if it comes too slowly, or those of the socket.
+    /// `TimedOut` if the body arrives too slowly, or the errors of the socket.
     pub(crate) async fn skip_body(
         &self,
         stream: &Stream,
@@ -78,7 +77,7 @@ impl Worker {
             if skip.is_done() {
                 return Ok((input, Skipped::Whole));
             }
-            // A client that keeps up the least rate has as long as that takes.
+            // A client that keeps the minimum rate gets as long as that rate takes.
             let earned = Duration::from_secs(received / limits.body_rate.max(1));
             let time = (limits.body_time + earned).saturating_sub(started.elapsed());
             if time.is_zero() {
@@ -92,29 +91,30 @@ impl Worker {
         }
     }
 
-    /// Agrees with the client on how to encrypt, if that is to be done; tells whether it is to be HTTP/2.
+    /// Performs the TLS handshake on an encrypted stream. Returns whether the client chose HTTP/2.
     ///
     /// # Errors
-    /// When they do not agree, or not in time.
-    pub(crate) async fn begin(&self, stream: &Stream) -> io::Result<bool> {
+    /// When the handshake fails or takes too long.
+    pub(crate) async fn handshake(&self, stream: &Stream) -> io::Result<bool> {
         match stream {
             Stream::Tls(_) => {
-                let begun = laio_rt::time::timeout(self.limits().head_time, stream.begin()).await;
+                let begun =
+                    laio_rt::time::timeout(self.limits().head_time, stream.handshake()).await;
                 begun.map_err(|_| io::ErrorKind::TimedOut)?
             }
             _ => Ok(false),
         }
     }
 
-    /// Ends a connection between two requests: who encrypts says so, who does not just closes it.
-    pub(crate) async fn leave(&self, stream: &Stream) {
+    /// Closes a connection between two requests. On TLS sends a close notification first.
+    pub(crate) async fn send_close_notify(&self, stream: &Stream) {
         if let Stream::Tls(_) = stream {
             let _ = laio_rt::time::timeout(self.limits().linger_time, stream.finish()).await;
         }
     }
 
-    /// Ends a connection whose client may still be sending. If it were closed at once, what has not been read
-    /// would make the kernel reset it, and the client might lose the answer before it has read it (RFC 9112,
+    /// Closes a connection whose client may still be sending. Closing at once with unread input
+    /// would make the kernel reset the connection, and the client might lose the answer (RFC 9112,
     /// section 9.6).
     pub(crate) async fn linger(&self, stream: &Stream) {
         if stream.finish().await.is_err() {
@@ -143,7 +143,7 @@ async fn received(
 ) -> io::Result<Vec<u8>> {
     match laio_rt::time::timeout(time, receiving).await {
         Ok((Ok(_), input)) => Ok(input),
-        // With the back end sync, the time-out is the socket's own.
+        // With the back end sync, the socket's own timeout expired.
         Ok((Err(error), _)) if error.kind() == io::ErrorKind::WouldBlock => {
             Err(io::ErrorKind::TimedOut.into())
         }

@@ -1,4 +1,4 @@
-//! Addresses that have moved.
+//! Redirects by path.
 
 use crate::options::Redirect;
 use laio_http::{Status, path};
@@ -8,20 +8,22 @@ use std::io;
 pub(crate) struct Redirects(Vec<Redirect>);
 
 impl Redirects {
+    /// Compiles the redirects.
+    ///
     /// # Errors
-    /// When one makes no sense.
+    /// When a redirect is malformed.
     pub(crate) fn new(redirects: &[Redirect]) -> io::Result<Redirects> {
         for Redirect { from, to, status } in redirects {
             let wrong = if !matches!(status.code(), 301 | 302 | 307 | 308) {
-                "the status is 301, 302, 307 or 308"
+                "the status must be 301, 302, 307 or 308"
             } else if !from.starts_with('/') {
-                "the path begins with a slash"
+                "the path must begin with a slash"
             } else if from.find('*').is_some_and(|star| star + 1 != from.len()) {
-                "a * is at the end of the path only"
+                "a * may only end the path"
             } else if to.contains('*') && !from.contains('*') {
-                "there is no * in the path for the one in the target"
+                "the target has a * but the path has none"
             } else if to.is_empty() || to.bytes().any(|byte| !byte.is_ascii_graphic()) {
-                "the target is an address, with everything else percent-encoded"
+                "the target must be a percent-encoded address"
             } else {
                 continue;
             };
@@ -31,7 +33,7 @@ impl Redirects {
         Ok(Redirects(redirects.to_vec()))
     }
 
-    /// Where a path has moved to. `relative` is the path as [`path::normalize`] makes it.
+    /// Returns the redirect for a path. `relative` is the path as [`path::normalize`] returns it.
     pub(crate) fn of(
         &self,
         relative: &[u8],
@@ -61,7 +63,7 @@ fn location(to: &str, rest: &[u8], query: Option<&str>) -> Vec<u8> {
     match to.split_once('*') {
         Some((before, after)) => {
             location.extend_from_slice(before.as_bytes());
-            // Encoded as a path is, less its first slash: what was matched cannot name another host.
+            // Without its leading slash, so that the matched text cannot name another host.
             let mut encoded = Vec::new();
             let rest = rest.strip_prefix(b"/").unwrap_or(rest);
             path::encode(rest, false, None, &mut encoded);

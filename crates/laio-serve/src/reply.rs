@@ -1,4 +1,4 @@
-//! Step 5: the status, the head, and what follows it.
+//! Step 5: choosing the status, the head, and the body.
 
 use crate::SERVER_NAME;
 use crate::compress::Gzip;
@@ -13,38 +13,38 @@ use laio_http::{
     Ranges, Request, ResponseHead, Status, Validators, conditional, date,
 };
 
-/// What will be sent: the head, and perhaps a page, is in the output buffer; this is the rest.
+/// An answer. The output buffer holds its head and perhaps a page; `body` follows that.
 pub(crate) struct Reply {
     pub(crate) status: Status,
     pub(crate) body: Body,
-    /// Bytes of body in the output buffer or to be read from a file, for the log.
+    /// The length of the body, for the log: in the output buffer or read from a file.
     pub(crate) length: u64,
 }
 
-/// What follows the output buffer.
+/// The part of an answer that follows the output buffer.
 pub(crate) enum Body {
     Nothing,
     File(Contents, ByteRange),
-    /// Several ranges, each with a head of its own.
+    /// Several ranges, each with a header of its own.
     Parts(Contents, Box<Multipart>),
-    /// Of unknown length: sent in chunks.
+    /// Of unknown length, sent in chunks.
     Gzip(Box<Gzip>),
 }
 
-/// A request, and what its answer depends on besides.
+/// A request, and the other inputs of its answer.
 #[derive(Clone, Copy)]
-pub(crate) struct Asked<'a> {
+pub(crate) struct RequestContext<'a> {
     pub(crate) request: &'a Request<'a>,
     pub(crate) site: &'a Site,
     pub(crate) date: &'a HttpDate,
     pub(crate) second: i64,
     pub(crate) keep_alive: bool,
-    /// The answer depends on what kinds of files the client takes.
+    /// The answer depends on the `Accept` field.
     pub(crate) by_accept: bool,
 }
 
-impl Asked<'_> {
-    /// The fields that every answer begins with.
+impl RequestContext<'_> {
+    /// Begins a head with the fields common to all answers.
     pub(crate) fn head<'v>(&self, out: &'v mut Vec<u8>, status: Status) -> ResponseHead<'v> {
         let mut head = ResponseHead::new(out, status)
             .date(self.date)
@@ -58,13 +58,14 @@ impl Asked<'_> {
         }
     }
 
-    /// The fields that every answer ends with.
+    /// Ends a head with the fields common to all answers.
     pub(crate) fn finish<'v>(&self, head: ResponseHead<'v>) -> &'v mut Vec<u8> {
         head.connection(self.request.version, self.keep_alive)
             .finish()
     }
 
-    /// An answer whose body is `length` bytes that the caller puts behind the head, unless the method is HEAD.
+    /// Finishes a head for a body of `length` bytes. The caller sends the body, unless the method
+    /// is HEAD.
     pub(crate) fn with_length(
         &self,
         head: ResponseHead<'_>,
@@ -88,7 +89,7 @@ impl Asked<'_> {
 }
 
 impl Reply {
-    /// An answer that is a head and no more.
+    /// Returns an answer without a body.
     pub(crate) fn bare(status: Status) -> Reply {
         Reply {
             status,
@@ -98,8 +99,8 @@ impl Reply {
     }
 }
 
-/// How a file is presented.
-struct Presented<'a> {
+/// A file with the metadata of its answer.
+struct Representation<'a> {
     name: &'a [u8],
     etag: ETag,
     last_modified: i64,
@@ -107,15 +108,20 @@ struct Presented<'a> {
     varies: bool,
 }
 
-impl Presented<'_> {
-    /// The fields that 200, 206 and 304 share (RFC 9110, section 15.4.5).
-    fn head<'v>(&self, asked: Asked<'_>, out: &'v mut Vec<u8>, status: Status) -> ResponseHead<'v> {
-        self.fields(asked, asked.head(out, status), status)
+impl Representation<'_> {
+    /// Begins a head with the fields that 200, 206 and 304 share (RFC 9110, section 15.4.5).
+    fn head<'v>(
+        &self,
+        ctx: RequestContext<'_>,
+        out: &'v mut Vec<u8>,
+        status: Status,
+    ) -> ResponseHead<'v> {
+        self.fields(ctx, ctx.head(out, status), status)
     }
 
     fn fields<'v>(
         &self,
-        asked: Asked<'_>,
+        ctx: RequestContext<'_>,
         head: ResponseHead<'v>,
         status: Status,
     ) -> ResponseHead<'v> {
@@ -129,77 +135,77 @@ impl Presented<'_> {
         if self.coding != Coding::Identity && status != Status::NOT_MODIFIED {
             head = head.content_encoding(self.coding.name());
         }
-        asked.site.fields.add(head, self.name)
+        ctx.site.fields.add(head, self.name)
     }
 }
 
 impl Worker {
-    /// The answer with a file: 200, 206, 304, 412 or 416.
+    /// Answers with a file: 200, 206, 304, 412 or 416.
     pub(crate) async fn file(
         &self,
-        asked: Asked<'_>,
+        ctx: RequestContext<'_>,
         out: &mut Vec<u8>,
         name: &[u8],
         variant: Variant,
     ) -> Reply {
         if let Variant::Plain(opened) = &variant
             && let Some(fields) = opened.fields.as_ref().and_then(|fields| fields.get())
-            && !has_conditions(asked.request)
+            && !has_conditions(ctx.request)
         {
-            let head = asked.head(out, Status::OK).again(fields);
-            return whole_behind(asked, head, opened);
+            let head = ctx.head(out, Status::OK).again(fields);
+            return finish_whole(ctx, head, opened);
         }
         let plain = matches!(variant, Variant::Plain(_));
         let (opened, coding, permit) = match variant {
             Variant::Plain(opened) => (opened, Coding::Identity, None),
-            Variant::Ready(opened, coding) => (opened, coding, None),
-            Variant::OnTheWay(opened, permit) => (opened, Coding::Gzip, Some(permit)),
+            Variant::Precompressed(opened, coding) => (opened, coding, None),
+            Variant::Compressing(opened, permit) => (opened, Coding::Gzip, Some(permit)),
         };
-        let presented = present(asked, name, &opened, coding, permit.is_some());
+        let representation = present(ctx, name, &opened, coding, permit.is_some());
         let validators = Validators {
-            etag: Some(&presented.etag),
-            modified: Some(presented.last_modified),
-            now: asked.second,
+            etag: Some(&representation.etag),
+            modified: Some(representation.last_modified),
+            now: ctx.second,
         };
         let size = opened.status.size();
-        let range = match conditional::evaluate(asked.request, &validators) {
+        let range = match conditional::evaluate(ctx.request, &validators) {
             Outcome::NotModified => {
-                asked.finish(presented.head(asked, out, Status::NOT_MODIFIED));
+                ctx.finish(representation.head(ctx, out, Status::NOT_MODIFIED));
                 return Reply::bare(Status::NOT_MODIFIED);
             }
             Outcome::PreconditionFailed => {
-                let detail = "The file is not the one that the request was made for.";
+                let detail = "The file does not match the conditions of the request.";
                 return self
-                    .error(asked, out, Status::PRECONDITION_FAILED, detail)
+                    .error(ctx, out, Status::PRECONDITION_FAILED, detail)
                     .await;
             }
             Outcome::Proceed {
                 range_applies: true,
-            } => self.ranges(asked.request, size),
+            } => self.ranges(ctx.request, size),
             Outcome::Proceed {
                 range_applies: false,
             } => Ranges::None,
         };
         if let Some(permit) = permit {
-            let head = presented.head(asked, out, Status::OK);
+            let head = representation.head(ctx, out, Status::OK);
             let head = head.content_type(ContentType::of_path(name));
-            asked.finish(head.header("Transfer-Encoding", b"chunked"));
+            ctx.finish(head.header("Transfer-Encoding", b"chunked"));
             let mut reply = Reply::bare(Status::OK);
-            if asked.sends() {
+            if ctx.sends() {
                 reply.body = Body::Gzip(Box::new(Gzip::new(opened.contents, size, permit)));
                 reply.length = size;
             }
             return reply;
         }
         match range {
-            Ranges::Unsatisfiable => self.unsatisfiable(asked, out, size).await,
-            Ranges::None => whole(asked, out, &presented, &opened, plain),
-            Ranges::Single(range) => part(asked, out, &presented, opened, range),
+            Ranges::Unsatisfiable => self.unsatisfiable(ctx, out, size).await,
+            Ranges::None => whole(ctx, out, &representation, &opened, plain),
+            Ranges::Single(range) => part(ctx, out, &representation, opened, range),
             Ranges::Multiple(set) => {
                 let content_type = ContentType::of_path(name);
                 let random = self.random();
                 let parts = Multipart::new(set, size, content_type, random);
-                several(asked, out, &presented, opened, parts)
+                several(ctx, out, &representation, opened, parts)
             }
         }
     }
@@ -217,12 +223,12 @@ impl Worker {
 }
 
 fn present<'a>(
-    asked: Asked<'_>,
+    ctx: RequestContext<'_>,
     name: &'a [u8],
     opened: &Opened,
     coding: Coding,
-    on_the_way: bool,
-) -> Presented<'a> {
+    compressing: bool,
+) -> Representation<'a> {
     let status = &opened.status;
     let modified = status.modified();
     let etag = ETag::of_file(
@@ -231,52 +237,56 @@ fn present<'a>(
         modified.seconds,
         modified.nanoseconds,
     );
-    // What a library makes of the file is the same in meaning, not to the byte.
-    let etag = if on_the_way { etag.weak() } else { etag };
-    Presented {
+    // The compressed form has the same meaning as the file but not the same bytes.
+    let etag = if compressing { etag.weak() } else { etag };
+    Representation {
         name,
-        etag: etag.settled(modified.seconds, asked.second),
-        last_modified: date::last_modified(modified.seconds, asked.second),
+        etag: etag.settled(modified.seconds, ctx.second),
+        last_modified: date::last_modified(modified.seconds, ctx.second),
         coding,
-        varies: asked.site.compress || !asked.site.precompressed.is_empty(),
+        varies: ctx.site.compress || !ctx.site.precompressed.is_empty(),
     }
 }
 
 fn whole(
-    asked: Asked<'_>,
+    ctx: RequestContext<'_>,
     out: &mut Vec<u8>,
-    presented: &Presented<'_>,
+    representation: &Representation<'_>,
     opened: &Opened,
     plain: bool,
 ) -> Reply {
-    let head = asked.head(out, Status::OK);
+    let head = ctx.head(out, Status::OK);
     let start = head.written().len();
-    let head = presented.fields(asked, head, Status::OK).accept_ranges();
+    let head = representation.fields(ctx, head, Status::OK).accept_ranges();
     let head = head
-        .content_type(ContentType::of_path(presented.name))
+        .content_type(ContentType::of_path(representation.name))
         .content_length(opened.status.size());
-    // A tag that is not settled yet becomes another one.
+    // A weak entity tag may become a strong one later, so it is not stored.
     if plain
-        && !presented.etag.is_weak()
+        && !representation.etag.is_weak()
         && let Some(fields) = &opened.fields
     {
         let _ = fields.set(head.written()[start..].into());
     }
-    whole_behind(asked, head, opened)
+    finish_whole(ctx, head, opened)
 }
 
-/// The answer with all of a file, of which only the end of the head is missing.
-pub(crate) fn whole_behind(asked: Asked<'_>, head: ResponseHead<'_>, opened: &Opened) -> Reply {
-    let out = asked.finish(head);
+/// Completes the answer with a whole file; only the end of the head is missing.
+pub(crate) fn finish_whole(
+    ctx: RequestContext<'_>,
+    head: ResponseHead<'_>,
+    opened: &Opened,
+) -> Reply {
+    let out = ctx.finish(head);
     let size = opened.status.size();
-    let length = if asked.sends() { size } else { 0 };
+    let length = if ctx.sends() { size } else { 0 };
     let reply = Reply {
         length,
         ..Reply::bare(Status::OK)
     };
     match &opened.contents {
         Contents::Memory(bytes) => {
-            if asked.sends() {
+            if ctx.sends() {
                 out.extend_from_slice(bytes);
             }
             reply
@@ -291,7 +301,8 @@ pub(crate) fn whole_behind(asked: Asked<'_>, head: ResponseHead<'_>, opened: &Op
     }
 }
 
-/// Whether the answer depends on more than the file.
+/// Whether the request has conditional or range fields, so that its answer depends on more than the
+/// file.
 pub(crate) fn has_conditions(request: &Request<'_>) -> bool {
     request.headers.iter().any(|(name, _)| {
         let conditional = name
@@ -302,42 +313,42 @@ pub(crate) fn has_conditions(request: &Request<'_>) -> bool {
 }
 
 fn part(
-    asked: Asked<'_>,
+    ctx: RequestContext<'_>,
     out: &mut Vec<u8>,
-    presented: &Presented<'_>,
+    representation: &Representation<'_>,
     opened: Opened,
     range: ByteRange,
 ) -> Reply {
     let status = Status::PARTIAL_CONTENT;
-    let head = presented.head(asked, out, status).accept_ranges();
+    let head = representation.head(ctx, out, status).accept_ranges();
     let head = head.content_range(range, opened.status.size());
-    let content_type = ContentType::of_path(presented.name);
-    let reply = asked.with_length(head, status, content_type, range.len());
+    let content_type = ContentType::of_path(representation.name);
+    let reply = ctx.with_length(head, status, content_type, range.len());
     with_file(reply, opened.contents, range)
 }
 
 fn several(
-    asked: Asked<'_>,
+    ctx: RequestContext<'_>,
     out: &mut Vec<u8>,
-    presented: &Presented<'_>,
+    representation: &Representation<'_>,
     opened: Opened,
     parts: Multipart,
 ) -> Reply {
     let status = Status::PARTIAL_CONTENT;
     let mut content_type = Vec::new();
     parts.push_content_type(&mut content_type);
-    let head = presented.head(asked, out, status).accept_ranges();
+    let head = representation.head(ctx, out, status).accept_ranges();
     let head = head.header("Content-Type", &content_type);
-    asked.finish(head.content_length(parts.content_length()));
+    ctx.finish(head.content_length(parts.content_length()));
     let mut reply = Reply::bare(status);
-    if asked.sends() {
+    if ctx.sends() {
         reply.length = parts.content_length();
         reply.body = Body::Parts(opened.contents, Box::new(parts));
     }
     reply
 }
 
-/// The reply with its length to be read from a file.
+/// Sets the body of a reply to a range of a file, if the reply has a body.
 pub(crate) fn with_file(mut reply: Reply, contents: Contents, range: ByteRange) -> Reply {
     if reply.length > 0 {
         reply.body = Body::File(contents, range);

@@ -1,14 +1,15 @@
-//! Files that are known to be in memory: the kernel sends them by itself (`sendfile`), without copying them for us.
+//! Files whose pages are known to be cached, sent with `sendfile`.
 //!
-//! No flag keeps `sendfile` from waiting for a disk. So a piece of a file goes this way only after it was read, a
-//! moment ago, for somebody else: within [`Cache::KEEPS`](crate::Cache::KEEPS), which is how long a file is kept.
+//! No flag prevents `sendfile` from blocking on a disk. So it is used only for pieces that an
+//! earlier request has read within [`Cache::MAX_AGE`](crate::Cache::MAX_AGE), the time that a file
+//! stays cached.
 
 use crate::contents::Contents;
-use crate::lanes;
+use crate::io_contexts;
 use crate::observe::{self, Stage};
 use crate::options::Limits;
 use crate::stream::Stream;
-use crate::transfer::Pace;
+use crate::transfer::SendDeadline;
 use crate::worker::Worker;
 use laio_http::ByteRange;
 use laio_rt::Descriptor;
@@ -17,31 +18,32 @@ use rustix::io::Errno;
 use std::cell::RefCell;
 use std::io;
 
-/// A file that is kept open, and which of its pieces were read since.
+/// A file that is kept open, and which of its pieces were read.
 #[derive(Debug)]
-pub(crate) struct Open {
+pub(crate) struct OpenFile {
     pub(crate) file: Descriptor,
     size: u64,
     pieces: RefCell<Vec<u64>>,
 }
 
-/// Bytes in a piece.
+/// Bytes of a piece.
 const PIECE: u64 = Limits::PIECE as u64;
 
-impl Open {
-    /// Pieces remembered; what lies behind them is read.
+impl OpenFile {
+    /// The maximum number of pieces recorded; later ones are always read.
     const PIECES_MAX: usize = 16 * 1024;
 
-    pub(crate) fn new(file: Descriptor, size: u64) -> Open {
+    pub(crate) fn new(file: Descriptor, size: u64) -> OpenFile {
         let pieces = size.div_ceil(PIECE).min(Self::PIECES_MAX as u64) as usize;
-        Open {
+        OpenFile {
             file,
             size,
             pieces: vec![0; pieces.div_ceil(64)].into(),
         }
     }
 
-    /// Notes that bytes were read: a piece counts if all of it, or of what the file has of it, was.
+    /// Records that a range was read. A piece counts only if it was read completely, up to the end
+    /// of the file.
     pub(crate) fn was_read(&self, start: u64, end: u64) {
         let piece = start / PIECE;
         let whole = start.is_multiple_of(PIECE) && end >= self.size.min(start + PIECE);
@@ -50,7 +52,7 @@ impl Open {
         }
     }
 
-    /// Where the bytes from `start` on that were read end, at most at `end`.
+    /// Returns the end of the recorded range that starts at `start`, at most `end`.
     fn resident(&self, start: u64, end: u64) -> u64 {
         let pieces = self.pieces.borrow();
         let mut until = start;
@@ -67,8 +69,8 @@ impl Open {
 }
 
 impl Worker {
-    /// Sends what is in `out`, and as much of a range behind it as is known to be in memory. Gives the emptied buffer
-    /// back, and how much it was. Where nothing can be sent so, it does nothing.
+    /// Sends `out` and the part of a range that is known to be in the page cache. Returns the
+    /// emptied buffer and the number of bytes sent. Sends nothing if there is no such part.
     pub(crate) async fn send_resident(
         &self,
         stream: &Stream,
@@ -81,8 +83,8 @@ impl Worker {
         };
         let most = range.end.min(range.start + Limits::SENDFILE_TURN);
         let end = open.resident(range.start, most);
-        // What was read past the page cache is not in it.
-        let elsewhere = self.is_sync() || lanes::reads_directly();
+        // Direct reads do not fill the page cache.
+        let elsewhere = self.is_sync() || io_contexts::reads_directly();
         if end - range.start < Limits::SENDFILE_FROM || elsewhere {
             return Ok((out, 0));
         }
@@ -90,13 +92,13 @@ impl Worker {
             out = self.send_before(stream, out).await?;
         }
         let begun = observe::begin();
-        let (mut offset, pace) = (range.start, Pace::new(self));
+        let (mut offset, deadline) = (range.start, SendDeadline::new(self));
         while offset < end {
             let left = (end - offset) as usize;
             match sendfile(socket, &open.file, &mut offset, left) {
                 Ok(0) => return Err(crate::contents::shorter()),
-                Ok(count) => pace.took(count as u64),
-                Err(Errno::AGAIN) => pace.wait(self, socket).await?,
+                Ok(count) => deadline.add_sent(count as u64),
+                Err(Errno::AGAIN) => deadline.wait_until_writable(self, socket).await?,
                 Err(errno) => return Err(errno.into()),
             }
         }
@@ -105,8 +107,9 @@ impl Worker {
     }
 }
 
-/// Sends at most `count` bytes, if the socket has room for any. Sockets are in blocking mode, as operations want
-/// them, so for the moment it is put out of it: nothing else is in flight on it.
+/// Sends at most `count` bytes, if the socket buffer has space. Operations need the socket in
+/// blocking mode, so it is non-blocking only during this call, while nothing else is in flight on
+/// it.
 fn sendfile(
     socket: &Descriptor,
     file: &Descriptor,
@@ -129,15 +132,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pieces_that_were_read() {
+    fn recorded_pieces_are_resident() {
         let runtime = laio_rt::Runtime::new(laio::Options::new()).unwrap();
         runtime.block_on(async {
             let file = std::fs::File::open("/dev/null").unwrap();
             let size = 3 * PIECE + 10;
-            let open = Open::new(Descriptor::from(std::os::fd::OwnedFd::from(file)), size);
+            let open = OpenFile::new(Descriptor::from(std::os::fd::OwnedFd::from(file)), size);
             assert_eq!(open.resident(0, size), 0);
             open.was_read(0, PIECE - 1);
-            assert_eq!(open.resident(0, size), 0, "not all of it");
+            assert_eq!(open.resident(0, size), 0, "incomplete");
             open.was_read(0, PIECE);
             open.was_read(2 * PIECE, 3 * PIECE);
             assert_eq!(open.resident(5, size), PIECE);

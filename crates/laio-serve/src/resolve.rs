@@ -4,23 +4,23 @@ use crate::site::Rules;
 use laio_http::path::Normal;
 use laio_http::{Rejection, RequestPath, Status};
 
-/// What a target names.
+/// The kind of name that a target resolves to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Resolved {
-    /// The target ended in a slash: the name is that of a directory.
+    /// The target ends in a slash, so the name must be a directory.
     pub(crate) directory: bool,
 }
 
-/// Why a target names nothing that is served.
+/// The reason why a target cannot be served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
     /// The target is malformed.
     Rejected(Rejection),
-    /// It is well-formed and must look as if there were nothing.
-    Absent,
+    /// The target is well-formed, but the answer must be that nothing is there.
+    NotFound,
 }
 
-/// Puts the name of the file to open into `name`, relative to the root, without an outer slash.
+/// Writes the name of the file to `name`, relative to the root, without leading or trailing slash.
 pub(crate) fn resolve(
     rules: &Rules,
     path: &RequestPath<'_>,
@@ -32,15 +32,15 @@ pub(crate) fn resolve(
         ..
     } = path.file_name(name).map_err(Refusal::Rejected)?;
     if hidden && !rules.serves_dotfiles {
-        // Dot files are configuration and secrets more often than pages.
-        return Err(Refusal::Absent);
+        // Dot files more often hold configuration and secrets than pages.
+        return Err(Refusal::NotFound);
     }
     Ok(Resolved {
         directory: trailing_slash,
     })
 }
 
-/// Adds the name of a file to that of its directory.
+/// Appends a file name to the name of its directory.
 pub(crate) fn enter(name: &mut Vec<u8>, file: &[u8]) {
     if !name.is_empty() {
         name.push(b'/');
@@ -48,19 +48,18 @@ pub(crate) fn enter(name: &mut Vec<u8>, file: &[u8]) {
     name.extend_from_slice(file);
 }
 
-/// Status and sentence of a refusal.
 impl Refusal {
     pub(crate) fn status(self) -> Status {
         match self {
             Refusal::Rejected(rejection) => rejection.status(),
-            Refusal::Absent => Status::NOT_FOUND,
+            Refusal::NotFound => Status::NOT_FOUND,
         }
     }
 
     pub(crate) fn detail(self) -> &'static str {
         match self {
             Refusal::Rejected(rejection) => rejection.detail(),
-            Refusal::Absent => "There is nothing under this name.",
+            Refusal::NotFound => "There is nothing under this name.",
         }
     }
 }

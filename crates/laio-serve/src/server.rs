@@ -1,21 +1,21 @@
-//! Starting and stopping the workers.
+//! Starting and stopping the server.
 
 use crate::control::{Control, Service};
 use crate::descriptors::raise_descriptor_limit;
-use crate::lanes::Plan;
+use crate::io_contexts::ContextPlan;
 use crate::listen::{Listener, Listening, Share};
 use crate::log::LogFile;
-use crate::messages::say;
+use crate::messages::print;
 use crate::options::{Listen, Options};
 use crate::privileges;
-use crate::site::Prepared;
+use crate::site::CompiledSites;
 use crate::tls::{Sessions, Tls};
 use laio::BackendKind;
 use std::io;
 use std::net::SocketAddr;
 use std::thread::JoinHandle;
 
-/// A server that is running.
+/// A running server.
 #[derive(Debug)]
 pub struct Server {
     addresses: Vec<Listen>,
@@ -26,40 +26,42 @@ pub struct Server {
     service: JoinHandle<Served>,
 }
 
-/// What a server has done.
+/// The counts of a server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Served {
     /// Connections accepted.
     pub connections: u64,
     /// Requests answered.
     pub requests: u64,
-    /// Files for them that were kept from earlier ones.
+    /// Requests answered from the file cache.
     pub kept: u64,
     /// Lines of the access log that could not be written.
     pub log_lines_lost: u64,
 }
 
 impl Server {
-    /// Binds and starts all workers. When it returns, connections are accepted. The soft limit of the process's
-    /// descriptors is the hard one from then on.
+    /// Binds the addresses and starts all workers, which accept connections when this returns. Also
+    /// raises the soft limit of the process's descriptors to the hard one.
     ///
     /// # Errors
-    /// Says what was tried and on what: a root that is no directory, an address that cannot be bound, a
-    /// back end that is not to be had.
+    /// Says what was tried and on what: a root that is not a directory, an address that cannot be
+    /// bound, a back end that is not available.
     pub fn start(options: Options) -> io::Result<Server> {
         let kind = backend(&options)?;
         let descriptors = raise_descriptor_limit();
-        Plan::new(&options, kind)?;
+        ContextPlan::new(&options, kind)?;
         let listeners = Listener::open_all(&options.listen)?;
         let workers = workers(&options, kind, listeners.len());
         let sockets = Listening::with(listeners, |listeners, number| {
             (number < workers).then(|| shares(listeners, kind, number, workers))
         })?;
         let addresses = sockets.addresses().to_vec();
-        // Before there are other threads, and after what takes rights.
+        // Before other threads exist, and after privileged calls.
         privileges::drop_to(&options.safety)?;
         if privileges::is_root() && options.safety.user.is_none() {
-            say("it serves as root, which it need not: --user NAME makes it somebody else");
+            print(
+                "the server runs as root, which it does not need; use --user NAME to run as another user",
+            );
         }
         let service = Service::start(options, kind, sockets)?;
         let (backend, control) = (service.backend().to_owned(), service.control());
@@ -74,32 +76,32 @@ impl Server {
         })
     }
 
-    /// Where it listens, with the ports that were found free.
+    /// Returns the addresses, with the ports that the kernel chose.
     pub fn addresses(&self) -> &[Listen] {
         &self.addresses
     }
 
-    /// The first of its addresses of the internet, if it has one.
+    /// Returns the first internet address, if there is one.
     pub fn address(&self) -> Option<SocketAddr> {
         self.addresses.iter().find_map(Listen::inet)
     }
 
-    /// The back end, in words.
+    /// Returns a description of the back end.
     pub fn backend(&self) -> &str {
         &self.backend
     }
 
-    /// The number of workers.
+    /// Returns the number of workers.
     pub fn workers(&self) -> usize {
         self.workers
     }
 
-    /// The descriptors that the process may have since the start.
+    /// Returns the descriptor limit of the process.
     pub fn descriptors(&self) -> usize {
         self.descriptors
     }
 
-    /// A handle that stops it, or asks it for something else.
+    /// Returns a handle that stops or reconfigures the server.
     pub fn control(&self) -> Control {
         self.control.clone()
     }
@@ -107,25 +109,26 @@ impl Server {
     /// Waits until all workers have ended.
     ///
     /// # Errors
-    /// If the thread that controls them has died.
+    /// If the control thread has panicked.
     pub fn wait(self) -> io::Result<Served> {
-        let died = |_| io::Error::other("the thread that controls the workers has died");
+        let died = |_| io::Error::other("the thread that controls the workers has panicked");
         self.service.join().map_err(died)
     }
 }
 
-/// Whether a server could start with these options: opens what it would open, and listens nowhere.
+/// Checks whether a server could start with these options. Opens what it would open, but does not
+/// listen.
 ///
 /// # Errors
-/// As [`Server::start`].
+/// Like [`Server::start`].
 pub fn check(options: &Options) -> io::Result<()> {
-    Plan::new(options, backend(options)?)?;
+    ContextPlan::new(options, backend(options)?)?;
     LogFile::open(&options.log)?;
     Tls::new(options, false, Sessions::new()?)?;
-    Prepared::new(options).map(drop)
+    CompiledSites::new(options).map(drop)
 }
 
-/// The back end asked for: by the options, or else by the environment.
+/// Returns the configured back end: from the options, or else from the environment.
 fn backend(options: &Options) -> io::Result<BackendKind> {
     match options.backend {
         Some(kind) => Ok(kind),
@@ -139,13 +142,14 @@ fn bad_environment() -> io::Error {
     let name = laio::Options::ENV_BACKEND;
     let known: Vec<_> = BackendKind::ALL.iter().map(|kind| kind.name()).collect();
     let text = format!(
-        "{name} names no back end; the back ends are {}",
+        "{name} does not name a back end; the back ends are {}",
         known.join(", ")
     );
     io::Error::new(io::ErrorKind::InvalidInput, text)
 }
 
-/// The number of workers. One that waits in the kernel for a connection looks at one socket only.
+/// Returns the number of workers. With the back end sync, each listener needs a worker, because a
+/// blocked worker waits on one socket only.
 fn workers(options: &Options, kind: BackendKind, listeners: usize) -> usize {
     let least = if kind == BackendKind::Sync {
         listeners
@@ -155,7 +159,7 @@ fn workers(options: &Options, kind: BackendKind, listeners: usize) -> usize {
     options.workers(kind).max(least)
 }
 
-/// What a worker listens on.
+/// Returns the sockets that a worker listens on.
 fn shares(
     listeners: &[Listener],
     kind: BackendKind,
@@ -163,8 +167,9 @@ fn shares(
     workers: usize,
 ) -> io::Result<Vec<Share>> {
     if kind == BackendKind::Sync {
-        // A worker that serves one connection at a time must leave the others to those that are free: the
-        // kernel would hand each its share of a port, busy or not.
+        // A worker that serves one connection at a time must leave the others to idle workers.
+        // Sockets with `SO_REUSEPORT` would get a fixed share each, so all workers share one
+        // socket.
         return Ok(vec![listeners[number % listeners.len()].share(false)?]);
     }
     Listener::share_all(listeners, number, workers)

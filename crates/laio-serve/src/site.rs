@@ -1,11 +1,11 @@
-//! The sites of a server, made ready when it starts: roots open, globs compiled, users read.
+//! The sites of a server, compiled at start: roots opened, globs compiled, users read.
 
 use crate::auth::Users;
 use crate::cors::Cors;
 use crate::fields::FieldRules;
 use crate::options::{Options, Site as Description, Symlinks};
 use crate::redirect::Redirects;
-use crate::upstream::{Names, Route, SendfileRoot, Targets, check_spool};
+use crate::upstream::{NameResolver, Route, SendfileRoot, Targets, check_spool};
 use laio_http::{Coding, Status};
 use laio_rt::Descriptor;
 use rustix::fs::{Mode, OFlags, ResolveFlags};
@@ -15,18 +15,18 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// All sites of a server, as the workers share them.
-pub(crate) struct Prepared {
-    /// The one for every other name is the first.
+/// All sites of a server, shared by its workers.
+pub(crate) struct CompiledSites {
+    /// The first site is the default, for unknown host names.
     sites: Vec<(OwnedFd, Arc<Rules>)>,
     names: Vec<(HostName, usize)>,
-    _upstream_names: Names,
+    _name_resolver: NameResolver,
 }
 
-/// How the files of a site are served.
+/// The compiled configuration of a site.
 pub(crate) struct Rules {
     pub(crate) serves_dotfiles: bool,
-    /// How names are resolved, below the root.
+    /// `openat2` flags for resolving names below the root.
     pub(crate) resolve: u64,
     pub(crate) index: Vec<String>,
     pub(crate) listing: bool,
@@ -38,15 +38,15 @@ pub(crate) struct Rules {
     pub(crate) users: Option<Users>,
     pub(crate) precompressed: Vec<Coding>,
     pub(crate) compress: bool,
-    /// The root as a program is told it.
+    /// The root directory as FastCGI programs get it.
     pub(crate) directory: PathBuf,
     targets: Targets,
     sendfile: Vec<(Vec<PathBuf>, OwnedFd, Arc<Rules>)>,
 }
 
-/// A site as one worker has it.
+/// A site in one worker.
 pub(crate) struct Site {
-    /// Its place among the sites.
+    /// Its index among the sites.
     pub(crate) number: usize,
     pub(crate) root: Descriptor,
     pub(crate) routes: Vec<Route>,
@@ -59,7 +59,7 @@ impl Site {
         let sendfile = rules.sendfile.iter().map(|(paths, root, rules)| {
             Ok(SendfileRoot {
                 paths: paths.clone(),
-                site: Site::new(NO_PLACE, root, rules)?,
+                site: Site::new(UNCACHED, root, rules)?,
             })
         });
         Ok(Site {
@@ -80,66 +80,70 @@ impl Deref for Site {
     }
 }
 
-/// Of a site whose files are never kept.
-const NO_PLACE: usize = usize::MAX;
+/// The number of sites whose files are never cached.
+const UNCACHED: usize = usize::MAX;
 
 /// The sites of one worker.
 pub(crate) struct Sites {
     sites: Vec<Site>,
-    prepared: Arc<Prepared>,
+    compiled: Arc<CompiledSites>,
 }
 
 impl Sites {
+    /// Creates a worker's copies of the sites.
+    ///
     /// # Errors
-    /// When there are no descriptors left.
-    pub(crate) fn new(prepared: Arc<Prepared>) -> io::Result<Sites> {
-        let sites = prepared.sites.iter().enumerate();
+    /// When no descriptors are left.
+    pub(crate) fn new(compiled: Arc<CompiledSites>) -> io::Result<Sites> {
+        let sites = compiled.sites.iter().enumerate();
         let sites = sites.map(|(number, (root, rules))| Site::new(number, root, rules));
         let sites = sites.collect::<Result<_, _>>()?;
-        Ok(Sites { sites, prepared })
+        Ok(Sites { sites, compiled })
     }
 
-    /// How many there are.
+    /// Returns the number of sites.
     pub(crate) fn count(&self) -> usize {
         self.sites.len()
     }
 
-    /// The site that a request with this host is for.
+    /// Returns the site for the host of a request.
     pub(crate) fn of(&self, host: Option<&str>) -> &Site {
-        let named = if self.prepared.names.is_empty() {
+        let named = if self.compiled.names.is_empty() {
             None
         } else {
-            host.and_then(|host| self.prepared.named(host))
+            host.and_then(|host| self.compiled.named(host))
         };
         &self.sites[named.unwrap_or(0)]
     }
 }
 
-impl Prepared {
+impl CompiledSites {
+    /// Compiles the sites.
+    ///
     /// # Errors
-    /// Says what cannot be opened, or which rule makes no sense.
-    pub(crate) fn new(options: &Options) -> io::Result<Prepared> {
+    /// Says what cannot be opened, or which rule is malformed.
+    pub(crate) fn new(options: &Options) -> io::Result<CompiledSites> {
         if let Some(directory) = &options.limits.upstream.spool {
             check_spool(directory)?;
         }
-        let mut prepared = Prepared {
-            sites: vec![prepare(&options.site)?],
+        let mut compiled = CompiledSites {
+            sites: vec![compile(&options.site)?],
             names: Vec::new(),
-            _upstream_names: Names::default(),
+            _name_resolver: NameResolver::default(),
         };
         for host in &options.hosts {
-            let number = prepared.sites.len();
-            prepared.sites.push(prepare(&host.site)?);
+            let number = compiled.sites.len();
+            compiled.sites.push(compile(&host.site)?);
             for name in &host.names {
-                prepared.names.push((HostName::new(name)?, number));
+                compiled.names.push((HostName::new(name)?, number));
             }
         }
-        let targets = prepared.sites.iter().map(|(_, rules)| &rules.targets);
-        prepared._upstream_names = Names::keep(targets.flat_map(Targets::addresses))?;
-        Ok(prepared)
+        let targets = compiled.sites.iter().map(|(_, rules)| &rules.targets);
+        compiled._name_resolver = NameResolver::start(targets.flat_map(Targets::addresses))?;
+        Ok(compiled)
     }
 
-    /// The longest name that fits wins.
+    /// Returns the site for a host. The longest matching name wins.
     fn named(&self, host: &str) -> Option<usize> {
         let name = without_port(host);
         let fitting = self.names.iter().filter(|(known, _)| known.fits(name));
@@ -148,9 +152,9 @@ impl Prepared {
     }
 }
 
-/// A name as it was configured.
+/// A configured host name.
 struct HostName {
-    /// Without the star.
+    /// Without the leading star.
     name: String,
     wildcard: bool,
 }
@@ -163,7 +167,7 @@ impl HostName {
         };
         let strange = |c: char| c.is_whitespace() || matches!(c, '*' | '/');
         if name.is_empty() || name.contains(strange) || (wildcard && !name.starts_with('.')) {
-            let text = format!("{text:?} is no host name: write example.org or *.example.org");
+            let text = format!("{text:?} is not a host name: write example.org or *.example.org");
             return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
         }
         let name = name.trim_end_matches('.').to_owned();
@@ -180,7 +184,7 @@ impl HostName {
     }
 }
 
-/// A host without its port and without the dot that a complete name may end in.
+/// Returns a host without its port and without a trailing dot.
 fn without_port(host: &str) -> &str {
     let name = match host.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
@@ -189,7 +193,7 @@ fn without_port(host: &str) -> &str {
     name.strip_suffix('.').unwrap_or(name)
 }
 
-fn prepare(site: &Description) -> io::Result<(OwnedFd, Arc<Rules>)> {
+fn compile(site: &Description) -> io::Result<(OwnedFd, Arc<Rules>)> {
     let resolve = match site.symlinks {
         Symlinks::Within => ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS,
         Symlinks::Refuse => ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS,
@@ -198,7 +202,7 @@ fn prepare(site: &Description) -> io::Result<(OwnedFd, Arc<Rules>)> {
     let users = site.auth.as_ref().map(Users::read).transpose()?;
     let page = |page: &crate::options::ErrorPage| {
         let status = Status::from_code(page.status).filter(|status| status.is_error());
-        let text = || format!("{} is no status of an error that has a page", page.status);
+        let text = || format!("{} is not the status of an error with a page", page.status);
         let status = status.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, text()))?;
         io::Result::Ok((status, name(&page.file)))
     };
@@ -224,14 +228,15 @@ fn prepare(site: &Description) -> io::Result<(OwnedFd, Arc<Rules>)> {
         sendfile: site
             .sendfile_roots
             .iter()
-            .map(|root| prepare_sendfile(root, site.symlinks))
+            .map(|root| compile_sendfile(root, site.symlinks))
             .collect::<io::Result<_>>()?,
     };
     Ok((open_root(site)?, Arc::new(rules)))
 }
 
-/// A directory whose files upstreams may name: never left, whatever the site's links may do.
-fn prepare_sendfile(
+/// Compiles a directory whose files upstreams may name in `X-Sendfile`. Symbolic links never lead
+/// out of it.
+fn compile_sendfile(
     root: &Path,
     symlinks: Symlinks,
 ) -> io::Result<(Vec<PathBuf>, OwnedFd, Arc<Rules>)> {
@@ -243,12 +248,12 @@ fn prepare_sendfile(
         },
         ..Description::default()
     };
-    let (descriptor, rules) = prepare(&site)?;
+    let (descriptor, rules) = compile(&site)?;
     let paths = vec![std::path::absolute(root)?, root.canonicalize()?];
     Ok((paths, descriptor, rules))
 }
 
-/// A file's name below the root, however it was written.
+/// Returns the name of a file below the root, without a leading slash.
 fn name(file: &str) -> Vec<u8> {
     file.trim_start_matches('/').as_bytes().to_vec()
 }

@@ -1,4 +1,4 @@
-//! Telling all workers of a generation to stop, from any thread.
+//! The stop signal for all workers of a generation, sent from any thread.
 
 use rustix::net::Shutdown;
 use std::collections::HashMap;
@@ -7,34 +7,34 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex};
 use std::task::{Poll, Waker};
 
-/// How far a generation of workers has come on its way to the end. It never goes back.
+/// How far a generation of workers has stopped. The level only rises.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Level {
-    /// It serves.
+    /// The generation serves.
     #[default]
     Serving,
-    /// Others take its connections from now on; what it has begun it finishes, however long that takes.
+    /// Other workers accept the connections; this generation finishes its own without a deadline.
     HandingOver,
-    /// It has [`crate::Limits::drain_time`] left.
+    /// The generation finishes its connections within [`crate::Limits::drain_time`].
     Stopping,
-    /// It has no time left.
+    /// The generation closes its connections at once.
     Cut,
 }
 
-/// A level that tasks of several executors can wait for.
+/// A level that tasks of several executors can await.
 #[derive(Debug, Default)]
 pub(crate) struct Stop(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
     level: Level,
-    waiting: Vec<Waker>,
-    /// Sockets whose readers wait in the kernel, where no waker reaches them.
+    wakers: Vec<Waker>,
+    /// Sockets with blocking calls, which no waker can end.
     sockets: HashMap<u64, OwnedFd>,
     next: u64,
 }
 
-/// A socket whose reader reads the end when the workers stop, until dropped.
+/// A socket whose blocking calls end when the workers stop. Unregistered on drop.
 #[derive(Debug)]
 pub(crate) struct Interruptible {
     stop: Arc<Stop>,
@@ -42,9 +42,9 @@ pub(crate) struct Interruptible {
 }
 
 impl Stop {
-    /// Goes on to a level.
-    pub(crate) fn ask(&self, level: Level) {
-        let waiting = {
+    /// Raises the level.
+    pub(crate) fn raise(&self, level: Level) {
+        let wakers = {
             let mut state = self.0.lock().unwrap();
             if state.level >= level {
                 return;
@@ -53,9 +53,9 @@ impl Stop {
             for socket in state.sockets.values() {
                 interrupt(socket);
             }
-            std::mem::take(&mut state.waiting)
+            std::mem::take(&mut state.wakers)
         };
-        for waker in waiting {
+        for waker in wakers {
             waker.wake();
         }
     }
@@ -64,8 +64,8 @@ impl Stop {
         self.0.lock().unwrap().level
     }
 
-    /// Whether workers should come to an end.
-    pub(crate) fn is_asked(&self) -> bool {
+    /// Whether workers should stop.
+    pub(crate) fn is_raised(&self) -> bool {
         self.level() > Level::Serving
     }
 
@@ -77,17 +77,17 @@ impl Stop {
                 return Poll::Ready(());
             }
             state
-                .waiting
+                .wakers
                 .retain(|waker| !waker.will_wake(context.waker()));
-            state.waiting.push(context.waker().clone());
+            state.wakers.push(context.waker().clone());
             Poll::Pending
         })
         .await;
     }
 
-    /// Has the readers of a socket, or who accepts from it, be interrupted when the workers stop. Takes another
-    /// descriptor of it.
-    pub(crate) fn interrupts(self: &Arc<Self>, socket: OwnedFd) -> Interruptible {
+    /// Registers a socket whose blocking calls end when the workers stop. Takes its own descriptor
+    /// of the socket.
+    pub(crate) fn register(self: &Arc<Self>, socket: OwnedFd) -> Interruptible {
         let mut state = self.0.lock().unwrap();
         if state.level > Level::Serving {
             interrupt(&socket);
@@ -108,7 +108,7 @@ impl Drop for Interruptible {
     }
 }
 
-/// Answers can still be written. Of a listening socket, this ends `accept` with `EINVAL`.
+/// Ends blocking receives and `accept` (with `EINVAL`). Answers can still be sent.
 fn interrupt(socket: &OwnedFd) {
     let _ = rustix::net::shutdown(socket, Shutdown::Read);
 }

@@ -1,11 +1,11 @@
-//! A client's connection as bytes in both directions, whatever carries them.
+//! A client connection as a byte stream in both directions, over TCP, TLS or an HTTP/2 stream.
 
-mod wire;
+mod socket;
 
-pub(crate) use wire::Wire;
+pub(crate) use socket::Socket;
 
 use crate::http2::Exchange;
-use crate::lanes;
+use crate::io_contexts;
 use crate::options::Step;
 use crate::tls::Session;
 use laio::ops::{Recv, Send};
@@ -18,11 +18,11 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::task::ready;
 
-/// What a connection reads from and writes to. On a plain socket each method is the call itself.
+/// The byte stream of a connection. On a plain socket each method makes the system call directly.
 pub(crate) enum Stream {
     Plain(Descriptor),
     Tls(Box<RefCell<Session>>),
-    /// One request of many on a connection of HTTP/2, and its answer: the bytes are those of the bodies.
+    /// One request of an HTTP/2 connection and its answer. The bytes are those of the bodies.
     Http2(Rc<Exchange>),
 }
 
@@ -31,8 +31,8 @@ impl Stream {
         Stream::Tls(Box::new(RefCell::new(session)))
     }
 
-    /// The socket, if what is written to it goes to the client as it is: only then may the kernel send a file
-    /// by itself.
+    /// Returns the socket if its bytes reach the client unchanged, so that the kernel may send
+    /// files (`sendfile`).
     pub(crate) fn plain(&self) -> Option<&Descriptor> {
         match self {
             Stream::Plain(socket) => Some(socket),
@@ -40,7 +40,7 @@ impl Stream {
         }
     }
 
-    /// Whether nobody on the way can read it.
+    /// Whether the connection is encrypted.
     pub(crate) fn is_secure(&self) -> bool {
         match self {
             Stream::Plain(_) => false,
@@ -49,8 +49,8 @@ impl Stream {
         }
     }
 
-    /// Something that tells whether the client has gone, or has ended its side. Of a request that was taken back
-    /// in HTTP/2 the answer ends by itself.
+    /// Returns a function that tests whether the client has closed the connection or its sending
+    /// side. Always false for HTTP/2, where a reset stream ends its answer by itself.
     pub(crate) fn watch(&self) -> Box<dyn Fn() -> bool> {
         match self.socket() {
             Some(socket) => Box::new(move || crate::upstream::has_ended(&socket)),
@@ -58,7 +58,7 @@ impl Stream {
         }
     }
 
-    /// The socket, of whatever goes over it.
+    /// Returns the underlying socket, or none for HTTP/2 streams.
     pub(crate) fn socket(&self) -> Option<Descriptor> {
         match self {
             Stream::Plain(socket) => Some(socket.clone()),
@@ -67,8 +67,8 @@ impl Stream {
         }
     }
 
-    /// The addresses of this end and of the client's, where they are of the internet.
-    pub(crate) fn ends(&self) -> [Option<SocketAddr>; 2] {
+    /// Returns the local and the remote internet address, where there are any.
+    pub(crate) fn endpoints(&self) -> [Option<SocketAddr>; 2] {
         let socket = match self {
             Stream::Http2(exchange) => Some(exchange.socket().clone()),
             _ => self.socket(),
@@ -81,18 +81,18 @@ impl Stream {
         [own, client].map(|end| SocketAddr::try_from(end?).ok())
     }
 
-    /// Whether the stream carries one answer, and itself says where it ends, so that chunks must not.
-    pub(crate) fn delimits(&self) -> bool {
+    /// Whether the stream delimits its one answer by itself, so that no chunked coding is needed.
+    pub(crate) fn is_self_delimiting(&self) -> bool {
         matches!(self, Stream::Http2(_))
     }
 
-    /// The version of HTTP, if it is not the one that the request line tells.
+    /// Returns the HTTP version if the request line does not contain it.
     pub(crate) fn version(&self) -> Option<&'static str> {
         matches!(self, Stream::Http2(_)).then_some("HTTP/2.0")
     }
 
-    /// Agrees with the client on how to encrypt, if that is to be done; tells whether it is to be HTTP/2.
-    pub(crate) async fn begin(&self) -> io::Result<bool> {
+    /// Performs the TLS handshake on an encrypted stream. Returns whether the client chose HTTP/2.
+    pub(crate) async fn handshake(&self) -> io::Result<bool> {
         let Stream::Tls(session) = self else {
             return Ok(false);
         };
@@ -100,7 +100,7 @@ impl Stream {
         Ok(session.borrow().speaks_http2())
     }
 
-    /// Appends what has come to `input`, waiting for it if there is nothing; 0 at the end.
+    /// Appends received bytes to `input`, waiting until there are any. Returns 0 at the end.
     pub(crate) async fn receive(&self, mut input: Vec<u8>) -> (io::Result<usize>, Vec<u8>) {
         let result = match self {
             Stream::Plain(socket) => return received(Recv::new(socket.clone(), input)).await,
@@ -112,13 +112,17 @@ impl Stream {
             }
             Stream::Http2(exchange) => exchange.receive(&mut input).await,
         };
-        // It may have come to another task, in whatever turn.
+        // TLS and HTTP/2 do not report the executor turn in which the bytes arrived: assume this
+        // one.
         crate::cache::note_received(laio_rt::turn());
         (result, input)
     }
 
-    /// The same, where there is probably nothing yet.
-    pub(crate) async fn receive_patiently(&self, input: Vec<u8>) -> (io::Result<usize>, Vec<u8>) {
+    /// Like [`Stream::receive`], for a receive that will probably block.
+    pub(crate) async fn receive_expecting_block(
+        &self,
+        input: Vec<u8>,
+    ) -> (io::Result<usize>, Vec<u8>) {
         match self {
             Stream::Plain(socket) => {
                 received(Recv::new(socket.clone(), input).expect_block()).await
@@ -127,29 +131,29 @@ impl Stream {
         }
     }
 
-    /// Sends all of `out`. Fewer bytes than that: something stopped it on its way.
+    /// Sends all of `out`. Returns fewer bytes if the send was interrupted.
     pub(crate) async fn send(&self, out: Vec<u8>) -> (io::Result<usize>, Vec<u8>) {
         match self {
             Stream::Plain(socket) => {
-                lanes::submit(Step::Write, Send::new(socket.clone(), out)).await
+                io_contexts::submit(Step::Write, Send::new(socket.clone(), out)).await
             }
             Stream::Tls(session) => (encrypt(session, &out).await, out),
             Stream::Http2(exchange) => exchange.send(out).await,
         }
     }
 
-    /// As [`Stream::send`], when something follows at once.
+    /// Like [`Stream::send`], if more data follows at once.
     pub(crate) async fn send_more(&self, out: Vec<u8>) -> (io::Result<usize>, Vec<u8>) {
         match self {
             Stream::Plain(socket) => {
                 let more = SendFlags::MORE.bits() as i32;
-                lanes::submit(Step::Write, Send::new(socket.clone(), out).flags(more)).await
+                io_contexts::submit(Step::Write, Send::new(socket.clone(), out).flags(more)).await
             }
             _ => self.send(out).await,
         }
     }
 
-    /// Tells the client that nothing more will come.
+    /// Shuts down the sending side.
     pub(crate) async fn finish(&self) -> io::Result<()> {
         match self {
             Stream::Plain(socket) => Ok(rustix::net::shutdown(socket, Shutdown::Write)?),
@@ -176,7 +180,7 @@ pub(crate) async fn encrypt(session: &RefCell<Session>, out: &[u8]) -> io::Resul
 
 async fn received(receive: Recv<Descriptor, Vec<u8>>) -> (io::Result<usize>, Vec<u8>) {
     let turn = laio_rt::turn();
-    let received = lanes::submit(Step::Read, receive).await;
+    let received = io_contexts::submit(Step::Read, receive).await;
     crate::cache::note_received(turn);
     received
 }

@@ -1,11 +1,11 @@
-//! TLS: what a server needs for it, and certificates that are replaced while it serves.
+//! TLS for client connections, and replacing certificates while serving.
 
 mod certificates;
 mod session;
 
-pub(crate) use session::{Session, is_in_the_clear};
+pub(crate) use session::{Session, is_plain_http};
 
-use crate::messages::say;
+use crate::messages::print;
 use crate::options::{Limits, Options};
 use certificates::Certificates;
 use rustls::ServerConfig;
@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 
-/// What encrypted connections have in common.
+/// The TLS configuration of a server.
 #[derive(Debug)]
 pub(crate) struct Tls {
     pub(crate) config: Arc<ServerConfig>,
@@ -24,19 +24,20 @@ pub(crate) struct Tls {
     watcher: Option<Watcher>,
 }
 
-/// What lets clients that come back go on with what they have agreed on, whichever worker they meet, also one that
-/// was started with other options.
+/// State that lets returning clients resume their TLS sessions, on any worker and after a reload.
 #[derive(Clone, Debug)]
 pub(crate) struct Sessions {
-    /// Most clients keep it themselves, sealed with keys that change by themselves.
+    /// Keys for session tickets, which most clients store themselves.
     tickets: Arc<dyn ProducesTickets>,
-    /// Of clients that cannot, the last so many are remembered.
+    /// Recent sessions of clients that do not support tickets.
     remembered: Arc<dyn StoresServerSessions>,
 }
 
 impl Sessions {
+    /// Creates the state.
+    ///
     /// # Errors
-    /// When there is no randomness to be had.
+    /// When the system has no random numbers.
     pub(crate) fn new() -> io::Result<Sessions> {
         Ok(Sessions {
             tickets: ring::Ticketer::new().map_err(io::Error::other)?,
@@ -46,20 +47,23 @@ impl Sessions {
 }
 
 impl Tls {
+    /// Reads the certificates, or returns none if no address uses TLS.
+    ///
     /// # Errors
-    /// Says which certificate is wrong, and how; or that there is none, and a place that needs one.
+    /// Names the malformed certificate; also fails if there are certificates but no TLS address, or
+    /// the reverse.
     pub(crate) fn new(
         options: &Options,
         http2: bool,
         sessions: Sessions,
     ) -> io::Result<Option<Tls>> {
-        let place = options.listen.iter().find(|listen| listen.tls);
-        let problem = match (place, options.certificates.is_empty()) {
+        let address = options.listen.iter().find(|listen| listen.tls);
+        let problem = match (address, options.certificates.is_empty()) {
             (None, true) => return Ok(None),
             (Some(_), false) => None,
-            (Some(place), true) => Some(format!("{place} needs a certificate, and there is none")),
+            (Some(address), true) => Some(format!("{address} needs a certificate, but none is configured")),
             (None, false) => Some(
-                "there is a certificate, but nothing listens for TLS: write tls: before an address"
+                "a certificate is configured, but no address uses TLS: write tls: before an address"
                     .to_owned(),
             ),
         };
@@ -76,10 +80,10 @@ impl Tls {
         }))
     }
 
-    /// Reads the certificates anew.
+    /// Reads the certificates again.
     ///
     /// # Errors
-    /// Says what is wrong with them; then the old ones stay.
+    /// Says what is wrong with them; the old ones then stay in use.
     pub(crate) fn reload(&self) -> io::Result<()> {
         self.certificates.reload()
     }
@@ -116,7 +120,7 @@ fn configure(
     Ok(config)
 }
 
-/// A thread that looks whether the files have changed: they may lie where a look waits for a server.
+/// A thread that checks the files for changes. A separate one, because file access may block.
 #[derive(Debug)]
 struct Watcher {
     end: Sender<()>,
@@ -129,15 +133,15 @@ impl Watcher {
         let thread = std::thread::Builder::new().name("laio-certs".to_owned());
         let mut seen = certificates.stamp();
         let watch = move || {
-            while ended.recv_timeout(Limits::TLS_LOOK) == Err(RecvTimeoutError::Timeout) {
+            while ended.recv_timeout(Limits::TLS_CHECK_INTERVAL) == Err(RecvTimeoutError::Timeout) {
                 let stamp = certificates.stamp();
                 if stamp == seen {
                     continue;
                 }
                 seen = stamp;
                 match certificates.reload() {
-                    Ok(()) => say("new certificates are in use"),
-                    Err(error) => say(format_args!("the old certificates stay in use: {error}")),
+                    Ok(()) => print("using the new certificates"),
+                    Err(error) => print(format_args!("keeping the old certificates: {error}")),
                 }
             }
         };

@@ -1,12 +1,12 @@
-//! Ways to send a file that are the kernel's own: what the client has no room for is waited for with the socket in
-//! non-blocking mode, by readiness, so that a slow client keeps no helper and no worker.
+//! Sending files with `sendfile`, `splice` or zero-copy sends. While the client is slow, the worker
+//! waits for readiness of the non-blocking socket, so that no helper is occupied.
 
-mod pace;
 mod pools;
+mod send_deadline;
 mod zero_copy;
 
 use crate::contents::{Contents, shorter};
-use crate::lanes;
+use crate::io_contexts;
 use crate::observe::{self, Stage};
 use crate::options::{Limits, Step, Transfer};
 use crate::stream::Stream;
@@ -18,19 +18,19 @@ use rustix::fs::OFlags;
 use rustix::net::{SendFlags, sockopt};
 use std::io;
 
-pub(crate) use pace::Pace;
 pub(crate) use pools::Pools;
+pub(crate) use send_deadline::SendDeadline;
 
-/// A file on its way to a client.
-struct Way<'a> {
+/// A transfer of a file to a client.
+struct KernelTransfer<'a> {
     worker: &'a Worker,
     socket: &'a Descriptor,
     file: &'a Descriptor,
-    pace: Pace,
+    deadline: SendDeadline,
 }
 
 impl Worker {
-    /// The socket and the file, if the server sends files by the kernel, and these allow it.
+    /// Returns the socket and the file if the configured transfer applies to them.
     pub(crate) fn by_kernel<'a>(
         &self,
         stream: &'a Stream,
@@ -43,10 +43,10 @@ impl Worker {
         }
     }
 
-    /// Sends a range of a file behind what is in `out`, and gives that back empty.
+    /// Sends `out` and a range of a file, and returns `out` empty.
     ///
     /// # Errors
-    /// As [`Worker::send`].
+    /// Like [`Worker::send`].
     pub(crate) async fn send_by_kernel(
         &self,
         stream: &Stream,
@@ -60,11 +60,11 @@ impl Worker {
             return Ok(out);
         }
         let _mode = (!self.is_sync()).then(|| NonBlocking::new(socket));
-        let way = Way {
+        let transfer = KernelTransfer {
             worker: self,
             socket,
             file,
-            pace: Pace::new(self),
+            deadline: SendDeadline::new(self),
         };
         let (mut offset, mut left, mut sent) = (range.start, range.len(), 0);
         let mut pipe = None;
@@ -72,9 +72,9 @@ impl Worker {
         while left > 0 {
             let most = left.min(self.chunk as u64) as usize;
             let count = match self.io.transfer {
-                Transfer::Splice => way.splice(&mut pipe, offset, most).await?,
-                Transfer::ShmSendfile => way.through_memory(&mut buffer, offset, most).await?,
-                _ => way.sendfile(offset, most).await?,
+                Transfer::Splice => transfer.splice(&mut pipe, offset, most).await?,
+                Transfer::ShmSendfile => transfer.through_memory(&mut buffer, offset, most).await?,
+                _ => transfer.sendfile(offset, most).await?,
             };
             offset += count;
             left -= count;
@@ -88,51 +88,55 @@ impl Worker {
         Ok(out)
     }
 
-    /// Whether packets are held back until they are full. Not where the end of an answer waits until the client has it:
-    /// then they would leave with the kernel's patience only, after 200 ms.
+    /// Whether packets are held back until they are full (`TCP_CORK`). Not with zero-copy sends,
+    /// where the answer ends only when the client has acknowledged it: a corked tail would wait for
+    /// the kernel's timeout of 200 ms.
     pub(crate) fn corks(&self) -> bool {
         self.io.cork && self.io.transfer != Transfer::ZeroCopy
     }
 
-    /// Sends the head so that the first bytes of the file still get into its packet.
+    /// Sends the head with `MSG_MORE`, so that the first bytes of the file get into its packet.
     async fn send_head(
         &self,
         stream: &Stream,
         socket: &Descriptor,
         out: Vec<u8>,
     ) -> io::Result<Vec<u8>> {
-        if self.corks() || out.is_empty() || lanes::sends_in_turns() {
+        if self.corks() || out.is_empty() || io_contexts::sends_by_readiness() {
             return self.send_all(stream, out).await;
         }
         let more = SendFlags::MORE.bits() as i32;
         let length = out.len();
         let send = Send::new(socket.clone(), out).flags(more);
-        self.sent(length, lanes::submit(Step::Write, send)).await
+        self.sent(length, io_contexts::submit(Step::Write, send))
+            .await
     }
 
-    /// Sends a whole buffer without keeping a helper while the client takes its time.
-    pub(crate) async fn send_in_turns(
+    /// Sends a whole buffer without occupying a helper while the client is slow.
+    pub(crate) async fn send_by_readiness(
         &self,
         socket: &Descriptor,
         mut out: Vec<u8>,
     ) -> io::Result<Vec<u8>> {
-        let pace = Pace::new(self);
+        let deadline = SendDeadline::new(self);
         let begun = observe::begin();
         let mut done = 0;
         while done < out.len() {
             let part = Part::new(out, done..);
             let dontwait = SendFlags::DONTWAIT.bits() as i32;
             let send = Send::new(socket.clone(), part).flags(dontwait);
-            let permit = self.turns.turn(Step::Write).await;
-            let (result, part) = lanes::submit(Step::Write, send).await;
+            let permit = self.concurrency.permit(Step::Write).await;
+            let (result, part) = io_contexts::submit(Step::Write, send).await;
             drop(permit);
             out = part.into_inner();
             match result {
                 Ok(count) => {
                     done += count;
-                    pace.took(count as u64);
+                    deadline.add_sent(count as u64);
                 }
-                Err(error) if would_block(&error) => pace.wait(self, socket).await?,
+                Err(error) if would_block(&error) => {
+                    deadline.wait_until_writable(self, socket).await?
+                }
                 Err(error) => return Err(error),
             }
         }
@@ -142,16 +146,16 @@ impl Worker {
     }
 }
 
-impl Way<'_> {
-    /// Sends as much as the client takes, one byte at least.
+impl KernelTransfer<'_> {
+    /// Sends with `sendfile`, at least one byte.
     async fn sendfile(&self, offset: u64, most: usize) -> io::Result<u64> {
-        self.push(most, |most| {
+        self.send_some(most, |most| {
             SendFile::new(self.socket.clone(), self.file.clone(), Some(offset), most)
         })
         .await
     }
 
-    /// Sends a chunk from memory that the file was read into.
+    /// Reads a chunk into shared memory, and sends it from there with `sendfile`.
     async fn through_memory(
         &self,
         buffer: &mut Option<SharedBuffer>,
@@ -160,7 +164,7 @@ impl Way<'_> {
     ) -> io::Result<u64> {
         let worker = self.worker;
         let mut filled = match buffer.take() {
-            // What was sent from it may wait for the client still.
+            // The client may not have acknowledged the bytes sent from it yet.
             Some(mut used) => {
                 used.renew()?;
                 used
@@ -177,7 +181,7 @@ impl Way<'_> {
             let memory = filled.file().clone();
             let from = sent as u64;
             sent += self
-                .push(count - sent, |most| {
+                .send_some(count - sent, |most| {
                     SendFile::new(self.socket.clone(), memory.clone(), Some(from), most)
                 })
                 .await? as usize;
@@ -194,16 +198,16 @@ impl Way<'_> {
         most: usize,
     ) -> io::Result<u64> {
         let worker = self.worker;
-        // Given back only when it is empty.
+        // Returned to the pool only when it is empty.
         let used = match pipe.take() {
             Some(used) => used,
             None => worker.pools.pipe(worker.chunk)?,
         };
-        let most = most.min(used.room);
+        let most = most.min(used.capacity);
         let begun = observe::begin();
-        let permit = worker.turns.turn(Step::FileRead).await;
+        let permit = worker.concurrency.permit(Step::FileRead).await;
         let fill = Splice::new(self.file.clone(), used.writer.clone(), most).from_offset(offset);
-        let fill = lanes::submit(Step::FileRead, fill);
+        let fill = io_contexts::submit(Step::FileRead, fill);
         let count = laio_rt::time::timeout(worker.limits().read_time, fill).await;
         drop(permit);
         observe::end(Stage::Read, begun);
@@ -215,7 +219,7 @@ impl Way<'_> {
         while sent < count {
             let reader = used.reader.clone();
             sent += self
-                .push(count - sent, |most| {
+                .send_some(count - sent, |most| {
                     Splice::new(reader.clone(), self.socket.clone(), most)
                 })
                 .await? as usize;
@@ -224,15 +228,15 @@ impl Way<'_> {
         Ok(count as u64)
     }
 
-    /// Makes a call that moves bytes to the client, until it has moved any.
-    async fn push<O>(&self, most: usize, operation: impl Fn(usize) -> O) -> io::Result<u64>
+    /// Repeats an operation that sends bytes until it has sent some.
+    async fn send_some<O>(&self, most: usize, operation: impl Fn(usize) -> O) -> io::Result<u64>
     where
         O: laio::Operation<Output = io::Result<usize>>,
     {
         let begun = observe::begin();
         loop {
-            let permit = self.worker.turns.turn(Step::Sendfile).await;
-            let moved = lanes::submit(Step::Sendfile, operation(most)).await;
+            let permit = self.worker.concurrency.permit(Step::Sendfile).await;
+            let moved = io_contexts::submit(Step::Sendfile, operation(most)).await;
             drop(permit);
             if moved.is_ok() {
                 observe::end(Stage::Send, begun);
@@ -240,11 +244,13 @@ impl Way<'_> {
             match moved {
                 Ok(0) => return Err(shorter()),
                 Ok(count) => {
-                    self.pace.took(count as u64);
+                    self.deadline.add_sent(count as u64);
                     return Ok(count as u64);
                 }
                 Err(error) if would_block(&error) => {
-                    self.pace.wait(self.worker, self.socket).await?;
+                    self.deadline
+                        .wait_until_writable(self.worker, self.socket)
+                        .await?;
                 }
                 Err(error) => return Err(error),
             }
@@ -256,12 +262,12 @@ fn would_block(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::WouldBlock
 }
 
-/// A socket whose calls do not wait, until dropped.
+/// A socket in non-blocking mode, until dropped.
 struct NonBlocking<'a>(&'a Descriptor);
 
 impl NonBlocking<'_> {
     fn new(socket: &Descriptor) -> NonBlocking<'_> {
-        // Sockets have no other flags that this would change. Where it fails, calls wait: with a helper.
+        // Sockets have no other flags that this could change. If it fails, calls block a helper.
         let _ = rustix::fs::fcntl_setfl(socket, OFlags::NONBLOCK);
         NonBlocking(socket)
     }
@@ -273,11 +279,11 @@ impl Drop for NonBlocking<'_> {
     }
 }
 
-/// A connection whose packets wait until they are full, until dropped.
+/// A corked socket (`TCP_CORK`), until dropped.
 pub(crate) struct Corked<'a>(&'a Descriptor);
 
 impl Corked<'_> {
-    /// Not of a socket that has no packets.
+    /// Returns none for sockets without packets.
     pub(crate) fn new(socket: &Descriptor) -> Option<Corked<'_>> {
         sockopt::set_tcp_cork(socket, true).ok()?;
         Some(Corked(socket))

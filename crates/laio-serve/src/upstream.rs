@@ -1,10 +1,11 @@
-//! Servers and programs behind this one: requests below some prefixes are theirs to answer.
+//! Upstreams: HTTP servers and FastCGI programs that answer the requests below configured prefixes.
 //!
-//! An exchange is a straight line too: `target` (which upstream, and what path), `pool` (a connection that is
-//! free), `link` (its bytes), `request` and `fastcgi` (the head that is sent), `exchange` (the body, and the
-//! wait for the head of the answer), `answer` (what of that is passed on), `relay` (the body of the answer).
-//! `spool` keeps a body whose length is needed first. `sendfile` is for answers that name a file instead, `tunnel` for connections that become something else.
-//! `client` is where it meets the client's connection.
+//! An exchange passes through these modules: `target` (chooses the upstream), `pool` (provides a
+//! connection), `link` (carries its bytes), `request` and `fastcgi` (build the request head),
+//! `exchange` (sends the request and receives the answer's head), `answer` (chooses the fields to
+//! pass on), `relay` (passes the answer's body on). `spool` stores a body whose length must be
+//! known first. `sendfile` handles answers that name a file, `tunnel` handles WebSocket
+//! connections. `client` connects an exchange with the client's connection.
 
 mod answer;
 mod client;
@@ -12,89 +13,92 @@ mod encryption;
 mod exchange;
 mod fastcgi;
 mod link;
-mod names;
+
 mod pool;
 mod relay;
 mod request;
+mod resolver;
 mod sendfile;
 mod spool;
 mod target;
 mod tunnel;
 
-pub(crate) use client::{Asking, Forwarded, Source};
+pub(crate) use client::{Forwarded, ProxyRequest, Source};
 pub(crate) use link::{has_ended, is_quiet};
-pub(crate) use names::Names;
 pub(crate) use relay::Relayed;
+pub(crate) use resolver::NameResolver;
 pub(crate) use sendfile::SendfileRoot;
 pub(crate) use spool::check as check_spool;
 pub(crate) use target::{Route, Targets, route};
 
-use crate::messages::say;
+use crate::messages::print;
 use laio_http::{Rejection, Status};
 use std::fmt;
 
-/// Why an exchange has failed: what the client is told, and what the log.
+/// An error of an exchange: the status for the client, and the reason for the log.
 #[derive(Debug)]
-pub(crate) struct Trouble {
+pub(crate) struct UpstreamError {
     status: Status,
     why: String,
-    /// Nothing has come of the answer, on a connection that had been idle: its other end may have closed it
-    /// at the same moment, before it saw the request.
+    /// A reused connection was closed before any byte of the answer; the request may be retried.
     stale: bool,
-    /// The client is not there any more.
-    gone: bool,
+    /// The client has closed its connection.
+    client_gone: bool,
 }
 
-impl Trouble {
-    fn new(status: Status, why: impl fmt::Display) -> Trouble {
-        Trouble {
+impl UpstreamError {
+    fn new(status: Status, why: impl fmt::Display) -> UpstreamError {
+        UpstreamError {
             status,
             why: why.to_string(),
             stale: false,
-            gone: false,
+            client_gone: false,
         }
     }
 
-    pub(crate) fn gone() -> Trouble {
-        Trouble {
-            gone: true,
-            ..Trouble::gateway("the client has gone")
+    pub(crate) fn client_gone() -> UpstreamError {
+        UpstreamError {
+            client_gone: true,
+            ..UpstreamError::bad_gateway("the client closed the connection")
         }
     }
 
-    fn gateway(why: impl fmt::Display) -> Trouble {
-        Trouble::new(Status::BAD_GATEWAY, why)
+    fn bad_gateway(why: impl fmt::Display) -> UpstreamError {
+        UpstreamError::new(Status::BAD_GATEWAY, why)
     }
 
-    fn late(why: impl fmt::Display) -> Trouble {
-        Trouble::new(Status::GATEWAY_TIMEOUT, why)
+    fn timed_out(why: impl fmt::Display) -> UpstreamError {
+        UpstreamError::new(Status::GATEWAY_TIMEOUT, why)
     }
 
-    fn busy(why: impl fmt::Display) -> Trouble {
-        Trouble::new(Status::SERVICE_UNAVAILABLE, why)
+    fn busy(why: impl fmt::Display) -> UpstreamError {
+        UpstreamError::new(Status::SERVICE_UNAVAILABLE, why)
     }
 
-    /// A body that makes no sense, or is too large.
-    pub(crate) fn of_client(rejection: Rejection) -> Trouble {
-        Trouble::new(rejection.status(), rejection.detail())
+    /// Returns the error for a request body that is malformed or too large.
+    pub(crate) fn bad_body(rejection: Rejection) -> UpstreamError {
+        UpstreamError::new(rejection.status(), rejection.detail())
     }
 
-    pub(crate) fn slow_client() -> Trouble {
-        Trouble::new(Status::REQUEST_TIMEOUT, "the body did not come in time")
+    pub(crate) fn slow_client() -> UpstreamError {
+        UpstreamError::new(
+            Status::REQUEST_TIMEOUT,
+            "the client sent the body too slowly",
+        )
     }
 
-    /// What the client gets to read; the reason is nobody's business but the log's.
+    /// Returns the text for the client. The reason goes to the log only.
     fn detail(&self) -> &'static str {
         match self.status {
             Status::SERVICE_UNAVAILABLE => {
-                "Too many requests wait for the server behind; try again."
+                "Too many requests are waiting for the upstream server; try again."
             }
-            Status::GATEWAY_TIMEOUT => "The server behind takes too long to answer.",
+            Status::GATEWAY_TIMEOUT => "The upstream server takes too long to answer.",
             Status::CONTENT_TOO_LARGE => "The request body is too large.",
             Status::BAD_REQUEST => "The request body is malformed.",
-            Status::REQUEST_TIMEOUT => "The request body did not come in time.",
-            Status::METHOD_NOT_ALLOWED => "This method is not passed on.",
-            _ => "The server behind gave no answer that could be passed on.",
+            Status::REQUEST_TIMEOUT => "The request body arrived too slowly.",
+            Status::METHOD_NOT_ALLOWED => "The server does not forward this method.",
+            _ => "The upstream server sent no usable answer.",
         }
     }
 }

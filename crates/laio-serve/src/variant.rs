@@ -1,55 +1,60 @@
-//! Which form of a file a client gets: the plain one, one that lies ready beside it, or one compressed on the
-//! way.
+//! Chooses the form of a file for a client: plain, a precompressed file, or compressed while it is
+//! sent.
 
 use crate::open::Opened;
 use crate::options::Limits;
-use crate::reply::Asked;
+use crate::reply::RequestContext;
 use crate::worker::Worker;
 use laio_http::{Coding, ContentType, Method, Version};
 use laio_rt::sync::Permit;
 
-/// The form chosen.
+/// The chosen form of a file.
 pub(crate) enum Variant {
     Plain(Opened),
-    /// A file that was compressed before.
-    Ready(Opened, Coding),
-    /// Compressed while it is sent, as long as the permit is kept.
-    OnTheWay(Opened, Permit),
+    /// A precompressed file.
+    Precompressed(Opened, Coding),
+    /// Compressed while it is sent; the permit limits how many are.
+    Compressing(Opened, Permit),
 }
 
 impl Worker {
-    pub(crate) async fn variant(&self, asked: Asked<'_>, name: &[u8], plain: Opened) -> Variant {
-        if !asked.site.precompressed.is_empty()
-            && let Some((opened, coding)) = self.sidecar(asked, name, &plain).await
+    pub(crate) async fn variant(
+        &self,
+        ctx: RequestContext<'_>,
+        name: &[u8],
+        plain: Opened,
+    ) -> Variant {
+        if !ctx.site.precompressed.is_empty()
+            && let Some((opened, coding)) = self.sidecar(ctx, name, &plain).await
         {
-            return Variant::Ready(opened, coding);
+            return Variant::Precompressed(opened, coding);
         }
-        match self.permit_to_compress(asked, name, &plain) {
-            Some(permit) => Variant::OnTheWay(plain, permit),
+        match self.permit_to_compress(ctx, name, &plain) {
+            Some(permit) => Variant::Compressing(plain, permit),
             None => Variant::Plain(plain),
         }
     }
 
-    /// The compressed file beside the plain one that the client likes best. One that is older than the plain
-    /// one is left alone: its contents may be.
+    /// Opens the precompressed file that the client prefers. One older than the plain file is
+    /// ignored, because its contents may be outdated.
     async fn sidecar(
         &self,
-        asked: Asked<'_>,
+        ctx: RequestContext<'_>,
         name: &[u8],
         plain: &Opened,
     ) -> Option<(Opened, Coding)> {
-        let mut left = asked.site.precompressed.clone();
-        let mut beside = Vec::new();
+        let mut left = ctx.site.precompressed.clone();
+        let mut sidecar_name = Vec::new();
         loop {
-            let coding = Coding::negotiate(&asked.request.headers, &left);
+            let coding = Coding::negotiate(&ctx.request.headers, &left);
             if coding == Coding::Identity {
                 return None;
             }
             left.retain(|&other| other != coding);
-            beside.clear();
-            beside.extend_from_slice(name);
-            beside.extend_from_slice(coding.suffix().as_bytes());
-            if let Some(opened) = self.open_file(asked.site, &beside).await
+            sidecar_name.clear();
+            sidecar_name.extend_from_slice(name);
+            sidecar_name.extend_from_slice(coding.suffix().as_bytes());
+            if let Some(opened) = self.open_file(ctx.site, &sidecar_name).await
                 && age(&opened) >= age(plain)
             {
                 return Some((opened, coding));
@@ -57,10 +62,15 @@ impl Worker {
         }
     }
 
-    fn permit_to_compress(&self, asked: Asked<'_>, name: &[u8], plain: &Opened) -> Option<Permit> {
-        let (request, size) = (asked.request, plain.status.size());
-        // A range is of the plain form, and the length of what is made on the way is not known in HTTP/1.0.
-        let fits = asked.site.compress
+    fn permit_to_compress(
+        &self,
+        ctx: RequestContext<'_>,
+        name: &[u8],
+        plain: &Opened,
+    ) -> Option<Permit> {
+        let (request, size) = (ctx.request, plain.status.size());
+        // Ranges refer to the plain file, and HTTP/1.0 needs a known length.
+        let fits = ctx.site.compress
             && request.version == Version::Http11
             && matches!(request.method, Method::Get | Method::Head)
             && request.headers.get("Range").is_none()
@@ -76,7 +86,7 @@ fn age(opened: &Opened) -> (i64, u32) {
     (modified.seconds, modified.nanoseconds)
 }
 
-/// Whether it is some kind of text.
+/// Whether the content type is text or compresses like text.
 pub(crate) fn is_compressible(content_type: ContentType) -> bool {
     let essence = content_type.essence;
     essence.starts_with("text/")

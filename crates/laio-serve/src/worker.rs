@@ -1,21 +1,21 @@
-//! A worker: one thread with a context, an executor and a listening socket.
+//! A worker: one thread with an engine context, an executor and listening sockets.
 
 use crate::accept::{self, accept};
 use crate::addresses::Addresses;
-use crate::aside::Aside;
-use crate::auth::Remembered;
-use crate::buffers::Spare;
+use crate::auth::PasswordCache;
+use crate::buffers::BufferPool;
 use crate::cache::Cache;
 use crate::connection::Connection;
-use crate::generation::Shared;
-use crate::lanes::{self, Plan, Turns};
+use crate::cpu_pool::CpuPool;
+use crate::generation::GenerationState;
+use crate::idle_eviction::{ConnectionSlot, ConnectionSlots};
+use crate::io_contexts::{self, ConcurrencyLimit, ContextPlan};
 use crate::listen::Share;
 use crate::log::Log;
 use crate::observe;
 use crate::options::{Http2, Io, Limits, Options, Step};
-use crate::room::{Room, Seat};
+use crate::resource_exhaustion::ExhaustionWarning;
 use crate::server::Served;
-use crate::shortage::Shortage;
 use crate::site::Sites;
 use crate::stop::{Interruptible, Level, Stop};
 use crate::stream::Stream;
@@ -40,24 +40,24 @@ use std::sync::Arc;
 use std::task::{Poll, Waker};
 use std::time::Instant;
 
-/// What the connections of a worker share.
+/// State shared by the connections of a worker.
 pub(crate) struct Worker {
     pub(crate) sites: Sites,
     pub(crate) cache: Option<Cache>,
-    pub(crate) spare: Spare,
+    pub(crate) buffer_pool: BufferPool,
     pub(crate) log: Log,
     pub(crate) addresses: Arc<Addresses>,
-    pub(crate) room: Arc<Room>,
-    pub(crate) aside: Arc<Aside>,
-    pub(crate) remembered: Remembered,
+    pub(crate) slots: Arc<ConnectionSlots>,
+    pub(crate) cpu_pool: Arc<CpuPool>,
+    pub(crate) password_cache: PasswordCache,
     pub(crate) auth_checks: Semaphore,
     pub(crate) compressions: Semaphore,
     pub(crate) io: Io,
-    /// Bytes of a file read, or sent, at a time.
+    /// Bytes of a file read or sent at a time.
     pub(crate) chunk: usize,
-    pub(crate) turns: Turns,
+    pub(crate) concurrency: ConcurrencyLimit,
     pub(crate) pools: Pools,
-    pub(crate) shortage: Shortage,
+    pub(crate) exhaustion_warning: ExhaustionWarning,
     limits: Limits,
     http2: Option<Http2>,
     tls: Option<Arc<Tls>>,
@@ -65,108 +65,112 @@ pub(crate) struct Worker {
     clock: RefCell<DateCache>,
     stop: Arc<Stop>,
     stopping: Cell<bool>,
-    /// Idle connections are closed, also those that become idle.
+    /// Idle connections are closed, and so are connections that become idle.
     closes_idle: Cell<bool>,
-    /// For the accepting task, which then takes no more connections.
+    /// Wakes the accepting tasks, which then accept no more connections.
     stopped: Notify,
-    /// Calls wait in the kernel, and with them all tasks of the worker.
+    /// Calls block the thread, and with it all tasks of the worker.
     sync: bool,
-    /// For numbers that nobody foresees.
+    /// Source of unpredictable numbers.
     random: RandomState,
     /// Connections by number.
-    connections: RefCell<HashMap<u64, Running>>,
+    connections: RefCell<HashMap<u64, RunningConnection>>,
     accepted: Cell<u64>,
-    /// Who waits for a connection to end: the accepting task, or the one that stops the worker.
-    waiting: RefCell<Vec<Waker>>,
+    /// Tasks that wait for a connection to end: an accepting task, or the one that stops the
+    /// worker.
+    wakers: RefCell<Vec<Waker>>,
 }
 
-/// Whether a connection may be ended at any time without harm.
+/// Whether a connection can be closed without losing a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Idle {
-    /// It has a request.
+    /// A request is in progress.
     No,
-    /// Nothing was asked on it yet: who has just come does not expect it to end.
+    /// No request has arrived yet. The client does not expect the connection to be closed.
     New,
     /// Between two requests.
     Between,
 }
 
-/// A connection being served.
-struct Running {
+/// The task of a connection, and its state.
+struct RunningConnection {
     task: JoinHandle<()>,
-    presence: Rc<Presence>,
+    connection_state: Rc<ConnectionState>,
     socket: Option<Descriptor>,
 }
 
-/// What a connection tells others of itself, and they tell it.
-pub(crate) struct Presence {
+/// Idle state of a connection, shared between its task and the worker.
+pub(crate) struct ConnectionState {
     idle: Cell<Idle>,
-    /// None with the back end sync, where a worker has one connection at a time.
-    seat: Option<Seat>,
-    /// It says good-bye by itself when it has to leave.
-    polite: Cell<bool>,
-    /// The seat knows the task.
-    known: Cell<bool>,
+    /// None with the back end sync, where a worker serves one connection at a time.
+    slot: Option<ConnectionSlot>,
+    /// The connection closes itself when it is evicted.
+    closes_itself: Cell<bool>,
+    /// The slot has the waker of the task.
+    waker_set: Cell<bool>,
 }
 
-impl Presence {
-    pub(crate) fn new(seat: Option<Seat>) -> Rc<Presence> {
-        Rc::new(Presence {
+impl ConnectionState {
+    pub(crate) fn new(slot: Option<ConnectionSlot>) -> Rc<ConnectionState> {
+        Rc::new(ConnectionState {
             idle: Cell::new(Idle::New),
-            seat,
-            polite: Cell::new(false),
-            known: Cell::new(false),
+            slot,
+            closes_itself: Cell::new(false),
+            waker_set: Cell::new(false),
         })
     }
 
-    /// Of what is no connection by itself.
-    pub(crate) fn of_exchange() -> Rc<Presence> {
-        let presence = Presence::new(None);
-        presence.set(Idle::No);
-        presence
+    /// Returns the state of an HTTP/2 request, which has no connection of its own.
+    pub(crate) fn for_http2_stream() -> Rc<ConnectionState> {
+        let connection_state = ConnectionState::new(None);
+        connection_state.set_idle(Idle::No);
+        connection_state
     }
 
-    pub(crate) fn set(&self, idle: Idle) {
+    pub(crate) fn set_idle(&self, idle: Idle) {
         self.idle.set(idle);
         if idle != Idle::No {
-            self.waits();
+            self.mark_idle();
         }
     }
 
-    /// It waits for its client, and may be ended to make room for others.
-    pub(crate) fn waits(&self) {
-        self.seat.iter().for_each(Seat::waits);
+    /// Marks the connection as waiting for its client, so that it may be evicted.
+    pub(crate) fn mark_idle(&self) {
+        self.slot.iter().for_each(ConnectionSlot::mark_idle);
     }
 
-    /// It has all of a request.
-    pub(crate) fn works(&self) {
-        self.seat.iter().for_each(Seat::works);
+    /// Marks the connection as having received a complete request.
+    pub(crate) fn mark_busy(&self) {
+        self.slot.iter().for_each(ConnectionSlot::mark_busy);
     }
 
-    /// Whether there is room for it after its request, too.
-    pub(crate) fn stays(&self) -> bool {
-        self.seat.as_ref().is_none_or(Seat::stays)
+    /// Whether the connection may stay open after its request.
+    pub(crate) fn may_keep_alive(&self) -> bool {
+        self.slot
+            .as_ref()
+            .is_none_or(ConnectionSlot::may_keep_alive)
     }
 
-    /// Whether it has to leave now.
-    pub(crate) fn leaves(&self) -> bool {
-        self.seat.as_ref().is_some_and(Seat::leaves)
+    /// Whether the connection was evicted.
+    pub(crate) fn is_evicted(&self) -> bool {
+        self.slot.as_ref().is_some_and(ConnectionSlot::is_evicted)
     }
 
-    /// Says good-bye by itself from now on, or no longer.
-    pub(crate) fn set_polite(&self, polite: bool) {
-        self.polite.set(polite);
+    /// Sets whether the connection closes itself when it is evicted.
+    pub(crate) fn set_closes_itself(&self, closes_itself: bool) {
+        self.closes_itself.set(closes_itself);
     }
 
-    /// Waits until the connection has to leave, without a word. The task must be the one that serves it.
-    async fn dismissed(&self) {
+    /// Waits until the connection is evicted and does not close itself. Only the task that serves
+    /// the connection may call this.
+    async fn evicted(&self) {
         poll_fn(|context| {
-            if let Some(seat) = &self.seat
-                && !self.known.replace(true)
+            if let Some(slot) = &self.slot
+                && !self.waker_set.replace(true)
             {
-                seat.wakes(context.waker());
+                slot.set_waker(context.waker());
             }
-            match self.leaves() && !self.polite.get() {
+            match self.is_evicted() && !self.closes_itself.get() {
                 true => Poll::Ready(()),
                 false => Poll::Pending,
             }
@@ -175,39 +179,39 @@ impl Presence {
     }
 }
 
-/// Runs a worker on the calling thread until it is asked to stop and its connections have ended.
+/// Runs a worker on the calling thread until the server stops it and its connections have ended.
 pub(crate) fn run(
     runtime: Runtime,
     options: &Options,
-    shared: Shared,
+    shared: GenerationState,
     listeners: Vec<Share>,
 ) -> io::Result<Served> {
     runtime.block_on(async {
-        let _observed = options.observer.join();
+        let _observed = options.observer.observe_thread();
         let log = Log::start(shared.log.clone(), options.log_format)?;
         let backend = laio_rt::with_context(|context| context.backend());
         let stop = shared.stop;
         let sites = Sites::new(shared.sites)?;
         let worker = Rc::new(Worker {
-            spare: Spare::default(),
+            buffer_pool: BufferPool::default(),
             cache: Cache::new(&options.cache, sites.count(), options.workers(backend)),
             sites,
             log,
             addresses: shared.addresses,
-            room: shared.room,
-            aside: shared.aside,
-            remembered: Remembered::default(),
+            slots: shared.slots,
+            cpu_pool: shared.cpu_pool,
+            password_cache: PasswordCache::default(),
             auth_checks: Semaphore::new(options.limits.auth_checks),
             compressions: Semaphore::new(options.limits.compressions),
             io: options.io,
             chunk: options.io.chunk.unwrap_or(Limits::PIECE),
-            turns: Turns::new(options, backend),
+            concurrency: ConcurrencyLimit::new(options, backend),
             pools: Pools::default(),
-            shortage: Shortage::default(),
+            exhaustion_warning: ExhaustionWarning::default(),
             limits: options.limits.clone(),
             http2: options.http2(backend),
             tls: shared.tls,
-            connections_max: Plan::new(options, backend)?.connections(options),
+            connections_max: ContextPlan::new(options, backend)?.connections(options),
             clock: RefCell::default(),
             stop: stop.clone(),
             stopping: Cell::new(false),
@@ -217,7 +221,7 @@ pub(crate) fn run(
             random: RandomState::new(),
             connections: RefCell::default(),
             accepted: Cell::new(0),
-            waiting: RefCell::default(),
+            wakers: RefCell::default(),
         });
         let interruptible = listeners.iter().map(|it| worker.interruptible(&it.socket));
         let _interruptible: Vec<_> = interruptible.collect();
@@ -227,10 +231,10 @@ pub(crate) fn run(
         let accept = |Share { socket, tls }| {
             laio_rt::spawn(accept(worker.clone(), Descriptor::from(socket), tls))
         };
-        let mut accepting = Accepting(listeners.into_iter().map(accept).collect());
+        let mut accepting = AcceptTasks(listeners.into_iter().map(accept).collect());
         let stopped = stop.reached(Level::HandingOver);
         if let Either::Left(Err(aborted)) = race(accepting.ended(), stopped).await {
-            let text = format!("it takes no connections any more: {aborted}");
+            let text = format!("the worker accepts no more connections: {aborted}");
             return Err(io::Error::other(text));
         }
         worker.stopping.set(true);
@@ -253,30 +257,30 @@ impl Worker {
 
     /// Whether connections should end after their present answer.
     pub(crate) fn is_stopping(&self) -> bool {
-        self.stopping.get() || (self.sync && self.stop.is_asked())
+        self.stopping.get() || (self.sync && self.stop.is_raised())
     }
 
-    /// Whether a connection ends as soon as it is like this.
-    pub(crate) fn closes(&self, idle: Idle) -> bool {
+    /// Whether a connection in this idle state is closed at once.
+    pub(crate) fn closes_when(&self, idle: Idle) -> bool {
         self.closes_idle.get() && idle == Idle::Between
     }
 
-    /// Waits until no more connections should be taken.
+    /// Waits until the worker should accept no more connections.
     pub(crate) async fn stopped(&self) {
         while !self.is_stopping() {
             self.stopped.notified().await;
         }
     }
 
-    /// Whether calls wait in the kernel, and with them all tasks of the worker.
+    /// Whether calls block the thread, and with it all tasks of the worker.
     pub(crate) fn is_sync(&self) -> bool {
         self.sync
     }
 
-    /// What carries the bytes of a connection.
+    /// Returns the stream of a connection, encrypted if `tls` is set.
     ///
     /// # Errors
-    /// Those of rustls, about the configuration.
+    /// Returns the errors of rustls about the configuration.
     pub(crate) fn stream(&self, socket: OwnedFd, tls: bool) -> io::Result<Stream> {
         let socket = Descriptor::from(socket);
         match self.tls.as_ref().filter(|_| tls) {
@@ -285,146 +289,154 @@ impl Worker {
         }
     }
 
-    /// The limits of HTTP/2, if it is spoken.
+    /// Returns the limits of HTTP/2, or none if it is disabled.
     pub(crate) fn http2(&self) -> Option<Http2> {
         self.http2.clone()
     }
 
-    /// A number that nobody foresees.
+    /// Returns an unpredictable number.
     pub(crate) fn random(&self) -> u64 {
         self.random
             .hash_one((self.accepted.get(), self.log.lines()))
     }
 
-    /// With the back end sync, has a socket be interrupted when the server stops.
+    /// With the back end sync, registers a socket to be interrupted when the server stops.
     pub(crate) fn interruptible(&self, socket: &OwnedFd) -> Option<Interruptible> {
         let again = self.sync.then(|| socket.try_clone().ok()).flatten()?;
-        Some(self.stop.interrupts(again))
+        Some(self.stop.register(again))
     }
 
-    /// Counts a connection, and gives it a number.
+    /// Counts a connection and returns its number.
     pub(crate) fn count(&self) -> u64 {
         let number = self.accepted.get();
         self.accepted.set(number + 1);
         number
     }
 
-    /// The date for an answer, and its second.
+    /// Returns the date of an answer, and its second.
     pub(crate) fn now(&self) -> (HttpDate, i64) {
         let mut clock = self.clock.borrow_mut();
         let date = *clock.now();
         (date, clock.second())
     }
 
-    /// Serves a connection in a task of its own.
-    pub(crate) fn spawn(self: &Rc<Self>, connection: Connection, presence: Rc<Presence>) {
+    /// Serves a connection in a new task.
+    pub(crate) fn spawn(
+        self: &Rc<Self>,
+        connection: Connection,
+        connection_state: Rc<ConnectionState>,
+    ) {
         let number = self.count();
-        let ends = Ends {
+        let guard = ConnectionGuard {
             worker: self.clone(),
             number,
         };
-        let (present, socket) = (presence.clone(), connection.socket());
+        let (state, socket) = (connection_state.clone(), connection.socket());
         let task = laio_rt::spawn(async move {
-            let _ends = ends;
-            if let Either::Left(()) = race(present.dismissed(), connection.serve()).await {
-                _ends.worker.made_room();
+            let guard = guard;
+            if let Either::Left(()) = race(state.evicted(), connection.serve()).await {
+                guard.worker.note_eviction();
             }
         });
         self.connections.borrow_mut().insert(
             number,
-            Running {
+            RunningConnection {
                 task,
-                presence,
+                connection_state,
                 socket,
             },
         );
     }
 
-    /// Waits until there is room for another connection, which waits in the queue of a listening socket.
-    pub(crate) async fn room(&self, listener: &Descriptor) {
+    /// Waits until the worker may accept another connection.
+    pub(crate) async fn wait_for_slot(&self, listener: &Descriptor) {
         if self.connections.borrow().len() >= self.connections_max {
             race(
-                self.fewer_than(self.connections_max),
-                self.end_idle(listener),
+                self.wait_for_fewer_than(self.connections_max),
+                self.evict_while_clients_wait(listener),
             )
             .await;
         }
-        self.room.free().await;
-        if self.room.is_emptying() {
+        self.slots.wait_for_capacity().await;
+        if self.slots.is_evicting() {
             laio_rt::yield_now().await;
         }
     }
 
-    /// While a client waits, ends connections that wait for theirs: between requests, or so long for a first one that
-    /// none is likely to come.
-    async fn end_idle(&self, listener: &Descriptor) {
+    /// While a client waits in the listen queue, evicts idle connections: those between two
+    /// requests, and those that have waited for a first request longer than a head may take.
+    async fn evict_while_clients_wait(&self, listener: &Descriptor) {
         let readable = Readiness::readable(listener.clone());
-        let _ = lanes::submit(Step::Accept, readable).await;
+        let _ = io_contexts::submit(Step::Accept, readable).await;
         loop {
-            self.end_longest_idle();
-            laio_rt::time::sleep(Limits::ROOM_PAUSE).await;
+            self.evict_longest_idle();
+            laio_rt::time::sleep(Limits::EVICTION_PAUSE).await;
         }
     }
 
-    fn end_longest_idle(&self) {
-        if self.room.is_emptying() {
+    fn evict_longest_idle(&self) {
+        if self.slots.is_evicting() {
             return;
         }
         let all = self.connections.borrow();
         let idle = all.values().filter_map(|running| {
-            let seat = running.presence.seat.as_ref()?;
-            let between = running.presence.idle.get() == Idle::Between;
-            (between || seat.has_waited(self.limits.head_time)).then_some(seat)
+            let slot = running.connection_state.slot.as_ref()?;
+            let between = running.connection_state.idle.get() == Idle::Between;
+            (between || slot.has_idled(self.limits.head_time)).then_some(slot)
         });
-        self.room.end_longest_of(idle);
+        self.slots.evict_longest_idle_of(idle);
     }
 
-    /// A connection has ended to make room for others.
-    pub(crate) fn made_room(&self) {
-        observe::made_room();
-        let text = "connections that waited longest are closed to make room for others";
+    /// Counts the eviction of a connection, and warns.
+    pub(crate) fn note_eviction(&self) {
+        observe::evicted();
+        let text = "closing the connections that have been idle longest, to accept others";
         if self.connections.borrow().len() < self.connections_max {
-            self.shortage.tell(text, &rustix::io::Errno::MFILE.into());
+            self.exhaustion_warning
+                .warn(text, &rustix::io::Errno::MFILE.into());
         } else {
-            let error = io::Error::other("a worker has all that it may have (--max-connections)");
-            self.shortage.tell(text, &error);
+            let error = io::Error::other("the worker has reached --max-connections");
+            self.exhaustion_warning.warn(text, &error);
         }
     }
 
-    /// Has a connection that waits end if descriptors have run out, for what needs one. False if that is of no use.
-    pub(crate) async fn makes_room(&self, error: &io::Error) -> bool {
+    /// Evicts an idle connection if `error` is EMFILE. Returns false if the caller should not try
+    /// again.
+    pub(crate) async fn evict_for_descriptor(&self, error: &io::Error) -> bool {
         let short = error.raw_os_error() == Some(rustix::io::Errno::MFILE.raw_os_error());
-        if !short || self.sync || !self.room.end_longest() {
+        if !short || self.sync || !self.slots.evict_longest_idle() {
             return false;
         }
-        laio_rt::time::sleep(Limits::ROOM_PAUSE).await;
+        laio_rt::time::sleep(Limits::EVICTION_PAUSE).await;
         true
     }
 
-    async fn fewer_than(&self, count: usize) {
+    async fn wait_for_fewer_than(&self, count: usize) {
         poll_fn(|context| {
             if self.connections.borrow().len() < count {
                 return Poll::Ready(());
             }
-            self.waiting.borrow_mut().push(context.waker().clone());
+            self.wakers.borrow_mut().push(context.waker().clone());
             Poll::Pending
         })
         .await;
     }
 
-    /// Takes no more connections and comes to an end: what is idle ends at once, answers are finished, and what is
-    /// left when the time is up is ended. While others take over there is a moment before and no end to the time.
+    /// Closes idle connections, lets answers finish, and aborts the remaining connections at the
+    /// deadline. During a hand-over idle connections get a grace period first, and there is no
+    /// deadline.
     ///
-    /// Returns when the time is up, if it has an end.
-    async fn drain(&self, mut accepting: Accepting) -> Option<Instant> {
+    /// Returns the deadline, if there is one.
+    async fn drain(&self, mut accepting: AcceptTasks) -> Option<Instant> {
         let handed_over = async {
             let _ = accepting.ended().await;
-            let grace = laio_rt::time::timeout(Limits::HAND_OVER_GRACE, self.fewer_than(1));
+            let grace =
+                laio_rt::time::timeout(Limits::HAND_OVER_GRACE, self.wait_for_fewer_than(1));
             if grace.await.is_err() {
                 self.closes_idle.set(true);
-                self.abort(|_, running| running.presence.idle.get() == Idle::Between);
+                self.abort(|_, running| running.connection_state.idle.get() == Idle::Between);
             }
-            self.fewer_than(1).await;
+            self.wait_for_fewer_than(1).await;
         };
         if let Either::Right(()) = race(self.stop.reached(Level::Stopping), handed_over).await {
             return None;
@@ -433,14 +445,14 @@ impl Worker {
         let taken = self.accepted.get();
         let finished = laio_rt::time::timeout(self.limits.drain_time, async {
             let _ = accepting.ended().await;
-            // A connection that came at the last moment may have a request already.
+            // A connection accepted last may have received a request already.
             laio_rt::yield_now().await;
             self.close_idle(taken);
-            let ended = self.fewer_than(1);
+            let ended = self.wait_for_fewer_than(1);
             let grace = laio_rt::time::timeout(Limits::FIRST_REQUEST_GRACE, ended);
             if grace.await.is_err() {
                 self.close_idle(u64::MAX);
-                self.fewer_than(1).await;
+                self.wait_for_fewer_than(1).await;
             }
         });
         race(self.stop.reached(Level::Cut), finished).await;
@@ -449,18 +461,20 @@ impl Worker {
         Some(deadline)
     }
 
-    /// Ends the connections on which nothing is asked. Where something has come that was not read yet, and on
-    /// connections that were taken only after the first so many, a request may still be found.
+    /// Closes idle connections. Keeps new ones that have unread input or a number of at least
+    /// `taken`, because a request may still arrive there.
     fn close_idle(&self, taken: u64) {
         self.closes_idle.set(true);
-        self.abort(|number, running| match running.presence.idle.get() {
-            Idle::No => false,
-            Idle::Between => true,
-            Idle::New => number < taken && running.socket.as_ref().is_none_or(is_quiet),
-        });
+        self.abort(
+            |number, running| match running.connection_state.idle.get() {
+                Idle::No => false,
+                Idle::Between => true,
+                Idle::New => number < taken && running.socket.as_ref().is_none_or(is_quiet),
+            },
+        );
     }
 
-    fn abort(&self, which: impl Fn(u64, &Running) -> bool) {
+    fn abort(&self, which: impl Fn(u64, &RunningConnection) -> bool) {
         let all = self.connections.borrow();
         let numbers: Vec<_> = all
             .iter()
@@ -469,7 +483,8 @@ impl Worker {
             .collect();
         drop(all);
         for number in numbers {
-            // Not while it is in the table: what ends it takes it out.
+            // The task's guard removes it from the table too, so the table must not be borrowed
+            // here.
             let running = self.connections.borrow_mut().remove(&number);
             if let Some(running) = running {
                 running.task.abort();
@@ -478,11 +493,11 @@ impl Worker {
     }
 }
 
-/// The tasks that take connections, one for each listening socket.
-struct Accepting(Vec<JoinHandle<()>>);
+/// The accepting tasks, one for each listening socket.
+struct AcceptTasks(Vec<JoinHandle<()>>);
 
-impl Accepting {
-    /// Waits until all of them have ended, or one has died.
+impl AcceptTasks {
+    /// Waits until all tasks have ended, or one has failed.
     async fn ended(&mut self) -> Result<(), Aborted> {
         poll_fn(|context| {
             let mut died = None;
@@ -509,16 +524,16 @@ impl Accepting {
     }
 }
 
-/// Takes a connection out of the table when it is over, in whatever way.
-struct Ends {
+/// Removes a connection from the table when its task ends or is dropped.
+struct ConnectionGuard {
     worker: Rc<Worker>,
     number: u64,
 }
 
-impl Drop for Ends {
+impl Drop for ConnectionGuard {
     fn drop(&mut self) {
         self.worker.connections.borrow_mut().remove(&self.number);
-        for waker in self.worker.waiting.take() {
+        for waker in self.worker.wakers.take() {
             waker.wake();
         }
     }

@@ -24,14 +24,14 @@ pub(crate) struct Arguments {
     /// Worker threads [default: one for each processor; with --backend sync 64, each for one connection]
     #[arg(long, value_name = "N")]
     workers: Option<NonZeroUsize>,
-    /// How calls that would block go to the background: sync, threads, hybrid, posix-aio, linux-aio, uring or lazy [default:
-    /// LAIO_BACKEND, else lazy]
+    /// How calls that would block go to the background: sync, threads, hybrid, posix-aio,
+    /// linux-aio, uring or lazy [default: LAIO_BACKEND, else lazy]
     #[arg(long, value_name = "NAME")]
     backend: Option<BackendKind>,
     /// Where the access log goes: a file, - for standard output, or off
     #[arg(long, value_name = "FILE", default_value = "-")]
     log: String,
-    /// What its lines look like: common, combined or json
+    /// Format of the access log: common, combined or json
     #[arg(long, value_name = "FORMAT", default_value = "combined", value_parser = log_format)]
     log_format: LogFormat,
     #[command(flatten)]
@@ -49,37 +49,37 @@ pub(crate) struct Arguments {
 }
 
 impl Arguments {
-    /// Whether nothing is to be served, but the presets be listed.
+    /// Whether to list the presets instead of serving.
     pub(super) fn lists_presets(&self) -> bool {
         self.policy.list_presets
     }
 
-    /// The file that says more.
+    /// Returns the configuration file.
     pub(super) fn config(&self) -> Option<&Path> {
         self.operation.config.as_deref()
     }
 
-    /// Whether nothing is to be served, but all be looked at.
+    /// Whether to check the options instead of serving.
     pub(super) fn checks(&self) -> bool {
         self.operation.check
     }
 
-    /// Whether nothing is to be served, but all be written down.
+    /// Whether to print the configuration instead of serving.
     pub(super) fn prints_config(&self) -> bool {
         self.operation.print_config
     }
 
-    /// The number of processes that serve, if it is not this one.
+    /// Returns the number of supervised processes, if it is set.
     pub(super) fn processes(&self) -> Option<usize> {
         self.operation.processes.map(NonZeroUsize::get)
     }
 
-    /// Adds what is the same for all sites, and no part of their own arguments.
+    /// Adds the options that all sites share.
     pub(super) fn add_to(&self, site: &mut laio_serve::Site) {
         self.upstreams.add_to(site);
     }
 
-    /// What the server is to tell of itself.
+    /// Returns the arguments for statistics.
     pub(super) fn observe(&self) -> ObserveArguments {
         self.observe.clone()
     }

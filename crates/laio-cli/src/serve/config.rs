@@ -1,5 +1,5 @@
-//! The configuration file of `laio serve`. What can be written there is asked of the flags themselves: each is a
-//! key, and a flag that is given takes the place of its key.
+//! The configuration file of `laio serve`. Each flag is a key of the file; a flag on the command
+//! line overrides its key.
 
 mod text;
 
@@ -15,7 +15,7 @@ use std::path::Path;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// What is wrong with a configuration file, a line for each mistake.
+/// The errors of a configuration file, one line for each.
 #[derive(Debug)]
 pub struct Mistakes(Vec<String>);
 
@@ -27,28 +27,28 @@ impl fmt::Display for Mistakes {
 
 impl std::error::Error for Mistakes {}
 
-/// Everything that the command line and the file say.
+/// The settings of the command line and the file.
 pub(super) struct Settings {
     pub(super) arguments: Arguments,
-    /// Names, and the site under them.
+    /// Host names and their site.
     pub(super) hosts: Vec<(Vec<String>, SiteArguments)>,
-    /// The same, as it was said.
-    said: Said,
+    /// The parsed flags and keys.
+    given_flags: GivenFlags,
 }
 
-/// What was said, by flag.
-struct Said {
+/// The parsed flags and keys.
+struct GivenFlags {
     main: ArgMatches,
     hosts: Vec<(String, ArgMatches)>,
 }
 
-/// Flags that are no keys: they say where the file is, or to do something other than serve.
+/// Flags that are not keys, because they name the file or do something other than serve.
 const NO_KEYS: [&str; 5] = ["config", "check", "help", "list-presets", "print-config"];
 
-/// Reads the flags of the command line, which are those behind `laio serve`, and the file that they name.
+/// Parses the flags after `laio serve`, and the configuration file that they name.
 ///
 /// # Errors
-/// All that is wrong, by file and line.
+/// All errors, with file and line.
 pub(super) fn load(flags: &[OsString]) -> Result<Settings, Mistakes> {
     let given = Keys::of::<Arguments>("laio serve").parse(flags.to_vec());
     let parsed = given.and_then(|main| {
@@ -57,9 +57,9 @@ pub(super) fn load(flags: &[OsString]) -> Result<Settings, Mistakes> {
     });
     let (main, arguments) = parsed.map_err(|what| Mistakes(vec![what]))?;
     let Some(file) = arguments.config().map(Path::to_owned) else {
-        let (hosts, said) = (
+        let (hosts, given_flags) = (
             Vec::new(),
-            Said {
+            GivenFlags {
                 main,
                 hosts: Vec::new(),
             },
@@ -67,34 +67,35 @@ pub(super) fn load(flags: &[OsString]) -> Result<Settings, Mistakes> {
         return Ok(Settings {
             arguments,
             hosts,
-            said,
+            given_flags,
         });
     };
     let name = file.display();
     let text = std::fs::read_to_string(&file)
         .map_err(|error| Mistakes(vec![format!("cannot read {name}: {error}")]))?;
-    read(&text, flags).map_err(|mistakes| tell(mistakes, &name, &text))
+    read(&text, flags).map_err(|mistakes| with_positions(mistakes, &name, &text))
 }
 
-/// A file of configuration, of which only the text is at hand, with all that it leaves to the defaults.
+/// Returns the text of a configuration file with all defaults added.
 ///
 /// # Errors
-/// All that is wrong, by line.
+/// All errors, with their lines.
 pub fn configuration(text: &str) -> Result<String, Mistakes> {
-    let settings = read(text, &[]).map_err(|mistakes| tell(mistakes, &"configuration", text))?;
+    let settings =
+        read(text, &[]).map_err(|mistakes| with_positions(mistakes, &"configuration", text))?;
     settings.text()
 }
 
-fn tell(mut mistakes: Vec<Mistake>, name: &dyn fmt::Display, text: &str) -> Mistakes {
+fn with_positions(mut mistakes: Vec<Mistake>, name: &dyn fmt::Display, text: &str) -> Mistakes {
     mistakes.sort_by_key(|(place, _)| *place);
-    let told = mistakes.into_iter().map(|(place, what)| match place {
+    let lines = mistakes.into_iter().map(|(place, what)| match place {
         Some(place) => format!("{name}:{}: {what}", line(text, place)),
         None => format!("{name}: {what}"),
     });
-    Mistakes(told.collect())
+    Mistakes(lines.collect())
 }
 
-/// What is wrong, and at which byte if that is known.
+/// An error, and its byte offset if that is known.
 type Mistake = (Option<usize>, String);
 
 fn line(text: &str, place: usize) -> usize {
@@ -156,27 +157,27 @@ fn read(text: &str, flags: &[OsString]) -> Result<Settings, Vec<Mistake>> {
             .split([',', ' '])
             .filter(|name| !name.is_empty());
         let names = names.map(str::to_owned).collect();
-        let said = (name.get_ref().to_string(), matches);
-        Ok(((names, arguments), said))
+        let given_flags = (name.get_ref().to_string(), matches);
+        Ok(((names, arguments), given_flags))
     });
     let hosts = hosts
         .collect::<Result<Vec<_>, Mistake>>()
         .map_err(|it| vec![it])?;
     let arguments =
         Arguments::from_arg_matches(&matches).map_err(|error| vec![(None, explain(&error))])?;
-    let (hosts, said) = hosts.into_iter().unzip();
-    let said = Said {
+    let (hosts, given_flags) = hosts.into_iter().unzip();
+    let given_flags = GivenFlags {
         main: matches,
-        hosts: said,
+        hosts: given_flags,
     };
     Ok(Settings {
         arguments,
         hosts,
-        said,
+        given_flags,
     })
 }
 
-/// What the file says for one flag.
+/// The flags for one key of the file.
 struct Entry {
     id: String,
     words: Vec<OsString>,
@@ -185,7 +186,7 @@ struct Entry {
 type Key<'a> = Spanned<std::borrow::Cow<'a, str>>;
 type Value<'a> = Spanned<DeValue<'a>>;
 
-/// The flags as keys.
+/// The flags of a command, as keys.
 struct Keys(Command);
 
 impl Keys {
@@ -225,7 +226,7 @@ impl Keys {
     ) {
         let name = key.get_ref();
         match value.get_ref() {
-            // A table is another way to write down what has a = in it.
+            // A table is another way to write values that contain a =.
             DeValue::Table(table) if self.find(name).is_some() => {
                 self.add(name, &in_order(table), entries, mistakes);
             }
@@ -255,7 +256,7 @@ impl Keys {
         }
     }
 
-    /// Adds pairs, as values with a = in them.
+    /// Adds the pairs of a table as values with a =.
     fn add(
         &self,
         name: &str,
@@ -273,7 +274,7 @@ impl Keys {
         entries.push(all);
     }
 
-    /// The words of a command line that say the same.
+    /// Returns the command line words for a key.
     fn words(
         &self,
         name: &str,
@@ -296,7 +297,7 @@ impl Keys {
                     scalar(value).ok_or_else(|| format!("{name} does not take {}", kind(value)))?;
                 let text = part.map_or(text.clone(), |part| format!("{part}={text}"));
                 match arg.is_positional() {
-                    // It must not look like a flag.
+                    // A positional argument must not look like a flag.
                     true if text.starts_with('-') => vec![format!("./{text}")],
                     true => vec![text],
                     false => vec![format!("{flag}={text}")],
@@ -305,7 +306,7 @@ impl Keys {
         };
         let words: Vec<OsString> = words.into_iter().map(OsString::from).collect();
         match self.0.clone().try_get_matches_from(&words) {
-            // What depends on other keys is looked at when all are together.
+            // Check dependencies between keys later, when all are known.
             Err(error) if !depends_on_others(error.kind()) => Err(explain(&error)),
             _ => Ok(words),
         }
@@ -313,12 +314,12 @@ impl Keys {
 
     fn unknown(&self, name: &str) -> String {
         if NO_KEYS.contains(&name) {
-            return format!("{name} is a flag, and no key");
+            return format!("{name} is a flag, not a key");
         }
         let mut text = format!("there is no key {name}");
         let whole = Keys::of::<Arguments>("laio serve");
         if whole.find(name).is_some() {
-            text += " of a host; it stands before the first [host] and is for all";
+            text += " of a host; write it before the first [host], for all hosts";
             return text;
         }
         let dashes = name.replace('_', "-");
@@ -343,7 +344,7 @@ impl Keys {
         parsed.map_err(|error| explain(&error))
     }
 
-    /// What was given of these flags, as words again.
+    /// Returns the given flags of this command as words.
     fn given(&self, matches: &ArgMatches) -> Vec<Entry> {
         let ours = self.0.get_arguments().filter(|arg| {
             let id = arg.get_id().as_str();
@@ -394,7 +395,7 @@ fn depends_on_others(kind: ErrorKind) -> bool {
     )
 }
 
-/// The sentence of clap without what is around it.
+/// Returns the message of clap without its decoration.
 fn explain(error: &clap::Error) -> String {
     let text = error.render().to_string();
     let text = text.strip_prefix("error: ").unwrap_or(&text);
@@ -427,7 +428,7 @@ fn kind(value: &DeValue<'_>) -> &'static str {
     match value {
         DeValue::Array(_) => "several values",
         DeValue::Table(_) => "a table",
-        DeValue::Integer(_) => "so large a number",
-        _ => "such a value",
+        DeValue::Integer(_) => "a number of this size",
+        _ => "this value",
     }
 }

@@ -1,4 +1,4 @@
-//! The limits of `laio serve`, each a flag.
+//! The limits of `laio serve`, one flag each.
 
 use laio_serve::Limits;
 use std::fmt;
@@ -8,10 +8,11 @@ use std::time::Duration;
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Limits")]
 pub(super) struct LimitArguments {
-    /// Connections of one worker; further ones wait
+    /// Connections of one worker; at the limit a new one closes an idle one, or waits if none is
+    /// idle. The worker also closes idle connections when descriptors run short
     #[arg(long, value_name = "N", default_value_t = Limits::default().connections)]
     max_connections: usize,
-    /// Connections from one address (of IPv6, one /64) [default: no limit]
+    /// Connections from one address (for IPv6, one /64) [default: no limit]
     #[arg(long, value_name = "N")]
     max_connections_per_address: Option<u32>,
     /// Requests of one connection
@@ -26,56 +27,56 @@ pub(super) struct LimitArguments {
     /// Bytes of a request target; more is 414
     #[arg(long, value_name = "BYTES", default_value_t = Limits::default().head.target_bytes)]
     max_target_bytes: usize,
-    /// Bytes of a request body, which is thrown away; more is 413
+    /// Bytes of a request body, which is discarded; more is 413
     #[arg(long, value_name = "BYTES", default_value_t = Limits::default().body_bytes)]
     max_body_bytes: u64,
     /// Ranges of one request, at most 16; for more, the whole file is sent
     #[arg(long, value_name = "N", default_value_t = Limits::default().ranges)]
     max_ranges: usize,
-    /// Bytes of the largest file that --compress takes
+    /// Bytes of the largest file that --compress compresses
     #[arg(long, value_name = "BYTES", default_value_t = Limits::default().compress_bytes)]
     max_compress_bytes: u64,
-    /// Files that a worker compresses at a time; others are sent plainly
+    /// Files that a worker compresses at a time; others are sent uncompressed
     #[arg(long, value_name = "N", default_value_t = Limits::default().compressions)]
     max_compressions: usize,
-    /// Entries that a listing shows
+    /// Entries in a directory listing
     #[arg(long, value_name = "N", default_value_t = Limits::default().listing_entries)]
     max_listing: usize,
     /// Passwords that a worker checks at a time; more is 503
     #[arg(long, value_name = "N", default_value_t = Limits::default().auth_checks)]
     max_auth_checks: usize,
-    /// Rate at which a request body must come
+    /// Minimum rate of a request body
     #[arg(long, value_name = "BYTES/S", default_value_t = Limits::default().body_rate)]
     min_body_rate: u64,
-    /// Rate at which a client must take an answer
+    /// Minimum rate at which a client must read an answer
     #[arg(long, value_name = "BYTES/S", default_value_t = Limits::default().write_rate)]
     min_write_rate: u64,
-    /// Bytes that the kernel holds of what a client has not taken (SO_SNDBUF) [default: the kernel decides, up to
-    /// net.ipv4.tcp_wmem]
+    /// Bytes of the kernel's send buffer of a connection (SO_SNDBUF) [default: the kernel decides,
+    /// up to net.ipv4.tcp_wmem]
     #[arg(long, value_name = "BYTES")]
     send_buffer: Option<usize>,
-    /// From the first byte of a request to the end of its head; then 408
+    /// Time from the first byte of a request to the end of its head; then 408
     #[arg(long, value_name = "SECONDS", default_value_t = Seconds(Limits::default().head_time))]
     header_timeout: Seconds,
-    /// For a request body, besides what it has at --min-body-rate
+    /// Time for a request body, in addition to the time it takes at --min-body-rate
     #[arg(long, value_name = "SECONDS", default_value_t = Seconds(Limits::default().body_time))]
     body_timeout: Seconds,
-    /// Between two requests of a connection
+    /// Time between two requests of a connection
     #[arg(long, value_name = "SECONDS", default_value_t = Seconds(Limits::default().idle_time))]
     idle_timeout: Seconds,
-    /// For a client to take 128 KiB of an answer, or as long as --min-write-rate gives it
+    /// Time for a client to read 128 KiB of an answer, unless --min-write-rate allows more
     #[arg(long, value_name = "SECONDS", default_value_t = Seconds(Limits::default().write_time))]
     write_timeout: Seconds,
-    /// For a file to open; then 503
+    /// Time to open a file; then 503
     #[arg(long, value_name = "SECONDS", default_value_t = Seconds(Limits::default().open_time))]
     open_timeout: Seconds,
-    /// For 128 KiB of a file to be read; then the connection ends
+    /// Time to read 128 KiB of a file; then the connection ends
     #[arg(long, value_name = "SECONDS", default_value_t = Seconds(Limits::default().read_time))]
     read_timeout: Seconds,
-    /// For a refused client to read why
+    /// Time for a refused client to read the answer
     #[arg(long, value_name = "SECONDS", default_value_t = Seconds(Limits::default().linger_time))]
     linger_timeout: Seconds,
-    /// For answers in flight to end, once the server stops
+    /// Time for answers in progress to end, once the server stops
     #[arg(long, value_name = "SECONDS", default_value_t = Seconds(Limits::default().drain_time))]
     drain_timeout: Seconds,
 }
@@ -113,7 +114,7 @@ impl LimitArguments {
     }
 }
 
-/// A time in seconds, with a fraction if need be.
+/// A time in seconds, with an optional fraction.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Seconds(pub(super) Duration);
 
@@ -121,7 +122,9 @@ impl FromStr for Seconds {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Seconds, String> {
-        let number: f64 = text.parse().map_err(|_| "that is no number of seconds")?;
+        let number: f64 = text
+            .parse()
+            .map_err(|_| "the value is not a number of seconds")?;
         let time = Duration::try_from_secs_f64(number).map_err(|error| error.to_string())?;
         Ok(Seconds(time))
     }

@@ -1,4 +1,4 @@
-//! Telling the service manager how the server is (`sd_notify(3)`). Without one that listens, nothing happens.
+//! Notifies the service manager of the server's state (`sd_notify(3)`), if there is one.
 
 use rustix::time::{ClockId, clock_gettime};
 use std::ffi::{OsStr, OsString};
@@ -7,7 +7,7 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
-/// How it is.
+/// The state of the server.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum State {
     /// Connections are accepted; also after `Reloading`.
@@ -16,8 +16,8 @@ pub(super) enum State {
     Stopping,
 }
 
-/// Tells it, or not: that nobody hears it must not keep the server from its work.
-pub(super) fn tell(state: State) {
+/// Sends the state. Errors are ignored, because the server works without a service manager.
+pub(super) fn send_state(state: State) {
     if let Some(place) = std::env::var_os("NOTIFY_SOCKET") {
         let _ = send(&place, &message(state));
     }
@@ -26,7 +26,8 @@ pub(super) fn tell(state: State) {
 fn message(state: State) -> String {
     match state {
         State::Ready => "READY=1\n".to_owned(),
-        // By the time the manager tells this message from one of an earlier reload (Type=notify-reload).
+        // The time lets the manager distinguish this message from those of earlier reloads
+        // (Type=notify-reload).
         State::Reloading => {
             let now = clock_gettime(ClockId::Monotonic);
             let micros = now.tv_sec * 1_000_000 + now.tv_nsec / 1_000;
@@ -38,7 +39,7 @@ fn message(state: State) -> String {
 
 fn send(place: &OsString, message: &str) -> io::Result<()> {
     let socket = UnixDatagram::unbound()?;
-    // Never wait for a manager that does not read.
+    // Do not wait for a manager that does not read.
     socket.set_nonblocking(true)?;
     let address = match place.as_bytes().strip_prefix(b"@") {
         Some(name) => SocketAddr::from_abstract_name(name)?,
@@ -53,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_told_arrives() {
+    fn states_arrive_at_the_manager() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("notify");
         let manager = UnixDatagram::bind(&path).unwrap();
@@ -65,12 +66,12 @@ mod tests {
             (other, format!("@{name}").into()),
         ] {
             send(&place, &message(State::Ready)).unwrap();
-            let mut told = [0; 100];
-            let length = manager.recv(&mut told).unwrap();
-            assert_eq!(&told[..length], b"READY=1\n");
+            let mut received = [0; 100];
+            let length = manager.recv(&mut received).unwrap();
+            assert_eq!(&received[..length], b"READY=1\n");
         }
-        let told = message(State::Stopping);
-        assert!(told.starts_with("STOPPING=1\n"));
-        assert!(send(&"/nonexistent".into(), &told).is_err());
+        let text = message(State::Stopping);
+        assert!(text.starts_with("STOPPING=1\n"));
+        assert!(send(&"/nonexistent".into(), &text).is_err());
     }
 }

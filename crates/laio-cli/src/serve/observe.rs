@@ -1,6 +1,6 @@
-//! What the server tells of itself: the arguments, and the plot at the end.
+//! Statistics: the arguments, and the plot at the end.
 
-use super::{handover, say};
+use super::{handover, print_message};
 use crate::Failure;
 use laio_bench::plot::{Axis, Lines, Scale, Series, Style};
 use laio_serve::{Admin, Observer, Seen};
@@ -12,25 +12,25 @@ use std::time::{Duration, Instant};
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Observing")]
 pub(super) struct ObserveArguments {
-    /// Answer /metrics (Prometheus), / (a status page) and /status.json on an address of its own
+    /// Answer /metrics (Prometheus), / (a status page) and /status.json on a separate address
     #[arg(long, value_name = "ADDRESS:PORT", conflicts_with = "processes")]
     admin: Option<SocketAddr>,
     /// Measure how long each stage of a request takes
     #[arg(long)]
     stage_timing: bool,
-    /// Plot that (SVG) into a file when the server ends; implies --stage-timing
+    /// Plot the stage times (SVG) into a file when the server ends; implies --stage-timing
     #[arg(long, value_name = "FILE", conflicts_with = "processes")]
     stage_plot: Option<PathBuf>,
 }
 
-/// What goes on while the server runs.
+/// The statistics of a running server.
 pub(super) struct Observing {
     observer: Observer,
     plot: Option<PathBuf>,
     admin: AdminHandle,
 }
 
-/// For the predecessor to leave the address.
+/// Time for the previous server to release the address.
 const HANDOVER: Duration = Duration::from_secs(10);
 
 /// The listener of `--admin`, if there is one.
@@ -38,7 +38,7 @@ const HANDOVER: Duration = Duration::from_secs(10);
 pub(super) struct AdminHandle(Arc<Mutex<Option<Admin>>>);
 
 impl AdminHandle {
-    /// Leaves the address to others.
+    /// Closes the listener, so that another process can use the address.
     pub(super) fn close(&self) {
         self.0.lock().unwrap().take();
     }
@@ -46,18 +46,18 @@ impl AdminHandle {
     fn open(&self, address: SocketAddr, observer: Observer) -> std::io::Result<()> {
         let admin = Admin::start(address, observer)?;
         if address.port() == 0 {
-            say(&format!("--admin listens on {}", admin.address()));
+            print_message(&format!("--admin listens on {}", admin.address()));
         }
         *self.0.lock().unwrap() = Some(admin);
         Ok(())
     }
 
-    /// Opens it as soon as the predecessor has left.
-    fn succeed(self, address: SocketAddr, observer: Observer) {
+    /// Opens the listener as soon as the previous server has released the address.
+    fn open_after_predecessor(self, address: SocketAddr, observer: Observer) {
         let until = Instant::now() + HANDOVER;
         while let Err(error) = self.open(address, observer.clone()) {
             if Instant::now() > until {
-                return say(&error.to_string());
+                return print_message(&error.to_string());
             }
             std::thread::sleep(Duration::from_millis(20));
         }
@@ -78,7 +78,7 @@ impl ObserveArguments {
         if let Some(address) = self.admin {
             let (opened, observer) = (admin.clone(), observer.clone());
             if handover::is_successor() {
-                std::thread::spawn(move || opened.succeed(address, observer));
+                std::thread::spawn(move || opened.open_after_predecessor(address, observer));
             } else {
                 opened.open(address, observer)?;
             }
@@ -96,7 +96,7 @@ impl Observing {
         self.admin.clone()
     }
 
-    /// Draws what was measured, if that was asked for.
+    /// Writes the plot, if one was asked for.
     pub(super) fn finish(self) -> Result<(), Failure> {
         if let Some(file) = self.plot {
             std::fs::write(&file, plot(&self.observer.seen())).map_err(|error| {
@@ -108,7 +108,7 @@ impl Observing {
     }
 }
 
-/// For each stage, the share of times that were no longer than that.
+/// Plots the cumulative distribution of each stage's times.
 fn plot(seen: &Seen) -> String {
     let series = seen.stages.iter().map(|(stage, times)| {
         let shares = (0..=100).map(|share| {
@@ -124,7 +124,7 @@ fn plot(seen: &Seen) -> String {
     });
     let plot = Lines {
         title: "Stages of a request: share of times no longer than".to_owned(),
-        caption: "laio serve --stage-timing; in brackets, how often the stage came".to_owned(),
+        caption: "laio serve --stage-timing; in brackets, the number of times".to_owned(),
         x: Axis::new("microseconds", Scale::Log),
         y: Axis::new("share, %", Scale::Linear),
         series: series.collect(),

@@ -1,4 +1,4 @@
-//! How calls are made and bodies travel: presets, and what differs from them.
+//! The arguments for back ends and transfers: presets, and changes to them.
 
 use laio_serve::{Options, PRESETS, Policies, Preset, Transfer};
 use std::num::{NonZeroU32, NonZeroUsize};
@@ -6,28 +6,29 @@ use std::num::{NonZeroU32, NonZeroUsize};
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "System calls and transfer of bodies")]
 pub(super) struct PolicyArguments {
-    /// Make calls and send bodies as a published server did; other flags differ from it
+    /// Use the system calls and the transfer of a published server; other flags override it
     #[arg(long, value_name = "NAME")]
     preset: Option<Preset>,
     /// List the presets
     #[arg(long)]
     pub(super) list_presets: bool,
-    /// The back end of an operation (accept, read, open, stat, file-read, write, sendfile) where it is not that of
-    /// --backend
+    /// Back end of an operation (accept, read, open, stat, file-read, write, sendfile) if it
+    /// differs from --backend
     #[arg(long, value_name = "OPERATION=BACKEND,...")]
     policy: Vec<Policies>,
-    /// How file data gets to the client: buffer, sendfile, shm-sendfile, splice, or zerocopy, which needs io_uring
-    /// (Linux 6.0)
+    /// How file data is sent to the client: buffer, sendfile, shm-sendfile, splice, or zerocopy,
+    /// which needs io_uring (Linux 6.0)
     #[arg(long, value_name = "NAME")]
     transfer: Option<Transfer>,
     /// Bytes of a file read, or sent, at a time
     #[arg(long, value_name = "BYTES")]
     chunk: Option<NonZeroUsize>,
-    /// Hold packets back until they are full (TCP_CORK), rather than send the head with the first bytes of the body
+    /// Hold packets back until they are full (TCP_CORK), instead of sending the head with the first
+    /// bytes of the body
     #[arg(long, value_name = "YES|NO", num_args = 0..=1, require_equals = true, default_missing_value = "yes",
         value_parser = yes_or_no)]
     cork: Option<bool>,
-    /// Files that a worker opens and looks at, at a time, each by a helper
+    /// Files that a worker opens at a time, with one helper each
     #[arg(long, value_name = "N")]
     stat_threads: Option<NonZeroU32>,
     /// Files that a worker reads at a time
@@ -58,7 +59,7 @@ impl PolicyArguments {
     }
 }
 
-/// The presets, each in a line.
+/// Returns the presets, one per line.
 pub(super) fn presets() -> String {
     let widest = PRESETS.iter().map(|preset| preset.name.len()).max();
     let width = widest.unwrap_or(0);
@@ -72,6 +73,6 @@ fn yes_or_no(text: &str) -> Result<bool, String> {
     match text {
         "yes" => Ok(true),
         "no" => Ok(false),
-        _ => Err("it is yes or no".to_owned()),
+        _ => Err("the value must be yes or no".to_owned()),
     }
 }

@@ -1,7 +1,7 @@
-//! What signals ask of a server.
+//! Signals of a server.
 
 use super::observe::AdminHandle;
-use super::{handover, interactive_end, load, notify, say};
+use super::{handover, interactive_end, load, notify, print_message};
 use crate::signals::{self, Second};
 use laio_serve::{Control, Options};
 use rustix::process::Signal;
@@ -9,14 +9,14 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 use std::io;
 
-/// The signals, caught from now on: before there are other threads, which inherit what is set up here.
+/// Catches the signals. Called before other threads start, because these inherit the signal mask.
 pub(super) fn catch() -> io::Result<Signals> {
     let others = [SIGHUP, SIGUSR1, SIGUSR2];
     signals::catch(&[SIGINT, SIGTERM], Second::Exits(1), &others)
 }
 
-/// The signal by which a process of `--processes` is stopped: it inherits what the one that supervises ignores, so
-/// one of the two is left whenever the supervisor itself can be stopped.
+/// Returns the signal that stops a process of `--processes`: one that the supervisor does not
+/// ignore, because the processes inherit ignored signals.
 pub(super) fn stopping() -> Signal {
     match signals::heeded(&[SIGTERM, SIGINT]).first() {
         Some(&SIGTERM) => Signal::TERM,
@@ -25,8 +25,12 @@ pub(super) fn stopping() -> Signal {
     }
 }
 
-/// Does what signals ask, on a thread of its own.
-pub(super) fn obey(mut signals: Signals, control: Control, admin: AdminHandle) -> io::Result<()> {
+/// Executes signals on a separate thread.
+pub(super) fn execute(
+    mut signals: Signals,
+    control: Control,
+    admin: AdminHandle,
+) -> io::Result<()> {
     let thread = std::thread::Builder::new().name("laio-signals".to_owned());
     thread.spawn(move || {
         for signal in signals.forever() {
@@ -34,22 +38,22 @@ pub(super) fn obey(mut signals: Signals, control: Control, admin: AdminHandle) -
                 SIGHUP if interactive_end() => control.stop(),
                 SIGHUP => reload(&control),
                 SIGUSR1 => match control.reopen_log() {
-                    Ok(()) => say("the access log is opened anew"),
-                    Err(error) => say(&format!("the access log stays where it is: {error}")),
+                    Ok(()) => print_message("reopened the access log"),
+                    Err(error) => print_message(&format!("cannot reopen the access log, keeping the old file: {error}")),
                 },
                 SIGUSR2 if handover::is_supervised() => control.hand_over(),
                 SIGUSR2 => {
                     if restart(&control) {
-                        // The other one waits for the address.
+                        // The new process waits for the address.
                         admin.close();
                     }
                 }
                 _ if handover::is_supervised() => control.stop(),
                 _ => {
-                    say("stopping: answers in flight are finished; once more ends at once");
-                    notify::tell(notify::State::Stopping);
+                    print_message("stopping: finishing the answers in progress; a second signal ends the server at once");
+                    notify::send_state(notify::State::Stopping);
                     control.stop();
-                    // From now on another instance can have this address, too.
+                    // Release the address for another instance.
                     admin.close();
                 }
             }
@@ -58,23 +62,23 @@ pub(super) fn obey(mut signals: Signals, control: Control, admin: AdminHandle) -
     Ok(())
 }
 
-/// Reads all options anew, and serves with them if they make sense.
+/// Reads all options again, and uses them if they are valid.
 fn reload(control: &Control) {
-    notify::tell(notify::State::Reloading);
+    notify::send_state(notify::State::Reloading);
     let options = load().and_then(|loaded| loaded.options());
     match options.and_then(|options: Options| Ok(control.reload(options)?)) {
-        Ok(kept) if kept.is_empty() => say("the options were read anew"),
-        Ok(kept) => say(&format!(
-            "the options were read anew; changes of {} take a restart",
+        Ok(kept) if kept.is_empty() => print_message("reloaded the options"),
+        Ok(kept) => print_message(&format!(
+            "reloaded the options; changes of {} need a restart",
             kept.join(", ")
         )),
-        Err(failure) => say(&format!("the options stay as they are:\n{failure}")),
+        Err(failure) => print_message(&format!("keeping the old options:\n{failure}")),
     }
-    notify::tell(notify::State::Ready);
+    notify::send_state(notify::State::Ready);
 }
 
-/// Starts this program anew, which may be another version by now, and leaves the sockets to it when it serves.
-/// Whether it does.
+/// Starts the program again, which may be another version now, and hands the sockets over to it.
+/// Returns whether the new process serves.
 fn restart(control: &Control) -> bool {
     let started = control
         .listeners()
@@ -83,19 +87,19 @@ fn restart(control: &Control) -> bool {
         Ok(mut next) => {
             let number = next.child.id();
             if next.serves() {
-                say(&format!(
-                    "process {number} serves; answers in flight are finished here"
+                print_message(&format!(
+                    "process {number} serves; finishing the answers in progress here"
                 ));
                 control.hand_over();
                 return true;
             } else {
                 let _ = next.child.wait();
-                say(&format!(
-                    "process {number} does not serve; this one goes on"
+                print_message(&format!(
+                    "process {number} failed to start; this process continues"
                 ));
             }
         }
-        Err(error) => say(&format!("no other process can be started: {error}")),
+        Err(error) => print_message(&format!("cannot start another process: {error}")),
     }
     false
 }

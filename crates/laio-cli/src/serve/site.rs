@@ -1,4 +1,4 @@
-//! What is served, and how: the arguments that describe a site.
+//! The arguments that describe a site.
 
 use crate::Failure;
 use laio_serve::{
@@ -11,11 +11,11 @@ pub(super) struct SiteArguments {
     /// The directory to serve
     #[arg(default_value = ".", value_name = "DIR")]
     root: PathBuf,
-    /// Serve another directory under a host name, or under every name below *.NAME; everything else is as for
-    /// DIR
+    /// Serve another directory under a host name, or under every name below *.NAME; all other
+    /// options are those of DIR
     #[arg(long, value_name = "NAME=DIR", value_parser = pair, help_heading = "Files")]
     host: Vec<(String, String)>,
-    /// File that stands for its directory; the first that is there
+    /// Index file of a directory; the first that exists
     #[arg(
         long,
         value_name = "NAME",
@@ -24,10 +24,10 @@ pub(super) struct SiteArguments {
         help_heading = "Files"
     )]
     index: Vec<String>,
-    /// List directories that have no such file
+    /// List directories without an index file
     #[arg(long, help_heading = "Files")]
     listing: bool,
-    /// Answer with this file, and 200, for pages that are not there (single-page applications)
+    /// Answer with this file, and 200, for missing pages (single-page applications)
     #[arg(long, value_name = "FILE", help_heading = "Files")]
     fallback: Option<String>,
     /// Answer an error with this file of DIR
@@ -39,28 +39,28 @@ pub(super) struct SiteArguments {
     /// Where symbolic links may lead: within DIR, nowhere (refuse), or anywhere (follow)
     #[arg(long, value_name = "WHERE", default_value = "within", value_parser = symlinks, help_heading = "Files")]
     symlinks: Symlinks,
-    /// Serve FILE.br, FILE.zst or FILE.gz in place of FILE to clients that take it, in this order of
-    /// preference
+    /// Serve FILE.br, FILE.zst or FILE.gz instead of FILE to clients that accept it, in this order
+    /// of preference
     #[arg(long, value_name = "CODINGS", value_parser = coding, value_delimiter = ',', num_args = 0..=1,
         require_equals = true, default_missing_value = "br,zst,gz", help_heading = "Answers")]
     precompressed: Vec<Coding>,
     /// Compress text while it is sent
     #[arg(long, help_heading = "Answers")]
     compress: bool,
-    /// Set a header field for files whose path fits the glob; without a slash it is for names in every
+    /// Set a header field for files that match the glob; without a slash it matches names in every
     /// directory
     #[arg(long, value_name = "GLOB=NAME: VALUE", value_parser = field, help_heading = "Answers")]
     header: Vec<FieldRule>,
-    /// Set Cache-Control for files whose path fits the glob
+    /// Set Cache-Control for files that match the glob
     #[arg(long, value_name = "GLOB=DIRECTIVES", value_parser = pair, help_heading = "Answers")]
     cache_control: Vec<(String, String)>,
-    /// Redirect a path, with 301 or another status; a * at the end of FROM goes where the * in TO is
+    /// Redirect a path, with 301 or another status; a * at the end of FROM replaces the * in TO
     #[arg(long, value_name = "FROM=TO[=STATUS]", value_parser = redirect, help_heading = "Answers")]
     redirect: Vec<Redirect>,
     /// Let pages of this origin, or of all (*), read the files
     #[arg(long, value_name = "ORIGIN", help_heading = "Access")]
     cors: Vec<String>,
-    /// Seconds that a browser may remember what it was told about that
+    /// Seconds that a browser may cache the answer to a preflight request
     #[arg(
         long,
         value_name = "SECONDS",
@@ -68,10 +68,10 @@ pub(super) struct SiteArguments {
         help_heading = "Access"
     )]
     cors_max_age: u32,
-    /// Ask for names and passwords, which are in this file (made by `htpasswd -B`)
+    /// Require names and passwords, from this file (made by `htpasswd -B`)
     #[arg(long, value_name = "FILE", help_heading = "Access")]
     auth: Option<PathBuf>,
-    /// What the browser calls it when it asks
+    /// Realm that browsers show
     #[arg(
         long,
         value_name = "TEXT",
@@ -79,13 +79,13 @@ pub(super) struct SiteArguments {
         help_heading = "Access"
     )]
     auth_realm: String,
-    /// Ask only for paths that fit this glob
+    /// Require passwords only for paths that match this glob
     #[arg(long, value_name = "GLOB", help_heading = "Access")]
     auth_path: Vec<String>,
 }
 
 impl SiteArguments {
-    /// The site for every name, and those with names of their own.
+    /// Returns the default site, and the sites with host names.
     pub(super) fn sites(self) -> Result<(Site, Vec<Host>), Failure> {
         let mut fields = self.header;
         fields.extend(
@@ -100,7 +100,7 @@ impl SiteArguments {
         let page = |(status, file): (String, String)| match status.parse() {
             Ok(status) => Ok(ErrorPage { status, file }),
             Err(_) => Err(format!(
-                "--error-page {status}={file}: {status} is no status"
+                "--error-page {status}={file}: {status} is not a status"
             )),
         };
         let auth = |users| Auth {
@@ -149,7 +149,7 @@ impl SiteArguments {
 }
 
 fn pair(text: &str) -> Result<(String, String), String> {
-    let (key, value) = text.split_once('=').ok_or("there is no = in it")?;
+    let (key, value) = text.split_once('=').ok_or("a = is missing")?;
     Ok((key.to_owned(), value.to_owned()))
 }
 
@@ -157,14 +157,14 @@ fn field(text: &str) -> Result<FieldRule, String> {
     let (glob, field) = pair(text)?;
     let (name, value) = field
         .split_once(':')
-        .ok_or("there is no : behind the name of the field")?;
+        .ok_or("a : is missing after the name of the field")?;
     let [name, value] = [name, value].map(|part| part.trim().to_owned());
     Ok(FieldRule { glob, name, value })
 }
 
 fn redirect(text: &str) -> Result<Redirect, String> {
     let (from, to) = pair(text)?;
-    // A target may have a = of its own.
+    // The target may contain a = too.
     let (to, status) = match to.rsplit_once('=') {
         Some((to, digits)) if digits.len() == 3 && digits.starts_with('3') => (to, digits),
         _ => (to.as_str(), "301"),
@@ -173,7 +173,7 @@ fn redirect(text: &str) -> Result<Redirect, String> {
     Ok(Redirect {
         from,
         to: to.to_owned(),
-        status: status.ok_or("the status is 301, 302, 307 or 308")?,
+        status: status.ok_or("the status must be 301, 302, 307 or 308")?,
     })
 }
 
@@ -182,7 +182,7 @@ fn symlinks(name: &str) -> Result<Symlinks, String> {
         "within" => Ok(Symlinks::Within),
         "refuse" => Ok(Symlinks::Refuse),
         "follow" => Ok(Symlinks::Follow),
-        _ => Err("symbolic links lead within, refuse or follow".to_owned()),
+        _ => Err("the value must be within, refuse or follow".to_owned()),
     }
 }
 

@@ -1,7 +1,8 @@
-//! `--processes`: some processes serve on the same sockets, and another one, which does not serve, starts them again
-//! if they die. Connections that wait meanwhile are taken by the others, or by the next.
+//! `--processes`: several processes serve on the same sockets, and a supervisor, which does not
+//! serve, restarts those that fail. Meanwhile the others accept the connections, or the restarted
+//! one does.
 
-use super::{Loaded, handover, load, notify, say, signals};
+use super::{Loaded, handover, load, notify, print_message, signals};
 use crate::Failure;
 use handover::Started;
 use laio_serve::Listening;
@@ -12,38 +13,38 @@ use std::os::fd::OwnedFd;
 use std::process::Child;
 use std::time::{Duration, Instant};
 
-/// Between the start of a process and its next start, if it dies.
+/// Minimum time between two starts of a process that fails.
 const PAUSE: Duration = Duration::from_secs(1);
 
 struct Supervisor {
     sockets: Vec<Vec<OwnedFd>>,
-    places: Vec<Place>,
+    processes: Vec<ProcessSlot>,
     stopping: bool,
 }
 
-/// One process after the other.
-struct Place {
+/// A process and its successors.
+struct ProcessSlot {
     child: Option<Child>,
     started: Instant,
 }
 
-/// Supervises until it is asked to stop and all processes have ended.
-pub(super) fn run(loaded: Loaded, processes: usize) -> Result<(), Failure> {
+/// Supervises until a signal stops it and all processes have ended.
+pub(super) fn run(loaded: Loaded, count: usize) -> Result<(), Failure> {
     let options = loaded.options()?;
     let descriptors = laio_serve::raise_descriptor_limit();
     laio_serve::check(&options)?;
     let mut signals = signals::catch()?;
-    // Also if it is ignored: then the kernel would not say how the processes have ended.
+    // Catch SIGCHLD even if it is ignored, or the kernel would not report how the processes ended.
     signals.add_signal(SIGCHLD)?;
-    let mut listening = Listening::open(&options, processes)?;
+    let mut listening = Listening::open(&options, count)?;
     let mut supervisor = Supervisor {
         sockets: listening.take_shares(),
-        places: Vec::new(),
+        processes: Vec::new(),
         stopping: false,
     };
-    for number in 0..processes {
+    for number in 0..count {
         let child = supervisor.start(number)?;
-        supervisor.places.push(Place {
+        supervisor.processes.push(ProcessSlot {
             child: Some(child),
             started: Instant::now(),
         });
@@ -51,41 +52,43 @@ pub(super) fn run(loaded: Loaded, processes: usize) -> Result<(), Failure> {
     super::announce(
         &options.site.root,
         listening.addresses(),
-        &format!("{processes} processes, {descriptors} descriptors each"),
+        &format!("{count} processes, {descriptors} descriptors each"),
     );
     listening.adopt();
-    notify::tell(notify::State::Ready);
-    handover::tell_ready()?;
+    notify::send_state(notify::State::Ready);
+    handover::report_ready()?;
     while supervisor.alive() {
         match supervisor.next(&mut signals) {
-            Some(SIGCHLD) => supervisor.bury(),
+            Some(SIGCHLD) => supervisor.reap(),
             Some(SIGHUP) => supervisor.reload(),
-            Some(SIGUSR1) => supervisor.tell_all(Signal::USR1),
+            Some(SIGUSR1) => supervisor.signal_all(Signal::USR1),
             Some(SIGUSR2) if !supervisor.restart() => {}
             Some(SIGUSR2) => {
                 listening.leave();
                 supervisor.close(&mut listening);
             }
             Some(_) => {
-                say("stopping: answers in flight are finished; once more ends at once");
-                notify::tell(notify::State::Stopping);
+                print_message(
+                    "stopping: finishing the answers in progress; a second signal ends the server at once",
+                );
+                notify::send_state(notify::State::Stopping);
                 supervisor.stopping = true;
-                supervisor.tell_all(signals::stopping());
+                supervisor.signal_all(signals::stopping());
                 supervisor.close(&mut listening);
             }
             None => {}
         }
-        supervisor.revive();
+        supervisor.restart_ended();
     }
     Ok(())
 }
 
 impl Supervisor {
     fn alive(&self) -> bool {
-        !self.stopping || self.places.iter().any(|place| place.child.is_some())
+        !self.stopping || self.processes.iter().any(|slot| slot.child.is_some())
     }
 
-    /// Closes the sockets. The processes that serve on them have copies of their own, and close them by themselves.
+    /// Closes the sockets. The serving processes have duplicates, which they close themselves.
     fn close(&mut self, listening: &mut Listening) {
         self.sockets.clear();
         listening.close();
@@ -99,66 +102,66 @@ impl Supervisor {
             return Ok(started.child);
         }
         let status = started.child.wait()?;
-        Err(format!("process {number} has ended before it served: {status}").into())
+        Err(format!("process {number} ended before it served: {status}").into())
     }
 
-    /// The next signal; none if a process is due to be started again.
+    /// Returns the next signal, or none if a process is due for a restart.
     fn next(&self, signals: &mut Signals) -> Option<i32> {
-        if self.stopping || self.places.iter().all(|place| place.child.is_some()) {
+        if self.stopping || self.processes.iter().all(|slot| slot.child.is_some()) {
             return signals.forever().next();
         }
         std::thread::sleep(PAUSE / 10);
         signals.pending().next()
     }
 
-    /// Notes which processes have ended.
-    fn bury(&mut self) {
-        for place in &mut self.places {
-            let Some(child) = &mut place.child else {
+    /// Records which processes have ended.
+    fn reap(&mut self) {
+        for slot in &mut self.processes {
+            let Some(child) = &mut slot.child else {
                 continue;
             };
             if let Ok(Some(status)) = child.try_wait() {
                 if !self.stopping {
                     let number = child.id();
-                    say(&format!(
-                        "process {number} has ended ({status}): it is started again"
+                    print_message(&format!(
+                        "process {number} has ended ({status}); restarting it"
                     ));
                 }
-                place.child = None;
+                slot.child = None;
             }
         }
     }
 
-    /// Starts again what has ended, though not one that dies at once without a pause.
-    fn revive(&mut self) {
+    /// Restarts the processes that have ended, after a pause if they fail at once.
+    fn restart_ended(&mut self) {
         if self.stopping {
             return;
         }
-        for number in 0..self.places.len() {
-            let place = &self.places[number];
-            if place.child.is_some() || place.started.elapsed() < PAUSE {
+        for number in 0..self.processes.len() {
+            let slot = &self.processes[number];
+            if slot.child.is_some() || slot.started.elapsed() < PAUSE {
                 continue;
             }
             let started = self.start(number);
-            let place = &mut self.places[number];
-            place.started = Instant::now();
+            let slot = &mut self.processes[number];
+            slot.started = Instant::now();
             match started {
-                Ok(child) => place.child = Some(child),
-                Err(failure) => say(&format!("{failure}; it is tried again")),
+                Ok(child) => slot.child = Some(child),
+                Err(failure) => print_message(&format!("{failure}; trying again")),
             }
         }
     }
 
-    /// Has all processes read the options anew, if they make sense.
+    /// Lets all processes read the options again, if they are valid.
     fn reload(&self) {
         let options = load().and_then(|loaded| loaded.options());
         match options.and_then(|options| Ok(laio_serve::check(&options)?)) {
-            Ok(()) => self.tell_all(Signal::HUP),
-            Err(failure) => say(&format!("the options stay as they are:\n{failure}")),
+            Ok(()) => self.signal_all(Signal::HUP),
+            Err(failure) => print_message(&format!("keeping the old options:\n{failure}")),
         }
     }
 
-    /// Has another process supervise others. Whether it does.
+    /// Starts another supervisor, which takes over. Returns whether it did.
     fn restart(&mut self) -> bool {
         let clones = self.sockets.iter().flatten().map(OwnedFd::try_clone);
         let started = clones
@@ -168,26 +171,26 @@ impl Supervisor {
             Ok(mut next) => {
                 let number = next.child.id();
                 if next.serves() {
-                    say(&format!("process {number} supervises from now on"));
+                    print_message(&format!("process {number} has taken over"));
                     self.stopping = true;
-                    self.tell_all(Signal::USR2);
+                    self.signal_all(Signal::USR2);
                     return true;
                 }
                 let _ = next.child.wait();
-                say("the new process does not serve; this one goes on");
+                print_message("the new process failed to start; this process continues");
                 false
             }
             Err(error) => {
-                say(&format!("no other process can be started: {error}"));
+                print_message(&format!("cannot start another process: {error}"));
                 false
             }
         }
     }
 
-    fn tell_all(&self, signal: Signal) {
-        let children = self.places.iter().filter_map(|place| place.child.as_ref());
+    fn signal_all(&self, signal: Signal) {
+        let children = self.processes.iter().filter_map(|slot| slot.child.as_ref());
         for pid in children.filter_map(|child| Pid::from_raw(child.id() as i32)) {
-            // It may have ended just now.
+            // The process may have ended just now.
             let _ = kill_process(pid, signal);
         }
     }

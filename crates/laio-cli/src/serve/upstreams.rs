@@ -1,4 +1,4 @@
-//! Servers and programs behind this one: the arguments that describe them.
+//! The arguments that describe upstreams.
 
 use super::limits::Seconds;
 use laio_serve::{Site, Trust, Upstream, UpstreamLimits};
@@ -7,30 +7,32 @@ use std::path::PathBuf;
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Upstreams")]
 pub(super) struct UpstreamArguments {
-    /// Have an HTTP server answer below a prefix: http://HOST:PORT, https://HOST:PORT, or http+unix:SOCKET; with a path behind it
-    /// (:/PATH behind a socket), that takes the place of the prefix
+    /// Forward requests below a prefix to an HTTP server: http://HOST:PORT, https://HOST:PORT, or
+    /// http+unix:SOCKET; a path after it (:/PATH after a socket) replaces the prefix
     #[arg(long, value_name = "PREFIX=URL", value_parser = Upstream::http)]
     proxy: Vec<Upstream>,
-    /// Have a FastCGI program answer below a prefix: HOST:PORT or unix:SOCKET
+    /// Forward requests below a prefix to a FastCGI program: HOST:PORT or unix:SOCKET
     #[arg(long, value_name = "PREFIX=ADDRESS", value_parser = Upstream::fastcgi)]
     fastcgi: Vec<Upstream>,
-    /// Trust the certificates of https upstreams that those in FILE have signed, rather than those that the system trusts
+    /// Trust https upstreams with certificates signed by those in FILE, instead of those that the
+    /// system trusts
     #[arg(long, value_name = "FILE")]
     upstream_ca: Option<PathBuf>,
     /// Send files below DIR that an upstream names (X-Sendfile, X-LIGHTTPD-send-temp-file)
     #[arg(long, value_name = "DIR")]
     sendfile_root: Vec<PathBuf>,
-    /// Keep bodies of requests that come without a length, for a FastCGI program, in unnamed files in DIR rather than in
-    /// memory; up to 64 KiB are kept in memory in any case
+    /// Store request bodies without a length, for a FastCGI program, in unnamed files in DIR
+    /// instead of memory; up to 64 KiB are kept in memory in any case
     #[arg(long, value_name = "DIR")]
     upstream_spool: Option<PathBuf>,
-    /// Believe what clients say in X-Forwarded-* and Forwarded: only other proxies can reach this server
+    /// Trust X-Forwarded-* and Forwarded of clients: only if no one but other proxies can reach
+    /// this server
     #[arg(long)]
     trust_forwarded: bool,
     /// Connections of a worker to an upstream; further requests wait
     #[arg(long, value_name = "N", default_value_t = UpstreamLimits::default().connections)]
     max_upstream_connections: usize,
-    /// Connections that a worker keeps to an upstream between requests
+    /// Idle connections that a worker keeps to an upstream
     #[arg(long, value_name = "N", default_value_t = UpstreamLimits::default().idle)]
     max_upstream_idle: usize,
     /// Requests of a worker that wait for a connection to an upstream; more are 503
@@ -42,31 +44,31 @@ pub(super) struct UpstreamArguments {
     /// Bytes of a request body for an upstream; more is 413
     #[arg(long, value_name = "BYTES", default_value_t = UpstreamLimits::default().body_bytes)]
     max_upstream_body_bytes: u64,
-    /// For a request to wait for a connection to an upstream; then 503
+    /// Time that a request waits for a connection to an upstream; then 503
     #[arg(long, value_name = "SECONDS", default_value_t = Seconds(UpstreamLimits::default().queue_time))]
     upstream_queue_timeout: Seconds,
-    /// For an upstream to take a connection; then 504
+    /// Time to connect to an upstream; then 504
     #[arg(long, value_name = "SECONDS", default_value_t = Seconds(UpstreamLimits::default().connect_time))]
     upstream_connect_timeout: Seconds,
-    /// For an upstream to begin its answer; then 504
+    /// Time for an upstream to begin its answer; then 504
     #[arg(long, value_name = "SECONDS", default_value_t = Seconds(UpstreamLimits::default().first_byte_time))]
     upstream_first_byte_timeout: Seconds,
-    /// For an upstream to go on with its answer; then the connection ends
+    /// Time between two pieces of an upstream's answer; then the connection ends
     #[arg(long, value_name = "SECONDS", default_value_t = Seconds(UpstreamLimits::default().between_time))]
     upstream_timeout: Seconds,
-    /// For a whole exchange with an upstream [default: no limit]
+    /// Time for a whole exchange with an upstream [default: no limit]
     #[arg(long, value_name = "SECONDS")]
     upstream_whole_timeout: Option<Seconds>,
-    /// For a connection to an upstream to be kept unused
+    /// Time that an idle connection to an upstream is kept
     #[arg(long, value_name = "SECONDS", default_value_t = Seconds(UpstreamLimits::default().idle_time))]
     upstream_idle_timeout: Seconds,
-    /// For a WebSocket to be quiet
+    /// Idle timeout of a WebSocket
     #[arg(long, value_name = "SECONDS", default_value_t = Seconds(UpstreamLimits::default().tunnel_time))]
     tunnel_timeout: Seconds,
 }
 
 impl UpstreamArguments {
-    /// The upstreams are the default site's, and those of the other hosts'.
+    /// Adds the upstreams to a site. All hosts have the same ones.
     pub(super) fn add_to(&self, site: &mut Site) {
         site.upstreams = [self.proxy.as_slice(), &self.fastcgi].concat();
         for upstream in &mut site.upstreams {

@@ -182,7 +182,10 @@ fn silent(backend: &str) {
     until("what was closed for room is counted", || {
         server.metric(closed) >= least
     });
-    let hint = line(&server.said, "closed to make room");
+    let hint = line(
+        &server.said,
+        "closing the connections that have been idle longest",
+    );
     assert!(hint.contains("ulimit -n is too low"), "{hint}");
 }
 

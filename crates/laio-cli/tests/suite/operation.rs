@@ -192,7 +192,7 @@ fn mistakes_are_told_by_line() {
         "laio.toml:3: invalid value 'many' for '--workers <N>'",
         "laio.toml:4: there is no key max_headers; did you mean max-headers?",
         "laio.toml:5: listing is either true or false",
-        "laio.toml:6: check is a flag, and no key",
+        "laio.toml:6: check is a flag, not a key",
         "laio.toml:8: there is no key workers of a host",
         "laio.toml:9: invalid value 'nowhere'",
         "laio.toml:10: a host has no hosts of its own",
@@ -263,7 +263,7 @@ fn a_reload_is_whole_or_not_at_all_and_answers_in_flight_are_finished() {
 
     place.configure("root = 'DIR/site'\nworkers = 'x'\n");
     server.signal(Signal::HUP);
-    server.hear("the options stay as they are");
+    server.hear("keeping the old options");
     server.hear("laio.toml:2: invalid value 'x'");
     place.configure("root = 'DIR/absent'\nworkers = 1\nlog = 'off'");
     server.signal(Signal::HUP);
@@ -272,8 +272,8 @@ fn a_reload_is_whole_or_not_at_all_and_answers_in_flight_are_finished() {
 
     place.configure("root = 'DIR/site/b'\nlog = 'off'\nworkers = 2\n");
     server.signal(Signal::HUP);
-    let said = server.hear("the options were read anew");
-    assert!(said.contains("changes of workers take a restart"), "{said}");
+    let said = server.hear("reloaded the options");
+    assert!(said.contains("changes of workers need a restart"), "{said}");
     // One that an old worker was about to take is still its.
     until("new options are in force", || server.get("a", "/") == "bee");
     let mut rest = Vec::new();
@@ -286,7 +286,7 @@ fn a_reload_is_whole_or_not_at_all_and_answers_in_flight_are_finished() {
 }
 
 #[test]
-fn the_log_is_opened_anew() {
+fn the_log_is_reopened() {
     let place = Place::new();
     let server = place.start(&["site", "--log", "access.log", "--log-format", "common"]);
     let lines = |name: &str| {
@@ -299,7 +299,7 @@ fn the_log_is_opened_anew() {
     until("the first line is written", || lines("access.log") == 1);
     fs::rename(place.path("access.log"), place.path("old.log")).unwrap();
     server.signal(Signal::USR1);
-    server.hear("the access log is opened anew");
+    server.hear("reopened the access log");
     server.get("a", "/");
     until("the second line is written", || lines("access.log") == 1);
     assert_eq!(lines("old.log"), 1);
@@ -317,7 +317,7 @@ fn a_log_on_a_full_disk_loses_lines_and_nothing_else() {
     assert!(said.contains("No space left on device"), "{said}");
     let last = server.stop();
     assert!(
-        last.contains("50 lines of the access log were left out"),
+        last.contains("50 lines of the access log were dropped"),
         "{last}"
     );
 }
@@ -403,7 +403,7 @@ fn a_log_that_nobody_reads_keeps_nobody_waiting() {
     rustix::fs::mknodat(rustix::fs::CWD, &fifo, kind, mode, 0).unwrap();
     let (code, text) = place.output(&["site", "--log", "fifo", "--listen", "unix:other"]);
     assert_eq!(code, Some(1), "{text}");
-    assert!(text.contains("a FIFO that nobody reads"), "{text}");
+    assert!(text.contains("a FIFO without a reader"), "{text}");
     let _reader = rustix::fs::open(
         &fifo,
         rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::NONBLOCK,
@@ -424,11 +424,11 @@ fn a_log_that_nobody_reads_keeps_nobody_waiting() {
             assert!(answers.read_line(&mut line).unwrap() > 0);
         }
     }
-    server.hear("it is not taken as fast as it comes");
+    server.hear("it cannot be written as fast as lines arrive");
     drop((stream, answers));
     let last = server.stop();
     assert!(
-        last.contains("lines of the access log were left out"),
+        last.contains("lines of the access log were dropped"),
         "{last}"
     );
 }
@@ -440,7 +440,7 @@ fn the_next_version_takes_the_sockets_when_it_serves_and_not_before() {
     let mut server = place.start(&["--config", "laio.toml"]);
     place.configure("root = 'DIR/absent'\n");
     server.signal(Signal::USR2);
-    server.hear("does not serve; this one goes on");
+    server.hear("failed to start; this process continues");
     assert_eq!(server.get("a", "/"), "home");
 
     place.configure("root = 'DIR/site/b'\nlog = 'off'\nworkers = 2\n");
@@ -449,7 +449,7 @@ fn the_next_version_takes_the_sockets_when_it_serves_and_not_before() {
     let mut first = [0; 1000];
     busy.read_exact(&mut first).unwrap();
     server.signal(Signal::USR2);
-    let said = server.hear("answers in flight are finished here");
+    let said = server.hear("finishing the answers in progress here");
     let next: u32 = said.split(' ').nth(1).unwrap().parse().unwrap();
     until("the new one answers", || server.get("a", "/") == "bee");
     let mut rest = Vec::new();
@@ -482,7 +482,7 @@ fn hand_overs_lose_no_connection_and_add_no_socket() {
         let clients = [scope.spawn(asking), scope.spawn(asking)];
         for _ in 0..HAND_OVERS {
             send(serving, Signal::USR2);
-            let said = server.hear("answers in flight are finished here");
+            let said = server.hear("finishing the answers in progress here");
             serving = said.split(' ').nth(1).unwrap().parse().unwrap();
             sockets.push(listening(serving));
         }
@@ -542,7 +542,7 @@ fn a_process_that_is_killed_is_started_again_and_the_others_serve() {
         let answers = (0..20).filter(|_| server.try_get("a", "/").as_deref() == Some("home"));
         // The killed one may have taken a connection at its last moment.
         assert!(answers.count() >= 19);
-        server.hear("it is started again");
+        server.hear("restarting it");
         until("there are two again", || {
             let now = children();
             now.len() == 2 && !now.contains(&killed)

@@ -1,8 +1,8 @@
-//! No path leads past a guard: whatever a target looks like, and however what comes out of it is read.
+//! No path bypasses a guard, whatever its spelling and its reader.
 
 use laio_http::{Guard, Mount, RequestPath};
 
-/// What lenient readers make of a path, in words of its own.
+/// A separate model of how lenient readers interpret a path.
 mod model {
     include!(concat!(
         env!("CARGO_MANIFEST_DIR"),
@@ -50,7 +50,7 @@ impl Random {
 }
 
 #[test]
-fn whatever_comes_out_of_a_random_target_was_guarded() {
+fn no_reading_of_a_random_target_bypasses_the_guard() {
     let mut random = Random(0x9e37_79b9_7f4a_7c15);
     let judges = RULES.map(Judge::new);
     let (mut refused, mut guarded, mut open) = (0, 0, 0);
@@ -62,14 +62,14 @@ fn whatever_comes_out_of_a_random_target_was_guarded() {
             Some(_) => guarded += 1,
         }
     }
-    // A property of nothing would hold too.
+    // The property must not hold vacuously.
     assert!(
         refused > 2000 && guarded > 1000 && open > 2000,
         "{refused} refused, {guarded} guarded, {open} open"
     );
 }
 
-/// What led past a guard, and what is like it.
+/// Paths that once bypassed a guard, and similar ones.
 #[test]
 fn known_ways_past_a_guard_are_refused_or_guarded() {
     for (pattern, target) in [
@@ -125,7 +125,7 @@ fn known_ways_past_a_guard_are_refused_or_guarded() {
 }
 
 #[test]
-fn what_is_not_guarded_stays_open() {
+fn unguarded_paths_stay_open() {
     let guard = Guard::new(["/admin/**", "/a.php"]).unwrap();
     let mount = Mount::new("/", None).unwrap();
     for target in [
@@ -148,7 +148,7 @@ fn what_is_not_guarded_stays_open() {
     }
 }
 
-/// A path may be as long as a target, and each step over it is bounded.
+/// A path may be as long as a target; each check of it is bounded.
 #[test]
 fn long_paths_with_many_readings_are_judged_at_once() {
     let guard = Guard::new(["/admin/**", "*.secret"]).unwrap();

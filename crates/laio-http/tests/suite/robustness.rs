@@ -1,5 +1,5 @@
-//! Random damage to good requests: nothing panics, and what must hold, holds. The generator is
-//! seeded, so a failure can be repeated.
+//! Random damage to valid requests: nothing panics, and the invariants hold. The generator is
+//! seeded, so failures are reproducible.
 
 use laio_http::*;
 
@@ -19,7 +19,7 @@ const SAMPLES: &[&[u8]] = &[
     b"OPTIONS * HTTP/1.1\r\nHost: h\r\nIf-Modified-Since: Sun Nov  6 08:49:37 1994\r\n\r\n",
 ];
 
-/// Bytes that mean something somewhere.
+/// Bytes with a special meaning in some context.
 const INTERESTING: &[u8] = b"\r\n\0 \t:;,./%?#*\"\\-=0129afFG\x7f\x80\xc3\xff";
 
 #[test]
@@ -70,7 +70,8 @@ fn noise_is_handled() {
     }
 }
 
-/// Does with the bytes all a server would, and checks what must hold. Whether there was a request.
+/// Processes the bytes as a server would, and checks the invariants. Returns whether there was a
+/// request.
 fn serve(bytes: &[u8], random: &mut Random) -> bool {
     let Ok(Parsed::Complete { request, head_len }) = parse(bytes, &Limits::DEFAULT) else {
         return false;
@@ -120,7 +121,7 @@ fn serve(bytes: &[u8], random: &mut Random) -> bool {
     true
 }
 
-/// Reads any value as every kind of value.
+/// Parses any value as every kind of value.
 fn examine_values(value: &[u8], size: u64) {
     let size = size >> (size % 64);
     let inside = |range: &ByteRange| !range.is_empty() && range.end <= size;
@@ -189,7 +190,7 @@ fn examine_path(path: &str) {
     assert_eq!(again, relative);
 }
 
-/// Skipping in pieces and at once comes to the same.
+/// Skipping in pieces and at once have the same result.
 fn skip_body(framing: Framing, bytes: &[u8], random: &mut Random) {
     let Ok(mut whole) = BodySkip::new(framing, BodySkip::BYTES_MAX) else {
         return;

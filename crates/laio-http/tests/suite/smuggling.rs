@@ -1,9 +1,9 @@
-//! Requests two recipients could understand differently, or that a server must refuse, and the
-//! status each gets. A lenient answer to one of them is a security bug.
+//! Requests that two recipients could interpret differently, or that a server must refuse, with the
+//! status of each. Accepting one of them is a security bug.
 
 use laio_http::{Limits, Parsed, parse};
 
-/// Without the end of the head, which is added.
+/// Without the end of the head, which the test adds.
 const REFUSED: &[(u16, &str)] = &[
     // The request line.
     (400, "GET /"),
@@ -151,7 +151,7 @@ const REFUSED: &[(u16, &str)] = &[
     ),
 ];
 
-/// Unusual, and right.
+/// Unusual but valid.
 const ACCEPTED: &[&str] = &[
     "GET / HTTP/1.1\r\nHost:",
     "GET / HTTP/1.1\r\nHost:h",

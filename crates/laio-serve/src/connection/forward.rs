@@ -1,10 +1,10 @@
-//! A request that an upstream answers.
+//! Requests that an upstream answers.
 
 use super::{Connection, Next, micros_since};
 use crate::buffers::Buffers;
-use crate::reply::Asked;
+use crate::reply::RequestContext;
 use crate::stream::Stream;
-use crate::upstream::{Asking, Forwarded, Route, Source, Trouble};
+use crate::upstream::{Forwarded, ProxyRequest, Route, Source, UpstreamError};
 use crate::worker::Worker;
 use laio_http::log::LogRecord;
 use laio_http::response::CONTINUE;
@@ -13,43 +13,44 @@ use std::io;
 use std::time::{Duration, Instant};
 
 impl Connection {
-    /// Has an upstream answer a request for `path`; `input` is what has come behind its head.
+    /// Forwards a request for `path` to an upstream; `input` holds the bytes received after its
+    /// head.
     pub(super) async fn forward(
         &mut self,
-        asked: Asked<'_>,
+        ctx: RequestContext<'_>,
         route: &Route,
         path: &RequestPath<'_>,
         started: Instant,
         input: Vec<u8>,
     ) -> io::Result<Next> {
-        let (worker, request) = (self.worker.clone(), asked.request);
+        let (worker, request) = (self.worker.clone(), ctx.request);
         let body = BodySkip::new(request.framing, worker.limits().upstream.body_bytes);
         let body = match body {
             Ok(body) => body,
             Err(rejection) => return self.refuse(rejection.status(), rejection.detail()).await,
         };
-        let Buffers { mut output, name } = worker.spare.take();
-        let mut source = Received {
+        let Buffers { mut output, name } = worker.buffer_pool.take();
+        let mut source = ClientBody {
             worker: &worker,
             stream: &self.stream,
             input,
             body,
             waited: Duration::ZERO,
             bytes: 0,
-            expects: request.expects_continue,
+            expects_continue: request.expects_continue,
         };
-        let asking = Asking {
-            asked,
+        let proxy_request = ProxyRequest {
+            ctx,
             path,
             peer: &self.peer,
             secure: self.stream.is_secure(),
-            websocket: !self.stream.delimits(),
+            websocket: !self.stream.is_self_delimiting(),
             stream: &self.stream,
             spooled: None,
-            trusts: false,
+            trusts_client: false,
         };
         let forwarded = worker
-            .forward(asking, route, &mut source, &mut output)
+            .forward(proxy_request, route, &mut source, &mut output)
             .await;
         let (input, done) = (std::mem::take(&mut source.input), source.is_done());
         let Some(forwarded) = forwarded else {
@@ -82,10 +83,10 @@ impl Connection {
             bytes: length,
             duration_us: micros_since(started),
             version: self.stream.version().unwrap_or(request.version.as_str()),
-            ..LogRecord::of(request, asked.date)
+            ..LogRecord::of(request, ctx.date)
         });
         let output = sent?;
-        worker.spare.give_back(Buffers { output, name });
+        worker.buffer_pool.put_back(Buffers { output, name });
         self.answered = true;
         Ok(match (keep_alive, done) {
             (true, _) => Next::Request,
@@ -95,28 +96,28 @@ impl Connection {
     }
 }
 
-/// The body of a request as it comes from the client's connection.
-struct Received<'a> {
+/// The body of a request, received from the client's connection.
+struct ClientBody<'a> {
     worker: &'a Worker,
     stream: &'a Stream,
     input: Vec<u8>,
     body: BodySkip,
-    /// For the client, and not for the upstream.
+    /// Time spent waiting for the client, without time spent waiting for the upstream.
     waited: Duration,
     bytes: u64,
-    /// The client waits to be told to go on.
-    expects: bool,
+    /// The client waits for 100 Continue.
+    expects_continue: bool,
 }
 
-impl Source for Received<'_> {
-    async fn next(&mut self, out: &mut Vec<u8>) -> Result<bool, Trouble> {
+impl Source for ClientBody<'_> {
+    async fn next(&mut self, out: &mut Vec<u8>) -> Result<bool, UpstreamError> {
         let before = out.len();
         loop {
             let input = &mut self.input;
             let used = self
                 .body
                 .advance_with(input, |piece| out.extend_from_slice(piece))
-                .map_err(Trouble::of_client)?;
+                .map_err(UpstreamError::bad_body)?;
             input.drain(..used);
             self.bytes += used as u64;
             if self.body.is_done() || out.len() > before {
@@ -143,14 +144,14 @@ impl Source for Received<'_> {
     }
 }
 
-impl Received<'_> {
-    async fn receive(&mut self) -> Result<(), Trouble> {
-        if std::mem::take(&mut self.expects) {
-            let told = self.worker.send_all(self.stream, CONTINUE.to_vec()).await;
-            told.map_err(|_| Trouble::gone())?;
+impl ClientBody<'_> {
+    async fn receive(&mut self) -> Result<(), UpstreamError> {
+        if std::mem::take(&mut self.expects_continue) {
+            let sent = self.worker.send_all(self.stream, CONTINUE.to_vec()).await;
+            sent.map_err(|_| UpstreamError::client_gone())?;
         }
         let limits = self.worker.limits();
-        // A client that keeps up the least rate has as long as that takes.
+        // A client that keeps the minimum rate gets as long as that rate takes.
         let earned = Duration::from_secs(self.bytes / limits.body_rate.max(1));
         let time = (limits.body_time + earned).saturating_sub(self.waited);
         let started = Instant::now();
@@ -161,13 +162,15 @@ impl Received<'_> {
         };
         self.waited += started.elapsed();
         match received {
-            Ok(input) if input.is_empty() => Err(Trouble::gone()),
+            Ok(input) if input.is_empty() => Err(UpstreamError::client_gone()),
             Ok(input) => {
                 self.input = input;
                 Ok(())
             }
-            Err(error) if error.kind() == io::ErrorKind::TimedOut => Err(Trouble::slow_client()),
-            Err(_) => Err(Trouble::gone()),
+            Err(error) if error.kind() == io::ErrorKind::TimedOut => {
+                Err(UpstreamError::slow_client())
+            }
+            Err(_) => Err(UpstreamError::client_gone()),
         }
     }
 }

@@ -1,5 +1,5 @@
-//! A request of HTTP/2 and its answer, as a stream of bytes for the line that all requests go: read from it
-//! comes the body of the request, written to it goes an answer in the words of HTTP/1.1.
+//! An HTTP/2 request and its answer as a byte stream in HTTP/1.1: reading returns the request body,
+//! writing takes the answer.
 
 use crate::options::Limits;
 use bytes::{Buf, Bytes};
@@ -17,35 +17,36 @@ use std::time::Duration;
 pub(crate) struct Exchange {
     answer: RefCell<Answer>,
     body: RefCell<RequestBody>,
-    /// Whether the answer is to a HEAD, so that no body follows it.
+    /// Whether the request is HEAD, so that the answer has no body.
     to_head: bool,
-    /// Whether nobody on the way can read it.
+    /// Whether the connection is encrypted.
     secure: bool,
-    /// The connection's.
+    /// The socket of the connection.
     socket: Descriptor,
     write_time: Duration,
 }
 
 enum Answer {
-    /// The head is still to be sent.
+    /// The head is not sent yet.
     Due(SendResponse<Bytes>),
-    /// Bytes of the body are due: so many, or until the end.
+    /// The body is being sent: the remaining length, or none if it is unknown.
     Body(SendStream<Bytes>, Option<u64>),
-    /// It is sent, and the rest of the request may still come.
+    /// The answer is sent; the rest of the request may still arrive.
     Sent(SendStream<Bytes>),
-    /// It was broken off.
-    Over,
+    /// The answer was aborted.
+    Aborted,
 }
 
 struct RequestBody {
     stream: RecvStream,
-    /// Its length was not told: chunks tell where it ends.
+    /// The length is unknown, so the body is presented in chunks.
     chunked: bool,
     ended: bool,
 }
 
-/// The fields that are of the connection in HTTP/1.1, and of nothing in HTTP/2 (RFC 9113, section 8.2.2).
-const OF_CONNECTIONS: [&str; 5] = [
+/// Fields that HTTP/2 forbids because they concern an HTTP/1.1 connection (RFC 9113, section
+/// 8.2.2).
+const CONNECTION_SPECIFIC: [&str; 5] = [
     "connection",
     "keep-alive",
     "proxy-connection",
@@ -80,21 +81,22 @@ impl Exchange {
         self.secure
     }
 
-    /// The socket that carries this exchange among others.
+    /// Returns the socket of the connection.
     pub(crate) fn socket(&self) -> &Descriptor {
         &self.socket
     }
 
-    /// Appends what has come of the body of the request. After the answer nobody waits for the rest.
+    /// Appends received bytes of the request body. After the answer, returns the end without
+    /// waiting for the rest.
     pub(crate) async fn receive(&self, input: &mut Vec<u8>) -> io::Result<usize> {
-        if matches!(*self.answer.borrow(), Answer::Sent(_) | Answer::Over) {
+        if matches!(*self.answer.borrow(), Answer::Sent(_) | Answer::Aborted) {
             return Ok(0);
         }
         poll_fn(|context| self.body.borrow_mut().poll_receive(context, input)).await
     }
 
-    /// Sends all of `out`, which begins with the head of the answer if that was not sent yet. An empty buffer
-    /// comes back.
+    /// Sends all of `out`, which begins with the head of the answer if that is not sent yet.
+    /// Returns an empty buffer.
     pub(crate) async fn send(&self, out: Vec<u8>) -> (io::Result<usize>, Vec<u8>) {
         let length = out.len();
         let sent = self.send_all(Bytes::from(out)).await;
@@ -106,7 +108,7 @@ impl Exchange {
             self.send_head(&mut out)?;
         }
         while !out.is_empty() {
-            let granted = poll_fn(|context| self.poll_leave(context, out.len()));
+            let granted = poll_fn(|context| self.poll_capacity(context, out.len()));
             let granted = time::timeout(self.write_time, granted).await;
             let granted = granted.map_err(|_| io::ErrorKind::TimedOut)??;
             let piece = out.split_to(granted.min(out.len()));
@@ -115,7 +117,7 @@ impl Exchange {
         Ok(())
     }
 
-    /// Takes the head from what is sent, and sends it as HTTP/2 does.
+    /// Parses the head in `out`, and sends it as a HEADERS frame.
     fn send_head(&self, out: &mut Bytes) -> io::Result<()> {
         let limits = laio_http::Limits {
             head_bytes: usize::MAX,
@@ -127,7 +129,7 @@ impl Exchange {
         let mut response = Response::builder().status(head.status.code());
         for (name, value) in head.headers.iter() {
             let name = name.to_ascii_lowercase();
-            if !OF_CONNECTIONS.iter().any(|own| own.as_bytes() == name) {
+            if !CONNECTION_SPECIFIC.iter().any(|own| own.as_bytes() == name) {
                 response = response.header(&name[..], value);
             }
         }
@@ -156,11 +158,11 @@ impl Exchange {
         Ok(())
     }
 
-    /// Waits until the client, and the buffer, have room for some of `length` bytes.
-    fn poll_leave(&self, context: &mut Context<'_>, length: usize) -> Poll<io::Result<usize>> {
+    /// Waits until flow control and the send buffer allow some of `length` bytes.
+    fn poll_capacity(&self, context: &mut Context<'_>, length: usize) -> Poll<io::Result<usize>> {
         let mut answer = self.answer.borrow_mut();
         let Answer::Body(stream, _) = &mut *answer else {
-            let text = "more of a body than its head told of";
+            let text = "the body is longer than its head announced";
             return Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, text)));
         };
         stream.reserve_capacity(length);
@@ -187,19 +189,19 @@ impl Exchange {
         }
         let last = *due == Some(0);
         stream.send_data(piece, last).map_err(io::Error::other)?;
-        if last && let Answer::Body(stream, _) = std::mem::replace(&mut *answer, Answer::Over) {
+        if last && let Answer::Body(stream, _) = std::mem::replace(&mut *answer, Answer::Aborted) {
             *answer = Answer::Sent(stream);
         }
         Ok(())
     }
 
-    /// Ends the answer. What is not `whole` must not look whole.
+    /// Ends the answer. Resets the stream if the answer is not `whole`, so that the client notices.
     pub(super) fn end(&self, whole: bool) {
         let mut answer = self.answer.borrow_mut();
-        *answer = match std::mem::replace(&mut *answer, Answer::Over) {
+        *answer = match std::mem::replace(&mut *answer, Answer::Aborted) {
             Answer::Due(mut respond) => {
                 respond.send_reset(Reason::INTERNAL_ERROR);
-                Answer::Over
+                Answer::Aborted
             }
             Answer::Body(mut stream, None) if whole => {
                 let _ = stream.send_data(Bytes::new(), true);
@@ -207,16 +209,16 @@ impl Exchange {
             }
             Answer::Body(mut stream, _) => {
                 stream.send_reset(Reason::INTERNAL_ERROR);
-                Answer::Over
+                Answer::Aborted
             }
             ended => ended,
         };
     }
 
-    /// Reads the rest of a request whose answer is sent, within the limits of a body that the server does not use.
+    /// Reads the rest of a request after its answer, within the limits of a discarded body.
     ///
-    /// Without a reader the `h2` crate would take the stream back at once and ignore what comes on it: a second head,
-    /// a wrong length or malformed trailers, which are errors of the stream (RFC 9113, section 8.1).
+    /// Without a reader the `h2` crate would reset the stream at once and ignore later errors of
+    /// the stream: a second head, a wrong length, or malformed trailers (RFC 9113, section 8.1).
     pub(super) async fn read_rest(&self, limits: &Limits) {
         if !matches!(*self.answer.borrow(), Answer::Sent(_)) {
             return;
@@ -235,19 +237,19 @@ impl Exchange {
         let _ = time::timeout(limits.body_time, rest).await;
     }
 
-    /// Ends the stream of an answer that is sent, because the client broke a rule.
+    /// Resets the stream of an answer that is sent, because the client violated the protocol.
     pub(super) fn reset_sent(&self, reason: Reason) {
         if let Answer::Sent(stream) = &mut *self.answer.borrow_mut() {
             stream.send_reset(reason);
         }
     }
 
-    /// Waits until the client no longer wants the answer.
-    pub(super) async fn taken_back(&self) {
+    /// Waits until the client resets the request.
+    pub(super) async fn reset_by_client(&self) {
         poll_fn(|context| match &mut *self.answer.borrow_mut() {
             Answer::Due(respond) => respond.poll_reset(context).map(drop),
             Answer::Body(stream, _) => stream.poll_reset(context).map(drop),
-            Answer::Sent(_) | Answer::Over => Poll::Pending,
+            Answer::Sent(_) | Answer::Aborted => Poll::Pending,
         })
         .await;
     }
@@ -285,8 +287,8 @@ impl RequestBody {
         Poll::Ready(Ok(input.len() - before))
     }
 
-    /// Passes over a piece of the body, and tells its length. None at the end, which trailers may announce, and after
-    /// an error, which the `h2` crate tells the client.
+    /// Discards a piece of the body and returns its length. Returns none at the end, after reading
+    /// trailers, and after an error, which the `h2` crate reports to the client.
     fn poll_skip(&mut self, context: &mut Context<'_>) -> Poll<Option<u64>> {
         let Some(Ok(bytes)) = ready!(self.stream.poll_data(context)) else {
             return self.stream.poll_trailers(context).map(|_| None);

@@ -1,9 +1,9 @@
-//! A connection as the `h2` crate reads and writes one. What it writes is collected, so that many frames go
-//! out with one call.
+//! The byte stream that the `h2` crate reads and writes. Output is buffered, so that one call sends
+//! many frames.
 
 use super::windows::Windows;
 use crate::options::Http2;
-use crate::stream::{Stream, Wire};
+use crate::stream::{Socket, Stream};
 use crate::tls::Session;
 use std::cell::{Cell, RefCell};
 use std::io::{self, IoSlice};
@@ -13,40 +13,41 @@ use std::task::{Context, Poll, ready};
 use std::time::Instant;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// Since when the client has not taken what it is sent.
+/// Since when the client has not read what was sent.
 pub(super) type Stalled = Rc<Cell<Option<Instant>>>;
 
 pub(super) struct Io {
-    carrier: Carrier,
-    /// Received, and not yet read from `used` on.
+    transport: Transport,
+    /// Received bytes, consumed up to `used`.
     input: Vec<u8>,
     used: usize,
-    /// Written, and not yet sent.
+    /// Written by `h2` and not yet sent.
     output: Vec<u8>,
     stalled: Stalled,
     windows: Rc<RefCell<Windows>>,
 }
 
-enum Carrier {
-    Plain(Wire),
+enum Transport {
+    Plain(Socket),
     Tls(Box<Session>),
 }
 
 impl Io {
-    /// `input` has been received already. None: the stream is one of HTTP/2 itself.
+    /// Wraps a connection; `input` was received before. Returns none if the stream is itself an
+    /// HTTP/2 stream.
     pub(super) fn new(
         stream: Stream,
         input: Vec<u8>,
         stalled: Stalled,
         windows: Rc<RefCell<Windows>>,
     ) -> Option<Io> {
-        let carrier = match stream {
-            Stream::Plain(socket) => Carrier::Plain(Wire::new(socket)),
-            Stream::Tls(session) => Carrier::Tls(Box::new(session.into_inner())),
+        let transport = match stream {
+            Stream::Plain(socket) => Transport::Plain(Socket::new(socket)),
+            Stream::Tls(session) => Transport::Tls(Box::new(session.into_inner())),
             Stream::Http2(_) => return None,
         };
         Some(Io {
-            carrier,
+            transport,
             input,
             used: 0,
             output: Vec::new(),
@@ -55,53 +56,53 @@ impl Io {
         })
     }
 
-    /// Sends what has been written.
+    /// Sends the buffered output.
     fn poll_drain(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let drained = self.carrier.poll_send(context, &mut self.output);
+        let drained = self.transport.poll_send(context, &mut self.output);
         let since = self.stalled.get().or_else(|| Some(Instant::now()));
         self.stalled.set(since.filter(|_| drained.is_pending()));
         drained
     }
 
     fn take(&mut self, bytes: &[u8]) -> usize {
-        let room = Http2::WRITE_BUFFER.saturating_sub(self.output.len());
-        let count = bytes.len().min(room);
+        let space = Http2::WRITE_BUFFER.saturating_sub(self.output.len());
+        let count = bytes.len().min(space);
         self.output.extend_from_slice(&bytes[..count]);
         count
     }
 }
 
-impl Carrier {
+impl Transport {
     fn poll_receive(
         &mut self,
         context: &mut Context<'_>,
         input: &mut Vec<u8>,
     ) -> Poll<io::Result<()>> {
         match self {
-            Carrier::Plain(wire) => *input = ready!(wire.poll_receive(context))?,
-            Carrier::Tls(session) => {
+            Transport::Plain(socket) => *input = ready!(socket.poll_receive(context))?,
+            Transport::Tls(session) => {
                 ready!(session.poll_receive(context, input))?;
             }
         }
         Poll::Ready(Ok(()))
     }
 
-    /// Sends all of `output`, which is empty when that is done.
+    /// Sends all of `output`, and empties it.
     fn poll_send(
         &mut self,
         context: &mut Context<'_>,
         output: &mut Vec<u8>,
     ) -> Poll<io::Result<()>> {
         match self {
-            Carrier::Plain(wire) => {
-                ready!(wire.poll_sent(context))?;
+            Transport::Plain(socket) => {
+                ready!(socket.poll_sent(context))?;
                 if output.is_empty() {
                     return Poll::Ready(Ok(()));
                 }
-                wire.send(std::mem::take(output));
-                wire.poll_sent(context)
+                socket.send(std::mem::take(output));
+                socket.poll_sent(context)
             }
-            Carrier::Tls(session) => {
+            Transport::Tls(session) => {
                 while !output.is_empty() {
                     let count = ready!(session.poll_write(context, output))?;
                     output.drain(..count);
@@ -119,7 +120,7 @@ impl AsyncRead for Io {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let Io {
-            carrier,
+            transport,
             input,
             used,
             windows,
@@ -128,7 +129,7 @@ impl AsyncRead for Io {
         if *used == input.len() {
             input.clear();
             *used = 0;
-            ready!(carrier.poll_receive(context, input))?;
+            ready!(transport.poll_receive(context, input))?;
         }
         let count = buffer.remaining().min(input.len() - *used);
         let bytes = &input[*used..][..count];
@@ -169,9 +170,9 @@ impl AsyncWrite for Io {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         ready!(self.poll_drain(context))?;
-        match &mut self.carrier {
-            Carrier::Plain(wire) => Poll::Ready(wire.finish()),
-            Carrier::Tls(session) => session.poll_finish(context),
+        match &mut self.transport {
+            Transport::Plain(socket) => Poll::Ready(socket.finish()),
+            Transport::Tls(session) => session.poll_finish(context),
         }
     }
 }

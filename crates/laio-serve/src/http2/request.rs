@@ -1,11 +1,11 @@
-//! A request of HTTP/2 in the words of HTTP/1.1.
+//! Translating an HTTP/2 request head to HTTP/1.1.
 
 use h2::RecvStream;
 use http::header::{CONTENT_LENGTH, COOKIE, HOST, HeaderName, HeaderValue, TE};
 use http::{Method, Request};
 
-/// The head, as a client of HTTP/1.1 would have sent it; it is parsed, and refused, as theirs are. The `h2`
-/// crate has refused what could not be said in it: fields of connections, control characters.
+/// Returns the head as an HTTP/1.1 client would have sent it. The HTTP/1.1 parser then checks it.
+/// The `h2` crate has already refused connection-specific fields and control characters.
 pub(super) fn head(request: &Request<RecvStream>) -> Vec<u8> {
     let mut head = Vec::new();
     let uri = request.uri();
@@ -23,8 +23,8 @@ pub(super) fn head(request: &Request<RecvStream>) -> Vec<u8> {
     }
     let fields = request.headers();
     for (name, value) in fields {
-        let said = (name == HOST && has_authority) || name == TE || name == COOKIE;
-        if !said {
+        let replaced = (name == HOST && has_authority) || name == TE || name == COOKIE;
+        if !replaced {
             push(&mut head, name, value.as_bytes());
         }
     }
@@ -36,7 +36,7 @@ pub(super) fn head(request: &Request<RecvStream>) -> Vec<u8> {
     head
 }
 
-/// One field of those that HTTP/2 lets a client make of it (RFC 9113, section 8.2.3).
+/// Joins the cookie fields, which HTTP/2 allows a client to split (RFC 9113, section 8.2.3).
 fn push_cookies<'v>(head: &mut Vec<u8>, cookies: impl Iterator<Item = &'v HeaderValue>) {
     let cookies: Vec<_> = cookies.map(HeaderValue::as_bytes).collect();
     if !cookies.is_empty() {

@@ -1,29 +1,30 @@
-//! Updates of the windows of streams whose answers are sent, as they pass on their way to the `h2` crate.
+//! Detects overflows of the flow-control windows of streams whose answers are sent.
 //!
-//! The crate ignores an update of a stream on which it has nothing more to send, also one that no window can hold
-//! (RFC 9113, section 6.9.1). The scanner reads the heads of frames, and the increments, and nothing else.
+//! The `h2` crate ignores window updates of streams on which it has nothing more to send, even
+//! those that overflow the window (RFC 9113, section 6.9.1). The scanner reads frame heads and
+//! window increments on their way to the crate.
 
 use std::collections::HashMap;
 
-/// The bytes of a frame's head, and of the increment behind that of a `WINDOW_UPDATE`.
+/// The length of a frame head, and of a `WINDOW_UPDATE` frame.
 const HEAD: usize = 9;
 const UPDATE: usize = HEAD + 4;
 const WINDOW_UPDATE: u8 = 8;
-/// The most that a window can hold.
+/// The maximum size of a window.
 const WINDOW_MAX: u64 = (1 << 31) - 1;
-/// What a client sends before its first frame.
+/// The length of the connection preface.
 const PREFACE: usize = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".len();
 
-/// Follows the frames of one connection.
+/// Scans the frames of one connection.
 pub(super) struct Windows {
-    /// Bytes that belong to no frame head that is of interest.
+    /// Bytes to skip up to the next frame head.
     skip: usize,
-    /// The beginning of a frame.
+    /// The first bytes of the current frame.
     frame: [u8; UPDATE],
     filled: usize,
-    /// What was added to the windows of streams since their answers were sent.
+    /// The sum of increments of each stream since its answer was sent.
     sent: HashMap<u32, u64>,
-    /// Streams whose windows hold too much.
+    /// Streams whose window has overflowed.
     overflown: Vec<u32>,
 }
 
@@ -38,8 +39,9 @@ impl Windows {
         }
     }
 
-    /// The answer on a stream is sent: its window only grows from now on. There are no more of them than
-    /// [`Http2::streams`](crate::Http2::streams), each until [`Windows::forget`].
+    /// Starts watching a stream whose answer is sent, so that its window can only grow. At most
+    /// [`Http2::streams`](crate::Http2::streams) streams are watched, each until
+    /// [`Windows::forget`].
     pub(super) fn watch(&mut self, stream: u32) {
         self.sent.insert(stream, 0);
     }
@@ -48,12 +50,12 @@ impl Windows {
         self.sent.remove(&stream);
     }
 
-    /// The streams whose windows were found to hold too much since the last call.
+    /// Removes and returns the streams whose windows have overflowed.
     pub(super) fn take_overflown(&mut self) -> Vec<u32> {
         std::mem::take(&mut self.overflown)
     }
 
-    /// Goes through the bytes that come next; how they are split makes no difference.
+    /// Scans the next received bytes, split in any way.
     pub(super) fn pass(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() {
             let skipped = self.skip.min(bytes.len());
@@ -73,12 +75,12 @@ impl Windows {
         self.filled >= HEAD && self.frame[3] == WINDOW_UPDATE && self.length() == UPDATE - HEAD
     }
 
-    /// Bytes of the frame at hand that are looked at.
+    /// Returns the number of bytes needed of the current frame.
     fn wanted(&self) -> usize {
         if self.is_update() { UPDATE } else { HEAD }
     }
 
-    /// Bytes behind the head of the frame at hand.
+    /// Returns the payload length of the current frame.
     fn length(&self) -> usize {
         let [high, middle, low, ..] = self.frame.map(usize::from);
         high << 16 | middle << 8 | low
@@ -87,9 +89,9 @@ impl Windows {
     fn take_frame(&mut self) {
         self.skip = HEAD + self.length() - self.filled;
         if self.is_update() {
-            // The highest bit of either number has no meaning.
+            // The highest bit of both numbers is reserved.
             let word = |at: usize| {
-                let bytes = [0, 1, 2, 3].map(|place| self.frame[at + place]);
+                let bytes = [0, 1, 2, 3].map(|index| self.frame[at + index]);
                 u32::from_be_bytes(bytes) & (u32::MAX >> 1)
             };
             let (stream, increment) = (word(5), word(HEAD));
@@ -121,7 +123,7 @@ mod tests {
 
     fn data(stream: u32, length: usize) -> Vec<u8> {
         let head = [0, (length >> 8) as u8, length as u8, 0, 0];
-        // Bytes that would be an update if they were a frame.
+        // The payload looks like updates, which the scanner must skip.
         let body = update(1, u32::MAX).into_iter().cycle().take(length);
         [&head[..], &stream.to_be_bytes()]
             .concat()
@@ -139,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn too_much_is_found_however_the_bytes_come() {
+    fn overflows_are_found_however_the_bytes_are_split() {
         let most = WINDOW_MAX as u32;
         let cases = [
             (vec![update(1, most), update(1, 1)], vec![1]),
@@ -167,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn what_came_before_the_answer_does_not_count() {
+    fn updates_before_the_answer_do_not_count() {
         let mut windows = Windows::new();
         windows.pass(&[b'x'; PREFACE]);
         windows.pass(&update(1, WINDOW_MAX as u32));

@@ -1,4 +1,4 @@
-//! A listing for people.
+//! Listings as HTML.
 
 use super::{Entry, Listing};
 use laio_http::{HttpDate, path, push_html_escaped};
@@ -26,8 +26,8 @@ pub(super) fn write(listing: &Listing, relative: &[u8], out: &mut Vec<u8>) {
     push_count(all - files, "directory", "directories", out);
     out.extend_from_slice(b", ");
     push_count(files, "file", "files", out);
-    if listing.cut {
-        out.extend_from_slice(b"; there are more than are shown");
+    if listing.truncated {
+        out.extend_from_slice(b"; more entries are not shown");
     }
     out.extend_from_slice(b"</p>\n</main>\n</html>\n");
 }
@@ -38,9 +38,9 @@ fn push_count(count: usize, one: &str, many: &str, out: &mut Vec<u8>) {
     let _ = write!(out, "{count} {what}");
 }
 
-/// The path, each part of which leads to its directory.
+/// Appends the path, each component linked to its directory.
 fn push_trail(relative: &[u8], out: &mut Vec<u8>) {
-    out.extend_from_slice(b"<a href=\"/\" aria-label=\"The top\">/</a>");
+    out.extend_from_slice(b"<a href=\"/\" aria-label=\"Root directory\">/</a>");
     let mut end = 0;
     for part in relative
         .split(|&byte| byte == b'/')
@@ -59,7 +59,7 @@ fn push_row(entry: &Entry, out: &mut Vec<u8>) {
     let class: &[u8] = if entry.directory { b"d" } else { b"f" };
     out.extend_from_slice(b"<tr class=\"");
     out.extend_from_slice(class);
-    // Relative to the directory; the dot keeps a colon in the name from looking like a scheme.
+    // Relative to the directory. The dot prevents a name with a colon from being read as a scheme.
     out.extend_from_slice(b"\"><td><a href=\".");
     push_address(&entry.name, entry.directory, out);
     out.extend_from_slice(b"\">");
@@ -85,7 +85,7 @@ fn push_address(path: &[u8], directory: bool, out: &mut Vec<u8>) {
     push_html_escaped(out, &address);
 }
 
-/// `06 Nov 1994 08:49`, of `Sun, 06 Nov 1994 08:49:37 GMT`.
+/// Appends `06 Nov 1994 08:49` for `Sun, 06 Nov 1994 08:49:37 GMT`.
 fn push_time(date: &str, out: &mut Vec<u8>) {
     let _ = write!(out, "<time title=\"{date}\">{}</time>", &date[5..22]);
 }
@@ -95,12 +95,12 @@ fn push_size(size: u64, out: &mut Vec<u8>) {
         write!(out, "{size} B")
     } else {
         let units = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
-        let place = (size.ilog2() / 10) as usize; // 1 to 6
-        let value = size as f64 / (1u64 << (10 * place)) as f64;
+        let power = (size.ilog2() / 10) as usize; // 1 to 6
+        let value = size as f64 / (1u64 << (10 * power)) as f64;
         write!(
             out,
             "<span title=\"{size} bytes\">{value:.1} {}</span>",
-            units[place - 1]
+            units[power - 1]
         )
     };
 }
@@ -155,7 +155,7 @@ mod tests {
                 entry("<i>&.txt", false, 12),
                 entry("x:y", false, 3 << 20),
             ],
-            cut: true,
+            truncated: true,
         };
         let mut page = Vec::new();
         write(&listing, b"d/e?", &mut page);
@@ -167,7 +167,7 @@ mod tests {
         );
         assert!(page.contains("<a href=\"/d/\">d</a>/<a href=\"/d/e%3F/\">e?</a>/"));
         assert!(page.contains("06 Nov 1994 08:49</time>"));
-        assert!(page.contains("1 directory, 2 files; there are more"));
+        assert!(page.contains("1 directory, 2 files; more entries are not shown"));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! A listing for programs.
+//! Listings as JSON.
 
 use super::Listing;
 use laio_http::{HttpDate, path};
@@ -7,7 +7,7 @@ use serde::Serialize;
 #[derive(Serialize)]
 struct Row<'a> {
     name: std::borrow::Cow<'a, str>,
-    /// The name as it is written in an address.
+    /// The percent-encoded name.
     encoded: String,
     r#type: &'static str,
     size: u64,
@@ -21,7 +21,7 @@ struct Document<'a> {
     complete: bool,
 }
 
-/// Appends the listing. Names that are not UTF-8 have U+FFFD in place of what is not; percent-encoded they are whole.
+/// Appends the listing. `name` has U+FFFD in place of bytes that are not UTF-8; `encoded` is exact.
 pub(super) fn write(listing: &Listing, out: &mut Vec<u8>) {
     let row = |entry: &'_ super::Entry| Row {
         name: String::from_utf8_lossy(&entry.name).into_owned().into(),
@@ -32,7 +32,7 @@ pub(super) fn write(listing: &Listing, out: &mut Vec<u8>) {
     };
     let document = Document {
         entries: listing.entries.iter().map(row).collect(),
-        complete: !listing.cut,
+        complete: !listing.truncated,
     };
     // Neither writing to memory nor these types can fail.
     let _ = serde_json::to_writer(&mut *out, &document);
@@ -42,6 +42,6 @@ pub(super) fn write(listing: &Listing, out: &mut Vec<u8>) {
 fn encoded(name: &[u8]) -> String {
     let mut address = Vec::new();
     path::encode(name, false, None, &mut address);
-    // Without the slash that the address of a file begins with. The rest is ASCII.
+    // Without the leading slash. The rest is ASCII.
     String::from_utf8_lossy(&address[1..]).into_owned()
 }

@@ -1,5 +1,5 @@
-//! A small server for those who run the large one: on an address and a thread of its own, so that it answers when the
-//! workers are busy, is never seen by clients, and takes no name away from the site.
+//! The admin server: on an address and a thread of its own, so that it answers while the workers
+//! are busy, and its paths do not collide with the site's.
 
 use super::{Observer, page, prometheus};
 use laio_http::{Limits, Method, Parsed, ResponseHead, Status, parse};
@@ -9,10 +9,10 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// For a client to send its request, and to take the answer. One is served at a time.
+/// Time limit for receiving a request, and for sending the answer. One client is served at a time.
 const TIME: Duration = Duration::from_secs(5);
 
-/// After a client that could not be taken.
+/// Pause after a failed accept.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Answers `/metrics` (Prometheus), `/` (a page) and `/status.json`, until dropped.
@@ -23,10 +23,10 @@ pub struct Admin {
 }
 
 impl Admin {
-    /// Listens at an address and tells what the observer sees.
+    /// Listens at an address and serves the observer's statistics.
     ///
     /// # Errors
-    /// When the address cannot be had.
+    /// When the address cannot be bound.
     pub fn start(address: SocketAddr, observer: Observer) -> io::Result<Admin> {
         let listener = TcpListener::bind(address).map_err(|error| {
             let text = format!("cannot listen on {address} for --admin: {error}");
@@ -39,11 +39,11 @@ impl Admin {
         thread.spawn(move || {
             for client in listening.incoming() {
                 match client {
-                    // Who leaves early, or says nothing, has nothing to be told.
+                    // A client that disconnects or times out gets no answer.
                     Ok(client) => drop(serve(client, &observer)),
-                    // It was shut down.
+                    // `drop` has shut the listener down.
                     Err(error) if error.kind() == io::ErrorKind::InvalidInput => return,
-                    // There may be too many descriptors for the moment.
+                    // Descriptors may be exhausted for the moment.
                     Err(_) => std::thread::sleep(PAUSE),
                 }
             }
@@ -51,7 +51,7 @@ impl Admin {
         Ok(Admin { address, listener })
     }
 
-    /// Where it listens.
+    /// Returns the address.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -59,7 +59,7 @@ impl Admin {
 
 impl Drop for Admin {
     fn drop(&mut self) {
-        // Ends the thread, and from now on others can have the address.
+        // Ends the thread, and frees the address.
         let _ = rustix::net::shutdown(&self.listener, Shutdown::Both);
     }
 }

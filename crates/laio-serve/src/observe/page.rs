@@ -1,4 +1,4 @@
-//! The status page, for people and as JSON.
+//! The status page, as HTML and as JSON.
 
 use super::Seen;
 use hdrhistogram::Histogram;
@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use std::fmt::Write;
 use std::time::Duration;
 
-/// Shares of the times that are told.
+/// The reported quantiles.
 const QUANTILES: [(&str, f64); 4] = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999)];
 
 const STYLE: &str = "
@@ -33,7 +33,7 @@ pub(super) fn html(seen: &Seen, age: Duration) -> String {
         ("up", lasting(age)),
         ("workers", grouped(seen.workers as u64)),
         ("connections", grouped(seen.connections)),
-        ("closed to make room", grouped(seen.closed_for_room)),
+        ("idle, closed", grouped(seen.closed_for_room)),
         ("answers", grouped(answers)),
         ("client errors (4xx)", grouped(seen.answers[3])),
         ("server errors (5xx)", grouped(seen.answers[4])),
@@ -72,12 +72,12 @@ pub(super) fn html(seen: &Seen, age: Duration) -> String {
     out
 }
 
-/// With a narrow space between thousands.
+/// Formats a number with narrow spaces between thousands.
 fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut out = String::new();
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
             out.push('\u{202f}');
         }
         out.push(digit);
@@ -85,7 +85,7 @@ fn grouped(number: u64) -> String {
     out
 }
 
-/// Bytes in the unit that they are read in best.
+/// Formats a number of bytes in a suitable unit.
 fn size(bytes: u64) -> String {
     const UNITS: [&str; 5] = ["kB", "MB", "GB", "TB", "PB"];
     if bytes < 10_000 {
@@ -98,7 +98,7 @@ fn size(bytes: u64) -> String {
     format!("{number:.1} {}", UNITS[unit])
 }
 
-/// Days, hours, minutes and seconds, the two largest that there are.
+/// Formats a duration in its two largest units.
 fn lasting(time: Duration) -> String {
     let seconds = time.as_secs();
     let (minutes, hours) = (seconds / 60, seconds / 3600);
@@ -110,7 +110,7 @@ fn lasting(time: Duration) -> String {
     }
 }
 
-/// A time in the unit that it is read in best.
+/// Formats a duration in a suitable unit.
 fn shown(nanos: u64) -> String {
     match nanos {
         0..10_000 => format!("{:.1} µs", nanos as f64 / 1e3),
@@ -155,8 +155,8 @@ fn of_times(times: &Histogram<u64>) -> Value {
         let nanos = times.value_at_quantile(*share);
         ((*name).to_owned(), json!(nanos))
     };
-    let mut told: Map<_, _> = QUANTILES.iter().map(quantile).collect();
-    told.insert("count".to_owned(), json!(times.len()));
-    told.insert("max".to_owned(), json!(times.max()));
-    json!({ "nanoseconds": told })
+    let mut values: Map<_, _> = QUANTILES.iter().map(quantile).collect();
+    values.insert("count".to_owned(), json!(times.len()));
+    values.insert("max".to_owned(), json!(times.max()));
+    json!({ "nanoseconds": values })
 }

@@ -1,4 +1,4 @@
-//! What was counted, in the text format of Prometheus.
+//! The statistics in the text format of Prometheus.
 
 use super::Seen;
 use std::fmt::Write;
@@ -63,7 +63,7 @@ pub(super) fn text(seen: &Seen, age: Duration) -> String {
     family(
         "laio_connections_closed_for_room_total",
         "counter",
-        "Connections that waited for their clients and were closed to make room for others.",
+        "Idle connections closed so that others could be accepted.",
         &count(seen.closed_for_room),
     );
     let answers = seen.answers.iter().enumerate();
@@ -92,8 +92,8 @@ pub(super) fn text(seen: &Seen, age: Duration) -> String {
             calls.push((format!("{{call=\"{name}\",way=\"{way}\"}}"), count as f64));
         }
     }
-    let help = "System calls: done inline, in the background because they would have blocked, or there because \
-                they cannot be tried.";
+    let help = "System calls: done inline, in the background because they would have blocked, or in the background \
+                without an attempt.";
     family("laio_calls_total", "counter", help, &calls);
     family(
         "laio_operations_total",
@@ -104,7 +104,7 @@ pub(super) fn text(seen: &Seen, age: Duration) -> String {
     family(
         "laio_limited_total",
         "counter",
-        "Calls that met a limit of the engine.",
+        "Calls refused or delayed because of a limit of the engine.",
         &count(seen.limited),
     );
     let zero_copy = [
@@ -119,7 +119,7 @@ pub(super) fn text(seen: &Seen, age: Duration) -> String {
     family(
         "laio_zerocopy_sends_total",
         "counter",
-        "Sends that were to be made without a copy: from shared memory, copied nevertheless, or ordinary ones.",
+        "Zero-copy sends: without a copy, copied by the kernel nevertheless, or made as ordinary sends.",
         &zero_copy,
     );
     stages(&mut out, seen);
@@ -130,7 +130,7 @@ fn stages(out: &mut String, seen: &Seen) {
     let name = "laio_stage_seconds";
     let _ = writeln!(
         out,
-        "# HELP {name} How long stages of requests take.\n# TYPE {name} histogram"
+        "# HELP {name} Durations of the stages of requests.\n# TYPE {name} histogram"
     );
     for (stage, histogram) in seen.stages.iter() {
         let stage = stage.name();

@@ -1,4 +1,4 @@
-//! The stages of a request, and how long they took.
+//! The stages of a request, and their durations.
 
 use hdrhistogram::Histogram;
 use std::time::Duration;
@@ -6,30 +6,30 @@ use std::time::Duration;
 /// A stage of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// From the taking of a connection until it is served.
+    /// From accepting a connection until its task starts.
     Accept,
     /// From the first byte of a request to the end of its head.
     Receive,
-    /// From the target to a name; of a file that is kept, to the file.
+    /// From the target to a file name; for a cached file, to the file.
     Resolve,
     /// Opening the file.
     Open,
-    /// Looking at it.
+    /// Reading the file's metadata.
     Stat,
-    /// Reading a piece of it.
+    /// Reading a piece of the file.
     Read,
     /// Sending a piece of the answer.
     Send,
     /// From the request to the head of an upstream's answer.
     Upstream,
-    /// Making the line of the access log.
+    /// Formatting the access log line.
     Log,
     /// From the first byte of the request to the last of the answer.
     Total,
 }
 
 impl Stage {
-    /// All of them, in the order of a request.
+    /// All stages, in the order of a request.
     pub const ALL: [Stage; 10] = [
         Stage::Accept,
         Stage::Receive,
@@ -43,7 +43,7 @@ impl Stage {
         Stage::Total,
     ];
 
-    /// Its name.
+    /// Returns the name of the stage.
     pub fn name(self) -> &'static str {
         match self {
             Stage::Accept => "accept",
@@ -60,15 +60,15 @@ impl Stage {
     }
 }
 
-/// The longest time told apart from longer ones, in nanoseconds.
+/// The longest recorded time in nanoseconds; longer ones count as this.
 const LONGEST: u64 = 3_600_000_000_000;
 
-/// How long each stage took, as often as it came.
+/// Histograms of the durations of each stage.
 #[derive(Clone, Debug, Default)]
 pub struct Stages([Option<Box<Histogram<u64>>>; Stage::ALL.len()]);
 
 impl Stages {
-    pub(super) fn note(&mut self, stage: Stage, time: Duration) {
+    pub(super) fn record(&mut self, stage: Stage, time: Duration) {
         let histogram = self.0[stage as usize].get_or_insert_with(empty);
         let time = u64::try_from(time.as_nanos()).unwrap_or(LONGEST);
         histogram.saturating_record(time.clamp(1, LONGEST));
@@ -77,13 +77,13 @@ impl Stages {
     pub(super) fn add(&mut self, other: &Stages) {
         for (sum, other) in self.0.iter_mut().zip(&other.0) {
             if let Some(other) = other {
-                // Both have the same bounds.
+                // Cannot fail, because both have the same bounds.
                 let _ = sum.get_or_insert_with(empty).add(&**other);
             }
         }
     }
 
-    /// The stages that came at all, with their times in nanoseconds.
+    /// Returns the stages that occurred, with their durations in nanoseconds.
     pub fn iter(&self) -> impl Iterator<Item = (Stage, &Histogram<u64>)> {
         Stage::ALL.into_iter().filter_map(|stage| {
             let histogram = self.0[stage as usize].as_deref()?;
@@ -92,7 +92,7 @@ impl Stages {
     }
 }
 
-/// Two digits are told apart.
+/// Returns a histogram with a precision of two digits.
 fn empty() -> Box<Histogram<u64>> {
     let histogram = Histogram::new_with_bounds(1, LONGEST, 2);
     Box::new(histogram.expect("the bounds make sense"))

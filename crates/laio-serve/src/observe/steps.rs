@@ -1,22 +1,23 @@
-//! How often the calls of each operation went which way.
+//! The system calls of each step by outcome.
 
 use super::Seen;
 use crate::options::Step;
 
-/// How the calls of one operation went.
+/// The system calls of one step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StepCounts {
-    /// The operation.
+    /// The step.
     pub step: Step,
-    /// Done at once.
+    /// Completed inline.
     pub inline: u64,
-    /// Tried, and done in the background, because they would have blocked.
+    /// Attempted, and done in the background because they would have blocked.
     pub background: u64,
-    /// Done in the background without a try: the back end makes none, or the call or the file system has none.
+    /// Done in the background without an attempt, because the back end, the call or the file system
+    /// has none.
     pub fallback: u64,
 }
 
-/// The system calls of a step. Those of the two ends of a pipe are not told apart.
+/// Returns the system calls of a step. `splice` counts for both ends of a pipe.
 fn calls(step: Step) -> &'static [&'static str] {
     match step {
         Step::Accept => &["accept4"],
@@ -30,7 +31,7 @@ fn calls(step: Step) -> &'static [&'static str] {
 }
 
 impl Seen {
-    /// [`Seen::calls`] by operation.
+    /// Returns [`Seen::calls`] summed by step.
     pub fn steps(&self) -> Vec<StepCounts> {
         let of = |step| {
             let counts = calls(step).iter().filter_map(|name| self.calls.get(name));

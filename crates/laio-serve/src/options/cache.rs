@@ -1,38 +1,38 @@
-//! What a worker keeps of files that are asked for often.
+//! The file cache of a worker.
 
 use std::time::Duration;
 
-/// What a worker keeps of files that are asked for often. What is kept is known to be what is on the disk: the
-/// kernel tells of each change before it is served.
+/// The file cache of a worker: the contents of small files, the descriptors of larger ones. inotify
+/// events invalidate a changed file before it is served again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cache {
     /// Files. 0 turns the cache off.
     pub files: usize,
-    /// Bytes of the largest file that is kept in memory; larger ones are kept open.
+    /// Bytes of the largest file that is cached in memory; larger ones are kept open.
     pub file_bytes: usize,
     /// Bytes of files in memory.
     pub bytes: usize,
-    /// Larger files that are kept open: no more than an eighth of the descriptors that the process may have.
+    /// Larger files kept open, at most an eighth of the descriptors that the process may have.
     pub descriptors: usize,
 }
 
 impl Cache {
-    /// Nothing is kept: each request opens its file.
+    /// No cache: each request opens its file.
     pub const OFF: Cache = Cache {
         files: 0,
         file_bytes: 0,
         bytes: 0,
         descriptors: 0,
     };
-    /// Directories that are watched. When there are more, all is forgotten, and begins anew.
+    /// Watched directories. Beyond this number the whole cache is dropped and starts again.
     pub const DIRECTORIES: usize = 4096;
-    /// How soon after that it may happen again; meanwhile files in further directories are not kept.
-    pub const FORGETS: Duration = Duration::from_secs(10);
-    /// How long a file is kept before it is opened anew, whatever was heard: not all changes are told. Stores to
-    /// mapped memory are not, nor is what the kernel's own AIO writes. While it is opened anew, as long again at
-    /// most.
-    pub const KEEPS: Duration = Duration::from_secs(1);
-    /// Names remembered that were asked for once: a file is kept when it is asked for again soon.
+    /// Minimum time between two such drops. Meanwhile files in further directories are not cached.
+    pub const CLEAR_INTERVAL: Duration = Duration::from_secs(10);
+    /// How long a file stays cached before it is opened again, even without an inotify event:
+    /// stores to mapped memory and writes by Linux AIO cause none. While the file is being
+    /// reopened, the cached one may be used for the same time again.
+    pub const MAX_AGE: Duration = Duration::from_secs(1);
+    /// Names remembered after one request. A file is cached when it is requested again soon.
     pub const NAMES: usize = 8192;
 }
 

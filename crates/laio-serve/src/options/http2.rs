@@ -1,30 +1,30 @@
-//! Limits of HTTP/2.
+//! The limits of HTTP/2.
 
 use super::Limits;
 use std::time::Duration;
 
-/// The named limits of a connection of HTTP/2. Those that are fields can be chosen; the others are constants.
+/// The named limits of an HTTP/2 connection. Fields are configurable; constants are not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Http2 {
-    /// Requests that are answered at the same time; the client is told.
+    /// Requests answered at the same time (`SETTINGS_MAX_CONCURRENT_STREAMS`).
     pub streams: u32,
-    /// Requests that the client may take back; then the connection ends. Taking back costs the client nothing and
-    /// the server work (CVE-2023-44487).
+    /// Requests that the client may reset before the connection ends. A reset costs the client
+    /// nothing and the server work (CVE-2023-44487).
     pub resets: u32,
-    /// Bytes of a request body that may be under way to the server: of one request, and of the connection.
+    /// The flow-control window in bytes: for each request body, and for the connection.
     pub window: u32,
 }
 
 impl Http2 {
-    /// Bytes of frames collected before they are sent.
+    /// Bytes of frames buffered before they are sent.
     pub const WRITE_BUFFER: usize = 64 * 1024;
-    /// Bytes of one answer that wait for the client's leave, besides the piece that was just read.
+    /// Bytes of an answer that wait for flow control, besides the piece read last.
     pub const SEND_BUFFER: usize = Limits::PIECE;
-    /// Requests taken back that were not even looked at, before the connection ends.
+    /// Requests reset before the server has accepted them, before the connection ends.
     pub const PENDING_RESETS: usize = 20;
-    /// Requests whose rest is still to be thrown away.
+    /// Reset requests for which late frames are still accepted.
     pub const KEPT_RESETS: usize = 20;
-    /// How long that rest is expected.
+    /// How long late frames are accepted.
     pub const RESET_TIME: Duration = Duration::from_secs(5);
 }
 

@@ -4,158 +4,164 @@ use super::UpstreamLimits;
 use laio_http::Ranges;
 use std::time::{Duration, Instant};
 
-/// The named limits of a server. Those that are fields can be chosen; the others are constants.
+/// The named limits of a server. Fields are configurable; constants are not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Connections of one worker; further ones wait in the kernel's queue.
+    /// Connections of one worker. When it has reached them and another client connects, it closes
+    /// idle connections; if none is idle, the client waits in the listen queue.
     pub connections: usize,
-    /// Connections from one address (of IPv6, from one /64), over all workers; more are closed as soon as
-    /// they are accepted. `None` is no such limit.
+    /// Connections from one address (for IPv6, from one /64), over all workers. Further ones are
+    /// closed when they are accepted. `None` is no limit.
     pub connections_per_address: Option<u32>,
-    /// Requests of one connection, so that connections spread over workers again.
+    /// Requests of one connection. The limit lets connections spread over the workers again.
     pub requests: u32,
     /// Bytes, fields and target of a request head.
     pub head: laio_http::Limits,
-    /// Bytes of a request body, with its framing, that are read and thrown away; more is 413.
+    /// Bytes of a request body, including its framing, that are read and discarded; more is 413.
     pub body_bytes: u64,
-    /// Ranges that one request may ask for; a request for more gets the whole file. 0 turns them off.
+    /// Ranges in one request; a request for more gets the whole file. 0 turns ranges off.
     pub ranges: usize,
     /// Bytes of the largest file that is compressed while it is sent.
     pub compress_bytes: u64,
-    /// Files compressed at a time by one worker; others are sent as they are.
+    /// Files that one worker compresses at a time; others are sent uncompressed.
     pub compressions: usize,
-    /// Entries that a listing shows.
+    /// Entries in a directory listing.
     pub listing_entries: usize,
     /// Password checks of one worker that wait or run; more are refused with 503.
     pub auth_checks: usize,
-    /// From the first byte of a request to the end of its head.
+    /// Time from the first byte of a request to the end of its head.
     pub head_time: Duration,
-    /// For a request body, besides the time that it has at [`Limits::body_rate`].
+    /// Time for a request body, in addition to the time that it takes at [`Limits::body_rate`].
     pub body_time: Duration,
-    /// Bytes a second that a request body must make.
+    /// Minimum rate of a request body, in bytes per second.
     pub body_rate: u64,
-    /// Between two requests of a connection.
+    /// Time between two requests of a connection.
     pub idle_time: Duration,
-    /// For the client to take one piece of an answer ([`Limits::PIECE`] bytes), if that is more than it
-    /// needs at [`Limits::write_rate`].
+    /// Time for the client to accept one piece of an answer ([`Limits::PIECE`] bytes), if that is
+    /// more than the time at [`Limits::write_rate`].
     pub write_time: Duration,
-    /// Bytes a second that a client must take.
+    /// Minimum rate at which a client must read, in bytes per second.
     pub write_rate: u64,
-    /// Bytes that the kernel holds of what a client has not taken (`SO_SNDBUF`, of which it takes the double, at most
-    /// `net.core.wmem_max`). `None` leaves it to the kernel, which gives fast clients more (`net.ipv4.tcp_wmem`).
+    /// The kernel's send buffer of a connection in bytes (`SO_SNDBUF`; the kernel doubles it, up to
+    /// `net.core.wmem_max`). `None` leaves it to the kernel, which enlarges it for fast clients
+    /// (`net.ipv4.tcp_wmem`).
     pub send_buffer: Option<usize>,
-    /// For a file to open; then the answer is 503 and the file is left to open by itself.
+    /// Time to open a file; then the answer is 503, and the open finishes in the background.
     pub open_time: Duration,
-    /// For one piece of a file to be read; then the connection ends.
+    /// Time to read one piece of a file; then the connection ends.
     pub read_time: Duration,
-    /// For a client that was refused in the middle of its request to stop sending and read why, and for one of HTTP/2
-    /// whose connection the server ends to read the rest.
+    /// Time for a client that was refused during its request to stop sending and read the answer,
+    /// and for an HTTP/2 client to read the rest before its connection is closed.
     pub linger_time: Duration,
-    /// For requests in flight to end, after the server was asked to stop.
+    /// Time for requests in progress to end after the server was stopped.
     pub drain_time: Duration,
-    /// Of what goes to and comes from upstreams.
+    /// The limits of upstreams.
     pub upstream: UpstreamLimits,
 }
 
 impl Limits {
-    /// Bytes of a file read and sent at a time. A client that claims a long transfer holds no more
-    /// memory than this.
+    /// Bytes of a file read and sent at a time. A long transfer uses no more memory than this.
     pub const PIECE: usize = 128 * 1024;
-    /// Bytes of a chunk at least.
+    /// Minimum chunk size in bytes.
     pub const CHUNK_MIN: usize = 4096;
-    /// Bytes of a chunk at most: each connection with a body has one.
+    /// Maximum chunk size in bytes. Each connection with a body has one chunk in memory.
     pub const CHUNK_MAX: usize = 16 << 20;
-    /// Pipes, and buffers of each kind, that a worker keeps for transfers to come.
+    /// Pipes, and buffers of each kind, that a worker keeps for later transfers.
     pub const TRANSFERS_KEPT: usize = 16;
-    /// Bytes that a connection sends before others have their turn: socket buffers take megabytes at once, and
-    /// many clients that begin a large file would keep a small one waiting.
+    /// Bytes that a connection sends before other tasks run. A socket buffer accepts megabytes at
+    /// once, so many large files would otherwise delay a small one.
     pub const TURN: u64 = 2 * Limits::PIECE as u64;
-    /// As [`Limits::TURN`], where the kernel sends by itself what is in memory: it is sooner done, and each turn costs
+    /// Like [`Limits::TURN`], for `sendfile` from the page cache: it is faster, and each turn costs
     /// three system calls.
     pub const SENDFILE_TURN: u64 = 8 * Limits::PIECE as u64;
-    /// Bytes of the smallest part of a file that the kernel sends by itself: fewer are copied as soon.
+    /// Bytes of the smallest part of a file sent with `sendfile`; copying fewer is as fast.
     pub const SENDFILE_FROM: u64 = 16 * 1024;
-    /// Chunks on their way to a client with [`Transfer::ZeroCopy`](super::Transfer::ZeroCopy), each in memory until the
-    /// client has acknowledged it.
+    /// Unacknowledged chunks of a client with [`Transfer::ZeroCopy`](super::Transfer::ZeroCopy),
+    /// each of which stays in memory.
     pub const ZEROCOPY_CHUNKS: usize = 4;
-    /// Buffers that a worker has ready for requests: connections that wait for one have none.
-    pub const SPARE_BUFFERS: usize = 64;
-    /// Bytes of the largest such buffer: a piece of a file and the head before it. To make one anew costs a page fault for each page.
-    pub const SPARE_BYTES: usize = Limits::PIECE + 8 * 1024;
-    /// Bytes of room that a connection which waits for a request has for it.
+    /// Buffers that a worker keeps for later requests. Idle connections have none.
+    pub const POOLED_BUFFERS: usize = 64;
+    /// Bytes of the largest buffer kept: a piece of a file, and the head before it. Allocating one
+    /// again costs a page fault for each page.
+    pub const POOLED_BUFFER_BYTES: usize = Limits::PIECE + 8 * 1024;
+    /// Bytes of buffer space of an idle connection.
     pub const IDLE_BYTES: usize = 1024;
-    /// Bytes between two ranges below which they are sent as one: another part costs about as much.
+    /// Two ranges closer than this many bytes are sent as one, because another part costs about as
+    /// much.
     pub const RANGE_GAP: u64 = 80;
-    /// Bytes of access log a worker keeps while the log is slow; lines beyond are counted, not kept.
+    /// Bytes of access log buffered while the log is slow; further lines are counted and dropped.
     pub const LOG_BYTES: usize = 1024 * 1024;
-    /// How often it is said that lines of the access log are left out, or no longer.
-    pub const LOG_SAY_EVERY: Duration = Duration::from_secs(10);
-    /// How often it is said that descriptors or memory have run out.
-    pub const SHORTAGE_SAY_EVERY: Duration = Duration::from_secs(10);
-    /// Descriptors that are kept for files and upstreams, at least, whatever connections come; where the process may
-    /// have many, it is a share of [`Limits::DESCRIPTORS_KEPT_SHARE`], and where it may have few, half of those left.
-    pub const DESCRIPTORS_KEPT: usize = 32;
-    /// One of so many descriptors is kept for files and upstreams.
-    pub const DESCRIPTORS_KEPT_SHARE: usize = 8;
-    /// Connections that are on their way out, to make room for others, while further ones are taken.
-    pub const CONNECTIONS_LEAVING: usize = 8;
-    /// Connections that end so that one file can be opened, or one upstream reached, when descriptors have run out.
-    pub const ROOM_TRIES: usize = 4;
-    /// Between these tries, for the descriptor of such a connection to be closed.
-    pub const ROOM_PAUSE: Duration = Duration::from_millis(10);
-    /// For a connection of HTTP/2 that makes room to say so to its client (`GOAWAY`).
-    pub const LEAVE_TIME: Duration = Duration::from_millis(500);
-    /// For the last lines of the access log to be written, when a worker ends.
-    pub const LOG_LAST: Duration = Duration::from_secs(2);
-    /// For each of the last things that a server does, such as to write the end of its log, when the time to stop
-    /// ([`Limits::drain_time`]) is used up.
-    pub const LAST_MOMENT: Duration = Duration::from_millis(50);
-    /// Generations of workers that finish what they have begun, after the options have changed.
+    /// Minimum time between messages about dropped lines of the access log.
+    pub const LOG_WARN_INTERVAL: Duration = Duration::from_secs(10);
+    /// Minimum time between warnings about exhausted descriptors or memory.
+    pub const EXHAUSTION_WARN_INTERVAL: Duration = Duration::from_secs(10);
+    /// Descriptors reserved for files and upstreams, at least. With a high limit it is a share
+    /// ([`Limits::DESCRIPTOR_RESERVE_SHARE`]), and with a low one half of those left.
+    pub const DESCRIPTOR_RESERVE: usize = 32;
+    /// One in this many descriptors is reserved for files and upstreams.
+    pub const DESCRIPTOR_RESERVE_SHARE: usize = 8;
+    /// Evicted connections that may still be closing while further ones are accepted.
+    pub const EVICTIONS_PENDING: usize = 8;
+    /// Connections evicted so that one file can be opened, or one upstream reached, when
+    /// descriptors are exhausted.
+    pub const EVICTION_TRIES: usize = 4;
+    /// Pause after an eviction, for the descriptor to be closed.
+    pub const EVICTION_PAUSE: Duration = Duration::from_millis(10);
+    /// Time for an evicted HTTP/2 connection to send `GOAWAY`.
+    pub const GOAWAY_TIME: Duration = Duration::from_millis(500);
+    /// Time to write the last lines of the access log when a worker ends.
+    pub const LOG_FLUSH_TIME: Duration = Duration::from_secs(2);
+    /// Minimum time for each final action of a server, such as writing the end of the log, even
+    /// after [`Limits::drain_time`].
+    pub const FINAL_ACTION_TIME: Duration = Duration::from_millis(50);
+    /// Generations of workers that may still finish their connections after reloads.
     pub const GENERATIONS: usize = 8;
-    /// For clients with idle connections to send one more request, before these are closed because other workers
-    /// take over.
+    /// Time for clients with idle connections to send one more request, before the connections are
+    /// closed because other workers take over.
     pub const HAND_OVER_GRACE: Duration = Duration::from_millis(500);
-    /// Connections that a worker still takes from the kernel's queue when it stops: all that the kernel had completed,
-    /// and no more, however fast others come.
+    /// Connections that a worker still accepts from the listen queue when it stops: as many as the
+    /// kernel had completed, however fast others arrive.
     pub const ACCEPTS_AFTER_STOP: usize = Limits::BACKLOG as usize + 1;
-    /// For clients whose connections were just taken to send their first request, when the server stops.
+    /// Time for clients that were just accepted to send their first request, when the server stops.
     pub const FIRST_REQUEST_GRACE: Duration = Duration::from_millis(500);
-    /// Between the start of a worker and its next start, if it dies.
+    /// Minimum time between two starts of a worker that fails.
     pub const RESTART_PAUSE: Duration = Duration::from_secs(1);
-    /// Connections of one worker with the back end `threads`, whatever [`Limits::connections`] says.
+    /// Connections of one worker with the back end `threads`, even if [`Limits::connections`] is
+    /// higher.
     pub const CONNECTIONS_THREADS: usize = 1024;
-    /// Helpers that a worker has for files, besides those for connections, with that back end.
-    pub const HELPERS_SPARE: usize = 64;
+    /// Helpers of a worker for files, in addition to those for connections, with the back end
+    /// `threads`.
+    pub const HELPERS_FOR_FILES: usize = 64;
     /// Workers with the back end `sync`, each of which serves one connection at a time.
     pub const WORKERS_SYNC: usize = 64;
-    /// Connections that wait in the kernel's queue of one worker.
+    /// The length of the kernel's listen queue of one worker.
     pub const BACKLOG: i32 = 1024;
-    /// Bytes read from a client that was refused, so that it gets to read why.
+    /// Bytes read from a refused client while it reads the answer.
     pub const LINGER_BYTES: usize = 1024 * 1024;
-    /// Passwords that a worker remembers to be right.
+    /// Correct passwords that a worker remembers.
     pub const AUTH_REMEMBERED: usize = 1024;
-    /// The largest cost of a bcrypt hash: two to that power rounds, about a second.
+    /// The largest cost of a bcrypt hash: 2 to that power rounds, about a second.
     pub const AUTH_COST: u32 = 14;
-    /// Bytes of the largest file with users.
+    /// Bytes of the largest file of users.
     pub const AUTH_FILE: u64 = 1024 * 1024;
-    /// Times an opening is tried again when a directory on the way is renamed at the same moment.
+    /// Repetitions of an open when a directory of the path is renamed at the same moment.
     pub const OPEN_RACES: u32 = 16;
     /// Bytes of an answer that are encrypted and not yet sent.
     pub const TLS_BUFFER: usize = 64 * 1024;
-    /// Sessions remembered of clients of TLS 1.2 that take no tickets.
+    /// Sessions remembered for TLS 1.2 clients that do not support tickets.
     pub const TLS_SESSIONS: usize = 256;
-    /// How often the files of certificates are looked at.
-    pub const TLS_LOOK: Duration = Duration::from_secs(10);
-    /// Bytes of the smallest file that is worth compressing.
+    /// How often certificate files are checked for changes.
+    pub const TLS_CHECK_INTERVAL: Duration = Duration::from_secs(10);
+    /// Bytes of the smallest file that is compressed.
     pub const COMPRESS_FROM: u64 = 1024;
 
-    /// The time for something at the end of the server that takes up to `most`: it shares one deadline with what was
-    /// before, so that their times do not add up.
-    pub(crate) fn last(deadline: Option<Instant>, most: Duration) -> Duration {
+    /// Returns the time for a final action that takes up to `most`. All final actions share one
+    /// deadline, so that their times do not add up.
+    pub(crate) fn final_time(deadline: Option<Instant>, most: Duration) -> Duration {
         let left = deadline.map_or(most, |deadline| {
             deadline.saturating_duration_since(Instant::now())
         });
-        left.max(Limits::LAST_MOMENT).min(most)
+        left.max(Limits::FINAL_ACTION_TIME).min(most)
     }
 }
 
@@ -195,15 +201,15 @@ mod tests {
     #[test]
     fn the_last_things_share_one_deadline() {
         let most = Duration::from_secs(1000);
-        assert_eq!(Limits::last(None, most), most);
+        assert_eq!(Limits::final_time(None, most), most);
         assert_eq!(
-            Limits::last(Some(Instant::now()), most),
-            Limits::LAST_MOMENT
+            Limits::final_time(Some(Instant::now()), most),
+            Limits::FINAL_ACTION_TIME
         );
         let later = Some(Instant::now() + Duration::from_secs(500));
-        let left = Limits::last(later, most);
-        assert!(left <= Duration::from_secs(500) && left > Limits::LAST_MOMENT);
+        let left = Limits::final_time(later, most);
+        assert!(left <= Duration::from_secs(500) && left > Limits::FINAL_ACTION_TIME);
         let short = Duration::from_millis(1);
-        assert_eq!(Limits::last(later, short), short);
+        assert_eq!(Limits::final_time(later, short), short);
     }
 }

@@ -1,15 +1,15 @@
-//! Where a server listens, as it is written: `127.0.0.1:80`, `[::]:80`, `unix:/run/laio.sock,mode=660`,
-//! `systemd`, `systemd:NAME`; with `tls:` before it, the connections are encrypted.
+//! The syntax of listen addresses: `127.0.0.1:80`, `[::]:80`, `unix:/run/laio.sock,mode=660`,
+//! `systemd`, `systemd:NAME`; the prefix `tls:` encrypts the connections.
 
 use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-/// One of the places where a server listens.
+/// An address to listen on, with or without TLS.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listen {
-    /// Where.
+    /// The address.
     pub address: ListenAddress,
     /// Whether connections are encrypted.
     pub tls: bool,
@@ -18,23 +18,23 @@ pub struct Listen {
 /// An address to listen on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ListenAddress {
-    /// Internet. Port 0 takes a free one.
+    /// An internet address. With port 0 the kernel chooses a free port.
     Inet(SocketAddr),
     /// A Unix socket.
     Unix {
-        /// Its path; one that begins with `@` is a name of the abstract kind, which is in no file system.
+        /// The path. One that begins with `@` is an abstract name, which is not in any file system.
         path: PathBuf,
-        /// The permissions it gets, of which writing is the one that counts; without, what the process's mask
+        /// The permissions, of which only writing matters; `None` is what the process's umask
         /// leaves.
         mode: Option<u32>,
     },
-    /// Sockets that listen already, which the process was started with: those of this name, or all.
+    /// Inherited listening sockets: those with this name, or all.
     Inherited(Option<String>),
 }
 
 impl Listen {
-    /// Where a server listens that is told nothing: on the sockets that it was started with, if there are
-    /// any, and else for this machine only.
+    /// Returns the default addresses: the inherited sockets if there are any, or else port 8080 of
+    /// the loopback interface.
     pub fn usual() -> Vec<Listen> {
         if crate::inherited::any() {
             let address = ListenAddress::Inherited(None);
@@ -46,7 +46,7 @@ impl Listen {
         vec![SocketAddr::from((Ipv4Addr::LOCALHOST, 8080)).into()]
     }
 
-    /// As [`Listen::usual`], for a server that was given a certificate.
+    /// Like [`Listen::usual`], with TLS.
     pub fn usual_tls() -> Vec<Listen> {
         let mut usual = Listen::usual();
         for listen in &mut usual {
@@ -58,7 +58,7 @@ impl Listen {
         usual
     }
 
-    /// The address, if it is one of the internet.
+    /// Returns the internet address, if it is one.
     pub fn inet(&self) -> Option<SocketAddr> {
         match self.address {
             ListenAddress::Inet(address) => Some(address),
@@ -102,7 +102,10 @@ fn unix(text: &str) -> Result<ListenAddress, String> {
         Some((path, digits)) => {
             let mode = u32::from_str_radix(digits, 8).ok();
             let mode = mode.filter(|mode| *mode <= 0o777);
-            (path, Some(mode.ok_or("a mode is written like 660")?))
+            (
+                path,
+                Some(mode.ok_or("the mode must be octal, such as 660")?),
+            )
         }
         None => (text, None),
     };
@@ -117,7 +120,7 @@ fn explain(text: &str) -> String {
     let hint = if text.contains("://") {
         "; for TLS write tls: before the address"
     } else if text.parse::<u16>().is_ok() {
-        "; a port alone does not say who may connect: 127.0.0.1 is this machine, [::] is everybody"
+        "; a port alone does not select an interface: use 127.0.0.1 for this machine only, [::] for all"
     } else {
         ""
     };
@@ -143,7 +146,7 @@ impl fmt::Display for Listen {
     }
 }
 
-/// The name of an abstract socket, if the path is for one.
+/// Returns the name of an abstract socket, if the path is one.
 pub(crate) fn abstract_name(path: &Path) -> Option<&[u8]> {
     use std::os::unix::ffi::OsStrExt;
     path.as_os_str().as_bytes().strip_prefix(b"@")
@@ -154,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_comes_back() {
+    fn addresses_survive_formatting_and_parsing() {
         for text in [
             "127.0.0.1:80",
             "[::1]:0",

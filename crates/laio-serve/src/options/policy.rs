@@ -1,21 +1,21 @@
-//! How the system calls of each step are made, and how a body travels.
+//! The back end of each step, and the transfer of files.
 
 use laio::BackendKind;
 use std::fmt;
 use std::str::FromStr;
 
-/// A step whose system calls can be made in a way of their own.
+/// A step of a request whose system calls can use a back end of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Step {
-    /// Taking a connection.
+    /// Accepting a connection.
     Accept,
     /// Receiving from a client.
     Read,
     /// Opening a file, and listing a directory.
     Open,
-    /// Looking at its attributes.
+    /// Reading file metadata.
     Stat,
-    /// Reading its data.
+    /// Reading file data.
     FileRead,
     /// Sending from memory.
     Write,
@@ -63,27 +63,27 @@ impl FromStr for Step {
     }
 }
 
-/// The back end of each step; that of the server where none is given.
+/// The back end of each step; where none is set, the server's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Policies([Option<BackendKind>; Step::ALL.len()]);
 
 impl Policies {
-    /// Every step goes the server's way.
+    /// Every step uses the server's back end.
     pub const NONE: Policies = Policies([None; Step::ALL.len()]);
 
-    /// Has a step go its own way.
+    /// Sets the back end of a step.
     #[must_use]
     pub const fn with(mut self, step: Step, backend: BackendKind) -> Policies {
         self.0[step as usize] = Some(backend);
         self
     }
 
-    /// The way of a step, if it has one of its own.
+    /// Returns the back end of a step, if it has one of its own.
     pub const fn of(&self, step: Step) -> Option<BackendKind> {
         self.0[step as usize]
     }
 
-    /// These, but those of `other` where it has any.
+    /// Returns these back ends, overridden by those of `other`.
     #[must_use]
     pub fn or_those_of(self, other: Policies) -> Policies {
         let mut both = self;
@@ -94,7 +94,7 @@ impl Policies {
     }
 }
 
-/// `open=sync,stat=lazy`.
+/// Parses `open=sync,stat=lazy`.
 impl FromStr for Policies {
     type Err = String;
 
@@ -103,7 +103,7 @@ impl FromStr for Policies {
         for part in text.split(',').filter(|part| !part.is_empty()) {
             let (step, backend) = part
                 .split_once('=')
-                .ok_or_else(|| format!("`{part}` is no OPERATION=BACKEND"))?;
+                .ok_or_else(|| format!("`{part}` is not OPERATION=BACKEND"))?;
             policies = policies.with(step.parse()?, backend.parse()?);
         }
         Ok(policies)
@@ -123,20 +123,20 @@ impl fmt::Display for Policies {
     }
 }
 
-/// How the data of a file gets to the client.
+/// How file data is sent to the client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Transfer {
-    /// Read into a buffer, then sent from it.
+    /// Read into a buffer and send it.
     #[default]
     Buffer,
-    /// `sendfile`.
+    /// Send with `sendfile`.
     Sendfile,
-    /// Read into memory that is a file too, then `sendfile` from that.
+    /// Read into shared memory (memfd), and send that with `sendfile`.
     ShmSendfile,
-    /// `splice` into a pipe, then `splice` from it.
+    /// `splice` into a pipe, and from the pipe to the socket.
     Splice,
-    /// Read into buffers that the network card takes the bytes from: `IORING_OP_SEND_ZC`, so only where
-    /// [`Step::Write`] goes to an io_uring.
+    /// Read into buffers, and send them without a copy (`IORING_OP_SEND_ZC`). Only where
+    /// [`Step::Write`] uses io_uring.
     ZeroCopy,
 }
 
@@ -176,15 +176,15 @@ impl FromStr for Transfer {
     }
 }
 
-/// How many operations of each class one worker has in flight at most, and with how many helpers. A class with a
-/// limit has helpers of its own; `None` is no limit but that of the worker's back end.
+/// The maximum number of operations in flight of each class and worker. A class with a limit has
+/// that many helpers of its own; `None` is only limited by the worker's back end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClassLimits {
-    /// Of open and stat.
+    /// The limit for open and stat.
     pub stat: Option<u32>,
-    /// Of file-read.
+    /// The limit for file-read.
     pub read: Option<u32>,
-    /// Of write and sendfile.
+    /// The limit for write and sendfile.
     pub write: Option<u32>,
 }
 
@@ -196,7 +196,7 @@ impl ClassLimits {
         write: None,
     };
 
-    /// The limit of the class that a step belongs to.
+    /// Returns the limit of a step's class.
     pub const fn of(&self, step: Step) -> Option<u32> {
         match step {
             Step::Accept | Step::Read => None,
@@ -207,24 +207,24 @@ impl ClassLimits {
     }
 }
 
-/// How calls are made and bodies travel: all that distinguishes one preset from another, besides
-/// [`Options::backend`](super::Options::backend).
+/// The back ends of steps, and the transfer of files. Together with
+/// [`Options::backend`](super::Options::backend) this is what distinguishes the presets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Io {
-    /// The way of each step.
+    /// The back end of each step.
     pub policies: Policies,
-    /// Limits of each class.
+    /// The limits of each class.
     pub class_limits: ClassLimits,
-    /// How bodies travel.
+    /// How file data is sent.
     pub transfer: Transfer,
-    /// Bytes of a file read, or sent, at a time; `None` is [`Limits::PIECE`](super::Limits::PIECE).
+    /// Bytes of a file read or sent at a time; `None` is [`Limits::PIECE`](super::Limits::PIECE).
     pub chunk: Option<usize>,
-    /// Head and body leave in full packets by `TCP_CORK`; otherwise the head goes out with the first bytes of the
-    /// body, in one send or by `MSG_MORE`.
+    /// Send head and body in full packets with `TCP_CORK`. Otherwise the head is sent together with
+    /// the first bytes of the body, in one send or with `MSG_MORE`.
     pub cork: bool,
 }
 
-/// Looks a name up, and lists what there is if it is not among them.
+/// Looks up a name. The error lists the known ones.
 pub(super) fn named<T: Copy>(
     what: &str,
     all: &[T],
@@ -260,13 +260,13 @@ mod tests {
 
     #[test]
     fn errors_list_what_there_is() {
-        for (wrong, told) in [
+        for (wrong, expected) in [
             ("open", "OPERATION=BACKEND"),
             ("opne=sync", "accept, read, open"),
             ("open=synch", "sync, threads, hybrid"),
         ] {
             let error = wrong.parse::<Policies>().unwrap_err();
-            assert!(error.contains(told), "{error}");
+            assert!(error.contains(expected), "{error}");
         }
         let error = "sendflie".parse::<Transfer>().unwrap_err();
         assert!(error.contains("shm-sendfile, splice, zerocopy"), "{error}");

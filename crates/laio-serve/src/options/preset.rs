@@ -1,4 +1,4 @@
-//! The servers of the published comparisons, each a row of one table.
+//! Presets that model the servers of published comparisons.
 
 use super::policy::{ClassLimits, Io, Policies, Step, Transfer};
 use super::{Options, policy};
@@ -6,19 +6,18 @@ use laio::BackendKind;
 use std::fmt;
 use std::str::FromStr;
 
-/// A server that others have built, as far as its system calls go: which of them it makes how, and how bodies
-/// travel.
+/// The system calls of a known server: the back end of each step, and the transfer of files.
 ///
-/// Those servers were one thread each: for the same here, set `Options::workers` to 1.
+/// Those servers were single-threaded; set `Options::workers` to 1 to compare with them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Preset {
-    /// Its name.
+    /// The name of the preset.
     pub name: &'static str,
-    /// What it stands for, in a line.
+    /// A one-line description.
     pub about: &'static str,
-    /// The back end of what has no policy of its own.
+    /// The back end of steps without one of their own.
     pub backend: BackendKind,
-    /// The rest.
+    /// The back ends of steps, and the transfer.
     pub io: Io,
 }
 
@@ -194,10 +193,10 @@ const BLOCKING_NAMES: Policies = Policies::NONE.with(Open, Sync).with(Stat, Sync
 
 const BLOCKING_DISK: Policies = BLOCKING_NAMES.with(FileRead, Sync);
 
-/// What is in memory is sent without a detour: it waits for the client only, which non-blocking mode spares.
+/// Sending from memory with a non-blocking socket does not block, so it needs no back end.
 const FROM_MEMORY: Policies = Policies::NONE.with(Sendfile, Sync);
 
-/// With the chunks that were found to be the best for these.
+/// With the chunk size that was fastest for these.
 const LIGHTTPD_AIO: Io = Io {
     transfer: Transfer::ShmSendfile,
     chunk: Some(512 << 10),
@@ -206,11 +205,11 @@ const LIGHTTPD_AIO: Io = Io {
 };
 
 impl Preset {
-    /// Makes a server this one. What is set afterwards differs from it.
+    /// Sets the options of this preset. Later changes to the options override it.
     pub fn apply(&self, options: &mut Options) {
         options.backend = Some(self.backend);
         options.io = self.io;
-        // The programs that they stand for open each file for each request.
+        // The modelled programs open the file for each request.
         options.cache = super::Cache::OFF;
     }
 }

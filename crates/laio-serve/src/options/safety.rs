@@ -1,29 +1,29 @@
-//! What a server gives up before it serves.
+//! Privileges and the sandbox.
 
 use std::str::FromStr;
 
-/// What a server gives up before it serves, so that a mistake in it does less harm. Nothing, unless asked to.
+/// Restrictions that limit the damage of a mistake in the server. Off by default.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Safety {
-    /// Who it becomes once its sockets are bound: a name or number of a user.
+    /// The user to switch to once the sockets are bound, by name or number.
     pub user: Option<String>,
-    /// Its group, if that is not the one of the user.
+    /// The group, if it is not the user's.
     pub group: Option<String>,
-    /// Workers reach no files but those below the roots, which they can only read (Landlock).
+    /// Workers can only read files below the roots, and no others (Landlock).
     pub landlock: Sandbox,
-    /// Workers make no system calls but those of serving (seccomp).
+    /// Workers can make no other system calls than serving needs (seccomp).
     pub seccomp: Sandbox,
 }
 
-/// Whether a fence of the kernel is put up.
+/// Whether a part of the sandbox is used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sandbox {
-    /// It is not.
+    /// Not used.
     #[default]
     Off,
-    /// It is where that is possible.
+    /// Used where the kernel supports it.
     Auto,
-    /// It is, or nothing is served.
+    /// Required: the server does not start without it.
     On,
 }
 

@@ -1,43 +1,44 @@
-//! What a site consists of, and what is special about it.
+//! The configuration of a site.
 
 use super::upstream::Upstream;
 use laio_http::Coding;
 use laio_http::Status;
 use std::path::PathBuf;
 
-/// A directory and how its files are served.
+/// A directory, and how its files are served.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Site {
     /// The directory.
     pub root: PathBuf,
-    /// What happens to names that begin with a dot.
+    /// Whether names that begin with a dot are served.
     pub dotfiles: Dotfiles,
     /// Where symbolic links may lead.
     pub symlinks: Symlinks,
-    /// Names of files that stand for their directory; the first that is there.
+    /// Names of index files, in order of preference.
     pub index: Vec<String>,
-    /// Whether a directory without such a file is listed.
+    /// Whether directories without an index file are listed.
     pub listing: bool,
-    /// The file that answers for pages that are not there, with 200: of an application that looks at the
-    /// address by itself. Only for clients that ask for HTML.
+    /// The file that answers for missing pages with status 200, for applications that handle
+    /// addresses themselves. Only for clients that ask for HTML.
     pub fallback: Option<String>,
-    /// Pages that say what went wrong.
+    /// Error pages.
     pub error_pages: Vec<ErrorPage>,
-    /// Addresses that have moved; the first that fits.
+    /// Redirects; the first match wins.
     pub redirects: Vec<Redirect>,
-    /// Header fields by name of file; a later rule takes the place of an earlier one for the same field.
+    /// Header fields by file name; for the same field a later rule replaces an earlier one.
     pub fields: Vec<FieldRule>,
-    /// Which other sites' pages may read these files.
+    /// Which pages of other origins may read the files.
     pub cors: Option<Cors>,
-    /// Who may read.
+    /// The users who may read.
     pub auth: Option<Auth>,
-    /// Codings of which a ready file may lie beside the plain one (`a.css.br`), in order of preference.
+    /// Codings for which a precompressed file may exist next to the plain one (`a.css.br`), in
+    /// order of preference.
     pub precompressed: Vec<Coding>,
     /// Whether text is compressed while it is sent.
     pub compress: bool,
-    /// Servers and programs that answer below some prefixes.
+    /// Upstreams that answer below path prefixes.
     pub upstreams: Vec<Upstream>,
-    /// Directories below which they may name files to be sent (`X-Sendfile`).
+    /// Directories below which upstreams may name files to send (`X-Sendfile`).
     pub sendfile_roots: Vec<PathBuf>,
 }
 
@@ -63,22 +64,22 @@ impl Default for Site {
     }
 }
 
-/// A site with names of its own.
+/// A site with host names of its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Host {
     /// Host names, without port; `*.example.org` is every name below `example.org`.
     pub names: Vec<String>,
-    /// What is served under them.
+    /// The site for these names.
     pub site: Site,
 }
 
-/// What happens to names that begin with a dot, other than `.well-known` at the top.
+/// Whether names that begin with a dot are served. `.well-known` in the root always is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Dotfiles {
-    /// It is as if they were not there.
+    /// Answer as if they did not exist.
     #[default]
     Hide,
-    /// They are served.
+    /// Serve them.
     Serve,
 }
 
@@ -88,9 +89,9 @@ pub enum Symlinks {
     /// Anywhere below the root (`RESOLVE_BENEATH`).
     #[default]
     Within,
-    /// Nowhere: there are none (`RESOLVE_NO_SYMLINKS`).
+    /// Nowhere: links are not followed (`RESOLVE_NO_SYMLINKS`).
     Refuse,
-    /// Anywhere. Whoever can make a link can publish every file that the server can read.
+    /// Anywhere. A user who can create links can then publish every file that the server can read.
     Follow,
 }
 
@@ -103,25 +104,25 @@ pub struct ErrorPage {
     pub file: String,
 }
 
-/// An address that has moved.
+/// A redirect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Redirect {
-    /// The path; a `*` at its end stands for whatever follows.
+    /// The path; a `*` at its end matches any rest.
     pub from: String,
-    /// Where to; a `*` is replaced by what the one in `from` stood for.
+    /// The target; a `*` is replaced by what the one in `from` matched.
     pub to: String,
     /// 301, 302, 307 or 308.
     pub status: Status,
 }
 
-/// A header field for files whose path fits.
+/// A header field for matching paths.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FieldRule {
-    /// Which paths: a glob (`/assets/**`, `*.woff2`); without a slash it is for names in every directory.
+    /// A glob (`/assets/**`, `*.woff2`); without a slash it matches names in every directory.
     pub glob: String,
     /// The name of the field.
     pub name: String,
-    /// Its value; an empty one takes the field of an earlier rule away.
+    /// The value; an empty one removes the field of an earlier rule.
     pub value: String,
 }
 
@@ -130,17 +131,17 @@ pub struct FieldRule {
 pub struct Cors {
     /// Origins whose pages may read, such as `https://example.org`; `*` is all.
     pub origins: Vec<String>,
-    /// Seconds that a browser may remember the answer to its question.
+    /// Seconds that a browser may cache the answer to a preflight request.
     pub max_age: u32,
 }
 
 /// Basic authentication (RFC 7617).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Auth {
-    /// A file with `name:hash` lines, hashed by bcrypt, as `htpasswd -B` makes it.
+    /// A file with `name:hash` lines, as `htpasswd -B` creates it.
     pub users: PathBuf,
-    /// What the browser calls it when it asks.
+    /// The realm that browsers show.
     pub realm: String,
-    /// Globs of the paths it is for; empty is all.
+    /// Globs of the guarded paths; empty guards all.
     pub paths: Vec<String>,
 }

@@ -1,12 +1,12 @@
-//! Certificates.
+//! TLS certificates.
 
 use std::path::PathBuf;
 
-/// A certificate for TLS, and its key. Both files are looked at while the server runs, and read again when they
-/// change; a pair that is broken or does not fit together leaves the one before in use.
+/// A TLS certificate and its key. The server reads both files again when they change; if the new
+/// pair is malformed or does not match, it keeps the old one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Certificate {
-    /// A PEM file with the certificate, and behind it those that lead to one that clients trust.
+    /// A PEM file with the certificate, followed by its intermediate certificates.
     pub chain: PathBuf,
     /// A PEM file with the private key.
     pub key: PathBuf,

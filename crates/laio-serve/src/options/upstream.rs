@@ -1,10 +1,10 @@
-//! Servers and programs behind this one.
+//! Upstream servers and programs.
 
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// A server or program that answers for the paths below a prefix.
+/// An upstream: a server or program that answers for the paths below a prefix.
 ///
 /// ```
 /// use laio_serve::{Protocol, Upstream, UpstreamAddress};
@@ -18,39 +18,40 @@ use std::time::Duration;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Upstream {
-    /// Paths that begin with these segments; the longest prefix that fits wins.
+    /// The path prefix, in whole segments; the longest matching prefix wins.
     pub prefix: String,
-    /// What it speaks.
+    /// The protocol.
     pub protocol: Protocol,
-    /// Where it is.
+    /// The address.
     pub address: UpstreamAddress,
-    /// Whom to trust, if it is spoken to over TLS.
+    /// The trusted certificate authorities; `None` is no TLS.
     pub tls: Option<Trust>,
 }
 
-/// Who may sign the certificate of an upstream. It must be for the host that the address names.
+/// The certificate authorities trusted for an upstream. Its certificate must be for the host of the
+/// address.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Trust {
-    /// Those that the system trusts.
+    /// The authorities that the system trusts.
     #[default]
     System,
-    /// Those of a PEM file only.
+    /// Only the authorities in a PEM file.
     File(PathBuf),
 }
 
-/// What an upstream speaks.
+/// The protocol of an upstream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Protocol {
     /// HTTP/1.1.
     Http {
-        /// What takes the place of the prefix; none leaves the path as it is.
+        /// The path that replaces the prefix; `None` leaves the path as it is.
         path: Option<String>,
     },
     /// FastCGI, in the role of a responder.
     FastCgi,
 }
 
-/// Where an upstream is.
+/// The address of an upstream.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum UpstreamAddress {
     /// A host, by name or number, and a port.
@@ -60,10 +61,11 @@ pub enum UpstreamAddress {
 }
 
 impl Upstream {
-    /// From `PREFIX=http://HOST:PORT[/PATH]`, the same with `https`, or `PREFIX=http+unix:SOCKET[:/PATH]`.
+    /// Parses `PREFIX=http://HOST:PORT[/PATH]`, the same with `https`, or
+    /// `PREFIX=http+unix:SOCKET[:/PATH]`.
     ///
     /// # Errors
-    /// Says what is wrong.
+    /// Says what is malformed.
     pub fn http(text: &str) -> Result<Upstream, String> {
         let (prefix, to) = split(text)?;
         let tls = to.starts_with("https://");
@@ -96,10 +98,10 @@ impl Upstream {
         })
     }
 
-    /// From `PREFIX=HOST:PORT` or `PREFIX=unix:SOCKET`.
+    /// Parses `PREFIX=HOST:PORT` or `PREFIX=unix:SOCKET`.
     ///
     /// # Errors
-    /// Says what is wrong.
+    /// Says what is malformed.
     pub fn fastcgi(text: &str) -> Result<Upstream, String> {
         let (prefix, to) = split(text)?;
         let address = match to.strip_prefix("unix:") {
@@ -127,8 +129,7 @@ fn check_path(path: &str) -> Result<(), String> {
     match path.starts_with('/') && !path.bytes().any(strange) {
         true => Ok(()),
         false => Err(format!(
-            "{path:?} is no path: it begins with a slash and has no query, and what is not plain is \
-             percent-encoded"
+            "{path:?} is not a path: it must begin with a slash, have no query, and be percent-encoded"
         )),
     }
 }
@@ -136,12 +137,12 @@ fn check_path(path: &str) -> Result<(), String> {
 fn unix(socket: &str) -> Result<UpstreamAddress, String> {
     match socket.starts_with('/') {
         true => Ok(UpstreamAddress::Unix(socket.into())),
-        false => Err(format!("{socket:?} is no absolute path of a socket")),
+        false => Err(format!("{socket:?} is not an absolute path of a socket")),
     }
 }
 
 fn tcp(authority: &str, port: Option<u16>) -> Result<UpstreamAddress, String> {
-    let wrong = || format!("{authority:?} is no host and port");
+    let wrong = || format!("{authority:?} is not a host and port");
     let colon = authority
         .rfind(':')
         .filter(|&colon| !authority[colon..].contains(']'));
@@ -177,62 +178,63 @@ impl fmt::Display for UpstreamAddress {
     }
 }
 
-/// The named limits of what goes to and comes from upstreams. Those that are counts hold for each worker and
-/// upstream.
+/// The named limits of upstreams. Counts hold for each worker and upstream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UpstreamLimits {
     /// Connections; further requests wait.
     pub connections: usize,
-    /// Connections kept open for the next request.
+    /// Idle connections kept open.
     pub idle: usize,
-    /// Requests that wait for a connection; more are 503.
+    /// Requests that wait for a connection; more are refused with 503.
     pub queue: usize,
-    /// Connections that were upgraded and are tunnels now (WebSocket); more are 503.
+    /// Tunnels of upgraded connections (WebSocket); more are refused with 503.
     pub tunnels: usize,
     /// Bytes of a request body; more is 413.
     pub body_bytes: u64,
-    /// For a request to wait for a connection that is free; then 503.
+    /// Time that a request waits for a free connection; then 503.
     pub queue_time: Duration,
-    /// For a connection to be made; then 504.
+    /// Time to connect; then 504.
     pub connect_time: Duration,
-    /// From the end of the request to the head of the answer; then 504.
+    /// Time from the end of the request to the head of the answer; then 504.
     pub first_byte_time: Duration,
-    /// Between two pieces of a request or an answer; then the answer breaks off.
+    /// Time between two pieces of a request or an answer; then the answer is aborted.
     pub between_time: Duration,
-    /// For the whole exchange; then the answer breaks off. `None` is no such limit.
+    /// Time for the whole exchange; then the answer is aborted. `None` is no limit.
     pub whole_time: Option<Duration>,
-    /// For a connection kept open to stay unused.
+    /// Time that an idle connection is kept open.
     pub idle_time: Duration,
-    /// For a tunnel to be quiet.
+    /// Idle timeout of a tunnel.
     pub tunnel_time: Duration,
-    /// Whether what clients say about themselves (`X-Forwarded-For`, …) is believed and passed on: for a server
-    /// that only other proxies can reach.
+    /// Whether the forwarding fields of clients (`X-Forwarded-For`, …) are trusted and passed on:
+    /// only for a server that only other proxies can reach.
     pub trust_forwarded: bool,
-    /// The directory in which bodies without a length wait until they are whole, in files without a name, where they
-    /// are for a FastCGI program and longer than [`UpstreamLimits::PIECE`]. None: in memory.
+    /// The directory for spooled request bodies, in unnamed files: bodies without a length for
+    /// FastCGI programs that are longer than [`UpstreamLimits::PIECE`]. `None` stores them in
+    /// memory.
     pub spool: Option<PathBuf>,
 }
 
 impl UpstreamLimits {
-    /// Bytes of the head of an answer; more is 502.
+    /// Limits of the head of an answer; more is 502.
     pub const HEAD: laio_http::Limits = laio_http::Limits {
         head_bytes: 32 * 1024,
         target_bytes: 0,
         headers: laio_http::Limits::HEADERS_MAX,
     };
-    /// Bytes of a body held at a time, in either direction.
+    /// Bytes of a body held in memory at a time, in either direction.
     pub const PIECE: usize = 64 * 1024;
-    /// Bytes of bodies that wait in memory, without a directory to wait in, for each worker and upstream. A body
-    /// that is longer is 413, one that finds no room 503.
+    /// Bytes of spooled bodies in memory, for each worker and upstream, when there is no spool
+    /// directory. A longer body is 413, one beyond the free memory 503.
     pub const SPOOLED: u64 = 64 << 20;
-    /// Interim answers (1xx) passed over before an answer.
+    /// Interim answers (1xx) skipped before an answer.
     pub const INTERIM: usize = 8;
-    /// Bytes that a program may say to the log about one request.
+    /// Bytes of a program's error output logged for one request.
     pub const STDERR: usize = 4 * 1024;
-    /// How often a client that waits is looked after: if it has gone, the upstream need not go on.
-    pub const LOOK: Duration = Duration::from_secs(1);
+    /// How often the server checks whether a waiting client has closed its connection, which ends
+    /// the exchange.
+    pub const CLIENT_CHECK_INTERVAL: Duration = Duration::from_secs(1);
     /// How often names of upstreams are looked up.
-    pub const LOOK_UP: Duration = Duration::from_secs(30);
+    pub const LOOKUP_INTERVAL: Duration = Duration::from_secs(30);
 }
 
 impl Default for UpstreamLimits {

@@ -1,4 +1,4 @@
-//! The certificates: read from files, chosen by the name that a client asks for, replaced while serving.
+//! The certificates: read from files, chosen by the client's server name, replaced while serving.
 
 use crate::options::Certificate;
 use rustls::client::verify_server_name;
@@ -13,20 +13,22 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::{Arc, RwLock};
 
-/// The certificates of a server, the first of which is for all names that none of them has.
+/// The certificates of a server. The first is used for unknown names.
 #[derive(Debug)]
 pub(crate) struct Certificates {
     sources: Vec<Certificate>,
     present: RwLock<Vec<Arc<CertifiedKey>>>,
 }
 
-/// What tells that files have changed: identity, size and time of each, as far as it is there.
+/// Inode, size and modification time of each file, compared to detect changes.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Stamp(Vec<Option<(u64, u64, i64, i64)>>);
 
 impl Certificates {
+    /// Reads the certificates.
+    ///
     /// # Errors
-    /// Says which file is wrong, and how.
+    /// Names the malformed file, and the reason.
     pub(crate) fn read(sources: &[Certificate]) -> io::Result<Certificates> {
         Ok(Certificates {
             sources: sources.to_vec(),
@@ -34,10 +36,10 @@ impl Certificates {
         })
     }
 
-    /// Reads the files anew. Connections that are there keep what they have.
+    /// Reads the files again. Existing connections are not affected.
     ///
     /// # Errors
-    /// As for [`Certificates::read`]; then all stays as it is.
+    /// Like [`Certificates::read`]; the old certificates then stay in use.
     pub(crate) fn reload(&self) -> io::Result<()> {
         let new = read_all(&self.sources)?;
         *self.present.write().unwrap() = new;
@@ -88,7 +90,7 @@ fn read(source: &Certificate) -> io::Result<CertifiedKey> {
         explain(
             "use the certificate",
             chain,
-            &"no -----BEGIN CERTIFICATE----- is in it",
+            &"the file has no -----BEGIN CERTIFICATE-----",
         )
     })?;
     ParsedCertificate::try_from(first)

@@ -1,7 +1,7 @@
-//! An encrypted connection: records in and out, over a socket. rustls computes, the engine moves the bytes.
+//! A TLS session over a socket. rustls transforms the bytes, the engine sends and receives them.
 
 use crate::options::Limits;
-use crate::stream::Wire;
+use crate::stream::Socket;
 use laio_rt::Descriptor;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, Connection, ServerConfig, ServerConnection};
@@ -11,48 +11,48 @@ use std::io::{self, BufRead, Write};
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-/// One session, with a client or with a server behind. Of what waits to be sent there is never more than [`Limits::TLS_BUFFER`].
+/// A TLS session with a client or an upstream. Buffers at most [`Limits::TLS_BUFFER`] unsent bytes.
 pub(crate) struct Session {
     connection: Connection,
-    wire: Wire,
-    /// Received, and not yet looked at from `used` on.
+    socket: Socket,
+    /// Received records, consumed up to `used`.
     records: Vec<u8>,
     used: usize,
-    /// Nothing has come yet.
+    /// Nothing was received yet.
     fresh: bool,
 }
 
-/// What a client sent first is a request in the clear, and no record of TLS.
+/// The error for a client that sends plain HTTP instead of a TLS record.
 #[derive(Debug)]
-struct InTheClear;
+struct PlainHttp;
 
-impl fmt::Display for InTheClear {
+impl fmt::Display for PlainHttp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the client speaks HTTP without TLS")
+        f.write_str("the client sent HTTP without TLS")
     }
 }
 
-impl Error for InTheClear {}
+impl Error for PlainHttp {}
 
-/// Whether a session has failed because the client speaks HTTP without TLS.
-pub(crate) fn is_in_the_clear(error: &io::Error) -> bool {
-    error
-        .get_ref()
-        .is_some_and(|inner| inner.is::<InTheClear>())
+/// Whether a session has failed because the client sent plain HTTP.
+pub(crate) fn is_plain_http(error: &io::Error) -> bool {
+    error.get_ref().is_some_and(|inner| inner.is::<PlainHttp>())
 }
 
 impl Session {
+    /// Creates a session with a client.
+    ///
     /// # Errors
-    /// Those of rustls, about the configuration.
+    /// Returns the errors of rustls about the configuration.
     pub(crate) fn new(socket: Descriptor, config: Arc<ServerConfig>) -> io::Result<Session> {
         let connection = ServerConnection::new(config).map_err(io::Error::other)?;
         Ok(Session::over(socket, connection.into()))
     }
 
-    /// With a server of a name.
+    /// Creates a session with an upstream of this name.
     ///
     /// # Errors
-    /// Those of rustls, about the configuration.
+    /// Returns the errors of rustls about the configuration.
     pub(crate) fn to_server(
         socket: Descriptor,
         config: Arc<ClientConfig>,
@@ -66,14 +66,14 @@ impl Session {
         connection.set_buffer_limit(Some(Limits::TLS_BUFFER));
         Session {
             connection,
-            wire: Wire::new(socket),
+            socket: Socket::new(socket),
             records: Vec::new(),
             used: 0,
             fresh: true,
         }
     }
 
-    /// Agrees with the other end on keys and protocol.
+    /// Performs the TLS handshake.
     pub(crate) fn poll_handshake(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         while self.connection.is_handshaking() {
             ready!(self.poll_send(context))?;
@@ -85,21 +85,22 @@ impl Session {
     }
 
     pub(crate) fn socket(&self) -> &Descriptor {
-        self.wire.socket()
+        self.socket.descriptor()
     }
 
-    /// Whether HTTP/2 was agreed on (ALPN).
+    /// Whether HTTP/2 was negotiated (ALPN).
     pub(crate) fn speaks_http2(&self) -> bool {
         self.connection.alpn_protocol() == Some(b"h2")
     }
 
-    /// Whether something that came was not looked at yet.
+    /// Whether received records were not processed yet.
     pub(crate) fn has_unread(&self) -> bool {
         self.used < self.records.len()
     }
 
-    /// Appends what comes next, deciphered, to `input`; 0 at the end. A client need not announce it: a request that is
-    /// cut off is not whole by itself. An answer may be, so a server behind must.
+    /// Appends decrypted bytes to `input`. Returns 0 at the end. A client may close without a close
+    /// notification, because a truncated request is recognisable; an upstream may not, because a
+    /// truncated answer may not be.
     pub(crate) fn poll_receive(
         &mut self,
         context: &mut Context<'_>,
@@ -121,37 +122,38 @@ impl Session {
                 Err(error) => return Poll::Ready(Err(error)),
             }
             ready!(self.poll_records(context))?;
-            // An answer of the protocol's own may wait for its turn; what comes does not wait for it.
+            // rustls may have a protocol message to send. Receiving does not wait for it.
             if let Poll::Ready(Err(error)) = self.poll_send(context) {
                 return Poll::Ready(Err(error));
             }
         }
     }
 
-    /// Gives rustls what has come, one gulp at a time: it holds one in clear.
+    /// Receives records and passes them to rustls, a buffer at a time, because rustls buffers the
+    /// plaintext.
     fn poll_records(&mut self, context: &mut Context<'_>) -> Poll<io::Result<usize>> {
         if self.used == self.records.len() {
-            self.records = ready!(self.wire.poll_receive(context))?;
+            self.records = ready!(self.socket.poll_receive(context))?;
             self.used = 0;
         }
-        // A method begins with a letter, and no record of TLS does: it begins with a type from 20 to 24.
+        // An HTTP method begins with a letter, a TLS record with a type from 20 to 24.
         let by_client = matches!(self.connection, Connection::Server(_));
         let letter = self.records.first().is_some_and(u8::is_ascii_alphabetic);
         if std::mem::take(&mut self.fresh) && by_client && letter {
-            return Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, InTheClear)));
+            return Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, PlainHttp)));
         }
         let mut left = &self.records[self.used..];
         let count = self.connection.read_tls(&mut left)?;
         self.used = self.records.len() - left.len();
         if let Err(error) = self.connection.process_new_packets() {
-            // The alert tells the client why, if there is room for it.
+            // Try to send the TLS alert with the reason.
             let _ = self.poll_send(context);
             return Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, error)));
         }
         Poll::Ready(Ok(count))
     }
 
-    /// Takes some of `bytes` to be sent, when there is room.
+    /// Encrypts some of `bytes`, when there is buffer space.
     pub(crate) fn poll_write(
         &mut self,
         context: &mut Context<'_>,
@@ -165,10 +167,10 @@ impl Session {
         Poll::Ready(Ok(count))
     }
 
-    /// Waits until everything is sent.
+    /// Waits until all records are sent.
     pub(crate) fn poll_send(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         loop {
-            ready!(self.wire.poll_sent(context))?;
+            ready!(self.socket.poll_sent(context))?;
             if !self.connection.wants_write() {
                 return Poll::Ready(Ok(()));
             }
@@ -176,14 +178,14 @@ impl Session {
             while self.connection.wants_write() {
                 self.connection.write_tls(&mut records)?;
             }
-            self.wire.send(records);
+            self.socket.send(records);
         }
     }
 
-    /// Says that nothing more will come, in a way that nobody in between could.
+    /// Sends a close notification and shuts down the sending side.
     pub(crate) fn poll_finish(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.connection.send_close_notify();
         ready!(self.poll_send(context))?;
-        Poll::Ready(self.wire.finish())
+        Poll::Ready(self.socket.finish())
     }
 }

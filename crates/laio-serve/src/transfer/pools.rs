@@ -1,4 +1,4 @@
-//! Pipes and buffers between two transfers.
+//! Pools of pipes and buffers for transfers.
 
 use crate::options::Limits;
 use laio::ops::SharedBuffer;
@@ -7,7 +7,7 @@ use rustix::pipe::{PipeFlags, fcntl_getpipe_size, fcntl_setpipe_size, pipe_with}
 use std::cell::RefCell;
 use std::io;
 
-/// What a worker keeps for the next transfer.
+/// The pipes and buffers that a worker keeps for later transfers.
 #[derive(Default)]
 pub(crate) struct Pools {
     pipes: RefCell<Vec<Pipe>>,
@@ -19,8 +19,8 @@ pub(crate) struct Pools {
 pub(crate) struct Pipe {
     pub(super) reader: Descriptor,
     pub(super) writer: Descriptor,
-    /// Bytes that it holds.
-    pub(super) room: usize,
+    /// The capacity of the pipe in bytes.
+    pub(super) capacity: usize,
 }
 
 impl Pools {
@@ -33,30 +33,30 @@ impl Pools {
             return Ok(kept);
         }
         let (reader, writer) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
-        // Who may not have larger ones uses them as they are.
+        // Without the privilege for larger pipes, use the default size.
         let _ = fcntl_setpipe_size(&writer, chunk);
-        let room = fcntl_getpipe_size(&writer)?;
+        let capacity = fcntl_getpipe_size(&writer)?;
         Ok(Pipe {
             reader: reader.into(),
             writer: writer.into(),
-            room,
+            capacity,
         })
     }
 
-    /// An empty buffer for a chunk.
+    /// Returns an empty buffer for a chunk.
     pub(super) fn chunk(&self) -> Vec<u8> {
         self.chunks.borrow_mut().pop().unwrap_or_default()
     }
 
-    /// Takes back such a buffer, which is empty.
+    /// Takes back an empty buffer for a chunk.
     pub(super) fn keep_chunk(&self, chunk: Vec<u8>) {
         keep(&self.chunks, Some(chunk));
     }
 
-    /// Takes back what a transfer that came to its end has used.
+    /// Takes back the pipe and the buffer of a completed transfer.
     pub(super) fn keep(&self, pipe: Option<Pipe>, buffer: Option<SharedBuffer>) {
         keep(&self.pipes, pipe);
-        // Its memory may be waiting for the client still, and is given back besides.
+        // The kernel may still send from its memory, so the buffer gets new memory.
         let renewed = buffer.and_then(|mut buffer| buffer.renew().ok().map(|()| buffer));
         keep(&self.buffers, renewed);
     }

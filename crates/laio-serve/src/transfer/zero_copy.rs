@@ -1,7 +1,7 @@
-//! Sends from the buffers that a file was read into, without a copy. Each buffer is the kernel's until the client has
-//! acknowledged its bytes, so there are several on their way.
+//! Zero-copy sends. A buffer belongs to the kernel until the client has acknowledged its bytes, so
+//! several are in flight.
 
-use crate::lanes;
+use crate::io_contexts;
 use crate::options::{Limits, Step};
 use crate::worker::Worker;
 use laio::ops::{Limit, Send};
@@ -13,14 +13,14 @@ use std::io;
 use std::pin::Pin;
 use std::task::Poll;
 
-/// Chunks that a client has not got yet.
-struct Underway<'a> {
+/// Chunks that the client has not acknowledged.
+struct InFlight<'a> {
     worker: &'a Worker,
     socket: &'a Descriptor,
-    /// The oldest first.
+    /// Oldest first.
     chunks: VecDeque<Chunk>,
-    /// One of them did not get there.
-    lost: bool,
+    /// Sending a chunk failed.
+    failed: bool,
 }
 
 struct Chunk {
@@ -30,68 +30,69 @@ struct Chunk {
 
 enum State {
     Sending(Submission<Send<Descriptor, Vec<u8>>>),
-    Over((io::Result<usize>, Vec<u8>)),
+    Done((io::Result<usize>, Vec<u8>)),
 }
 
 impl Worker {
-    /// Sends a range of a file, and waits until the client has it.
+    /// Sends a range of a file, and waits until the client has acknowledged it.
     pub(super) async fn send_zero_copy(
         &self,
         socket: &Descriptor,
         file: &Descriptor,
         range: ByteRange,
     ) -> io::Result<()> {
-        let mut underway = Underway {
+        let mut in_flight = InFlight {
             worker: self,
             socket,
             chunks: VecDeque::with_capacity(Limits::ZEROCOPY_CHUNKS),
-            lost: false,
+            failed: false,
         };
         let (mut offset, mut sent) = (range.start, 0);
         while offset < range.end {
-            let mut buffer = match underway.chunks.len() < Limits::ZEROCOPY_CHUNKS {
+            let mut buffer = match in_flight.chunks.len() < Limits::ZEROCOPY_CHUNKS {
                 true => self.pools.chunk(),
-                false => underway.oldest().await?,
+                false => in_flight.finish_oldest().await?,
             };
-            // Aligned in the file, as disks like it.
+            // Read at multiples of the chunk size, which suits disks.
             let most = self.chunk as u64 - offset % self.chunk as u64;
             let most = most.min(range.end - offset) as usize;
             buffer.reserve_exact(most);
             match self.read_into(file, Limit::new(buffer, most), offset).await {
                 Ok(filled) => buffer = filled.into_inner(),
                 Err(error) => {
-                    // What was read before is the client's nevertheless.
-                    underway.land().await?;
+                    // Finish sending the chunks that were read before.
+                    in_flight.finish_all().await?;
                     return Err(error);
                 }
             }
             let count = buffer.len() as u64;
             offset += count;
             sent += count;
-            underway.send(buffer).await;
+            in_flight.send(buffer).await;
             if sent >= Limits::TURN && offset < range.end {
                 sent = 0;
                 laio_rt::give_way().await;
             }
         }
-        underway.land().await
+        in_flight.finish_all().await
     }
 }
 
-impl Underway<'_> {
-    /// Sends a buffer behind the others: the call is made before this returns, or the next one could overtake it.
+impl InFlight<'_> {
+    /// Sends a buffer after the others. Returns when the operation is started, so that the next one
+    /// cannot overtake it.
     async fn send(&mut self, buffer: Vec<u8>) {
         let length = buffer.len();
         let send = Send::new(self.socket.clone(), buffer).zero_copy();
-        let mut sending = Some(lanes::submit(Step::Write, send));
+        let mut sending = Some(io_contexts::submit(Step::Write, send));
         let state = poll_fn(|context| {
             let Some(submission) = &mut sending else {
-                unreachable!("it is taken with the answer")
+                unreachable!("taken only when ready")
             };
             match Pin::new(&mut *submission).poll(context) {
-                Poll::Ready(output) => Poll::Ready(State::Over(output)),
+                Poll::Ready(output) => Poll::Ready(State::Done(output)),
                 Poll::Pending if submission.is_started() => {
-                    Poll::Ready(State::Sending(sending.take().expect("just seen")))
+                    Poll::Ready(State::Sending(sending.take().expect("checked above")))
                 }
                 Poll::Pending => Poll::Pending,
             }
@@ -100,35 +101,36 @@ impl Underway<'_> {
         self.chunks.push_back(Chunk { length, state });
     }
 
-    /// Waits until the client has the oldest chunk, as long as the limits let it, and gives its buffer back empty.
-    async fn oldest(&mut self) -> io::Result<Vec<u8>> {
+    /// Waits within the time limit until the client has acknowledged the oldest chunk, and returns
+    /// its buffer empty.
+    async fn finish_oldest(&mut self) -> io::Result<Vec<u8>> {
         let Some(Chunk { length, state }) = self.chunks.pop_front() else {
             return Ok(Vec::new());
         };
-        self.lost = true;
+        self.failed = true;
         let buffer = match state {
             State::Sending(submission) => self.worker.sent(length, submission).await?,
-            State::Over(output) => self.worker.sent(length, std::future::ready(output)).await?,
+            State::Done(output) => self.worker.sent(length, std::future::ready(output)).await?,
         };
-        self.lost = false;
+        self.failed = false;
         Ok(buffer)
     }
 
-    /// Waits until the client has everything.
-    async fn land(&mut self) -> io::Result<()> {
+    /// Waits until the client has acknowledged everything.
+    async fn finish_all(&mut self) -> io::Result<()> {
         while !self.chunks.is_empty() {
-            let buffer = self.oldest().await?;
+            let buffer = self.finish_oldest().await?;
             self.worker.pools.keep_chunk(buffer);
         }
         Ok(())
     }
 }
 
-impl Drop for Underway<'_> {
+impl Drop for InFlight<'_> {
     fn drop(&mut self) {
-        if self.lost || !self.chunks.is_empty() {
-            // The client does not take it, or is not to: otherwise the kernel would keep trying, and the buffers, for
-            // a quarter of an hour. Where it fails, there is no connection any more.
+        if self.failed || !self.chunks.is_empty() {
+            // Without this the kernel would keep retransmitting, and hold the buffers, for a
+            // quarter of an hour. An error means that the connection has ended already.
             let _ = rustix::net::connect_unspec(self.socket);
         }
     }

@@ -1,12 +1,12 @@
-//! The head of an answer, and what of it is passed on.
+//! The head of an upstream's answer, and the fields that are passed on.
 
 use super::request::{Hops, VIA, is_one_of, push_field};
 use crate::SERVER_NAME;
-use crate::reply::Asked;
+use crate::reply::RequestContext;
 use laio_http::upstream::Answer;
 use laio_http::{Framing, ResponseHead, Status, Version};
 
-/// Fields that name a file to be sent in place of the body: their names, and whether the file is removed.
+/// Fields that name a file to send instead of the body, and whether the file is removed afterwards.
 const FILES: [(&str, bool); 4] = [
     ("X-Sendfile", false),
     ("X-LIGHTTPD-send-file", false),
@@ -14,8 +14,8 @@ const FILES: [(&str, bool); 4] = [
     ("X-LIGHTTPD-send-tempfile", true),
 ];
 
-/// Fields that the server says itself when it sends a file.
-const OF_A_FILE: [&str; 6] = [
+/// Fields that the server sets itself when it sends a file.
+const SET_FOR_FILES: [&str; 6] = [
     "Accept-Ranges",
     "Content-Range",
     "Date",
@@ -24,33 +24,33 @@ const OF_A_FILE: [&str; 6] = [
     "Server",
 ];
 
-/// Name and value.
+/// The name and value of a field.
 type Field = (Box<[u8]>, Box<[u8]>);
 
-/// The head of an answer, as far as it matters here.
-pub(super) struct Passed {
+/// The parsed head of an upstream's answer.
+pub(super) struct AnswerHead {
     pub(super) status: Status,
-    /// None: the body ends with the connection.
+    /// None if the body ends with the connection.
     pub(super) framing: Option<Framing>,
     pub(super) keep_alive: bool,
     pub(super) file: Option<NamedFile>,
-    /// What is passed on.
+    /// The fields to pass on.
     fields: Vec<Field>,
-    /// The length that was claimed, also where no body follows.
+    /// The announced length, even where no body follows.
     length: Option<Box<[u8]>>,
 }
 
-/// A file that an upstream wants to have sent.
+/// A file that an upstream asks the server to send.
 pub(super) struct NamedFile {
     pub(super) path: Box<[u8]>,
     pub(super) temporary: bool,
 }
 
-impl Passed {
-    /// `program` says that the answer is a CGI program's.
-    pub(super) fn of(answer: &Answer<'_>, program: bool) -> Passed {
+impl AnswerHead {
+    /// Selects the fields to pass on. `program` is set for the answers of CGI programs.
+    pub(super) fn of(answer: &Answer<'_>, program: bool) -> AnswerHead {
         let hops = Hops::of(&answer.headers);
-        let mut passed = Passed {
+        let mut answer_head = AnswerHead {
             status: answer.status,
             framing: answer.framing,
             keep_alive: answer.keep_alive,
@@ -63,48 +63,54 @@ impl Passed {
                 .iter()
                 .find(|(own, _)| name.eq_ignore_ascii_case(own.as_bytes()))
             {
-                passed.file = Some(NamedFile {
+                answer_head.file = Some(NamedFile {
                     path: value.into(),
                     temporary: *temporary,
                 });
             } else if name.eq_ignore_ascii_case(b"Content-Length") {
-                passed.length = Some(value.into());
+                answer_head.length = Some(value.into());
             } else if !(hops.has(name) || program && name.eq_ignore_ascii_case(b"Status")) {
-                passed.fields.push((name.into(), value.into()));
+                answer_head.fields.push((name.into(), value.into()));
             }
         }
-        passed
+        answer_head
     }
 
-    /// Writes the head as the client gets it.
-    pub(super) fn write(&self, asked: Asked<'_>, out: &mut Vec<u8>, chunked: bool, close: bool) {
+    /// Writes the head for the client.
+    pub(super) fn write(
+        &self,
+        ctx: RequestContext<'_>,
+        out: &mut Vec<u8>,
+        chunked: bool,
+        close: bool,
+    ) {
         let mut head = ResponseHead::new(out, self.status);
         if !self.has("Date") {
-            head = head.date(asked.date);
+            head = head.date(ctx.date);
         }
         if !self.has("Server") {
             head = head.server(SERVER_NAME);
         }
         for (name, value) in &self.fields {
-            // The parser has let through token characters only.
+            // The parser accepts token characters only.
             head = head.header(std::str::from_utf8(name).unwrap_or("X"), value);
         }
         head = head.header("Via", format!("1.1 {VIA}").as_bytes());
         match &self.length {
-            // Of 1xx and 204 there is none, whatever the upstream says (RFC 9110, section 8.6).
+            // 1xx and 204 have no length, even if the upstream sends one (RFC 9110, section 8.6).
             Some(length) if self.status.code() >= 200 && self.status != Status::NO_CONTENT => {
                 head = head.header("Content-Length", length);
             }
             _ if chunked => head = head.header("Transfer-Encoding", b"chunked"),
             _ => {}
         }
-        head.connection(asked.request.version, asked.keep_alive && !close)
+        head.connection(ctx.request.version, ctx.keep_alive && !close)
             .finish();
     }
 
-    /// Writes the head of an answer after which the connection is a tunnel.
-    pub(super) fn write_upgrade(&self, asked: Asked<'_>, out: &mut Vec<u8>) {
-        let mut head = ResponseHead::new(out, self.status).date(asked.date);
+    /// Writes the head of an answer that turns the connection into a tunnel.
+    pub(super) fn write_upgrade(&self, ctx: RequestContext<'_>, out: &mut Vec<u8>) {
+        let mut head = ResponseHead::new(out, self.status).date(ctx.date);
         head = head.header("Connection", b"Upgrade");
         head = head.header("Upgrade", b"websocket");
         for (name, value) in &self.fields {
@@ -113,18 +119,18 @@ impl Passed {
         head.finish();
     }
 
-    /// Whether a client of this version is told the end of the body by chunks; if not, and there is no length,
-    /// by the end of the connection.
+    /// Whether the body is sent in chunks to a client of this version. Otherwise, without a length,
+    /// the body ends with the connection.
     pub(super) fn is_chunked(&self, version: Version) -> bool {
         self.ends_unannounced() && version == Version::Http11
     }
 
-    /// Whether a body follows whose length was not said.
+    /// Whether a body of unknown length follows.
     pub(super) fn ends_unannounced(&self) -> bool {
         matches!(self.framing, None | Some(Framing::Chunked))
     }
 
-    /// Puts what the upstream has said of a file into the head that the server has made for it.
+    /// Adds the upstream's fields to the head that the server wrote for a named file.
     pub(super) fn amend(&self, out: &mut Vec<u8>, file_is_whole: bool) {
         let Some(end) = out.windows(4).position(|four| four == b"\r\n\r\n") else {
             return;
@@ -140,7 +146,7 @@ impl Passed {
         }
         for (name, value) in &self.fields {
             let replaced = name.eq_ignore_ascii_case(b"Content-Type") && !own_type;
-            if !replaced && !is_one_of(name, &OF_A_FILE) {
+            if !replaced && !is_one_of(name, &SET_FOR_FILES) {
                 push_field(&mut lines, name, value);
             }
         }

@@ -1,180 +1,181 @@
-//! Where an upstream meets a client: what the client asks, its body, and what it gets.
+//! The interface between an upstream exchange and the client's connection.
 
 use super::exchange::{Answered, ask};
 use super::spool::Spool;
 use super::target::Route;
 use super::tunnel::Tunnel;
-use super::{Relayed, Trouble, request};
+use super::{Relayed, UpstreamError, request};
 use crate::cors;
 use crate::observe::{self, Stage};
 use crate::options::Protocol;
-use crate::reply::{Asked, Reply};
+use crate::reply::{Reply, RequestContext};
 use crate::stream::Stream;
 use crate::worker::Worker;
 use laio_http::{Framing, Method, RequestPath, Status};
 
-/// A request that is for an upstream.
+/// A request to be forwarded to an upstream.
 #[derive(Clone, Copy)]
-pub(crate) struct Asking<'a> {
-    pub(crate) asked: Asked<'a>,
+pub(crate) struct ProxyRequest<'a> {
+    pub(crate) ctx: RequestContext<'a>,
     pub(crate) path: &'a RequestPath<'a>,
-    /// The client's address; `-` if it has none.
+    /// The client's address, or `-` for Unix sockets.
     pub(crate) peer: &'a str,
-    /// Whether it came over TLS.
+    /// Whether the client's connection is encrypted.
     pub(crate) secure: bool,
     /// Whether the connection can become a tunnel.
     pub(crate) websocket: bool,
-    /// What the client is connected by.
+    /// The client's connection.
     pub(crate) stream: &'a Stream,
-    /// Bytes of the body, if it was kept until they were known.
+    /// The length of the body, if the body was spooled.
     pub(crate) spooled: Option<u64>,
-    /// Whether what it says of itself is believed.
-    pub(crate) trusts: bool,
+    /// Whether the client's forwarding fields are trusted.
+    pub(crate) trusts_client: bool,
 }
 
-/// The body of a request, from whatever carries it.
+/// The body of a request.
 pub(crate) trait Source {
-    /// Appends the next piece of content, waiting for it; whether it was the last.
-    async fn next(&mut self, out: &mut Vec<u8>) -> Result<bool, Trouble>;
-    /// Whether the next piece is there already.
+    /// Appends the next piece of the body, waiting for it. Returns whether it was the last.
+    async fn next(&mut self, out: &mut Vec<u8>) -> Result<bool, UpstreamError>;
+    /// Whether the next piece is available without waiting.
     fn is_ready(&self) -> bool;
-    /// Whether nothing was taken of it that could not be taken again.
+    /// Whether the body can still be read from its beginning.
     fn is_untouched(&self) -> bool;
-    /// Whether all of it was taken.
+    /// Whether the whole body was read.
     fn is_done(&self) -> bool;
-    /// Something that tells whether the client has gone.
+    /// Returns a function that tests whether the client has closed its connection.
     fn watch(&self) -> Box<dyn Fn() -> bool>;
 }
 
-/// What the client gets.
+/// The answer for the client.
 pub(crate) struct Forwarded {
     pub(crate) reply: Reply,
     /// The body, if it comes from the upstream.
     pub(crate) relayed: Option<Box<Relayed>>,
-    /// What the connection becomes.
+    /// The tunnel that the connection becomes.
     pub(crate) tunnel: Option<Tunnel>,
     /// Whether another request may follow.
     pub(crate) keep_alive: bool,
 }
 
 impl Forwarded {
-    fn page(reply: Reply, asked: Asked<'_>) -> Forwarded {
+    fn page(reply: Reply, ctx: RequestContext<'_>) -> Forwarded {
         Forwarded {
             reply,
             relayed: None,
             tunnel: None,
-            keep_alive: asked.keep_alive,
+            keep_alive: ctx.keep_alive,
         }
     }
 }
 
 impl Worker {
-    /// Has an upstream answer. The head is in `out`. None: the client has gone.
+    /// Forwards a request. The head of the answer is then in `out`. Returns none if the client has
+    /// closed its connection.
     pub(crate) async fn forward(
         &self,
-        mut asking: Asking<'_>,
+        mut proxy_request: ProxyRequest<'_>,
         route: &Route,
         source: &mut impl Source,
         out: &mut Vec<u8>,
     ) -> Option<Forwarded> {
         let limits = &self.limits().upstream;
-        let asked = asking.asked;
-        let ends = Asked {
-            keep_alive: asked.keep_alive && source.is_done(),
-            ..asked
+        let ctx = proxy_request.ctx;
+        let ends = RequestContext {
+            keep_alive: ctx.keep_alive && source.is_done(),
+            ..ctx
         };
-        // Before any question for a password: a browser that asks for permission sends none.
-        if asked.site.cors.is_some() && cors::is_preflight(asked.request) {
+        // Checked before authentication, because browsers send preflight requests without
+        // credentials.
+        if ctx.site.cors.is_some() && cors::is_preflight(ctx.request) {
             let reply = crate::pages::options(ends, out);
             return Some(Forwarded::page(reply, ends));
         }
-        let wanted = route.target.wanted(asking.path);
-        if let Some(reply) = self.keep_out(ends, out, wanted).await {
+        let resource = route.target.resource(proxy_request.path);
+        if let Some(reply) = self.authorize(ends, out, resource).await {
             return Some(Forwarded::page(reply, ends));
         }
-        asking.trusts = limits.trust_forwarded;
-        asking.websocket = asking.websocket && !self.is_sync() && request::wants_websocket(&asking);
-        let tunnel = match asking.websocket {
+        proxy_request.trusts_client = limits.trust_forwarded;
+        proxy_request.websocket =
+            proxy_request.websocket && !self.is_sync() && request::wants_websocket(&proxy_request);
+        let tunnel = match proxy_request.websocket {
             true => route.pool.tunnel(limits),
             false => None,
         };
-        let answered = if asked.request.method == Method::Trace {
-            // It would tell scripts what the browser hides from them.
-            Err(Trouble::new(Status::METHOD_NOT_ALLOWED, "TRACE"))
-        } else if asking.websocket && tunnel.is_none() {
-            Err(Trouble::busy("there are too many tunnels"))
+        let answered = if ctx.request.method == Method::Trace {
+            // TRACE would reveal fields to scripts that browsers hide from them.
+            Err(UpstreamError::new(Status::METHOD_NOT_ALLOWED, "TRACE"))
+        } else if proxy_request.websocket && tunnel.is_none() {
+            Err(UpstreamError::busy("the limit of tunnels is reached"))
         } else {
             let begun = observe::begin();
-            let answered = self.ask(&mut asking, route, source).await;
+            let answered = self.ask(&mut proxy_request, route, source).await;
             observe::end(Stage::Upstream, begun);
             answered
         };
-        let asked = Asked {
-            keep_alive: asked.keep_alive && source.is_done(),
-            ..asked
+        let ctx = RequestContext {
+            keep_alive: ctx.keep_alive && source.is_done(),
+            ..ctx
         };
         match answered {
-            Ok(answered) => self.pass_on(asked, answered, tunnel, out).await,
-            Err(trouble) if trouble.gone => None,
-            Err(trouble) => {
-                if trouble.status.code() >= 500 {
-                    super::say(format_args!(
+            Ok(answered) => self.pass_on(ctx, answered, tunnel, out).await,
+            Err(error) if error.client_gone => None,
+            Err(error) => {
+                if error.status.code() >= 500 {
+                    super::print(format_args!(
                         "{} for {}: {}: {}",
                         route.target.name,
-                        asking.path.as_str().escape_debug(),
-                        trouble.status,
-                        trouble.why
+                        proxy_request.path.as_str().escape_debug(),
+                        error.status,
+                        error.why
                     ));
                 }
-                let reply = self
-                    .error(asked, out, trouble.status, trouble.detail())
-                    .await;
-                Some(Forwarded::page(reply, asked))
+                let reply = self.error(ctx, out, error.status, error.detail()).await;
+                Some(Forwarded::page(reply, ctx))
             }
         }
     }
 
-    /// A program gets the length of a body before the body: where the client does not say it, the whole body
-    /// is read first.
+    /// Sends the request. A FastCGI program gets the length of the body before the body, so a body
+    /// without a length is spooled first.
     async fn ask(
         &self,
-        asking: &mut Asking<'_>,
+        proxy_request: &mut ProxyRequest<'_>,
         route: &Route,
         source: &mut impl Source,
-    ) -> Result<Answered, Trouble> {
+    ) -> Result<Answered, UpstreamError> {
         let limits = &self.limits().upstream;
-        let chunked = asking.asked.request.framing == Framing::Chunked;
+        let chunked = proxy_request.ctx.request.framing == Framing::Chunked;
         if !chunked || route.target.protocol != Protocol::FastCgi {
-            return ask(asking, route, source, limits).await;
+            return ask(proxy_request, route, source, limits).await;
         }
         let mut spool = Spool::fill(source, &route.pool, limits).await?;
-        asking.spooled = Some(spool.length());
-        ask(asking, route, &mut spool, limits).await
+        proxy_request.spooled = Some(spool.length());
+        ask(proxy_request, route, &mut spool, limits).await
     }
 
     async fn pass_on(
         &self,
-        asked: Asked<'_>,
+        ctx: RequestContext<'_>,
         answered: Answered,
         tunnel: Option<laio_rt::sync::Permit>,
         out: &mut Vec<u8>,
     ) -> Option<Forwarded> {
         let Answered {
             lease,
-            passed,
+            answer_head,
             whole,
         } = answered;
-        let status = passed.status;
+        let status = answer_head.status;
         if status == Status::SWITCHING_PROTOCOLS {
             let Some(permit) = tunnel else {
-                super::say(format_args!(
-                    "{}: it switches protocols unasked",
+                super::print(format_args!(
+                    "{}: the upstream switched protocols although the client did not ask",
                     lease.name
                 ));
-                let reply = self.error(asked, out, Status::BAD_GATEWAY, BAD).await;
-                return Some(Forwarded::page(reply, asked));
+                let reply = self.error(ctx, out, Status::BAD_GATEWAY, BAD).await;
+                return Some(Forwarded::page(reply, ctx));
             };
-            passed.write_upgrade(asked, out);
+            answer_head.write_upgrade(ctx, out);
             return Some(Forwarded {
                 reply: Reply::bare(status),
                 relayed: None,
@@ -182,24 +183,24 @@ impl Worker {
                 keep_alive: false,
             });
         }
-        if let Some(file) = passed.file.as_ref().filter(|_| status == Status::OK) {
-            // What it says besides is not sent; if that is nothing, the connection can be kept.
+        if let Some(file) = answer_head.file.as_ref().filter(|_| status == Status::OK) {
+            // The upstream's body is discarded. If it is empty, the connection can be reused.
             let name = lease.name.clone();
-            let _ = Relayed::new(lease, &passed, whole, false).take(&mut Vec::new());
-            let reply = self.send_named(asked, out, &name, &passed, file).await;
-            return Some(Forwarded::page(reply, asked));
+            let _ = Relayed::new(lease, &answer_head, whole, false).take(&mut Vec::new());
+            let reply = self.send_named(ctx, out, &name, &answer_head, file).await;
+            return Some(Forwarded::page(reply, ctx));
         }
-        let chunked = asked.sends() && passed.is_chunked(asked.request.version);
-        let close = !chunked && asked.sends() && passed.ends_unannounced();
-        passed.write(asked, out, chunked, close);
-        let relayed = Relayed::new(lease, &passed, whole, chunked);
+        let chunked = ctx.sends() && answer_head.is_chunked(ctx.request.version);
+        let close = !chunked && ctx.sends() && answer_head.ends_unannounced();
+        answer_head.write(ctx, out, chunked, close);
+        let relayed = Relayed::new(lease, &answer_head, whole, chunked);
         Some(Forwarded {
             reply: Reply::bare(status),
             relayed: Some(Box::new(relayed)),
             tunnel: None,
-            keep_alive: asked.keep_alive && !close,
+            keep_alive: ctx.keep_alive && !close,
         })
     }
 }
 
-const BAD: &str = "The server behind gave no answer that could be passed on.";
+const BAD: &str = "The upstream server sent no usable answer.";

@@ -1,4 +1,4 @@
-//! What TLS to an upstream needs: whom to trust, and the name that the certificate must be for.
+//! The TLS configuration for an upstream: trusted certificates, and the expected name.
 
 use crate::options::{Trust, Upstream, UpstreamAddress};
 use crate::tls::Session;
@@ -11,24 +11,24 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-/// How an upstream is spoken to in secret.
+/// The TLS configuration for an upstream.
 pub(super) struct Encryption {
     config: Arc<ClientConfig>,
     name: ServerName<'static>,
 }
 
 impl Encryption {
-    /// None where it is spoken to openly.
+    /// Returns the configuration, or none for an unencrypted upstream.
     ///
     /// # Errors
-    /// When the certificates to trust cannot be read, or there are none.
+    /// When the trusted certificates cannot be read, or there are none.
     pub(super) fn of(upstream: &Upstream) -> io::Result<Option<Encryption>> {
         let (Some(trust), UpstreamAddress::Tcp(host, _)) = (&upstream.tls, &upstream.address)
         else {
             return Ok(None);
         };
         let name = ServerName::try_from(host.clone()).map_err(|error| {
-            let text = format!("{host} is no name that a certificate could be for: {error}");
+            let text = format!("{host} is not a name that a certificate can contain: {error}");
             io::Error::new(io::ErrorKind::InvalidInput, text)
         })?;
         let provider = Arc::new(ring::default_provider());
@@ -49,9 +49,9 @@ impl Encryption {
 
 fn roots(trust: &Trust) -> io::Result<RootCertStore> {
     let mut roots = RootCertStore::empty();
-    let (certificates, place) = match trust {
+    let (certificates, source) = match trust {
         Trust::System => {
-            // What is wrong with single ones is no reason to trust none.
+            // A malformed certificate is no reason to trust none of the others.
             let found = rustls_native_certs::load_native_certs();
             (found.certs, "this system".to_owned())
         }
@@ -60,7 +60,7 @@ fn roots(trust: &Trust) -> io::Result<RootCertStore> {
     roots.add_parsable_certificates(certificates);
     if roots.is_empty() {
         let text = format!(
-            "{place} has no certificates to know upstreams by: name a file that has with --upstream-ca"
+            "{source} contains no certificates to verify upstreams with: name a file of certificates with --upstream-ca"
         );
         return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
     }

@@ -1,11 +1,11 @@
-//! Sending a request, and waiting for the head of its answer.
+//! Sending a request to an upstream, and receiving the head of its answer.
 
-use super::answer::Passed;
-use super::client::{Asking, Source};
-use super::link::{Deadline, Line, Link, send};
+use super::answer::AnswerHead;
+use super::client::{ProxyRequest, Source};
+use super::link::{Deadline, Link, Transport, send};
 use super::pool::Pool;
 use super::target::Route;
-use super::{Trouble, fastcgi, request};
+use super::{UpstreamError, fastcgi, request};
 use crate::options::{Protocol, UpstreamLimits};
 use laio_http::fastcgi::{Event, Records, STDIN, push_stream, push_stream_end};
 use laio_http::upstream::{parse_answer, parse_cgi};
@@ -18,50 +18,50 @@ use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-/// A connection in use, and leave to have it.
+/// A connection in use, with its permit from the pool.
 pub(super) struct Lease {
     pub(super) link: Link,
     pub(super) pool: Rc<Pool>,
     pub(super) limits: UpstreamLimits,
     pub(super) deadline: Deadline,
-    pub(super) speech: Speech,
-    /// For the log.
+    pub(super) protocol_state: ProtocolState,
+    /// The name in log messages.
     pub(super) name: String,
     pub(super) permit: Permit,
 }
 
-/// How the bytes of an upstream are to be read.
-pub(super) enum Speech {
+/// The protocol state of a connection.
+pub(super) enum ProtocolState {
     Http,
-    FastCgi(Box<Heard>),
+    FastCgi(Box<FastCgiState>),
 }
 
-/// What has come of a FastCGI answer.
+/// The parsed part of a FastCGI answer.
 #[derive(Default)]
-pub(super) struct Heard {
+pub(super) struct FastCgiState {
     pub(super) records: Records,
-    /// Output that was not yet used up.
+    /// Output that was not consumed yet.
     pub(super) output: Vec<u8>,
-    /// What the program has said to the log.
-    said: Vec<u8>,
+    /// The program's error output, for the log.
+    error_output: Vec<u8>,
 }
 
-/// What came of a request.
+/// The head of an answer, and the connection for its body.
 pub(super) struct Answered {
     pub(super) lease: Lease,
-    pub(super) passed: Passed,
-    /// The whole request was sent; if not, the connection is of no more use.
+    pub(super) answer_head: AnswerHead,
+    /// Whether the whole request was sent. If not, the connection cannot be reused.
     pub(super) whole: bool,
 }
 
-/// Sends a request and reads the head of the answer. If a connection that was kept turns out to have been
-/// closed meanwhile, a request that may be made twice is.
+/// Sends a request and receives the head of the answer. If a reused connection turns out to be
+/// closed, repeats an idempotent request on a new one.
 pub(super) async fn ask(
-    asking: &Asking<'_>,
+    proxy_request: &ProxyRequest<'_>,
     route: &Route,
     source: &mut impl Source,
     limits: &UpstreamLimits,
-) -> Result<Answered, Trouble> {
+) -> Result<Answered, UpstreamError> {
     let deadline = Deadline::new(limits);
     let permit = route.pool.permit(limits).await?;
     let kept = route.pool.take(limits);
@@ -75,25 +75,25 @@ pub(super) async fn ask(
         pool: route.pool.clone(),
         limits: limits.clone(),
         deadline,
-        speech: Speech::of(&route.target.protocol),
+        protocol_state: ProtocolState::of(&route.target.protocol),
         name: route.target.name.clone(),
     };
-    let mut result = attempt(asking, route, source, &mut lease).await;
-    let method = &asking.asked.request.method;
-    if let Err(trouble) = &result
-        && trouble.stale
+    let mut result = attempt(proxy_request, route, source, &mut lease).await;
+    let method = &proxy_request.ctx.request.method;
+    if let Err(error) = &result
+        && error.stale
         && request::is_idempotent(method)
         && source.is_untouched()
     {
         route.pool.forget();
         lease.link = connect(route, limits, deadline).await?;
-        lease.speech = Speech::of(&route.target.protocol);
-        result = attempt(asking, route, source, &mut lease).await;
+        lease.protocol_state = ProtocolState::of(&route.target.protocol);
+        result = attempt(proxy_request, route, source, &mut lease).await;
     }
-    let (passed, whole) = result?;
+    let (answer_head, whole) = result?;
     Ok(Answered {
         lease,
-        passed,
+        answer_head,
         whole,
     })
 }
@@ -102,45 +102,45 @@ async fn connect(
     route: &Route,
     limits: &UpstreamLimits,
     deadline: Deadline,
-) -> Result<Link, Trouble> {
+) -> Result<Link, UpstreamError> {
     let time = deadline.within(limits.connect_time);
     Link::connect(&route.target, time, limits).await
 }
 
-/// The body is sent while the answer is waited for: an upstream that refuses a request early is heard.
+/// Sends the body while waiting for the answer, because an upstream may refuse a request early.
 async fn attempt(
-    asking: &Asking<'_>,
+    proxy_request: &ProxyRequest<'_>,
     route: &Route,
     source: &mut impl Source,
     lease: &mut Lease,
-) -> Result<(Passed, bool), Trouble> {
+) -> Result<(AnswerHead, bool), UpstreamError> {
     let (limits, deadline) = (lease.limits.clone(), lease.deadline);
     let mut out = Vec::new();
     let outgoing = match route.target.protocol {
         Protocol::Http { .. } => {
-            request::push_head(&mut out, asking, &route.target);
-            match asking.asked.request.framing {
+            request::push_head(&mut out, proxy_request, &route.target);
+            match proxy_request.ctx.request.framing {
                 Framing::Chunked => Outgoing::Chunked,
                 Framing::None | Framing::Length(_) => Outgoing::Plain,
             }
         }
         Protocol::FastCgi => {
-            fastcgi::push_head(&mut out, asking, &route.target);
+            fastcgi::push_head(&mut out, proxy_request, &route.target);
             Outgoing::FastCgi
         }
     };
-    let line = lease.link.line();
+    let transport = lease.link.transport();
     let reused = lease.link.reused;
-    let to_head = asking.asked.request.method == Method::Head;
-    let gone = source.watch();
-    let mut wait = Wait {
-        gone,
+    let to_head = proxy_request.ctx.request.method == Method::Head;
+    let client_gone = source.watch();
+    let mut answer_wait = AnswerWait {
+        client_gone,
         limits: &limits,
         deadline,
         first_byte: None,
-        look: None,
+        client_check: None,
     };
-    let mut pump = pin!(pump(line, out, source, outgoing, &limits, deadline));
+    let mut pump = pin!(pump(transport, out, source, outgoing, &limits, deadline));
     let mut head = pin!(read_head(lease, to_head));
     let mut pumped = None;
     poll_fn(|context| {
@@ -149,61 +149,66 @@ async fn attempt(
         {
             match result {
                 Ok(whole) => pumped = Some(whole),
-                Err(trouble) => return Poll::Ready(Err(trouble)),
+                Err(error) => return Poll::Ready(Err(error)),
             }
         }
         if let Poll::Ready(result) = head.as_mut().poll(context) {
             let whole = pumped == Some(true);
             return Poll::Ready(match result {
-                Ok(passed) => Ok((passed, whole)),
-                Err(mut trouble) => {
-                    trouble.stale &= reused;
-                    Err(trouble)
+                Ok(answer_head) => Ok((answer_head, whole)),
+                Err(mut error) => {
+                    error.stale &= reused;
+                    Err(error)
                 }
             });
         }
-        // The time for the answer begins when the request is out.
+        // The time limit for the answer begins when the request is sent.
         match pumped.is_some() {
-            true => wait.poll(context).map(Err),
+            true => answer_wait.poll(context).map(Err),
             false => Poll::Pending,
         }
     })
     .await
 }
 
-/// What ends the wait for an answer, besides the answer.
-struct Wait<'a, G> {
-    gone: G,
+/// The conditions that end the wait for an answer: the time limit, and a client that closes its
+/// connection.
+struct AnswerWait<'a, G> {
+    client_gone: G,
     limits: &'a UpstreamLimits,
     deadline: Deadline,
     first_byte: Option<Sleep>,
-    look: Option<Sleep>,
+    client_check: Option<Sleep>,
 }
 
-impl<G: Fn() -> bool> Wait<'_, G> {
-    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Trouble> {
+impl<G: Fn() -> bool> AnswerWait<'_, G> {
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<UpstreamError> {
         let time = self.limits.first_byte_time;
         let limit = self
             .first_byte
             .get_or_insert_with(|| laio_rt::time::sleep(self.deadline.within(time)));
         if Pin::new(limit).poll(context).is_ready() {
-            return Poll::Ready(Trouble::late("no answer came in time"));
+            return Poll::Ready(UpstreamError::timed_out(
+                "the upstream did not answer in time",
+            ));
         }
         loop {
-            let pause = UpstreamLimits::LOOK;
-            let look = self.look.get_or_insert_with(|| laio_rt::time::sleep(pause));
-            if Pin::new(look).poll(context).is_pending() {
+            let pause = UpstreamLimits::CLIENT_CHECK_INTERVAL;
+            let client_check = self
+                .client_check
+                .get_or_insert_with(|| laio_rt::time::sleep(pause));
+            if Pin::new(client_check).poll(context).is_pending() {
                 return Poll::Pending;
             }
-            if (self.gone)() {
-                return Poll::Ready(Trouble::gone());
+            if (self.client_gone)() {
+                return Poll::Ready(UpstreamError::client_gone());
             }
-            self.look = None;
+            self.client_check = None;
         }
     }
 }
 
-/// How the body of a request is written.
+/// The framing of the request body.
 #[derive(Clone, Copy)]
 enum Outgoing {
     Plain,
@@ -234,19 +239,19 @@ impl Outgoing {
     }
 }
 
-/// Sends a head and the body that follows, a piece at a time. False: the upstream takes no more of it, perhaps
-/// because it has answered already.
+/// Sends a head and the body after it, piece by piece. Returns false if the upstream accepts no
+/// more, perhaps because it has answered already.
 async fn pump(
-    line: Line,
+    transport: Transport,
     mut out: Vec<u8>,
     source: &mut impl Source,
     outgoing: Outgoing,
     limits: &UpstreamLimits,
     deadline: Deadline,
-) -> Result<bool, Trouble> {
+) -> Result<bool, UpstreamError> {
     let mut piece = Vec::new();
     loop {
-        // The head does not wait for the client's body.
+        // Send the head without waiting for the client's body.
         let mut last = false;
         if out.is_empty() || source.is_ready() {
             piece.clear();
@@ -257,10 +262,12 @@ async fn pump(
             outgoing.end(&mut out);
         }
         let time = deadline.within(limits.between_time);
-        match send(&line, out, time).await {
+        match send(&transport, out, time).await {
             Ok(emptied) => out = emptied,
             Err(error) if error.kind() == io::ErrorKind::TimedOut => {
-                return Err(Trouble::late("it does not take the request"));
+                return Err(UpstreamError::timed_out(
+                    "the upstream did not accept the request in time",
+                ));
             }
             Err(_) => return Ok(false),
         }
@@ -270,23 +277,25 @@ async fn pump(
     }
 }
 
-/// Reads the head of the answer; interim ones are passed over.
-async fn read_head(lease: &mut Lease, to_head: bool) -> Result<Passed, Trouble> {
+/// Receives the head of the answer, skipping interim answers.
+async fn read_head(lease: &mut Lease, to_head: bool) -> Result<AnswerHead, UpstreamError> {
     let mut interim = 0;
     let mut anything = !lease.link.input.is_empty();
     loop {
-        if let Some(passed) = lease.head(to_head)? {
-            let code = passed.status.code();
+        if let Some(answer_head) = lease.head(to_head)? {
+            let code = answer_head.status.code();
             if code >= 200 || code == 101 {
-                return Ok(passed);
+                return Ok(answer_head);
             }
             interim += 1;
             if interim > UpstreamLimits::INTERIM {
-                return Err(Trouble::gateway("there is no end of interim answers"));
+                return Err(UpstreamError::bad_gateway(
+                    "the upstream sent too many interim answers",
+                ));
             }
             continue;
         }
-        // Between two pieces of a head; for the first one the wait is bounded outside.
+        // Limits the time between two pieces of a head; `AnswerWait` limits the time for the first one.
         let time = match anything {
             true => lease.limits.between_time,
             false => lease.limits.first_byte_time.saturating_mul(2),
@@ -294,87 +303,96 @@ async fn read_head(lease: &mut Lease, to_head: bool) -> Result<Passed, Trouble> 
         let time = lease.deadline.within(time.max(lease.limits.between_time));
         match lease.link.receive(time).await {
             Ok(0) => {
-                let mut trouble = Trouble::gateway("it closed the connection before it answered");
-                trouble.stale = !anything;
-                return Err(trouble);
+                let mut error = UpstreamError::bad_gateway(
+                    "the upstream closed the connection before it answered",
+                );
+                error.stale = !anything;
+                return Err(error);
             }
             Ok(_) => anything = true,
             Err(error) if error.kind() == io::ErrorKind::TimedOut => {
-                return Err(Trouble::late("no answer came in time"));
+                return Err(UpstreamError::timed_out(
+                    "the upstream did not answer in time",
+                ));
             }
             Err(error) => {
-                let mut trouble = Trouble::gateway(format_args!("cannot read the answer: {error}"));
-                trouble.stale = !anything;
-                return Err(trouble);
+                let mut error =
+                    UpstreamError::bad_gateway(format_args!("cannot read the answer: {error}"));
+                error.stale = !anything;
+                return Err(error);
             }
         }
     }
 }
 
-impl Speech {
-    fn of(protocol: &Protocol) -> Speech {
+impl ProtocolState {
+    fn of(protocol: &Protocol) -> ProtocolState {
         match protocol {
-            Protocol::Http { .. } => Speech::Http,
-            Protocol::FastCgi => Speech::FastCgi(Box::default()),
+            Protocol::Http { .. } => ProtocolState::Http,
+            Protocol::FastCgi => ProtocolState::FastCgi(Box::default()),
         }
     }
 }
 
 impl Lease {
-    /// The head, if it is complete; what follows it is left.
-    fn head(&mut self, to_head: bool) -> Result<Option<Passed>, Trouble> {
-        if let Speech::FastCgi(_) = self.speech {
-            self.hear().map_err(|error| Trouble::gateway(&error))?;
+    /// Parses the head, if it is complete, and leaves what follows it in the buffer.
+    fn head(&mut self, to_head: bool) -> Result<Option<AnswerHead>, UpstreamError> {
+        if let ProtocolState::FastCgi(_) = self.protocol_state {
+            self.parse_records()
+                .map_err(|error| UpstreamError::bad_gateway(&error))?;
         }
         let heads = UpstreamLimits::HEAD;
-        let (buffer, found) = match &mut self.speech {
-            Speech::Http => {
+        let (buffer, found) = match &mut self.protocol_state {
+            ProtocolState::Http => {
                 let input = &mut self.link.input;
                 let found = parse_answer(input, &heads, to_head).map(|found| {
-                    found.map(|(answer, length)| (Passed::of(&answer, false), length))
+                    found.map(|(answer, length)| (AnswerHead::of(&answer, false), length))
                 });
                 (input, found)
             }
-            Speech::FastCgi(heard) => {
-                let found = parse_cgi(&heard.output, &heads, to_head)
-                    .map(|found| found.map(|(answer, length)| (Passed::of(&answer, true), length)));
-                if matches!(found, Ok(None)) && heard.records.is_done() {
-                    return Err(Trouble::gateway("the program ended without an answer"));
+            ProtocolState::FastCgi(fastcgi_state) => {
+                let found = parse_cgi(&fastcgi_state.output, &heads, to_head).map(|found| {
+                    found.map(|(answer, length)| (AnswerHead::of(&answer, true), length))
+                });
+                if matches!(found, Ok(None)) && fastcgi_state.records.is_done() {
+                    return Err(UpstreamError::bad_gateway(
+                        "the program ended without an answer",
+                    ));
                 }
-                (&mut heard.output, found)
+                (&mut fastcgi_state.output, found)
             }
         };
-        let Some((passed, length)) = found.map_err(Trouble::gateway)? else {
+        let Some((answer_head, length)) = found.map_err(UpstreamError::bad_gateway)? else {
             return Ok(None);
         };
         buffer.drain(..length);
-        Ok(Some(passed))
+        Ok(Some(answer_head))
     }
 
-    /// Takes apart the records that have come.
-    pub(super) fn hear(&mut self) -> io::Result<()> {
-        let Speech::FastCgi(heard) = &mut self.speech else {
+    /// Parses the received records.
+    pub(super) fn parse_records(&mut self) -> io::Result<()> {
+        let ProtocolState::FastCgi(fastcgi_state) = &mut self.protocol_state else {
             return Ok(());
         };
-        let Heard {
+        let FastCgiState {
             records,
             output,
-            said,
-        } = &mut **heard;
+            error_output,
+        } = &mut **fastcgi_state;
         let used = records.advance(&self.link.input, |event| match event {
             Event::Output(piece) => output.extend_from_slice(piece),
             Event::Error(piece) => {
-                let room = UpstreamLimits::STDERR.saturating_sub(said.len());
-                said.extend_from_slice(&piece[..piece.len().min(room)]);
+                let space = UpstreamLimits::STDERR.saturating_sub(error_output.len());
+                error_output.extend_from_slice(&piece[..piece.len().min(space)]);
             }
         });
         let used = used.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
         self.link.input.drain(..used);
-        if records.is_done() && !said.is_empty() {
-            let text = std::mem::take(said);
+        if records.is_done() && !error_output.is_empty() {
+            let text = std::mem::take(error_output);
             let text = String::from_utf8_lossy(&text);
-            super::say(format_args!(
-                "{} says: {}",
+            super::print(format_args!(
+                "{}, error output: {}",
                 self.name,
                 text.trim_end().escape_debug()
             ));
@@ -382,11 +400,11 @@ impl Lease {
         Ok(())
     }
 
-    /// Whether the connection may carry another exchange, once the body has ended.
+    /// Returns the connection to the pool after a complete exchange, if it can be reused.
     pub(super) fn finish(self) {
-        let over = match &self.speech {
-            Speech::Http => true,
-            Speech::FastCgi(heard) => heard.records.is_done(),
+        let over = match &self.protocol_state {
+            ProtocolState::Http => true,
+            ProtocolState::FastCgi(fastcgi_state) => fastcgi_state.records.is_done(),
         };
         let Lease {
             mut link,
@@ -399,7 +417,7 @@ impl Lease {
         if over {
             pool.keep(link, &limits);
         }
-        // Only now, so that the next in line finds it.
+        // Released last, so that the next waiter finds the connection in the pool.
         drop(permit);
     }
 }

@@ -1,38 +1,43 @@
-//! The request as a FastCGI program gets it (RFC 3875, section 4.1).
+//! Requests as FastCGI parameters (RFC 3875, section 4.1).
 
-use super::client::Asking;
-use super::request::{VIA, forwarded, passed};
+use super::client::ProxyRequest;
+use super::request::{VIA, forwarded, passed_fields};
 use super::target::Target;
 use laio_http::Framing;
 use laio_http::fastcgi::{PARAMS, push_begin, push_param, push_stream, push_stream_end};
 
-/// Appends the beginning of a request and all parameters.
-pub(super) fn push_head(out: &mut Vec<u8>, asking: &Asking<'_>, target: &Target) {
+/// Appends the begin record and all parameters of a request.
+pub(super) fn push_head(out: &mut Vec<u8>, proxy_request: &ProxyRequest<'_>, target: &Target) {
     push_begin(out, true);
     let mut params = Vec::new();
-    describe(&mut params, asking, target);
-    for (name, value) in passed(asking) {
+    describe(&mut params, proxy_request, target);
+    for (name, value) in passed_fields(proxy_request) {
         push_field(&mut params, name, value);
     }
-    for (name, value) in forwarded(asking) {
+    for (name, value) in forwarded(proxy_request) {
         push_field(&mut params, name.as_bytes(), &value);
     }
-    let host = asking.asked.request.host.unwrap_or_default();
+    let host = proxy_request.ctx.request.host.unwrap_or_default();
     push_field(&mut params, b"Host", host.as_bytes());
     push_field(&mut params, b"Via", format!("1.1 {VIA}").as_bytes());
     push_stream(out, PARAMS, &params);
     push_stream_end(out, PARAMS);
 }
 
-fn describe(params: &mut Vec<u8>, asking: &Asking<'_>, target: &Target) {
-    let request = asking.asked.request;
-    let root = asking.asked.site.directory.as_os_str().as_encoded_bytes();
-    let program = target.mount.program(asking.path);
+fn describe(params: &mut Vec<u8>, proxy_request: &ProxyRequest<'_>, target: &Target) {
+    let request = proxy_request.ctx.request;
+    let root = proxy_request
+        .ctx
+        .site
+        .directory
+        .as_os_str()
+        .as_encoded_bytes();
+    let program = target.mount.program(proxy_request.path);
     let info = program.path_info();
     let below = |path: &[u8]| [root, path].concat();
     let mut push = |name: &str, value: &[u8]| push_param(params, name.as_bytes(), value);
     push("GATEWAY_INTERFACE", b"CGI/1.1");
-    // PHP with cgi.force_redirect answers only where a server has set this.
+    // PHP with cgi.force_redirect requires this variable.
     push("REDIRECT_STATUS", b"200");
     push("SERVER_SOFTWARE", crate::SERVER_NAME.as_bytes());
     push("SERVER_PROTOCOL", request.version.as_str().as_bytes());
@@ -47,8 +52,8 @@ fn describe(params: &mut Vec<u8>, asking: &Asking<'_>, target: &Target) {
         push("PATH_TRANSLATED", &below(&info));
     }
     push("DOCUMENT_ROOT", root);
-    push("REMOTE_ADDR", asking.peer.as_bytes());
-    let [own, client] = asking.stream.ends();
+    push("REMOTE_ADDR", proxy_request.peer.as_bytes());
+    let [own, client] = proxy_request.stream.endpoints();
     if let Some(own) = own {
         let address = own.ip().to_canonical();
         push("SERVER_ADDR", address.to_string().as_bytes());
@@ -56,20 +61,24 @@ fn describe(params: &mut Vec<u8>, asking: &Asking<'_>, target: &Target) {
     if let Some(client) = client {
         push("REMOTE_PORT", client.port().to_string().as_bytes());
     }
-    let (name, port) = server(request.host.unwrap_or_default(), asking.secure);
+    let (name, port) = server(request.host.unwrap_or_default(), proxy_request.secure);
     push("SERVER_NAME", name.as_bytes());
     push("SERVER_PORT", port.as_bytes());
     push(
         "REQUEST_SCHEME",
-        if asking.secure { b"https" } else { b"http" },
+        if proxy_request.secure {
+            b"https"
+        } else {
+            b"http"
+        },
     );
-    if asking.secure {
+    if proxy_request.secure {
         push("HTTPS", b"on");
     }
     if let Some(content_type) = request.headers.get("Content-Type") {
         push("CONTENT_TYPE", content_type);
     }
-    match (request.framing, asking.spooled) {
+    match (request.framing, proxy_request.spooled) {
         (Framing::Length(length), _) | (Framing::Chunked, Some(length)) => {
             push("CONTENT_LENGTH", length.to_string().as_bytes());
         }
@@ -77,7 +86,7 @@ fn describe(params: &mut Vec<u8>, asking: &Asking<'_>, target: &Target) {
     }
 }
 
-/// Name and port that the client has asked.
+/// Returns the name and port of the `Host` field.
 fn server(host: &str, secure: bool) -> (&str, &str) {
     let colon = host
         .rfind(':')
@@ -88,8 +97,8 @@ fn server(host: &str, secure: bool) -> (&str, &str) {
     }
 }
 
-/// `HTTP_` and the name in capitals. A name with an underscore is left out, as it could pass for the one with a
-/// hyphen.
+/// Appends a field as `HTTP_NAME`. Skips a name with an underscore, which would collide with the
+/// one with a hyphen.
 fn push_field(params: &mut Vec<u8>, name: &[u8], value: &[u8]) {
     if name.contains(&b'_') || name.eq_ignore_ascii_case(b"Content-Type") {
         return;

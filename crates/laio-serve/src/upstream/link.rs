@@ -1,8 +1,8 @@
-//! A connection to an upstream, as bytes.
+//! A connection to an upstream.
 
-use super::Trouble;
+use super::UpstreamError;
 use super::encryption::Encryption;
-use super::names::Place;
+use super::resolver::ResolvedAddress;
 use super::target::Target;
 use crate::options::UpstreamLimits;
 use crate::tls::Session;
@@ -18,23 +18,23 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-/// One connection.
+/// A connection to an upstream, with its input buffer.
 pub(crate) struct Link {
-    line: Line,
-    /// Received and not yet used up.
+    transport: Transport,
+    /// Bytes received and not yet consumed.
     pub(super) input: Vec<u8>,
-    /// It has carried an exchange before.
+    /// The connection has carried an exchange before.
     pub(super) reused: bool,
 }
 
-/// What carries the bytes, for who sends while another receives.
+/// The socket or TLS session of a connection, shared by its sender and its receiver.
 #[derive(Clone)]
-pub(super) enum Line {
+pub(super) enum Transport {
     Plain(Descriptor),
     Tls(Rc<RefCell<Session>>),
 }
 
-/// Until when an exchange may take, at most.
+/// The time limit of a whole exchange.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Deadline(Option<Instant>);
 
@@ -43,7 +43,7 @@ impl Deadline {
         Deadline(limits.whole_time.map(|time| Instant::now() + time))
     }
 
-    /// A step's time, or what is left of the whole.
+    /// Returns the time for a step: its own limit, or what is left of the exchange's.
     pub(super) fn within(self, time: Duration) -> Duration {
         self.0.map_or(time, |end| {
             time.min(end.saturating_duration_since(Instant::now()))
@@ -52,18 +52,20 @@ impl Deadline {
 }
 
 impl Link {
-    /// Connects, to the first address that takes it.
+    /// Connects to the first address that accepts.
     pub(super) async fn connect(
         target: &Target,
         time: Duration,
         limits: &UpstreamLimits,
-    ) -> Result<Link, Trouble> {
-        let addresses = match &target.place {
-            Place::Tcp(addresses) => addresses.get().into_iter().map(Address::Inet).collect(),
-            Place::Unix(path) => vec![Address::unix(path).map_err(|e| explain(&e))?],
+    ) -> Result<Link, UpstreamError> {
+        let addresses = match &target.address {
+            ResolvedAddress::Tcp(addresses) => {
+                addresses.get().into_iter().map(Address::Inet).collect()
+            }
+            ResolvedAddress::Unix(path) => vec![Address::unix(path).map_err(|e| explain(&e))?],
         };
         let connecting = async {
-            let mut last = Trouble::gateway("it has no address");
+            let mut last = UpstreamError::bad_gateway("the upstream has no address");
             for address in addresses {
                 match connect(address, limits).await {
                     Ok(socket) => return Ok(socket),
@@ -73,39 +75,39 @@ impl Link {
             Err(last)
         };
         let connecting = async {
-            let line = Line::begin(connecting.await?, target.encryption.as_ref()).await?;
+            let transport = Transport::start(connecting.await?, target.encryption.as_ref()).await?;
             Ok(Link {
-                line,
+                transport,
                 input: Vec::new(),
                 reused: false,
             })
         };
         match laio_rt::time::timeout(time, connecting).await {
             Ok(connected) => connected,
-            Err(_) => Err(Trouble::late("it takes too long to connect")),
+            Err(_) => Err(UpstreamError::timed_out("connecting took too long")),
         }
     }
 
-    pub(super) fn line(&self) -> Line {
-        self.line.clone()
+    pub(super) fn transport(&self) -> Transport {
+        self.transport.clone()
     }
 
-    /// Nothing to read: not its end, and nothing that nobody has asked for.
+    /// Whether the connection is open and nothing unexpected was received.
     pub(super) fn is_quiet(&self) -> bool {
-        match &self.line {
-            Line::Plain(socket) => is_quiet(socket),
-            Line::Tls(session) => {
+        match &self.transport {
+            Transport::Plain(socket) => is_quiet(socket),
+            Transport::Tls(session) => {
                 let session = session.borrow();
                 !session.has_unread() && is_quiet(session.socket())
             }
         }
     }
 
-    /// Appends what has come, waiting for it; 0 at the end.
+    /// Appends received bytes, waiting until there are any. Returns 0 at the end.
     pub(super) async fn receive(&mut self, time: Duration) -> io::Result<usize> {
-        let socket = match &self.line {
-            Line::Plain(socket) => socket.clone(),
-            Line::Tls(session) => {
+        let socket = match &self.transport {
+            Transport::Plain(socket) => socket.clone(),
+            Transport::Tls(session) => {
                 let input = &mut self.input;
                 let receive = poll_fn(|context| session.borrow_mut().poll_receive(context, input));
                 return match laio_rt::time::timeout(time, receive).await {
@@ -115,13 +117,13 @@ impl Link {
             }
         };
         let mut input = std::mem::take(&mut self.input);
-        let room = UpstreamLimits::PIECE.saturating_sub(input.len()).max(1);
-        if input.capacity() - input.len() < 8192.min(room) {
-            // A small answer needs no large buffer; one that fills it gets the whole.
-            let more = if input.capacity() == 0 { 8192 } else { room };
+        let space = UpstreamLimits::PIECE.saturating_sub(input.len()).max(1);
+        if input.capacity() - input.len() < 8192.min(space) {
+            // Start with a small buffer; grow to the full size when an answer fills it.
+            let more = if input.capacity() == 0 { 8192 } else { space };
             input.reserve(more);
         }
-        let receive = Recv::new(socket, Limit::new(input, room));
+        let receive = Recv::new(socket, Limit::new(input, space));
         match laio_rt::time::timeout(time, laio_rt::submit(receive)).await {
             Ok((result, input)) => {
                 self.input = input.into_inner();
@@ -132,13 +134,17 @@ impl Link {
     }
 }
 
-/// Sends a whole buffer and gives it back empty.
-pub(super) async fn send(line: &Line, out: Vec<u8>, time: Duration) -> io::Result<Vec<u8>> {
+/// Sends a whole buffer, and returns it empty.
+pub(super) async fn send(
+    transport: &Transport,
+    out: Vec<u8>,
+    time: Duration,
+) -> io::Result<Vec<u8>> {
     let length = out.len();
     let sent = async {
-        match line {
-            Line::Plain(socket) => laio_rt::submit(Send::new(socket.clone(), out)).await,
-            Line::Tls(session) => (crate::stream::encrypt(session, &out).await, out),
+        match transport {
+            Transport::Plain(socket) => laio_rt::submit(Send::new(socket.clone(), out)).await,
+            Transport::Tls(session) => (crate::stream::encrypt(session, &out).await, out),
         }
     };
     match laio_rt::time::timeout(time, sent).await {
@@ -152,14 +158,14 @@ pub(super) async fn send(line: &Line, out: Vec<u8>, time: Duration) -> io::Resul
     }
 }
 
-/// Whether there is nothing to read from a socket, not even its end.
+/// Whether a receive would block: neither bytes nor the end of the stream are pending.
 pub(crate) fn is_quiet(socket: &Descriptor) -> bool {
     let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
     let peeked = rustix::net::recv(socket, &mut [0_u8; 1][..], flags);
     peeked.err() == Some(rustix::io::Errno::AGAIN)
 }
 
-/// Whether the other end of a socket has ended it, behind all that is left to read or without that.
+/// Whether the peer has closed its side and no bytes are pending, or the socket has an error.
 pub(crate) fn has_ended(socket: &Descriptor) -> bool {
     let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
     match rustix::net::recv(socket, &mut [0_u8; 1][..], flags) {
@@ -168,7 +174,7 @@ pub(crate) fn has_ended(socket: &Descriptor) -> bool {
     }
 }
 
-/// With the back end sync, the time-out is the socket's own.
+/// Converts the socket's own timeout, which ends calls with the back end sync.
 fn late(error: io::Error) -> io::Error {
     match error.kind() {
         io::ErrorKind::WouldBlock => io::ErrorKind::TimedOut.into(),
@@ -197,45 +203,48 @@ async fn connect(address: Address, limits: &UpstreamLimits) -> io::Result<Descri
     Ok(socket)
 }
 
-impl Line {
-    /// Over a socket that is connected, in secret if that is asked for.
-    async fn begin(socket: Descriptor, encryption: Option<&Encryption>) -> Result<Line, Trouble> {
+impl Transport {
+    /// Starts TLS on a connected socket, if the upstream uses it.
+    async fn start(
+        socket: Descriptor,
+        encryption: Option<&Encryption>,
+    ) -> Result<Transport, UpstreamError> {
         let Some(encryption) = encryption else {
-            return Ok(Line::Plain(socket));
+            return Ok(Transport::Plain(socket));
         };
         let wrong = |error: io::Error| match late(error) {
             error if error.kind() == io::ErrorKind::TimedOut => {
-                Trouble::late("it takes too long to agree on TLS")
+                UpstreamError::timed_out("the TLS handshake took too long")
             }
-            error => Trouble::gateway(format_args!("no TLS with it: {error}")),
+            error => UpstreamError::bad_gateway(format_args!("the TLS handshake failed: {error}")),
         };
         let mut session = encryption.session(socket).map_err(wrong)?;
         let agreed = poll_fn(|context| session.poll_handshake(context)).await;
         agreed.map_err(wrong)?;
-        Ok(Line::Tls(Rc::new(RefCell::new(session))))
+        Ok(Transport::Tls(Rc::new(RefCell::new(session))))
     }
 
-    /// Says that nothing more will come.
+    /// Shuts down the sending side.
     pub(super) async fn finish(&self) -> io::Result<()> {
         match self {
-            Line::Plain(socket) => Ok(rustix::net::shutdown(socket, Shutdown::Write)?),
-            Line::Tls(session) => {
+            Transport::Plain(socket) => Ok(rustix::net::shutdown(socket, Shutdown::Write)?),
+            Transport::Tls(session) => {
                 poll_fn(|context| session.borrow_mut().poll_finish(context)).await
             }
         }
     }
 }
 
-/// What a connection that cannot be made means.
-fn explain(error: &io::Error) -> Trouble {
+/// Returns the error for a failed connect.
+fn explain(error: &io::Error) -> UpstreamError {
     use rustix::io::Errno;
     let status = match error.raw_os_error().map(Errno::from_raw_os_error) {
-        // Ours are used up, or the queue of a Unix socket is full.
+        // Local descriptors, memory or ports are exhausted, or the queue of a Unix socket is full.
         Some(Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::AGAIN | Errno::ADDRNOTAVAIL) => {
             Status::SERVICE_UNAVAILABLE
         }
         Some(Errno::TIMEDOUT) => Status::GATEWAY_TIMEOUT,
         _ => Status::BAD_GATEWAY,
     };
-    Trouble::new(status, format_args!("cannot connect: {error}"))
+    UpstreamError::new(status, format_args!("cannot connect: {error}"))
 }

@@ -1,7 +1,7 @@
-//! The connections that a worker has to an upstream: so many at a time, so many kept for later, and a bounded
-//! number of requests that wait.
+//! The connections of a worker to an upstream: a limited number at a time, some kept idle for
+//! later, and a limited number of waiting requests.
 
-use super::Trouble;
+use super::UpstreamError;
 use super::link::Link;
 use crate::options::UpstreamLimits;
 use laio_rt::sync::{Permit, Semaphore};
@@ -11,31 +11,31 @@ use std::time::Instant;
 
 #[derive(Default)]
 pub(crate) struct Pool {
-    /// Those used last at the end.
+    /// Idle connections, the most recently used last.
     idle: RefCell<Vec<(Link, Instant)>>,
     sweeping: Cell<bool>,
     permits: OnceCell<Semaphore>,
     tunnels: OnceCell<Semaphore>,
     waiting: Cell<usize>,
-    /// Bytes of bodies that are kept in memory.
+    /// Bytes of request bodies spooled in memory.
     spooled: Cell<u64>,
 }
 
-/// A share of the memory for bodies, given back when dropped.
-pub(super) struct Room {
+/// A share of the memory for spooled bodies, released on drop.
+pub(super) struct SpoolMemory {
     pool: Rc<Pool>,
     bytes: u64,
 }
 
-impl Room {
-    pub(super) fn new(pool: &Rc<Pool>) -> Room {
-        Room {
+impl SpoolMemory {
+    pub(super) fn new(pool: &Rc<Pool>) -> SpoolMemory {
+        SpoolMemory {
             pool: pool.clone(),
             bytes: 0,
         }
     }
 
-    /// Takes more. False, and nothing taken, if there is not so much.
+    /// Reserves memory. Returns false, and reserves none, if the limit would be exceeded.
     pub(super) fn take(&mut self, bytes: u64) -> bool {
         let all = self.pool.spooled.get() + bytes;
         let fits = all <= UpstreamLimits::SPOOLED;
@@ -47,24 +47,24 @@ impl Room {
     }
 }
 
-impl Drop for Room {
+impl Drop for SpoolMemory {
     fn drop(&mut self) {
         self.pool.spooled.set(self.pool.spooled.get() - self.bytes);
     }
 }
 
-/// A place in the line of those that wait.
-struct Waiting<'a>(&'a Cell<usize>);
+/// Counts a waiting request until dropped.
+struct QueuedRequest<'a>(&'a Cell<usize>);
 
-impl Drop for Waiting<'_> {
+impl Drop for QueuedRequest<'_> {
     fn drop(&mut self) {
         self.0.set(self.0.get() - 1);
     }
 }
 
 impl Pool {
-    /// Waits for leave to have a connection.
-    pub(super) async fn permit(&self, limits: &UpstreamLimits) -> Result<Permit, Trouble> {
+    /// Waits for a permit for a connection.
+    pub(super) async fn permit(&self, limits: &UpstreamLimits) -> Result<Permit, UpstreamError> {
         let permits = self
             .permits
             .get_or_init(|| Semaphore::new(limits.connections.max(1)));
@@ -72,22 +72,25 @@ impl Pool {
             return Ok(permit);
         }
         if self.waiting.get() >= limits.queue {
-            let text = format!("{} requests wait for a connection already", limits.queue);
-            return Err(Trouble::busy(text));
+            let text = format!(
+                "{} requests are already waiting for a connection",
+                limits.queue
+            );
+            return Err(UpstreamError::busy(text));
         }
         self.waiting.set(self.waiting.get() + 1);
-        let _waiting = Waiting(&self.waiting);
+        let _queued = QueuedRequest(&self.waiting);
         let permit = laio_rt::time::timeout(limits.queue_time, permits.acquire()).await;
-        permit.map_err(|_| Trouble::busy("no connection became free in time"))
+        permit.map_err(|_| UpstreamError::busy("no connection became free in time"))
     }
 
-    /// Leave to have a tunnel.
+    /// Returns a permit for a tunnel, if the limit allows.
     pub(super) fn tunnel(&self, limits: &UpstreamLimits) -> Option<Permit> {
         let tunnels = self.tunnels.get_or_init(|| Semaphore::new(limits.tunnels));
         tunnels.try_acquire()
     }
 
-    /// A connection that was kept, and that its other end has neither closed nor, unasked, written to.
+    /// Returns an idle connection that is still open, and on which the upstream has sent nothing.
     pub(super) fn take(&self, limits: &UpstreamLimits) -> Option<Link> {
         loop {
             let (link, since) = self.idle.borrow_mut().pop()?;
@@ -97,7 +100,7 @@ impl Pool {
         }
     }
 
-    /// Keeps a connection for the next request.
+    /// Puts a connection back for later requests.
     pub(super) fn keep(self: &Rc<Self>, link: Link, limits: &UpstreamLimits) {
         let mut idle = self.idle.borrow_mut();
         if idle.len() >= limits.idle || !link.input.is_empty() {
@@ -110,14 +113,14 @@ impl Pool {
         }
     }
 
-    /// Closes what is kept: the upstream was started again.
+    /// Closes all idle connections, because the upstream has restarted.
     pub(super) fn forget(&self) {
         let idle = self.idle.take();
         drop(idle);
     }
 }
 
-/// Closes connections that were kept for too long.
+/// Closes connections that have been idle for too long.
 async fn sweep(pool: Weak<Pool>, time: std::time::Duration) {
     loop {
         laio_rt::time::sleep(time).await;
@@ -146,7 +149,7 @@ mod tests {
     #[test]
     fn memory_for_bodies_is_shared_and_given_back() {
         let pool = Rc::<Pool>::default();
-        let (mut one, mut other) = (Room::new(&pool), Room::new(&pool));
+        let (mut one, mut other) = (SpoolMemory::new(&pool), SpoolMemory::new(&pool));
         assert!(one.take(UpstreamLimits::SPOOLED - 1) && !other.take(2) && other.take(1));
         drop(one);
         assert!(other.take(UpstreamLimits::SPOOLED - 1) && !other.take(1));

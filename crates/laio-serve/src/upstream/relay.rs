@@ -1,41 +1,49 @@
-//! The body of an answer, a piece at a time: the next is read when the client has taken the last.
+//! Passing on the body of an answer piece by piece. The next piece is read when the client has
+//! accepted the last, so the client's speed limits the upstream.
 
-use super::answer::Passed;
-use super::exchange::{Lease, Speech};
+use super::answer::AnswerHead;
+use super::exchange::{Lease, ProtocolState};
 use crate::stream::Stream;
 use crate::worker::Worker;
 use laio_http::{BodySkip, Framing};
 use std::io;
 
-/// A body on its way.
+/// The body of an answer in transit.
 pub(crate) struct Relayed {
-    /// There until the body has ended.
+    /// The connection, until the body has ended.
     lease: Option<Lease>,
     ending: Ending,
-    /// Whether the connection may be kept behind the body.
+    /// Whether the connection can be reused after the body.
     keep: bool,
-    /// Whether the client is told the end by chunks.
+    /// Whether the body is sent to the client in chunks.
     chunked: bool,
     content: u64,
 }
 
-/// What tells the end of the body.
+/// How the end of the body is detected.
 enum Ending {
     Framing(BodySkip),
     Connection,
-    /// The program's end, or a length that it has said.
+    /// The end of the program's output, or the length that the program announced.
     Program(Option<u64>),
     Over,
 }
 
 impl Relayed {
-    pub(super) fn new(lease: Lease, passed: &Passed, whole: bool, chunked: bool) -> Relayed {
-        let ending = match (&lease.speech, passed.framing) {
-            (Speech::FastCgi(_), Some(Framing::Length(length))) => Ending::Program(Some(length)),
-            (Speech::FastCgi(_), Some(Framing::None)) => Ending::Program(Some(0)),
-            (Speech::FastCgi(_), _) => Ending::Program(None),
-            (Speech::Http, None) => Ending::Connection,
-            (Speech::Http, Some(framing)) => match BodySkip::new(framing, u64::MAX) {
+    pub(super) fn new(
+        lease: Lease,
+        answer_head: &AnswerHead,
+        whole: bool,
+        chunked: bool,
+    ) -> Relayed {
+        let ending = match (&lease.protocol_state, answer_head.framing) {
+            (ProtocolState::FastCgi(_), Some(Framing::Length(length))) => {
+                Ending::Program(Some(length))
+            }
+            (ProtocolState::FastCgi(_), Some(Framing::None)) => Ending::Program(Some(0)),
+            (ProtocolState::FastCgi(_), _) => Ending::Program(None),
+            (ProtocolState::Http, None) => Ending::Connection,
+            (ProtocolState::Http, Some(framing)) => match BodySkip::new(framing, u64::MAX) {
                 Ok(body) => Ending::Framing(body),
                 Err(_) => Ending::Connection,
             },
@@ -43,18 +51,18 @@ impl Relayed {
         Relayed {
             lease: Some(lease),
             ending,
-            keep: whole && passed.keep_alive,
+            keep: whole && answer_head.keep_alive,
             chunked,
             content: 0,
         }
     }
 
-    /// Bytes of content so far.
+    /// Returns the number of content bytes so far.
     pub(crate) fn content(&self) -> u64 {
         self.content
     }
 
-    /// Appends the content that has come; whether it was the last.
+    /// Appends the received content. Returns whether it was the last.
     pub(super) fn take(&mut self, out: &mut Vec<u8>) -> io::Result<bool> {
         let Some(lease) = &mut self.lease else {
             return Ok(true);
@@ -69,23 +77,27 @@ impl Relayed {
             Ending::Framing(body) => {
                 let input = &mut lease.link.input;
                 let used = body.advance_with(input, |piece| out.extend_from_slice(piece));
-                let used = used.map_err(|_| bad("its chunks are malformed"))?;
+                let used = used.map_err(|_| bad("the chunked coding is malformed"))?;
                 input.drain(..used);
                 body.is_done()
             }
             Ending::Program(left) => {
-                lease.hear()?;
-                let Speech::FastCgi(heard) = &mut lease.speech else {
-                    return Err(bad("it does not speak FastCGI"));
+                lease.parse_records()?;
+                let ProtocolState::FastCgi(fastcgi_state) = &mut lease.protocol_state else {
+                    return Err(bad("the upstream does not use FastCGI"));
                 };
-                let most = left.unwrap_or(u64::MAX).min(heard.output.len() as u64);
-                out.extend(heard.output.drain(..most as usize)); // at most its length
+                let most = left
+                    .unwrap_or(u64::MAX)
+                    .min(fastcgi_state.output.len() as u64);
+                out.extend(fastcgi_state.output.drain(..most as usize)); // at most its length
                 if let Some(left) = left {
                     *left -= most;
                 }
-                match (heard.records.is_done(), &left) {
+                match (fastcgi_state.records.is_done(), &left) {
                     (_, Some(0)) => true,
-                    (true, Some(_)) => return Err(bad("its output is shorter than it said")),
+                    (true, Some(_)) => {
+                        return Err(bad("the output is shorter than its Content-Length"));
+                    }
                     (done, None) => done,
                     (false, Some(_)) => false,
                 }
@@ -98,7 +110,7 @@ impl Relayed {
         Ok(over)
     }
 
-    /// Waits for more.
+    /// Waits until more is received.
     pub(super) async fn wait(&mut self) -> io::Result<()> {
         let Some(lease) = &mut self.lease else {
             return Ok(());
@@ -110,7 +122,9 @@ impl Relayed {
                 self.keep = false;
                 Ok(())
             }
-            Ok(0) => Err(bad("it closed the connection before the answer was whole")),
+            Ok(0) => Err(bad(
+                "the upstream closed the connection before the end of the answer",
+            )),
             Ok(_) => Ok(()),
             Err(error) => Err(error),
         }
@@ -124,7 +138,7 @@ impl Relayed {
         }
     }
 
-    /// What it comes from, for the log.
+    /// Returns the name of the upstream, for the log.
     fn name(&self) -> &str {
         self.lease.as_ref().map_or("", |lease| &lease.name)
     }
@@ -134,14 +148,14 @@ fn bad(why: &'static str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, why)
 }
 
-/// Digits of a chunk's size, which is put in when the chunk is there.
+/// Placeholder for a chunk size, which is filled in later.
 const SIZE: &[u8] = b"00000\r\n";
 
 impl Worker {
-    /// Sends what is in `out`, and the body behind it.
+    /// Sends `out`, and then the body.
     ///
     /// # Errors
-    /// Those of the client and of the upstream: the connection must end.
+    /// Returns the errors of the client and of the upstream: the connection must end.
     pub(crate) async fn relay(
         &self,
         stream: &Stream,
@@ -149,11 +163,11 @@ impl Worker {
         body: &mut Relayed,
     ) -> io::Result<Vec<u8>> {
         loop {
-            let last = match body.chunked && !stream.delimits() {
+            let last = match body.chunked && !stream.is_self_delimiting() {
                 true => chunk(body, &mut out),
                 false => body.take(&mut out),
             };
-            // What has come before an error is the client's, if only to see what went wrong.
+            // Send the bytes received before an error, so that the client sees what is wrong.
             if !out.is_empty() {
                 out = self.send_all(stream, out).await?;
             }
@@ -170,14 +184,15 @@ impl Worker {
 }
 
 fn broken(body: &Relayed, error: io::Error) -> io::Error {
-    super::say(format_args!(
-        "{}: the answer broke off: {error}",
+    super::print(format_args!(
+        "{}: the answer is incomplete: {error}",
         body.name()
     ));
     error
 }
 
-/// Appends the content that has come as a chunk, and the last chunk if it was all.
+/// Appends the received content as a chunk, and the last chunk at the end. Returns whether it was
+/// the end.
 fn chunk(body: &mut Relayed, out: &mut Vec<u8>) -> io::Result<bool> {
     let start = out.len();
     out.extend_from_slice(SIZE);

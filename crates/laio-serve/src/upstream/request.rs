@@ -1,15 +1,15 @@
-//! The request as an upstream gets it: what concerns this connection only is left out, and what the upstream
-//! cannot see by itself is added (RFC 9110, section 7.6; RFC 7239).
+//! Requests as HTTP upstreams get them: without the fields that concern the client's connection,
+//! and with fields that describe the client (RFC 9110, section 7.6; RFC 7239).
 
-use super::client::Asking;
+use super::client::ProxyRequest;
 use super::target::Target;
 use laio_http::{Framing, Headers, Method, Version};
 use std::io::Write;
 
-/// How this server calls itself in `Via`.
+/// The name of this server in `Via`.
 pub(super) const VIA: &str = "laio";
 
-/// Fields that concern one connection, besides those that `Connection` names (RFC 9110, section 7.6.1).
+/// Hop-by-hop fields, in addition to those that `Connection` names (RFC 9110, section 7.6.1).
 const HOP_BY_HOP: [&str; 9] = [
     "Connection",
     "Keep-Alive",
@@ -22,10 +22,10 @@ const HOP_BY_HOP: [&str; 9] = [
     "Upgrade",
 ];
 
-/// Fields of a request that are said anew, or not at all.
-const SAID_ANEW: [&str; 3] = ["Content-Length", "Expect", "Host"];
+/// Fields that the server replaces or removes.
+const REPLACED: [&str; 3] = ["Content-Length", "Expect", "Host"];
 
-/// What a client says that only a proxy before us can know.
+/// Fields that only a trusted proxy in front of this server can set.
 const FORWARDED: [&str; 6] = [
     "Forwarded",
     "X-Forwarded-For",
@@ -35,8 +35,9 @@ const FORWARDED: [&str; 6] = [
     "X-Real-IP",
 ];
 
-/// Fields by which some upstreams take another path than that of the request line. The path that was guarded is
-/// the only one that goes on, also from a proxy that is trusted: it may have passed on what its client says.
+/// Fields that make some upstreams use another path than that of the request line. They are removed
+/// even from trusted proxies, which may pass on a client's fields, because only the path of the
+/// request line was checked by guards.
 const OTHER_PATHS: [&str; 14] = [
     "X-Envoy-Original-Path",
     "X-Forwarded-Path",
@@ -54,7 +55,7 @@ const OTHER_PATHS: [&str; 14] = [
     "X-Script-Name",
 ];
 
-/// Which fields of a message concern its connection only.
+/// The hop-by-hop fields that a message names in `Connection`.
 pub(super) struct Hops<'b>(Vec<&'b [u8]>);
 
 impl<'b> Hops<'b> {
@@ -79,8 +80,8 @@ pub(super) fn is_one_of(name: &[u8], names: &[&str]) -> bool {
         .any(|own| name.eq_ignore_ascii_case(own.as_bytes()))
 }
 
-/// Whether a field would become the same variable as one of these, in an upstream that makes variables of fields:
-/// a hyphen and an underscore are one there.
+/// Whether a field would become the same variable as one of `names`, in upstreams that turn fields
+/// into variables and do not distinguish hyphens and underscores.
 fn is_variable_of(name: &[u8], names: &[&str]) -> bool {
     let same =
         |(own, byte): (u8, &u8)| own.eq_ignore_ascii_case(byte) || (own == b'-' && *byte == b'_');
@@ -88,10 +89,10 @@ fn is_variable_of(name: &[u8], names: &[&str]) -> bool {
     names.any(|own| own.len() == name.len() && own.bytes().zip(name).all(same))
 }
 
-/// Whether a client asks for its connection to become a WebSocket. Nothing else is passed on: a tunnel to
-/// whatever an upstream speaks besides (h2c) would lead past all rules.
-pub(super) fn wants_websocket(asking: &Asking<'_>) -> bool {
-    let request = asking.asked.request;
+/// Whether a client asks to upgrade its connection to a WebSocket. Other upgrades are not passed
+/// on: a tunnel for another protocol (h2c) would bypass all rules.
+pub(super) fn wants_websocket(proxy_request: &ProxyRequest<'_>) -> bool {
+    let request = proxy_request.ctx.request;
     request.method == Method::Get
         && request.version == Version::Http11
         && request.framing.is_none()
@@ -102,31 +103,35 @@ pub(super) fn wants_websocket(asking: &Asking<'_>) -> bool {
         && Hops::of(&request.headers).names(b"upgrade")
 }
 
-/// The fields that any upstream gets, whatever it speaks.
-pub(super) fn passed<'a>(
-    asking: &Asking<'a>,
+/// Returns the fields that are passed on to any kind of upstream.
+pub(super) fn passed_fields<'a>(
+    proxy_request: &ProxyRequest<'a>,
 ) -> impl Iterator<Item = (&'a [u8], &'a [u8])> + use<'a> {
-    let headers = &asking.asked.request.headers;
-    let (hops, trusts) = (Hops::of(headers), asking.trusts);
+    let headers = &proxy_request.ctx.request.headers;
+    let (hops, trusts_client) = (Hops::of(headers), proxy_request.trusts_client);
     headers.iter().filter(move |(name, _)| {
         let is = |names: &[&str]| is_variable_of(name, names);
         !(hops.has(name)
             || is(&HOP_BY_HOP)
-            || is(&SAID_ANEW)
+            || is(&REPLACED)
             || is(&OTHER_PATHS)
-            // Programs would take it for their own setting (CVE-2016-5385).
+            // CGI programs would read it as the variable HTTP_PROXY (CVE-2016-5385).
             || is(&["Proxy"])
-            || (is(&FORWARDED) && !trusts))
+            || (is(&FORWARDED) && !trusts_client))
     })
 }
 
-/// The fields that say who asks, as they are added to what a trusted proxy has said.
-pub(super) fn forwarded(asking: &Asking<'_>) -> Vec<(&'static str, Vec<u8>)> {
-    let request = asking.asked.request;
-    let proto = if asking.secure { "https" } else { "http" };
-    let known = |name: &str| asking.trusts && request.headers.get(name).is_some();
+/// Returns the fields that describe the client, in addition to those of a trusted proxy.
+pub(super) fn forwarded(proxy_request: &ProxyRequest<'_>) -> Vec<(&'static str, Vec<u8>)> {
+    let request = proxy_request.ctx.request;
+    let proto = if proxy_request.secure {
+        "https"
+    } else {
+        "http"
+    };
+    let known = |name: &str| proxy_request.trusts_client && request.headers.get(name).is_some();
     let mut fields = Vec::new();
-    let node = match asking.peer {
+    let node = match proxy_request.peer {
         "-" => "unknown".to_owned(),
         peer if peer.contains(':') => format!("\"[{peer}]\""),
         peer => peer.to_owned(),
@@ -136,8 +141,8 @@ pub(super) fn forwarded(asking: &Asking<'_>) -> Vec<(&'static str, Vec<u8>)> {
         let _ = write!(forwarded, ";host=\"{host}\"");
     }
     fields.push(("Forwarded", forwarded));
-    if asking.peer != "-" {
-        fields.push(("X-Forwarded-For", asking.peer.as_bytes().to_vec()));
+    if proxy_request.peer != "-" {
+        fields.push(("X-Forwarded-For", proxy_request.peer.as_bytes().to_vec()));
     }
     if !known("X-Forwarded-Proto") {
         fields.push(("X-Forwarded-Proto", proto.as_bytes().to_vec()));
@@ -148,22 +153,22 @@ pub(super) fn forwarded(asking: &Asking<'_>) -> Vec<(&'static str, Vec<u8>)> {
     fields
 }
 
-/// Appends the head of a request in HTTP/1.1.
-pub(super) fn push_head(out: &mut Vec<u8>, asking: &Asking<'_>, target: &Target) {
-    let request = asking.asked.request;
+/// Appends the head of an HTTP/1.1 request.
+pub(super) fn push_head(out: &mut Vec<u8>, proxy_request: &ProxyRequest<'_>, target: &Target) {
+    let request = proxy_request.ctx.request;
     out.extend_from_slice(request.method.as_str().as_bytes());
     out.push(b' ');
-    out.extend_from_slice(target.mount.upstream_path(asking.path).as_bytes());
+    out.extend_from_slice(target.mount.upstream_path(proxy_request.path).as_bytes());
     if let Some(query) = request.query {
         out.push(b'?');
         out.extend_from_slice(query.as_bytes());
     }
     out.extend_from_slice(b" HTTP/1.1\r\n");
     push_field(out, b"Host", request.host.unwrap_or("localhost").as_bytes());
-    for (name, value) in passed(asking) {
+    for (name, value) in passed_fields(proxy_request) {
         push_field(out, name, value);
     }
-    for (name, value) in forwarded(asking) {
+    for (name, value) in forwarded(proxy_request) {
         push_field(out, name.as_bytes(), &value);
     }
     let version = request.version.as_str().trim_start_matches("HTTP/");
@@ -173,20 +178,20 @@ pub(super) fn push_head(out: &mut Vec<u8>, asking: &Asking<'_>, target: &Target)
             push_field(out, b"Content-Length", length.to_string().as_bytes())
         }
         Framing::Chunked => push_field(out, b"Transfer-Encoding", b"chunked"),
-        // Methods that usually have a body say so when there is none (RFC 9110, section 8.6).
+        // Methods that usually have a body announce an empty one (RFC 9110, section 8.6).
         Framing::None if matches!(request.method.as_str(), "POST" | "PUT" | "PATCH") => {
             push_field(out, b"Content-Length", b"0");
         }
         Framing::None => {}
     }
-    if asking.websocket {
+    if proxy_request.websocket {
         push_field(out, b"Connection", b"Upgrade");
         push_field(out, b"Upgrade", b"websocket");
     }
     out.extend_from_slice(b"\r\n");
 }
 
-/// Appends a field whose value was checked when it was parsed.
+/// Appends a field whose value was checked by the parser.
 pub(super) fn push_field(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
     out.extend_from_slice(name);
     out.extend_from_slice(b": ");
@@ -194,7 +199,7 @@ pub(super) fn push_field(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// Whether it may be made twice (RFC 9110, section 9.2.2).
+/// Whether the request may be repeated (RFC 9110, section 9.2.2).
 pub(super) fn is_idempotent(method: &Method<'_>) -> bool {
     matches!(
         method,

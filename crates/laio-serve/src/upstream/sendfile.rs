@@ -1,8 +1,8 @@
-//! Files that an upstream names, and the server sends in its place.
+//! Files that an upstream names, for the server to send (`X-Sendfile`).
 
-use super::answer::{NamedFile, Passed};
-use crate::open::{Found, look};
-use crate::reply::{Asked, Body, Reply};
+use super::answer::{AnswerHead, NamedFile};
+use crate::open::{FileKind, open_uncached};
+use crate::reply::{Body, Reply, RequestContext};
 use crate::site::Site;
 use crate::variant::Variant;
 use crate::worker::Worker;
@@ -17,12 +17,12 @@ use std::path::{Path, PathBuf};
 
 /// A directory below which upstreams may name files.
 pub(crate) struct SendfileRoot {
-    /// As it was given, and as it is called without links.
+    /// The configured path, and the canonical one.
     pub(crate) paths: Vec<PathBuf>,
     pub(crate) site: Site,
 }
 
-/// The root that a path is below, and its name there.
+/// Returns the root that contains a path, and the name below it.
 fn below<'a, 'p>(roots: &'a [SendfileRoot], path: &'p [u8]) -> Option<(&'a Site, &'p [u8])> {
     let path = Path::new(std::ffi::OsStr::from_bytes(path));
     let named = roots.iter().flat_map(|root| {
@@ -32,66 +32,73 @@ fn below<'a, 'p>(roots: &'a [SendfileRoot], path: &'p [u8]) -> Option<(&'a Site,
             .filter_map(|own| path.strip_prefix(own).ok());
         rest.map(move |rest| (&root.site, rest.as_os_str().as_bytes()))
     });
-    // Of roots within each other, the inner one.
+    // Of nested roots, the inner one.
     named
         .filter(|(_, name)| !name.is_empty())
         .min_by_key(|(_, name)| name.len())
 }
 
 impl Worker {
-    /// Sends the file that an upstream has named, by the rules of any other: ranges and conditions apply.
+    /// Sends the file that an upstream has named, with ranges and conditions as for any other file.
     pub(super) async fn send_named(
         &self,
-        asked: Asked<'_>,
+        ctx: RequestContext<'_>,
         out: &mut Vec<u8>,
         upstream: &str,
-        passed: &Passed,
+        answer_head: &AnswerHead,
         file: &NamedFile,
     ) -> Reply {
         let path = String::from_utf8_lossy(&file.path);
-        let Some((site, name)) = below(&asked.site.sendfile, &file.path) else {
-            super::say(format_args!(
-                "{upstream} names {path:?}, which is below no --sendfile-root"
+        let Some((site, name)) = below(&ctx.site.sendfile, &file.path) else {
+            super::print(format_args!(
+                "{upstream} named {path:?}, which is not below a --sendfile-root"
             ));
-            return self.not_to_be_had(asked, out, Status::BAD_GATEWAY).await;
+            return self.unavailable(ctx, out, Status::BAD_GATEWAY).await;
         };
-        let opening = laio_rt::time::timeout(self.limits().open_time, look(site, name));
+        let opening = laio_rt::time::timeout(self.limits().open_time, open_uncached(site, name));
         let opened = match opening.await.unwrap_or_else(|late| Err(late.into())) {
-            Ok(Found::File(opened)) => opened,
+            Ok(FileKind::File(opened)) => opened,
             found => {
                 let why = match found {
-                    Ok(_) => "it is no file".to_owned(),
+                    Ok(_) => "not a regular file".to_owned(),
                     Err(error) => error.to_string(),
                 };
-                super::say(format_args!("{upstream} names {path:?}: {why}"));
-                return self.not_to_be_had(asked, out, Status::NOT_FOUND).await;
+                super::print(format_args!(
+                    "cannot send {path:?}, named by {upstream}: {why}"
+                ));
+                return self.unavailable(ctx, out, Status::NOT_FOUND).await;
             }
         };
         if file.temporary
             && let Err(error) = remove(site, name).await
         {
-            super::say(format_args!(
-                "cannot remove {path:?}, which {upstream} left: {error}"
+            super::print(format_args!(
+                "cannot remove {path:?}, named by {upstream}: {error}"
             ));
         }
-        let asked = Asked { site, ..asked };
+        let ctx = RequestContext { site, ..ctx };
         let start = out.len();
-        let reply = self.file(asked, out, name, Variant::Plain(opened)).await;
+        let reply = self.file(ctx, out, name, Variant::Plain(opened)).await;
         let mut head = out.split_off(start);
         if !reply.status.is_error() {
-            passed.amend(&mut head, !matches!(reply.body, Body::Parts(..)));
+            answer_head.amend(&mut head, !matches!(reply.body, Body::Parts(..)));
         }
         out.append(&mut head);
         reply
     }
 
-    async fn not_to_be_had(&self, asked: Asked<'_>, out: &mut Vec<u8>, status: Status) -> Reply {
-        let detail = "The file that the server behind has named cannot be sent.";
-        self.error(asked, out, status, detail).await
+    async fn unavailable(
+        &self,
+        ctx: RequestContext<'_>,
+        out: &mut Vec<u8>,
+        status: Status,
+    ) -> Reply {
+        let detail = "The upstream server named a file that cannot be sent.";
+        self.error(ctx, out, status, detail).await
     }
 }
 
-/// Removes a file that is open: then it is gone however the sending ends.
+/// Removes an opened file before it is sent, so that it is removed even if sending fails.
 async fn remove(site: &Site, name: &[u8]) -> io::Result<()> {
     let (directory, file) = match name.iter().rposition(|&byte| byte == b'/') {
         Some(slash) => (&name[..slash], &name[slash + 1..]),
@@ -99,7 +106,7 @@ async fn remove(site: &Site, name: &[u8]) -> io::Result<()> {
     };
     let flags = (OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC).bits() as i32;
     let directory = Name::at(site.root.clone(), CString::new(directory)?);
-    // Unlinking has no form that stays below the root: so the directory is opened first.
+    // unlinkat cannot enforce that the name stays below the root, so open the directory first.
     let directory = laio_rt::submit(Open::new(directory, flags).resolve(site.resolve)).await?;
     let name = Name::at(Descriptor::from(directory), CString::new(file)?);
     laio_rt::submit(Unlink::new(name)).await

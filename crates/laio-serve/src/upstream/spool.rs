@@ -1,9 +1,9 @@
-//! The body of a request whose length the client has not said, kept until it is whole. A FastCGI program gets the
-//! length before the body, and one that is not given a length reads no body.
+//! Storing a request body of unknown length until it is complete. A FastCGI program gets the length
+//! before the body; without a length it reads no body.
 
-use super::Trouble;
+use super::UpstreamError;
 use super::client::Source;
-use super::pool::{Pool, Room};
+use super::pool::{Pool, SpoolMemory};
 use crate::options::UpstreamLimits;
 use laio::ops::{Limit, Name, Open, ReadAt, WriteAt};
 use laio_http::Rejection;
@@ -14,39 +14,39 @@ use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// How a file without a name is opened.
+/// Open flags for an unnamed file.
 const UNNAMED: OFlags = OFlags::TMPFILE.union(OFlags::RDWR).union(OFlags::CLOEXEC);
 
-/// A whole body.
+/// A complete request body.
 pub(super) struct Spool {
-    /// All of it, or, where there is a file, room for pieces.
+    /// The whole body, or a buffer for pieces if there is a file.
     memory: Vec<u8>,
     file: Option<Descriptor>,
     length: u64,
-    /// Bytes that were taken.
+    /// Bytes read so far.
     taken: u64,
-    gone: Rc<dyn Fn() -> bool>,
-    /// For each piece to be written or read.
+    client_gone: Rc<dyn Fn() -> bool>,
+    /// Time limit for each read and write.
     time: Duration,
-    /// A share of what a worker keeps in memory.
-    room: Option<Room>,
+    /// Reserved memory of the worker's limit.
+    reserved: Option<SpoolMemory>,
 }
 
 impl Spool {
-    /// Waits for all of a body: in memory as long as it is short, then in a file without a name.
+    /// Receives a whole body: into memory while it is short, then into an unnamed file.
     pub(super) async fn fill(
         source: &mut impl Source,
         pool: &Rc<Pool>,
         limits: &UpstreamLimits,
-    ) -> Result<Spool, Trouble> {
+    ) -> Result<Spool, UpstreamError> {
         let mut spool = Spool {
             memory: Vec::new(),
             file: None,
             length: 0,
             taken: 0,
-            gone: source.watch().into(),
+            client_gone: source.watch().into(),
             time: limits.between_time,
-            room: limits.spool.is_none().then(|| Room::new(pool)),
+            reserved: limits.spool.is_none().then(|| SpoolMemory::new(pool)),
         };
         loop {
             let last = source.next(&mut spool.memory).await?;
@@ -64,37 +64,37 @@ impl Spool {
         Ok(spool)
     }
 
-    /// Bytes of the whole body.
+    /// Returns the length of the body.
     pub(super) fn length(&self) -> u64 {
         self.length
     }
 
-    /// Puts what is in memory behind what is in the file.
-    async fn store(&mut self, limits: &UpstreamLimits) -> Result<(), Trouble> {
-        let place = limits.spool.as_deref();
+    /// Appends the buffer to the file.
+    async fn store(&mut self, limits: &UpstreamLimits) -> Result<(), UpstreamError> {
+        let directory = limits.spool.as_deref();
         let count = self.memory.len();
-        if let Some(room) = &mut self.room {
+        if let Some(reserved) = &mut self.reserved {
             let whole = self.length + count as u64;
             if whole > UpstreamLimits::SPOOLED {
-                return Err(Trouble::of_client(Rejection::BodyTooLarge));
+                return Err(UpstreamError::bad_body(Rejection::BodyTooLarge));
             }
-            if !room.take(count as u64) {
+            if !reserved.take(count as u64) {
                 let most = UpstreamLimits::SPOOLED;
-                return Err(Trouble::busy(format_args!(
-                    "bodies of {most} bytes wait in memory already; --upstream-spool DIR keeps them in files"
+                return Err(UpstreamError::busy(format_args!(
+                    "{most} bytes of request bodies are already in memory; use --upstream-spool DIR to store bodies in files"
                 )));
             }
         }
         let failed = |error: io::Error| {
-            let place = place.map_or("memory".into(), Path::to_string_lossy);
-            Trouble::busy(format_args!(
-                "cannot keep the request's body in {place}: {error}"
+            let directory = directory.map_or("memory".into(), Path::to_string_lossy);
+            UpstreamError::busy(format_args!(
+                "cannot store the request body in {directory}: {error}"
             ))
         };
         let file = match &self.file {
             Some(file) => file.clone(),
             None => {
-                let file = timed(self.time, create(place)).await.map_err(failed)?;
+                let file = timed(self.time, create(directory)).await.map_err(failed)?;
                 self.file.insert(file).clone()
             }
         };
@@ -131,7 +131,7 @@ impl Spool {
 }
 
 impl Source for Spool {
-    async fn next(&mut self, out: &mut Vec<u8>) -> Result<bool, Trouble> {
+    async fn next(&mut self, out: &mut Vec<u8>) -> Result<bool, UpstreamError> {
         if self.is_done() {
             return Ok(true);
         }
@@ -139,8 +139,8 @@ impl Source for Spool {
             Some(file) => {
                 let read = self.read(file, out).await;
                 read.map_err(|error| {
-                    Trouble::busy(format_args!(
-                        "cannot read the request's body again: {error}"
+                    UpstreamError::busy(format_args!(
+                        "cannot read the stored request body: {error}"
                     ))
                 })?;
             }
@@ -166,20 +166,20 @@ impl Source for Spool {
     }
 
     fn watch(&self) -> Box<dyn Fn() -> bool> {
-        let gone = self.gone.clone();
-        Box::new(move || gone())
+        let client_gone = self.client_gone.clone();
+        Box::new(move || client_gone())
     }
 }
 
-/// A disk that does not answer must not keep a request for ever.
+/// Limits the time of a disk access, so that an unresponsive disk does not hold a request forever.
 async fn timed<T>(time: Duration, done: impl Future<Output = io::Result<T>>) -> io::Result<T> {
     let done = laio_rt::time::timeout(time, done).await;
     done.unwrap_or_else(|late| Err(late.into()))
 }
 
-/// A file without a name, in a directory or in memory.
-async fn create(place: Option<&Path>) -> io::Result<Descriptor> {
-    let Some(directory) = place else {
+/// Creates an unnamed file in a directory, or in memory.
+async fn create(directory: Option<&Path>) -> io::Result<Descriptor> {
+    let Some(directory) = directory else {
         let file = rustix::fs::memfd_create(c"laio-spool", MemfdFlags::CLOEXEC)?;
         return Ok(file.into());
     };
@@ -188,10 +188,10 @@ async fn create(place: Option<&Path>) -> io::Result<Descriptor> {
     Ok(laio_rt::submit(open).await?.into())
 }
 
-/// Makes sure that there can be files without a name in a directory, when the server starts.
+/// Checks at start that unnamed files can be created in a directory.
 ///
 /// # Errors
-/// Says which directory, and why not.
+/// Names the directory, and the reason.
 pub(crate) fn check(directory: &Path) -> io::Result<()> {
     let opened = rustix::fs::open(directory, UNNAMED, Mode::RUSR | Mode::WUSR);
     opened.map(drop).map_err(|errno| {
@@ -200,8 +200,8 @@ pub(crate) fn check(directory: &Path) -> io::Result<()> {
         io::Error::new(
             error.kind(),
             format!(
-                "cannot keep bodies of requests in {directory}: {error}; --upstream-spool names a writable \
-                 directory of a file system that has unnamed files"
+                "cannot store request bodies in {directory}: {error}; --upstream-spool needs a writable \
+                 directory of a file system that supports O_TMPFILE"
             ),
         )
     })

@@ -1,16 +1,16 @@
-//! Which upstream a path is for.
+//! Choosing the upstream for a path.
 
 use super::encryption::Encryption;
-use super::names::{Addresses, Place};
 use super::pool::Pool;
-use crate::auth::Wanted;
+use super::resolver::{Addresses, ResolvedAddress};
+use crate::auth::Resource;
 use crate::options::{Protocol, Upstream};
 use laio_http::{Mount, RequestPath};
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// The upstreams of a site, as all workers share them: those with the longest prefixes first.
+/// The upstreams of a site, shared by all workers, the longest prefixes first.
 #[derive(Default)]
 pub(crate) struct Targets(Vec<Arc<Target>>);
 
@@ -18,21 +18,23 @@ pub(crate) struct Targets(Vec<Arc<Target>>);
 pub(crate) struct Target {
     pub(super) mount: Mount,
     pub(super) protocol: Protocol,
-    pub(super) place: Place,
+    pub(super) address: ResolvedAddress,
     pub(super) encryption: Option<Encryption>,
-    /// For the log.
+    /// The name in log messages.
     pub(crate) name: String,
 }
 
-/// An upstream as one worker has it.
+/// An upstream in one worker, with its connection pool.
 pub(crate) struct Route {
     pub(crate) target: Arc<Target>,
     pub(crate) pool: Rc<Pool>,
 }
 
 impl Targets {
+    /// Compiles the upstreams.
+    ///
     /// # Errors
-    /// When a name cannot be looked up, or a prefix is there twice.
+    /// When a name cannot be looked up, or two upstreams have the same prefix.
     pub(crate) fn new(upstreams: &[Upstream]) -> io::Result<Targets> {
         let target = |upstream: &Upstream| Target::new(upstream).map(Arc::new);
         let mut targets: Vec<_> = upstreams.iter().map(target).collect::<Result<_, _>>()?;
@@ -47,7 +49,7 @@ impl Targets {
         Ok(Targets(targets))
     }
 
-    /// For one worker.
+    /// Returns routes for one worker.
     pub(crate) fn routes(&self) -> Vec<Route> {
         let route = |target: &Arc<Target>| Route {
             target: target.clone(),
@@ -57,9 +59,9 @@ impl Targets {
     }
 
     pub(crate) fn addresses(&self) -> impl Iterator<Item = Arc<Addresses>> {
-        self.0.iter().filter_map(|target| match &target.place {
-            Place::Tcp(addresses) => Some(addresses.clone()),
-            Place::Unix(_) => None,
+        self.0.iter().filter_map(|target| match &target.address {
+            ResolvedAddress::Tcp(addresses) => Some(addresses.clone()),
+            ResolvedAddress::Unix(_) => None,
         })
     }
 }
@@ -81,23 +83,23 @@ impl Target {
             name: format!("{scheme}://{}", upstream.address),
             mount,
             protocol: upstream.protocol.clone(),
-            place: Place::find(&upstream.address)?,
+            address: ResolvedAddress::resolve(&upstream.address)?,
             encryption: Encryption::of(upstream)?,
         })
     }
 }
 
 impl Target {
-    /// What a request for a path is for.
-    pub(super) fn wanted<'a>(&'a self, path: &'a RequestPath<'a>) -> Wanted<'a> {
+    /// Returns the resource of a path, for guards.
+    pub(super) fn resource<'a>(&'a self, path: &'a RequestPath<'a>) -> Resource<'a> {
         match self.protocol {
-            Protocol::Http { .. } => Wanted::Upstream(path),
-            Protocol::FastCgi => Wanted::Program(path, &self.mount),
+            Protocol::Http { .. } => Resource::Upstream(path),
+            Protocol::FastCgi => Resource::Program(path, &self.mount),
         }
     }
 }
 
-/// The route for a path.
+/// Returns the route for a path.
 pub(crate) fn route<'r>(routes: &'r [Route], path: &RequestPath<'_>) -> Option<&'r Route> {
     routes
         .iter()

@@ -1,8 +1,8 @@
-//! A connection that has become something else (WebSocket): bytes go both ways until both ends have ended, or
-//! nothing has come for long.
+//! A tunnel for a WebSocket connection: copies bytes in both directions until both ends have closed
+//! or the idle timeout expires.
 
 use super::exchange::Lease;
-use super::link::{Line, Link, send};
+use super::link::{Link, Transport, send};
 use crate::options::UpstreamLimits;
 use crate::stream::Stream;
 use crate::worker::Worker;
@@ -19,7 +19,7 @@ pub(crate) struct Tunnel {
 }
 
 impl Tunnel {
-    /// The connection does not count among those for requests any more.
+    /// Creates a tunnel. Its connection no longer counts towards the pool's limit.
     pub(super) fn new(lease: Lease, permit: Permit) -> Tunnel {
         Tunnel {
             link: lease.link,
@@ -28,23 +28,29 @@ impl Tunnel {
         }
     }
 
-    /// Passes bytes on; `input` is what the client has sent behind its request. Gives the bytes that it got.
+    /// Copies bytes in both directions; `input` holds the bytes received after the request. Returns
+    /// the number of bytes sent to the client.
     pub(crate) async fn run(mut self, worker: &Worker, stream: &Stream, input: Vec<u8>) -> u64 {
-        let line = self.link.line();
-        let heard = Cell::new(Instant::now());
+        let transport = self.link.transport();
+        let last_received = Cell::new(Instant::now());
         let time = self.limits.tunnel_time;
-        let down = down(worker, stream, &mut self.link, &heard);
-        let up = up(stream, &line, input, &heard, time);
+        let down = down(worker, stream, &mut self.link, &last_received);
+        let up = up(stream, &transport, input, &last_received, time);
         let both = join(down, up);
-        match race(both, quiet(&heard, time)).await {
+        match race(both, quiet(&last_received, time)).await {
             Either::Left((bytes, _)) => bytes,
             Either::Right(()) => 0,
         }
     }
 }
 
-/// From the upstream to the client.
-async fn down(worker: &Worker, stream: &Stream, link: &mut Link, heard: &Cell<Instant>) -> u64 {
+/// Copies bytes from the upstream to the client.
+async fn down(
+    worker: &Worker,
+    stream: &Stream,
+    link: &mut Link,
+    last_received: &Cell<Instant>,
+) -> u64 {
     let mut bytes = 0;
     loop {
         let out = std::mem::take(&mut link.input);
@@ -57,39 +63,39 @@ async fn down(worker: &Worker, stream: &Stream, link: &mut Link, heard: &Cell<In
         }
         match link.receive(Duration::MAX).await {
             Ok(0) | Err(_) => break,
-            Ok(_) => heard.set(Instant::now()),
+            Ok(_) => last_received.set(Instant::now()),
         }
     }
     let _ = stream.finish().await;
     bytes
 }
 
-/// From the client to the upstream.
+/// Copies bytes from the client to the upstream.
 async fn up(
     stream: &Stream,
-    line: &Line,
+    transport: &Transport,
     mut input: Vec<u8>,
-    heard: &Cell<Instant>,
+    last_received: &Cell<Instant>,
     time: Duration,
 ) -> io::Result<()> {
     loop {
         if !input.is_empty() {
-            input = send(line, input, time).await?;
+            input = send(transport, input, time).await?;
         }
         input.reserve(8192);
         let (received, filled) = stream.receive(input).await;
         input = filled;
         match received {
             Ok(0) | Err(_) => break,
-            Ok(_) => heard.set(Instant::now()),
+            Ok(_) => last_received.set(Instant::now()),
         }
     }
-    line.finish().await
+    transport.finish().await
 }
 
-/// Waits until nothing was heard for a time.
-async fn quiet(heard: &Cell<Instant>, time: Duration) {
-    while heard.get().elapsed() < time {
-        laio_rt::time::sleep(time.saturating_sub(heard.get().elapsed())).await;
+/// Waits until nothing was received for `time`.
+async fn quiet(last_received: &Cell<Instant>, time: Duration) {
+    while last_received.get().elapsed() < time {
+        laio_rt::time::sleep(time.saturating_sub(last_received.get().elapsed())).await;
     }
 }

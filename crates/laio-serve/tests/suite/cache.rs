@@ -1,4 +1,4 @@
-//! What is kept of files is never served when it is not what the disk has, however it was changed.
+//! The file cache never serves a file that differs from the disk, however the file was changed.
 
 use crate::common::{Client, Running};
 use laio::BackendKind;
@@ -9,10 +9,10 @@ use std::os::unix::fs::{FileExt, symlink};
 use std::path::Path;
 use tempfile::TempDir;
 
-/// Changes made to a file, each followed by requests for it.
+/// Changes to a file, each followed by requests for it.
 const CHANGES: usize = 50;
 
-/// With a ring, without one, with other threads, and with calls that wait on the spot.
+/// With a ring, without one, with helper threads, and with blocking calls.
 const BACKENDS: [BackendKind; 4] = [
     BackendKind::Lazy,
     BackendKind::Hybrid,
@@ -20,7 +20,7 @@ const BACKENDS: [BackendKind; 4] = [
     BackendKind::Sync,
 ];
 
-/// One file that is kept in memory, and one that is kept open.
+/// A file that is cached in memory, and one that is kept open.
 const SIZES: [usize; 2] = [1000, 100_000];
 
 fn contents(size: usize, number: usize) -> Vec<u8> {
@@ -28,8 +28,8 @@ fn contents(size: usize, number: usize) -> Vec<u8> {
     pattern.bytes().cycle().take(size + number % 7).collect()
 }
 
-/// Changes the file of a name by `change`, which says how it is to be served then, and asks for it: at once, and
-/// until it is kept again.
+/// Changes a file with `change`, which returns the expected contents, and requests it: at once, and
+/// until it is cached again.
 fn is_true(
     target: &str,
     set_up: impl Fn(&Path),
@@ -67,7 +67,7 @@ fn expect(client: &mut Client, target: &str, expected: Option<&[u8]>, what: &str
     }
 }
 
-/// A file with other contents, under its name in one step.
+/// Replaces a file atomically with other contents.
 fn replace(path: &Path, contents: &[u8]) {
     let new = path.with_extension("new");
     fs::write(&new, contents).unwrap();
@@ -75,7 +75,7 @@ fn replace(path: &Path, contents: &[u8]) {
 }
 
 #[test]
-fn files_are_kept() {
+fn files_are_cached() {
     for backend in BACKENDS {
         let site = TempDir::new().unwrap();
         fs::write(site.path().join("small"), contents(1000, 0)).unwrap();
@@ -92,7 +92,7 @@ fn files_are_kept() {
 }
 
 #[test]
-fn nothing_is_kept_without_a_cache() {
+fn without_a_cache_no_file_is_cached() {
     let site = TempDir::new().unwrap();
     fs::write(site.path().join("small"), "small").unwrap();
     let server = Running::with(site.path(), BackendKind::Lazy, |options| {
@@ -127,7 +127,7 @@ fn written_in_place() {
 }
 
 #[test]
-fn written_by_one_who_keeps_it_open() {
+fn written_through_an_open_descriptor() {
     let open: std::cell::RefCell<Option<File>> = None.into();
     is_true(
         "/file",
@@ -195,7 +195,7 @@ fn deleted_and_made_again() {
 }
 
 #[test]
-fn a_link_on_the_way_swapped() {
+fn a_link_in_the_path_swapped() {
     let set_up = |root: &Path| {
         for name in ["one", "two"] {
             fs::create_dir(root.join(name)).unwrap();
@@ -211,7 +211,7 @@ fn a_link_on_the_way_swapped() {
 }
 
 #[test]
-fn a_directory_on_the_way_renamed() {
+fn a_directory_in_the_path_renamed() {
     let set_up = |root: &Path| fs::create_dir_all(root.join("top/0/below")).unwrap();
     is_true("/top/site/below/file", set_up, |root, number, contents| {
         let top = root.join("top");
@@ -227,7 +227,7 @@ fn a_directory_on_the_way_renamed() {
 }
 
 #[test]
-fn a_directory_far_up_the_way_swapped() {
+fn a_directory_high_in_the_path_swapped() {
     let set_up = |root: &Path| {
         for name in ["a/b/c", "spare/b/c"] {
             fs::create_dir_all(root.join(name)).unwrap();
@@ -283,7 +283,7 @@ fn a_link_in_place_of_a_file() {
     }
 }
 
-/// More changes than the kernel keeps in its queue, the one that matters among them.
+/// More changes than the inotify queue holds, including the one to the cached file.
 #[test]
 fn changes_that_are_lost() {
     let queued = fs::read_to_string("/proc/sys/fs/inotify/max_queued_events").unwrap();
@@ -308,9 +308,9 @@ fn changes_that_are_lost() {
     (0..4).for_each(|_| expect(&mut client, "/file", Some(b"afterwards"), "afterwards"));
 }
 
-/// Others may change what a server has, and the kernel tells nobody.
+/// On a FUSE file system, changes by others cause no inotify event.
 #[test]
-fn behind_a_server() {
+fn on_a_fuse_file_system() {
     let Some(other) = or_skip(FaultFs::mount()) else {
         return;
     };
@@ -335,9 +335,9 @@ fn behind_a_server() {
     assert_eq!(server.stop().kept, 0);
 }
 
-/// Within the limits, whatever is asked for.
+/// The cache stays within its limits, whatever is requested.
 #[test]
-fn more_files_than_are_kept() {
+fn more_files_than_the_cache_holds() {
     let site = TempDir::new().unwrap();
     let (small, large) = (contents(300, 1), contents(3000, 2));
     for number in 0..100 {
@@ -385,13 +385,13 @@ fn more_files_than_are_kept() {
             }
         }
     }
-    // Those that are kept, and perhaps the last one answered; the others may be closed a moment later.
+    // The cached files, and perhaps the last one answered; the others may be closed a moment later.
     crate::common::until("files are closed", || open() <= 3 + 1);
     drop(client);
     assert!(server.stop().kept > 0);
 }
 
-/// When there are more, all is forgotten and begins anew: nothing of it is served, and nothing grows.
+/// Beyond the limit the whole cache is dropped: no stale file is served, and nothing grows.
 #[test]
 fn more_directories_than_are_watched() {
     let site = TempDir::new().unwrap();
@@ -411,7 +411,7 @@ fn more_directories_than_are_watched() {
     };
     for directory in 0..number {
         let contents = directory.to_string();
-        // The second time it is kept.
+        // The second request caches it.
         ask(directory, &contents);
         ask(directory, &contents);
     }

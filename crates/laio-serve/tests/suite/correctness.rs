@@ -1,4 +1,4 @@
-//! Requests and files of which other servers and clients were seen to make something else: what each comes to.
+//! Requests and files that other servers and clients have handled differently: the result of each.
 
 use crate::common::{BACKENDS, LONG, Response, Running, certs};
 use laio::BackendKind::{Lazy, Sync};
@@ -34,7 +34,7 @@ fn a_slash_behind_a_file_is_not_found() {
     for backend in BACKENDS.into_iter().chain([Sync]) {
         for lists in [false, true] {
             let server = Running::with(dir.path(), backend, |options| options.site.listing = lists);
-            // More than once: a file that is asked for again may come from the cache.
+            // Several times, because a repeated request may be answered from the cache.
             for _ in 0..3 {
                 assert_eq!(server.get("/a.txt").text(), "four");
                 for target in ["/a.txt/", "/a.txt//", "/a.txt/.", "/list/ten.txt/?json"] {
@@ -47,7 +47,7 @@ fn a_slash_behind_a_file_is_not_found() {
 }
 
 #[test]
-fn a_slash_behind_a_file_gets_the_fallback_as_any_absent_name() {
+fn a_slash_behind_a_file_gets_the_fallback_as_any_missing_name() {
     let dir = site();
     let server = Running::with(dir.path(), Lazy, |options| {
         options.site.listing = true;
@@ -120,7 +120,7 @@ fn a_listing_shows_what_is_served() {
         let names: Vec<_> = entries
             .iter()
             .map(|entry| entry["name"].as_str().unwrap())
-            // Machines without this file are no worse.
+            // The test is also valid on machines without this file.
             .filter(|&name| name != "out-by-dots")
             .collect();
         let expected: Vec<_> = expected
@@ -182,7 +182,7 @@ fn a_listing_in_json_leads_to_every_file() {
     assert_eq!(server.get("/list/%FF.bin").text(), "bytes");
 }
 
-/// The answer to bytes as they are, on a connection of their own.
+/// Returns the answer to raw bytes on a connection of their own.
 fn raw(server: &Running, request: &str) -> Response {
     let mut client = server.connect();
     client.send(request);
@@ -292,7 +292,7 @@ fn http_without_tls_on_a_port_for_tls_is_answered_in_plain_text() {
             assert!(answer.text().contains("https://"), "{}", answer.text());
             assert!(client.is_closed());
         }
-        // What is neither gets an alert of TLS (level 2, fatal), or the end.
+        // Anything else gets a TLS alert (level 2, fatal), or the end of the connection.
         let mut client = server.connect();
         client.send(b"\x00\x01\x02\x03\x04\x05");
         let mut rest = Vec::new();
@@ -308,7 +308,7 @@ fn an_invalid_preface_ends_the_connection() {
     let mut client = server.connect();
     client.send("INVALID CONNECTION PREFACE\r\n\r\n");
     assert!(client.is_closed(), "nothing is sent");
-    // What could be a request is answered, and so is the same where HTTP/2 is not spoken.
+    // A possible request is answered; so are the same bytes where HTTP/2 is disabled.
     for request in [
         "GET /\r\n\r\n",
         "GET / HTTX\r\n\r\n",
@@ -320,7 +320,7 @@ fn an_invalid_preface_ends_the_connection() {
     assert_eq!(raw(&old, "INVALID CONNECTION PREFACE\r\n\r\n").status, 400);
 }
 
-/// Frames of HTTP/2 as they are.
+/// Raw HTTP/2 frames.
 struct Frames(TcpStream);
 
 const DATA: u8 = 0;
@@ -354,7 +354,7 @@ impl Frames {
         self.0.write_all(&[&head, payload].concat()).unwrap();
     }
 
-    /// Kind, flags, stream and payload of the next frame.
+    /// Returns kind, flags, stream and payload of the next frame.
     fn next(&mut self) -> (u8, u8, u32, Vec<u8>) {
         let mut head = [0; 9];
         self.0.read_exact(&mut head).expect("another frame");
@@ -366,7 +366,7 @@ impl Frames {
         (head[3], head[4], stream, payload)
     }
 
-    /// Reads until the answer on stream 1 has come to its end.
+    /// Reads until the answer on stream 1 is complete.
     fn answered(&mut self) {
         loop {
             let (kind, flags, stream, _) = self.next();
@@ -377,8 +377,8 @@ impl Frames {
         }
     }
 
-    /// The error by which stream 1 ends, or with it the connection, or none if two pings come back first: the
-    /// answer to one may overtake an error, and the second is sent behind both.
+    /// Returns the error that ends stream 1 or the connection, or none if two pings are answered
+    /// first. The answer to one ping may overtake an error; the second ping is sent after both.
     fn error(&mut self) -> Option<u32> {
         let mut pings = 0;
         loop {
@@ -399,7 +399,7 @@ impl Frames {
     }
 }
 
-/// The head of a request for `/a.txt`, with a length if there is one.
+/// Returns the head of a request for `/a.txt`, with a length if there is one.
 fn head(length: Option<&str>) -> Vec<u8> {
     let mut block = b"\x82\x86\x04\x06/a.txt\x41\x04test".to_vec();
     if let Some(length) = length {
@@ -416,7 +416,7 @@ fn errors_on_a_stream_that_is_answered_are_its_errors() {
     const MOST: [u8; 4] = [0x7f, 0xff, 0xff, 0xff];
     /// Kind, flags and payload.
     type Frame = (u8, u8, &'static [u8]);
-    /// Its name, the length in the head, what comes behind the answer, and the error.
+    /// The name of the case, the length in the head, the bytes after the answer, and the error.
     type Case = (&'static str, Option<&'static str>, Vec<Frame>, Option<u32>);
     let end = END_HEADERS | END_STREAM;
     let protocol = Some(PROTOCOL_ERROR);
@@ -484,11 +484,12 @@ fn errors_on_a_stream_that_is_answered_are_its_errors() {
             }
             client.send(PING, 0, 0, b"12345678");
             assert_eq!(client.error(), *expected, "{what}, {backend}");
-            // The `h2` crate ends the connection for a name that no field can have, as it may (section 5.4.1).
+            // The `h2` crate ends the connection for an invalid field name, as it may (section
+            // 5.4.1).
             if *what == "capitals behind" {
                 continue;
             }
-            // Otherwise the connection is as good as before.
+            // Otherwise the connection stays usable.
             client.send(HEADERS, end, 3, &head(None));
             while client.next().2 != 3 {}
         }
@@ -508,7 +509,7 @@ fn a_request_whose_rest_never_comes_ends() {
     loop {
         let (kind, _, stream, payload) = client.next();
         if (kind, stream) == (RST_STREAM, 1) {
-            // Without an error: the answer is whole (RFC 9113, section 8.1).
+            // Without an error, because the answer is complete (RFC 9113, section 8.1).
             assert_eq!(payload, [0; 4]);
             return;
         }
@@ -516,7 +517,7 @@ fn a_request_whose_rest_never_comes_ends() {
 }
 
 #[test]
-fn idle_connections_make_room_at_the_limit_of_connections() {
+fn idle_connections_are_evicted_at_the_limit_of_connections() {
     let dir = site();
     for backend in BACKENDS {
         let server = Running::with(dir.path(), backend, |options| {
@@ -536,7 +537,7 @@ fn idle_connections_make_room_at_the_limit_of_connections() {
 }
 
 #[test]
-fn silent_connections_make_room_at_the_limit_after_the_time_for_a_head() {
+fn silent_connections_are_evicted_after_the_time_for_a_head() {
     let dir = site();
     let server = Running::with(dir.path(), Lazy, |options| {
         options.workers = Some(1);

@@ -1,4 +1,4 @@
-//! What a site can be told, seen from the wire.
+//! The options of a site, tested over connections.
 
 use crate::common::{BACKENDS, Client, Response, Running};
 use laio::BackendKind;
@@ -31,7 +31,7 @@ fn long() -> String {
         .collect()
 }
 
-/// A server of a site that `change` has described.
+/// Starts a server for a site that `change` configures.
 fn serve(dir: &TempDir, backend: BackendKind, change: impl FnOnce(&mut Site)) -> Running {
     Running::with(dir.path(), backend, |options| change(&mut options.site))
 }
@@ -105,7 +105,7 @@ fn ready_compressed_files() {
             "a range of the form sent"
         );
     }
-    // What is older than the plain file may be of an earlier one.
+    // A compressed file older than the plain one may belong to an earlier version.
     let old = fs::File::options()
         .write(true)
         .open(dir.path().join("long.txt.br"))
@@ -255,7 +255,12 @@ fn listings() {
         options.site.listing = true;
         options.limits.listing_entries = 1;
     });
-    assert!(short.get("/docs/").text().contains("there are more"));
+    assert!(
+        short
+            .get("/docs/")
+            .text()
+            .contains("more entries are not shown")
+    );
 }
 
 #[test]
@@ -456,7 +461,7 @@ fn names_and_passwords() {
             let answer = client.request("GET", directory, "");
             assert_eq!(answer.status, 401, "{backend}: {directory}");
         }
-        // A browser sends no password with its question.
+        // Browsers send no password with a preflight request.
         let asking = "Origin: https://a\r\nAccess-Control-Request-Method: GET\r\n";
         assert_eq!(
             client.request("OPTIONS", "/docs/x", asking).status,
@@ -469,7 +474,7 @@ fn names_and_passwords() {
             "{backend}"
         );
     }
-    // A glob for files guards them also where they stand for something else.
+    // A glob that matches a file also guards it when it is served for another name.
     let files = lazy(&dir, |site| {
         site.auth = auth(&["*.html"]);
         site.fallback = Some("gone.html".to_owned());

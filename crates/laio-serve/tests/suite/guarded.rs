@@ -1,5 +1,5 @@
-//! What is guarded stays guarded, however a path is written, before programs, proxies and files, over HTTP/1.1 and
-//! HTTP/2.
+//! Guarded paths stay guarded, whatever their spelling, for programs, proxies and files, over
+//! HTTP/1.1 and HTTP/2.
 
 use crate::common::Running;
 use crate::common::program::Program;
@@ -15,7 +15,7 @@ use tempfile::TempDir;
 
 const HELLO: &str = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nproxy";
 
-/// Each of them names, for some reader, what one of the guards is for.
+/// For some reader, each of these paths names a guarded resource.
 const GUARDED: [&str; 5] = [
     "/admin/**",
     "/app/admin/**",
@@ -24,7 +24,7 @@ const GUARDED: [&str; 5] = [
     "*.secret",
 ];
 
-/// Ways that have led, or could lead, past a guard.
+/// Paths that have bypassed a guard, or might.
 const WAYS: [&str; 63] = [
     "/admin.json",
     "/admin",
@@ -98,7 +98,7 @@ struct Place {
     _kept: (TempDir, tempfile::NamedTempFile),
 }
 
-/// A server with files, an upstream and a program, and guards before each.
+/// Starts a server with files, an upstream and a program, and guards for each.
 fn place(with_root: bool) -> Place {
     let (root, users) = (
         tempfile::tempdir().unwrap(),
@@ -107,7 +107,7 @@ fn place(with_root: bool) -> Place {
     fs::create_dir(root.path().join("files")).unwrap();
     fs::write(root.path().join("files/a.txt"), "a file").unwrap();
     fs::write(root.path().join("open.txt"), "open").unwrap();
-    // A hash at the least cost, of no password that a request here has.
+    // A hash of minimum cost for a password that no request here uses.
     let hash = "$2b$04$abcdefghijklmnopqrstuuWNNPaWbIXoMzcLCJfXMDSQUBRXzrKCy";
     fs::write(users.path(), format!("ann:{hash}\n")).unwrap();
     let (proxied, program) = (Backend::answering(HELLO), Program::start());
@@ -145,7 +145,7 @@ impl Place {
 }
 
 #[test]
-fn no_way_leads_past_a_guard_in_http_1() {
+fn no_path_bypasses_a_guard_in_http_1() {
     for with_root in [true, false] {
         let place = place(with_root);
         let mut client = place.server.connect();
@@ -157,7 +157,7 @@ fn no_way_leads_past_a_guard_in_http_1() {
         ]) {
             for target in [(*way).to_owned(), format!("http://test{way}")] {
                 let answer = client.get(&target);
-                // Among files it is a name like any other, and nothing has it.
+                // As a file name it is ordinary, and no file has it.
                 let absent = !with_root
                     && answer.status == 404
                     && (way.contains("index.php") || way.ends_with(".json"));
@@ -173,7 +173,7 @@ fn no_way_leads_past_a_guard_in_http_1() {
 }
 
 #[test]
-fn no_way_leads_past_a_guard_in_http_2() {
+fn no_path_bypasses_a_guard_in_http_2() {
     let place = place(true);
     run(async {
         let client = connect(&place.server).await;
@@ -186,7 +186,7 @@ fn no_way_leads_past_a_guard_in_http_2() {
 }
 
 #[test]
-fn what_is_open_stays_open_and_all_that_goes_on_is_one_path() {
+fn unguarded_paths_stay_open_and_are_passed_on_in_canonical_form() {
     let place = place(true);
     let mut client = place.server.connect();
     for (target, expected) in [
@@ -218,7 +218,7 @@ fn what_is_open_stays_open_and_all_that_goes_on_is_one_path() {
     }
 }
 
-/// Not after a refused path: nothing is wrong with where the next request begins.
+/// After a refused path the start of the next request is still known.
 #[test]
 fn a_refused_path_does_not_end_the_connection() {
     let place = place(true);
@@ -231,7 +231,7 @@ fn a_refused_path_does_not_end_the_connection() {
 }
 
 #[test]
-fn fields_that_name_another_path_go_no_further() {
+fn fields_that_name_another_path_are_not_passed_on() {
     let place = place(true);
     let names = [
         "X-Original-URL",
@@ -273,7 +273,7 @@ fn fields_that_name_another_path_go_no_further() {
     assert!(!calls.iter().any(|call| call.has("HTTP_X_ORIGINAL_URL")));
 }
 
-/// Runs a test that must not take for ever.
+/// Runs a test with a time limit.
 fn run(test: impl Future<Output = ()>) {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

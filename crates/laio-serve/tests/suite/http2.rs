@@ -1,4 +1,4 @@
-//! HTTP/2, as a client of another library sees it.
+//! HTTP/2, with a client of another library.
 
 use crate::common::Running;
 use bytes::Bytes;
@@ -28,7 +28,7 @@ fn site() -> TempDir {
     fs::write(root.join("large.bin"), large()).unwrap();
     fs::create_dir(root.join("docs")).unwrap();
     fs::write(root.join("docs/a.txt"), "a").unwrap();
-    // The tag of a file that was just changed is a weak one, for a second.
+    // The entity tag of a recently changed file is weak.
     let before = SystemTime::now() - Duration::from_secs(3600);
     for name in [
         "index.html",
@@ -58,7 +58,7 @@ fn features(options: &mut Options) {
     }];
 }
 
-/// Runs a test that must not take for ever.
+/// Runs a test with a time limit.
 fn run(test: impl Future<Output = ()>) {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -88,7 +88,7 @@ impl Client {
         stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     ) -> Result<Client, h2::Error> {
         let (requests, connection) = h2::client::Builder::new()
-            // Room for others beside one that is not read.
+            // Window for other streams in addition to one that is not read.
             .initial_connection_window_size(1 << 20)
             .handshake(stream)
             .await?;
@@ -227,7 +227,7 @@ fn several_ranges_and_compression() {
 }
 
 #[test]
-fn many_at_once_and_one_that_is_not_read_keeps_nobody_waiting() {
+fn many_streams_at_once_and_an_unread_one_does_not_delay_the_others() {
     let site = site();
     let server = Running::start(site.path(), Lazy);
     run(async {
@@ -236,7 +236,7 @@ fn many_at_once_and_one_that_is_not_read_keeps_nobody_waiting() {
             .begin(request("GET", "/large.bin", &[]))
             .await
             .unwrap();
-        // The window of the connection is larger than that of the one.
+        // The connection's window is larger than that of the unread stream.
         let small = (0..200).map(|_| client.get("/ten.txt"));
         for body in futures(small).await {
             assert_eq!(body, b"0123456789");
@@ -251,7 +251,7 @@ fn many_at_once_and_one_that_is_not_read_keeps_nobody_waiting() {
 }
 
 #[test]
-fn what_is_not_read_is_given_up_and_the_connection_goes_on() {
+fn an_unread_answer_is_reset_and_the_connection_continues() {
     let site = site();
     let server = Running::with(site.path(), Lazy, |options| {
         options.limits.write_time = Duration::from_millis(200);
@@ -290,7 +290,7 @@ async fn futures<F: Future>(all: impl Iterator<Item = F>) -> Vec<F::Output> {
 }
 
 #[test]
-fn who_takes_back_too_much_is_sent_away() {
+fn a_client_that_resets_too_many_streams_is_disconnected() {
     let site = site();
     let server = Running::start(site.path(), Lazy);
     run(async {
@@ -344,14 +344,14 @@ fn heads_are_bounded_by_bytes_and_by_fields() {
 }
 
 #[test]
-fn no_more_requests_at_a_time_than_the_client_was_told() {
+fn no_more_requests_at_a_time_than_announced() {
     let site = site();
     let server = Running::with(site.path(), Lazy, |options| {
         options.http2.as_mut().unwrap().streams = 3;
     });
     run(async {
         let client = Client::connect(&server).await;
-        // Who does not read keeps a place.
+        // An unread stream counts as one.
         let mut held = Vec::new();
         for _ in 0..3 {
             held.push(
@@ -367,7 +367,7 @@ fn no_more_requests_at_a_time_than_the_client_was_told() {
             .send_request(request("GET", "/ten.txt", &[]), true)
             .unwrap();
         let mut fourth = std::pin::pin!(fourth);
-        // The server has answered this, and would have answered that.
+        // The server has answered this request, and would have answered the other.
         ping(&server).await;
         let waits =
             |context: &mut Context<'_>| Poll::Ready(fourth.as_mut().poll(context).is_pending());
@@ -377,7 +377,7 @@ fn no_more_requests_at_a_time_than_the_client_was_told() {
     });
 }
 
-/// Asks something on another connection.
+/// Sends a request on another connection.
 async fn ping(server: &Running) {
     assert_eq!(
         Client::connect(server).await.get("/ten.txt").await,
@@ -407,7 +407,7 @@ fn bodies_of_requests_are_not_waited_for() {
 }
 
 #[test]
-fn stopping_finishes_what_has_begun_and_lines_are_logged() {
+fn stopping_finishes_answers_and_logs_their_lines() {
     let site = site();
     let log = tempfile::NamedTempFile::new().unwrap();
     let server = Running::with(site.path(), Lazy, |options| {
@@ -432,7 +432,7 @@ fn stopping_finishes_what_has_begun_and_lines_are_logged() {
 }
 
 #[test]
-fn idle_connections_and_those_that_had_their_share_end_politely() {
+fn idle_connections_and_those_at_their_limit_end_with_goaway() {
     let site = site();
     let server = Running::with(site.path(), Lazy, |options| {
         options.limits = Limits {
@@ -441,7 +441,7 @@ fn idle_connections_and_those_that_had_their_share_end_politely() {
         };
     });
     run(async {
-        // On a busy machine the time may be over before anything was asked.
+        // On a busy machine the time may be over before a request was sent.
         let idle = loop {
             let address = server.places()[0].inet().unwrap();
             let stream = TcpStream::connect(address).await.unwrap();
@@ -467,8 +467,8 @@ fn idle_connections_and_those_that_had_their_share_end_politely() {
     });
 }
 
-/// Whoever reads on sends something now and then. That must not cost him the rest of what the server, which has no more
-/// to say, has left to the kernel.
+/// A client that reads also sends window updates. These must not make the kernel reset the
+/// connection and discard the rest of the answer after the server has closed.
 #[test]
 fn an_answer_arrives_whole_though_the_server_ends_the_connection() {
     let site = site();
@@ -483,7 +483,7 @@ fn an_answer_arrives_whole_though_the_server_ends_the_connection() {
     };
     let ping = |flags| frame(6, flags, 0, &[0; 8]);
     client.send("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
-    // SETTINGS and WINDOW_UPDATE, so that nothing is waited for, and HEADERS.
+    // SETTINGS and WINDOW_UPDATE, so that flow control never blocks, and HEADERS.
     client.send(frame(4, 0, 0, &[0, 4, 0, 0x40, 0, 0]));
     client.send(frame(8, 0, 0, &[0, 0x40, 0, 0]));
     client.send(frame(1, 5, 1, b"\x82\x86\x04\x0a/large.bin\x01\x04test"));
@@ -496,7 +496,7 @@ fn an_answer_arrives_whole_though_the_server_ends_the_connection() {
         client.0.read_exact(&mut payload).unwrap();
         match kind {
             0 => body.extend(payload),
-            // The server asks whether it was heard that it ends.
+            // The server pings to find out whether the client has received the GOAWAY.
             6 if flags & 1 == 0 => {
                 let same = frame(6, 1, 0, &payload);
                 client.send(same);
@@ -559,7 +559,7 @@ fn over_tls_the_client_chooses() {
 }
 
 #[test]
-fn where_it_is_not_spoken_that_is_said_in_http_1() {
+fn without_http_2_the_refusal_is_http_1() {
     let site = site();
     let off = Running::with(site.path(), Lazy, |options| options.http2 = None);
     let waits = Running::start(site.path(), Sync);

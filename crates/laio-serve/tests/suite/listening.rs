@@ -1,4 +1,4 @@
-//! Where a server listens: several places, Unix sockets, both kinds of internet addresses.
+//! Listen addresses: several ones, Unix sockets, IPv4 and IPv6.
 
 use crate::common::Running;
 use laio::BackendKind::{self, Lazy, Sync};
@@ -33,7 +33,7 @@ fn refused(site: &TempDir, place: &str) -> String {
     Server::start(options).unwrap_err().to_string()
 }
 
-/// Whether it is the site that answers.
+/// Whether the site answers on the stream.
 fn answers(mut stream: impl Read + Write) -> bool {
     stream
         .write_all(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
@@ -77,7 +77,7 @@ fn both_kinds_of_addresses_share_a_port() {
         TcpStream::connect(("::1", address.port())).unwrap()
     ));
     drop(both);
-    // Somebody else may have the port by now: then it is another one.
+    // Another process may have taken the port meanwhile: then choose another one.
     let (each, port) = (0..100)
         .find_map(|_| on_one_port(&site))
         .expect("a port that is free for both");
@@ -86,7 +86,8 @@ fn both_kinds_of_addresses_share_a_port() {
     drop(each);
 }
 
-/// A server with a socket for each kind of addresses; none if the port that was free is taken meanwhile.
+/// Starts a server with an IPv4 and an IPv6 socket on one port, or returns none if the free port
+/// was taken meanwhile.
 fn on_one_port(site: &TempDir) -> Option<(Running, u16)> {
     let free = TcpListener::bind("[::]:0").unwrap();
     let port = free.local_addr().unwrap().port();
@@ -121,7 +122,7 @@ fn a_unix_socket_has_its_mode_and_abstract_ones_have_no_file() {
 }
 
 #[test]
-fn only_a_socket_that_nobody_listens_on_is_replaced() {
+fn only_a_socket_without_a_listener_is_replaced() {
     let site = site();
     let path = site.path().join("socket");
     let place = format!("unix:{}", path.display());
@@ -132,7 +133,7 @@ fn only_a_socket_that_nobody_listens_on_is_replaced() {
     let text = refused(&site, &place);
     assert!(text.contains("another server listens"), "{text}");
     assert!(answers(UnixStream::connect(&path).unwrap()));
-    // Somebody else's by then: it stays.
+    // The socket belongs to another server by then, so it stays.
     fs::remove_file(&path).unwrap();
     let _other = UnixListener::bind(&path).unwrap();
     drop(server);

@@ -1,4 +1,4 @@
-//! What a server tells of itself.
+//! The statistics of a server.
 
 use crate::common::Running;
 use crate::common::certs::{connect, make, trusting};
@@ -23,7 +23,8 @@ fn get(admin: &Admin, path: &str) -> String {
     ask(admin, &format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n"))
 }
 
-/// What a server with one file has counted when it has ended, after three requests for it and one for another.
+/// Returns the statistics of a finished server with one file, after three requests for it and one
+/// for another.
 fn seen(backend: BackendKind, timing: bool) -> (Observer, Seen) {
     let root = tempfile::Builder::new().prefix("site").tempdir().unwrap();
     std::fs::write(root.path().join("file"), "0123456789").unwrap();
@@ -48,7 +49,7 @@ fn seen(backend: BackendKind, timing: bool) -> (Observer, Seen) {
     (seen, sum)
 }
 
-/// How often a stage was measured.
+/// Returns how often a stage was measured.
 fn times(seen: &Seen, stage: Stage) -> u64 {
     let mut stages = seen.stages.iter();
     let found = stages.find(|(own, _)| *own == stage);
@@ -75,7 +76,7 @@ fn counts_and_stages() {
     }
 }
 
-/// Asks for a file twice, over TLS, in HTTP/1.1 or HTTP/2.
+/// Requests a file twice, over TLS, in HTTP/1.1 or HTTP/2.
 fn fetch_encrypted(server: &Running, made: &crate::common::certs::Made, version_2: bool) {
     let address = server.places()[0].inet().unwrap();
     let protocol = if version_2 { "h2" } else { "http/1.1" };
@@ -147,7 +148,7 @@ fn stages_over_tls_and_in_http_2() {
     }
 }
 
-/// What is done in a context beside the worker's own counts too.
+/// Calls in an extra context count too.
 #[test]
 fn calls_of_another_back_end() {
     let root = tempfile::Builder::new().prefix("site").tempdir().unwrap();
@@ -167,8 +168,8 @@ fn calls_of_another_back_end() {
 fn without_timing_there_are_no_stages_and_without_an_observer_nothing() {
     let (_, counted) = seen(BackendKind::Lazy, false);
     assert_eq!(counted.stages.iter().count(), 0);
-    let nobody = Observer::default();
-    assert!(!nobody.is_on() && nobody.seen().answers == [0; 5]);
+    let off = Observer::default();
+    assert!(!off.is_on() && off.seen().answers == [0; 5]);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Presets, policies and transfers: whatever the way, the same bytes; and nobody waits for a slow client.
+//! Presets, policies and transfers: all send the same bytes, and no client waits for a slow one.
 
 use crate::common::{Running, anywhere};
 use laio::BackendKind;
@@ -27,9 +27,9 @@ fn site() -> TempDir {
     root
 }
 
-/// Runs a body with a server that is set up by `change`.
+/// Runs a body with a server that `change` configures.
 fn with(root: &Path, change: impl FnOnce(&mut Options), body: impl FnOnce(&Running)) {
-    // What `change` leaves alone is as elsewhere.
+    // Options that `change` does not set are those of other tests.
     let server = Running::with(root, BackendKind::Lazy, |options| {
         options.workers = Some(1);
         change(options);
@@ -38,7 +38,7 @@ fn with(root: &Path, change: impl FnOnce(&mut Options), body: impl FnOnce(&Runni
     server.stop();
 }
 
-/// A set of requests whose answers are known.
+/// Sends a set of requests with known answers.
 fn serves(server: &Running, what: &str) {
     println!("{what}");
     let large = bytes(LARGE);
@@ -83,7 +83,7 @@ fn serves(server: &Running, what: &str) {
     }
 }
 
-/// A client that asks for much and takes nothing.
+/// Returns a client that requests much and reads nothing.
 fn greedy(server: &Running) -> TcpStream {
     let socket = rustix::net::socket(
         rustix::net::AddressFamily::INET,
@@ -100,10 +100,11 @@ fn greedy(server: &Running) -> TcpStream {
     stream
 }
 
-/// Others are served while clients take nothing, and one that goes away in the middle does no harm.
-fn waits_for_nobody(server: &Running, what: &str) {
+/// Other clients are served while some read nothing, and one that disconnects in between does no
+/// harm.
+fn slow_clients_do_not_delay_others(server: &Running, what: &str) {
     let mut slow: Vec<_> = (0..12).map(|_| greedy(server)).collect();
-    // Their heads have come, so their bodies are on their way.
+    // Their heads have arrived, so their bodies are being sent.
     for stream in &mut slow {
         let mut head = [0; 4];
         stream.read_exact(&mut head).unwrap();
@@ -127,7 +128,7 @@ fn every_preset_serves_the_same_bytes() {
         with(
             root.path(),
             |options| preset.apply(options),
-            |server| waits_for_nobody(server, preset.name),
+            |server| slow_clients_do_not_delay_others(server, preset.name),
         );
     }
 }
@@ -161,7 +162,7 @@ fn every_transfer_serves_the_same_bytes() {
             };
             let what = format!("{transfer}, {backend}, cork {cork}, chunk {chunk:?}");
             with(root.path(), change, |server| {
-                waits_for_nobody(server, &what)
+                slow_clients_do_not_delay_others(server, &what)
             });
         }
     }
@@ -183,7 +184,7 @@ fn every_transfer_can_be_made_plainly() {
 }
 
 #[test]
-fn every_step_can_go_its_own_way() {
+fn every_step_can_have_its_own_back_end() {
     let root = site();
     for step in Step::ALL {
         for kind in BackendKind::ALL {
@@ -221,12 +222,12 @@ fn classes_have_limits_in_every_back_end() {
         };
         let what = format!("one of each class, {kind}");
         with(root.path(), change, |server| {
-            waits_for_nobody(server, &what)
+            slow_clients_do_not_delay_others(server, &what)
         });
     }
 }
 
-/// One helper for all clients, of which twelve take nothing: whoever is sent to by it gives it back.
+/// One helper for all clients, twelve of which read nothing: a send to them must not occupy it.
 #[test]
 fn slow_clients_keep_no_helper_whatever_the_transfer() {
     let root = site();
@@ -246,7 +247,7 @@ fn slow_clients_keep_no_helper_whatever_the_transfer() {
             };
             let what = format!("{transfer} by one helper, {kind}");
             with(root.path(), change, |server| {
-                waits_for_nobody(server, &what)
+                slow_clients_do_not_delay_others(server, &what)
             });
         }
     }
@@ -265,7 +266,7 @@ fn what_the_kernel_holds_for_a_client_can_be_bounded() {
     let mut slow = greedy(&server);
     let mut head = [0; 4];
     slow.read_exact(&mut head).unwrap();
-    // It has given the client up by then.
+    // By then the server has reset the connection.
     server.stop();
     let mut rest = Vec::new();
     let _ = slow.read_to_end(&mut rest);
@@ -273,7 +274,7 @@ fn what_the_kernel_holds_for_a_client_can_be_bounded() {
 }
 
 #[test]
-fn what_cannot_be_is_refused_with_what_to_do() {
+fn impossible_combinations_are_refused_with_a_hint() {
     let root = site();
     let refused = |backend, change: &dyn Fn(&mut Io)| {
         let mut options = Options {
@@ -299,7 +300,7 @@ fn what_cannot_be_is_refused_with_what_to_do() {
         policy("open=sync,stat=sync")(io);
         io.class_limits.stat = Some(4);
     });
-    assert!(error.contains("nothing for a limit of stat"), "{error}");
+    assert!(error.contains("a limit of stat threads"), "{error}");
     for chunk in [1, 1 << 30] {
         let error = refused(BackendKind::Lazy, &|io| io.chunk = Some(chunk));
         assert!(error.contains("4096 to 16777216"), "{error}");
@@ -307,7 +308,7 @@ fn what_cannot_be_is_refused_with_what_to_do() {
 }
 
 #[test]
-fn the_ways_that_calls_went_are_counted_by_operation() {
+fn calls_are_counted_by_operation_and_outcome() {
     let root = site();
     let mut options = Options {
         listen: anywhere(),

@@ -1,4 +1,4 @@
-//! HTTP/1.1 as RFC 9110 and RFC 9112 want it, seen from the wire.
+//! HTTP/1.1 as in RFC 9110 and RFC 9112, tested over connections.
 
 use crate::common::{BACKENDS, Running};
 use laio::BackendKind;
@@ -10,7 +10,7 @@ use tempfile::TempDir;
 fn site() -> TempDir {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("index.html"), "home").unwrap();
-    // Old enough that its tag is strong.
+    // Old enough for a strong entity tag.
     let text = fs::File::create(dir.path().join("ten.txt")).unwrap();
     fs::write(dir.path().join("ten.txt"), "0123456789").unwrap();
     text.set_modified(SystemTime::now() - Duration::from_secs(3600))
@@ -25,7 +25,7 @@ fn lazy(site: &TempDir) -> Running {
 }
 
 #[test]
-fn what_is_not_a_request_is_refused_and_ends_the_connection() {
+fn malformed_requests_are_refused_and_end_the_connection() {
     let site = site();
     let server = lazy(&site);
     for (status, bytes) in [
@@ -112,7 +112,7 @@ fn heads_are_bounded_and_the_bounds_can_be_chosen() {
             let answer = client.answer(false);
             assert_eq!(answer.status, status, "{headers}: {} bytes", request.len());
         }
-        // It is not waited for an end that is too far away already.
+        // The server does not wait for the end of a head that is already too long.
         let mut client = server.connect();
         client.send(&get("/", &format!("Y: {}", "a".repeat(head_bytes)))[..head_bytes]);
         assert_eq!(client.answer(false).status, 431);
@@ -120,7 +120,7 @@ fn heads_are_bounded_and_the_bounds_can_be_chosen() {
 }
 
 #[test]
-fn what_may_look_odd_is_served() {
+fn unusual_requests_are_served() {
     let site = site();
     let server = lazy(&site);
     for (status, bytes) in [
@@ -241,7 +241,7 @@ fn the_split_of_pipelined_requests_makes_no_difference() {
     let mut client = server.connect();
     for split in 0..=bytes.len() {
         client.send(&bytes[..split]);
-        // Seen apart, as far as that can be had: an answer says that what came before was read.
+        // In separate receives where possible: an answer shows that everything before it was read.
         client.send(&bytes[split..]);
         assert_eq!(client.answer(false).body, b"0123456789", "{split}");
         assert_eq!(client.answer(false).status, 405, "{split}");
@@ -249,7 +249,8 @@ fn the_split_of_pipelined_requests_makes_no_difference() {
         assert_eq!(client.answer(false).status, 405, "{split}");
         assert_eq!(client.answer(false).body, b"23", "{split}");
     }
-    // One request at a time, each cut where its own answer proves that the first part was waited for.
+    // One request at a time, each split where its answer shows that the server waited for the
+    // second part.
     for split in 1..bytes.len() {
         let mut client = server.connect();
         client.send(&bytes[..split]);
@@ -266,7 +267,7 @@ fn the_split_of_pipelined_requests_makes_no_difference() {
 fn expectations() {
     let site = site();
     let server = lazy(&site);
-    // The body of a GET is read and thrown away, so the client is told to go on.
+    // The server reads and discards the body of a GET, so it sends 100 Continue.
     let mut client = server.connect();
     client.send(
         "GET /ten.txt HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\n",
@@ -275,7 +276,7 @@ fn expectations() {
     assert_eq!(client.answer(false).status, 200);
     client.send("abc");
     assert_eq!(client.get("/ten.txt").status, 200);
-    // Nobody wants that of a PUT: the final answer comes at once.
+    // The server does not need the body of a PUT: the final answer comes at once.
     client.send(
         "PUT /ten.txt HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\n",
     );
@@ -285,7 +286,7 @@ fn expectations() {
         (405, Some("close"))
     );
     assert!(client.is_closed());
-    // The body is there already: there is nothing to wait for.
+    // The body has arrived already, so the server need not send 100 Continue.
     let mut client = server.connect();
     client.send(
         "GET /ten.txt HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\nabc",
@@ -318,8 +319,8 @@ fn bodies_are_bounded() {
             200,
             "{backend}: what fits was passed over"
         );
-        // The answer can be read though much more was sent than the server has read. Whether what is wrong has
-        // come with the head, and there is still time to say so, is chance.
+        // The answer can be read although much more was sent than the server has read. Whether the
+        // error arrived with the head, in time for an answer, depends on chance.
         let body = "x".repeat(300_000);
         client.send(format!(
             "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n493e0\r\n{body}"
@@ -371,7 +372,7 @@ fn several_ranges() {
         }
         expected.extend_from_slice(format!("\r\n--{boundary}--\r\n").as_bytes());
         assert!(answer.body == expected, "{backend}");
-        // Large parts go piece by piece.
+        // Large parts are sent piece by piece.
         let answer = client.request("GET", "/large.bin", &range("0-899999,1000000-1999999"));
         assert!(
             answer
@@ -389,7 +390,7 @@ fn several_ranges() {
             (head.status, head.header("Content-Length")),
             (200, Some("2000000"))
         );
-        // Those that are near each other are one.
+        // Ranges close to each other are sent as one.
         let near = client.request("GET", "/large.bin", &range("0-9,60-69"));
         assert_eq!(near.header("Content-Range"), Some("bytes 0-69/2000000"));
         let many = (0..17)
@@ -476,8 +477,8 @@ fn conditions_in_their_order() {
             assert!(answer.header("Content-Type").is_none());
         }
     }
-    // A file that may still change within its second has a weak tag, and a range of it is not joined to
-    // another.
+    // The entity tag of a file that may change within its second is weak, so `If-Range` does not
+    // match it.
     let fresh = fs::File::create(site.path().join("fresh.txt")).unwrap();
     fs::write(site.path().join("fresh.txt"), "0123456789").unwrap();
     fresh
@@ -501,10 +502,10 @@ fn connections_from_one_address_are_bounded() {
     assert_eq!((one.get("/").status, two.get("/").status), (200, 200));
     assert!(server.connect().is_closed());
     drop(one);
-    // The place is free as soon as the server has seen that.
+    // The limit allows another connection as soon as the server has noticed.
     crate::common::until("there is room for another one", || {
         let mut next = server.connect();
-        // It may be closed before it has asked.
+        // The server may close it before the request is sent.
         let asked = next
             .0
             .get_mut()
@@ -517,7 +518,8 @@ fn connections_from_one_address_are_bounded() {
 fn slow_clients_are_closed_and_others_served() {
     let site = site();
     for backend in BACKENDS {
-        // The time begins with the first byte of a head, and those that are whole come in one piece.
+        // The time limit begins with the first byte of a head, and complete heads arrive in one
+        // piece.
         let server = Running::with(site.path(), backend, |options| {
             options.limits.head_time = Duration::from_millis(500);
         });

@@ -1,4 +1,4 @@
-//! The server as its clients see it, over all back ends.
+//! The server, tested by clients over all back ends.
 
 use crate::common::{BACKENDS, Running};
 use laio_serve::{Limits, LogTarget};
@@ -13,7 +13,7 @@ fn site() -> TempDir {
     let root = dir.path();
     fs::write(root.join("index.html"), "<h1>home</h1>").unwrap();
     fs::write(root.join("empty.txt"), "").unwrap();
-    // Old enough that its tag does not change when a second has gone by.
+    // Old enough that its entity tag does not change within the test.
     let ten = fs::File::create(root.join("ten.txt")).unwrap();
     (&ten).write_all(b"0123456789").unwrap();
     ten.set_modified(SystemTime::now() - Duration::from_secs(3600))
@@ -211,7 +211,7 @@ fn connections_are_kept_and_pipelined() {
         );
         assert!(client.is_closed());
 
-        // Byte by byte, as a slow client would.
+        // Byte by byte, like a slow client.
         let mut client = server.connect();
         for byte in b"GET /ten.txt HTTP/1.1\r\nHost: a\r\n\r\n" {
             client.send([*byte]);
@@ -226,7 +226,7 @@ fn connections_are_kept_and_pipelined() {
 }
 
 #[test]
-fn a_special_file_is_absent_and_keeps_nobody_waiting() {
+fn a_special_file_is_not_found_and_does_not_block() {
     for_each(|server, root| {
         let fifo = root.join("fifo");
         let _ = fs::remove_file(&fifo);
@@ -302,7 +302,7 @@ fn stopping_finishes_the_answer_and_closes_idle_connections() {
     }
 }
 
-/// Each limit in turn, with the others too far away to be met on a busy machine.
+/// Each limit in turn, with the others too large to be reached on a busy machine.
 #[test]
 fn limits_end_what_takes_too_long() {
     const SOON: Duration = Duration::from_millis(200);
@@ -332,7 +332,7 @@ fn limits_end_what_takes_too_long() {
         assert_eq!(slow.answer(false).status, 405, "{backend}: half a body");
         assert!(slow.is_closed(), "{backend}: half a body");
 
-        // Beyond the limit connections wait their turn, and get it.
+        // Beyond the limit connections wait, and are then served.
         let server = with(&|limits| limits.connections = 3);
         let mut clients: Vec<_> = (0..6).map(|_| server.connect()).collect();
         for client in &mut clients {
@@ -345,7 +345,7 @@ fn limits_end_what_takes_too_long() {
 }
 
 #[test]
-fn who_does_not_read_is_given_up() {
+fn a_client_that_does_not_read_is_disconnected() {
     let site = site();
     for backend in BACKENDS {
         let log = tempfile::NamedTempFile::new().unwrap();
@@ -356,7 +356,7 @@ fn who_does_not_read_is_given_up() {
         });
         let mut deaf = server.connect();
         deaf.send("GET /large.bin HTTP/1.1\r\nHost: a\r\n\r\n");
-        // Its line is written when it is over.
+        // The log line is written when the request ends.
         let written = || fs::read_to_string(log.path()).unwrap();
         crate::common::until("it is over", || written().contains("large.bin"));
         let mut all = Vec::new();

@@ -1,4 +1,4 @@
-//! Bodies whose length the client does not say, before programs that need it.
+//! Request bodies of unknown length, for programs that need the length.
 
 use crate::common::program::{Call, Program};
 use crate::common::{Response, Running};
@@ -9,7 +9,7 @@ use std::io::{Read, Write};
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// More than is kept in memory, and than a pipe or socket holds.
+/// More than is kept in memory, and more than a pipe or socket holds.
 const LONG: usize = 3_000_000;
 
 fn serve(backend: BackendKind, change: impl FnOnce(&mut Options)) -> (Running, Program, TempDir) {
@@ -63,7 +63,7 @@ fn a_body_in_chunks_gets_a_length() {
         .chain([BackendKind::Sync]);
     for kind in backends {
         let (server, program, _root) = serve(kind, |_| {});
-        // Short, at the edge of what is kept in memory, and longer.
+        // Short, at the limit of what is kept in memory, and longer.
         for length in [0, 5, 65_535, 65_536, 65_537, 200_000] {
             let (body, what) = (pattern(length), format!("{kind}, {length}"));
             let answer = post(&server, "Transfer-Encoding: chunked\r\n", &chunked(&body));
@@ -112,7 +112,7 @@ fn a_body_beyond_the_limit_is_413_and_reaches_no_program() {
     for length in [90_000, 100_001, 400_000] {
         let mut client = server.connect();
         client.send("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n");
-        // The server may close before it has all.
+        // The server may close before it has received everything.
         let _ = client.0.get_mut().write_all(&chunked(&pattern(length)));
         let expected = if length > 100_000 { 413 } else { 200 };
         assert_eq!(client.answer(false).status, expected, "{length}");
@@ -139,11 +139,11 @@ fn a_client_that_waits_for_leave_to_send_gets_it() {
     client.send(chunked(b"hello"));
     assert_eq!(client.answer(false).status, 200);
     assert_whole(&program.calls()[0], b"hello", "after 100 Continue");
-    // The connection goes on behind the body.
+    // The connection stays usable after the body.
     assert_eq!(client.get("/next").status, 200);
 }
 
-/// No program sees a part of a body for the whole.
+/// No program gets an incomplete body as if it were complete.
 #[test]
 fn a_body_that_breaks_off_or_is_malformed_reaches_no_program() {
     let (server, program, _root) = serve(BackendKind::Lazy, |_| {});
@@ -215,7 +215,7 @@ fn bodies_of_http_2_with_a_length_and_without() {
 }
 
 #[test]
-fn what_a_program_learns_of_the_connection() {
+fn variables_about_the_connection() {
     let (server, program, _root) = serve(BackendKind::Lazy, |_| {});
     let mut client = server.connect();
     let port = client.0.get_ref().local_addr().unwrap().port();
@@ -247,7 +247,7 @@ fn what_a_program_learns_of_the_connection() {
     );
 }
 
-/// Runs a test that must not take for ever.
+/// Runs a test with a time limit.
 fn run(test: impl Future<Output = ()>) {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

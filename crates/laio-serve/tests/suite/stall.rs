@@ -1,4 +1,4 @@
-//! A file that hangs in `open` and in `read` holds up its own request and no other.
+//! A file that hangs in `open` or `read` delays its own request and no other.
 
 use crate::common::{LONG, Running};
 use laio::BackendKind;
@@ -13,22 +13,22 @@ const OTHERS: usize = 1000;
 
 #[test]
 fn threads() {
-    others_go_on(BackendKind::Threads);
+    other_requests_continue(BackendKind::Threads);
 }
 
 #[test]
 fn hybrid() {
-    others_go_on(BackendKind::Hybrid);
+    other_requests_continue(BackendKind::Hybrid);
 }
 
 #[test]
 fn uring() {
-    others_go_on(BackendKind::Uring);
+    other_requests_continue(BackendKind::Uring);
 }
 
 #[test]
 fn lazy() {
-    others_go_on(BackendKind::Lazy);
+    other_requests_continue(BackendKind::Lazy);
 }
 
 #[test]
@@ -36,20 +36,20 @@ fn lazy_with_io_uring_forbidden() {
     for errno in [libc::EPERM, libc::ENOSYS] {
         let forbidden = Forbid::io_uring_and_perf(errno);
         forbid::child(laio_testing::test_name!(), &forbidden, || {
-            others_go_on(BackendKind::Lazy);
+            other_requests_continue(BackendKind::Lazy);
         });
     }
 }
 
-fn others_go_on(backend: BackendKind) {
+fn other_requests_continue(backend: BackendKind) {
     let Some(slow) = or_skip(FaultFs::mount()) else {
         return;
     };
     slow.add_file("slow.txt", b"at last");
-    // Names with a dot in front are not served.
+    // Names with a leading dot are not served.
     let fast = tempfile::Builder::new().prefix("fast").tempdir().unwrap();
     fs::write(fast.path().join("fast.txt"), "at once").unwrap();
-    // Both are below one root, so that the name of the slow file crosses into its file system.
+    // Both are below one root, so the name of the slow file crosses into its file system.
     let root = slow.path().parent().unwrap();
     let target = |path: std::path::PathBuf| {
         format!(
@@ -109,7 +109,7 @@ fn an_open_that_hangs_is_given_up() {
         let answer = server.get("/slow.txt");
         assert_eq!(answer.status, 503, "{backend}");
         assert_eq!(answer.header("Retry-After"), Some("1"), "{backend}");
-        // Whom a busy machine keeps as long as that asks again, as he is told to.
+        // On a busy machine the server may answer 503; the client then retries, as the answer asks.
         let served = |target: &str, text: &str| {
             crate::common::until(target, || {
                 let answer = server.get(target);

@@ -1,4 +1,4 @@
-//! The back end sync: each worker serves one connection at a time, and waits in the kernel.
+//! The back end sync: each worker serves one connection at a time, with blocking calls.
 
 use crate::common::Running;
 use laio::BackendKind::Sync;
@@ -40,7 +40,7 @@ fn serves_as_many_clients_as_it_has_workers_and_then_the_others() {
 }
 
 #[test]
-fn stopping_ends_what_waits_in_the_kernel() {
+fn stopping_ends_blocking_calls() {
     let site = site();
     let server = Running::start(site.path(), Sync);
     let mut idle = server.connect();
@@ -60,7 +60,7 @@ fn stopping_ends_what_waits_in_the_kernel() {
     assert_eq!(stopping.join().unwrap().requests, 2);
 }
 
-/// Each limit in turn, with the others too far away to be met on a busy machine.
+/// Each limit in turn, with the others too large to be reached on a busy machine.
 #[test]
 fn time_outs_are_those_of_the_socket() {
     const SOON: Duration = Duration::from_millis(200);
@@ -75,8 +75,8 @@ fn time_outs_are_those_of_the_socket() {
     assert!(server.connect().is_closed());
 
     let server = one_worker(&|limits| limits.head_time = SOON);
-    // The only worker has this one to serve, so it meets the next when half of its head is there. The first must ask in
-    // time itself.
+    // The only worker serves this connection first, so half of the next one's head is there when it
+    // is accepted. The first client must send its request in time.
     let mut busy = None;
     crate::common::until("a client has asked in time", || {
         let mut client = server.connect();
@@ -94,6 +94,6 @@ fn time_outs_are_those_of_the_socket() {
     let server = one_worker(&|limits| limits.write_time = SOON);
     let mut deaf = server.connect();
     deaf.send("GET /large.bin HTTP/1.1\r\nHost: a\r\n\r\n".repeat(10));
-    // The only worker comes back from the client that does not read.
+    // The only worker has left the client that does not read.
     assert_eq!(server.get("/").body, b"home");
 }

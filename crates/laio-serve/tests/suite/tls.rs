@@ -1,4 +1,4 @@
-//! Encrypted connections, as a client of another library sees them.
+//! TLS connections, with a client of another library.
 
 use crate::common::certs::{Encrypted, Made, connect, make, trusting};
 use crate::common::{BACKENDS, LONG, Running};
@@ -39,7 +39,7 @@ fn address(server: &Running) -> SocketAddr {
     server.places()[0].inet().unwrap()
 }
 
-/// Sends requests of which the last closes, and reads to the announced end.
+/// Sends requests, the last of which closes, and reads up to the close notification.
 fn ask(stream: &mut Encrypted, requests: &str) -> io::Result<Vec<u8>> {
     stream.write_all(requests.as_bytes())?;
     let mut answers = Vec::new();
@@ -147,7 +147,7 @@ fn tickets_hold_over_a_reload_in_both_versions() {
         assert_eq!(kind(), HandshakeKind::Full);
         server.control().reload(options.clone()).unwrap();
         assert_eq!(kind(), HandshakeKind::Resumed, "{version:?}");
-        // Another certificate for the same name is no reason to begin anew.
+        // Another certificate for the same name does not invalidate the session.
         server.control().reload_certificates().unwrap();
         assert_eq!(kind(), HandshakeKind::Resumed, "{version:?}");
     }
@@ -165,7 +165,7 @@ fn the_name_asked_for_chooses_the_certificate() {
         let mut stream = connect(address(&server), &Arc::new(trusting(&[&a, &b], &[])), name);
         ask(&mut stream, CLOSE).unwrap_err().to_string()
     };
-    // It gets the first, which is not for that name.
+    // The client gets the first certificate, which is not for that name.
     assert!(
         shown("c.example").contains("a.example"),
         "{}",
@@ -205,7 +205,7 @@ fn certificates_are_replaced_while_serving_unless_the_new_ones_are_broken() {
         assert!(text.contains(words), "{text}");
         home(&server, &trusts(&new), "localhost").unwrap();
     }
-    // A key that is fine, and not the one of this certificate.
+    // A valid key that does not match this certificate.
     let other = make(keys.path(), "other");
     fs::copy(&other.files.key, &new.files.key).unwrap();
     let text = server
@@ -223,7 +223,7 @@ fn certificates_are_replaced_while_serving_unless_the_new_ones_are_broken() {
 }
 
 #[test]
-fn who_does_not_speak_tls_is_sent_away() {
+fn a_client_without_tls_is_refused() {
     let (site, keys) = (site(), tempfile::tempdir().unwrap());
     let made = make(keys.path(), "localhost");
     let server = Running::with(site.path(), Lazy, |options| {
@@ -250,7 +250,7 @@ fn who_does_not_speak_tls_is_sent_away() {
 }
 
 #[test]
-fn who_does_not_speak_tls_keeps_nobody_waiting() {
+fn a_client_without_tls_does_not_delay_others() {
     let (site, keys) = (site(), tempfile::tempdir().unwrap());
     let made = make(keys.path(), "localhost");
     let server = start(&site, Lazy, &[&made]);
@@ -269,7 +269,7 @@ fn who_does_not_speak_tls_keeps_nobody_waiting() {
 }
 
 #[test]
-fn mistakes_are_told_at_the_start() {
+fn configuration_errors_are_reported_at_the_start() {
     let (site, keys) = (site(), tempfile::tempdir().unwrap());
     let made = make(keys.path(), "localhost");
     let refused = |change: &dyn Fn(&mut Options)| {

@@ -1,4 +1,5 @@
-//! The transfer zerocopy: the kernel sends from buffers that are the server's, and used anew when it has let go of them.
+//! The transfer zerocopy: the kernel sends from the server's buffers, which are reused only after
+//! it has released them.
 
 use crate::common::Running;
 use laio::BackendKind::{self, Hybrid, Lazy, Threads, Uring};
@@ -14,13 +15,13 @@ use tempfile::TempDir;
 
 const CHUNK: usize = 4096;
 
-/// Contents that are another file's nowhere.
+/// Contents that differ between files at every position.
 fn bytes(file: usize, length: usize) -> Vec<u8> {
     let at = |place: usize| (place * 31 + place / 251 * 7 + file * 101) as u8;
     (0..length).map(at).collect()
 }
 
-/// Around the ends of chunks, and of as many as are on their way at a time.
+/// Lengths around the ends of chunks, and of the number of chunks in flight.
 fn lengths() -> Vec<usize> {
     let ends = [1, Limits::ZEROCOPY_CHUNKS, Limits::ZEROCOPY_CHUNKS + 1, 100];
     let around = |count: usize| [count * CHUNK - 1, count * CHUNK, count * CHUNK + 1];
@@ -38,7 +39,7 @@ fn site() -> TempDir {
     root
 }
 
-/// A server and what it counts; none where there is no io_uring that sends so.
+/// Returns a server and its observer, or none where io_uring cannot send without a copy.
 fn start(
     root: &Path,
     backend: BackendKind,
@@ -76,7 +77,7 @@ fn serves(server: &Running) {
     }
 }
 
-/// Stops a server and gives what was counted.
+/// Stops a server and returns its counts.
 fn counted(server: Running, observer: &Observer) -> ZeroCopyCounts {
     server.stop();
     observer.seen().zero_copy
@@ -95,14 +96,14 @@ fn lengths_around_the_ends_of_chunks() {
             serves(&server);
             let counts = counted(server, &observer);
             assert!(counts.sends > 200 && counts.ordinary == 0, "{counts:?}");
-            // To the same machine everything is copied; older kernels do not tell.
+            // On the loopback interface everything is copied; older kernels do not report it.
             assert!([0, counts.sends].contains(&counts.copied), "{counts:?}");
         }
     }
 }
 
 #[test]
-fn inside_fences() {
+fn inside_the_sandbox() {
     let root = site();
     let Some((server, _)) = start(root.path(), Lazy, |options| {
         options.safety.landlock = Sandbox::Auto;
@@ -117,7 +118,7 @@ fn inside_fences() {
     server.stop();
 }
 
-/// Asks for a large file, and takes no more than the first bytes of the head.
+/// Requests a large file, and reads only the first bytes of the head.
 fn greedy(server: &Running, name: &str, root: &Path) -> TcpStream {
     let path = root.join(name.trim_start_matches('/'));
     if !path.exists() {
@@ -134,9 +135,9 @@ fn greedy(server: &Running, name: &str, root: &Path) -> TcpStream {
     stream
 }
 
-/// Buffers go from one answer to the next; whoever reads late must find his own bytes nevertheless.
+/// Buffers are reused for later answers; a slow reader must still get its own bytes.
 #[test]
-fn slow_readers_get_their_bytes_though_buffers_are_used_anew() {
+fn slow_readers_get_their_bytes_though_buffers_are_reused() {
     let root = site();
     let Some((server, _)) = start(root.path(), Lazy, |_| {}) else {
         return;
@@ -183,23 +184,23 @@ fn clients_that_go_away_or_take_nothing_do_no_harm() {
     }) else {
         return;
     };
-    // Those that take nothing are cut off, and the kernel gives their buffers back.
+    // Connections of clients that read nothing are reset, and the kernel releases their buffers.
     let slow: Vec<_> = (0..8)
         .map(|_| greedy(&server, "/big.bin", root.path()))
         .collect();
     for stream in slow {
-        // A reset, of which the kernel tells without being asked to.
+        // A reset, which the kernel reports without a read.
         let mut polled = [PollFd::new(&stream, PollFlags::empty())];
         let time = Timespec::try_from(Duration::from_secs(60)).unwrap();
         assert_eq!(rustix::event::poll(&mut polled, Some(&time)), Ok(1));
     }
-    // A small one, which no busy machine keeps from being taken at once.
+    // A small file, which is received at once even on a busy machine.
     assert_eq!(server.get("/0.bin").body, bytes(0, lengths()[0]));
     server.stop();
 }
 
 #[test]
-fn a_server_that_stops_does_not_wait_for_who_takes_nothing() {
+fn a_stopping_server_does_not_wait_for_clients_that_do_not_read() {
     let root = site();
     let Some((server, _)) = start(root.path(), Lazy, |options| {
         options.limits.drain_time = Duration::from_millis(100);
@@ -239,7 +240,7 @@ fn unix_sockets_are_sent_to_ordinarily() {
 }
 
 #[test]
-fn encrypted_connections_go_their_own_way() {
+fn encrypted_connections_do_not_use_it() {
     let (root, keys) = (site(), tempfile::tempdir().unwrap());
     let made = crate::common::certs::make(keys.path(), "localhost");
     let Some((server, observer)) = start(root.path(), Lazy, |options| {
@@ -261,7 +262,7 @@ fn encrypted_connections_go_their_own_way() {
 }
 
 #[test]
-fn without_io_uring_it_is_refused_with_what_to_do() {
+fn without_io_uring_it_is_refused_with_a_hint() {
     let root = site();
     let refused = |change: &dyn Fn(&mut Options)| {
         let mut options = Options {

@@ -1,4 +1,4 @@
-//! What was said, written as a file that says the same.
+//! Writing the settings as a configuration file.
 
 use super::{Arguments, Keys, Mistakes, NO_KEYS, Settings, SiteArguments, takes_several};
 use clap::{Arg, ArgMatches};
@@ -10,28 +10,34 @@ use std::path::PathBuf;
 use toml::Value;
 
 impl Settings {
-    /// All that is in force, also what nobody has said, as a file.
+    /// Returns all settings in force, including defaults, as a configuration file.
     ///
     /// # Errors
-    /// A name is no text, as a file in TOML is.
+    /// When a file name is not UTF-8, as TOML requires.
     pub(in crate::serve) fn text(&self) -> Result<String, Mistakes> {
         let mut text = String::new();
         let mut hosts = Vec::new();
         let mut heading = None;
         for arg in Keys::of::<Arguments>("laio serve").listed() {
             if arg.get_id() == "host" {
-                hosts = values(arg, &self.said.main)?;
+                hosts = values(arg, &self.given_flags.main)?;
                 continue;
             }
-            let line = line(arg, &self.said.main)?;
+            let line = line(arg, &self.given_flags.main)?;
             if !line.is_empty() && arg.get_help_heading() != heading {
                 heading = arg.get_help_heading();
                 let _ = writeln!(text, "\n# {}", heading.unwrap_or("Options"));
             }
             text += &line;
         }
-        // Of several that have one name, the last counts; names of tables come after these.
-        let mut known: HashSet<&str> = self.said.hosts.iter().map(|(name, _)| &**name).collect();
+        // Of several directories with one host name, the last one counts. A [host.NAME] table
+        // overrides both.
+        let mut known: HashSet<&str> = self
+            .given_flags
+            .hosts
+            .iter()
+            .map(|(name, _)| &**name)
+            .collect();
         let mut pairs: Vec<_> = hosts
             .iter()
             .filter_map(|host| host.split_once('='))
@@ -45,10 +51,10 @@ impl Settings {
             let _ = writeln!(text, "{} = {}", quoted(name), quoted(directory));
         }
         let site = Keys::of::<SiteArguments>("laio serve");
-        for (name, said) in &self.said.hosts {
+        for (name, matches) in &self.given_flags.hosts {
             let _ = writeln!(text, "\n[host.{}]", quoted(name));
             for arg in site.listed().filter(|arg| arg.get_id() != "host") {
-                text += &line(arg, said)?;
+                text += &line(arg, matches)?;
             }
         }
         Ok(text.trim_start().to_owned())
@@ -56,7 +62,7 @@ impl Settings {
 }
 
 impl Keys {
-    /// The flags that are keys.
+    /// Returns the flags that are keys.
     fn listed(&self) -> impl Iterator<Item = &Arg> {
         let keys = self.0.get_arguments();
         keys.filter(|arg| !NO_KEYS.contains(&key(arg)))
@@ -67,9 +73,9 @@ fn key(arg: &Arg) -> &str {
     arg.get_long().unwrap_or(arg.get_id().as_str())
 }
 
-/// The line of a key; nothing where there is no value.
-fn line(arg: &Arg, said: &ArgMatches) -> Result<String, Mistakes> {
-    let values = values(arg, said)?;
+/// Returns the line of a key, or nothing if it has no value.
+fn line(arg: &Arg, matches: &ArgMatches) -> Result<String, Mistakes> {
+    let values = values(arg, matches)?;
     let mut written = values.iter().map(|value| written(arg, value));
     let value = match &*values {
         [] => return Ok(String::new()),
@@ -79,19 +85,19 @@ fn line(arg: &Arg, said: &ArgMatches) -> Result<String, Mistakes> {
     Ok(format!("{} = {value}\n", key(arg)))
 }
 
-/// What was said of a flag, or what is so unless something else is said.
-fn values<'a>(arg: &Arg, said: &'a ArgMatches) -> Result<Vec<&'a str>, Mistakes> {
-    let raw = said.get_raw(arg.get_id().as_str()).into_iter().flatten();
+/// Returns the values of a flag, or its default.
+fn values<'a>(arg: &Arg, matches: &'a ArgMatches) -> Result<Vec<&'a str>, Mistakes> {
+    let raw = matches.get_raw(arg.get_id().as_str()).into_iter().flatten();
     let text = |value: &'a OsStr| {
         value.to_str().ok_or_else(|| {
-            let text = format!("{} is {value:?}, which a file in TOML cannot say", key(arg));
+            let text = format!("{} is {value:?}, which TOML cannot represent", key(arg));
             Mistakes(vec![text])
         })
     };
     raw.map(text).collect()
 }
 
-/// A number or a truth plainly, if the flag is about one.
+/// Writes numbers and booleans of suitable flags without quotes.
 fn written(arg: &Arg, value: &str) -> String {
     let kind = arg.get_value_parser().type_id();
     let is_name = [TypeId::of::<String>(), TypeId::of::<PathBuf>()]
@@ -121,8 +127,8 @@ mod tests {
     use std::ffi::OsString;
     use std::os::unix::ffi::OsStringExt;
 
-    /// All but where it was read and that it is printed.
-    fn meant(settings: &Settings) -> String {
+    /// Returns the options without the settings of where they were read.
+    fn options_of(settings: &Settings) -> String {
         let mut options = settings.arguments.clone().options().unwrap();
         for (names, site) in &settings.hosts {
             let (site, _) = site.clone().sites().unwrap();
@@ -133,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_as_the_same() {
+    fn a_printed_configuration_is_read_as_the_same() {
         let flags = [
             "--workers=3",
             "--listing",
@@ -162,13 +168,13 @@ mod tests {
         let text = settings.text().unwrap();
         let again = read(&text, &[]).unwrap_or_else(|mistakes| panic!("{mistakes:?}\n{text}"));
         assert_eq!(again.text().unwrap(), text);
-        // But for the first of two hosts with one name, which is never asked.
+        // Except for the first of two hosts with one name, which is never used.
         let first_flags = flags
             .iter()
             .filter(|flag| **flag != "--host=a.example=/tmp");
         let fewer: Vec<_> = first_flags.map(OsString::from).collect();
         let fewer = load(&fewer).unwrap();
-        assert_eq!(meant(&fewer), meant(&again));
+        assert_eq!(options_of(&fewer), options_of(&again));
     }
 
     #[test]
@@ -177,12 +183,12 @@ mod tests {
         let text = configuration(file).unwrap();
         assert_eq!(configuration(&text).unwrap(), text);
         let (first, second) = (read(file, &[]).unwrap(), read(&text, &[]).unwrap());
-        assert_eq!(meant(&first), meant(&second));
+        assert_eq!(options_of(&first), options_of(&second));
         assert!(text.contains("[host.\"a b\"]\nroot = \"x\"\n"), "{text}");
     }
 
     #[test]
-    fn a_name_that_is_no_text_cannot_be_written() {
+    fn a_name_that_is_not_utf_8_cannot_be_written() {
         let flags = [OsString::from_vec(vec![0xff])];
         let mistakes = load(&flags).unwrap().text().unwrap_err();
         assert!(mistakes.to_string().contains("root is"), "{mistakes}");

@@ -1,4 +1,4 @@
-//! Certificates that nobody but a test trusts, and clients that do.
+//! Certificates for tests, and clients that trust them.
 
 use laio_serve::Certificate;
 use rustls::pki_types::{CertificateDer, ServerName};
@@ -9,13 +9,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A certificate for a name, in files and as clients know it.
+/// A certificate for a name, as files and as clients need it.
 pub(crate) struct Made {
     pub(crate) files: Certificate,
     pub(crate) der: CertificateDer<'static>,
 }
 
-/// Makes one, in place of the one of that name in that directory.
+/// Creates a certificate, replacing the one with that name in the directory.
 pub(crate) fn make(dir: &Path, name: &str) -> Made {
     let made = rcgen::generate_simple_self_signed([name.to_owned()]).unwrap();
     let files = Certificate {
@@ -30,7 +30,7 @@ pub(crate) fn make(dir: &Path, name: &str) -> Made {
     }
 }
 
-/// A client that trusts these.
+/// Returns the configuration of a client that trusts these certificates.
 pub(crate) fn trusting(certificates: &[&Made], protocols: &[&str]) -> ClientConfig {
     let mut roots = RootCertStore::empty();
     for made in certificates {
@@ -49,7 +49,7 @@ pub(crate) fn trusting(certificates: &[&Made], protocols: &[&str]) -> ClientConf
 
 pub(crate) type Encrypted = StreamOwned<ClientConnection, TcpStream>;
 
-/// Connects, and asks for a name.
+/// Connects, requesting a name.
 pub(crate) fn connect(address: SocketAddr, config: &Arc<ClientConfig>, name: &str) -> Encrypted {
     let socket = TcpStream::connect(address).unwrap();
     let time = Some(Duration::from_secs(60));

@@ -21,8 +21,8 @@ pub(crate) const BACKENDS: [BackendKind; 5] = [
     BackendKind::Activations,
 ];
 
-/// Far more than anything here takes, however busy the machine is. Whoever tests a limit of time sets that one, and
-/// the others do not get into the way.
+/// Far more time than any test here takes, even on a busy machine. A test of a time limit sets that
+/// limit; the others do not interfere.
 pub(crate) const LONG: Duration = Duration::from_secs(60);
 
 /// A free port.
@@ -30,7 +30,7 @@ pub(crate) fn anywhere() -> Vec<Listen> {
     vec![std::net::SocketAddr::from(([127, 0, 0, 1], 0)).into()]
 }
 
-/// A running server; stopped and waited for when dropped.
+/// A running server, stopped and joined when dropped.
 pub(crate) struct Running {
     server: Option<Server>,
     control: Control,
@@ -99,7 +99,7 @@ impl Running {
         Client(BufReader::new(stream))
     }
 
-    /// One request on a connection of its own.
+    /// Sends one request on a new connection.
     pub(crate) fn get(&self, target: &str) -> Response {
         self.connect().get(target)
     }
@@ -167,7 +167,7 @@ impl Client {
         self.answer(method == "HEAD")
     }
 
-    /// Reads one answer; `bare` says that it has no body whatever its head says.
+    /// Reads one answer; `bare` means that it has no body whatever its head says.
     pub(crate) fn answer(&mut self, bare: bool) -> Response {
         let mut head = String::new();
         loop {
@@ -198,7 +198,7 @@ impl Client {
         response
     }
 
-    /// Whether the server has closed, and sent nothing more.
+    /// Whether the server has closed the connection without sending more.
     pub(crate) fn is_closed(&mut self) -> bool {
         match self.0.read(&mut [0; 1]) {
             Ok(count) => count == 0,
@@ -207,7 +207,7 @@ impl Client {
     }
 }
 
-/// Asks again and again until something is as it is to be.
+/// Repeats until the condition holds.
 pub(crate) fn until(what: &str, mut condition: impl FnMut() -> bool) {
     let end = Instant::now() + LONG;
     while !condition() {

@@ -1,4 +1,4 @@
-//! A FastCGI program that records what it is asked.
+//! A FastCGI program that records its requests.
 
 use laio_http::fastcgi::{self, Head, PARAMS, STDIN, STDOUT, params, push_end, push_stream};
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ pub(crate) struct Call {
 }
 
 impl Call {
-    /// A variable; empty if it is not there.
+    /// Returns a variable, or an empty text if it is missing.
     pub(crate) fn get(&self, name: &str) -> &str {
         let value = self.params.get(name).map_or(&b""[..], Vec::as_slice);
         std::str::from_utf8(value).unwrap()
@@ -69,7 +69,7 @@ impl Program {
         self.address
     }
 
-    /// All requests so far.
+    /// Returns all requests so far.
     pub(crate) fn calls(&self) -> Vec<Call> {
         self.calls.lock().unwrap().clone()
     }
@@ -101,7 +101,7 @@ fn serve(mut stream: TcpStream, calls: &Mutex<Vec<Call>>) {
     }
 }
 
-/// None when the connection has ended.
+/// Returns none when the connection has ended.
 fn read(stream: &mut TcpStream) -> Option<Call> {
     let (mut described, mut body) = (Vec::new(), Vec::new());
     loop {

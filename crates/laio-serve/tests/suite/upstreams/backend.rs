@@ -1,4 +1,4 @@
-//! A server that does what a test tells it, connection by connection.
+//! An upstream server that a test controls, connection by connection.
 
 use crate::common;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -23,7 +23,7 @@ pub(crate) struct Peer {
 }
 
 impl Backend {
-    /// Each connection is handled by a thread of its own.
+    /// Handles each connection on a thread of its own.
     pub(crate) fn start(handle: impl Fn(&mut Peer) + Send + Sync + 'static) -> Backend {
         let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
         let address = listener.local_addr().unwrap();
@@ -61,7 +61,7 @@ impl Backend {
         }
     }
 
-    /// Answers every request on a connection in the same way.
+    /// Answers every request with the same text.
     pub(crate) fn answering(answer: &'static str) -> Backend {
         Backend::start(move |peer| {
             while peer.request().is_some() {
@@ -78,7 +78,7 @@ impl Backend {
         self.connections.load(Ordering::SeqCst)
     }
 
-    /// The heads of all requests so far.
+    /// Returns the heads of all requests so far.
     pub(crate) fn heads(&self) -> Vec<String> {
         self.heads.lock().unwrap().clone()
     }
@@ -94,7 +94,7 @@ impl Drop for Backend {
     }
 }
 
-/// As `/proc/net/tcp` has it.
+/// Formats an address as in `/proc/net/tcp`.
 fn shown(address: SocketAddr) -> String {
     let SocketAddr::V4(address) = address else {
         unreachable!("the backend listens at an address of IPv4");
@@ -104,7 +104,7 @@ fn shown(address: SocketAddr) -> String {
 }
 
 impl Peer {
-    /// The head of the next request; none when the connection has ended.
+    /// Returns the head of the next request, or none when the connection has ended.
     pub(crate) fn request(&mut self) -> Option<String> {
         let mut head = String::new();
         while !head.ends_with("\r\n\r\n") {
@@ -123,7 +123,7 @@ impl Peer {
         bytes
     }
 
-    /// None when the connection has ended before.
+    /// Returns none when the connection ends first.
     pub(crate) fn try_read(&mut self, count: usize) -> Option<Vec<u8>> {
         let mut bytes = vec![0; count];
         self.stream.read_exact(&mut bytes).ok().map(|()| bytes)
@@ -135,7 +135,7 @@ impl Peer {
         line.trim_end().to_owned()
     }
 
-    /// Whether the other end has closed; waits for it.
+    /// Whether the peer has closed the connection; waits for it.
     pub(crate) fn is_closed(&mut self) -> bool {
         match self.stream.read(&mut [0; 1]) {
             Ok(count) => count == 0,
@@ -143,7 +143,7 @@ impl Peer {
         }
     }
 
-    /// Sends the end, and waits until the other end's kernel has it.
+    /// Shuts down the sending side, and waits until the peer's kernel has acknowledged it.
     pub(crate) fn finish(&mut self) {
         let stream = self.stream.get_mut();
         stream.shutdown(std::net::Shutdown::Write).unwrap();
@@ -161,7 +161,7 @@ impl Peer {
         });
     }
 
-    /// Sends as much as there is room for just now, and tells how much that was.
+    /// Sends as much as the socket buffer accepts, and returns the number of bytes.
     pub(crate) fn send_some(&mut self, bytes: &[u8]) -> usize {
         let stream = self.stream.get_mut();
         stream.set_nonblocking(true).unwrap();
@@ -173,12 +173,12 @@ impl Peer {
         }
     }
 
-    /// Whoever reads may be gone.
+    /// Ignores errors, because the reader may have closed.
     pub(crate) fn send(&mut self, bytes: impl AsRef<[u8]>) {
         self.try_send(bytes);
     }
 
-    /// Whether it could be sent.
+    /// Whether sending succeeded.
     pub(crate) fn try_send(&mut self, bytes: impl AsRef<[u8]>) -> bool {
         self.stream.get_mut().write_all(bytes.as_ref()).is_ok()
     }

@@ -3,7 +3,7 @@
 use super::*;
 use std::sync::mpsc::channel;
 
-/// An upstream that answers with what it was sent.
+/// An upstream that answers with the body it received.
 fn echo() -> Backend {
     Backend::start(|peer| {
         while let Some(head) = peer.request() {
@@ -42,7 +42,8 @@ fn of_requests_in_both_framings() {
         let (server, _root) = serve_with(kind, vec![http("/", &backend)], |_| {});
         let large = "0123456789abcdef".repeat(40_000);
         let mut client = connect(&server);
-        // The other half, while the answer comes: or both would wait for room.
+        // The other half, while the answer arrives; otherwise both sides would block on full
+        // buffers.
         let mut reading = client.try_clone().unwrap();
         let expected = large.clone();
         let reader = std::thread::spawn(move || {
@@ -73,7 +74,7 @@ fn of_requests_in_both_framings() {
 }
 
 #[test]
-fn the_client_is_told_to_go_on_and_a_post_without_a_body_says_so() {
+fn the_client_gets_100_continue_and_a_post_without_a_body_has_a_length() {
     let backend = echo();
     let (server, _root) = serve(vec![http("/", &backend)], |_| {});
     let mut client = connect(&server);
@@ -101,7 +102,7 @@ fn bodies_that_are_malformed_or_too_large_or_refused() {
         while let Some(head) = peer.request() {
             if head.starts_with("POST /no") {
                 peer.send("HTTP/1.1 403 Forbidden\r\nContent-Length: 4\r\n\r\nno!\n");
-                // What the client sends now is read by nobody here.
+                // The server does not read the bytes that the client sends from now on.
                 assert!(peer.is_closed());
                 return;
             }
@@ -119,7 +120,7 @@ fn bodies_that_are_malformed_or_too_large_or_refused() {
     assert_eq!(status(&exchange(&server, large)), "413");
     let claimed = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1001\r\n\r\n";
     assert_eq!(status(&exchange(&server, claimed)), "413");
-    // The answer comes before the body: it is passed on, and the rest is not waited for.
+    // The answer arrives before the body: it is passed on without waiting for the rest.
     let mut client = connect(&server);
     client
         .write_all(b"POST /no HTTP/1.1\r\nHost: a\r\nContent-Length: 900\r\n\r\npart")
@@ -143,7 +144,7 @@ fn the_upstream_waits_for_a_client_that_does_not_read() {
         let mut left = LENGTH;
         while left > 0 {
             left -= peer.send_some(&vec![b'z'; left.min(0x10000)]);
-            // Each time that the server has not taken something, the test tells what to do.
+            // Each time the server has not accepted bytes, the test decides how to continue.
             full.send(left).unwrap();
             if going.lock().unwrap().recv().unwrap() {
                 break;
@@ -155,8 +156,8 @@ fn the_upstream_waits_for_a_client_that_does_not_read() {
     std::fs::write(root.path().join("other"), "other").unwrap();
     let mut client = connect(&server);
     client.write_all(get("/large").as_bytes()).unwrap();
-    // Nothing is read. The backend has found no room, and the server's one worker, which had many turns since, has
-    // made none: it waits.
+    // The client reads nothing. The backend's socket buffer is full, and the server's worker, which
+    // has run many times since, has not read: back-pressure works.
     let mut other = server.connect();
     let (mut before, mut turns) = (LENGTH, 0);
     while turns < 20 {

@@ -1,4 +1,4 @@
-//! Upstreams that are spoken to over TLS.
+//! Upstreams over TLS.
 
 use super::*;
 use crate::common::certs::{Made, make};
@@ -15,11 +15,11 @@ use std::sync::{Arc, Mutex};
 /// How an encrypted connection ends.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum End {
-    /// It answers one request after the other.
+    /// Answers one request after the other.
     Kept,
-    /// It announces the end of an answer without a length.
+    /// Sends a close notification after an answer without a length.
     Announced,
-    /// It breaks off in the middle of such an answer.
+    /// Closes in the middle of such an answer without a notification.
     BrokenOff,
 }
 
@@ -30,7 +30,7 @@ struct Seen {
     bodies: Mutex<Vec<String>>,
 }
 
-/// Starts a server that speaks TLS; it lasts as long as the process.
+/// Starts a TLS server that lives as long as the process.
 fn backend(made: &Made, end: End) -> (SocketAddr, Arc<Seen>) {
     let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let address = listener.local_addr().unwrap();
@@ -109,7 +109,7 @@ fn large() -> String {
     (0..200_000).map(|number| format!("{number} ")).collect()
 }
 
-/// An upstream that is trusted if this certificate, or one that it has signed, is what it shows.
+/// Returns an upstream that is trusted if it shows this certificate, or one signed by it.
 fn https(host: &str, address: SocketAddr, trusted: &Path) -> Upstream {
     let text = format!("/a=https://{host}:{}", address.port());
     let mut upstream = Upstream::http(&text).unwrap();
@@ -165,13 +165,13 @@ fn answers_without_a_length_must_have_an_announced_end() {
         let answer = exchange(&server, get("/a/x"));
         assert_eq!(status(&answer), "200");
         assert!(answer.contains("hello"), "{answer}");
-        // The last chunk tells that it is whole.
+        // The last chunk shows that the body is complete.
         assert_eq!(answer.ends_with("0\r\n\r\n"), whole, "{answer}");
     }
 }
 
 #[test]
-fn certificates_that_nobody_vouches_for_or_for_others_are_502() {
+fn untrusted_certificates_and_those_for_other_names_are_502() {
     let keys = tempfile::tempdir().unwrap();
     let made = make(keys.path(), "localhost");
     let other = make(keys.path(), "other.example");
@@ -186,11 +186,14 @@ fn certificates_that_nobody_vouches_for_or_for_others_are_502() {
             "{answer}"
         );
     }
-    assert!(seen.bodies.lock().unwrap().is_empty(), "nobody was asked");
+    assert!(
+        seen.bodies.lock().unwrap().is_empty(),
+        "no request was sent"
+    );
 }
 
 #[test]
-fn who_does_not_speak_tls_or_says_nothing_is_told_apart() {
+fn upstreams_without_tls_and_silent_ones_are_distinguished() {
     let keys = tempfile::tempdir().unwrap();
     let made = make(keys.path(), "localhost");
     let plain = Backend::start(|peer| peer.send("HTTP/1.1 400 Bad Request\r\n\r\n"));
@@ -212,7 +215,7 @@ fn files_without_certificates_are_refused_at_the_start() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("empty.pem");
     std::fs::write(&file, "nothing").unwrap();
-    for (path, told) in [
+    for (path, expected) in [
         (file, "--upstream-ca"),
         (dir.path().join("absent"), "cannot read"),
     ] {
@@ -224,6 +227,6 @@ fn files_without_certificates_are_refused_at_the_start() {
         let address = SocketAddr::from(([127, 0, 0, 1], 1));
         options.site.upstreams = vec![https("localhost", address, &path)];
         let error = laio_serve::Server::start(options).unwrap_err().to_string();
-        assert!(error.contains(told), "{error}");
+        assert!(error.contains(expected), "{error}");
     }
 }

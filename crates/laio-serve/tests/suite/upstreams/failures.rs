@@ -1,9 +1,9 @@
-//! Upstreams that are slow, die, lie, or are not there.
+//! Upstreams that are slow, fail, send malformed answers, or do not exist.
 
 use super::*;
 use std::sync::mpsc::channel;
 
-/// What the client gets of an upstream that sends these bytes and closes.
+/// Returns the client's answer for an upstream that sends these bytes and closes.
 fn of(bytes: &'static str) -> String {
     let backend = Backend::start(move |peer| {
         if peer.request().is_some() {
@@ -48,7 +48,7 @@ fn answers_that_cannot_be_passed_on() {
 }
 
 #[test]
-fn a_body_that_breaks_off_is_not_taken_for_whole() {
+fn a_truncated_body_is_not_taken_for_complete() {
     let length = of("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhello");
     assert!(length.contains("Content-Length: 10\r\n") && body(&length) == "hello");
     for chunks in [
@@ -64,7 +64,7 @@ fn a_body_that_breaks_off_is_not_taken_for_whole() {
 }
 
 #[test]
-fn what_follows_an_answer_is_nobodys() {
+fn bytes_after_an_answer_are_discarded() {
     let backend = Backend::start(|peer| {
         while peer.request().is_some() {
             peer.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nokHTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil");
@@ -75,13 +75,13 @@ fn what_follows_an_answer_is_nobodys() {
     for _ in 0..3 {
         assert_eq!(client.get("/").text(), "ok");
     }
-    // A connection that has more to say than was asked is not used again.
+    // A connection with more bytes than the answer is not reused.
     assert_eq!(backend.connections(), 3);
 }
 
 #[test]
-fn requests_are_made_again_only_if_that_does_no_harm() {
-    // Each connection answers once, and closes when the second request comes.
+fn only_idempotent_requests_are_repeated() {
+    // Each connection answers once, and closes at the second request.
     let backend = Backend::start(|peer| {
         peer.request().unwrap();
         peer.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
@@ -92,7 +92,7 @@ fn requests_are_made_again_only_if_that_does_no_harm() {
     let (server, _root) = serve(vec![http("/", &backend)], |_| {});
     let mut client = server.connect();
     assert_eq!(client.get("/").text(), "ok");
-    // On the connection that was kept, and then on a fresh one.
+    // On the idle connection, and then on a new one.
     assert_eq!(client.get("/").text(), "ok");
     assert_eq!((backend.connections(), backend.heads().len()), (2, 3));
     // A POST may have had its effect.
@@ -101,7 +101,7 @@ fn requests_are_made_again_only_if_that_does_no_harm() {
         502
     );
     assert_eq!((backend.connections(), backend.heads().len()), (2, 4));
-    // Something of the answer has come.
+    // A part of the answer has arrived.
     assert_eq!(client.get("/").text(), "ok");
     assert_eq!(client.get("/dies").status, 502);
     assert_eq!((backend.connections(), backend.heads().len()), (3, 6));
@@ -120,7 +120,7 @@ fn a_connection_that_was_closed_while_idle_is_not_used() {
     let (server, _root) = serve(vec![http("/", &backend)], |_| {});
     let mut client = server.connect();
     for number in 1..=5 {
-        // Even what must not be made twice gets through.
+        // Even a request that must not be repeated succeeds.
         let answer = client.request("POST", "/", "Content-Length: 0\r\n");
         assert_eq!(answer.status, 200);
         when.recv_timeout(crate::common::LONG).unwrap();
@@ -130,15 +130,15 @@ fn a_connection_that_was_closed_while_idle_is_not_used() {
 
 #[test]
 fn upstreams_that_are_not_there() {
-    // Bound, so that nobody else gets the port, and nobody listens.
+    // The port is bound, so that no other process gets it, but no socket listens.
     use rustix::net::{AddressFamily, SocketType, bind, getsockname, socket};
     let taken = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
     bind(&taken, &std::net::SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
-    let nobody: std::net::SocketAddr = getsockname(&taken).unwrap().try_into().unwrap();
+    let closed: std::net::SocketAddr = getsockname(&taken).unwrap().try_into().unwrap();
     let upstreams = vec![
-        Upstream::http(&format!("/tcp=http://{nobody}")).unwrap(),
+        Upstream::http(&format!("/tcp=http://{closed}")).unwrap(),
         Upstream::http("/unix=http+unix:/nonexistent/socket:/").unwrap(),
-        Upstream::fastcgi(&format!("/fcgi={nobody}")).unwrap(),
+        Upstream::fastcgi(&format!("/fcgi={closed}")).unwrap(),
     ];
     let (server, _root) = serve(upstreams, |_| {});
     let mut client = server.connect();
@@ -149,7 +149,7 @@ fn upstreams_that_are_not_there() {
 
 #[test]
 fn upstreams_that_are_slow() {
-    // Each limit in turn, with the others too far away to be met on a slow machine.
+    // Each limit in turn, with the others too large to be reached on a slow machine.
     let soon = Duration::from_millis(50);
     let silent = Backend::start(|peer| {
         peer.request();
@@ -181,7 +181,7 @@ fn an_upstream_that_never_ends() {
             std::thread::sleep(Duration::from_millis(1));
         }
     });
-    // On a slow machine the time may be over before the head has come: then it is given more.
+    // On a slow machine the time may be over before the head has arrived: then try with more.
     let answers = [1, 8, 64].into_iter().map(|seconds| {
         let (server, _root) = serve(vec![http("/", &endless)], |options| {
             options.limits.upstream.whole_time = Some(Duration::from_secs(seconds));
@@ -195,7 +195,7 @@ fn an_upstream_that_never_ends() {
 }
 
 #[test]
-fn an_upstream_is_left_when_its_client_has_gone() {
+fn an_exchange_ends_when_its_client_has_closed() {
     let (left, gone) = channel();
     let backend = Backend::start(move |peer| {
         let head = peer.request().unwrap();

@@ -1,4 +1,4 @@
-//! Programs that speak FastCGI.
+//! FastCGI programs.
 
 use super::backend::Peer;
 use super::*;
@@ -6,7 +6,7 @@ use laio_http::fastcgi::{
     self, Head, PARAMS, STDERR, STDIN, STDOUT, params, push_end, push_stream,
 };
 
-/// Parameters and body of a request.
+/// The parameters and the body of a request.
 type Asked = (Vec<(String, String)>, Vec<u8>);
 
 fn read(peer: &mut Peer) -> Option<Asked> {
@@ -51,7 +51,7 @@ fn output(text: &str) -> Vec<u8> {
 }
 
 #[test]
-fn what_a_program_is_told() {
+fn variables_of_a_program() {
     for kind in crate::common::BACKENDS
         .into_iter()
         .chain([BackendKind::Sync])
@@ -75,7 +75,7 @@ fn what_a_program_is_told() {
             let answer = exchange(&server, request);
             assert_eq!(status(&answer), "201", "{kind}: {answer}");
             assert!(!answer.contains("Status:") && answer.contains("Content-Type: text/plain\r\n"));
-            let told = forwarding::unchunked(body(&answer));
+            let variables = forwarding::unchunked(body(&answer));
             for line in [
                 "REQUEST_METHOD=POST",
                 "SCRIPT_NAME=/app",
@@ -95,16 +95,23 @@ fn what_a_program_is_told() {
                 &format!("SCRIPT_FILENAME={}/app/run/A b", root.display()),
                 &format!("DOCUMENT_ROOT={}", root.display()),
             ] {
-                assert!(told.contains(&format!("{line}\n")), "{line} not in {told}");
+                assert!(
+                    variables.contains(&format!("{line}\n")),
+                    "{line} not in {variables}"
+                );
             }
-            assert!(told.ends_with("\nHello") && !told.contains("evil") && !told.contains("=w"));
+            assert!(
+                variables.ends_with("\nHello")
+                    && !variables.contains("evil")
+                    && !variables.contains("=w")
+            );
         }
         assert_kept(kind, backend.connections(), 2);
     }
 }
 
 #[test]
-fn bodies_in_many_records_and_words_for_the_log() {
+fn bodies_in_many_records_and_error_output() {
     let large = "fastcgi ".repeat(30_000);
     let expected = large.clone();
     let backend = program(move |(_, body)| {
@@ -146,7 +153,7 @@ fn bodies_in_many_records_and_words_for_the_log() {
 }
 
 #[test]
-fn programs_that_lie_die_or_speak_something_else() {
+fn programs_that_fail_or_do_not_use_fastcgi() {
     let mut refused = Vec::new();
     push_end(&mut refused, 0);
     refused[fastcgi::HEAD + 4] = 1;
@@ -179,7 +186,7 @@ fn programs_that_lie_die_or_speak_something_else() {
 }
 
 #[test]
-fn more_than_a_program_has_said_is_left_out() {
+fn output_beyond_the_length_is_dropped() {
     let backend = program(|_| output("Content-Length: 5\n\nhello and more"));
     let (server, _root) = serve(vec![fcgi("/", &backend)], |_| {});
     let mut client = server.connect();

@@ -1,4 +1,4 @@
-//! What an upstream gets, and what of its answer the client gets.
+//! Requests to upstreams, and their answers to clients.
 
 use super::*;
 
@@ -37,7 +37,7 @@ fn below_a_prefix_the_upstream_answers_over_one_connection() {
 }
 
 #[test]
-fn what_concerns_a_connection_is_left_out_and_who_asks_is_said() {
+fn hop_by_hop_fields_are_removed_and_forwarding_fields_added() {
     let backend = Backend::answering(
         "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: X-Private, keep-alive\r\nX-Private: 1\r\n\
          Keep-Alive: timeout=5\r\nProxy-Authenticate: x\r\nUpgrade: h2c\r\nServer: theirs\r\n\r\n",
@@ -77,7 +77,7 @@ fn what_concerns_a_connection_is_left_out_and_who_asks_is_said() {
 }
 
 #[test]
-fn a_trusted_proxy_before_is_believed() {
+fn forwarding_fields_of_a_trusted_proxy_are_kept() {
     let backend = Backend::answering(HELLO);
     let (server, _root) = serve(vec![http("/", &backend)], |options| {
         options.limits.upstream.trust_forwarded = true;
@@ -129,7 +129,7 @@ fn answers_to_head_interim_ones_and_those_without_a_body() {
 }
 
 #[test]
-fn lengths_that_are_not_known_are_told_by_chunks_or_by_the_end() {
+fn unknown_lengths_end_by_chunks_or_with_the_connection() {
     let backend = Backend::start(|peer| {
         while let Some(head) = peer.request() {
             if head.starts_with("GET /chunks") {
@@ -158,10 +158,10 @@ fn lengths_that_are_not_known_are_told_by_chunks_or_by_the_end() {
 }
 
 #[test]
-fn passwords_are_asked_before_and_trace_is_not_passed_on() {
+fn authentication_comes_first_and_trace_is_refused() {
     let backend = Backend::answering(HELLO);
     let users = tempfile::NamedTempFile::new().unwrap();
-    // The hash of "x" at the least cost.
+    // The hash of "x" at minimum cost.
     let hash = "$2b$04$abcdefghijklmnopqrstuuWNNPaWbIXoMzcLCJfXMDSQUBRXzrKCy";
     std::fs::write(users.path(), format!("ann:{hash}\n")).unwrap();
     let (server, _root) = serve(vec![http("/", &backend)], |options| {
@@ -188,7 +188,7 @@ fn passwords_are_asked_before_and_trace_is_not_passed_on() {
     assert_eq!(backend.heads().len(), 1);
 }
 
-/// Content out of chunks.
+/// Returns the content of chunks.
 pub(crate) fn unchunked(mut body: &str) -> String {
     let mut content = String::new();
     loop {

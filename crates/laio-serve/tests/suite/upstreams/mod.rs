@@ -1,4 +1,4 @@
-//! Requests that servers and programs behind answer: well, slowly, wrongly, or not at all.
+//! Requests answered by upstream servers and programs: correctly, slowly, wrongly, or not at all.
 
 pub(crate) mod backend;
 mod bodies;
@@ -18,7 +18,8 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-/// A server with these upstreams in front of an empty directory, and one worker, so that it has one pool.
+/// Starts a server with these upstreams, an empty directory, and one worker, so that it has one
+/// pool.
 fn serve(
     upstreams: Vec<Upstream>,
     change: impl FnOnce(&mut Options),
@@ -44,8 +45,9 @@ fn http(prefix: &str, backend: &Backend) -> Upstream {
     Upstream::http(&format!("{prefix}=http://{}", backend.address())).unwrap()
 }
 
-/// Requests one after the other need one connection to an upstream. Where other threads make the calls, an answer may be
-/// heard before it is known that its request was sent whole: then the connection is not used again.
+/// Sequential requests need one connection to an upstream. Where helper threads make the calls, an
+/// answer may arrive before the server knows that the request was sent completely; then it does not
+/// reuse the connection.
 fn assert_kept(kind: BackendKind, connections: usize, requests: usize) {
     let most = match kind {
         BackendKind::Threads | BackendKind::Activations => requests,
@@ -77,7 +79,7 @@ fn read_to_end(mut client: TcpStream) -> String {
     }
 }
 
-/// A GET whose answer ends the connection.
+/// Returns a GET whose answer ends the connection.
 fn get(target: &str) -> String {
     format!("GET {target} HTTP/1.1\r\nHost: site.example\r\nConnection: close\r\n\r\n")
 }

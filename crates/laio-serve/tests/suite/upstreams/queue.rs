@@ -6,7 +6,8 @@ use std::sync::{Arc, Condvar, Mutex};
 const CONNECTIONS: usize = 8;
 const QUEUE: usize = 100;
 
-/// A thousand, or as many as there are descriptors for: both ends of each are here, and other tests need some.
+/// A thousand, or as many as the descriptors allow: both ends of each connection are in this
+/// process, and other tests need some.
 fn clients() -> usize {
     use rustix::process::{Resource, getrlimit, setrlimit};
     let mut limit = getrlimit(Resource::Nofile);
@@ -44,10 +45,10 @@ fn a_thousand_at_once_are_served_queued_or_refused() {
     for client in &mut clients {
         client.send("GET /api HTTP/1.1\r\nHost: a\r\n\r\n");
     }
-    // Files do not wait behind them.
+    // Requests for files do not wait behind them.
     assert_eq!(server.get("/file").text(), "a file");
-    // Those that are refused are so at once, while the others hang.
-    let (answers, heard) = std::sync::mpsc::channel();
+    // Refused requests get their answer at once, while the others hang.
+    let (answers, statuses) = std::sync::mpsc::channel();
     let readers: Vec<_> = clients
         .into_iter()
         .map(|mut client| {
@@ -58,13 +59,13 @@ fn a_thousand_at_once_are_served_queued_or_refused() {
         })
         .collect();
     for _ in 0..many - CONNECTIONS - QUEUE {
-        assert_eq!(heard.recv_timeout(Duration::from_secs(60)), Ok(503));
+        assert_eq!(statuses.recv_timeout(Duration::from_secs(60)), Ok(503));
     }
     let (gate, changed) = &*open;
     *gate.lock().unwrap() = true;
     changed.notify_all();
     for _ in 0..CONNECTIONS + QUEUE {
-        assert_eq!(heard.recv_timeout(Duration::from_secs(60)), Ok(200));
+        assert_eq!(statuses.recv_timeout(Duration::from_secs(60)), Ok(200));
     }
     readers
         .into_iter()
@@ -73,7 +74,7 @@ fn a_thousand_at_once_are_served_queued_or_refused() {
 }
 
 #[test]
-fn who_has_waited_for_long_is_refused() {
+fn a_request_that_waits_too_long_is_refused() {
     let backend = Backend::start(|peer| {
         peer.request();
         assert!(peer.is_closed());

@@ -9,7 +9,7 @@ struct Files {
     _root: tempfile::TempDir,
 }
 
-/// An upstream that answers with the field that is the query, and one root.
+/// An upstream that answers with the field in the query, and one root.
 fn files() -> Files {
     let shared = tempfile::Builder::new().prefix("shared").tempdir().unwrap();
     std::fs::create_dir(shared.path().join("in")).unwrap();
@@ -82,9 +82,9 @@ fn a_file_takes_the_place_of_the_body() {
         (head.status, head.header("Content-Length")),
         (200, Some("10"))
     );
-    // The upstream's own body does not get into the way.
+    // The upstream's own body does not interfere.
     assert!(files.backend.connections() <= 2);
-    // Only of a success is the file sent in place.
+    // A file is sent only for a successful answer.
     let error = client.get(&target.replacen("200", "500", 1));
     assert_eq!((error.status, error.text()), (500, "body"));
     assert!(error.header("X-Sendfile").is_none());

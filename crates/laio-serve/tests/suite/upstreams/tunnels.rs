@@ -1,4 +1,4 @@
-//! Connections that become WebSockets.
+//! WebSocket connections.
 
 use super::*;
 
@@ -32,7 +32,7 @@ fn bytes_go_both_ways_until_one_side_ends() {
     for kind in crate::common::BACKENDS {
         let backend = sockets();
         let (server, _root) = serve_with(kind, vec![http("/", &backend)], |options| {
-            // A tunnel is no connection for requests.
+            // A tunnel does not count as a connection for requests.
             options.limits.upstream.connections = 1;
         });
         let mut first = connect(&server);

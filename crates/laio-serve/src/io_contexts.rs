@@ -1,5 +1,5 @@
-//! Which context the calls of each step are made through: the worker's own, or one beside it for another back end, or
-//! for a class with a limit.
+//! The engine context for the calls of each step: the worker's own, or an extra one for another
+//! back end or for a class of calls with a limit.
 
 use crate::options::{Limits, Options, Step, Transfer};
 use laio::{BackendKind, Operation};
@@ -8,27 +8,29 @@ use laio_rt::{ContextId, Runtime, Submission};
 use std::cell::Cell;
 use std::io;
 
-/// Makes the call of an operation the way of its step.
+/// Submits an operation to the context of its step.
 #[inline]
 pub(crate) fn submit<O: Operation>(step: Step, operation: O) -> Submission<O> {
-    let context = LANES.with(|lanes| lanes.get().contexts[step as usize]);
+    let context = IO_CONTEXTS.with(|all| all.get().contexts[step as usize]);
     laio_rt::submit_to(context, operation)
 }
 
-/// Whether files are read past the page cache: what else would Linux AIO do asynchronously?
+/// Whether file reads bypass the page cache. The kernel's Linux AIO is asynchronous only for direct
+/// I/O.
 pub(crate) fn reads_directly() -> bool {
-    LANES.get().reads_directly
+    IO_CONTEXTS.get().reads_directly
 }
 
-/// Whether sending must not keep a helper while the client takes its time, because there are only so many.
-pub(crate) fn sends_in_turns() -> bool {
-    LANES.get().sends_in_turns
+/// Whether a send must not occupy a helper while the client is slow, because their number is
+/// limited.
+pub(crate) fn sends_by_readiness() -> bool {
+    IO_CONTEXTS.get().sends_by_readiness
 }
 
-/// The contexts in which a worker's calls are made, each once.
+/// Returns the contexts of the worker, without duplicates.
 pub(crate) fn contexts() -> Vec<ContextId> {
     let mut all = vec![ContextId::OWN];
-    for context in LANES.get().contexts {
+    for context in IO_CONTEXTS.get().contexts {
         if !all.contains(&context) {
             all.push(context);
         }
@@ -37,38 +39,39 @@ pub(crate) fn contexts() -> Vec<ContextId> {
 }
 
 #[derive(Clone, Copy)]
-struct Lanes {
+struct IoContexts {
     contexts: [ContextId; Step::ALL.len()],
     reads_directly: bool,
-    sends_in_turns: bool,
+    sends_by_readiness: bool,
 }
 
 thread_local! {
-    /// Those of the worker that the thread is.
-    static LANES: Cell<Lanes> = const {
-        Cell::new(Lanes {
+    /// The contexts of the worker that runs on this thread.
+    static IO_CONTEXTS: Cell<IoContexts> = const {
+        Cell::new(IoContexts {
             contexts: [ContextId::OWN; Step::ALL.len()],
             reads_directly: false,
-            sends_in_turns: false,
+            sends_by_readiness: false,
         })
     };
 }
 
-/// What contexts a worker needs. Made before any is, so that what cannot be is refused with a reason.
-pub(crate) struct Plan {
+/// The contexts that a worker needs. Checked before any context is created, so that errors name the
+/// option.
+pub(crate) struct ContextPlan {
     own: BackendKind,
-    /// Beside the worker's own.
-    beside: Vec<Lane>,
-    /// Of each step; none is the worker's own.
+    /// Contexts besides the worker's own.
+    extra: Vec<ContextSpec>,
+    /// The index in `extra` for each step; none means the worker's own context.
     of: [Option<usize>; Step::ALL.len()],
-    /// Each connection that waits for its client keeps a helper.
+    /// Each connection that waits for its client occupies a helper.
     holds_helpers: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Lane {
+struct ContextSpec {
     kind: BackendKind,
-    /// The class that has it to itself, and how many of it may be in flight.
+    /// The class that uses this context alone, and how many of its calls may be in flight.
     limit: Option<(Class, u32)>,
 }
 
@@ -100,43 +103,45 @@ impl Class {
     }
 }
 
-impl Plan {
+impl ContextPlan {
+    /// Chooses the contexts for these options.
+    ///
     /// # Errors
-    /// `InvalidInput`, with what to do, for what cannot be combined.
-    pub(crate) fn new(options: &Options, own: BackendKind) -> io::Result<Plan> {
+    /// `InvalidInput`, with a hint, for options that cannot be combined.
+    pub(crate) fn new(options: &Options, own: BackendKind) -> io::Result<ContextPlan> {
         check(options, own)?;
-        let mut plan = Plan {
+        let mut plan = ContextPlan {
             own,
-            beside: Vec::new(),
+            extra: Vec::new(),
             of: [None; Step::ALL.len()],
             holds_helpers: false,
         };
         for step in Step::ALL {
             let kind = kind(options, own, step);
             let class = Class::of(step);
-            // What is made plainly is never in flight.
+            // A plain call is never in flight.
             let limited = kind != BackendKind::Sync;
             let limit = options.io.class_limits.of(step).filter(|_| limited);
-            let lane = Lane {
+            let spec = ContextSpec {
                 kind,
                 limit: class.zip(limit),
             };
             let waits_for_clients = matches!(step, Step::Accept | Step::Read | Step::Write);
             plan.holds_helpers |=
                 kind == BackendKind::Threads && limit.is_none() && waits_for_clients;
-            if kind == own && lane.limit.is_none() {
+            if kind == own && spec.limit.is_none() {
                 continue;
             }
-            let known = plan.beside.iter().position(|other| *other == lane);
+            let known = plan.extra.iter().position(|other| *other == spec);
             plan.of[step as usize] = Some(known.unwrap_or_else(|| {
-                plan.beside.push(lane);
-                plan.beside.len() - 1
+                plan.extra.push(spec);
+                plan.extra.len() - 1
             }));
         }
         Ok(plan)
     }
 
-    /// Connections of a worker.
+    /// Returns the maximum number of connections of a worker.
     pub(crate) fn connections(&self, options: &Options) -> usize {
         let kind = match self.holds_helpers {
             true => BackendKind::Threads,
@@ -145,27 +150,29 @@ impl Plan {
         options.connections(kind)
     }
 
-    /// Makes the contexts, for the calling thread.
+    /// Creates the contexts for the calling thread.
     ///
     /// # Errors
-    /// Those of the back ends, with what to do.
-    pub(crate) fn make(&self, options: &Options) -> io::Result<Runtime> {
-        let own = Lane {
+    /// Returns the errors of the back ends, with a hint.
+    pub(crate) fn create(&self, options: &Options) -> io::Result<Runtime> {
+        let own = ContextSpec {
             kind: self.own,
             limit: None,
         };
-        let runtime = Runtime::new(self.engine(own, options)).map_err(|e| explain(own.kind, &e))?;
+        let runtime =
+            Runtime::new(self.engine_options(own, options)).map_err(|e| explain(own.kind, &e))?;
         let mut contexts = Vec::new();
-        for &lane in &self.beside {
-            let context = runtime.add_context(self.engine(lane, options));
-            contexts.push(context.map_err(|error| explain(lane.kind, &error))?);
+        for &spec in &self.extra {
+            let context = runtime.add_context(self.engine_options(spec, options));
+            contexts.push(context.map_err(|error| explain(spec.kind, &error))?);
         }
         let of = |step: Step| self.of[step as usize];
         let reads = kind(options, self.own, Step::FileRead);
-        LANES.set(Lanes {
-            contexts: Step::ALL.map(|step| of(step).map_or(ContextId::OWN, |lane| contexts[lane])),
+        IO_CONTEXTS.set(IoContexts {
+            contexts: Step::ALL.map(|step| of(step).map_or(ContextId::OWN, |spec| contexts[spec])),
             reads_directly: reads == BackendKind::LinuxAio,
-            sends_in_turns: of(Step::Write).is_some_and(|lane| self.beside[lane].limit.is_some()),
+            sends_by_readiness: of(Step::Write)
+                .is_some_and(|spec| self.extra[spec].limit.is_some()),
         });
         if options.io.transfer == Transfer::ZeroCopy {
             check_zero_copy(&runtime, kind(options, self.own, Step::Write))?;
@@ -173,34 +180,34 @@ impl Plan {
         Ok(runtime)
     }
 
-    fn engine(&self, lane: Lane, options: &Options) -> laio::Options {
-        // A worker has dropped its rights and put up its fences before it makes a context.
-        let engine = laio::Options::new().backend(lane.kind).settled_rights(true);
-        let mut kinds = self.beside.iter().map(|lane| lane.kind).chain([self.own]);
+    fn engine_options(&self, spec: ContextSpec, options: &Options) -> laio::Options {
+        // A worker drops its rights and enters its sandbox before it creates contexts.
+        let engine = laio::Options::new().backend(spec.kind).settled_rights(true);
+        let mut kinds = self.extra.iter().map(|spec| spec.kind).chain([self.own]);
         let carried = kinds.any(|kind| kind == BackendKind::Activations);
-        // A ring serves one kernel thread only, and helpers are what a limit is about.
-        let engine = engine.without_ring(carried || lane.limit.is_some());
-        match lane.limit {
-            // What finds no helper waits for one: that is what the limit is for.
+        // A ring serves one kernel thread only, and a limit is enforced by the number of helpers.
+        let engine = engine.without_ring(carried || spec.limit.is_some());
+        match spec.limit {
+            // Calls beyond the limit queue for a helper.
             Some((_, limit)) => engine
                 .helpers(limit)
                 .waiting_helpers(limit)
                 .back_pressure(laio::BackPressure::Wait),
-            None if lane.kind == BackendKind::Threads => {
-                // In HTTP/2 a connection is received from and sent to at the same time.
+            None if spec.kind == BackendKind::Threads => {
+                // An HTTP/2 connection receives and sends at the same time.
                 let each = if options.http2.is_some() { 2 } else { 1 };
-                let helpers = each * self.connections(options) + Limits::HELPERS_SPARE;
+                let helpers = each * self.connections(options) + Limits::HELPERS_FOR_FILES;
                 engine.helpers(helpers as u32)
             }
-            // A call that finds no carrier left fails.
-            None if lane.kind == BackendKind::Activations => engine
-                .carriers((self.connections(options) + Limits::HELPERS_SPARE).min(4096) as u32),
+            // A call fails if no carrier is left.
+            None if spec.kind == BackendKind::Activations => engine
+                .carriers((self.connections(options) + Limits::HELPERS_FOR_FILES).min(4096) as u32),
             None => engine,
         }
     }
 }
 
-/// The back end of a step.
+/// Returns the back end of a step.
 fn kind(options: &Options, own: BackendKind, step: Step) -> BackendKind {
     let from_memory = matches!(
         options.io.transfer,
@@ -208,7 +215,8 @@ fn kind(options: &Options, own: BackendKind, step: Step) -> BackendKind {
     );
     match options.io.policies.of(step) {
         Some(kind) => kind,
-        // What is in memory goes to a socket that does not wait: there is nothing to be gained by a detour.
+        // Sending from memory to a non-blocking socket does not block, so a back end would only add
+        // cost.
         None if step == Step::Sendfile && from_memory && own != BackendKind::Threads => {
             BackendKind::Sync
         }
@@ -224,7 +232,7 @@ fn check(options: &Options, own: BackendKind) -> io::Result<()> {
     {
         let (least, most) = (Limits::CHUNK_MIN, Limits::CHUNK_MAX);
         return refuse(format!(
-            "a chunk of {chunk} bytes cannot be: it has from {least} to {most}"
+            "the chunk size must be from {least} to {most} bytes, not {chunk}"
         ));
     }
     let kinds = Step::ALL.map(|step| kind(options, own, step));
@@ -232,7 +240,7 @@ fn check(options: &Options, own: BackendKind) -> io::Result<()> {
         let plain = kind == BackendKind::Sync;
         if own == BackendKind::Sync && !plain {
             return refuse(format!(
-                "{step}={kind} cannot be with the back end sync, where a worker waits in the kernel; choose another \
+                "{step}={kind} cannot be combined with the back end sync, which blocks the worker; choose another \
                  back end, such as hybrid, and make the other operations sync"
             ));
         }
@@ -241,14 +249,13 @@ fn check(options: &Options, own: BackendKind) -> io::Result<()> {
             && matches!(step, Step::Accept | Step::Read | Step::Write)
         {
             return refuse(format!(
-                "{step}=sync would stop all of a worker's connections until one client does something; of the \
-                 network's operations only sendfile can be sync, or all of them with the back end sync"
+                "{step}=sync would block all connections of a worker until one client acts; of the network \
+                 operations only sendfile can be sync, unless all are, with the back end sync"
             ));
         }
     }
     if kinds.contains(&BackendKind::Activations) && kinds.contains(&BackendKind::Uring) {
-        let text =
-            "activations and uring cannot be in one worker: a ring serves one kernel thread only";
+        let text = "one worker cannot use both activations and uring: a ring serves one kernel thread only";
         return refuse(text.to_owned());
     }
     for class in Class::ALL {
@@ -263,50 +270,51 @@ fn check(options: &Options, own: BackendKind) -> io::Result<()> {
         if limited && steps.all(|(_, kind)| kind == BackendKind::Sync) {
             let name = class.name();
             return refuse(format!(
-                "there is nothing for a limit of {name} threads to limit where these operations are sync; choose a \
+                "a limit of {name} threads has no effect where these operations are sync; choose a \
                  policy for them, such as hybrid"
             ));
         }
     }
     if io.transfer == Transfer::ZeroCopy && io.class_limits.write.is_some() {
-        let text = "the transfer zerocopy sends by io_uring, without threads that a limit of write threads could \
-                    limit; choose another transfer, such as buffer, or leave the limit out";
+        let text = "the transfer zerocopy sends through io_uring, which a limit of write threads does not \
+                    affect; choose another transfer, such as buffer, or remove the limit";
         return refuse(text.to_owned());
     }
     Ok(())
 }
 
-/// Whether the context for [`Step::Write`], which goes to a back end, sends without a copy.
+/// Fails if the context of [`Step::Write`] cannot send without a copy.
 fn check_zero_copy(runtime: &Runtime, kind: BackendKind) -> io::Result<()> {
-    let context = LANES.get().contexts[Step::Write as usize];
+    let context = IO_CONTEXTS.get().contexts[Step::Write as usize];
     let capable = laio::Context::sends_without_copy;
     let capable = runtime.block_on(async { laio_rt::with_context_of(context, |it| capable(it)) });
     if capable {
         return Ok(());
     }
     let text = format!(
-        "the transfer zerocopy sends by io_uring (Linux 6.0 or later), which write={kind} does not or cannot here: \
-         choose write=uring or write=lazy, or another transfer; `laio info` tells what there is"
+        "the transfer zerocopy needs io_uring with Linux 6.0 or later, which write={kind} does not use or cannot use \
+         here: choose write=uring or write=lazy, or another transfer; see `laio info`"
     );
     Err(io::Error::new(io::ErrorKind::Unsupported, text))
 }
 
 fn explain(kind: BackendKind, error: &io::Error) -> io::Error {
     let hint = match kind {
-        BackendKind::Uring => "; io_uring may be absent or forbidden here: `laio info` tells",
-        BackendKind::Activations => "; what it needs may be absent here: `laio info` tells",
+        BackendKind::Uring => "; io_uring may be missing or forbidden here, see `laio info`",
+        BackendKind::Activations => "; a kernel feature may be missing here, see `laio info`",
         _ => "",
     };
     let text = format!("cannot set up the back end {kind}: {error}{hint}");
     io::Error::new(error.kind(), text)
 }
 
-/// Bounds what is in flight where the kernel takes all it is given: elsewhere the number of helpers does.
-pub(crate) struct Turns([Option<Semaphore>; Class::ALL.len()]);
+/// Limits the calls in flight for back ends that queue them in the kernel. Other back ends are
+/// limited by their number of helpers.
+pub(crate) struct ConcurrencyLimit([Option<Semaphore>; Class::ALL.len()]);
 
-impl Turns {
-    pub(crate) fn new(options: &Options, own: BackendKind) -> Turns {
-        let mut turns = Turns(Default::default());
+impl ConcurrencyLimit {
+    pub(crate) fn new(options: &Options, own: BackendKind) -> ConcurrencyLimit {
+        let mut concurrency = ConcurrencyLimit(Default::default());
         for step in Step::ALL {
             let by_kernel = matches!(
                 kind(options, own, step),
@@ -318,16 +326,16 @@ impl Turns {
             if let Some(class) = Class::of(step).filter(|_| by_kernel)
                 && let Some(limit) = options.io.class_limits.of(step)
             {
-                turns.0[class as usize] = Some(Semaphore::new(limit as usize));
+                concurrency.0[class as usize] = Some(Semaphore::new(limit as usize));
             }
         }
-        turns
+        concurrency
     }
 
-    /// Waits for a step's turn, which lasts as long as the permit.
+    /// Waits for a permit for a step, if its class has a limit.
     #[inline]
-    pub(crate) async fn turn(&self, step: Step) -> Option<Permit> {
-        let turns = self.0[Class::of(step)? as usize].as_ref()?;
-        Some(turns.acquire().await)
+    pub(crate) async fn permit(&self, step: Step) -> Option<Permit> {
+        let concurrency = self.0[Class::of(step)? as usize].as_ref()?;
+        Some(concurrency.acquire().await)
     }
 }

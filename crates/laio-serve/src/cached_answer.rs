@@ -1,21 +1,22 @@
-//! The answer to the request that is made most: for all of a file that is kept, without conditions, where nobody is
-//! asked for a password. It is what [`Worker::answer`] would come to, without a step that could wait.
+//! The answer to the most common request: a whole cached file, without conditions or
+//! authentication. The result is that of [`Worker::answer`], without a step that could block.
 
 use crate::observe::{self, Stage};
-use crate::reply::{Asked, Reply, has_conditions, whole_behind};
+use crate::reply::{Reply, RequestContext, finish_whole, has_conditions};
 use crate::resolve::{enter, resolve};
 use crate::worker::Worker;
 use laio_http::{Method, Status};
 
 impl Worker {
-    /// Puts the head, and the body if it is short, into `out`. None, and nothing done, if it takes more than this.
-    pub(crate) fn answer_at_once(
+    /// Writes the head, and the body if it is short, to `out`. Returns none without side effects if
+    /// the request needs [`Worker::answer`].
+    pub(crate) fn answer_from_cache(
         &self,
-        asked: Asked<'_>,
+        ctx: RequestContext<'_>,
         out: &mut Vec<u8>,
         name: &mut Vec<u8>,
     ) -> Option<Reply> {
-        let (request, site) = (asked.request, asked.site);
+        let (request, site) = (ctx.request, ctx.site);
         let cache = self.cache.as_ref()?;
         let simple = matches!(request.method, Method::Get | Method::Head)
             && site.users.is_none()
@@ -37,7 +38,7 @@ impl Worker {
         let opened = cache.get(site.number, name)?;
         let fields = opened.fields.as_ref()?.get()?;
         observe::end(Stage::Resolve, begun);
-        let head = asked.head(out, Status::OK).again(fields);
-        Some(whole_behind(asked, head, &opened))
+        let head = ctx.head(out, Status::OK).again(fields);
+        Some(finish_whole(ctx, head, &opened))
     }
 }

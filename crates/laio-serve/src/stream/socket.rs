@@ -1,4 +1,4 @@
-//! A socket for who polls: what is in flight is kept between polls, and so is its buffer.
+//! A socket with poll methods: operations in flight and their buffers are kept between polls.
 
 use laio::ops::{Recv, Send};
 use laio_rt::{Descriptor, Submission};
@@ -9,7 +9,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 /// A socket with at most one receive and one send in flight.
-pub(crate) struct Wire {
+pub(crate) struct Socket {
     socket: Descriptor,
     receiving: Option<Submission<Recv<Descriptor, Vec<u8>>>>,
     sending: Option<Sending>,
@@ -20,26 +20,26 @@ struct Sending {
     length: usize,
 }
 
-impl Wire {
-    /// Room for one receive.
-    const ROOM: usize = 4096;
+impl Socket {
+    /// Buffer size of one receive.
+    const BUFFER: usize = 4096;
 
-    pub(crate) fn new(socket: Descriptor) -> Wire {
-        Wire {
+    pub(crate) fn new(socket: Descriptor) -> Socket {
+        Socket {
             socket,
             receiving: None,
             sending: None,
         }
     }
 
-    pub(crate) fn socket(&self) -> &Descriptor {
+    pub(crate) fn descriptor(&self) -> &Descriptor {
         &self.socket
     }
 
-    /// What comes next; nothing at the end.
+    /// Receives the next bytes; an empty buffer at the end.
     pub(crate) fn poll_receive(&mut self, context: &mut Context<'_>) -> Poll<io::Result<Vec<u8>>> {
         let start = || {
-            let buffer = Vec::with_capacity(Wire::ROOM);
+            let buffer = Vec::with_capacity(Socket::BUFFER);
             laio_rt::submit(Recv::new(self.socket.clone(), buffer))
         };
         let receiving = self.receiving.get_or_insert_with(start);
@@ -48,7 +48,7 @@ impl Wire {
         Poll::Ready(result.map(|_| buffer))
     }
 
-    /// Sends a buffer when the one before is sent. Nothing may be in flight.
+    /// Starts sending a buffer. No other send may be in flight.
     pub(crate) fn send(&mut self, buffer: Vec<u8>) {
         debug_assert!(self.sending.is_none());
         self.sending = Some(Sending {
@@ -57,7 +57,7 @@ impl Wire {
         });
     }
 
-    /// Waits until nothing is in flight to the client.
+    /// Waits until no send is in flight.
     pub(crate) fn poll_sent(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let Some(sending) = &mut self.sending else {
             return Poll::Ready(Ok(()));
@@ -66,13 +66,13 @@ impl Wire {
         let length = sending.length;
         self.sending = None;
         Poll::Ready(match result {
-            // With the back end sync, the socket's own time-out cuts it short.
+            // With the back end sync, the socket's own timeout ended the send.
             Ok(count) if count < length => Err(io::ErrorKind::TimedOut.into()),
             result => result.map(drop),
         })
     }
 
-    /// Tells the client that nothing more will come.
+    /// Shuts down the sending side.
     pub(crate) fn finish(&self) -> io::Result<()> {
         Ok(rustix::net::shutdown(&self.socket, Shutdown::Write)?)
     }

@@ -1,7 +1,7 @@
-//! Fences around a worker: what a mistake in it could reach is little. Each thread puts them up for itself and
-//! the threads that it makes; the thread that controls the workers stays outside, and so can read new options.
+//! The sandbox of a worker. Each worker thread restricts itself and the threads that it creates;
+//! the control thread stays unrestricted, so that it can read new options.
 
-mod calls;
+mod seccomp;
 
 use crate::options::{Options, Safety, Sandbox, Symlinks};
 use laio::BackendKind;
@@ -12,20 +12,21 @@ use landlock::{
 use std::io;
 use std::path::PathBuf;
 
-/// Puts up what was asked for around the calling thread. Says what could not be put up and need not be.
+/// Applies the configured sandbox to the calling thread. Returns warnings about parts that are
+/// optional and unavailable.
 ///
 /// # Errors
-/// When what has to be cannot be put up.
-pub(crate) fn put_up(options: &Options, kind: BackendKind) -> io::Result<Vec<String>> {
+/// When a required part is unavailable.
+pub(crate) fn apply(options: &Options, kind: BackendKind) -> io::Result<Vec<String>> {
     let Safety {
         landlock, seccomp, ..
     } = options.safety;
     let mut missing = Vec::new();
-    let mut fence = |mode, name: &str, put_up: &dyn Fn() -> Result<(), String>| {
+    let mut restrict = |mode, name: &str, apply_it: &dyn Fn() -> Result<(), String>| {
         if mode == Sandbox::Off {
             return Ok(());
         }
-        match put_up() {
+        match apply_it() {
             Ok(()) => Ok(()),
             Err(why) if mode == Sandbox::Auto => {
                 missing.push(format!("without {name}: {why}"));
@@ -33,17 +34,18 @@ pub(crate) fn put_up(options: &Options, kind: BackendKind) -> io::Result<Vec<Str
             }
             Err(why) => Err(io::Error::new(
                 io::ErrorKind::Unsupported,
-                format!("{name} cannot be had: {why}"),
+                format!("{name} is not available: {why}"),
             )),
         }
     };
-    fence(landlock, "Landlock", &|| files(options))?;
-    fence(seccomp, "seccomp", &|| calls::allow_serving(kind))?;
+    restrict(landlock, "Landlock", &|| apply_landlock(options))?;
+    restrict(seccomp, "seccomp", &|| seccomp::apply(kind))?;
     Ok(missing)
 }
 
-/// No files but those that are served, and those of the kernel that the engine reads.
-fn files(options: &Options) -> Result<(), String> {
+/// Applies a Landlock ruleset: only the served files, and the files below `/proc` that the engine
+/// reads.
+fn apply_landlock(options: &Options) -> Result<(), String> {
     let sites = || {
         let hosts = options.hosts.iter().map(|host| &host.site);
         [&options.site].into_iter().chain(hosts)
@@ -51,15 +53,16 @@ fn files(options: &Options) -> Result<(), String> {
     if sites().any(|site| site.symlinks == Symlinks::Follow) {
         return Err("with --symlinks follow, files are served from anywhere".to_owned());
     }
-    // The oldest version that knows everything there is to forbid; the kernel may know less of it.
+    // The first version with every access right that must be denied; an older kernel enforces the
+    // rights it knows.
     let abi = ABI::V5;
     let read = AccessFs::ReadFile | AccessFs::ReadDir;
-    // Files that upstreams have made to be sent once are removed then.
+    // Upstreams may name files to be sent once and then removed.
     let remove = AccessFs::RemoveFile;
     let passed: Vec<PathBuf> = sites()
         .flat_map(|site| site.sendfile_roots.iter().cloned())
         .collect();
-    // Bodies of requests wait there, in files without a name.
+    // Unnamed files for request bodies.
     let write = AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::MakeReg;
     let spool = options.limits.upstream.spool.iter();
     let roots = sites().map(|site| site.root.clone());
@@ -74,7 +77,7 @@ fn files(options: &Options) -> Result<(), String> {
         .and_then(|rules| rules.restrict_self())
         .map_err(|error| error.to_string())?;
     match status.ruleset {
-        RulesetStatus::NotEnforced => Err("this kernel does not have it".to_owned()),
+        RulesetStatus::NotEnforced => Err("the kernel does not support it".to_owned()),
         _ => Ok(()),
     }
 }
@@ -86,7 +89,7 @@ mod tests {
     use std::fs;
 
     #[test]
-    fn inside_there_is_only_the_site() {
+    fn a_sandboxed_thread_reaches_only_the_site() {
         let site = tempfile::tempdir().unwrap();
         let outside = tempfile::NamedTempFile::new().unwrap();
         let inside = site.path().join("a.txt");
@@ -103,8 +106,8 @@ mod tests {
             },
             ..Options::default()
         };
-        let fenced = std::thread::spawn(move || {
-            let missing = put_up(&options, BackendKind::Lazy).unwrap();
+        let sandboxed = std::thread::spawn(move || {
+            let missing = apply(&options, BackendKind::Lazy).unwrap();
             let denied = |result: io::Result<()>| result.is_err();
             assert_eq!(fs::read(&inside).unwrap(), b"a");
             if missing.is_empty() {
@@ -115,9 +118,9 @@ mod tests {
                     std::process::Command::new("/bin/true").spawn().map(drop)
                 ));
             } else {
-                eprintln!("not all fences can be had here: {missing:?}");
+                eprintln!("the sandbox is incomplete here: {}", missing.join("; "));
             }
         });
-        fenced.join().unwrap();
+        sandboxed.join().unwrap();
     }
 }

@@ -1,4 +1,4 @@
-//! What the kernel tells of files and directories (inotify).
+//! inotify watches on files and directories.
 
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
 use rustix::io::Errno;
@@ -9,38 +9,41 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::rc::Rc;
 
-/// The queue of what is told, and who is told of.
+/// An inotify instance and its watches.
 pub(super) struct Watches {
     queue: OwnedFd,
-    /// How many watches of ours stand for one of the kernel's: it has one for each file, whatever its names.
+    /// The number of [`Watch`]es for each kernel watch: inotify has one per inode, whatever its
+    /// names.
     shared: RefCell<HashMap<i32, usize>>,
-    told: Cell<u64>,
+    event_count: Cell<u64>,
 }
 
-/// A file or directory watched, until dropped.
+/// A watched file or directory, unwatched on drop.
 pub(super) struct Watch {
     number: i32,
     watches: Rc<Watches>,
 }
 
-/// Something that has changed.
-pub(super) enum Told<'a> {
-    /// What has this name in the watched directory.
+/// An inotify event.
+pub(super) enum FileEvent<'a> {
+    /// The entry with this name in the watched directory changed.
     Name(i32, &'a [u8]),
-    /// What is watched.
+    /// The watched file or directory itself changed.
     Itself(i32),
-    /// More than the kernel keeps (`fs.inotify.max_queued_events`).
-    Lost,
+    /// The kernel dropped events (`fs.inotify.max_queued_events`).
+    Overflow,
 }
 
 impl Watches {
-    /// What can change a file: also when it is closed, since what was written through mapped memory is not told.
+    /// Events that can mean a changed file. Includes `CLOSE_WRITE`, because writes through mapped
+    /// memory cause no `MODIFY`.
     pub(super) const FILE: WatchFlags = WatchFlags::MODIFY
         .union(WatchFlags::ATTRIB)
         .union(WatchFlags::CLOSE_WRITE)
         .union(WatchFlags::MOVE_SELF)
         .union(WatchFlags::DELETE_SELF);
-    /// What can lead a name elsewhere. That a name is made is none of it: it was not there before.
+    /// Events that can change what a name refers to. Creating a name cannot, because the name was
+    /// not cached.
     pub(super) const DIRECTORY: WatchFlags = WatchFlags::MOVED_FROM
         .union(WatchFlags::MOVED_TO)
         .union(WatchFlags::DELETE)
@@ -48,21 +51,23 @@ impl Watches {
         .union(WatchFlags::MOVE_SELF)
         .union(WatchFlags::DELETE_SELF);
 
+    /// Creates an inotify instance.
+    ///
     /// # Errors
-    /// `EMFILE` also when the user has too many queues (`fs.inotify.max_user_instances`).
+    /// `EMFILE` also when the user has too many instances (`fs.inotify.max_user_instances`).
     pub(super) fn new() -> io::Result<Watches> {
         Ok(Watches {
             queue: inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC)?,
             shared: RefCell::default(),
-            told: Cell::new(0),
+            event_count: Cell::new(0),
         })
     }
 
-    /// Watches what is open: by the descriptor's own name, which needs no look-up that could wait.
+    /// Watches an open file. Uses its name below `/proc/self/fd`, whose lookup cannot block.
     ///
     /// # Errors
-    /// `ENOSPC` when the user has too many watches (`fs.inotify.max_user_watches`), `EACCES` for what may not be
-    /// read, `ENOENT` where there is no `/proc`.
+    /// `ENOSPC` when the user has too many watches (`fs.inotify.max_user_watches`), `EACCES` for
+    /// unreadable files, `ENOENT` without `/proc`.
     pub(super) fn watch(self: &Rc<Self>, file: impl AsFd, what: WatchFlags) -> io::Result<Watch> {
         let path = format!("/proc/self/fd/{}", file.as_fd().as_raw_fd());
         let number = inotify::add_watch(&self.queue, path, what)?;
@@ -71,18 +76,18 @@ impl Watches {
         Ok(Watch { number, watches })
     }
 
-    /// How much was told so far.
-    pub(super) fn told(&self) -> u64 {
-        self.told.get()
+    /// Returns the number of events so far.
+    pub(super) fn event_count(&self) -> u64 {
+        self.event_count.get()
     }
 
-    /// As if something were told.
-    pub(super) fn count(&self) {
-        self.told.set(self.told.get() + 1);
+    /// Counts an event, to invalidate everything that is being cached.
+    pub(super) fn count_event(&self) {
+        self.event_count.set(self.event_count.get() + 1);
     }
 
-    /// Hands over all that was told since the last time.
-    pub(super) fn hear(&self, mut changed: impl FnMut(Told<'_>)) {
+    /// Passes all pending events to `changed`.
+    pub(super) fn drain(&self, mut changed: impl FnMut(FileEvent<'_>)) {
         let mut buffer = [MaybeUninit::uninit(); 4096];
         let mut reader = Reader::new(&self.queue, &mut buffer);
         loop {
@@ -91,25 +96,25 @@ impl Watches {
                 Err(Errno::INTR) => continue,
                 Err(Errno::AGAIN) => return,
                 Err(_) => {
-                    // Not known to happen: then nothing may be trusted.
-                    self.count();
-                    return changed(Told::Lost);
+                    // No known error. Drop everything, because events may be lost.
+                    self.count_event();
+                    return changed(FileEvent::Overflow);
                 }
             };
-            self.count();
+            self.count_event();
             changed(if event.events().contains(ReadFlags::QUEUE_OVERFLOW) {
-                Told::Lost
+                FileEvent::Overflow
             } else if let Some(name) = event.file_name() {
-                Told::Name(event.wd(), name.to_bytes())
+                FileEvent::Name(event.wd(), name.to_bytes())
             } else {
-                Told::Itself(event.wd())
+                FileEvent::Itself(event.wd())
             });
         }
     }
 }
 
 impl Watch {
-    /// The kernel's number for it.
+    /// Returns the kernel's watch descriptor.
     pub(super) fn number(&self) -> i32 {
         self.number
     }
@@ -124,7 +129,7 @@ impl Drop for Watch {
         *count -= 1;
         if *count == 0 {
             shared.remove(&self.number);
-            // EINVAL: it has ended by itself, with the file.
+            // EINVAL: the kernel removed the watch together with the file.
             let _ = inotify::remove_watch(&self.watches.queue, self.number);
         }
     }

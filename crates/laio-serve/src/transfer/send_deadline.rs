@@ -1,0 +1,65 @@
+//! The time limit for a slow client.
+
+use crate::options::Limits;
+use crate::worker::Worker;
+use laio::ops::Readiness;
+use laio_rt::Descriptor;
+use std::cell::Cell;
+use std::io;
+use std::time::{Duration, Instant};
+
+/// The time spent waiting for a client, reset each time the client has accepted a whole piece. A
+/// client that takes a few bytes now and then gets no extra time.
+pub(crate) struct SendDeadline {
+    waited: Cell<Duration>,
+    sent: Cell<u64>,
+    limit: Duration,
+}
+
+impl SendDeadline {
+    pub(crate) fn new(worker: &Worker) -> SendDeadline {
+        SendDeadline {
+            waited: Cell::default(),
+            sent: Cell::default(),
+            limit: worker.time_to_send(Limits::PIECE),
+        }
+    }
+
+    /// Records that the socket accepted `count` bytes.
+    pub(crate) fn add_sent(&self, count: u64) {
+        let sent = self.sent.get() + count;
+        if sent >= Limits::PIECE as u64 {
+            self.waited.set(Duration::ZERO);
+            self.sent.set(0);
+        } else {
+            self.sent.set(sent);
+        }
+    }
+
+    /// Waits until the socket is writable.
+    ///
+    /// # Errors
+    /// `TimedOut` if the client was too slow, or that of the socket.
+    pub(crate) async fn wait_until_writable(
+        &self,
+        worker: &Worker,
+        socket: &Descriptor,
+    ) -> io::Result<()> {
+        if worker.is_sync() {
+            // The socket's own timeout has expired.
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        let left = self.limit.saturating_sub(self.waited.get());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        let begun = Instant::now();
+        let ready = laio_rt::submit(Readiness::writable(socket.clone()));
+        let ready = laio_rt::time::timeout(left, ready).await;
+        self.waited.set(self.waited.get() + begun.elapsed());
+        match ready {
+            Ok(seen) => seen.map(drop),
+            Err(_) => Err(io::ErrorKind::TimedOut.into()),
+        }
+    }
+}
