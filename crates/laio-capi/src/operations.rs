@@ -93,7 +93,7 @@ unsafe fn submit(context: &mut laio_context, call: *const laio_call) -> Result<O
     // SAFETY: by the caller.
     let outcome = unsafe {
         match NonNull::new(given.status) {
-            Some(status) => engine.call_watched(call, user_data, status),
+            Some(status) => engine.call_with_status(call, user_data, status),
             None => engine.call_with(call, user_data),
         }
     };

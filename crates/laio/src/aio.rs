@@ -4,7 +4,7 @@ use crate::background::aio::{Aio, Completed, Started, Step};
 use crate::background::helpers::Cancelled;
 use crate::context::Context;
 use crate::operation::{Slot, State};
-use crate::transfer::{goes_on, wanted};
+use crate::transfer::{continues, wanted};
 use crate::{BackendKind, Call, Errno, Handle};
 
 impl Context {
@@ -45,7 +45,7 @@ impl Context {
             self.stats.aio.refused += 1;
             let slot = self.operations.find(handle).expect("a request's operation");
             if let Err(errno) = self.dispatch_to_helper(slot) {
-                self.stepped(slot, Err(errno));
+                self.on_step_result(slot, Err(errno));
             }
         }
     }
@@ -55,19 +55,19 @@ impl Context {
         self.aio.as_ref().is_some_and(Aio::any_finished)
     }
 
-    /// Takes completions, and starts what waited for room. `told` says that the library's descriptor was
+    /// Takes completions, and starts what waited for room. `ready_fd` says that the library's descriptor was
     /// readable.
-    pub(crate) fn gather_from_aio(&mut self, told: bool) -> Result<(), Errno> {
+    pub(crate) fn reap_aio(&mut self, ready_fd: bool) -> Result<(), Errno> {
         let Some(aio) = &mut self.aio else {
             return Ok(());
         };
         let mut completed = Vec::new();
-        let result = aio.collect(told, &mut completed);
+        let result = aio.collect(ready_fd, &mut completed);
         for one in completed {
             self.aio_completed(one);
         }
         while let Some(slot) = self.aio.as_mut().and_then(Aio::next_waiting) {
-            self.again(slot, crate::attempt::Why::NotTried);
+            self.redispatch(slot, crate::attempt::Why::NotTried);
         }
         self.submit_to_aio();
         result
@@ -79,7 +79,7 @@ impl Context {
         let moved = match completed.result {
             Ok(moved) => moved,
             Err(errno) => {
-                self.stepped(slot, Err(errno));
+                self.on_step_result(slot, Err(errno));
                 // A helper makes the plain call, which has the last word.
                 self.stats.aio.refused += u64::from(self.operations[slot].state == State::Helper);
                 return;
@@ -92,11 +92,11 @@ impl Context {
         // The request is the plain call's own work: where it stops short, so does that. Only a step of ours
         // goes on.
         let bound = self.inject.short_transfer;
-        let stepped = moved > 0 && (completed.cut == Some(moved) || moved == bound);
-        if stepped && !cancelled && goes_on(row, &call, regular) {
+        let on_step_result = moved > 0 && (completed.cut == Some(moved) || moved == bound);
+        if on_step_result && !cancelled && continues(row, &call, regular) {
             // SAFETY: the kernel has just accepted the pointers.
             if unsafe { wanted(row, &call) }.is_some_and(|wanted| done < wanted) {
-                return self.again(slot, crate::attempt::Why::WouldBlock);
+                return self.redispatch(slot, crate::attempt::Why::WouldBlock);
             }
         }
         self.finish(slot, Ok(done));

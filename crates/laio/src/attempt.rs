@@ -11,16 +11,16 @@ mod path;
 mod stream;
 
 use crate::context::Context;
-use crate::descriptors::{Claim, Link};
+use crate::descriptors::{Access, Link};
 use crate::mounts::FileKind;
+use crate::strategy::Strategy;
 use crate::table::{Attempt, Class, Opcode, Row, Transfer, Use};
-use crate::ways::Way;
 use crate::{Call, Errno, sys};
 use std::os::fd::RawFd;
 
 pub(crate) use descriptor::{is_disk_command, range as descriptor_range};
 pub(crate) use path::may_open_device;
-pub(crate) use stream::Latch;
+pub(crate) use stream::NowaitKind;
 
 /// What an attempt came to.
 #[derive(Debug)]
@@ -28,7 +28,7 @@ pub(crate) enum Attempted {
     /// The call's result.
     Done(Result<usize, Errno>),
     /// The call's result, but the budget of inline results is used up: it goes through `poll`.
-    Spent(Result<usize, Errno>),
+    OverBudget(Result<usize, Errno>),
     /// The call must go to the background.
     Blocked(Blocked),
 }
@@ -48,13 +48,13 @@ pub(crate) enum Why {
     /// No attempt was made: the back end or the class has none.
     NotTried,
     /// No attempt was made: whoever asks expects to wait, and will, in whatever mode a socket is.
-    Patient,
+    ExpectedToBlock,
     /// No attempt was made: only the ring sends without a copy.
     ZeroCopy,
     /// The file, or this environment, does not know the attempt.
     Unsupported,
     /// The file system is known not to know the attempt.
-    Latched,
+    KnownUnsupported,
     /// An earlier operation on the descriptor comes first.
     Ordered,
     /// No carrier is left to take the program on.
@@ -79,31 +79,36 @@ impl Context {
     /// As for the system call.
     #[inline]
     pub(crate) unsafe fn attempt(&mut self, index: usize, row: &Row, call: &Call) -> Attempted {
-        let way = self.ways[row.class as usize];
+        let strategy = self.strategies[row.class as usize];
         // SAFETY: by the caller.
-        let attempted = unsafe { self.attempt_with_care(way, row, call) };
-        self.count(index, way, attempted)
+        let attempted = unsafe { self.attempt_slow(strategy, row, call) };
+        self.count(index, strategy, attempted)
     }
 
     /// Counts how an attempt went, and what it spends of the budget.
-    pub(crate) fn count(&mut self, index: usize, way: Way, attempted: Attempted) -> Attempted {
+    pub(crate) fn count(
+        &mut self,
+        index: usize,
+        strategy: Strategy,
+        attempted: Attempted,
+    ) -> Attempted {
         match attempted {
             Attempted::Done(result) => {
                 self.stats.calls[index].inline += 1;
-                if !matches!(way, Way::Try | Way::Carry) || !self.spend_budget() {
+                if !matches!(strategy, Strategy::Try | Strategy::Carry) || !self.spend_budget() {
                     return Attempted::Done(result);
                 }
-                Attempted::Spent(result)
+                Attempted::OverBudget(result)
             }
-            Attempted::Spent(_) => unreachable!("only this function says so"),
+            Attempted::OverBudget(_) => unreachable!("only this function says so"),
             Attempted::Blocked(blocked) => {
                 let counts = &mut self.stats.calls[index];
                 match blocked.why {
-                    Why::WouldBlock | Why::Ordered | Why::Patient | Why::ZeroCopy => {
+                    Why::WouldBlock | Why::Ordered | Why::ExpectedToBlock | Why::ZeroCopy => {
                         counts.background += 1;
                     }
                     Why::NotTried | Why::Unsupported | Why::NoCarrier => counts.fallback += 1,
-                    Why::Latched => {
+                    Why::KnownUnsupported => {
                         counts.fallback += 1;
                         counts.latched += 1;
                     }
@@ -116,7 +121,7 @@ impl Context {
     /// # Safety
     /// As for [`Context::attempt`].
     #[inline]
-    unsafe fn attempt_with_care(&mut self, way: Way, row: &Row, call: &Call) -> Attempted {
+    unsafe fn attempt_slow(&mut self, strategy: Strategy, row: &Row, call: &Call) -> Attempted {
         match row.class {
             Class::Refused => return Attempted::Done(Err(row.refusal)),
             Class::Thread => {
@@ -130,41 +135,41 @@ impl Context {
         }
         // SAFETY: by the caller, for all calls below.
         unsafe {
-            match (way, row.attempt) {
+            match (strategy, row.attempt) {
                 // These end the operations in flight on their descriptors first, in every way.
-                (_, Attempt::Close) => self.close(way, call),
-                (_, Attempt::Replace(arg)) => self.replace(way, row, call, arg),
-                (_, Attempt::CloseRange) => self.close_range(way, call),
-                (Way::Plain, Attempt::LockCommand) if self.blocks_inline() => {
+                (_, Attempt::Close) => self.close(strategy, call),
+                (_, Attempt::Replace(arg)) => self.replace(strategy, row, call, arg),
+                (_, Attempt::CloseRange) => self.close_range(strategy, call),
+                (Strategy::Plain, Attempt::LockCommand) if self.blocks_inline() => {
                     Attempted::Done(self.plain(row, call))
                 }
-                (Way::Plain | Way::Try | Way::Carry, Attempt::LockCommand) => {
+                (Strategy::Plain | Strategy::Try | Strategy::Carry, Attempt::LockCommand) => {
                     self.lock_command(row, call)
                 }
-                (Way::Plain, Attempt::Position) if self.seek_asks_server(call) => {
+                (Strategy::Plain, Attempt::Position) if self.seek_asks_server(call) => {
                     Attempted::blocked(0, Why::NotTried)
                 }
-                (Way::Plain, Attempt::DiskCommand) if self.is_disk_command(call) => {
+                (Strategy::Plain, Attempt::DiskCommand) if self.is_disk_command(call) => {
                     Attempted::blocked(0, Why::NotTried)
                 }
-                (Way::Plain, _) => Attempted::Done(self.plain(row, call)),
+                (Strategy::Plain, _) => Attempted::Done(self.plain(row, call)),
                 // Who waits for peers needs no kernel thread of his own.
-                (Way::Carry, attempt)
+                (Strategy::Carry, attempt)
                     if row.polls
                         && !self.options.pure
-                        && self.claim_of_poll(row, call).is_some() =>
+                        && self.link_of_poll(row, call).is_some() =>
                 {
                     self.lazily(attempt, row, call)
                 }
-                (Way::Carry, _) => self.carry(row, call),
-                (Way::Try, Attempt::NowaitRead | Attempt::NowaitWrite)
+                (Strategy::Carry, _) => self.carry(row, call),
+                (Strategy::Try, Attempt::NowaitRead | Attempt::NowaitWrite)
                     if self.activations.is_some() && self.is_known_file(call) =>
                 {
                     self.carry(row, call)
                 }
-                (Way::Background, _) => Attempted::blocked(0, Why::NotTried),
-                (Way::Try, _) if self.inject.attempts_fail => Attempted::WOULD_BLOCK,
-                (Way::Try, attempt) => self.lazily(attempt, row, call),
+                (Strategy::Background, _) => Attempted::blocked(0, Why::NotTried),
+                (Strategy::Try, _) if self.inject.attempts_fail => Attempted::WOULD_BLOCK,
+                (Strategy::Try, attempt) => self.lazily(attempt, row, call),
             }
         }
     }
@@ -260,48 +265,48 @@ impl Context {
         row.descriptors.iter().flatten().any(|descriptor| {
             let fd = call.descriptor(descriptor.arg);
             let position = row.attempt == Attempt::Position;
-            let claim = if position {
-                Claim::BOTH
+            let access = if position {
+                Access::BOTH
             } else {
-                claim(row, call, descriptor)
+                access(row, call, descriptor)
             };
-            self.descriptors.must_wait(fd, claim)
+            self.descriptors.must_wait(fd, access)
         })
     }
 
     /// What an operation for this call claims on its descriptors.
     pub(crate) fn links(&self, row: &Row, call: &Call, regular: bool) -> [Link; 2] {
         let mut links = [Link::UNUSED; 2];
-        if let Some(poll) = self.claim_of_poll(row, call) {
+        if let Some(poll) = self.link_of_poll(row, call) {
             links[0] = poll;
             return links;
         }
         for (link, descriptor) in links.iter_mut().zip(row.descriptors.iter().flatten()) {
             let fd = call.descriptor(descriptor.arg);
             let closes = row.attempt == Attempt::Close;
-            let mut claim = if closes {
-                Claim::CLOSING
+            let mut access = if closes {
+                Access::CLOSING
             } else {
-                claim(row, call, descriptor)
+                access(row, call, descriptor)
             };
             // Reads and writes of a file share its position.
-            if claim != Claim::NONE && regular && !closes {
-                claim = Claim::BOTH;
+            if access != Access::NONE && regular && !closes {
+                access = Access::BOTH;
             }
             if !closes && self.descriptors.is_ordered(fd) {
-                claim = Claim::BOTH;
+                access = Access::BOTH;
             }
-            *link = Link::new(fd, claim);
+            *link = Link::new(fd, access);
         }
         if let Attempt::Replace(arg) = row.attempt
             && call.descriptor(arg) != call.descriptor(0)
         {
-            links[1] = Link::new(call.descriptor(arg), Claim::CLOSING);
+            links[1] = Link::new(call.descriptor(arg), Access::CLOSING);
         }
         // One descriptor in two places is claimed once: else the operation would wait for itself.
         let [first, second] = &mut links;
         if first.fd == second.fd {
-            first.claim = first.claim.and(second.claim);
+            first.access = first.access.union(second.access);
             *second = Link::UNUSED;
         }
         links
@@ -330,11 +335,11 @@ impl Context {
     }
 }
 
-fn claim(row: &Row, call: &Call, descriptor: &crate::table::Descriptor) -> Claim {
+fn access(row: &Row, call: &Call, descriptor: &crate::table::Descriptor) -> Access {
     if let Some(pointer) = descriptor.offset_pointer
         && call.args[pointer as usize] != 0
     {
-        return Claim::NONE;
+        return Access::NONE;
     }
     // preadv2 and pwritev2 use the file's position when the offset is -1.
     if let Transfer::Vector {
@@ -344,13 +349,13 @@ fn claim(row: &Row, call: &Call, descriptor: &crate::table::Descriptor) -> Claim
     } = row.transfer
         && call.args[offset as usize] == usize::MAX
     {
-        return Claim::BOTH;
+        return Access::BOTH;
     }
     match descriptor.usage {
-        Use::Unordered | Use::Directory => Claim::NONE,
-        Use::Read => Claim::READING,
-        Use::Write => Claim::WRITING,
-        Use::Both => Claim::BOTH,
+        Use::Unordered | Use::Directory => Access::NONE,
+        Use::Read => Access::READING,
+        Use::Write => Access::WRITING,
+        Use::Both => Access::BOTH,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::mounts::{FileKind, peek};
 use crate::table::{Attempt, Class, Opcode, Row, Timeout, Transfer};
-use crate::transfer::{goes_on, receives_control, remaining, wanted};
+use crate::transfer::{continues, receives_control, remaining, wanted};
 use crate::{Call, Errno, sys};
 use std::time::{Duration, Instant};
 
@@ -25,7 +25,7 @@ pub(crate) unsafe fn run(row: &Row, call: &Call) -> Result<usize, Errno> {
         Ok(moved) if moved == 0 || row.transfer == Transfer::Whole => first,
         Ok(moved) if row.transfer.length(call) == Some(moved) => first,
         // SAFETY: by the caller.
-        _ => unsafe { go_on(row, call, first, deadline) },
+        _ => unsafe { continue_transfer(row, call, first, deadline) },
     }
 }
 
@@ -33,7 +33,7 @@ pub(crate) unsafe fn run(row: &Row, call: &Call) -> Result<usize, Errno> {
 ///
 /// # Safety
 /// As for the system call.
-unsafe fn go_on(
+unsafe fn continue_transfer(
     row: &Row,
     call: &Call,
     mut result: Result<usize, Errno>,
@@ -82,7 +82,7 @@ pub(crate) fn interrupted_transfer(row: &Row, call: &Call, done: usize) -> bool 
         Attempt::NowaitWrite => is_stream(fd),
         Attempt::Dontwait(_) => {
             let messages = matches!(row.transfer, Transfer::Messages { .. });
-            goes_on(row, call, false)
+            continues(row, call, false)
                 && (messages || sys::is_stream_socket(fd))
                 && !receives_control(row, call)
         }

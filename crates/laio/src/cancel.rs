@@ -3,7 +3,7 @@
 use crate::background::helpers::Cancelled;
 use crate::context::{Context, Waiter};
 use crate::operation::{Slot, State};
-use crate::readiness::{direction, polls_one};
+use crate::readiness::{direction, polled_descriptor};
 use crate::table::{Attempt, Class};
 use std::os::fd::RawFd;
 
@@ -30,7 +30,7 @@ impl Context {
                 self.finish_cancelled(slot);
             }
             State::Helper => {
-                let cancelled = match self.alone.cancel(handle) {
+                let cancelled = match self.one_shot.cancel(handle) {
                     Some(cancelled) => cancelled,
                     None => self.helpers.cancel(handle),
                 };
@@ -44,12 +44,12 @@ impl Context {
                     activations.cancel(handle);
                 }
             }
-            State::Readiness | State::Ring | State::Aside => match &mut self.waiter {
+            State::Readiness | State::Ring | State::ForceAsync => match &mut self.waiter {
                 // If the ring has no room for the request now, the operation ends by itself or is
                 // cancelled again at the next request.
                 Waiter::Ring(ring) => operation.cancelled = ring.cancel(handle).is_ok(),
                 Waiter::Reactor(reactor) => {
-                    let (fd, direction) = match polls_one(operation) {
+                    let (fd, direction) = match polled_descriptor(operation) {
                         Some(polled) => polled,
                         None => (fd, direction(row)),
                     };
@@ -57,7 +57,7 @@ impl Context {
                     self.finish_cancelled(slot);
                 }
             },
-            State::Free | State::Lent | State::Finished | State::Delivered => {}
+            State::Free | State::AwaitingNotif | State::Finished | State::Delivered => {}
         }
     }
 
@@ -82,6 +82,6 @@ impl Context {
                 self.cancel_slot(slot);
             }
         }
-        self.settle();
+        self.unblock_queued();
     }
 }

@@ -1,27 +1,27 @@
 //! The context: what a thread makes its calls through.
 
 use crate::attempt::{Attempted, Blocked, Why};
-use crate::background::activations::{self, Activations, Away};
+use crate::background::activations::{self, Activations, InFlightCall};
 use crate::background::aio::Aio;
-use crate::background::alone::Alone;
 use crate::background::doorbell::Doorbell;
 use crate::background::helpers::Helpers;
+use crate::background::one_shot::OneShotThreads;
 use crate::background::reactor::{Event, Reactor};
 use crate::background::ring::{Reaped, Ring};
 use crate::deadlines::Deadlines;
 use crate::descriptors::Descriptors;
 use crate::facts::Facts;
+use crate::fast_path::FastPaths;
 use crate::mounts::{Mount, Mounts};
 use crate::operation::{Operations, Slot, State};
 use crate::options::{BackPressure, Inject};
-use crate::quick::QuickWays;
 use crate::rights::{self, Rights};
 use crate::signaller::Signaller;
+use crate::status_word::StatusTarget;
+use crate::strategy::{self, Strategy};
 use crate::sys::fork::Life;
 use crate::table::{self, Attempt, Class};
-use crate::transfer::Met;
-use crate::watched::Watched;
-use crate::ways::{self, Way};
+use crate::transfer::Provisional;
 use crate::{BackendKind, Call, Errno, Handle, Limits, Options, Outcome, Stats};
 use std::any::Any;
 use std::collections::VecDeque;
@@ -51,10 +51,10 @@ pub(crate) enum Waiter {
 /// buffers.
 pub struct Context {
     pub(crate) kind: BackendKind,
-    pub(crate) ways: [Way; Class::COUNT],
+    pub(crate) strategies: [Strategy; Class::COUNT],
     /// Whether calls that mind nothing are made plainly: in every back end but `threads`.
-    bare_is_plain: bool,
-    pub(crate) quick: QuickWays,
+    trivial_is_plain: bool,
+    pub(crate) fast_paths: FastPaths,
     pub(crate) facts: Facts,
     pub(crate) inject: Inject,
     pub(crate) trust_names: bool,
@@ -69,22 +69,22 @@ pub struct Context {
     pub(crate) aio: Option<Aio>,
     pub(crate) helpers: Helpers,
     /// Calls that no thread started earlier may make.
-    pub(crate) alone: Alone,
+    pub(crate) one_shot: OneShotThreads,
     pub(crate) rights: Rights,
     pub(crate) activations: Option<Activations>,
     /// What the last attempt has left in flight for its operation.
-    pub(crate) away: Option<Away>,
+    pub(crate) in_flight_call: Option<InFlightCall>,
     /// The call now made may not be left to a carrier.
-    pub(crate) must_be_tried: bool,
+    pub(crate) no_carrier: bool,
     pub(crate) doorbell: Arc<Doorbell>,
     /// Finished operations whose completions have not been delivered, oldest first.
     pub(crate) ready: VecDeque<Slot>,
     /// Typed operations, by slot.
     pub(crate) payloads: Vec<Option<Box<dyn Any>>>,
-    /// What the last attempt has met, for its operation; see [`crate::transfer::Scratch::held`].
-    pub(crate) held: Option<Met>,
-    /// What the call now made tells of its result; see [`Context::call_watched`].
-    pub(crate) watched: Option<Watched>,
+    /// What the last attempt has met, for its operation; see [`crate::transfer::Scratch::provisional`].
+    pub(crate) provisional: Option<Provisional>,
+    /// What the call now made tells of its result; see [`Context::call_with_status`].
+    pub(crate) status: Option<StatusTarget>,
     /// The call now made is a typed operation's, which owns all it points to: nothing need be probed.
     pub(crate) memory_is_good: bool,
     pub(crate) deadlines: Deadlines,
@@ -126,18 +126,18 @@ impl Context {
         let mounts = Mounts::new();
         let mut waiter = Waiter::new(kind, &options, &doorbell, &mounts)?;
         let aio = Aio::new(kind, &limits, options.aio_blocking, &doorbell)?;
-        if let (Some(told), Waiter::Reactor(reactor)) =
+        if let (Some(ready_fd), Waiter::Reactor(reactor)) =
             (aio.as_ref().and_then(Aio::descriptor), &mut waiter)
         {
-            reactor.set_aio(told)?;
+            reactor.set_aio(ready_fd)?;
         }
         let activations = Activations::for_kind(kind, &options, &doorbell)?;
-        let ways = ways::of(kind, &options);
+        let strategies = strategy::of(kind, &options);
         Ok(Context {
             kind,
-            ways,
-            quick: QuickWays::new(&ways, Facts::get().nowait, options.inject),
-            bare_is_plain: ways[Class::Instant as usize] == Way::Plain,
+            strategies,
+            fast_paths: FastPaths::new(&strategies, Facts::get().nowait, options.inject),
+            trivial_is_plain: strategies[Class::Instant as usize] == Strategy::Plain,
             facts: Facts::get(),
             inject: options.inject,
             trust_names: options.trust_names,
@@ -155,7 +155,7 @@ impl Context {
                 options.back_pressure == BackPressure::Wait,
                 options.cancel_signal,
             ),
-            alone: Alone::new(
+            one_shot: OneShotThreads::new(
                 doorbell.clone(),
                 &limits,
                 options.back_pressure == BackPressure::Wait,
@@ -163,13 +163,13 @@ impl Context {
             ),
             rights: Rights::new(options.settled_rights),
             activations,
-            away: None,
-            must_be_tried: false,
+            in_flight_call: None,
+            no_carrier: false,
             doorbell,
             ready: VecDeque::new(),
             payloads: Vec::new(),
-            held: None,
-            watched: None,
+            provisional: None,
+            status: None,
             memory_is_good: false,
             deadlines: Deadlines::default(),
             signaller: None,
@@ -217,8 +217,8 @@ impl Context {
     #[inline(always)]
     pub unsafe fn call_with(&mut self, call: Call, user_data: u64) -> Outcome {
         self.notice_fork();
-        if self.bare_is_plain
-            && let Some(index) = table::find_bare(call.number)
+        if self.trivial_is_plain
+            && let Some(index) = table::find_trivial(call.number)
         {
             // SAFETY: by the caller.
             let result = unsafe { crate::sys::syscall(&call) };
@@ -228,17 +228,17 @@ impl Context {
         if self.activations.is_some() {
             let (index, row) = table::find(call.number);
             // SAFETY: by the caller.
-            if let Some(attempted) = unsafe { self.carry_quickly(index, row, &call) } {
+            if let Some(attempted) = unsafe { self.carry_fast(index, row, &call) } {
                 return match attempted {
                     Attempted::Done(result) => Outcome::Done(result),
-                    Attempted::Spent(result) => self.file(&call, result, user_data),
+                    Attempted::OverBudget(result) => self.defer_result(&call, result, user_data),
                     Attempted::Blocked(blocked) => self.start(&call, blocked, user_data),
                 };
             }
         }
-        if let Some(quick) = table::find_quick(call.number)
+        if let Some(fast_call) = table::find_fast_call(call.number)
             // SAFETY: by the caller.
-            && let Some((result, whole)) = unsafe { self.quick(quick, &call) }
+            && let Some((result, whole)) = unsafe { self.try_fast(fast_call, &call) }
         {
             let (index, row) = table::find(call.number);
             if whole && !self.spend_budget() {
@@ -246,16 +246,16 @@ impl Context {
                 return Outcome::Done(result);
             }
             // SAFETY: by the caller.
-            return unsafe { self.go_on_from(index, row, &call, result, user_data) };
+            return unsafe { self.finish_fast(index, row, &call, result, user_data) };
         }
         // SAFETY: by the caller.
-        unsafe { self.call_with_care(&call, user_data) }
+        unsafe { self.call_slow(&call, user_data) }
     }
 
     /// # Safety
     /// As for [`Context::call`].
     #[cold]
-    unsafe fn go_on_from(
+    unsafe fn finish_fast(
         &mut self,
         index: usize,
         row: &'static table::Row,
@@ -264,10 +264,10 @@ impl Context {
         user_data: u64,
     ) -> Outcome {
         // SAFETY: by the caller.
-        let attempted = unsafe { self.go_on(row, call, first) };
-        match self.count(index, Way::Try, attempted) {
+        let attempted = unsafe { self.continue_attempt(row, call, first) };
+        match self.count(index, Strategy::Try, attempted) {
             Attempted::Done(result) => Outcome::Done(result),
-            Attempted::Spent(result) => self.file(call, result, user_data),
+            Attempted::OverBudget(result) => self.defer_result(call, result, user_data),
             Attempted::Blocked(blocked) => self.start(call, blocked, user_data),
         }
     }
@@ -275,13 +275,13 @@ impl Context {
     /// # Safety
     /// As for [`Context::call`].
     #[inline(never)]
-    unsafe fn call_with_care(&mut self, call: &Call, user_data: u64) -> Outcome {
+    unsafe fn call_slow(&mut self, call: &Call, user_data: u64) -> Outcome {
         let (index, row) = table::find(call.number);
         // SAFETY: by the caller.
         let attempted = unsafe { self.attempt(index, row, call) };
         match attempted {
             Attempted::Done(result) => Outcome::Done(result),
-            Attempted::Spent(result) => self.file(call, result, user_data),
+            Attempted::OverBudget(result) => self.defer_result(call, result, user_data),
             Attempted::Blocked(blocked) => self.start(call, blocked, user_data),
         }
     }
@@ -289,7 +289,7 @@ impl Context {
     /// Starts an operation for a call whose attempt did not finish it.
     #[cold]
     pub(crate) fn start(&mut self, call: &Call, blocked: Blocked, user_data: u64) -> Outcome {
-        let held = self.held.take();
+        let provisional = self.provisional.take();
         if blocked.why == Why::NoCarrier && self.back_pressure == BackPressure::Fail {
             self.stats.limited += 1;
             let refused = if blocked.done > 0 {
@@ -301,7 +301,7 @@ impl Context {
         }
         if self.operations.is_full() {
             self.stats.limited += 1;
-            if self.back_pressure == BackPressure::Fail || !self.wait_for_room() {
+            if self.back_pressure == BackPressure::Fail || !self.wait_for_slot() {
                 let done = blocked.done;
                 if table::find(call.number).1.attempt == Attempt::Close {
                     return Outcome::Done(self.close_at_once(call));
@@ -313,12 +313,12 @@ impl Context {
                 });
             }
         }
-        match self.route(call, blocked, held, user_data) {
+        match self.start_operation(call, blocked, provisional, user_data) {
             Ok(slot) => {
                 self.stats.operations += 1;
                 self.stats.operations_max = self.stats.operations_max.max(self.operations.live());
                 if self.exposed {
-                    self.prepare_to_be_watched();
+                    self.arm_descriptor();
                 } else if self.has_batch() {
                     // What is not taken stays queued; `poll` tells of errors.
                     let _ = self.flush();
@@ -349,7 +349,7 @@ impl Context {
 
     /// Delivers an inline result through `poll`, because the budget is used up.
     #[cold]
-    pub(crate) fn file(
+    pub(crate) fn defer_result(
         &mut self,
         call: &Call,
         result: Result<usize, Errno>,
@@ -362,10 +362,10 @@ impl Context {
         self.stats.operations += 1;
         let (_, row) = table::find(call.number);
         let slot = self.operations.insert(row, call, user_data);
-        self.operations[slot].watched = self.watched.take();
+        self.operations[slot].status = self.status.take();
         self.finish(slot, result);
         if self.exposed {
-            self.prepare_to_be_watched();
+            self.arm_descriptor();
         }
         Outcome::Pending(self.operations.handle(slot))
     }
@@ -394,9 +394,9 @@ impl Context {
         };
         self.stats.cancelled += 1;
         self.cancel_slot(slot);
-        self.settle();
+        self.unblock_queued();
         if self.exposed {
-            self.prepare_to_be_watched();
+            self.arm_descriptor();
         }
         Ok(())
     }
@@ -468,7 +468,7 @@ impl Context {
 
     /// Operations in flight or not yet delivered.
     pub fn pending(&self) -> usize {
-        if self.life.goes_on() {
+        if self.life.is_current() {
             self.operations.live() as usize
         } else {
             // They are the parent's.
@@ -508,7 +508,7 @@ impl Context {
 
     /// Helper threads alive, with those that make one call each (see [`Options::settled_rights`]).
     pub fn helper_threads(&self) -> usize {
-        self.helpers.threads() + self.alone.threads()
+        self.helpers.threads() + self.one_shot.threads()
     }
 
     /// Bytes of memory that the context holds for operations and descriptors, without the stacks of
@@ -540,7 +540,7 @@ impl Context {
     ///
     /// For the end of a process, which takes them along.
     pub fn shutdown_timeout(mut self, timeout: Duration) -> bool {
-        if !self.life.goes_on() || self.wind_up(Some(timeout)) {
+        if !self.life.is_current() || self.shut_down(Some(timeout)) {
             return true;
         }
         std::mem::forget(self);
@@ -549,13 +549,13 @@ impl Context {
 
     /// Cancels all operations and waits until the last has let go of its buffers; false if the time was
     /// up before.
-    fn wind_up(&mut self, patience: Option<Duration>) -> bool {
+    fn shut_down(&mut self, timeout: Option<Duration>) -> bool {
         // It watches a descriptor of this context.
         self.signaller = None;
-        self.close_untold();
+        self.close_undelivered();
         self.ready.clear();
         let begun = Instant::now();
-        let end = patience.and_then(|patience| begun.checked_add(patience));
+        let end = timeout.and_then(|timeout| begun.checked_add(timeout));
         let in_flight = |context: &Context| -> Vec<Slot> {
             let slots = context.operations.slots();
             slots
@@ -563,13 +563,13 @@ impl Context {
                 .collect()
         };
         loop {
-            let lent = self.wait_for_lent(begun);
+            let awaiting = self.wait_for_notifs(begun);
             // Again in each round: a request to cancel may have found no room.
             for slot in in_flight(self) {
                 self.operations[slot].abandoned = true;
                 self.cancel_slot(slot);
             }
-            self.settle();
+            self.unblock_queued();
             if in_flight(self).is_empty() {
                 return true;
             }
@@ -577,8 +577,8 @@ impl Context {
             if left == Some(Duration::ZERO) {
                 return false;
             }
-            let left = [left, lent].into_iter().flatten().min();
-            if self.gather(left).is_err() {
+            let left = [left, awaiting].into_iter().flatten().min();
+            if self.reap(left).is_err() {
                 // No way to know when the kernel is done: what it may still write to is not freed.
                 std::mem::forget(std::mem::take(&mut self.payloads));
                 return true;
@@ -587,8 +587,8 @@ impl Context {
     }
 
     /// Closes the descriptors of operations that have finished and whose results nobody will learn.
-    fn close_untold(&mut self) {
-        let untold = |&slot: &Slot| {
+    fn close_undelivered(&mut self) {
+        let undelivered = |&slot: &Slot| {
             let payload = self.payloads.get(slot as usize);
             match self.operations[slot].state {
                 State::Finished => true,
@@ -596,7 +596,7 @@ impl Context {
                 _ => false,
             }
         };
-        for slot in self.operations.slots().filter(untold) {
+        for slot in self.operations.slots().filter(undelivered) {
             let operation = &self.operations[slot];
             if operation.row.yields_descriptor
                 && let Ok(fd) = operation.result
@@ -609,14 +609,14 @@ impl Context {
     /// Begins anew in a child that inherited the context by `fork`.
     #[inline]
     pub(crate) fn notice_fork(&mut self) {
-        if !self.life.goes_on() {
-            self.begin_anew();
+        if !self.life.is_current() {
+            self.reset_in_child();
         }
     }
 
     /// In a forked child: the operations belong to the parent, and so do ring, helpers and epoll set.
     #[cold]
-    fn begin_anew(&mut self) {
+    fn reset_in_child(&mut self) {
         let mut fresh = match Context::new(self.options.clone()) {
             Ok(fresh) => fresh,
             // Without descriptors or memory for more, go on as the back end that needs neither.
@@ -634,7 +634,7 @@ impl Context {
     /// Lets go of what a child inherited without touching what it shares with its parent.
     fn forget_in_child(&mut self) {
         self.helpers.forget_in_child();
-        self.alone.forget_in_child();
+        self.one_shot.forget_in_child();
         if let Some(activations) = &mut self.activations {
             activations.forget_in_child();
         }
@@ -684,12 +684,12 @@ impl Waiter {
 
 impl Drop for Context {
     fn drop(&mut self) {
-        if !self.life.goes_on() {
+        if !self.life.is_current() {
             // In a child: everything belongs to the parent.
             self.forget_in_child();
             return;
         }
-        self.wind_up(None);
+        self.shut_down(None);
     }
 }
 

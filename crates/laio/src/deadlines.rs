@@ -2,7 +2,7 @@
 
 use crate::context::{Context, Waiter};
 use crate::operation::{Operations, State};
-use crate::sys::away::Away;
+use crate::sys::high_fd::HighFd;
 use crate::{Errno, Handle};
 use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec};
 use std::cmp::Reverse;
@@ -21,7 +21,7 @@ pub(crate) struct Deadlines {
 /// Makes the pollable descriptor readable at the next deadline, when nobody waits in `poll`.
 #[derive(Debug)]
 struct Timer {
-    descriptor: Away,
+    descriptor: HighFd,
     set_for: Option<Instant>,
 }
 
@@ -43,7 +43,7 @@ impl Context {
             self.deadlines.add(deadline, handle, &self.operations);
             if self.exposed {
                 self.prepare_timer()?;
-                self.prepare_to_be_watched();
+                self.arm_descriptor();
             }
         }
         Ok(())
@@ -90,7 +90,7 @@ impl Context {
                 self.cancel_slot(slot);
             }
         }
-        self.settle();
+        self.unblock_queued();
     }
 
     /// The slot of an operation that has not finished.
@@ -153,7 +153,7 @@ impl Timer {
     fn new() -> Result<Timer, Errno> {
         let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
         Ok(Timer {
-            descriptor: Away::from(rustix::time::timerfd_create(
+            descriptor: HighFd::from(rustix::time::timerfd_create(
                 TimerfdClockId::Monotonic,
                 flags,
             )?),

@@ -9,34 +9,34 @@ use std::os::fd::RawFd;
 
 /// What an operation does to later calls on the same descriptor, as bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Claim(u8);
+pub(crate) struct Access(u8);
 
-impl Claim {
+impl Access {
     const READ: u8 = 1;
     const WRITE: u8 = 2;
     const CLOSE: u8 = 4;
 
-    pub(crate) const NONE: Claim = Claim(0);
-    pub(crate) const READING: Claim = Claim(Claim::READ);
-    pub(crate) const WRITING: Claim = Claim(Claim::WRITE);
-    pub(crate) const BOTH: Claim = Claim(Claim::READ | Claim::WRITE);
-    pub(crate) const CLOSING: Claim = Claim(Claim::CLOSE);
+    pub(crate) const NONE: Access = Access(0);
+    pub(crate) const READING: Access = Access(Access::READ);
+    pub(crate) const WRITING: Access = Access(Access::WRITE);
+    pub(crate) const BOTH: Access = Access(Access::READ | Access::WRITE);
+    pub(crate) const CLOSING: Access = Access(Access::CLOSE);
 
-    fn overlaps(self, other: Claim) -> bool {
+    fn overlaps(self, other: Access) -> bool {
         self.0 & other.0 != 0
     }
 
     /// What both claim.
-    pub(crate) fn and(self, other: Claim) -> Claim {
-        Claim(self.0 | other.0)
+    pub(crate) fn union(self, other: Access) -> Access {
+        Access(self.0 | other.0)
     }
 
     fn is_closing(self) -> bool {
-        self.0 & Claim::CLOSE != 0
+        self.0 & Access::CLOSE != 0
     }
 
     /// Whether an operation with this claim must wait for an earlier one with the other claim.
-    pub(crate) fn waits_for(self, earlier: Claim) -> bool {
+    pub(crate) fn waits_for(self, earlier: Access) -> bool {
         self.is_closing() || earlier.is_closing() || self.overlaps(earlier)
     }
 }
@@ -45,7 +45,7 @@ impl Claim {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Link {
     pub(crate) fd: RawFd,
-    pub(crate) claim: Claim,
+    pub(crate) access: Access,
     previous: u32,
     next: u32,
 }
@@ -53,15 +53,15 @@ pub(crate) struct Link {
 impl Link {
     pub(crate) const UNUSED: Link = Link {
         fd: -1,
-        claim: Claim::NONE,
+        access: Access::NONE,
         previous: 0,
         next: 0,
     };
 
-    pub(crate) fn new(fd: RawFd, claim: Claim) -> Link {
+    pub(crate) fn new(fd: RawFd, access: Access) -> Link {
         Link {
             fd,
-            claim,
+            access,
             ..Link::UNUSED
         }
     }
@@ -113,15 +113,15 @@ impl Descriptors {
 
     /// Whether a call with this claim would overtake an operation in flight.
     #[inline]
-    pub(crate) fn must_wait(&self, fd: RawFd, claim: Claim) -> bool {
+    pub(crate) fn must_wait(&self, fd: RawFd, access: Access) -> bool {
         match self.entries.get(fd as usize) {
             Some(entry) if entry.first != 0 => {
                 let ordered = entry.flags & Entry::ORDERED != 0;
                 entry.closers > 0
-                    || claim.is_closing()
+                    || access.is_closing()
                     || ordered
-                    || (claim.0 & Claim::READ != 0 && entry.readers > 0)
-                    || (claim.0 & Claim::WRITE != 0 && entry.writers > 0)
+                    || (access.0 & Access::READ != 0 && entry.readers > 0)
+                    || (access.0 & Access::WRITE != 0 && entry.writers > 0)
             }
             _ => false,
         }
@@ -155,7 +155,7 @@ impl Descriptors {
     pub(crate) fn link(&mut self, operations: &mut Operations, slot: Slot) -> bool {
         let mut waits = false;
         let links = operations[slot].links;
-        for (which, Link { fd, claim, .. }) in links.into_iter().enumerate() {
+        for (which, Link { fd, access, .. }) in links.into_iter().enumerate() {
             if fd < 0 {
                 continue;
             }
@@ -163,7 +163,7 @@ impl Descriptors {
                 operations[slot].links[which] = Link::UNUSED;
                 continue;
             }
-            waits |= self.must_wait(fd, claim);
+            waits |= self.must_wait(fd, access);
             let reference = slot * 2 + which as u32 + 1;
             let entry = &mut self.entries[fd as usize];
             let last = std::mem::replace(&mut entry.last, reference);
@@ -172,7 +172,7 @@ impl Descriptors {
             } else {
                 operations.link_mut(last).next = reference;
             }
-            entry.count(claim, 1);
+            entry.count(access, 1);
             let link = &mut operations[slot].links[which];
             link.previous = last;
             link.next = 0;
@@ -191,7 +191,7 @@ impl Descriptors {
                 continue;
             }
             let entry = &mut self.entries[link.fd as usize];
-            entry.count(link.claim, -1);
+            entry.count(link.access, -1);
             match link.previous {
                 0 => entry.first = link.next,
                 previous => operations.link_mut(previous).next = link.next,
@@ -241,7 +241,7 @@ impl Descriptors {
             let mut reference = entry.first;
             while reference != 0 && (reference - 1) / 2 != slot {
                 let earlier = operations.link(reference);
-                if ordered || link.claim.waits_for(earlier.claim) {
+                if ordered || link.access.waits_for(earlier.access) {
                     return true;
                 }
                 reference = earlier.next;
@@ -357,14 +357,14 @@ impl Descriptors {
 }
 
 impl Entry {
-    fn count(&mut self, claim: Claim, by: i32) {
-        if claim.0 & Claim::READ != 0 {
+    fn count(&mut self, access: Access, by: i32) {
+        if access.0 & Access::READ != 0 {
             self.readers = self.readers.wrapping_add_signed(by);
         }
-        if claim.0 & Claim::WRITE != 0 {
+        if access.0 & Access::WRITE != 0 {
             self.writers = self.writers.wrapping_add_signed(by);
         }
-        if claim.is_closing() {
+        if access.is_closing() {
             self.closers = self.closers.wrapping_add_signed(by as i16);
         }
     }

@@ -6,7 +6,7 @@
 //! attempts (then they are latched off, for this file system only).
 
 use crate::Errno;
-use crate::sys::away::Away;
+use crate::sys::high_fd::HighFd;
 use rustix::fs::{AtFlags, Statx, StatxFlags};
 use std::collections::HashMap;
 use std::os::fd::{AsFd, BorrowedFd, RawFd};
@@ -68,7 +68,7 @@ pub(crate) type MountIndex = u16;
 pub(crate) struct Mounts {
     /// `/proc/thread-self/mountinfo` (threads may be in different mount namespaces): readable as priority
     /// data when the mounts have changed.
-    table: Option<Away>,
+    table: Option<HighFd>,
     /// Whether any mounted file system has a server behind it (or the table cannot be read).
     any_remote: bool,
     known: Vec<Mount>,
@@ -110,7 +110,7 @@ impl Mounts {
 
     /// Whether resolving a name relative to a directory (or to the working directory: `AT_FDCWD`) begins
     /// on a file system without a server, wherever the name begins: at the directory or at the root.
-    pub(crate) fn begins_locally(&mut self, directory: RawFd) -> bool {
+    pub(crate) fn starts_locally(&mut self, directory: RawFd) -> bool {
         let status = match directory {
             libc::AT_FDCWD => peek_at(rustix::fs::CWD, c""),
             fd => peek(fd),
@@ -136,7 +136,7 @@ impl Mounts {
     }
 
     /// The table is being watched: look-ups need not be counted further back than this.
-    pub(crate) fn watched(&mut self) {
+    pub(crate) fn note_watched(&mut self) {
         self.lookups = 0;
     }
 
@@ -246,30 +246,30 @@ impl Mounts {
         Some(index)
     }
 
-    fn read_table(&mut self) -> Vec<Line> {
+    fn read_table(&mut self) -> Vec<MountLine> {
         let text = self.table.as_ref().map(read_whole);
         match text {
-            Some(Ok(text)) => text.lines().filter_map(Line::parse).collect(),
+            Some(Ok(text)) => text.lines().filter_map(MountLine::parse).collect(),
             _ => Vec::new(),
         }
     }
 }
 
-fn open_table() -> Option<Away> {
+fn open_table() -> Option<HighFd> {
     use rustix::fs::{Mode, OFlags, open};
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;
     let table = open("/proc/thread-self/mountinfo", flags, Mode::empty()).ok()?;
-    Some(Away::from(table))
+    Some(HighFd::from(table))
 }
 
 /// All of a table from its beginning.
-fn read_whole(table: &Away) -> Result<String, Errno> {
+fn read_whole(table: &HighFd) -> Result<String, Errno> {
     let mut bytes = Vec::new();
-    let mut room = [0u8; 4096];
+    let mut buffer = [0u8; 4096];
     loop {
-        match rustix::io::pread(table, &mut room, bytes.len() as u64)? {
+        match rustix::io::pread(table, &mut buffer, bytes.len() as u64)? {
             0 => return String::from_utf8(bytes).map_err(|_| Errno::INVAL),
-            count => bytes.extend_from_slice(&room[..count]),
+            count => bytes.extend_from_slice(&buffer[..count]),
         }
     }
 }
@@ -313,15 +313,15 @@ fn peek_at(directory: BorrowedFd<'_>, path: &std::ffi::CStr) -> Result<Statx, Er
 
 /// A line of `/proc/self/mountinfo` (proc_pid_mountinfo(5)).
 #[derive(Debug, PartialEq)]
-struct Line {
+struct MountLine {
     id: u64,
     device: u64,
     point: String,
     fstype: String,
 }
 
-impl Line {
-    fn parse(line: &str) -> Option<Line> {
+impl MountLine {
+    fn parse(line: &str) -> Option<MountLine> {
         let (mount, filesystem) = line.split_once(" - ")?;
         let mut fields = mount.split(' ');
         let id = fields.next()?.parse().ok()?;
@@ -330,7 +330,7 @@ impl Line {
         let point = fields.nth(1)?.to_owned();
         // "fuse.sshfs": the part after the dot names the server, not the file system.
         let fstype = filesystem.split(' ').next()?.split('.').next()?.to_owned();
-        Some(Line {
+        Some(MountLine {
             id,
             device,
             point,
@@ -346,17 +346,17 @@ mod tests {
     #[test]
     fn lines_parse() {
         let line = "36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw,errors=continue";
-        let parsed = Line::parse(line).unwrap();
+        let parsed = MountLine::parse(line).unwrap();
         assert_eq!((parsed.id, parsed.point.as_str()), (36, "/mnt2"));
         assert_eq!(parsed.device, rustix::fs::makedev(98, 0));
         assert_eq!(parsed.fstype, "ext3");
         let fuse = "40 27 0:50 / /home/u/x rw - fuse.sshfs u@h: rw";
         assert_eq!(
-            Place::of_type(&Line::parse(fuse).unwrap().fstype),
+            Place::of_type(&MountLine::parse(fuse).unwrap().fstype),
             Place::Remote
         );
-        assert_eq!(Line::parse("garbage"), None);
-        assert_eq!(Line::parse(""), None);
+        assert_eq!(MountLine::parse("garbage"), None);
+        assert_eq!(MountLine::parse(""), None);
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! Operations: calls in the background, in a table of slots with stable addresses.
 
 use crate::descriptors::Link;
+use crate::status_word::StatusTarget;
 use crate::table::Row;
 use crate::transfer::Scratch;
-use crate::watched::Watched;
 use crate::{Call, Completion, Errno, Handle};
 use std::ops::{Index, IndexMut};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -22,7 +22,7 @@ pub(crate) enum State {
     /// On the ring.
     Ring,
     /// On the ring, with one of its workers from the start.
-    Aside,
+    ForceAsync,
     /// Waiting until its descriptor is ready, to be tried again.
     Readiness,
     /// With a helper.
@@ -32,7 +32,7 @@ pub(crate) enum State {
     /// With the carrier that blocked in it.
     Carrier,
     /// It has its result, but the kernel still sends from its memory.
-    Lent,
+    AwaitingNotif,
     /// Finished; its completion is not delivered yet.
     Finished,
     /// Delivered; a typed operation's value waits to be taken.
@@ -63,7 +63,7 @@ pub(crate) struct Operation {
     /// Cancellation was asked for by the operation's own time-out.
     pub(crate) timed_out: bool,
     /// How often its descriptor was ready and nothing came of it, since something last did.
-    pub(crate) in_vain: u8,
+    pub(crate) spurious_wakeups: u8,
     /// Nobody waits for the completion: it is not delivered.
     pub(crate) abandoned: bool,
     /// A short read may be the end of the file, rather than all that there is for now.
@@ -72,14 +72,14 @@ pub(crate) struct Operation {
     pub(crate) zero_copy: bool,
     /// How often the kernel has still to tell that it has let go of its memory. The two completions of a step may come
     /// in either order.
-    pub(crate) lent: i16,
+    pub(crate) awaiting_notif: i16,
     /// The epoch of the rights that the call was made with, where what it may do depends on them.
     pub(crate) rights: Option<u32>,
     pub(crate) links: [Link; 2],
     /// When it is cancelled.
     pub(crate) deadline: Option<Instant>,
     /// What is to be told of the result at once.
-    pub(crate) watched: Option<Watched>,
+    pub(crate) status: Option<StatusTarget>,
     /// Memory that the kernel reads while the operation runs, where the caller's own does not fit.
     pub(crate) scratch: Option<Box<Scratch>>,
 }
@@ -156,15 +156,15 @@ impl Operations {
         operation.state = State::Queued;
         operation.cancelled = false;
         operation.timed_out = false;
-        operation.in_vain = 0;
+        operation.spurious_wakeups = 0;
         operation.abandoned = false;
         operation.regular = false;
         operation.zero_copy = false;
-        operation.lent = 0;
+        operation.awaiting_notif = 0;
         operation.rights = None;
         operation.links = [Link::UNUSED; 2];
         operation.deadline = None;
-        operation.watched = None;
+        operation.status = None;
         slot
     }
 
@@ -258,15 +258,15 @@ impl Operations {
                 state: State::Free,
                 cancelled: false,
                 timed_out: false,
-                in_vain: 0,
+                spurious_wakeups: 0,
                 abandoned: false,
                 regular: false,
                 zero_copy: false,
-                lent: 0,
+                awaiting_notif: 0,
                 rights: None,
                 links: [Link::UNUSED; 2],
                 deadline: None,
-                watched: None,
+                status: None,
                 scratch: None,
             })));
         self.free.extend((first + 1..first + CHUNK as Slot).rev());
@@ -293,10 +293,10 @@ impl IndexMut<Slot> for Operations {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::descriptors::{Claim, Descriptors};
+    use crate::descriptors::{Access, Descriptors};
     use crate::table;
 
-    fn insert(operations: &mut Operations, fd: i32, claim: Claim) -> Slot {
+    fn insert(operations: &mut Operations, fd: i32, access: Access) -> Slot {
         let slot = operations.insert(
             &table::UNKNOWN,
             &Call {
@@ -305,7 +305,7 @@ mod tests {
             },
             0,
         );
-        operations[slot].links[0] = Link::new(fd, claim);
+        operations[slot].links[0] = Link::new(fd, access);
         slot
     }
 
@@ -348,15 +348,15 @@ mod tests {
     fn a_later_read_waits_and_a_write_does_not() {
         let mut operations = Operations::new(16);
         let mut descriptors = Descriptors::default();
-        let first = insert(&mut operations, 0, Claim::READING);
+        let first = insert(&mut operations, 0, Access::READING);
         assert!(!descriptors.link(&mut operations, first));
-        let second = insert(&mut operations, 0, Claim::READING);
+        let second = insert(&mut operations, 0, Access::READING);
         assert!(descriptors.link(&mut operations, second));
-        let write = insert(&mut operations, 0, Claim::WRITING);
+        let write = insert(&mut operations, 0, Access::WRITING);
         assert!(!descriptors.link(&mut operations, write));
-        let close = insert(&mut operations, 0, Claim::CLOSING);
+        let close = insert(&mut operations, 0, Access::CLOSING);
         assert!(descriptors.link(&mut operations, close));
-        let late = insert(&mut operations, 0, Claim::NONE);
+        let late = insert(&mut operations, 0, Access::NONE);
         assert!(
             descriptors.link(&mut operations, late),
             "nothing overtakes a close"
@@ -382,7 +382,7 @@ mod tests {
     fn wild_descriptors_are_not_tracked() {
         let mut operations = Operations::new(4);
         let mut descriptors = Descriptors::default();
-        let slot = insert(&mut operations, i32::MAX, Claim::READING);
+        let slot = insert(&mut operations, i32::MAX, Access::READING);
         assert!(!descriptors.link(&mut operations, slot));
         assert!(descriptors.memory() < 1 << 20);
     }

@@ -74,7 +74,7 @@ impl Context {
         self.signal_again();
         if self.exposed {
             // Before looking: what comes later rings again.
-            self.hear_doorbell()?;
+            self.drain_doorbell()?;
         }
         let wait = timeout != Some(Duration::ZERO) && most > 0;
         let deadline = timeout
@@ -85,13 +85,13 @@ impl Context {
             // With completions at hand, and at least once, look without sleeping; sleep only when there
             // is nothing else to do.
             if !self.ready.is_empty() || !wait || !first {
-                self.gather(Some(Duration::ZERO))?;
-            } else if self.any_returned() {
-                self.gather_from_threads();
-                self.settle();
+                self.reap(Some(Duration::ZERO))?;
+            } else if self.any_thread_finished() {
+                self.reap_threads();
+                self.unblock_queued();
             } else if self.any_finished_in_aio() {
-                self.gather_from_aio(false)?;
-                self.settle();
+                self.reap_aio(false)?;
+                self.unblock_queued();
             }
             let count = self.deliver(most, &mut deliver);
             let notified = self.doorbell.take_notification();
@@ -102,11 +102,11 @@ impl Context {
             }
             if self.operations.live() == self.operations.untaken() && !self.notifiable {
                 // Nothing to wait for; but the mounts may have changed.
-                self.gather(Some(Duration::ZERO))?;
+                self.reap(Some(Duration::ZERO))?;
                 return Ok(0);
             }
             let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-            let interrupted = self.gather(left)?;
+            let interrupted = self.reap(left)?;
             let count = self.deliver(most, &mut deliver);
             if count > 0 || (interrupted && interruptible) {
                 self.after_poll();
@@ -127,16 +127,16 @@ impl Context {
         self.signal_again();
         if self.in_flight(handle).is_ok() {
             if self.exposed {
-                self.hear_doorbell()?;
+                self.drain_doorbell()?;
             }
-            self.gather(Some(Duration::ZERO))?;
+            self.reap(Some(Duration::ZERO))?;
         }
         let completion = match self.in_flight(handle) {
             Ok(_) => Err(Errno::INPROGRESS),
             Err(Errno::ALREADY) => {
                 let slot = self.operations.find(handle).expect("it is live");
                 self.ready.retain(|&ready| ready != slot);
-                Ok(self.hand_over(slot))
+                Ok(self.take_completion(slot))
             }
             Err(errno) => Err(errno),
         };
@@ -185,7 +185,7 @@ impl Context {
         }
         self.prepare_timer()?;
         self.exposed = true;
-        self.prepare_to_be_watched();
+        self.arm_descriptor();
         Ok(match &self.waiter {
             Waiter::Ring(_) => self.doorbell.as_fd(),
             Waiter::Reactor(reactor) => reactor.as_fd(),
@@ -206,7 +206,7 @@ impl Context {
             && let Some(slot) = self.ready.pop_front()
         {
             count += 1;
-            deliver(self.hand_over(slot));
+            deliver(self.take_completion(slot));
         }
         self.operations
             .allow_no_more_beyond_limit(self.ready.len() as u32);
@@ -214,7 +214,7 @@ impl Context {
     }
 
     /// The completion of a finished operation, which is delivered by that.
-    fn hand_over(&mut self, slot: Slot) -> Completion {
+    fn take_completion(&mut self, slot: Slot) -> Completion {
         let completion = self.operations.completion(slot);
         let payload = self.payloads.get(slot as usize);
         if payload.is_some_and(Option::is_some) {
@@ -228,12 +228,12 @@ impl Context {
 
     fn after_poll(&mut self) {
         if self.exposed {
-            self.prepare_to_be_watched();
+            self.arm_descriptor();
         }
     }
 
     /// Makes the pollable descriptor ready to tell of further news.
-    fn hear_doorbell(&mut self) -> Result<(), Errno> {
+    fn drain_doorbell(&mut self) -> Result<(), Errno> {
         match &mut self.waiter {
             Waiter::Ring(ring) if self.doorbell.drain() => ring.expose_again(&self.doorbell),
             Waiter::Ring(_) => Ok(()),
@@ -245,7 +245,7 @@ impl Context {
     }
 
     /// Arranges that news make the pollable descriptor readable without our doing.
-    pub(crate) fn prepare_to_be_watched(&mut self) {
+    pub(crate) fn arm_descriptor(&mut self) {
         self.doorbell.arm();
         self.deadlines.set_timer();
         if let Waiter::Ring(ring) = &mut self.waiter {
@@ -253,7 +253,7 @@ impl Context {
             let _ = ring
                 .watch(Some(&self.doorbell))
                 .and_then(|()| ring.submit());
-            if ring.has_news() {
+            if ring.has_completions() {
                 self.doorbell.ring();
             }
         }
@@ -261,24 +261,24 @@ impl Context {
         if let Some(aio) = &mut self.aio {
             aio.watch();
         }
-        if self.any_returned() || !self.ready.is_empty() || self.any_finished_in_aio() {
+        if self.any_thread_finished() || !self.ready.is_empty() || self.any_finished_in_aio() {
             self.doorbell.ring();
         }
     }
 
     /// Waits until an operation slot is free; false if that cannot happen by waiting, because all
     /// finished operations wait for `poll` themselves.
-    pub(crate) fn wait_for_room(&mut self) -> bool {
+    pub(crate) fn wait_for_slot(&mut self) -> bool {
         // A notification is for `poll`, and must not keep this wait awake.
         let notified = self.doorbell.take_notification();
-        let room = self.make_room();
+        let room = self.free_slot();
         if notified {
             self.doorbell.keep_notification();
         }
         room
     }
 
-    fn make_room(&mut self) -> bool {
+    fn free_slot(&mut self) -> bool {
         // Slots become free by delivery only; completions kept for `poll` still hold theirs. So the
         // limit grows by those: the program gets them at its next poll.
         loop {
@@ -289,7 +289,7 @@ impl Context {
             let in_flight = |slot| self.operations[slot].state.is_in_flight();
             let can_help = self.ready.len() < self.limits.operations.max(1) as usize
                 && self.operations.slots().any(in_flight);
-            if !can_help || self.gather(None).is_err() {
+            if !can_help || self.reap(None).is_err() {
                 return false;
             }
         }
@@ -297,7 +297,7 @@ impl Context {
 
     /// Collects what has finished, waiting for it at most `timeout` if nothing has. Tells whether a signal
     /// handler has run meanwhile.
-    pub(crate) fn gather(&mut self, timeout: Option<Duration>) -> Result<bool, Errno> {
+    pub(crate) fn reap(&mut self, timeout: Option<Duration>) -> Result<bool, Errno> {
         // First, so that what is cancelled can be collected in the same go.
         let before = self.ready.len();
         self.expire();
@@ -307,9 +307,10 @@ impl Context {
             timeout = Some(Duration::ZERO);
         }
         let sleep = timeout != Some(Duration::ZERO);
-        let told_by_bell = self.aio.as_ref().is_some_and(Aio::needs_doorbell);
-        let by_threads = self.helpers.outstanding() + self.alone.outstanding() + self.calls_away();
-        let listens = self.exposed || self.notifiable || by_threads > 0 || told_by_bell;
+        let aio_needs_doorbell = self.aio.as_ref().is_some_and(Aio::needs_doorbell);
+        let by_threads =
+            self.helpers.outstanding() + self.one_shot.outstanding() + self.calls_in_flight();
+        let listens = self.exposed || self.notifiable || by_threads > 0 || aio_needs_doorbell;
         if sleep {
             if listens {
                 self.doorbell.check()?;
@@ -318,7 +319,9 @@ impl Context {
                     aio.watch();
                 }
                 // News that came before the bell was armed did not ring it.
-                if self.any_returned() || self.doorbell.is_notified() || self.any_finished_in_aio()
+                if self.any_thread_finished()
+                    || self.doorbell.is_notified()
+                    || self.any_finished_in_aio()
                 {
                     timeout = Some(Duration::ZERO);
                 }
@@ -329,22 +332,18 @@ impl Context {
             }
         }
         let result = match &self.waiter {
-            Waiter::Ring(_) => self.gather_from_ring(timeout, listens),
-            Waiter::Reactor(_) => self.gather_from_reactor(timeout),
+            Waiter::Ring(_) => self.reap_ring(timeout, listens),
+            Waiter::Reactor(_) => self.reap_reactor(timeout),
         };
         if sleep && listens && !self.exposed {
             self.doorbell.disarm();
         }
-        self.gather_from_threads();
-        self.settle();
+        self.reap_threads();
+        self.unblock_queued();
         result
     }
 
-    fn gather_from_ring(
-        &mut self,
-        timeout: Option<Duration>,
-        listens: bool,
-    ) -> Result<bool, Errno> {
+    fn reap_ring(&mut self, timeout: Option<Duration>, listens: bool) -> Result<bool, Errno> {
         let mut interrupted = false;
         let Waiter::Ring(ring) = &mut self.waiter else {
             unreachable!("asked of a ring")
@@ -358,10 +357,10 @@ impl Context {
                 ring.submit()?;
             }
         }
-        self.mounts.watched();
+        self.mounts.note_watched();
         let mut reaped = std::mem::take(&mut self.reaped);
         ring.reap(&mut reaped)?;
-        if listens && ring.doorbell_heard() {
+        if listens && ring.doorbell_fired() {
             self.doorbell.drain();
         }
         if ring.take_mounts_changed() {
@@ -375,14 +374,14 @@ impl Context {
         }
         self.reaped = reaped;
         while let Waiter::Ring(ring) = &mut self.waiter
-            && let Some(slot) = ring.take_missed()
+            && let Some(slot) = ring.take_failed_cancel()
         {
             self.cancel_again(slot);
         }
         Ok(interrupted)
     }
 
-    fn gather_from_reactor(&mut self, timeout: Option<Duration>) -> Result<bool, Errno> {
+    fn reap_reactor(&mut self, timeout: Option<Duration>) -> Result<bool, Errno> {
         let Waiter::Reactor(reactor) = &mut self.waiter else {
             unreachable!("asked of a reactor")
         };
@@ -401,39 +400,39 @@ impl Context {
             }
         }
         self.events = events;
-        self.mounts.watched();
+        self.mounts.note_watched();
         let interrupted = result?;
-        self.gather_from_aio(aio)?;
+        self.reap_aio(aio)?;
         Ok(interrupted)
     }
 
     /// Whether calls have returned in other threads.
-    fn any_returned(&self) -> bool {
+    fn any_thread_finished(&self) -> bool {
         let carried = self.activations.as_ref();
         self.helpers.any_finished()
-            || self.alone.any_finished()
+            || self.one_shot.any_finished()
             || carried.is_some_and(Activations::any_finished)
     }
 
     /// Calls that carriers make.
-    fn calls_away(&self) -> usize {
+    fn calls_in_flight(&self) -> usize {
         self.activations
             .as_ref()
             .map_or(0, Activations::outstanding)
     }
 
-    fn gather_from_threads(&mut self) {
+    fn reap_threads(&mut self) {
         if let Some(activations) = &mut self.activations {
             for (handle, result) in activations.collect() {
                 let slot = self.operations.find(handle);
                 self.carrier_completed(slot.expect("a call in flight is live"), result);
             }
         }
-        if self.alone.any_waiting() {
+        if self.one_shot.any_queued() {
             self.note_rights();
         }
         let mut returned = self.helpers.collect();
-        returned.append(&mut self.alone.collect(self.rights.epoch()));
+        returned.append(&mut self.one_shot.collect(self.rights.epoch()));
         for (handle, result) in returned {
             let slot = self
                 .operations

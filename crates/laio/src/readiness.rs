@@ -4,7 +4,7 @@
 use crate::background::prepare;
 use crate::background::reactor::Direction;
 use crate::context::{Context, Waiter};
-use crate::descriptors::{Claim, Link};
+use crate::descriptors::{Access, Link};
 use crate::operation::{Operation, Slot, State};
 use crate::sys::memory::can_read;
 use crate::table::{Attempt, Opcode, Row, Use};
@@ -15,18 +15,18 @@ impl Context {
     /// The claim of a poll that waits for one event of one descriptor for as long as it takes, and that need
     /// not be a helper's: nothing else waits there for the same. Others then line up behind it, and a close
     /// cancels it.
-    pub(crate) fn claim_of_poll(&self, row: &Row, call: &Call) -> Option<Link> {
+    pub(crate) fn link_of_poll(&self, row: &Row, call: &Call) -> Option<Link> {
         let (fd, direction) = polled(row, call, self.memory_is_good)?;
-        let claim = match direction {
-            Direction::Read => Claim::READING,
-            Direction::Write => Claim::WRITING,
+        let access = match direction {
+            Direction::Read => Access::READING,
+            Direction::Write => Access::WRITING,
         };
         let waits = match &self.waiter {
             Waiter::Ring(_) => true,
             Waiter::Reactor(_) => self.uses_reactor(),
         };
-        let free = waits && self.watched.is_none() && !self.descriptors.must_wait(fd, claim);
-        free.then(|| Link::new(fd, claim))
+        let free = waits && self.status.is_none() && !self.descriptors.must_wait(fd, access);
+        free.then(|| Link::new(fd, access))
     }
 
     /// Whether this back end waits for streams by epoll.
@@ -59,12 +59,12 @@ impl Context {
 }
 
 /// What a poll that has its claim waits for.
-pub(crate) fn polls_one(operation: &Operation) -> Option<(RawFd, Direction)> {
+pub(crate) fn polled_descriptor(operation: &Operation) -> Option<(RawFd, Direction)> {
     let link = operation.links[0];
-    let direction = match link.claim {
+    let direction = match link.access {
         _ if !operation.row.polls => return None,
-        Claim::READING => Direction::Read,
-        Claim::WRITING => Direction::Write,
+        Access::READING => Direction::Read,
+        Access::WRITING => Direction::Write,
         _ => return None,
     };
     Some((link.fd, direction))

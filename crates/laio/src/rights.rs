@@ -44,7 +44,7 @@ pub(crate) enum Maker {
     /// Any helper of the pool.
     Helper,
     /// One that is started for it.
-    Alone,
+    OneShotThreads,
 }
 
 impl Rights {
@@ -76,12 +76,12 @@ impl Context {
             return Maker::Helper;
         }
         if !self.note_rights() {
-            return Maker::Alone;
+            return Maker::OneShotThreads;
         }
         let shown = self.rights.known.as_ref();
         let fenced = shown.is_some_and(Shown::allows_landlock) && may_be_fenced(row, call);
         if (fenced && has_landlock()) || WITHIN_NAMESPACES.contains(&row.name) {
-            return Maker::Alone;
+            return Maker::OneShotThreads;
         }
         match self.helpers_share_names() {
             Ok(true) => {}
@@ -90,13 +90,13 @@ impl Context {
                 self.helpers.renew();
             }
             // The kernel does not compare, or might end the process for the question.
-            Err(_) if by_name(row) => return Maker::Alone,
+            Err(_) if by_name(row) => return Maker::OneShotThreads,
             Err(_) => {}
         }
         // Helpers that still make calls of former rights are bounded too.
         let most = self.limits.helpers as usize + self.limits.waiting_helpers as usize;
         match self.helpers.threads() > most {
-            true => Maker::Alone,
+            true => Maker::OneShotThreads,
             false => Maker::Helper,
         }
     }

@@ -5,7 +5,7 @@
 //! back until its own thread enters the kernel.
 
 use crate::context::Context;
-use crate::sys::away::Away;
+use crate::sys::high_fd::HighFd;
 use crate::sys::mask::SignalsBlocked;
 use crate::{Errno, sys};
 use rustix::event::{EventfdFlags, epoll, eventfd};
@@ -21,7 +21,7 @@ use std::thread::JoinHandle;
 pub(crate) struct Signaller {
     /// The program has looked for completions since the last signal.
     armed: Arc<AtomicBool>,
-    stop: Away,
+    stop: HighFd,
     thread: Option<JoinHandle<()>>,
     process: Pid,
 }
@@ -68,8 +68,8 @@ impl Signaller {
     fn start(descriptor: BorrowedFd<'_>, number: i32, value: usize) -> Result<Signaller, Errno> {
         use epoll::EventFlags as Flags;
         let armed = Arc::new(AtomicBool::new(true));
-        let stop = Away::from(eventfd(0, EventfdFlags::CLOEXEC)?);
-        let set = Away::from(epoll::create(epoll::CreateFlags::CLOEXEC)?);
+        let stop = HighFd::from(eventfd(0, EventfdFlags::CLOEXEC)?);
+        let set = HighFd::from(epoll::create(epoll::CreateFlags::CLOEXEC)?);
         epoll::add(&set, &stop, epoll::EventData::new_u64(STOP), Flags::IN)?;
         // Edges: the descriptor stays readable until the program polls.
         let edges = Flags::IN | Flags::ET;
@@ -121,12 +121,12 @@ struct Signal {
 
 impl Signal {
     /// The life of the thread.
-    fn serve(&self, set: &Away, armed: &AtomicBool) {
+    fn serve(&self, set: &HighFd, armed: &AtomicBool) {
         let mut events = Vec::with_capacity(2);
         loop {
             events.clear();
-            let room = rustix::buffer::spare_capacity(&mut events);
-            match epoll::wait(set.as_fd(), room, None) {
+            let buffer = rustix::buffer::spare_capacity(&mut events);
+            match epoll::wait(set.as_fd(), buffer, None) {
                 Ok(_) => {}
                 // Signals are blocked here, but the kernel interrupts for reasons of its own.
                 Err(rustix::io::Errno::INTR) => continue,

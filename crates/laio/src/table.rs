@@ -455,7 +455,7 @@ impl Row {
     }
 
     /// Whether the call is instant and minds no descriptor, so that making it is all there is to do.
-    const fn is_bare(&self) -> bool {
+    const fn is_trivial(&self) -> bool {
         matches!(self.class, Class::Instant)
             && matches!(self.attempt, Attempt::Plain)
             && self.descriptors[0].is_none()
@@ -484,12 +484,12 @@ const NUMBERS: usize = 512;
 /// In [`INDEX`]: no row has the number.
 const NO_ROW: u16 = u16::MAX;
 
-/// In [`INDEX`]: the row [`Row::is_bare`].
-const BARE: u16 = 1 << 15;
+/// In [`INDEX`]: the row [`Row::is_trivial`].
+const TRIVIAL: u16 = 1 << 15;
 
 /// Position in [`ROWS`] by number, in one load.
 static INDEX: [u16; NUMBERS] = {
-    assert!(ROWS.len() < BARE as usize - 1);
+    assert!(ROWS.len() < TRIVIAL as usize - 1);
     let mut index = [NO_ROW; NUMBERS];
     let mut i = 0;
     while i < ROWS.len() {
@@ -498,7 +498,7 @@ static INDEX: [u16; NUMBERS] = {
                 index[number as usize] == NO_ROW,
                 "two rows have the same number"
             );
-            index[number as usize] = i as u16 | if ROWS[i].is_bare() { BARE } else { 0 };
+            index[number as usize] = i as u16 | if ROWS[i].is_trivial() { TRIVIAL } else { 0 };
         }
         i += 1;
     }
@@ -512,7 +512,7 @@ pub(crate) fn find(number: usize) -> (usize, &'static Row) {
     // The kernel looks at the low half only, so the high half must not hide a call from the table.
     match INDEX.get(number as u32 as usize) {
         Some(&index) if index != NO_ROW => {
-            let index = (index & !BARE) as usize;
+            let index = (index & !TRIVIAL) as usize;
             (index, &ROWS[index])
         }
         _ => (ROWS.len(), &UNKNOWN),
@@ -521,7 +521,7 @@ pub(crate) fn find(number: usize) -> (usize, &'static Row) {
 
 /// A call that moves one buffer: descriptor, address and length are its first three arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Quick {
+pub(crate) enum FastCall {
     Read,
     Write,
     /// The fourth argument is the file offset.
@@ -533,7 +533,7 @@ pub(crate) enum Quick {
 }
 
 impl Row {
-    const fn quick(&self) -> Option<Quick> {
+    const fn fast_call(&self) -> Option<FastCall> {
         let Transfer::Buffer {
             pointer: 1,
             length: 2,
@@ -546,41 +546,43 @@ impl Row {
             return None;
         };
         match (self.attempt, offset, usage) {
-            (Attempt::NowaitRead, None, _) => Some(Quick::Read),
-            (Attempt::NowaitWrite, None, _) => Some(Quick::Write),
-            (Attempt::NowaitRead, Some(3), _) => Some(Quick::ReadAt),
-            (Attempt::NowaitWrite, Some(3), _) => Some(Quick::WriteAt),
-            (Attempt::Dontwait(3), None, Use::Read) => Some(Quick::Recv),
-            (Attempt::Dontwait(3), None, Use::Write) => Some(Quick::Send),
+            (Attempt::NowaitRead, None, _) => Some(FastCall::Read),
+            (Attempt::NowaitWrite, None, _) => Some(FastCall::Write),
+            (Attempt::NowaitRead, Some(3), _) => Some(FastCall::ReadAt),
+            (Attempt::NowaitWrite, Some(3), _) => Some(FastCall::WriteAt),
+            (Attempt::Dontwait(3), None, Use::Read) => Some(FastCall::Recv),
+            (Attempt::Dontwait(3), None, Use::Write) => Some(FastCall::Send),
             _ => None,
         }
     }
 }
 
 /// By number, in one load.
-static QUICK: [Option<Quick>; NUMBERS] = {
-    let mut quick = [None; NUMBERS];
+static FAST_CALLS: [Option<FastCall>; NUMBERS] = {
+    let mut fast_calls = [None; NUMBERS];
     let mut i = 0;
     while i < ROWS.len() {
         if let Some(number) = ROWS[i].number() {
-            quick[number as usize] = ROWS[i].quick();
+            fast_calls[number as usize] = ROWS[i].fast_call();
         }
         i += 1;
     }
-    quick
+    fast_calls
 };
 
 /// How the call moves one buffer, if that is what it does.
 #[inline]
-pub(crate) fn find_quick(number: usize) -> Option<Quick> {
-    QUICK.get(number).copied().flatten()
+pub(crate) fn find_fast_call(number: usize) -> Option<FastCall> {
+    FAST_CALLS.get(number).copied().flatten()
 }
 
 /// The position of the row of a call that is instant and minds no descriptor.
 #[inline]
-pub(crate) fn find_bare(number: usize) -> Option<usize> {
+pub(crate) fn find_trivial(number: usize) -> Option<usize> {
     match INDEX.get(number as u32 as usize) {
-        Some(&index) if index & BARE != 0 && index != NO_ROW => Some((index & !BARE) as usize),
+        Some(&index) if index & TRIVIAL != 0 && index != NO_ROW => {
+            Some((index & !TRIVIAL) as usize)
+        }
         _ => None,
     }
 }

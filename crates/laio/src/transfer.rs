@@ -1,7 +1,7 @@
 //! Complete, not partial: what is left of a transfer that stopped short, and when it is whole.
 
 use crate::mounts::peek;
-use crate::sys::away::Away;
+use crate::sys::high_fd::HighFd;
 use crate::table::{Attempt, Row, Transfer, Use};
 use crate::{Call, Limits};
 
@@ -13,15 +13,15 @@ pub(crate) struct Scratch {
     pub(crate) statx: libc::statx,
     pub(crate) time: io_uring::types::Timespec,
     /// What an attempt to open has met.
-    pub(crate) held: Option<Met>,
+    pub(crate) provisional: Option<Provisional>,
 }
 
 /// What may wait to be opened, so that a helper opens it.
 #[derive(Debug)]
-pub(crate) enum Met {
+pub(crate) enum Provisional {
     /// Left open until the operation has come through: closing a FIFO that was opened for the attempt would let
     /// its peer see a reader vanish.
-    Fifo(#[expect(dead_code, reason = "it is only kept open")] Away),
+    Fifo(#[expect(dead_code, reason = "it is only kept open")] HighFd),
     /// A device: closed again, because many devices are open for one only.
     Device,
 }
@@ -35,7 +35,7 @@ impl Default for Scratch {
             message,
             statx,
             time: io_uring::types::Timespec::new(),
-            held: None,
+            provisional: None,
         }
     }
 }
@@ -133,7 +133,7 @@ fn reads(row: &Row) -> bool {
 ///
 /// `regular` says that the descriptor is a file, where a short read is the end of the file or the end
 /// of what is cached; on a stream it is all there is for now.
-pub(crate) fn goes_on(row: &Row, call: &Call, regular: bool) -> bool {
+pub(crate) fn continues(row: &Row, call: &Call, regular: bool) -> bool {
     match row.attempt {
         Attempt::NowaitRead => regular,
         Attempt::NowaitWrite => true,
@@ -358,7 +358,7 @@ mod tests {
         // SAFETY: a plain buffer is not read.
         let rest = unsafe { remaining(row, &call, 40, &mut None) };
         assert_eq!(rest.args[..4], [3, 1040, 60, 5040]);
-        assert!(goes_on(row, &call, true));
+        assert!(continues(row, &call, true));
     }
 
     #[test]

@@ -8,8 +8,8 @@
 use crate::attempt::{Attempted, Why};
 use crate::context::Context;
 use crate::operation::State;
+use crate::strategy::Strategy;
 use crate::table;
-use crate::ways::Way;
 use crate::{Call, Errno, Handle, Outcome};
 use std::marker::PhantomData;
 
@@ -80,8 +80,8 @@ impl Context {
         if self.activations.is_some() {
             return self.submit_in_place(Box::new(operation), user_data);
         }
-        if operation.expects_to_block() && self.has_patience(&operation.call()) {
-            return self.submit_untried(Box::new(operation), Why::Patient, user_data);
+        if operation.expects_to_block() && self.can_skip_attempt(&operation.call()) {
+            return self.submit_untried(Box::new(operation), Why::ExpectedToBlock, user_data);
         }
         if operation.is_zero_copy() {
             if self.sends_without_copy() {
@@ -93,7 +93,7 @@ impl Context {
         // SAFETY: the operation owns what the call points to and stays where it is during the attempt.
         let attempted = unsafe {
             self.memory_is_good = true;
-            let attempted = self.attempt_quickly(&call);
+            let attempted = self.attempt_fast(&call);
             self.memory_is_good = false;
             attempted
         };
@@ -116,7 +116,7 @@ impl Context {
         // SAFETY: the operation owns what the call points to, and stays where it is.
         let attempted = unsafe {
             self.memory_is_good = true;
-            let attempted = self.attempt_quickly(&call);
+            let attempted = self.attempt_fast(&call);
             self.memory_is_good = false;
             attempted
         };
@@ -132,7 +132,7 @@ impl Context {
     ) -> Submitted<O> {
         let call = operation.call();
         let index = table::find(call.number).0;
-        let attempted = self.count(index, Way::Try, Attempted::blocked(0, why));
+        let attempted = self.count(index, Strategy::Try, Attempted::blocked(0, why));
         self.keep(operation, &call, attempted, user_data)
     }
 
@@ -146,7 +146,7 @@ impl Context {
     ) -> Submitted<O> {
         let outcome = match attempted {
             Attempted::Blocked(blocked) => self.start(call, blocked, user_data),
-            Attempted::Spent(result) => self.file(call, result, user_data),
+            Attempted::OverBudget(result) => self.defer_result(call, result, user_data),
             Attempted::Done(result) => Outcome::Done(result),
         };
         match outcome {
@@ -218,9 +218,9 @@ impl Context {
             _ => {
                 self.operations[slot].abandoned = true;
                 self.cancel_slot(slot);
-                self.settle();
+                self.unblock_queued();
                 if self.exposed {
-                    self.prepare_to_be_watched();
+                    self.arm_descriptor();
                 }
             }
         }

@@ -1,12 +1,12 @@
 //! The call itself, as an attempt: if it blocks, it goes on, and so does the program, elsewhere.
 
 use super::{Attempted, Why};
-use crate::background::activations::{Activations, Made};
+use crate::background::activations::{Activations, CarryOutcome};
 use crate::blocking::interrupted_transfer;
 use crate::context::Context;
 use crate::mounts::FileKind;
+use crate::strategy::Strategy;
 use crate::table::{Attempt, Row, Transfer};
-use crate::ways::Way;
 use crate::{Call, Detector, Errno};
 use std::os::fd::RawFd;
 
@@ -17,7 +17,7 @@ impl Context {
     /// # Safety
     /// As for the system call.
     #[inline]
-    pub(crate) unsafe fn carry_quickly(
+    pub(crate) unsafe fn carry_fast(
         &mut self,
         index: usize,
         row: &'static Row,
@@ -27,20 +27,23 @@ impl Context {
             row.attempt,
             Attempt::Close | Attempt::Replace(_) | Attempt::CloseRange | Attempt::LockCommand
         );
-        if self.ways[row.class as usize] != Way::Carry || self.operations.live() > 0 || !plain {
+        if self.strategies[row.class as usize] != Strategy::Carry
+            || self.operations.live() > 0
+            || !plain
+        {
             return None;
         }
         // SAFETY: by the caller.
-        let made = unsafe { self.activations.as_mut()?.call(call) };
-        match made {
-            Made::Returned(result) if is_whole(row, call, result) => {
+        let outcome = unsafe { self.activations.as_mut()?.call(call) };
+        match outcome {
+            CarryOutcome::Returned(result) if is_whole(row, call, result) => {
                 self.stats.calls[index].inline += 1;
                 Some(Attempted::Done(result))
             }
-            made => {
+            outcome => {
                 // SAFETY: by the caller.
-                let attempted = unsafe { self.carried(row, call, made) };
-                Some(self.count(index, Way::Carry, attempted))
+                let attempted = unsafe { self.carried(row, call, outcome) };
+                Some(self.count(index, Strategy::Carry, attempted))
             }
         }
     }
@@ -48,7 +51,7 @@ impl Context {
     /// # Safety
     /// As for the system call.
     pub(super) unsafe fn carry(&mut self, row: &Row, call: &Call) -> Attempted {
-        if self.must_be_tried {
+        if self.no_carrier {
             // SAFETY: by the caller.
             return unsafe { self.lazily(row.attempt, row, call) };
         }
@@ -57,10 +60,10 @@ impl Context {
             // SAFETY: by the caller.
             return unsafe { self.without_carrier(row, call) };
         };
-        // SAFETY: by the caller; the operation that `away` becomes keeps what is pointed to.
+        // SAFETY: by the caller; the operation that `in_flight_call` becomes keeps what is pointed to.
         unsafe {
-            let made = activations.call(call);
-            self.carried(row, call, made)
+            let outcome = activations.call(call);
+            self.carried(row, call, outcome)
         }
     }
 
@@ -69,18 +72,20 @@ impl Context {
     /// # Safety
     /// As for the system call.
     #[cold]
-    unsafe fn carried(&mut self, row: &Row, call: &Call, made: Made) -> Attempted {
-        let result = match made {
-            Made::Returned(result) => result,
-            Made::Away(away) => {
-                self.away = Some(away);
+    unsafe fn carried(&mut self, row: &Row, call: &Call, outcome: CarryOutcome) -> Attempted {
+        let result = match outcome {
+            CarryOutcome::Returned(result) => result,
+            CarryOutcome::InFlight(flight) => {
+                self.in_flight_call = Some(flight);
                 return Attempted::WOULD_BLOCK;
             }
             // SAFETY: by the caller.
-            Made::NoCarrier(Errno::AGAIN) => return unsafe { self.without_carrier(row, call) },
+            CarryOutcome::NoCarrier(Errno::AGAIN) => {
+                return unsafe { self.without_carrier(row, call) };
+            }
             // None can be made here any more: as without them.
             // SAFETY: by the caller.
-            Made::NoCarrier(_) => return unsafe { self.lazily(row.attempt, row, call) },
+            CarryOutcome::NoCarrier(_) => return unsafe { self.lazily(row.attempt, row, call) },
         };
         match result {
             Ok(fd) if row.yields_descriptor => {
@@ -137,7 +142,9 @@ impl Context {
     /// if the program changed its own other than through laio, which it must not do while the context
     /// lives.
     pub fn carriers_agree(&self) -> bool {
-        self.activations.as_ref().is_none_or(Activations::is_one)
+        self.activations
+            .as_ref()
+            .is_none_or(Activations::carriers_agree)
     }
 }
 

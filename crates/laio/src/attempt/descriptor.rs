@@ -3,8 +3,8 @@
 use super::{Attempted, Why};
 use crate::context::Context;
 use crate::mounts::Place;
+use crate::strategy::Strategy;
 use crate::table::{Row, Timeout};
-use crate::ways::Way;
 use crate::{Call, Errno, sys};
 use std::os::fd::RawFd;
 
@@ -139,9 +139,9 @@ impl Context {
         };
         // SAFETY: `zero` lives through the call; the rest is the caller's.
         let result = unsafe { sys::syscall(&attempt) };
-        let patient = form != Timeout::Milliseconds || call.args[arg] as i32 != 0;
+        let expects_to_wait = form != Timeout::Milliseconds || call.args[arg] as i32 != 0;
         match result {
-            Ok(0) | Err(Errno::AGAIN) if patient => Attempted::WOULD_BLOCK,
+            Ok(0) | Err(Errno::AGAIN) if expects_to_wait => Attempted::WOULD_BLOCK,
             Err(Errno::INTR) => Attempted::WOULD_BLOCK,
             result => Attempted::Done(result),
         }
@@ -149,13 +149,13 @@ impl Context {
 
     /// # Safety
     /// As for the system call.
-    pub(super) unsafe fn close(&mut self, way: Way, call: &Call) -> Attempted {
+    pub(super) unsafe fn close(&mut self, strategy: Strategy, call: &Call) -> Attempted {
         let fd = call.descriptor(0);
         if self.descriptors.is_busy(fd) {
             self.cancel_all_on(fd);
             return Attempted::blocked(0, Why::Ordered);
         }
-        if way == Way::Background || self.close_asks_server(fd) {
+        if strategy == Strategy::Background || self.close_asks_server(fd) {
             return Attempted::blocked(0, Why::NotTried);
         }
         self.descriptors.forget(fd);
@@ -189,7 +189,7 @@ impl Context {
     /// As for the system call.
     pub(super) unsafe fn replace(
         &mut self,
-        way: Way,
+        strategy: Strategy,
         row: &Row,
         call: &Call,
         arg: u8,
@@ -207,7 +207,7 @@ impl Context {
             self.cancel_all_on(fd);
             return Attempted::blocked(0, Why::Ordered);
         }
-        if way == Way::Background || (!onto_itself && self.close_asks_server(fd)) {
+        if strategy == Strategy::Background || (!onto_itself && self.close_asks_server(fd)) {
             return Attempted::blocked(0, Why::NotTried);
         }
         if !onto_itself {
@@ -219,7 +219,7 @@ impl Context {
 
     /// # Safety
     /// As for the system call.
-    pub(super) unsafe fn close_range(&mut self, way: Way, call: &Call) -> Attempted {
+    pub(super) unsafe fn close_range(&mut self, strategy: Strategy, call: &Call) -> Attempted {
         if call.args[2] != 0 {
             // Marks the descriptors, or gives the thread a table of its own, or is refused. What it
             // closes in a new table stays open in that of the operations.
@@ -234,7 +234,7 @@ impl Context {
             }
             return Attempted::blocked(0, Why::Ordered);
         }
-        if way == Way::Background {
+        if strategy == Strategy::Background {
             return Attempted::blocked(0, Why::NotTried);
         }
         self.descriptors.forget_range(first, last);

@@ -10,9 +10,9 @@
 use super::{Attempted, Why};
 use crate::context::Context;
 use crate::mounts::{FileKind, Place, peek};
-use crate::sys::away::Away;
+use crate::sys::high_fd::HighFd;
 use crate::table::{Name, Row};
-use crate::transfer::Met;
+use crate::transfer::Provisional;
 use crate::{Call, Errno, sys};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
@@ -109,7 +109,7 @@ impl Context {
         let attempted = unsafe {
             if device {
                 self.mounts.note_lookup();
-                self.open_with_care(&lookup, flags)
+                self.open_checked(&lookup, flags)
             } else {
                 self.open_cached(lookup, flags)
             }
@@ -132,9 +132,9 @@ impl Context {
         let care = self.mounts.any_remote() && flags & libc::O_PATH == 0;
         let mut within = lookup;
         if care {
-            if !self.mounts.begins_locally(within.directory) {
+            if !self.mounts.starts_locally(within.directory) {
                 // SAFETY: by the caller.
-                return unsafe { self.open_with_care(&within, flags) };
+                return unsafe { self.open_checked(&within, flags) };
             }
             // A name that begins on a file system without a server and never leaves it needs no care.
             within.how.resolve |= libc::RESOLVE_NO_XDEV;
@@ -143,7 +143,7 @@ impl Context {
         match unsafe { self.open_here(&within, flags) } {
             Attempted::Done(Err(Errno::XDEV)) if care => {
                 // SAFETY: by the caller.
-                unsafe { self.open_with_care(&lookup, flags) }
+                unsafe { self.open_checked(&lookup, flags) }
             }
             attempted => attempted,
         }
@@ -195,19 +195,19 @@ impl Context {
                 return Attempted::Done(Ok(fd as usize));
             }
         }
-        self.held = Some(met(fd));
+        self.provisional = Some(provisional(fd));
         Attempted::WOULD_BLOCK
     }
 
     /// Whether the ring has opened something without waiting, where the plain call may wait: it tries in
     /// non-blocking mode, in which a FIFO waits for no peer, and knows no better. A FIFO that was opened so is
-    /// held until the plain call has come through.
-    pub(crate) fn opened_too_soon(
+    /// provisional until the plain call has come through.
+    pub(crate) fn opened_without_waiting(
         &mut self,
         row: &Row,
         call: &Call,
         result: Result<usize, Errno>,
-    ) -> Option<Option<Met>> {
+    ) -> Option<Option<Provisional>> {
         let how = if row.name == "openat2" {
             known_how(call, false)
         } else {
@@ -226,7 +226,7 @@ impl Context {
             // A FIFO without a reader.
             Err(Errno::NXIO) => Some(None),
             Ok(fd) if !is_file(fd as RawFd) && !has_peer(fd as RawFd, flags) => {
-                Some(Some(met(fd as RawFd)))
+                Some(Some(provisional(fd as RawFd)))
             }
             _ => None,
         }
@@ -236,13 +236,13 @@ impl Context {
     ///
     /// # Safety
     /// As for the system call.
-    unsafe fn open_with_care(&mut self, lookup: &Lookup, flags: i32) -> Attempted {
+    unsafe fn open_checked(&mut self, lookup: &Lookup, flags: i32) -> Attempted {
         let kept = flags & (libc::O_NOFOLLOW | libc::O_DIRECTORY);
         // SAFETY: by the caller.
         let found = match unsafe { lookup.open(libc::O_PATH | libc::O_CLOEXEC | kept) } {
             // Out of the way: the program gets the number that is free without it.
             // SAFETY: the descriptor was opened just now and nobody else knows it.
-            Ok(fd) => Away::from(unsafe { OwnedFd::from_raw_fd(fd) }),
+            Ok(fd) => HighFd::from(unsafe { OwnedFd::from_raw_fd(fd) }),
             Err(errno) => return self.opened(Err(errno)),
         };
         let Some(FileKind::Regular | FileKind::Directory) = self.local_kind(found.as_raw_fd())
@@ -280,7 +280,7 @@ impl Context {
     ///
     /// # Safety
     /// As for the system call.
-    unsafe fn find(&mut self, lookup: &Lookup, flags: i32) -> Result<OwnedFd, Attempted> {
+    unsafe fn resolve(&mut self, lookup: &Lookup, flags: i32) -> Result<OwnedFd, Attempted> {
         self.mounts.note_lookup();
         // SAFETY: by the caller.
         let found = match unsafe { lookup.open(libc::O_PATH | libc::O_CLOEXEC | flags) } {
@@ -327,7 +327,7 @@ impl Context {
             0
         };
         // SAFETY: by the caller.
-        let found = match unsafe { self.find(&Lookup::new(name, call), follow) } {
+        let found = match unsafe { self.resolve(&Lookup::new(name, call), follow) } {
             Ok(found) => found,
             Err(attempted) => return attempted,
         };
@@ -369,7 +369,7 @@ impl Context {
             0
         };
         // SAFETY: by the caller.
-        let found = match unsafe { self.find(&Lookup::new(name, call), follow) } {
+        let found = match unsafe { self.resolve(&Lookup::new(name, call), follow) } {
             Ok(found) => found,
             Err(attempted) => return attempted,
         };
@@ -501,14 +501,14 @@ fn begins_with(path: usize, prefix: &[u8], memory_is_good: bool) -> bool {
 const PAGE_MIN: usize = 4096;
 
 /// What an attempt has opened that is not a file. The program does not know of it, so no child of its may inherit it.
-fn met(fd: RawFd) -> Met {
+fn provisional(fd: RawFd) -> Provisional {
     // SAFETY: the descriptor was opened just now and nobody else knows it.
     let opened = unsafe { OwnedFd::from_raw_fd(fd) };
     if !is_fifo(fd) {
-        return Met::Device;
+        return Provisional::Device;
     }
     let _ = rustix::io::fcntl_setfd(&opened, rustix::io::FdFlags::CLOEXEC);
-    Met::Fifo(Away::from(opened))
+    Provisional::Fifo(HighFd::from(opened))
 }
 
 fn is_fifo(fd: RawFd) -> bool {

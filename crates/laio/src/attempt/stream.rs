@@ -4,13 +4,13 @@ use super::{Attempted, Why};
 use crate::context::Context;
 use crate::mounts::{FileKind, Place};
 use crate::table::{Attempt, Row, Transfer, Use};
-use crate::transfer::{goes_on, only_plain, remaining, shortened, uses_position, wanted};
+use crate::transfer::{continues, only_plain, remaining, shortened, uses_position, wanted};
 use crate::{Call, Errno, sys};
 use std::os::fd::RawFd;
 
 /// Which half of a mount's latch an attempt looks at.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Latch {
+pub(crate) enum NowaitKind {
     Reads,
     Writes,
 }
@@ -20,36 +20,36 @@ impl Context {
     /// As for the system call.
     pub(super) unsafe fn nowait_read(&mut self, row: &Row, call: &Call) -> Attempted {
         // SAFETY: by the caller.
-        unsafe { self.nowait(row, call, Latch::Reads) }
+        unsafe { self.nowait(row, call, NowaitKind::Reads) }
     }
 
     /// # Safety
     /// As for the system call.
     pub(super) unsafe fn nowait_write(&mut self, row: &Row, call: &Call) -> Attempted {
         // SAFETY: by the caller.
-        unsafe { self.nowait(row, call, Latch::Writes) }
+        unsafe { self.nowait(row, call, NowaitKind::Writes) }
     }
 
     /// # Safety
     /// As for the system call.
-    unsafe fn nowait(&mut self, row: &Row, call: &Call, latch: Latch) -> Attempted {
+    unsafe fn nowait(&mut self, row: &Row, call: &Call, kind: NowaitKind) -> Attempted {
         let fd = call.descriptor(0);
         if !self.facts.nowait {
             return Attempted::blocked(0, Why::Unsupported);
         }
         // A FIFO or directory has the mount of its name, but no data there.
         if let Some(mount) = self.descriptors.mount(fd)
-            && self.is_latched(mount, latch)
+            && self.is_known_unsupported(mount, kind)
             && self.descriptors.kind(fd) == Some(FileKind::Regular)
         {
             // SAFETY: by the caller.
-            return unsafe { self.latched(call, fd) };
+            return unsafe { self.known_unsupported(call, fd) };
         }
         if self.is_direct(fd) {
             return Attempted::blocked(0, Why::NotTried);
         }
         // SAFETY: by the caller.
-        unsafe { self.nowait_from(row, call, latch, None) }
+        unsafe { self.nowait_from(row, call, kind, None) }
     }
 
     /// Whether a file is read and written past the page cache. `RWF_NOWAIT` then keeps the kernel from waiting for
@@ -67,11 +67,11 @@ impl Context {
     }
 
     /// Goes on from the result of the first step of a call that moves one buffer; see
-    /// [`crate::quick`].
+    /// [`crate::fast_path`].
     ///
     /// # Safety
     /// As for the system call.
-    pub(crate) unsafe fn go_on(
+    pub(crate) unsafe fn continue_attempt(
         &mut self,
         row: &Row,
         call: &Call,
@@ -80,8 +80,10 @@ impl Context {
         // SAFETY: by the caller.
         unsafe {
             match row.attempt {
-                Attempt::NowaitRead => self.nowait_from(row, call, Latch::Reads, Some(first)),
-                Attempt::NowaitWrite => self.nowait_from(row, call, Latch::Writes, Some(first)),
+                Attempt::NowaitRead => self.nowait_from(row, call, NowaitKind::Reads, Some(first)),
+                Attempt::NowaitWrite => {
+                    self.nowait_from(row, call, NowaitKind::Writes, Some(first))
+                }
                 Attempt::Dontwait(flags) => self.dontwait_from(row, call, flags as usize, first),
                 _ => unreachable!("only these move buffers quickly"),
             }
@@ -96,7 +98,7 @@ impl Context {
         &mut self,
         row: &Row,
         call: &Call,
-        latch: Latch,
+        kind: NowaitKind,
         mut first: Option<Result<usize, Errno>>,
     ) -> Attempted {
         let fd = call.descriptor(0);
@@ -131,16 +133,16 @@ impl Context {
                     if self.inject.short_transfer > 0 {
                         step = shortened(row, &step, self.inject.short_transfer, &mut scratch);
                     }
-                    nowait_step(row, &step, latch)
+                    nowait_step(row, &step, kind)
                 },
             };
             let moved = match result {
                 Ok(moved) => moved,
-                Err(errno) => return self.nowait_failed(errno, row, call, done, latch),
+                Err(errno) => return self.nowait_failed(errno, row, call, done, kind),
             };
             if moved == 0 {
                 // The end of the file, except on kernels which say so of anything not in memory.
-                let untrue = self.facts.false_eof && latch == Latch::Reads;
+                let untrue = self.facts.false_eof && kind == NowaitKind::Reads;
                 return match untrue {
                     true => Attempted::blocked(done, Why::WouldBlock),
                     false => Attempted::Done(Ok(done)),
@@ -155,7 +157,7 @@ impl Context {
             // attempt tells the end of the file from the end of what is in memory.
             let regular = !uses_position(row, call) || self.is_regular_file(fd);
             if !regular {
-                if !goes_on(row, call, false) {
+                if !continues(row, call, false) {
                     return Attempted::Done(Ok(done));
                 }
                 if self.inject.short_transfer == 0 {
@@ -171,13 +173,13 @@ impl Context {
         row: &Row,
         call: &Call,
         done: usize,
-        latch: Latch,
+        kind: NowaitKind,
     ) -> Attempted {
         let fd = call.descriptor(0);
         match errno {
             Errno::AGAIN
                 if self.inject.false_eof
-                    && latch == Latch::Reads
+                    && kind == NowaitKind::Reads
                     && self.kind(fd) == FileKind::Regular =>
             {
                 // As on Linux 5.9: pretend the end of the file was met; confirm it in the background.
@@ -201,10 +203,10 @@ impl Context {
                     && let Some(mount) = self.descriptors.mount(fd)
                     && self.descriptors.kind(fd) == Some(FileKind::Regular)
                 {
-                    self.latch(mount, latch);
+                    self.mark_unsupported(mount, kind);
                     // SAFETY: the kernel has refused the attempt before it looked at any pointer; the
                     // plain call is what the caller asked for.
-                    return match unsafe { self.latched(call, fd) } {
+                    return match unsafe { self.known_unsupported(call, fd) } {
                         Attempted::Blocked(_) => {
                             // It was tried, this once.
                             let counts = &mut self.mounts.get_mut(mount).counts;
@@ -239,7 +241,7 @@ impl Context {
     ///
     /// # Safety
     /// As for the system call.
-    unsafe fn latched(&mut self, call: &Call, fd: RawFd) -> Attempted {
+    unsafe fn known_unsupported(&mut self, call: &Call, fd: RawFd) -> Attempted {
         let hinted = self.descriptors.mount(fd);
         let in_memory = |context: &Context, mount| context.mounts.get(mount).place == Place::Memory;
         if hinted.is_some_and(|mount| in_memory(self, mount)) {
@@ -257,22 +259,22 @@ impl Context {
             self.mounts.get_mut(mount).counts.latched += 1;
             self.mounts.get_mut(mount).counts.fallback += 1;
         }
-        Attempted::blocked(0, Why::Latched)
+        Attempted::blocked(0, Why::KnownUnsupported)
     }
 
-    pub(crate) fn is_latched(&self, mount: u16, latch: Latch) -> bool {
+    pub(crate) fn is_known_unsupported(&self, mount: u16, kind: NowaitKind) -> bool {
         let mount = self.mounts.get(mount);
-        match latch {
-            Latch::Reads => mount.reads_latched,
-            Latch::Writes => mount.writes_latched,
+        match kind {
+            NowaitKind::Reads => mount.reads_latched,
+            NowaitKind::Writes => mount.writes_latched,
         }
     }
 
-    fn latch(&mut self, mount: u16, latch: Latch) {
+    fn mark_unsupported(&mut self, mount: u16, kind: NowaitKind) {
         let mount = self.mounts.get_mut(mount);
-        match latch {
-            Latch::Reads => mount.reads_latched = true,
-            Latch::Writes => mount.writes_latched = true,
+        match kind {
+            NowaitKind::Reads => mount.reads_latched = true,
+            NowaitKind::Writes => mount.writes_latched = true,
         }
     }
 
@@ -312,7 +314,7 @@ impl Context {
             Err(_) => return Attempted::Done(result),
         };
         let reads = row.descriptors[0].is_some_and(|descriptor| descriptor.usage == Use::Read);
-        if (reads && moved == 0) || !goes_on(row, call, false) {
+        if (reads && moved == 0) || !continues(row, call, false) {
             return Attempted::Done(Ok(moved));
         }
         // SAFETY: the kernel has just accepted the pointers.
@@ -329,12 +331,12 @@ impl Context {
     }
 }
 
-impl Latch {
+impl NowaitKind {
     #[inline]
     fn number(self) -> libc::c_long {
         match self {
-            Latch::Reads => libc::SYS_preadv2,
-            Latch::Writes => libc::SYS_pwritev2,
+            NowaitKind::Reads => libc::SYS_preadv2,
+            NowaitKind::Writes => libc::SYS_pwritev2,
         }
     }
 }
@@ -343,7 +345,7 @@ impl Latch {
 ///
 /// # Safety
 /// As for the system call.
-unsafe fn nowait_step(row: &Row, step: &Call, latch: Latch) -> Result<usize, Errno> {
+unsafe fn nowait_step(row: &Row, step: &Call, kind: NowaitKind) -> Result<usize, Errno> {
     let args = &step.args;
     let mut vector = libc::iovec {
         iov_base: std::ptr::null_mut(),
@@ -370,7 +372,7 @@ unsafe fn nowait_step(row: &Row, step: &Call, latch: Latch) -> Result<usize, Err
     let offset = offset.map_or(usize::MAX, |offset| args[offset as usize]);
     let flags = flags.map_or(0, |flags| args[flags as usize]) | libc::RWF_NOWAIT as usize;
     // SAFETY: the vector lives through the call; the rest is the caller's.
-    unsafe { sys::raw(latch.number(), [args[0], address, count, offset, 0, flags]) }
+    unsafe { sys::raw(kind.number(), [args[0], address, count, offset, 0, flags]) }
 }
 
 /// False where only the plain call can answer: a negative offset, which means the file's own position

@@ -10,7 +10,7 @@ mod flight;
 mod home;
 mod identity;
 #[cfg_attr(laio_sanitized, sanitize(address = "off", thread = "off"))]
-mod looking;
+mod inspect;
 mod rseq;
 mod shared;
 pub(crate) mod signals;
@@ -23,7 +23,7 @@ mod tests;
 mod thread;
 
 use self::flight::{Flight, Inbox};
-use self::thread::{Carried, Thread};
+use self::thread::{Handoff, Thread};
 use super::doorbell::Doorbell;
 use super::ring::thread_has_rings;
 use crate::{BackendKind, Call, Errno, Handle, Options};
@@ -39,7 +39,7 @@ pub(crate) struct Activations {
     next: *const Flight,
     free: Vec<*const Flight>,
     landed: Vec<(*const Flight, usize)>,
-    away: usize,
+    outstanding: usize,
     /// Flights that carriers may know do not move.
     #[expect(clippy::vec_box, reason = "carriers know their addresses")]
     flights: Vec<Box<Flight>>,
@@ -49,7 +49,7 @@ pub(crate) struct Activations {
 
 /// A call that goes on elsewhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Away(*const Flight);
+pub(crate) struct InFlightCall(*const Flight);
 
 /// Whether the calling thread may change its kernel thread. Rings that know one thread only do not suit it.
 pub(crate) fn thread_has_carriers() -> bool {
@@ -58,9 +58,9 @@ pub(crate) fn thread_has_carriers() -> bool {
 
 /// How a call went.
 #[derive(Debug)]
-pub(crate) enum Made {
+pub(crate) enum CarryOutcome {
     Returned(Result<usize, Errno>),
-    Away(Away),
+    InFlight(InFlightCall),
     /// No carrier can be had to take the program on: the call has not been made. `EAGAIN`: a limit is reached.
     NoCarrier(Errno),
 }
@@ -80,14 +80,14 @@ impl Activations {
         let inbox = Box::new(Inbox::new(doorbell.clone()));
         let thread = Thread::join(&inbox, detector, limit.max(2), signal)?;
         if !settled_rights {
-            thread.distrust_rights();
+            thread.compare_rights();
         }
         let first = Flight::new(&inbox);
         Ok(Activations {
             next: &raw const *first,
             free: Vec::new(),
             landed: Vec::new(),
-            away: 0,
+            outstanding: 0,
             flights: vec![first],
             inbox,
             thread,
@@ -119,19 +119,19 @@ impl Activations {
     /// # Safety
     /// As for the system call; what its pointers point to stays until its result is collected.
     #[inline]
-    pub(crate) unsafe fn call(&mut self, call: &Call) -> Made {
+    pub(crate) unsafe fn call(&mut self, call: &Call) -> CarryOutcome {
         // SAFETY: flights live as long as this; the rest is the caller's.
         match unsafe { self.thread.call(&*self.next, call) } {
-            Carried::Done(word) => Made::Returned(Errno::from_register(word)),
-            Carried::Away => Made::Away(self.take_off()),
-            Carried::NoSpare(errno) => Made::NoCarrier(errno),
+            Handoff::Done(word) => CarryOutcome::Returned(Errno::from_register(word)),
+            Handoff::InFlight => CarryOutcome::InFlight(self.record_in_flight()),
+            Handoff::NoSpare(errno) => CarryOutcome::NoCarrier(errno),
         }
     }
 
     #[cold]
-    fn take_off(&mut self) -> Away {
-        self.away += 1;
-        let away = Away(self.next);
+    fn record_in_flight(&mut self) -> InFlightCall {
+        self.outstanding += 1;
+        let flight = InFlightCall(self.next);
         self.next = match self.free.pop() {
             Some(flight) => flight,
             None => {
@@ -141,24 +141,24 @@ impl Activations {
                 address
             }
         };
-        away
+        flight
     }
 
     /// Says whose call it is.
-    pub(crate) fn belongs_to(&self, away: Away, handle: Handle) {
+    pub(crate) fn set_owner(&self, flight: InFlightCall, handle: Handle) {
         // SAFETY: flights live as long as this.
-        unsafe { &*away.0 }.handle.set(Some(handle));
+        unsafe { &*flight.0 }.handle.set(Some(handle));
     }
 
     /// Calls that have not been collected.
     pub(crate) fn outstanding(&self) -> usize {
-        self.away
+        self.outstanding
     }
 
     /// Whether calls have returned that were not collected.
     #[inline]
     pub(crate) fn any_finished(&self) -> bool {
-        self.away > 0 && self.inbox.has_landed()
+        self.outstanding > 0 && self.inbox.has_landed()
     }
 
     /// Takes the results of calls that have returned.
@@ -173,9 +173,9 @@ impl Activations {
             let landed = unsafe { &*flight };
             landed.wait_until_done();
             let handle = landed.handle.take().expect("set when the call was taken");
-            landed.use_again();
+            landed.recycle();
             self.free.push(flight);
-            self.away -= 1;
+            self.outstanding -= 1;
             results.push((handle, Errno::from_register(word)));
         }
         results
@@ -211,8 +211,8 @@ impl Activations {
     }
 
     /// Whether all carriers are the same for the kernel.
-    pub(crate) fn is_one(&self) -> bool {
-        self.thread.is_one()
+    pub(crate) fn carriers_agree(&self) -> bool {
+        self.thread.carriers_agree()
     }
 
     /// Kernel threads beside the program's own.
@@ -224,7 +224,10 @@ impl Activations {
     /// thread.
     pub(crate) fn counts(&self) -> (u64, u64) {
         let counts = &self.thread.shared.counts;
-        (counts.handoffs.load(Relaxed), counts.in_vain.load(Relaxed))
+        (
+            counts.handoffs.load(Relaxed),
+            counts.false_wakeups.load(Relaxed),
+        )
     }
 
     /// How blocking is noticed.
@@ -234,14 +237,14 @@ impl Activations {
 
     /// In a forked child: calls in flight are the parent's.
     pub(crate) fn forget_in_child(&mut self) {
-        self.away = 0;
+        self.outstanding = 0;
         std::mem::forget(std::mem::take(&mut self.flights));
     }
 }
 
 impl Drop for Activations {
     fn drop(&mut self) {
-        if self.away == 0 {
+        if self.outstanding == 0 {
             return;
         }
         // Nobody could wait for them: what they will touch stays.

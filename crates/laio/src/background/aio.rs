@@ -225,15 +225,15 @@ impl Aio {
         matches!(&self.library, Library::Posix(posix) if posix.any_finished())
     }
 
-    /// Takes what has finished. `told` says that the descriptor was readable.
+    /// Takes what has finished. `ready_fd` says that the descriptor was readable.
     pub(crate) fn collect(
         &mut self,
-        told: bool,
+        ready_fd: bool,
         completed: &mut Vec<Completed>,
     ) -> Result<(), Errno> {
         match &mut self.library {
             Library::Posix(posix) => posix.collect(completed),
-            Library::Linux(linux) if told => return linux.collect(completed),
+            Library::Linux(linux) if ready_fd => return linux.collect(completed),
             Library::Linux(_) => {}
         }
         Ok(())
@@ -241,11 +241,15 @@ impl Aio {
 
     /// The next operation that waits, if there is room for it.
     pub(crate) fn next_waiting(&mut self) -> Option<Slot> {
-        let room = match &self.library {
-            Library::Posix(posix) => posix.has_room(),
-            Library::Linux(linux) => linux.has_room(),
+        let capacity = match &self.library {
+            Library::Posix(posix) => posix.has_capacity(),
+            Library::Linux(linux) => linux.has_capacity(),
         };
-        if room { self.waiting.pop_front() } else { None }
+        if capacity {
+            self.waiting.pop_front()
+        } else {
+            None
+        }
     }
 
     /// Stops an operation: one that waits is removed; of a request the kernel is asked.

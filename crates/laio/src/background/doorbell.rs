@@ -1,7 +1,7 @@
 //! Waking a context that sleeps: one eventfd, written only when somebody sleeps on it.
 
 use crate::Errno;
-use crate::sys::away::Away;
+use crate::sys::high_fd::HighFd;
 use rustix::event::{EventfdFlags, eventfd};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -10,7 +10,7 @@ use std::sync::{Arc, OnceLock};
 /// The bell of one context. Helpers and [`Notifier`]s ring it; the context sleeps on its descriptor.
 #[derive(Debug)]
 pub(crate) struct Doorbell {
-    descriptor: Away,
+    descriptor: HighFd,
     /// The context sleeps, or is about to: whoever clears this writes to the descriptor.
     armed: AtomicBool,
     /// A notifier asked `poll` to return.
@@ -22,7 +22,7 @@ pub(crate) struct Doorbell {
 impl Doorbell {
     pub(crate) fn new() -> Result<Doorbell, Errno> {
         Ok(Doorbell {
-            descriptor: Away::from(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?),
+            descriptor: HighFd::from(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?),
             armed: AtomicBool::new(false),
             notified: AtomicBool::new(false),
             heir: OnceLock::new(),

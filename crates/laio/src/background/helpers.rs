@@ -7,11 +7,11 @@
 
 use super::doorbell::Doorbell;
 use super::lane::{self, Lane, Lanes};
+use crate::status_word::StatusTarget;
 use crate::sys::interrupt::{Interruptible, Signal};
 use crate::sys::mask::SignalsBlocked;
 use crate::table::Row;
 use crate::transfer;
-use crate::watched::Watched;
 use crate::{Call, Errno, Handle, Limits};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
@@ -24,22 +24,22 @@ pub(crate) struct Job {
     pub(crate) handle: Handle,
     pub(crate) row: &'static Row,
     pub(crate) call: Call,
-    /// Whether a short read may be continued (see [`transfer::goes_on`]).
+    /// Whether a short read may be continued (see [`transfer::continues`]).
     pub(crate) regular: bool,
     /// What is to be told of the result at once, and the bytes moved before this job.
-    pub(crate) watched: Option<(Watched, usize)>,
+    pub(crate) status: Option<(StatusTarget, usize)>,
     /// Injected bound of one step; 0 for none.
     pub(crate) short: usize,
 }
 
 impl Job {
     /// Tells who watches, but not of a cancellation: the context knows what it came from.
-    pub(super) fn tell(&self, result: Result<usize, Errno>) {
-        match (self.watched, result) {
+    pub(super) fn publish_status(&self, result: Result<usize, Errno>) {
+        match (self.status, result) {
             (None, _) | (_, Err(Errno::CANCELED)) => {}
-            (Some((watched, before)), Ok(moved)) => watched.publish(Ok(before + moved)),
-            (Some((watched, 0)), error) => watched.publish(error),
-            (Some((watched, before)), Err(_)) => watched.publish(Ok(before)),
+            (Some((status, before)), Ok(moved)) => status.publish(Ok(before + moved)),
+            (Some((status, 0)), error) => status.publish(error),
+            (Some((status, before)), Err(_)) => status.publish(Ok(before)),
         }
     }
 }
@@ -56,7 +56,7 @@ pub(crate) enum Cancelled {
 /// The pool of one context.
 #[derive(Debug)]
 pub(crate) struct Helpers {
-    shared: Arc<Shared>,
+    shared: Arc<HelperShared>,
     threads: Vec<JoinHandle<()>>,
     signal: Option<i32>,
     /// Jobs started and not yet collected.
@@ -66,7 +66,7 @@ pub(crate) struct Helpers {
 }
 
 #[derive(Debug)]
-struct Shared {
+struct HelperShared {
     pool: Mutex<Pool>,
     work: Condvar,
     finished: Mutex<Vec<(Handle, Result<usize, Errno>)>>,
@@ -98,13 +98,13 @@ impl Helpers {
     pub(crate) fn new(
         doorbell: Arc<Doorbell>,
         limits: &Limits,
-        patient: bool,
+        waits_at_limit: bool,
         signal: Option<i32>,
     ) -> Helpers {
         Helpers {
-            shared: Arc::new(Shared {
+            shared: Arc::new(HelperShared {
                 pool: Mutex::new(Pool {
-                    lanes: Lanes::new(limits, patient),
+                    lanes: Lanes::new(limits, waits_at_limit),
                     workers: Vec::new(),
                     idle: 0,
                     closing: false,
@@ -297,7 +297,7 @@ impl Drop for Helpers {
     }
 }
 
-impl Shared {
+impl HelperShared {
     fn lock(&self) -> MutexGuard<'_, Pool> {
         // No code that can panic runs under the lock; a poisoned lock still guards consistent data.
         self.pool
@@ -309,7 +309,7 @@ impl Shared {
     fn serve(&self, interruptible: &Arc<Interruptible>, epoch: u32) {
         while let Some((mut lane, job)) = self.next_job(interruptible, epoch) {
             let mut result = Ok(0);
-            if lane == Lane::Ends && lane::opens_what_waits(&job, interruptible) {
+            if lane == Lane::Ends && lane::opens_blocking_file(&job, interruptible) {
                 result = self.found_to_wait(epoch).map(|()| 0);
                 if result.is_ok() {
                     lane = Lane::Waits;
@@ -318,7 +318,7 @@ impl Shared {
             if result.is_ok() {
                 result = run(&job, interruptible);
             }
-            job.tell(result);
+            job.publish_status(result);
             let mut pool = self.lock();
             pool.lanes.done(lane, epoch);
             pool.worker(interruptible).current = None;
@@ -422,7 +422,7 @@ pub(super) fn run(job: &Job, interruptible: &Interruptible) -> Result<usize, Err
                 // SAFETY: the kernel has just accepted the pointers.
                 let wanted = unsafe { transfer::wanted(job.row, &job.call) };
                 let more = bounded && wanted.is_some_and(|wanted| done < wanted);
-                if !(more && transfer::goes_on(job.row, &job.call, job.regular)) {
+                if !(more && transfer::continues(job.row, &job.call, job.regular)) {
                     return Ok(done);
                 }
             }

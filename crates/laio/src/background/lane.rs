@@ -25,7 +25,7 @@ pub(crate) enum Lane {
 pub(crate) fn of(row: &Row, call: &Call, regular: bool, found_to_wait: bool) -> Lane {
     let waits = match row.class {
         Class::Stream => !regular,
-        Class::Waiting => !wakes_only(row, call),
+        Class::Waiting => !never_waits(row, call),
         Class::Path => found_to_wait,
         _ => match row.attempt {
             Attempt::LockCommand => {
@@ -40,7 +40,7 @@ pub(crate) fn of(row: &Row, call: &Call, regular: bool, found_to_wait: bool) -> 
 }
 
 /// Whether a call of a kind that waits is one that wakes others, or that only asks.
-fn wakes_only(row: &Row, call: &Call) -> bool {
+fn never_waits(row: &Row, call: &Call) -> bool {
     match row.name {
         "futex" => {
             let command = call.args[1] as i32 & libc::FUTEX_CMD_MASK;
@@ -76,7 +76,7 @@ fn only_adds(operations: usize, count: usize) -> bool {
 
 /// Whether an `open` waits for the other end of a FIFO, or for a device such as a terminal. The helper that is to
 /// open it asks, because resolving the name may wait for a disk.
-pub(crate) fn opens_what_waits(job: &Job, interruptible: &Interruptible) -> bool {
+pub(crate) fn opens_blocking_file(job: &Job, interruptible: &Interruptible) -> bool {
     let Some(name) = job.row.file.filter(|_| opens(job.row)) else {
         return false;
     };
@@ -120,7 +120,7 @@ pub(crate) struct Lanes {
     ends: Track,
     waits: Track,
     /// At the limit of those that wait, further ones queue rather than fail.
-    patient: bool,
+    waits_at_limit: bool,
     /// Jobs handed over before the calling thread's identity changed, with the epoch of their workers.
     earlier: Vec<(u32, Lane, Job)>,
     epoch: u32,
@@ -150,11 +150,11 @@ impl Track {
 }
 
 impl Lanes {
-    pub(crate) fn new(limits: &Limits, patient: bool) -> Lanes {
+    pub(crate) fn new(limits: &Limits, waits_at_limit: bool) -> Lanes {
         Lanes {
             ends: Track::new(limits.helpers),
             waits: Track::new(limits.waiting_helpers.max(limits.helpers)),
-            patient,
+            waits_at_limit,
             earlier: Vec::new(),
             epoch: 0,
         }
@@ -165,10 +165,10 @@ impl Lanes {
     /// # Errors
     /// `EAGAIN`: as many calls wait as may.
     pub(crate) fn add(&mut self, lane: Lane, job: Job) -> Result<bool, Errno> {
-        let patient = self.patient;
+        let waits_at_limit = self.waits_at_limit;
         let track = self.track(lane);
         let full = track.running + track.queue.len() >= track.limit;
-        if full && lane == Lane::Waits && !patient {
+        if full && lane == Lane::Waits && !waits_at_limit {
             return Err(Errno::AGAIN);
         }
         track.queue.push_back(job);

@@ -155,14 +155,14 @@ pub(crate) fn entry(
 
 /// The flags of a transfer on a socket, without `MSG_WAITALL`. With it the ring puts the pieces together itself, and
 /// before Linux 6.1 forgets those that it has when the operation is cancelled or the socket is in non-blocking
-/// mode: the bytes are gone. The engine goes on until all is there; see [`crate::transfer::goes_on`].
+/// mode: the bytes are gone. The engine goes on until all is there; see [`crate::transfer::continues`].
 fn ring_flags(flags: usize) -> i32 {
     flags as i32 & !libc::MSG_WAITALL
 }
 
 /// The entry for a receive that expects to wait: the ring then does not try first either, on Linux 5.19 or later,
 /// which is told by an operation that came with it.
-pub(crate) fn patient(call: &Call, opcodes: &Opcodes) -> Option<squeue::Entry> {
+pub(crate) fn poll_first(call: &Call, opcodes: &Opcodes) -> Option<squeue::Entry> {
     const POLL_FIRST: u16 = 1;
     let args = &call.args;
     let length = args[2].min(0x7fff_f000) as u32;
@@ -214,7 +214,7 @@ pub(crate) fn readiness(fd: i32, write: bool) -> squeue::Entry {
 }
 
 /// The entry, for a worker of the ring from the start: it is not tried on the submitting thread.
-pub(crate) fn aside(entry: squeue::Entry) -> squeue::Entry {
+pub(crate) fn force_async(entry: squeue::Entry) -> squeue::Entry {
     entry.flags(squeue::Flags::ASYNC)
 }
 

@@ -2,7 +2,7 @@
 
 use crate::Errno;
 use crate::operation::Slot;
-use crate::sys::away::Away;
+use crate::sys::high_fd::HighFd;
 use rustix::event::epoll;
 use rustix::time::Timespec;
 use std::os::fd::{AsFd, BorrowedFd, RawFd};
@@ -33,7 +33,7 @@ pub(crate) enum Event {
 /// One epoll set. Interest is one-shot: a descriptor closed behind the context's back leaves nothing
 /// behind that a new descriptor with its number could trip over.
 pub(crate) struct Reactor {
-    epoll: Away,
+    epoll: HighFd,
     /// Slot + 1 of the operation that waits to read and to write, by descriptor.
     waiting: Vec<[u32; 2]>,
     waiting_count: usize,
@@ -53,7 +53,7 @@ impl Reactor {
         doorbell: BorrowedFd<'_>,
         mounts: Option<BorrowedFd<'_>>,
     ) -> Result<Reactor, Errno> {
-        let epoll = Away::from(epoll::create(epoll::CreateFlags::CLOEXEC)?);
+        let epoll = HighFd::from(epoll::create(epoll::CreateFlags::CLOEXEC)?);
         let data = epoll::EventData::new_u64(DOORBELL);
         epoll::add(&epoll, doorbell, data, epoll::EventFlags::IN)?;
         if let Some(mounts) = mounts {

@@ -2,7 +2,7 @@
 
 use super::doorbell::Doorbell;
 use crate::operation::Slot;
-use crate::sys::away::Away;
+use crate::sys::high_fd::HighFd;
 use crate::{Errno, Handle, Limits};
 use io_uring::{IoUring, Probe, cqueue, opcode, squeue, types};
 use std::mem::ManuallyDrop;
@@ -58,7 +58,7 @@ pub(crate) struct Ring {
     timer_armed: bool,
     timer_went_off: bool,
     /// Slots of operations that the kernel did not find when it was asked to cancel them.
-    missed: Vec<Slot>,
+    failed_cancels: Vec<Slot>,
     pub(crate) submissions: u64,
     _counted: Counted,
 }
@@ -125,7 +125,7 @@ impl Ring {
     /// `ENOSYS`, `EPERM` and `EACCES` where it is absent or forbidden, `ENOMEM` and `EMFILE` at limits,
     /// `EOPNOTSUPP` where it lacks what the engine needs (Linux before 5.11).
     pub(crate) fn new(entries: u32, mounts: Option<RawFd>) -> Result<Ring, Errno> {
-        let ring = moved_away(Ring::set_up(entries.clamp(8, Limits::RING_ENTRIES_MAX))?)?;
+        let ring = move_high(Ring::set_up(entries.clamp(8, Limits::RING_ENTRIES_MAX))?)?;
         let parameters = ring.params();
         if !(parameters.is_feature_nodrop()
             && parameters.is_feature_ext_arg()
@@ -155,7 +155,7 @@ impl Ring {
             timer: None,
             timer_armed: false,
             timer_went_off: false,
-            missed: Vec::new(),
+            failed_cancels: Vec::new(),
             submissions: 0,
         })
     }
@@ -392,7 +392,7 @@ impl Ring {
                 }
                 CANCEL.. => {
                     if completion.result() == -libc::ENOENT {
-                        self.missed.push(((handle - CANCEL) >> 32) as Slot);
+                        self.failed_cancels.push(((handle - CANCEL) >> 32) as Slot);
                     }
                 }
                 other => unreachable!("user data {other:#x} was never submitted"),
@@ -401,18 +401,18 @@ impl Ring {
     }
 
     /// Whether the doorbell has been heard (and must be drained) since it was put on the ring.
-    pub(crate) fn doorbell_heard(&self) -> bool {
+    pub(crate) fn doorbell_fired(&self) -> bool {
         !self.doorbell_armed
     }
 
     /// The next operation that was not found when it was to be cancelled. It may be over, or just on its
     /// way from one queue of the kernel's to another.
-    pub(crate) fn take_missed(&mut self) -> Option<Slot> {
-        self.missed.pop()
+    pub(crate) fn take_failed_cancel(&mut self) -> Option<Slot> {
+        self.failed_cancels.pop()
     }
 
     /// Whether completions wait to be reaped.
-    pub(crate) fn has_news(&mut self) -> bool {
+    pub(crate) fn has_completions(&mut self) -> bool {
         !self.backlog.is_empty() || !self.ring.completion().is_empty()
     }
 
@@ -455,15 +455,15 @@ impl Drop for Ring {
 }
 
 /// The same ring by a descriptor that is out of the way.
-fn moved_away(ring: IoUring) -> Result<IoUring, Errno> {
+fn move_high(ring: IoUring) -> Result<IoUring, Errno> {
     // SAFETY: it is open as long as the ring is there.
     let descriptor = unsafe { BorrowedFd::borrow_raw(ring.as_raw_fd()) };
-    let Some(away) = Away::copy(&descriptor) else {
+    let Some(high) = HighFd::copy(&descriptor) else {
         return Ok(ring);
     };
     let parameters = ring.params().clone();
     // SAFETY: a descriptor of this ring, given away here, and what the kernel has said of it.
-    Ok(unsafe { IoUring::from_fd(away.into_raw_fd(), parameters)? })
+    Ok(unsafe { IoUring::from_fd(high.into_raw_fd(), parameters)? })
 }
 
 fn probe_opcodes(ring: &IoUring) -> Result<Opcodes, Errno> {

@@ -30,7 +30,7 @@ impl Life {
 
     /// Whether the process is still the one in which this was made.
     #[inline(always)]
-    pub(crate) fn goes_on(&self) -> bool {
+    pub(crate) fn is_current(&self) -> bool {
         self.word.load(Relaxed) == self.generation
     }
 }
@@ -74,19 +74,20 @@ mod tests {
     #[test]
     fn a_child_is_another_life() {
         let life = Life::current();
-        assert!(life.goes_on());
+        assert!(life.is_current());
         // SAFETY: the child only reads memory and leaves by _exit.
         unsafe {
             let pid = libc::fork();
             assert!(pid >= 0);
             if pid == 0 {
-                let noticed = !life.goes_on() && Life::current().goes_on() && !life.goes_on();
+                let noticed =
+                    !life.is_current() && Life::current().is_current() && !life.is_current();
                 libc::_exit(if noticed { 0 } else { 1 });
             }
             let mut status = 0;
             assert_eq!(libc::waitpid(pid, &mut status, 0), pid);
             assert_eq!(status, 0);
         }
-        assert!(life.goes_on());
+        assert!(life.is_current());
     }
 }

@@ -38,10 +38,10 @@ pub(crate) struct Control {
     pub(crate) detected: u32,
     /// The processor on which the call was begun; only where `detected`.
     pub(crate) processor: AtomicU32,
-    /// How many [`Bed`]s there are.
-    pub(crate) beds: u32,
+    /// How many [`SleepWord`]s there are.
+    pub(crate) sleep_words: u32,
     /// One for each processor, and before the first that of the backstop.
-    pub(crate) bed: *const Bed,
+    pub(crate) sleep_word: *const SleepWord,
     pub(crate) wake: unsafe extern "C" fn(*mut Control),
     /// A call has returned after the application was taken away.
     pub(crate) on_return: unsafe extern "C" fn(*mut Control, usize) -> !,
@@ -61,7 +61,7 @@ pub(crate) mod detected {
 /// Where a detector sleeps.
 #[repr(C, align(64))]
 #[derive(Debug, Default)]
-pub(crate) struct Bed {
+pub(crate) struct SleepWord {
     /// Not 0 while it sleeps, or is about to.
     pub(crate) asleep: AtomicU32,
 }

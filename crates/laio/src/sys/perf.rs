@@ -1,7 +1,7 @@
 //! Perf events of one's own threads: the way by which another thread learns at once that this one has
 //! blocked (`PERF_RECORD_SWITCH`).
 
-use crate::sys::away::Away;
+use crate::sys::high_fd::HighFd;
 use crate::{Errno, sys};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use std::ffi::c_void;
@@ -39,14 +39,14 @@ const DATA_HEAD: usize = 1024;
 /// and the ring of its records. It becomes readable with each record.
 #[derive(Debug)]
 pub(crate) struct Switches {
-    descriptor: Away,
+    descriptor: HighFd,
     address: *mut c_void,
 }
 
 impl Switches {
     /// Those of a thread of this process; 0 is the calling one.
     pub(crate) fn of(thread: u32) -> Result<Switches, Errno> {
-        let descriptor = Away::from(open(thread)?);
+        let descriptor = HighFd::from(open(thread)?);
         // Writable, as by an owner who tells the kernel how far he has read.
         let access = ProtFlags::READ | ProtFlags::WRITE;
         let no_place = std::ptr::null_mut();

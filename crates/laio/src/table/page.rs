@@ -45,7 +45,7 @@ const CLASSES: [(Class, &str, &str); 8] = [
         Class::Path,
         "Path",
         "Resolve a name, or read or change a directory or metadata. They are tried where the \
-         kernel can resolve a name from its cache alone.",
+         kernel can resolve a name from its cache one_shot.",
     ),
     (
         Class::Waiting,
@@ -97,7 +97,7 @@ Arguments count from 0.
 
 | attempt | meaning |
 | --- | --- |
-| never | No way is known: straight to the background. |
+| never | No strategy is known: straight to the background. |
 | plain | The call itself, which cannot block. |
 | plain if local | The call itself, unless the file system has a server behind it (NFS, FUSE). |
 | position | The call itself, unless an operation in flight uses the descriptor's position. |

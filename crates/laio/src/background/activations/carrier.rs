@@ -1,13 +1,13 @@
 //! A carrier: a kernel thread that can run the application.
 
 use super::flight::Flight;
-use super::shared::Shared;
+use super::shared::CarrierShared;
 use super::slots::Slot;
 use super::spare;
 use super::state::Gate;
 use crate::Errno;
-use crate::sys::away::Away;
-use crate::sys::handoff::{Bed, Birth, Control, spawn};
+use crate::sys::handoff::{Birth, Control, SleepWord, spawn};
+use crate::sys::high_fd::HighFd;
 use crate::sys::perf::Switches;
 use crate::sys::{self, mask};
 use rustix::event::epoll;
@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering::
 #[derive(Debug)]
 pub(super) struct Carrier {
     pub(super) control: Control,
-    pub(super) shared: *const Shared,
+    pub(super) shared: *const CarrierShared,
     /// Where its thread-local variables would be.
     pub(super) block: usize,
     /// The thread's number; 0 when it has ended.
@@ -36,9 +36,9 @@ pub(super) struct Carrier {
     /// For rings that are not there.
     no_ring: [AtomicU64; 2],
     /// Tells what the thread does: `/proc/self/task/TID/syscall`.
-    pub(super) activity: Option<Away>,
+    pub(super) activity: Option<HighFd>,
     /// Tells which signals it blocks: `/proc/self/task/TID/status`.
-    pub(super) status: Option<Away>,
+    pub(super) status: Option<HighFd>,
 }
 
 /// Values of [`Carrier::ready`].
@@ -56,7 +56,7 @@ impl Carrier {
         unsafe { &*control.cast() }
     }
 
-    pub(super) fn shared(&self) -> &Shared {
+    pub(super) fn shared(&self) -> &CarrierShared {
         // SAFETY: it outlives its carriers.
         unsafe { &*self.shared }
     }
@@ -90,7 +90,7 @@ pub(super) struct Owned {
 
 impl Owned {
     /// The carrier of the calling thread, whose application begins there.
-    pub(super) fn home(shared: &Shared) -> Result<Owned, Errno> {
+    pub(super) fn home(shared: &CarrierShared) -> Result<Owned, Errno> {
         let mut home = Owned::new(shared)?;
         #[cfg(laio_sanitized)]
         // SAFETY: nobody else has it yet.
@@ -106,10 +106,10 @@ impl Owned {
     }
 
     /// A new kernel thread, which inherits who the calling one is. It waits to be told to begin.
-    pub(super) fn spare(shared: &Shared) -> Result<Owned, Errno> {
+    pub(super) fn spare(shared: &CarrierShared) -> Result<Owned, Errno> {
         let mut spare = Owned::detector(shared, spare::begin)?;
         if let Err(errno) = spare.observe(shared) {
-            spare.tell(readiness::END);
+            spare.start_or_end(readiness::END);
             spare.wait_for_end();
             return Err(errno);
         }
@@ -118,7 +118,7 @@ impl Owned {
 
     /// A new kernel thread that does not carry, but begins here.
     pub(super) fn detector(
-        shared: &Shared,
+        shared: &CarrierShared,
         entry: unsafe extern "C" fn(*mut Control) -> !,
     ) -> Result<Owned, Errno> {
         let thread = Owned::new(shared)?;
@@ -135,11 +135,11 @@ impl Owned {
         Ok(thread)
     }
 
-    fn new(shared: &Shared) -> Result<Owned, Errno> {
+    fn new(shared: &CarrierShared) -> Result<Owned, Errno> {
         let slot = Slot::take()?;
         let carrier = slot.carrier();
         let no_ring = [const { AtomicU64::new(0) }; 2];
-        let beds: &[Bed] = shared.beds();
+        let sleep_words: &[SleepWord] = shared.sleep_words();
         // SAFETY: the slot is free, and large enough.
         unsafe {
             carrier.write(Carrier {
@@ -151,8 +151,8 @@ impl Owned {
                     interrupted: AtomicU32::new(0),
                     detected: shared.detected(),
                     processor: AtomicU32::new(0),
-                    beds: beds.len() as u32,
-                    bed: beds.as_ptr(),
+                    sleep_words: sleep_words.len() as u32,
+                    sleep_word: sleep_words.as_ptr(),
                     wake: super::detectors::wake,
                     on_return: spare::returned,
                     on_park: spare::parked,
@@ -182,12 +182,12 @@ impl Owned {
     }
 
     /// Makes it seen when the thread blocks.
-    fn observe(&mut self, shared: &Shared) -> Result<(), Errno> {
+    fn observe(&mut self, shared: &CarrierShared) -> Result<(), Errno> {
         let number = self.get().number.load(SeqCst);
         let open = |name: &str| {
             let path = format!("/proc/self/task/{number}/{name}");
             let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-            Ok::<_, Errno>(Away::from(rustix::fs::open(path, flags, Mode::empty())?))
+            Ok::<_, Errno>(HighFd::from(rustix::fs::open(path, flags, Mode::empty())?))
         };
         let (activity, status) = (open("syscall")?, open("status")?);
         // SAFETY: the thread does not look at this before it is told to begin.
@@ -210,7 +210,7 @@ impl Owned {
     }
 
     /// Lets the thread begin, or end.
-    pub(super) fn tell(&self, what: u32) {
+    pub(super) fn start_or_end(&self, what: u32) {
         let ready = &self.get().ready;
         ready.store(what, SeqCst);
         sys::futex_wake(ready, 1);
@@ -218,11 +218,11 @@ impl Owned {
 
     /// Whether the thread has not ended.
     pub(super) fn is_alive(&self) -> bool {
-        self.living().is_some()
+        self.thread_number().is_some()
     }
 
     /// The number of the thread, if it has not ended.
-    fn living(&self) -> Option<u32> {
+    fn thread_number(&self) -> Option<u32> {
         let number = self.get().number.load(SeqCst);
         if number == 0 {
             // The kernel has cleared it; this was the thread's own last word.
@@ -233,7 +233,7 @@ impl Owned {
 
     /// Waits until the thread has ended and no longer uses its slot.
     pub(super) fn wait_for_end(&self) {
-        while let Some(number) = self.living() {
+        while let Some(number) = self.thread_number() {
             // Not a private one: the kernel wakes as for any process.
             sys::futex_wait(&self.get().number, number, false);
         }

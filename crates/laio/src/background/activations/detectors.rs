@@ -6,10 +6,10 @@
 //! the application makes calls.
 
 use super::carrier::{Carrier, Owned, readiness};
-use super::shared::Shared;
+use super::shared::CarrierShared;
 use super::spare;
 use super::state::{self, CALL};
-use crate::sys::handoff::{Bed, Control};
+use crate::sys::handoff::{Control, SleepWord};
 use crate::sys::{self};
 use crate::{Errno, Options};
 use std::fmt;
@@ -105,7 +105,7 @@ fn processors() -> Vec<usize> {
 }
 
 /// Beds for the backstop and the processors.
-pub(super) fn beds(detector: Detector) -> usize {
+pub(super) fn sleep_words(detector: Detector) -> usize {
     match detector {
         Detector::Perf => 0,
         Detector::Idle => {
@@ -116,12 +116,12 @@ pub(super) fn beds(detector: Detector) -> usize {
 }
 
 /// Starts the threads that look, if any are needed.
-pub(super) fn start(shared: &Shared) -> Result<Vec<Owned>, Errno> {
+pub(super) fn start(shared: &CarrierShared) -> Result<Vec<Owned>, Errno> {
     let mut threads = Vec::new();
-    if shared.beds().is_empty() {
+    if shared.sleep_words().is_empty() {
         return Ok(threads);
     }
-    let backstop = Owned::detector(shared, stop_back);
+    let backstop = Owned::detector(shared, backstop);
     let watchers = processors()
         .into_iter()
         .take(PROCESSORS_MAX)
@@ -139,7 +139,7 @@ pub(super) fn start(shared: &Shared) -> Result<Vec<Owned>, Errno> {
         }
     }
     for thread in &threads {
-        thread.tell(refused.map_or(readiness::SERVE, |_| readiness::END));
+        thread.start_or_end(refused.map_or(readiness::SERVE, |_| readiness::END));
     }
     match refused {
         None => Ok(threads),
@@ -160,14 +160,14 @@ pub(super) unsafe extern "C" fn wake(control: *mut Control) {
     #[cfg(laio_sanitized)]
     // SAFETY: by the caller.
     unsafe {
-        spare::be_oneself(control);
+        spare::restore_thread_pointer(control);
     }
     // SAFETY: the carrier that runs the application.
     let carrier = unsafe { Carrier::at(control) };
-    let beds = carrier.shared().beds();
+    let sleep_words = carrier.shared().sleep_words();
     let processor = carrier.control.processor.load(Relaxed) as usize;
-    rouse(beds.first());
-    rouse(beds.get(processor + 1));
+    wake_detector(sleep_words.first());
+    wake_detector(sleep_words.get(processor + 1));
     #[cfg(laio_sanitized)]
     // SAFETY: as it was.
     unsafe {
@@ -175,18 +175,18 @@ pub(super) unsafe extern "C" fn wake(control: *mut Control) {
     }
 }
 
-fn rouse(bed: Option<&Bed>) {
-    if let Some(bed) = bed
-        && bed.asleep.swap(0, SeqCst) != 0
+fn wake_detector(sleep_word: Option<&SleepWord>) {
+    if let Some(sleep_word) = sleep_word
+        && sleep_word.asleep.swap(0, SeqCst) != 0
     {
-        sys::futex_wake(&bed.asleep, 1);
+        sys::futex_wake(&sleep_word.asleep, 1);
     }
 }
 
 /// Wakes all detectors, to see that it is over.
-pub(super) fn wake_all(shared: &Shared) {
-    for bed in shared.beds() {
-        rouse(Some(bed));
+pub(super) fn wake_all(shared: &CarrierShared) {
+    for sleep_word in shared.sleep_words() {
+        wake_detector(Some(sleep_word));
     }
 }
 
@@ -226,19 +226,19 @@ impl Barrier {
 }
 
 /// Sleeps until the next call, unless there is something to see already.
-fn sleep(bed: &Bed, is_news: impl Fn() -> bool, shared: &Shared) {
-    bed.asleep.store(1, SeqCst);
+fn sleep(sleep_word: &SleepWord, is_news: impl Fn() -> bool, shared: &CarrierShared) {
+    sleep_word.asleep.store(1, SeqCst);
     shared.barrier.pass();
     // The application first says that it is in a call, and then looks who sleeps.
     if is_news() || shared.closing.load(SeqCst) {
-        bed.asleep.store(0, SeqCst);
+        sleep_word.asleep.store(0, SeqCst);
         return;
     }
-    sys::futex_wait(&bed.asleep, 1, true);
+    sys::futex_wait(&sleep_word.asleep, 1, true);
 }
 
 /// The call that the application is in, if it was begun on this processor.
-fn call_on(shared: &Shared, processor: Option<u32>) -> Option<u64> {
+fn call_on(shared: &CarrierShared, processor: Option<u32>) -> Option<u64> {
     // SAFETY: carriers live as long as what they share.
     let carrier = unsafe { shared.current.load(SeqCst).as_ref()? };
     let word = carrier.control.state.load(SeqCst);
@@ -255,25 +255,25 @@ fn call_on(shared: &Shared, processor: Option<u32>) -> Option<u64> {
 unsafe extern "C" fn watch(control: *mut Control) -> ! {
     // SAFETY: by the caller.
     let me = unsafe { Carrier::at(control) };
-    spare::wait_for_order(me);
+    spare::wait_for_start(me);
     let shared = me.shared();
     let processor = me.control.processor.load(SeqCst);
-    stay_idle_on(processor as usize);
-    let Some(bed) = shared.beds().get(processor as usize + 1) else {
+    pin_idle(processor as usize);
+    let Some(sleep_word) = shared.sleep_words().get(processor as usize + 1) else {
         spare::end(me);
     };
-    let mut told = None;
+    let mut reported = None;
     while !shared.closing.load(SeqCst) {
         let call = call_on(shared, Some(processor));
-        if call.is_some() && call != told {
-            told = call;
+        if call.is_some() && call != reported {
+            reported = call;
             shared.wake_one();
         }
         let news = || {
             let now = call_on(shared, Some(processor));
-            now.is_some() && now != told
+            now.is_some() && now != reported
         };
-        sleep(bed, news, shared);
+        sleep(sleep_word, news, shared);
     }
     spare::end(me)
 }
@@ -282,20 +282,20 @@ unsafe extern "C" fn watch(control: *mut Control) -> ! {
 ///
 /// # Safety
 /// The entry of a thread made for this.
-unsafe extern "C" fn stop_back(control: *mut Control) -> ! {
+unsafe extern "C" fn backstop(control: *mut Control) -> ! {
     // SAFETY: by the caller.
     let me = unsafe { Carrier::at(control) };
-    spare::wait_for_order(me);
+    spare::wait_for_start(me);
     let shared = me.shared();
-    let Some(bed) = shared.beds().first() else {
+    let Some(sleep_word) = shared.sleep_words().first() else {
         spare::end(me);
     };
-    let (mut last, mut told, mut quiet) = (None, None, 0);
+    let (mut last, mut reported, mut quiet) = (None, None, 0);
     while !shared.closing.load(SeqCst) {
         let call = call_on(shared, None);
-        if call.is_some() && call == last && call != told {
+        if call.is_some() && call == last && call != reported {
             // For a millisecond.
-            told = call;
+            reported = call;
             shared.wake_one();
         }
         quiet = if call == last { quiet + 1 } else { 0 };
@@ -304,7 +304,7 @@ unsafe extern "C" fn stop_back(control: *mut Control) -> ! {
             pause();
             continue;
         }
-        sleep(bed, || call_on(shared, None) != last, shared);
+        sleep(sleep_word, || call_on(shared, None) != last, shared);
         quiet = 0;
     }
     spare::end(me)
@@ -316,7 +316,7 @@ fn pause() {
     let _ = unsafe { sys::raw(libc::SYS_nanosleep, [(&raw const time) as usize, 0]) };
 }
 
-fn stay_idle_on(processor: usize) {
+fn pin_idle(processor: usize) {
     let mut set = [0u64; 16];
     if let Some(word) = set.get_mut(processor / 64) {
         *word = 1 << (processor % 64);

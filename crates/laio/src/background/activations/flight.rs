@@ -106,7 +106,7 @@ impl Flight {
     }
 
     /// For another call.
-    pub(super) fn use_again(&self) {
+    pub(super) fn recycle(&self) {
         self.busy.store(true, Relaxed);
     }
 }

@@ -6,8 +6,8 @@
 //! (`pthread_kill`, timers) are sent on to where the application is.
 
 use super::carrier::Carrier;
-use super::shared::Shared;
-use super::spare::{forward, go_on, next_signal};
+use super::shared::CarrierShared;
+use super::spare::{forward, next_signal, run_application};
 use crate::sys;
 use crate::sys::mask::bit;
 use std::sync::atomic::Ordering::*;
@@ -18,7 +18,7 @@ pub(super) fn wait(me: &Carrier) -> ! {
     loop {
         let saved = shared.returning.swap(0, SeqCst);
         if saved != 0 {
-            go_on(me, saved);
+            run_application(me, saved);
         }
         // Not those that the application blocks: another thread may wait for them.
         let wanted = !shared.carried_mask() | bit(shared.signal);
@@ -29,7 +29,7 @@ pub(super) fn wait(me: &Carrier) -> ! {
 }
 
 /// Tells the home carrier that the application is on its way.
-pub(super) fn call(shared: &Shared) {
+pub(super) fn call(shared: &CarrierShared) {
     // SAFETY: carriers live as long as what they share.
     let home = unsafe { &*shared.home.load(Relaxed) };
     let thread = home.number.load(Relaxed) as usize;

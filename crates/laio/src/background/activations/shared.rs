@@ -3,8 +3,8 @@
 use super::carrier::Carrier;
 use super::detectors::{Barrier, Detector};
 use crate::Errno;
-use crate::sys::away::Away;
-use crate::sys::handoff::Bed;
+use crate::sys::handoff::SleepWord;
+use crate::sys::high_fd::HighFd;
 use crate::sys::mask::{Mask, bit};
 use rustix::event::{EventfdFlags, epoll, eventfd};
 use std::os::fd::AsFd;
@@ -12,18 +12,18 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize
 
 /// Never moves, and outlives the carriers.
 #[derive(Debug)]
-pub(super) struct Shared {
+pub(super) struct CarrierShared {
     /// Where spares sleep: the records of all carriers, and the two bells below.
-    pub(super) waiting: Away,
+    pub(super) waiting: HighFd,
     /// Wakes one spare.
-    one: Away,
+    one: HighFd,
     /// Wakes all spares, for ever.
-    all: Away,
+    all: HighFd,
     pub(super) closing: AtomicBool,
     /// Grows when the thread's identity changes; carriers of before do not run the application any more.
     pub(super) epoch: AtomicU32,
     pub(super) detector: Detector,
-    beds: Box<[Bed]>,
+    sleep_words: Box<[SleepWord]>,
     pub(super) barrier: Barrier,
     /// The carrier that runs the application.
     pub(super) current: AtomicPtr<Carrier>,
@@ -53,27 +53,31 @@ pub(super) struct Shared {
 pub(super) struct Counts {
     pub(super) handoffs: AtomicU64,
     /// Times a spare looked and the call had returned, or had only been preempted.
-    pub(super) in_vain: AtomicU64,
+    pub(super) false_wakeups: AtomicU64,
 }
 
-impl Shared {
-    pub(super) fn new(detector: Detector, beds: usize, signal: i32) -> Result<Shared, Errno> {
+impl CarrierShared {
+    pub(super) fn new(
+        detector: Detector,
+        sleep_words: usize,
+        signal: i32,
+    ) -> Result<CarrierShared, Errno> {
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
-        let event = || Ok::<_, Errno>(Away::from(eventfd(0, flags)?));
+        let event = || Ok::<_, Errno>(HighFd::from(eventfd(0, flags)?));
         let (one, all) = (event()?, event()?);
-        let waiting = Away::from(epoll::create(epoll::CreateFlags::CLOEXEC)?);
+        let waiting = HighFd::from(epoll::create(epoll::CreateFlags::CLOEXEC)?);
         let data = epoll::EventData::new_u64(0);
         let edge = epoll::EventFlags::IN | epoll::EventFlags::ET;
         epoll::add(&waiting, one.as_fd(), data, edge)?;
         epoll::add(&waiting, all.as_fd(), data, epoll::EventFlags::IN)?;
-        Ok(Shared {
+        Ok(CarrierShared {
             waiting,
             one,
             all,
             closing: AtomicBool::new(false),
             epoch: AtomicU32::new(0),
             detector,
-            beds: (0..beds).map(|_| Bed::default()).collect(),
+            sleep_words: (0..sleep_words).map(|_| SleepWord::default()).collect(),
             barrier: Barrier::of(detector),
             current: AtomicPtr::new(std::ptr::null_mut()),
             victim: AtomicPtr::new(std::ptr::null_mut()),
@@ -90,14 +94,14 @@ impl Shared {
     }
 
     /// Where detectors sleep; the first is the backstop's. None where records tell.
-    pub(super) fn beds(&self) -> &[Bed] {
-        &self.beds
+    pub(super) fn sleep_words(&self) -> &[SleepWord] {
+        &self.sleep_words
     }
 
     /// What the assembly does for detectors before a call.
     pub(super) fn detected(&self) -> u32 {
         use crate::sys::handoff::{detected, processor_known_by};
-        match (self.beds.is_empty(), self.barrier) {
+        match (self.sleep_words.is_empty(), self.barrier) {
             (true, _) => 0,
             (false, Barrier::Sleepers) => detected::YES | processor_known_by(),
             (false, Barrier::Program) => detected::YES | detected::BY_FENCE | processor_known_by(),

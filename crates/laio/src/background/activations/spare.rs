@@ -1,14 +1,14 @@
 //! What carriers do while they do not run the application.
 //!
 //! The C library does not know these threads, so nothing here may use it, nor thread-local variables, nor
-//! memory from the heap, nor panic: system calls by assembly, and what [`Shared`] and [`Carrier`] hold.
+//! memory from the heap, nor panic: system calls by assembly, and what [`CarrierShared`] and [`Carrier`] hold.
 //! Stacks are given up without unwinding, so nothing here may own what needs dropping.
 
 use super::carrier::{Carrier, readiness};
 use super::flight::Flight;
-use super::shared::Shared;
+use super::shared::CarrierShared;
 use super::state::{self, APP, CALL, SPARE, become_, with_state};
-use super::{home, looking};
+use super::{home, inspect};
 use crate::sys::handoff::{Control, resume, set_thread_pointer};
 use crate::sys::mask::{self, Mask, bit};
 use crate::sys::{self};
@@ -25,12 +25,12 @@ const AGAIN_MS: usize = 2;
 pub(super) unsafe extern "C" fn begin(control: *mut Control) -> ! {
     // SAFETY: the carrier that this thread was made for.
     let carrier = unsafe { Carrier::at(control) };
-    wait_for_order(carrier);
+    wait_for_start(carrier);
     serve(carrier)
 }
 
 /// Until the thread's creator has made everything ready, or thought better of it.
-pub(super) fn wait_for_order(me: &Carrier) {
+pub(super) fn wait_for_start(me: &Carrier) {
     while me.ready.load(SeqCst) == readiness::NOT_YET {
         sys::futex_wait(&me.ready, readiness::NOT_YET, true);
     }
@@ -42,7 +42,7 @@ pub(super) fn wait_for_order(me: &Carrier) {
 /// Waits for the application to block somewhere, and takes it on.
 fn serve(me: &Carrier) -> ! {
     let shared = me.shared();
-    let mut again: Option<looking::Preempted<'_>> = None;
+    let mut again: Option<inspect::Preempted<'_>> = None;
     loop {
         sleep(shared, again.is_some());
         if shared.closing.load(SeqCst) {
@@ -53,16 +53,16 @@ fn serve(me: &Carrier) -> ! {
             end(me);
         }
         if let Some(preempted) = again.take() {
-            again = preempted.look_again(me);
+            again = preempted.inspect_again(me);
         }
-        if let Some(preempted) = looking::look(me) {
+        if let Some(preempted) = inspect::inspect_current(me) {
             again = Some(preempted);
         }
     }
 }
 
 /// Until something happens.
-fn sleep(shared: &Shared, for_a_while: bool) {
+fn sleep(shared: &CarrierShared, for_a_while: bool) {
     let mut event = [0u64; 2];
     let timeout = if for_a_while { AGAIN_MS } else { usize::MAX };
     let set = shared.waiting.as_raw_fd() as usize;
@@ -72,17 +72,17 @@ fn sleep(shared: &Shared, for_a_while: bool) {
 }
 
 /// Goes on with the application of `victim`, which the caller has won.
-pub(super) fn take_on(me: &Carrier, victim: &Carrier) -> ! {
+pub(super) fn take_over(me: &Carrier, victim: &Carrier) -> ! {
     let shared = me.shared();
     victim.gate().close();
     shared.victim.store(from(victim), Relaxed);
     shared.spares.fetch_sub(1, Relaxed);
     shared.counts.handoffs.fetch_add(1, Relaxed);
-    go_on(me, victim.control.saved.load(Relaxed))
+    run_application(me, victim.control.saved.load(Relaxed))
 }
 
 /// Runs the application from where it has left its stack.
-pub(super) fn go_on(me: &Carrier, saved: usize) -> ! {
+pub(super) fn run_application(me: &Carrier, saved: usize) -> ! {
     let shared = me.shared();
     me.control.interrupted.store(0, Relaxed);
     become_(&me.control.state, APP);
@@ -99,7 +99,7 @@ pub(super) unsafe extern "C" fn returned(control: *mut Control, word: usize) -> 
     #[cfg(laio_sanitized)]
     // SAFETY: by the caller.
     unsafe {
-        be_oneself(control);
+        restore_thread_pointer(control);
     }
     // SAFETY: by the caller.
     let me = unsafe { Carrier::at(control) };
@@ -134,7 +134,7 @@ pub(super) unsafe extern "C" fn parked(control: *mut Control) -> ! {
     #[cfg(laio_sanitized)]
     // SAFETY: by the caller.
     unsafe {
-        be_oneself(control);
+        restore_thread_pointer(control);
     }
     // SAFETY: by the caller.
     let me = unsafe { Carrier::at(control) };
@@ -156,7 +156,7 @@ pub(super) unsafe extern "C" fn parked(control: *mut Control) -> ! {
 /// # Safety
 /// On the carrier's own stack, by its own thread.
 #[cfg(laio_sanitized)]
-pub(super) unsafe fn be_oneself(control: *mut Control) {
+pub(super) unsafe fn restore_thread_pointer(control: *mut Control) {
     // SAFETY: by the caller.
     unsafe { set_thread_pointer((*control.cast::<Carrier>()).block) };
 }
@@ -207,7 +207,7 @@ impl SignalInfo {
 }
 
 /// Sends a signal on to the thread that runs the application.
-pub(super) fn forward(shared: &Shared, info: &mut SignalInfo) {
+pub(super) fn forward(shared: &CarrierShared, info: &mut SignalInfo) {
     if info.signal() == shared.signal {
         return;
     }
@@ -238,7 +238,7 @@ fn yield_now() {
 
 /// Ends the thread. Its slot is free when the kernel says so.
 pub(super) fn end(me: &Carrier) -> ! {
-    // Whoever uses the slot next sees all that was done here: see `Owned::living`.
+    // Whoever uses the slot next sees all that was done here: see `Owned::thread_number`.
     me.ready.store(readiness::END, Release);
     loop {
         // SAFETY: nothing of this thread needs cleaning up.

@@ -6,11 +6,11 @@ use super::detectors::{self, Detector};
 use super::flight::{Flight, Inbox};
 use super::identity;
 use super::rseq::Unregistered;
-use super::shared::Shared;
+use super::shared::CarrierShared;
 use super::slots;
 use super::state::{self, APP, TAKEN, become_};
-use crate::sys::away::{self, Away};
 use crate::sys::fork::Life;
+use crate::sys::high_fd::{self, HighFd};
 use crate::sys::interrupt::{self, Signal};
 use crate::sys::{self, handoff, mask};
 use crate::{Call, Errno};
@@ -23,9 +23,9 @@ use std::time::Duration;
 /// Spares kept waiting: one to take the application on, and one for the call that it makes next.
 const SPARES: u32 = 2;
 /// Seconds within which the hand-off at the start must be seen.
-const PROOF_SECONDS: i64 = 2;
+const SELF_TEST_SECONDS: i64 = 2;
 /// Milliseconds for which a change of identity waits for the home carrier.
-const PATIENCE_MS: u32 = 1000;
+const CHANGE_TIMEOUT_MS: u32 = 1000;
 
 std::thread_local! {
     /// The contexts of a thread share its carriers.
@@ -40,25 +40,25 @@ pub(super) struct Thread {
     limit: Cell<usize>,
     spares: RefCell<Vec<Owned>>,
     /// Why no carrier can be added.
-    barren: Cell<Option<Errno>>,
+    cannot_grow: Cell<Option<Errno>>,
     /// See [`identity::is_dumpable`].
     dumpable: Cell<bool>,
     /// A context of the thread does not promise that its rights are settled.
-    distrusts: Cell<bool>,
+    compares_rights: Cell<bool>,
     /// Threads that only look.
     detectors: RefCell<Vec<Owned>>,
     home: Owned,
-    pub(super) shared: Box<Shared>,
+    pub(super) shared: Box<CarrierShared>,
     rseq: Unregistered,
 }
 
 /// How a call went.
 #[derive(Debug)]
-pub(super) enum Carried {
+pub(super) enum Handoff {
     /// It did not block, or not for long: the word that it returned.
     Done(usize),
     /// It goes on.
-    Away,
+    InFlight,
     /// Nobody could take the application on: the call has not been made.
     NoSpare(Errno),
 }
@@ -73,7 +73,7 @@ impl Thread {
     ) -> Result<Rc<Thread>, Errno> {
         let present = THREAD.with_borrow(Weak::upgrade);
         if let Some(thread) = present
-            && thread.life.goes_on()
+            && thread.life.is_current()
             && detector.is_none_or(|wanted| wanted == thread.shared.detector)
         {
             thread.limit.set(thread.limit.get().max(limit));
@@ -83,7 +83,7 @@ impl Thread {
         let detectors = Detector::in_order(detector)?;
         let mut refused = Errno::NOSYS;
         for detector in detectors {
-            match Thread::new(detector, limit, signal).and_then(|thread| thread.prove(inbox)) {
+            match Thread::new(detector, limit, signal).and_then(|thread| thread.self_test(inbox)) {
                 Ok(thread) => {
                     THREAD.set(Rc::downgrade(&thread));
                     return Ok(thread);
@@ -97,15 +97,15 @@ impl Thread {
     /// Whether the calling thread has carriers.
     pub(super) fn is_present() -> bool {
         let present = THREAD.try_with(|thread| thread.borrow().upgrade());
-        present.is_ok_and(|thread| thread.is_some_and(|thread| thread.life.goes_on()))
+        present.is_ok_and(|thread| thread.is_some_and(|thread| thread.life.is_current()))
     }
 
     fn new(detector: Detector, limit: usize, signal: Option<i32>) -> Result<Rc<Thread>, Errno> {
         let signal = Signal::install(signal)?;
-        interrupt::set_carriers(interrupted);
-        let shared = Box::new(Shared::new(
+        interrupt::set_carriers(on_cancel_signal);
+        let shared = Box::new(CarrierShared::new(
             detector,
-            detectors::beds(detector),
+            detectors::sleep_words(detector),
             signal.number(),
         )?);
         let home = Owned::home(&shared)?;
@@ -117,9 +117,9 @@ impl Thread {
             life: Life::current(),
             limit: Cell::new(limit),
             spares: RefCell::default(),
-            barren: Cell::new(None),
+            cannot_grow: Cell::new(None),
             dumpable: Cell::new(identity::is_dumpable()),
-            distrusts: Cell::new(false),
+            compares_rights: Cell::new(false),
             detectors: RefCell::default(),
             home,
             shared,
@@ -133,15 +133,15 @@ impl Thread {
     }
 
     /// Hands off once and comes home, so that it is known to work here.
-    fn prove(self: Rc<Thread>, inbox: &Inbox) -> Result<Rc<Thread>, Errno> {
+    fn self_test(self: Rc<Thread>, inbox: &Inbox) -> Result<Rc<Thread>, Errno> {
         use rustix::event::{EventfdFlags, eventfd};
-        let event = Away::from(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
+        let event = HighFd::from(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
         let mut wanted = libc::pollfd {
             fd: event.as_raw_fd(),
             events: libc::POLLIN,
             revents: 0,
         };
-        let time = [PROOF_SECONDS, 0];
+        let time = [SELF_TEST_SECONDS, 0];
         let args = [
             (&raw mut wanted) as usize,
             1,
@@ -153,11 +153,11 @@ impl Thread {
         loop {
             // SAFETY: what is pointed to lives until the flight has landed, which is waited for.
             match unsafe { self.call(&flight, &Call::new(libc::SYS_ppoll, args)) } {
-                Carried::Away => break,
-                Carried::NoSpare(errno) => return Err(errno),
+                Handoff::InFlight => break,
+                Handoff::NoSpare(errno) => return Err(errno),
                 // A signal handler of the program.
-                Carried::Done(word) if Errno::from_register(word) == Err(Errno::INTR) => {}
-                Carried::Done(_) => return Err(Errno::TIME),
+                Handoff::Done(word) if Errno::from_register(word) == Err(Errno::INTR) => {}
+                Handoff::Done(_) => return Err(Errno::TIME),
             }
         }
         rustix::io::write(&event, &1u64.to_ne_bytes())?;
@@ -168,8 +168,8 @@ impl Thread {
     }
 
     /// From now on compares rights after each hand-off.
-    pub(super) fn distrust_rights(&self) {
-        self.distrusts.set(true);
+    pub(super) fn compare_rights(&self) {
+        self.compares_rights.set(true);
     }
 
     /// Makes a call; if it blocks, returns on another kernel thread.
@@ -177,11 +177,11 @@ impl Thread {
     /// # Safety
     /// As for the system call, and what is pointed to, and the flight, must live until it has landed.
     #[inline]
-    pub(super) unsafe fn call(&self, flight: &Flight, call: &Call) -> Carried {
+    pub(super) unsafe fn call(&self, flight: &Flight, call: &Call) -> Handoff {
         if self.shared.spares.load(Acquire) == 0
             && let Err(errno) = self.grow()
         {
-            return Carried::NoSpare(errno);
+            return Handoff::NoSpare(errno);
         }
         // SAFETY: carriers live as long as this; the current one is that of the running kernel thread.
         let returned = unsafe {
@@ -191,18 +191,18 @@ impl Thread {
             handoff::call(&raw mut (*carrier).control, call.number, &call.args)
         };
         if returned.taken == 0 {
-            return Carried::Done(returned.word);
+            return Handoff::Done(returned.word);
         }
-        self.arrive();
+        self.after_handoff();
         flight.carrier.set(self.shared.victim.load(Relaxed));
-        Carried::Away
+        Handoff::InFlight
     }
 
     /// The application is on another kernel thread now.
     #[cold]
-    fn arrive(&self) {
+    fn after_handoff(&self) {
         mask::set(self.shared.carried_mask());
-        if self.distrusts.get() || self.dumpable.get() != identity::is_dumpable() {
+        if self.compares_rights.get() || self.dumpable.get() != identity::is_dumpable() {
             self.identity_may_have_changed();
         }
         while self.shared.spares.load(Relaxed) < SPARES && self.grow().is_ok() {}
@@ -221,21 +221,21 @@ impl Thread {
         if spares.len() >= self.limit.get() {
             return Err(Errno::AGAIN);
         }
-        if let Some(errno) = self.barren.get() {
+        if let Some(errno) = self.cannot_grow.get() {
             return Err(errno);
         }
         // Carriers stay, and with them their descriptors: the last ones are the program's.
-        if spares.len() >= SPARES as usize && !away::has_room(&self.shared.waiting) {
+        if spares.len() >= SPARES as usize && !high_fd::has_spare_numbers(&self.shared.waiting) {
             return Err(Errno::MFILE);
         }
         let spare = Owned::spare(&self.shared).inspect_err(|&errno| {
             // Not worth another try for each call, unless it is for want of something that comes and goes.
             let passing = [Errno::AGAIN, Errno::NOMEM, Errno::MFILE, Errno::NFILE];
-            self.barren
+            self.cannot_grow
                 .set((!passing.contains(&errno)).then_some(errno));
         })?;
         self.shared.spares.fetch_add(1, Release);
-        spare.tell(readiness::SERVE);
+        spare.start_or_end(readiness::SERVE);
         spares.push(spare);
         Ok(())
     }
@@ -246,7 +246,7 @@ impl Thread {
     /// `EBUSY` if the home carrier makes a call that does not end.
     pub(super) fn begin_change(&self) -> Result<(), Errno> {
         let home = &self.home.get().control.state;
-        for _ in 0..PATIENCE_MS {
+        for _ in 0..CHANGE_TIMEOUT_MS {
             if state::state(home.load(SeqCst)) != TAKEN {
                 self.go_home();
                 return Ok(());
@@ -270,13 +270,13 @@ impl Thread {
         }
         spares.retain(Owned::is_alive);
         drop(spares);
-        self.barren.set(None);
+        self.cannot_grow.set(None);
         self.dumpable.set(identity::is_dumpable());
         while self.shared.spares.load(Relaxed) < SPARES && self.grow().is_ok() {}
     }
 
     /// Whether all carriers that may run the application are for the kernel who the present one is.
-    pub(super) fn is_one(&self) -> bool {
+    pub(super) fn carriers_agree(&self) -> bool {
         // SAFETY: carriers live as long as this.
         let current = unsafe { &*self.shared.current.load(Relaxed) };
         let spares = self.spares.borrow();
@@ -349,7 +349,7 @@ impl Thread {
 
 impl Drop for Thread {
     fn drop(&mut self) {
-        if !self.life.goes_on() {
+        if !self.life.is_current() {
             for carrier in self.spares.get_mut() {
                 carrier.forget_in_child();
             }
@@ -369,7 +369,7 @@ impl Drop for Thread {
 }
 
 /// The signal that interrupts calls has come: whether it was meant for a carrier.
-fn interrupted(context: &mut libc::ucontext_t) -> bool {
+fn on_cancel_signal(context: &mut libc::ucontext_t) -> bool {
     let Some(carrier) = slots::carrier_at(handoff::stack_pointer(context)) else {
         return false;
     };

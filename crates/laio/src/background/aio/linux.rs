@@ -7,7 +7,7 @@
 use super::bounce::{Alignment, Bounce};
 use super::{Cancelled, Completed, Started, Step, Verb};
 use crate::stats::AioCounts;
-use crate::sys::away::Away;
+use crate::sys::high_fd::HighFd;
 use crate::sys::raw;
 use crate::transfer::{RW_COUNT_MAX, copied_vectors};
 use crate::{Errno, Handle, Limits, facts};
@@ -21,7 +21,7 @@ use std::time::Instant;
 pub(crate) struct Linux {
     context: Option<usize>,
     requests_max: u32,
-    bell: Away,
+    completion_fd: HighFd,
     /// Never moved: the kernel knows a request by the address of its control block.
     requests: Box<[Request]>,
     free: Vec<u16>,
@@ -50,7 +50,7 @@ struct Request {
 }
 
 /// How a step is to be done on the file that it is about.
-enum Terms {
+enum Placement {
     /// `io_submit` waits until it is done, as it does with buffered I/O.
     Waiting,
     /// Direct I/O in the background; or waiting all the same, where that is said.
@@ -91,7 +91,10 @@ impl Linux {
         Ok(Linux {
             context: None,
             requests_max: requests,
-            bell: Away::from(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?),
+            completion_fd: HighFd::from(eventfd(
+                0,
+                EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK,
+            )?),
             requests: Box::default(),
             free: Vec::new(),
             prepared: VecDeque::new(),
@@ -124,15 +127,15 @@ impl Linux {
     }
 
     pub(super) fn descriptor(&self) -> BorrowedFd<'_> {
-        self.bell.as_fd()
+        self.completion_fd.as_fd()
     }
 
-    pub(super) fn has_room(&self) -> bool {
+    pub(super) fn has_capacity(&self) -> bool {
         if self.context.is_none() {
             return true;
         }
-        let room = self.bounced_bytes + Limits::AIO_BOUNCE_STEP <= Limits::AIO_BOUNCE_BYTES;
-        !self.free.is_empty() && (room || self.bounced_bytes == 0)
+        let capacity = self.bounced_bytes + Limits::AIO_BOUNCE_STEP <= Limits::AIO_BOUNCE_BYTES;
+        !self.free.is_empty() && (capacity || self.bounced_bytes == 0)
     }
 
     /// Prepares a request; it is submitted with others at the next [`Linux::submit`].
@@ -145,8 +148,8 @@ impl Linux {
         step: &Step,
         counts: &mut AioCounts,
     ) -> Started {
-        let terms = self.terms(step);
-        if matches!(terms, Terms::Declined) {
+        let placement = self.placement(step);
+        if matches!(placement, Placement::Declined) {
             counts.declined += 1;
             return Started::Declined;
         }
@@ -154,15 +157,18 @@ impl Linux {
             counts.refused += 1;
             return Started::Declined;
         }
-        if !self.has_room() {
+        if !self.has_capacity() {
             return Started::Full;
         }
         let index = *self.free.last().expect("there is room");
         let request = &mut self.requests[index as usize];
-        request.block = block(step, index, &self.bell);
+        request.block = block(step, index, &self.completion_fd);
         request.cut = None;
-        request.waits = matches!(terms, Terms::Waiting | Terms::Direct { waits: true, .. });
-        if let Terms::Direct { alignment, .. } = terms {
+        request.waits = matches!(
+            placement,
+            Placement::Waiting | Placement::Direct { waits: true, .. }
+        );
+        if let Placement::Direct { alignment, .. } = placement {
             if !request.align(step, alignment) {
                 counts.declined += 1;
                 return Started::Declined;
@@ -183,26 +189,26 @@ impl Linux {
         Started::Taken
     }
 
-    fn terms(&self, step: &Step) -> Terms {
+    fn placement(&self, step: &Step) -> Placement {
         let Some(file) = File::look_at(step.fd) else {
-            return Terms::Declined;
+            return Placement::Declined;
         };
         if matches!(step.verb, Verb::Fsync | Verb::Fdatasync) {
-            return Terms::Sync;
+            return Placement::Sync;
         }
         let Some(alignment) = file.alignment else {
             return if self.blocking {
-                Terms::Waiting
+                Placement::Waiting
             } else {
-                Terms::Declined
+                Placement::Declined
             };
         };
         // To make a file longer takes space from its file system, which `io_submit` waits for.
         let writes = matches!(step.verb, Verb::Write | Verb::WriteV);
         let waits = writes && (file.appends || !file.holds(step));
         match waits && !self.blocking {
-            true => Terms::Declined,
-            false => Terms::Direct { alignment, waits },
+            true => Placement::Declined,
+            false => Placement::Direct { alignment, waits },
         }
     }
 
@@ -268,7 +274,7 @@ impl Linux {
                 // SAFETY: written by the kernel.
                 let event = unsafe { event.assume_init() };
                 self.submitted -= 1;
-                if !self.goes_again(event.data as u16, event.result) {
+                if !self.resubmit(event.data as u16, event.result) {
                     completed.push(self.complete(event.data as u16, event.result));
                 }
             }
@@ -280,7 +286,7 @@ impl Linux {
 
     /// Prepares a request once more that was refused for the sake of `RWF_NOWAIT`: not all files know it, and a
     /// helper, which makes the caller's own call, cannot make one that is not aligned.
-    fn goes_again(&mut self, index: u16, result: i64) -> bool {
+    fn resubmit(&mut self, index: u16, result: i64) -> bool {
         let request = &mut self.requests[index as usize];
         let waits = request.bounce.is_some() && result == -i64::from(libc::EAGAIN);
         let unknown = result == -i64::from(libc::EOPNOTSUPP);
@@ -439,7 +445,7 @@ impl Request {
     }
 }
 
-fn block(step: &Step, index: u16, bell: &Away) -> libc::iocb {
+fn block(step: &Step, index: u16, completion_fd: &HighFd) -> libc::iocb {
     let mut block = Request::empty().block;
     block.aio_lio_opcode = match step.verb {
         Verb::Read => PREAD,
@@ -455,7 +461,7 @@ fn block(step: &Step, index: u16, bell: &Away) -> libc::iocb {
     block.aio_nbytes = step.count as u64;
     block.aio_offset = step.offset;
     block.aio_flags = FLAG_RESFD;
-    block.aio_resfd = bell.as_raw_fd() as u32;
+    block.aio_resfd = completion_fd.as_raw_fd() as u32;
     block
 }
 
@@ -485,10 +491,10 @@ impl File {
         if kind != libc::S_IFREG && kind != libc::S_IFBLK {
             return None;
         }
-        let told = status.stx_mask & libc::STATX_DIOALIGN != 0;
-        let direct = flags & libc::O_DIRECT != 0 && (!told || status.stx_dio_offset_align != 0);
+        let reported = status.stx_mask & libc::STATX_DIOALIGN != 0;
+        let direct = flags & libc::O_DIRECT != 0 && (!reported || status.stx_dio_offset_align != 0);
         Some(File {
-            alignment: direct.then(|| match told {
+            alignment: direct.then(|| match reported {
                 true => Alignment::new(status.stx_dio_mem_align, status.stx_dio_offset_align),
                 // Before Linux 6.1, and where the file system does not say: no device has larger blocks.
                 false => Alignment::new(status.stx_blksize.max(4096), status.stx_blksize.max(4096)),

@@ -7,7 +7,7 @@
 //! program has blocked, and is lost where it cannot be started. So [`super::watcher`] waits for
 //! completions.
 
-use super::watcher::{Block, Plug, Watcher};
+use super::watcher::{Block, Blocker, Watcher};
 use super::{Completed, Started, Step, Verb};
 use crate::background::doorbell::Doorbell;
 use crate::mounts::{FileKind, peek};
@@ -27,7 +27,7 @@ pub(crate) struct Posix {
     /// Started with the first request.
     watcher: Option<Watcher>,
     doorbell: Arc<Doorbell>,
-    plug: Arc<Plug>,
+    blocker: Arc<Blocker>,
     /// The process is a child of one that has used the library: its threads are gone and its queue is not.
     broken: bool,
 }
@@ -50,8 +50,8 @@ impl Posix {
             in_flight: Vec::new(),
             watcher: None,
             doorbell,
-            plug: Plug::get()?,
-            broken: USER.get().is_some_and(|life| !life.goes_on()),
+            blocker: Blocker::get()?,
+            broken: USER.get().is_some_and(|life| !life.is_current()),
         })
     }
 
@@ -59,7 +59,7 @@ impl Posix {
         self.in_flight.len()
     }
 
-    pub(super) fn has_room(&self) -> bool {
+    pub(super) fn has_capacity(&self) -> bool {
         self.in_flight.len() < self.requests_max
     }
 
@@ -73,11 +73,11 @@ impl Posix {
         if self.broken || matches!(step.verb, Verb::ReadV | Verb::WriteV) || !is_file(step.fd) {
             return Started::Declined;
         }
-        if !self.has_room() {
+        if !self.has_capacity() {
             return Started::Full;
         }
         if self.watcher.is_none() {
-            match Watcher::start(self.doorbell.clone(), self.plug.clone()) {
+            match Watcher::start(self.doorbell.clone(), self.blocker.clone()) {
                 Ok(watcher) => self.watcher = Some(watcher),
                 Err(_) => return Started::Declined,
             }

@@ -44,11 +44,11 @@ where
     L: FnOnce(),
 {
     let own = Arc::new(AtomicUsize::new(0));
-    let told = own.clone();
+    let reported = own.clone();
     let body = move || {
         let live = prepare();
-        told.store(thread_pointer(), SeqCst);
-        drop(told);
+        reported.store(thread_pointer(), SeqCst);
+        drop(reported);
         live();
     };
     let thread = std::thread::Builder::new().stack_size(STACK);

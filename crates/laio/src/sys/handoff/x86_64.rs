@@ -4,7 +4,7 @@
 //! the state word says so another thread may take the application's stack away. x86 makes stores visible in
 //! order: what was stored before the state word is seen by whoever sees the word.
 
-use super::{Bed, Control, Returned, detected};
+use super::{Control, Returned, SleepWord, detected};
 use std::arch::{asm, global_asm};
 use std::mem::offset_of;
 #[cfg(not(laio_sanitized))]
@@ -153,7 +153,7 @@ pub(crate) fn interrupt(context: &mut libc::ucontext_t) {
     }
 }
 
-const _: () = assert!(size_of::<Bed>() == 64);
+const _: () = assert!(size_of::<SleepWord>() == 64);
 
 global_asm!(
     ".text",
@@ -268,10 +268,10 @@ global_asm!(
     "test dword ptr [rbx + {detected}], {by_fence}",
     "jnz 9f",
     "12:",
-    "mov r15, [rbx + {bed}]",
+    "mov r15, [rbx + {sleep_word}]",
     "mov r11d, [r15]",
     "inc ecx",
-    "cmp ecx, [rbx + {beds}]",
+    "cmp ecx, [rbx + {sleep_words}]",
     "jae 5f",
     "shl rcx, 6",
     "or r11d, [r15 + rcx]",
@@ -357,8 +357,8 @@ global_asm!(
     interrupted = const offset_of!(Control, interrupted),
     detected = const offset_of!(Control, detected),
     processor = const offset_of!(Control, processor),
-    beds = const offset_of!(Control, beds),
-    bed = const offset_of!(Control, bed),
+    sleep_words = const offset_of!(Control, sleep_words),
+    sleep_word = const offset_of!(Control, sleep_word),
     wake = const offset_of!(Control, wake),
     on_return = const offset_of!(Control, on_return),
     on_park = const offset_of!(Control, on_park),

@@ -15,7 +15,7 @@ fn start<const N: usize>(
     args: [usize; N],
 ) -> Outcome {
     // SAFETY: the tests wait for every operation before they leave its memory.
-    unsafe { context.call_watched(Call::new(number, args), 0, NonNull::from(status)) }
+    unsafe { context.call_with_status(Call::new(number, args), 0, NonNull::from(status)) }
 }
 
 /// Waits for the word alone.

@@ -17,11 +17,11 @@ pub struct StatusWord {
 
 /// A status that an operation will write.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Watched(NonNull<StatusWord>);
+pub(crate) struct StatusTarget(NonNull<StatusWord>);
 
 // SAFETY: the status is made of atomics, and whoever made the operation keeps it in place until the
 // completion has been delivered.
-unsafe impl Send for Watched {}
+unsafe impl Send for StatusTarget {}
 
 impl StatusWord {
     /// One that says that nothing has finished yet.
@@ -60,7 +60,7 @@ impl StatusWord {
     }
 }
 
-impl Watched {
+impl StatusTarget {
     pub(crate) fn publish(self, result: Result<usize, Errno>) {
         // SAFETY: it stays in place until the completion has been delivered, which is still to come.
         unsafe { self.0.as_ref() }.publish(result);
@@ -85,30 +85,30 @@ impl Context {
     ///
     /// # Safety
     /// As for [`Context::call`]; and `status` must stay valid as long as what the call points to.
-    pub unsafe fn call_watched(
+    pub unsafe fn call_with_status(
         &mut self,
         call: Call,
         user_data: u64,
         status: NonNull<StatusWord>,
     ) -> Outcome {
         self.notice_fork();
-        let watched = Watched(status);
+        let target = StatusTarget(status);
         // SAFETY: by the caller.
         unsafe { status.as_ref() }.begin();
         // Only a helper can tell of the result.
-        self.must_be_tried = true;
+        self.no_carrier = true;
         // SAFETY: by the caller.
-        let attempted = unsafe { self.attempt_quickly(&call) };
-        self.must_be_tried = false;
-        self.watched = Some(watched);
+        let attempted = unsafe { self.attempt_fast(&call) };
+        self.no_carrier = false;
+        self.status = Some(target);
         let outcome = match attempted {
             Attempted::Done(result) => Outcome::Done(result),
-            Attempted::Spent(result) => self.file(&call, result, user_data),
+            Attempted::OverBudget(result) => self.defer_result(&call, result, user_data),
             Attempted::Blocked(blocked) => self.start(&call, blocked, user_data),
         };
-        self.watched = None;
+        self.status = None;
         if let Outcome::Done(result) = outcome {
-            watched.publish(result);
+            target.publish(result);
         }
         outcome
     }

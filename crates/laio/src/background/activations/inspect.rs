@@ -7,7 +7,7 @@ use super::carrier::Carrier;
 use super::spare;
 use super::state::{self, CALL};
 use crate::sys;
-use crate::sys::away::Away;
+use crate::sys::high_fd::HighFd;
 use crate::sys::mask::Mask;
 use std::os::fd::AsRawFd;
 use std::sync::atomic::Ordering::*;
@@ -19,7 +19,7 @@ pub(super) struct Preempted<'a> {
 }
 
 /// Looks at whoever runs the application. Does not return if it is taken on.
-pub(super) fn look(me: &Carrier) -> Option<Preempted<'_>> {
+pub(super) fn inspect_current(me: &Carrier) -> Option<Preempted<'_>> {
     let shared = me.shared();
     // SAFETY: carriers live as long as what they share.
     let carrier = unsafe { shared.current.load(SeqCst).as_ref()? };
@@ -42,7 +42,7 @@ pub(super) fn look(me: &Carrier) -> Option<Preempted<'_>> {
 
 impl<'a> Preempted<'a> {
     /// Looks again, if it is still the same call.
-    pub(super) fn look_again(self, me: &Carrier) -> Option<Preempted<'a>> {
+    pub(super) fn inspect_again(self, me: &Carrier) -> Option<Preempted<'a>> {
         if self.carrier.control.state.load(SeqCst) != self.word {
             return None;
         }
@@ -55,7 +55,7 @@ impl<'a> Preempted<'a> {
 fn try_to_take(me: &Carrier, carrier: &Carrier, word: u64) -> bool {
     let shared = me.shared();
     if !is_blocked(carrier) {
-        shared.counts.in_vain.fetch_add(1, Relaxed);
+        shared.counts.false_wakeups.fetch_add(1, Relaxed);
         return false;
     }
     // Before it is taken: afterwards its thread, which then blocks all signals, may return from the call.
@@ -64,10 +64,10 @@ fn try_to_take(me: &Carrier, carrier: &Carrier, word: u64) -> bool {
         if let Some(mask) = mask {
             shared.note_mask(mask);
         }
-        spare::take_on(me, carrier);
+        spare::take_over(me, carrier);
     }
     // It has just returned.
-    shared.counts.in_vain.fetch_add(1, Relaxed);
+    shared.counts.false_wakeups.fetch_add(1, Relaxed);
     true
 }
 
@@ -141,7 +141,7 @@ fn count_in(text: &[u8], name: &[u8]) -> Option<u64> {
     Some(digits.fold(0, |number, digit| number * 10 + u64::from(digit - b'0')))
 }
 
-fn read(file: &Away, text: &mut [u8]) -> Option<usize> {
+fn read(file: &HighFd, text: &mut [u8]) -> Option<usize> {
     let args = [
         file.as_raw_fd() as usize,
         text.as_mut_ptr() as usize,

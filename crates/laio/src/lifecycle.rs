@@ -8,24 +8,26 @@ use crate::background::reactor::Direction;
 use crate::background::ring::{Part, Reaped};
 use crate::blocking::interrupted_transfer;
 use crate::context::{Context, Waiter};
-use crate::descriptors::{Claim, Link};
+use crate::descriptors::{Access, Link};
 use crate::mounts::FileKind;
 use crate::operation::{Operation, Slot, State};
-use crate::readiness::{direction, polls_one, waits_for_readiness};
+use crate::readiness::{direction, polled_descriptor, waits_for_readiness};
 use crate::rights::Maker;
+use crate::status_word::StatusTarget;
 use crate::table::{self, Attempt, Class, Opcode, Row, Transfer, Use};
-use crate::transfer::{Met, goes_on, only_plain, remaining, shortened, uses_position, wanted};
-use crate::watched::Watched;
+use crate::transfer::{
+    Provisional, continues, only_plain, remaining, shortened, uses_position, wanted,
+};
 use crate::{Call, Errno, Handle, sys};
 use std::os::fd::RawFd;
 
 impl Context {
     /// Makes an operation of a call and sends it on its way, or lines it up behind earlier ones.
-    pub(crate) fn route(
+    pub(crate) fn start_operation(
         &mut self,
         call: &Call,
         blocked: Blocked,
-        held: Option<Met>,
+        provisional: Option<Provisional>,
         user_data: u64,
     ) -> Result<Slot, Errno> {
         let (_, row) = table::find(call.number);
@@ -34,15 +36,15 @@ impl Context {
         let slot = self.operations.insert(row, call, user_data);
         let operation = &mut self.operations[slot];
         operation.done = blocked.done;
-        operation.watched = self.watched.take();
+        operation.status = self.status.take();
         operation.regular = regular;
         operation.zero_copy = blocked.why == Why::ZeroCopy;
         operation.links = links;
-        if held.is_some() {
-            operation.scratch.get_or_insert_default().held = held;
+        if provisional.is_some() {
+            operation.scratch.get_or_insert_default().provisional = provisional;
         }
         let waits = self.descriptors.link(&mut self.operations, slot);
-        if let Some(away) = self.away.take() {
+        if let Some(flight) = self.in_flight_call.take() {
             // It goes on already.
             if waits {
                 self.descriptors.count_queued(&self.operations, slot, -1);
@@ -50,7 +52,7 @@ impl Context {
             self.operations[slot].state = State::Carrier;
             let handle = self.operations.handle(slot);
             if let Some(activations) = &self.activations {
-                activations.belongs_to(away, handle);
+                activations.set_owner(flight, handle);
             }
             return Ok(slot);
         }
@@ -88,7 +90,7 @@ impl Context {
         if row.attempt == Attempt::CloseRange && self.close_range_waits(slot) {
             return Ok(());
         }
-        if let Some((fd, direction)) = polls_one(&self.operations[slot])
+        if let Some((fd, direction)) = polled_descriptor(&self.operations[slot])
             && self.wait_until_ready(slot, fd, direction)?
         {
             return Ok(());
@@ -96,7 +98,7 @@ impl Context {
         let handle = self.operations.handle(slot);
         let whole = self.operations[slot].done == 0 && self.inject.short_transfer == 0;
         let rest = if whole { None } else { Some(self.step(slot)) };
-        let aside = self.mounts.any_remote() && self.may_ask_server(slot);
+        let force_async = self.mounts.any_remote() && self.may_ask_server(slot);
         let kind = self
             .descriptors
             .kind(self.operations[slot].call.descriptor(0));
@@ -111,7 +113,7 @@ impl Context {
             scratch,
             state,
             regular,
-            watched,
+            status,
             rights,
             ..
         } = &mut self.operations[slot];
@@ -122,28 +124,28 @@ impl Context {
         // Only the plain call keeps the time-out of the socket itself, and does not wait at all in
         // non-blocking mode, which the ring ignores.
         let may_time_out = kind != Some(FileKind::Stream);
-        let patient = why == Why::Patient;
+        let expects_to_block = why == Why::ExpectedToBlock;
         let own_terms = stream
-            && !(patient || zero_copy)
+            && !(expects_to_block || zero_copy)
             && ((may_time_out
                 && has_timeout(fd, direction(row) == Direction::Write || is_connect(row)))
                 || (!tried && sys::is_nonblocking(fd)));
         // Found to be something that may wait to be opened.
-        let held = scratch
+        let provisional = scratch
             .as_ref()
-            .is_some_and(|scratch| scratch.held.is_some());
+            .is_some_and(|scratch| scratch.provisional.is_some());
         // The ring leaves the position of a file where it was when a transfer ends outside the submission
         // (O_DIRECT, FUSE), and when the rest of it fails (the disk is full, a buffer is bad).
         let moves_position = *regular && uses_position(row, call);
         // Of a file with a server the ring may report more bytes than were read (seen on Linux 6.18: the end of
         // a FUSE file is met, and what came before it is counted twice).
-        let served = aside && row.class != Class::Path;
-        if watched.is_some()
+        let served = force_async && row.class != Class::Path;
+        if status.is_some()
             || may_open_device(row, call, false)
             || (stream && !tried && reads_bytes(row, call) && sys::terminal::is_hung_up(fd))
             || own_terms
             || misplaced
-            || held
+            || provisional
             || moves_position
             || served
             || only_plain(row, call)
@@ -155,17 +157,17 @@ impl Context {
         let try_first = by_readiness && !tried && row.attempt != Attempt::Never;
         match &mut self.waiter {
             Waiter::Ring(ring) => {
-                let entry = match (patient && stream, zero_copy) {
+                let entry = match (expects_to_block && stream, zero_copy) {
                     _ if !ring_may => None,
-                    (true, _) => prepare::patient(call, ring.opcodes()),
+                    (true, _) => prepare::poll_first(call, ring.opcodes()),
                     (_, true) => prepare::zero_copy(call, ring.opcodes()),
                     _ => prepare::entry(row, call, scratch, ring.opcodes()),
                 };
                 if let Some(mut entry) = entry {
                     *state = State::Ring;
-                    if aside {
-                        *state = State::Aside;
-                        entry = prepare::aside(entry);
+                    if force_async {
+                        *state = State::ForceAsync;
+                        entry = prepare::force_async(entry);
                     }
                     // SAFETY: the call's memory is the caller's promise until the completion is
                     // delivered; scratch memory lives as long as the operation.
@@ -250,20 +252,23 @@ impl Context {
         self.stamp_rights(slot)?;
         let operation = &mut self.operations[slot];
         operation.state = State::Helper;
-        let held = operation.scratch.as_ref().map(|scratch| &scratch.held);
-        let found_to_wait = matches!(held, Some(Some(_)));
+        let provisional = operation
+            .scratch
+            .as_ref()
+            .map(|scratch| &scratch.provisional);
+        let found_to_wait = matches!(provisional, Some(Some(_)));
         let lane = lane::of(operation.row, &call, operation.regular, found_to_wait);
         let job = Job {
             handle,
             row: operation.row,
             call,
             regular: operation.regular,
-            watched: operation.watched.map(|watched| (watched, operation.done)),
+            status: operation.status.map(|status| (status, operation.done)),
             short: self.inject.short_transfer,
         };
         match maker {
             Maker::Helper => self.helpers.start(lane, job),
-            Maker::Alone => self.alone.start(lane, self.rights.epoch(), job),
+            Maker::OneShotThreads => self.one_shot.start(lane, self.rights.epoch(), job),
         }
     }
 
@@ -293,7 +298,7 @@ impl Context {
             .operations
             .find(handle)
             .expect("an operation on the ring is live");
-        if reaped.part != Part::Whole && self.is_release(slot, &reaped) {
+        if reaped.part != Part::Whole && self.is_notification(slot, &reaped) {
             return;
         }
         let operation = &self.operations[slot];
@@ -305,16 +310,19 @@ impl Context {
         }
         let result = prepare::result(operation, reaped.result);
         let (row, call, cancelled) = (operation.row, operation.call, operation.cancelled);
-        if operation.zero_copy && self.is_ordinary_after_all(slot, result) {
-            return self.again(slot, Why::WouldBlock);
+        if operation.zero_copy && self.falls_back_to_copy(slot, result) {
+            return self.redispatch(slot, Why::WouldBlock);
         }
         let operation = &self.operations[slot];
         if operation.state == State::Ring
             && row.attempt == Attempt::CachedOpen
-            && let Some(held) = self.opened_too_soon(row, &call, result)
+            && let Some(provisional) = self.opened_without_waiting(row, &call, result)
         {
-            if held.is_some() {
-                self.operations[slot].scratch.get_or_insert_default().held = held;
+            if provisional.is_some() {
+                self.operations[slot]
+                    .scratch
+                    .get_or_insert_default()
+                    .provisional = provisional;
             }
             if cancelled {
                 return self.finish_cancelled(slot);
@@ -324,15 +332,15 @@ impl Context {
             }
             return;
         }
-        self.stepped(slot, result);
+        self.on_step_result(slot, result);
     }
 
     /// A step came to a result: the operation is finished, or goes on.
-    pub(crate) fn stepped(&mut self, slot: Slot, result: Result<usize, Errno>) {
+    pub(crate) fn on_step_result(&mut self, slot: Slot, result: Result<usize, Errno>) {
         let operation = &self.operations[slot];
         let (row, call, done) = (operation.row, operation.call, operation.done);
         let errno = match result {
-            Ok(moved) => return self.moved(slot, moved),
+            Ok(moved) => return self.on_progress(slot, moved),
             Err(errno) => errno,
         };
         match errno {
@@ -346,7 +354,7 @@ impl Context {
                 self.finish(slot, Err(Errno::CANCELED));
             }
             // Interrupted for a reason of the kernel's own.
-            Errno::INTR => self.again(slot, Why::WouldBlock),
+            Errno::INTR => self.redispatch(slot, Why::WouldBlock),
             // Non-blocking mode, which the ring respects; or a literal EAGAIN of an operation that
             // cannot wait on the ring (splice), which a helper can.
             Errno::AGAIN
@@ -379,7 +387,7 @@ impl Context {
             Errno::NAMETOOLONG | Errno::FAULT | Errno::NOENT
                 if row.class == Class::Path
                     && row.file.is_some()
-                    && (errno != Errno::NOENT || may_name_nothing(row, &call)) =>
+                    && (errno != Errno::NOENT || may_be_empty_name(row, &call)) =>
             {
                 if let Err(errno) = self.dispatch_to_helper(slot) {
                     self.finish(slot, Err(errno));
@@ -405,7 +413,7 @@ impl Context {
     }
 
     /// A step of an operation on the ring has moved bytes (or returned another number).
-    fn moved(&mut self, slot: Slot, moved: usize) {
+    fn on_progress(&mut self, slot: Slot, moved: usize) {
         let operation = &mut self.operations[slot];
         let (row, call, regular) = (operation.row, operation.call, operation.regular);
         operation.done += moved;
@@ -418,7 +426,7 @@ impl Context {
             // It waited when that happened: the plain call fails then, and only later ones meet an end.
             return self.finish(slot, Err(Errno::IO));
         }
-        if moved == 0 || operation.cancelled || !goes_on(row, &call, regular) {
+        if moved == 0 || operation.cancelled || !continues(row, &call, regular) {
             return self.finish(slot, Ok(done));
         }
         // SAFETY: the kernel has just accepted the pointers.
@@ -447,10 +455,10 @@ impl Context {
         if !regular && sys::is_nonblocking(fd) {
             return self.finish(slot, Ok(done));
         }
-        self.again(slot, Why::WouldBlock);
+        self.redispatch(slot, Why::WouldBlock);
     }
 
-    pub(crate) fn again(&mut self, slot: Slot, why: Why) {
+    pub(crate) fn redispatch(&mut self, slot: Slot, why: Why) {
         if let Err(errno) = self.dispatch(slot, why) {
             let done = self.operations[slot].done;
             self.finish(slot, if done > 0 { Ok(done) } else { Err(errno) });
@@ -471,24 +479,24 @@ impl Context {
         let call = self.step(slot);
         // SAFETY: the call's memory is the caller's promise until the completion is delivered.
         match unsafe { self.retry_attempt(row, &call) } {
-            Attempted::Done(Ok(moved)) | Attempted::Spent(Ok(moved)) => {
+            Attempted::Done(Ok(moved)) | Attempted::OverBudget(Ok(moved)) => {
                 if moved > 0 && self.inject.short_transfer > 0 {
-                    return self.moved(slot, moved);
+                    return self.on_progress(slot, moved);
                 }
                 self.finish(slot, Ok(before + moved));
             }
-            Attempted::Done(Err(errno)) | Attempted::Spent(Err(errno)) => {
+            Attempted::Done(Err(errno)) | Attempted::OverBudget(Err(errno)) => {
                 self.finish(slot, if before > 0 { Ok(before) } else { Err(errno) });
             }
             Attempted::Blocked(blocked) => {
                 let operation = &mut self.operations[slot];
                 operation.done += blocked.done;
-                operation.in_vain = match blocked.done {
-                    0 if operation.state == State::Readiness => operation.in_vain + 1,
+                operation.spurious_wakeups = match blocked.done {
+                    0 if operation.state == State::Readiness => operation.spurious_wakeups + 1,
                     _ => 0,
                 };
-                if operation.in_vain < IN_VAIN_MAX {
-                    self.again(slot, blocked.why);
+                if operation.spurious_wakeups < SPURIOUS_WAKEUPS_MAX {
+                    self.redispatch(slot, blocked.why);
                 } else if let Err(errno) = self.dispatch_to_helper(slot) {
                     self.finish(slot, Err(errno));
                 }
@@ -518,17 +526,17 @@ impl Context {
                 self.finish(slot, Err(Errno::CANCELED));
             }
             // A signal handler of the program: a helper, which handles none, goes on.
-            Err(errno) if errno.is_interruption() => self.go_on_with_helper(slot, 0),
+            Err(errno) if errno.is_interruption() => self.continue_with_helper(slot, 0),
             Ok(moved)
                 if moved > 0 && !operation.cancelled && interrupted_transfer(row, &call, moved) =>
             {
-                self.go_on_with_helper(slot, moved);
+                self.continue_with_helper(slot, moved);
             }
             result => self.finish(slot, result),
         }
     }
 
-    fn go_on_with_helper(&mut self, slot: Slot, moved: usize) {
+    fn continue_with_helper(&mut self, slot: Slot, moved: usize) {
         self.operations[slot].done = moved;
         if let Err(errno) = self.dispatch_to_helper(slot) {
             self.finish(slot, if moved > 0 { Ok(moved) } else { Err(errno) });
@@ -550,13 +558,13 @@ impl Context {
     /// The operation has its result.
     pub(crate) fn finish(&mut self, slot: Slot, mut result: Result<usize, Errno>) {
         let operation = &mut self.operations[slot];
-        if operation.lent > 0 {
+        if operation.awaiting_notif > 0 {
             operation.result = result;
-            operation.state = State::Lent;
+            operation.state = State::AwaitingNotif;
             return self.leave_descriptors(slot);
         }
         let (row, call) = (operation.row, operation.call);
-        let told = operation.watched.is_some_and(Watched::is_published);
+        let told = operation.status.is_some_and(StatusTarget::is_published);
         // Its output closes the descriptor, unless its owner has a use for it: a connection should not be lost.
         let owned = self
             .payloads
@@ -584,8 +592,8 @@ impl Context {
         if operation.timed_out && result == Err(Errno::CANCELED) {
             result = Err(Errno::TIME);
         }
-        if let Some(watched) = operation.watched {
-            watched.publish(result);
+        if let Some(status) = operation.status {
+            status.publish(result);
         }
         operation.result = result;
         operation.state = State::Finished;
@@ -611,14 +619,14 @@ impl Context {
     }
 
     /// Sends on the operations that waited for those that have just ended.
-    pub(crate) fn settle(&mut self) {
+    pub(crate) fn unblock_queued(&mut self) {
         while let Some(fd) = self.unblocked.pop() {
             for slot in self.descriptors.operations(&self.operations, fd) {
                 let waits = self.operations[slot].state == State::Queued
                     && !self.descriptors.still_waits(&self.operations, slot);
                 if waits {
                     self.descriptors.count_queued(&self.operations, slot, -1);
-                    self.again(slot, Why::Ordered);
+                    self.redispatch(slot, Why::Ordered);
                 }
             }
         }
@@ -630,7 +638,7 @@ impl Context {
         self.descriptors.unlink(&mut self.operations, slot);
         let mut links = [Link::UNUSED; 2];
         for (link, fd) in links.iter_mut().zip(self.descriptors.busy_in(first, last)) {
-            *link = Link::new(fd, Claim::CLOSING);
+            *link = Link::new(fd, Access::CLOSING);
         }
         let operation = &mut self.operations[slot];
         operation.links = links;
@@ -642,10 +650,10 @@ impl Context {
 /// How often a descriptor may be ready in vain before a helper makes the call. Others may have taken what was
 /// there; but a datagram socket that is shut down for reading is always ready, has only `EAGAIN` for a call
 /// that cannot wait, and 0 for one that can.
-const IN_VAIN_MAX: u8 = 3;
+const SPURIOUS_WAKEUPS_MAX: u8 = 3;
 
 /// Whether a name is empty, or may be. Only for names that the kernel has just read.
-fn may_name_nothing(row: &Row, call: &Call) -> bool {
+fn may_be_empty_name(row: &Row, call: &Call) -> bool {
     // Of those that often name what is not there, it is worth knowing.
     let often = matches!(row.attempt, Attempt::CachedOpen | Attempt::CachedStat);
     let is_empty = |name: table::Name| {

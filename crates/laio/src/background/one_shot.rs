@@ -18,15 +18,15 @@ use std::thread::JoinHandle;
 
 /// The calls of one context that have a thread to themselves.
 #[derive(Debug)]
-pub(crate) struct Alone {
-    shared: Arc<Shared>,
+pub(crate) struct OneShotThreads {
+    shared: Arc<OneShotShared>,
     threads: Vec<JoinHandle<()>>,
     /// Calls that found the limit reached, oldest first.
-    waiting: VecDeque<Waiting>,
+    queued: VecDeque<QueuedCall>,
     signal: Option<i32>,
     /// Calls started or waiting, and not yet collected.
     outstanding: usize,
-    /// This is a child's copy: see [`Alone::forget_in_child`].
+    /// This is a child's copy: see [`OneShotThreads::forget_in_child`].
     inherited: bool,
 }
 
@@ -34,7 +34,7 @@ type Finished = Vec<(Handle, Result<usize, Errno>)>;
 
 /// A call that waits for room, with the epoch of the rights that it was made with.
 #[derive(Debug)]
-struct Waiting {
+struct QueuedCall {
     epoch: u32,
     lane: Lane,
     job: Job,
@@ -54,11 +54,11 @@ struct Bounds {
     ends: usize,
     waits: usize,
     /// At the limit of those that wait, further ones queue rather than fail.
-    patient: bool,
+    waits_at_limit: bool,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct OneShotShared {
     running: Mutex<Vec<Running>>,
     bounds: Bounds,
     finished: Mutex<Finished>,
@@ -66,7 +66,7 @@ struct Shared {
     doorbell: Arc<Doorbell>,
 }
 
-impl Alone {
+impl OneShotThreads {
     /// Starts a thread for a call, or puts the call in line where the limit is reached. The epoch is that of the
     /// calling thread's rights.
     ///
@@ -74,11 +74,11 @@ impl Alone {
     /// What keeps the thread from being started, if no other is running after which it could be tried again; `EAGAIN` if
     /// as many calls wait as may.
     pub(crate) fn start(&mut self, lane: Lane, epoch: u32, job: Job) -> Result<(), Errno> {
-        let room = self.shared.room(lane);
-        if room == 0 && lane == Lane::Waits && !self.shared.bounds.patient {
+        let capacity = self.shared.capacity(lane);
+        if capacity == 0 && lane == Lane::Waits && !self.shared.bounds.waits_at_limit {
             return Err(Errno::AGAIN);
         }
-        let started = match room {
+        let started = match capacity {
             0 => Err(Errno::AGAIN),
             _ => self.spawn(lane, job),
         };
@@ -86,7 +86,7 @@ impl Alone {
             if self.shared.running(lane) == 0 {
                 return Err(errno);
             }
-            self.waiting.push_back(Waiting { epoch, lane, job });
+            self.queued.push_back(QueuedCall { epoch, lane, job });
         }
         self.outstanding += 1;
         Ok(())
@@ -95,24 +95,24 @@ impl Alone {
     pub(crate) fn new(
         doorbell: Arc<Doorbell>,
         limits: &Limits,
-        patient: bool,
+        waits_at_limit: bool,
         signal: Option<i32>,
-    ) -> Alone {
+    ) -> OneShotThreads {
         let ends = (limits.helpers as usize).max(1);
-        Alone {
-            shared: Arc::new(Shared {
+        OneShotThreads {
+            shared: Arc::new(OneShotShared {
                 running: Mutex::default(),
                 bounds: Bounds {
                     ends,
                     waits: (limits.waiting_helpers as usize).max(ends),
-                    patient,
+                    waits_at_limit,
                 },
                 finished: Mutex::default(),
                 any_finished: AtomicBool::new(false),
                 doorbell,
             }),
             threads: Vec::new(),
-            waiting: VecDeque::new(),
+            queued: VecDeque::new(),
             signal,
             outstanding: 0,
             inherited: false,
@@ -130,9 +130,9 @@ impl Alone {
         self.outstanding > 0 && self.shared.any_finished.load(SeqCst)
     }
 
-    /// Whether calls wait for room, so that [`Alone::collect`] would start some.
-    pub(crate) fn any_waiting(&self) -> bool {
-        !self.waiting.is_empty()
+    /// Whether calls wait for room, so that [`OneShotThreads::collect`] would start some.
+    pub(crate) fn any_queued(&self) -> bool {
+        !self.queued.is_empty()
     }
 
     /// Takes the results of finished calls, and starts calls that waited for room. Those that were made with rights of
@@ -143,17 +143,17 @@ impl Alone {
         }
         self.shared.any_finished.store(false, SeqCst);
         let mut finished = std::mem::take(&mut *self.shared.finished.lock().unwrap());
-        for waiting in std::mem::take(&mut self.waiting) {
-            let Waiting { lane, job, .. } = waiting;
-            let current = waiting.epoch == epoch;
-            let started = match current && self.shared.room(lane) > 0 {
+        for queued in std::mem::take(&mut self.queued) {
+            let QueuedCall { lane, job, .. } = queued;
+            let current = queued.epoch == epoch;
+            let started = match current && self.shared.capacity(lane) > 0 {
                 true => self.spawn(lane, job),
                 false => Err(Errno::AGAIN),
             };
             match started {
                 Ok(()) => {}
                 Err(_) if current && self.shared.running(lane) > 0 => {
-                    self.waiting.push_back(waiting);
+                    self.queued.push_back(queued);
                 }
                 Err(errno) => finished.push((job.handle, Err(errno))),
             }
@@ -165,11 +165,11 @@ impl Alone {
     /// Stops a call; `None` if it is not here.
     pub(crate) fn cancel(&mut self, handle: Handle) -> Option<Cancelled> {
         if let Some(at) = self
-            .waiting
+            .queued
             .iter()
-            .position(|waiting| waiting.job.handle == handle)
+            .position(|queued| queued.job.handle == handle)
         {
-            self.waiting.remove(at);
+            self.queued.remove(at);
             self.outstanding -= 1;
             return Some(Cancelled::Removed);
         }
@@ -205,7 +205,7 @@ impl Alone {
             interruptible: interruptible.clone(),
         });
         let builder = std::thread::Builder::new()
-            .name("laio-alone".to_owned())
+            .name("laio-one-shot".to_owned())
             .stack_size(Limits::HELPER_STACK);
         let started = {
             let (shared, interruptible) = (self.shared.clone(), interruptible.clone());
@@ -230,7 +230,7 @@ impl Alone {
     }
 }
 
-impl Drop for Alone {
+impl Drop for OneShotThreads {
     fn drop(&mut self) {
         if self.inherited {
             return;
@@ -241,16 +241,16 @@ impl Drop for Alone {
     }
 }
 
-impl Shared {
+impl OneShotShared {
     /// Makes the call and reports its result.
     fn serve(&self, lane: Lane, job: &Job, interruptible: &Arc<Interruptible>) {
-        let waits = lane == Lane::Ends && lane::opens_what_waits(job, interruptible);
+        let waits = lane == Lane::Ends && lane::opens_blocking_file(job, interruptible);
         let result = match waits {
             true => self.found_to_wait(interruptible),
             false => Ok(()),
         };
         let result = result.and_then(|()| run(job, interruptible));
-        job.tell(result);
+        job.publish_status(result);
         // From here on no cancellation finds this thread.
         self.leave(interruptible);
         let finished = self.finished.lock();
@@ -267,7 +267,7 @@ impl Shared {
     /// `EAGAIN`: as many calls wait as may.
     fn found_to_wait(&self, interruptible: &Arc<Interruptible>) -> Result<(), Errno> {
         let mut running = self.lock();
-        if self.room_among(&running, Lane::Waits) == 0 {
+        if self.capacity_among(&running, Lane::Waits) == 0 {
             return Err(Errno::AGAIN);
         }
         let own = running
@@ -282,11 +282,11 @@ impl Shared {
     }
 
     /// How many more calls of this lane may run.
-    fn room(&self, lane: Lane) -> usize {
-        self.room_among(&self.lock(), lane)
+    fn capacity(&self, lane: Lane) -> usize {
+        self.capacity_among(&self.lock(), lane)
     }
 
-    fn room_among(&self, running: &[Running], lane: Lane) -> usize {
+    fn capacity_among(&self, running: &[Running], lane: Lane) -> usize {
         let limit = match lane {
             Lane::Ends => self.bounds.ends,
             Lane::Waits => self.bounds.waits,

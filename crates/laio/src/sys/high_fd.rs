@@ -13,20 +13,20 @@ const PLACES: [RawFd; 8] = [512, 256, 128, 64, 32, 16, 8, 3];
 /// A descriptor of the engine's own. It is closed with this; that a program has closed it by mistake is no error
 /// then, but one of the next call that needs it (`EBADF`).
 #[derive(Debug)]
-pub(crate) struct Away(RawFd);
+pub(crate) struct HighFd(RawFd);
 
-impl Away {
+impl HighFd {
     /// Moves it, if there is room for it further up.
-    pub(crate) fn from(descriptor: OwnedFd) -> Away {
-        Away::copy(&descriptor).unwrap_or_else(|| Away(descriptor.into_raw_fd()))
+    pub(crate) fn from(descriptor: OwnedFd) -> HighFd {
+        HighFd::copy(&descriptor).unwrap_or_else(|| HighFd(descriptor.into_raw_fd()))
     }
 
     /// A copy of it further up; none where no place is free.
-    pub(crate) fn copy(descriptor: &impl AsFd) -> Option<Away> {
+    pub(crate) fn copy(descriptor: &impl AsFd) -> Option<HighFd> {
         PLACES
             .into_iter()
             .find_map(|lowest| copy_from(descriptor, lowest).ok())
-            .map(|copy| Away(copy.into_raw_fd()))
+            .map(|copy| HighFd(copy.into_raw_fd()))
     }
 
     /// Whether the program has closed it.
@@ -37,7 +37,7 @@ impl Away {
 
 /// Whether there is room for more of them without taking the last numbers, which are the program's; `any` is a
 /// descriptor that is open.
-pub(crate) fn has_room(any: &impl AsFd) -> bool {
+pub(crate) fn has_spare_numbers(any: &impl AsFd) -> bool {
     const LAST: RawFd = 64;
     copy_from(any, LAST).is_ok()
 }
@@ -46,25 +46,25 @@ fn copy_from(descriptor: &impl AsFd, lowest: RawFd) -> Result<OwnedFd, Code> {
     fcntl_dupfd_cloexec(descriptor, lowest)
 }
 
-impl AsFd for Away {
+impl AsFd for HighFd {
     fn as_fd(&self) -> BorrowedFd<'_> {
         borrow(self.0).expect("a descriptor has no negative number")
     }
 }
 
-impl AsRawFd for Away {
+impl AsRawFd for HighFd {
     fn as_raw_fd(&self) -> RawFd {
         self.0
     }
 }
 
-impl IntoRawFd for Away {
+impl IntoRawFd for HighFd {
     fn into_raw_fd(self) -> RawFd {
         std::mem::ManuallyDrop::new(self).0
     }
 }
 
-impl Drop for Away {
+impl Drop for HighFd {
     fn drop(&mut self) {
         // Not by `OwnedFd`, which ends the process where somebody else has closed it.
         let _ = close(self.0);

@@ -5,27 +5,31 @@
 //! call; when it moves everything, that is all. In every other case the attempt goes on from this
 //! first step where all attempts are made, in [`crate::attempt`].
 
-use crate::attempt::{Attempted, Latch};
+use crate::attempt::{Attempted, NowaitKind};
 use crate::context::Context;
 use crate::options::Inject;
-use crate::table::{self, Class, Quick};
+use crate::strategy::Strategy;
+use crate::table::{self, Class, FastCall};
 use crate::transfer::RW_COUNT_MAX;
-use crate::ways::Way;
 use crate::{Call, Errno, sys};
 
 /// Which of them a context tries.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct QuickWays {
+pub(crate) struct FastPaths {
     streams: bool,
     files: bool,
 }
 
-impl QuickWays {
-    pub(crate) fn new(ways: &[Way; Class::COUNT], nowait: bool, inject: Inject) -> QuickWays {
+impl FastPaths {
+    pub(crate) fn new(
+        strategies: &[Strategy; Class::COUNT],
+        nowait: bool,
+        inject: Inject,
+    ) -> FastPaths {
         let natural = nowait && inject == Inject::default();
-        QuickWays {
-            streams: natural && ways[Class::Stream as usize] == Way::Try,
-            files: natural && ways[Class::FileRead as usize] == Way::Try,
+        FastPaths {
+            streams: natural && strategies[Class::Stream as usize] == Strategy::Try,
+            files: natural && strategies[Class::FileRead as usize] == Strategy::Try,
         }
     }
 }
@@ -37,25 +41,25 @@ impl Context {
     /// # Safety
     /// As for the system call.
     #[inline]
-    pub(crate) unsafe fn quick(
+    pub(crate) unsafe fn try_fast(
         &mut self,
-        quick: Quick,
+        fast_call: FastCall,
         call: &Call,
     ) -> Option<(Result<usize, Errno>, bool)> {
         let args = &call.args;
-        let allowed = match quick {
-            Quick::ReadAt | Quick::WriteAt => self.quick.files && args[3] as isize >= 0,
-            _ => self.quick.streams,
+        let allowed = match fast_call {
+            FastCall::ReadAt | FastCall::WriteAt => self.fast_paths.files && args[3] as isize >= 0,
+            _ => self.fast_paths.streams,
         };
-        let latch = match quick {
-            Quick::Read | Quick::ReadAt => Some(Latch::Reads),
-            Quick::Write | Quick::WriteAt => Some(Latch::Writes),
-            Quick::Recv | Quick::Send => None,
+        let kind = match fast_call {
+            FastCall::Read | FastCall::ReadAt => Some(NowaitKind::Reads),
+            FastCall::Write | FastCall::WriteAt => Some(NowaitKind::Writes),
+            FastCall::Recv | FastCall::Send => None,
         };
         let length = args[2];
         if !allowed
             || !(1..=RW_COUNT_MAX).contains(&length)
-            || !self.is_quiet(call.descriptor(0), latch)
+            || !self.is_quiet(call.descriptor(0), kind)
             || (self.activations.is_some() && self.is_known_file(call))
         {
             return None;
@@ -81,16 +85,16 @@ impl Context {
                 })
             }
         };
-        let result = match quick {
-            Quick::Read => nowait(libc::SYS_preadv2, usize::MAX),
-            Quick::ReadAt => nowait(libc::SYS_preadv2, args[3]),
-            Quick::Write => nowait(libc::SYS_pwritev2, usize::MAX),
-            Quick::WriteAt => nowait(libc::SYS_pwritev2, args[3]),
-            Quick::Recv | Quick::Send => dontwait(),
+        let result = match fast_call {
+            FastCall::Read => nowait(libc::SYS_preadv2, usize::MAX),
+            FastCall::ReadAt => nowait(libc::SYS_preadv2, args[3]),
+            FastCall::Write => nowait(libc::SYS_pwritev2, usize::MAX),
+            FastCall::WriteAt => nowait(libc::SYS_pwritev2, args[3]),
+            FastCall::Recv | FastCall::Send => dontwait(),
         };
-        let whole = match quick {
+        let whole = match fast_call {
             // All that is there for now is what a receive is about.
-            Quick::Recv => result.is_ok() && args[3] & libc::MSG_WAITALL as usize == 0,
+            FastCall::Recv => result.is_ok() && args[3] & libc::MSG_WAITALL as usize == 0,
             _ => result == Ok(length),
         };
         Some((result, whole))
@@ -100,16 +104,16 @@ impl Context {
     ///
     /// # Safety
     /// As for the system call.
-    pub(crate) unsafe fn attempt_quickly(&mut self, call: &Call) -> Attempted {
+    pub(crate) unsafe fn attempt_fast(&mut self, call: &Call) -> Attempted {
         let (index, row) = table::find(call.number);
-        let quick = table::find_quick(call.number);
+        let fast_call = table::find_fast_call(call.number);
         // SAFETY: by the caller.
-        match quick.and_then(|quick| unsafe { self.quick(quick, call) }) {
-            Some((result, true)) => self.count(index, Way::Try, Attempted::Done(result)),
+        match fast_call.and_then(|fast_call| unsafe { self.try_fast(fast_call, call) }) {
+            Some((result, true)) => self.count(index, Strategy::Try, Attempted::Done(result)),
             Some((result, false)) => {
                 // SAFETY: by the caller.
-                let attempted = unsafe { self.go_on(row, call, result) };
-                self.count(index, Way::Try, attempted)
+                let attempted = unsafe { self.continue_attempt(row, call, result) };
+                self.count(index, Strategy::Try, attempted)
             }
             // SAFETY: by the caller.
             None => unsafe { self.attempt(index, row, call) },
@@ -118,10 +122,10 @@ impl Context {
 
     /// Whether a call that is to wait costs less on the ring alone than with an attempt before.
     #[inline]
-    pub(crate) fn has_patience(&self, call: &Call) -> bool {
+    pub(crate) fn can_skip_attempt(&self, call: &Call) -> bool {
         let tries = match table::find(call.number).1.class {
-            Class::FileRead => self.quick.files,
-            _ => self.quick.streams,
+            Class::FileRead => self.fast_paths.files,
+            _ => self.fast_paths.streams,
         };
         tries && self.has_ring()
     }
@@ -129,14 +133,14 @@ impl Context {
     /// Whether nothing is in flight on the descriptor, its file system is not known to refuse the attempt, and it
     /// is known not to go past the page cache.
     #[inline]
-    fn is_quiet(&self, fd: i32, latch: Option<Latch>) -> bool {
+    fn is_quiet(&self, fd: i32, kind: Option<NowaitKind>) -> bool {
         if self.descriptors.is_busy(fd) {
             return false;
         }
-        let Some(latch) = latch else {
+        let Some(kind) = kind else {
             return true;
         };
-        let latched = |mount| self.is_latched(mount, latch);
-        self.descriptors.is_cached(fd) && !self.descriptors.mount(fd).is_some_and(latched)
+        let known_unsupported = |mount| self.is_known_unsupported(mount, kind);
+        self.descriptors.is_cached(fd) && !self.descriptors.mount(fd).is_some_and(known_unsupported)
     }
 }
