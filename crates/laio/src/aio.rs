@@ -1,4 +1,4 @@
-//! Calls on files by way of POSIX AIO and Linux AIO: what goes there, and what comes back.
+//! Operations on files by POSIX AIO and Linux AIO: starting them and handling their completions.
 
 use crate::background::aio::{Aio, Completed, Started, Step};
 use crate::background::helpers::Cancelled;
@@ -8,8 +8,8 @@ use crate::transfer::{continues, wanted};
 use crate::{BackendKind, Call, Errno, Handle};
 
 impl Context {
-    /// Makes a request of an operation's next step. False if the back end has no such library, or the library
-    /// nothing for this call: then a helper makes it.
+    /// Starts an AIO request for an operation's next step. Returns false if the back end has no AIO
+    /// library, or the library has no request for this call: then a helper makes it.
     pub(crate) fn take_to_aio(&mut self, slot: Slot, call: &Call) -> bool {
         if self.aio.is_none() {
             return false;
@@ -36,7 +36,7 @@ impl Context {
         }
     }
 
-    /// Makes sure that the library has all requests that it has room for.
+    /// Submits prepared requests, as many as the library takes.
     pub(crate) fn submit_to_aio(&mut self) {
         let Some(aio) = &mut self.aio else { return };
         let mut refused = Vec::new();
@@ -50,13 +50,13 @@ impl Context {
         }
     }
 
-    /// Whether completions wait that only a look tells of.
+    /// Whether completions wait that no descriptor reports.
     pub(crate) fn any_finished_in_aio(&self) -> bool {
         self.aio.as_ref().is_some_and(Aio::any_finished)
     }
 
-    /// Takes completions, and starts what waited for room. `ready_fd` says that the library's descriptor was
-    /// readable.
+    /// Reaps completions and starts operations that waited for a free request. `ready_fd`: the
+    /// library's descriptor was readable.
     pub(crate) fn reap_aio(&mut self, ready_fd: bool) -> Result<(), Errno> {
         let Some(aio) = &mut self.aio else {
             return Ok(());
@@ -80,7 +80,7 @@ impl Context {
             Ok(moved) => moved,
             Err(errno) => {
                 self.on_step_result(slot, Err(errno));
-                // A helper makes the plain call, which has the last word.
+                // A helper makes the plain call, whose result counts.
                 self.stats.aio.refused += u64::from(self.operations[slot].state == State::Helper);
                 return;
             }
@@ -89,8 +89,8 @@ impl Context {
         let (row, call, regular) = (operation.row, operation.call, operation.regular);
         operation.done += moved;
         let (done, cancelled) = (operation.done, operation.cancelled);
-        // The request is the plain call's own work: where it stops short, so does that. Only a step of ours
-        // goes on.
+        // A request stops short where the plain call does. Only a bounded step of the engine
+        // continues.
         let bound = self.inject.short_transfer;
         let on_step_result = moved > 0 && (completed.cut == Some(moved) || moved == bound);
         if on_step_result && !cancelled && continues(row, &call, regular) {
@@ -102,7 +102,7 @@ impl Context {
         self.finish(slot, Ok(done));
     }
 
-    /// Asks for the end of an operation that is with the library, or waits for it.
+    /// Cancels an operation that the library has, or that waits for a request.
     pub(crate) fn cancel_in_aio(&mut self, slot: Slot, handle: Handle) {
         let aio = self.aio.as_mut().expect("an operation is in it");
         if aio.cancel(slot, handle) == Cancelled::Removed {

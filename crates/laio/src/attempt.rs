@@ -1,9 +1,9 @@
-//! The inline try: each way of making a call so that it cannot block.
+//! Attempts: ways to make a call inline so that it cannot block.
 //!
-//! Every attempt ends in one of two ways. Either its result is the one that the plain call would have
-//! given, or it has had no effect that the plain call, run in the background afterwards, would not have
-//! had too. Where an errno could mean either "this cannot be tried here" or a true answer, the
-//! background finds out by making the plain call.
+//! An attempt either returns the result that the plain call would have returned, or it has no
+//! effect beyond those that the plain call, made in the background afterwards, has too. If an errno
+//! could mean either "cannot be attempted here" or be the call's result, the background makes the
+//! plain call.
 
 mod carry;
 mod descriptor;
@@ -22,18 +22,18 @@ pub(crate) use descriptor::{is_disk_command, range as descriptor_range};
 pub(crate) use path::may_open_device;
 pub(crate) use stream::NowaitKind;
 
-/// What an attempt came to.
+/// The outcome of an attempt.
 #[derive(Debug)]
 pub(crate) enum Attempted {
     /// The call's result.
     Done(Result<usize, Errno>),
-    /// The call's result, but the budget of inline results is used up: it goes through `poll`.
+    /// The call's result, but the inline budget is used up: `poll` delivers it.
     OverBudget(Result<usize, Errno>),
     /// The call must go to the background.
     Blocked(Blocked),
 }
 
-/// Why, and how far the attempt got.
+/// Why a call must go to the background, and the bytes that the attempt has moved.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Blocked {
     /// Bytes already moved.
@@ -43,21 +43,22 @@ pub(crate) struct Blocked {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Why {
-    /// It would have blocked.
+    /// The attempt would have blocked.
     WouldBlock,
-    /// No attempt was made: the back end or the class has none.
+    /// The back end or the class has no attempt.
     NotTried,
-    /// No attempt was made: whoever asks expects to wait, and will, in whatever mode a socket is.
+    /// No attempt was made: the caller expects the call to block, and waits even in non-blocking
+    /// mode.
     ExpectedToBlock,
-    /// No attempt was made: only the ring sends without a copy.
+    /// No attempt was made: only io_uring has zero-copy sends.
     ZeroCopy,
-    /// The file, or this environment, does not know the attempt.
+    /// The file, or this environment, does not support the attempt.
     Unsupported,
-    /// The file system is known not to know the attempt.
+    /// The file system is known not to support the attempt.
     KnownUnsupported,
-    /// An earlier operation on the descriptor comes first.
+    /// The call must wait for an earlier operation on the descriptor.
     Ordered,
-    /// No carrier is left to take the program on.
+    /// No spare carrier is left to continue the program.
     NoCarrier,
 }
 
@@ -73,7 +74,7 @@ impl Attempted {
 }
 
 impl Context {
-    /// Tries a call as its class and the back end want it tried.
+    /// Makes or attempts a call with the back end's strategy for its class.
     ///
     /// # Safety
     /// As for the system call.
@@ -85,7 +86,7 @@ impl Context {
         self.count(index, strategy, attempted)
     }
 
-    /// Counts how an attempt went, and what it spends of the budget.
+    /// Updates the statistics and the inline budget after an attempt.
     pub(crate) fn count(
         &mut self,
         index: usize,
@@ -136,7 +137,8 @@ impl Context {
         // SAFETY: by the caller, for all calls below.
         unsafe {
             match (strategy, row.attempt) {
-                // These end the operations in flight on their descriptors first, in every way.
+                // These cancel the operations in flight on their descriptors first, with every
+                // strategy.
                 (_, Attempt::Close) => self.close(strategy, call),
                 (_, Attempt::Replace(arg)) => self.replace(strategy, row, call, arg),
                 (_, Attempt::CloseRange) => self.close_range(strategy, call),
@@ -153,7 +155,7 @@ impl Context {
                     Attempted::blocked(0, Why::NotTried)
                 }
                 (Strategy::Plain, _) => Attempted::Done(self.plain(row, call)),
-                // Who waits for peers needs no kernel thread of his own.
+                // A poll of a stream waits by readiness, which needs no kernel thread.
                 (Strategy::Carry, attempt)
                     if row.polls
                         && !self.options.pure
@@ -205,7 +207,7 @@ impl Context {
         }
     }
 
-    /// An attempt for an operation whose descriptor has become ready.
+    /// Attempts an operation whose descriptor has become ready.
     ///
     /// # Safety
     /// As for [`Context::attempt`].
@@ -214,8 +216,8 @@ impl Context {
         unsafe { self.lazily(row.attempt, row, call) }
     }
 
-    /// The call itself. `EINTR` does not surface: where the plain call may block, see
-    /// [`crate::blocking`].
+    /// Makes the call itself. It never returns `EINTR`: [`crate::blocking`] restarts calls that may
+    /// block.
     ///
     /// # Safety
     /// As for [`Context::attempt`].
@@ -236,8 +238,8 @@ impl Context {
     /// As for [`Context::attempt`].
     #[cold]
     unsafe fn thread_bound(&mut self, row: &Row, call: &Call) -> Result<usize, Errno> {
-        // Calls made before must not see the new identity, directory or mask. What the ring has not
-        // been given yet would.
+        // Calls made before must not run with the new credentials, directory or mask, so entries
+        // that are not submitted yet are submitted first.
         self.flush()?;
         // SAFETY: by the caller.
         let make = || unsafe { sys::syscall(call) };
@@ -254,7 +256,7 @@ impl Context {
         result
     }
 
-    /// Whether an operation in flight on one of the call's descriptors comes first.
+    /// Whether the call must wait for an operation in flight on one of its descriptors.
     fn must_wait(&self, row: &Row, call: &Call) -> bool {
         if matches!(
             row.attempt,
@@ -274,7 +276,7 @@ impl Context {
         })
     }
 
-    /// What an operation for this call claims on its descriptors.
+    /// The links of an operation for this call to its descriptors, with the access to each.
     pub(crate) fn links(&self, row: &Row, call: &Call, regular: bool) -> [Link; 2] {
         let mut links = [Link::UNUSED; 2];
         if let Some(poll) = self.link_of_poll(row, call) {
@@ -303,7 +305,8 @@ impl Context {
         {
             links[1] = Link::new(call.descriptor(arg), Access::CLOSING);
         }
-        // One descriptor in two places is claimed once: else the operation would wait for itself.
+        // A descriptor that the call names twice gets one link: otherwise the operation would wait
+        // for itself.
         let [first, second] = &mut links;
         if first.fd == second.fd {
             first.access = first.access.union(second.access);
@@ -312,7 +315,7 @@ impl Context {
         links
     }
 
-    /// The kind of file behind a descriptor: as remembered, else by looking, which is one system call.
+    /// The kind of file behind a descriptor: from the cached hint, else by one `statx`.
     pub(crate) fn kind(&mut self, fd: RawFd) -> FileKind {
         if let Some(kind) = self.descriptors.kind(fd) {
             return kind;
@@ -320,14 +323,14 @@ impl Context {
         self.look_at(fd).unwrap_or(FileKind::Stream)
     }
 
-    /// Whether it is a file for certain. To go on reading what is not would wait for what nobody sends, so
-    /// a descriptor that was a file when last looked at is looked at again.
+    /// Whether the descriptor is a regular file, checked by `statx`. Continuing a read on a stream
+    /// would wait for data that never comes, so a cached hint is not enough.
     pub(crate) fn is_regular_file(&mut self, fd: RawFd) -> bool {
         let stream = self.descriptors.kind(fd).is_some_and(FileKind::is_stream);
         !stream && self.look_at(fd) == Ok(FileKind::Regular)
     }
 
-    /// Looks at a descriptor and remembers its kind and mount.
+    /// Examines a descriptor and caches its kind and mount.
     pub(crate) fn look_at(&mut self, fd: RawFd) -> Result<FileKind, Errno> {
         let (kind, mount) = self.mounts.of(fd)?;
         self.descriptors.learn(fd, kind, mount);
@@ -341,7 +344,7 @@ fn access(row: &Row, call: &Call, descriptor: &crate::table::Descriptor) -> Acce
     {
         return Access::NONE;
     }
-    // preadv2 and pwritev2 use the file's position when the offset is -1.
+    // preadv2 and pwritev2 use the file position when the offset is -1.
     if let Transfer::Vector {
         offset: Some(offset),
         flags: Some(_),
@@ -359,7 +362,7 @@ fn access(row: &Row, call: &Call, descriptor: &crate::table::Descriptor) -> Acce
     }
 }
 
-/// Whether it is an `accept` of a socket in non-blocking mode: then the plain call does not wait.
+/// Whether the call is an `accept` on a non-blocking socket: then the plain call does not wait.
 fn accepts_at_once(row: &Row, call: &Call) -> bool {
     row.opcode == Some(Opcode::Accept) && sys::is_nonblocking(call.descriptor(0))
 }

@@ -1,4 +1,4 @@
-//! The vocabulary: a call, its outcome, a handle, a completion.
+//! The basic types: a call, its outcome, a handle, a completion.
 
 use crate::Errno;
 use std::num::NonZeroU64;
@@ -43,7 +43,7 @@ impl Call {
     }
 }
 
-/// What a call came to.
+/// The outcome of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "a pending operation delivers its result through poll"]
 pub enum Outcome {

@@ -1,4 +1,4 @@
-//! Ending operations before they are over.
+//! Cancelling operations.
 
 use crate::background::helpers::Cancelled;
 use crate::context::{Context, Waiter};
@@ -8,7 +8,7 @@ use crate::table::{Attempt, Class};
 use std::os::fd::RawFd;
 
 impl Context {
-    /// Asks for the end of an operation in flight.
+    /// Cancels an operation in flight, or asks the kernel to.
     pub(crate) fn cancel_slot(&mut self, slot: Slot) {
         let handle = self.operations.handle(slot);
         let operation = &mut self.operations[slot];
@@ -20,7 +20,7 @@ impl Context {
             row.attempt,
             Attempt::Close | Attempt::Replace(_) | Attempt::CloseRange
         ) {
-            // A close is not undone: it would leave the descriptor in doubt.
+            // A close is not cancelled: that would leave the state of the descriptor in doubt.
             operation.cancelled = false;
             return;
         }
@@ -45,8 +45,8 @@ impl Context {
                 }
             }
             State::Readiness | State::Ring | State::ForceAsync => match &mut self.waiter {
-                // If the ring has no room for the request now, the operation ends by itself or is
-                // cancelled again at the next request.
+                // If the submission queue is full, the operation ends by itself or is cancelled
+                // again at the next request.
                 Waiter::Ring(ring) => operation.cancelled = ring.cancel(handle).is_ok(),
                 Waiter::Reactor(reactor) => {
                     let (fd, direction) = match polled_descriptor(operation) {
@@ -61,8 +61,9 @@ impl Context {
         }
     }
 
-    /// The kernel did not find an operation that it was to cancel: asks again, unless it is over. Data of
-    /// files on its way from a disk is never found, and comes by itself.
+    /// Repeats a cancel request for which the kernel did not find the operation, unless it is over.
+    /// The kernel never finds file reads and writes that wait for a disk; they finish by
+    /// themselves.
     pub(crate) fn cancel_again(&mut self, slot: Slot) {
         let operation = &self.operations[slot];
         let file = matches!(operation.row.class, Class::FileRead | Class::FileWrite);
@@ -75,7 +76,7 @@ impl Context {
         }
     }
 
-    /// Cancels all that is in flight on a descriptor.
+    /// Cancels all operations in flight on a descriptor.
     pub(crate) fn cancel_all_on(&mut self, fd: RawFd) {
         for slot in self.descriptors.operations(&self.operations, fd) {
             if !matches!(self.operations[slot].state, State::Finished | State::Free) {

@@ -1,4 +1,4 @@
-//! The context: what a thread makes its calls through.
+//! The context, through which a thread makes its system calls: construction, `call`, and accessors.
 
 use crate::attempt::{Attempted, Blocked, Why};
 use crate::background::activations::{self, Activations, InFlightCall};
@@ -31,7 +31,8 @@ use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Where a context sleeps, and what takes operations that no helper needs to take.
+/// The part of a back end that the context sleeps in. It also takes the operations that need no
+/// helper thread.
 #[derive(Debug)]
 #[expect(
     clippy::large_enum_variant,
@@ -47,12 +48,13 @@ pub(crate) enum Waiter {
 /// A context belongs to the thread that made it. Any number of threads may have contexts, and a thread
 /// may have several.
 ///
-/// Dropping a context cancels its operations and waits until the last of them has let go of its
+/// Dropping a context cancels its operations and waits until the kernel no longer uses their
 /// buffers.
 pub struct Context {
     pub(crate) kind: BackendKind,
     pub(crate) strategies: [Strategy; Class::COUNT],
-    /// Whether calls that mind nothing are made plainly: in every back end but `threads`.
+    /// Whether trivial calls ([`table::find_trivial`]) are made inline: in every back end but
+    /// `threads`.
     trivial_is_plain: bool,
     pub(crate) fast_paths: FastPaths,
     pub(crate) facts: Facts,
@@ -68,38 +70,42 @@ pub struct Context {
     pub(crate) waiter: Waiter,
     pub(crate) aio: Option<Aio>,
     pub(crate) helpers: Helpers,
-    /// Calls that no thread started earlier may make.
+    /// Threads for calls that no helper started earlier may make.
     pub(crate) one_shot: OneShotThreads,
     pub(crate) rights: Rights,
     pub(crate) activations: Option<Activations>,
-    /// What the last attempt has left in flight for its operation.
+    /// The call that the last attempt handed to a carrier, until [`Context::start`] makes an
+    /// operation of it.
     pub(crate) in_flight_call: Option<InFlightCall>,
-    /// The call now made may not be left to a carrier.
+    /// Whether the current call must be attempted without a carrier, because a status word needs a
+    /// helper.
     pub(crate) no_carrier: bool,
     pub(crate) doorbell: Arc<Doorbell>,
     /// Finished operations whose completions have not been delivered, oldest first.
     pub(crate) ready: VecDeque<Slot>,
     /// Typed operations, by slot.
     pub(crate) payloads: Vec<Option<Box<dyn Any>>>,
-    /// What the last attempt has met, for its operation; see [`crate::transfer::Scratch::provisional`].
+    /// The FIFO or device that the last attempt opened, until [`Context::start`] stores it in the
+    /// operation; see [`crate::transfer::Scratch::provisional`].
     pub(crate) provisional: Option<Provisional>,
-    /// What the call now made tells of its result; see [`Context::call_with_status`].
+    /// The status word of the current call; see [`Context::call_with_status`].
     pub(crate) status: Option<StatusTarget>,
-    /// The call now made is a typed operation's, which owns all it points to: nothing need be probed.
+    /// Whether the current call belongs to a typed operation, which owns the memory: then the
+    /// memory is not probed.
     pub(crate) memory_is_good: bool,
     pub(crate) deadlines: Deadlines,
     pub(crate) signaller: Option<Signaller>,
-    /// Descriptors on which an operation has ended while others wait.
+    /// Descriptors on which an operation has ended while others are queued.
     pub(crate) unblocked: Vec<RawFd>,
     pub(crate) stats: Stats,
     pub(crate) inline_since_poll: u32,
-    /// The pollable descriptor was handed out: it must become readable by itself.
+    /// Whether the pollable descriptor was handed out: it must then become readable by itself.
     pub(crate) exposed: bool,
-    /// A notifier was handed out: `poll` may be ended from outside.
+    /// Whether a notifier was handed out: another thread may then end `poll`.
     pub(crate) notifiable: bool,
     pub(crate) reaped: Vec<Reaped>,
     pub(crate) events: Vec<Event>,
-    /// The ring and the helpers' identity belong to the thread.
+    /// Makes the type `!Send`: the ring and the helpers' credentials belong to the thread.
     thread_bound: PhantomData<*mut ()>,
 }
 
@@ -110,11 +116,12 @@ impl Context {
     /// `lazy`.
     ///
     /// # Errors
-    /// `EINVAL` if the environment names no back end; the errno of io_uring's set-up if `uring` was
-    /// asked for and is not to be had (`ENOSYS`, `EPERM`, `EACCES`, `ENOMEM`, `EOPNOTSUPP` on Linux
-    /// before 5.11), of `io_setup` if `linux-aio` was (`ENOSYS`, `EPERM`); `EBUSY` if `activations` was asked for and the
-    /// thread has contexts with io_uring, or the other way round; `EOPNOTSUPP`, `EACCES`, `ENOENT`, `EPERM`, `ETIME` if the
-    /// conditions of `activations` are not met; `EMFILE` or `ENFILE` if there are no descriptors left. `lazy` needs no
+    /// `EINVAL` if the environment names an unknown back end; the errno of io_uring's set-up if
+    /// `uring` was asked for and is not available (`ENOSYS`, `EPERM`, `EACCES`, `ENOMEM`,
+    /// `EOPNOTSUPP` on Linux before 5.11), of `io_setup` if `linux-aio` was (`ENOSYS`, `EPERM`);
+    /// `EBUSY` if `activations` was asked for and the thread has contexts with io_uring, or the
+    /// other way round; `EOPNOTSUPP`, `EACCES`, `ENOENT`, `EPERM`, `ETIME` if the conditions of
+    /// `activations` are not met; `EMFILE` or `ENFILE` if no descriptors are left. `lazy` needs no
     /// ring.
     pub fn new(options: Options) -> Result<Context, Errno> {
         let kind = match options.backend {
@@ -213,7 +220,7 @@ impl Context {
     ///
     /// # Safety
     /// As for [`Context::call`].
-    // Always: the arguments then stay in registers on the way to the kernel.
+    // Inlined always, so that the arguments stay in registers on the way to the kernel.
     #[inline(always)]
     pub unsafe fn call_with(&mut self, call: Call, user_data: u64) -> Outcome {
         self.notice_fork();
@@ -320,7 +327,7 @@ impl Context {
                 if self.exposed {
                     self.arm_descriptor();
                 } else if self.has_batch() {
-                    // What is not taken stays queued; `poll` tells of errors.
+                    // Entries that the kernel does not take stay queued; `poll` reports errors.
                     let _ = self.flush();
                 }
                 Outcome::Pending(self.operations.handle(slot))
@@ -333,11 +340,11 @@ impl Context {
         }
     }
 
-    /// A close for which there is no slot or no helper. `EAGAIN` would leave the caller in doubt whether
-    /// the descriptor is his still; what is in flight on it has been cancelled before.
+    /// Closes inline because there is no slot or no helper. `EAGAIN` would leave the caller in
+    /// doubt whether the descriptor is still open; operations on it have been cancelled before.
     #[cold]
     fn close_at_once(&mut self, call: &Call) -> Result<usize, Errno> {
-        // What is queued for the kernel names the descriptor by its number.
+        // Queued submissions name the descriptor by its number, so the kernel must take them first.
         let _ = self.flush();
         self.descriptors.forget(call.descriptor(0));
         // SAFETY: close takes no pointers.
@@ -347,7 +354,7 @@ impl Context {
         }
     }
 
-    /// Delivers an inline result through `poll`, because the budget is used up.
+    /// Delivers an inline result through `poll`, because the inline budget is used up.
     #[cold]
     pub(crate) fn defer_result(
         &mut self,
@@ -370,7 +377,8 @@ impl Context {
         Outcome::Pending(self.operations.handle(slot))
     }
 
-    /// Counts an inline result; true when the program should get to its completions first.
+    /// Counts an inline result. Returns true if the result must be delivered through `poll`, so
+    /// that the program gets to its completions.
     #[inline]
     pub(crate) fn spend_budget(&mut self) -> bool {
         if self.operations.live() == 0 || self.limits.inline_budget == 0 {
@@ -433,9 +441,9 @@ impl Context {
         Ok(())
     }
 
-    /// Forgets what was learnt about a descriptor. To be called when it was closed other than through
-    /// the context and its number may be used again; forgetting to costs time, not correctness, except
-    /// that a file opened under the number of a stream may see short reads.
+    /// Forgets the cached hints about a descriptor. Call it after closing the descriptor other than
+    /// through the context, if its number may be used again. Omitting it costs time, not
+    /// correctness, except that a file opened under the number of a stream may see short reads.
     pub fn forget(&mut self, fd: RawFd) {
         self.notice_fork();
         self.descriptors.forget(fd);
@@ -471,7 +479,7 @@ impl Context {
         if self.life.is_current() {
             self.operations.live() as usize
         } else {
-            // They are the parent's.
+            // A forked child does not own them.
             0
         }
     }
@@ -488,25 +496,27 @@ impl Context {
         stats
     }
 
-    /// The file systems met, with what is latched off and how calls on their files went. A file system
-    /// is met when a call on one of its files would have blocked, or knew no attempt.
+    /// The file systems seen so far, which non-blocking attempts each is known not to support, and
+    /// how calls on its files went. A file system is listed once a call on one of its files would
+    /// have blocked, or had no attempt.
     pub fn mounts(&self) -> impl Iterator<Item = &Mount> {
         self.mounts.iter()
     }
 
-    /// The file system that an open file is on. No server is asked.
+    /// The file system that an open file is on. Sends no request to a file server.
     pub fn mount_of(&mut self, file: impl AsFd) -> Option<&Mount> {
         let (_, mount) = self.mounts.of(file.as_fd().as_raw_fd()).ok()?;
         mount.map(|mount| self.mounts.get(mount))
     }
 
-    /// A number that is another one when file systems were mounted or unmounted, as far as the last `poll` has
-    /// told.
+    /// A number that changes when file systems are mounted or unmounted. The context notices such
+    /// changes in `poll`.
     pub fn mount_changes(&self) -> u64 {
         self.mounts.changes()
     }
 
-    /// Helper threads alive, with those that make one call each (see [`Options::settled_rights`]).
+    /// The number of live helper threads, including those that make a single call (see
+    /// [`Options::settled_rights`]).
     pub fn helper_threads(&self) -> usize {
         self.helpers.threads() + self.one_shot.threads()
     }
@@ -529,16 +539,17 @@ impl Context {
             + self.stats.calls.len() * size_of::<crate::Counts>()
     }
 
-    /// Whether plain calls may block the caller: `sync`, or forced.
+    /// Whether plain calls may block the caller: in the `sync` back end, or if forced by
+    /// [`Inject::force_inline`].
     pub(crate) fn blocks_inline(&self) -> bool {
         self.kind == BackendKind::Sync || self.inject.force_inline
     }
 
-    /// As dropping it, but waits no longer than `timeout`. If operations are left then, which cannot be
-    /// cancelled because something hangs in the kernel, the context is leaked, so that what they use
-    /// stays, and this returns false.
+    /// Shuts the context down as dropping it does, but waits at most `timeout`. Returns false if
+    /// operations are left, which cannot be cancelled because they hang in the kernel; the context
+    /// is then leaked, so that the memory they use stays valid.
     ///
-    /// For the end of a process, which takes them along.
+    /// Meant for the end of a process, which ends such operations.
     pub fn shutdown_timeout(mut self, timeout: Duration) -> bool {
         if !self.life.is_current() || self.shut_down(Some(timeout)) {
             return true;
@@ -547,10 +558,10 @@ impl Context {
         false
     }
 
-    /// Cancels all operations and waits until the last has let go of its buffers; false if the time was
-    /// up before.
+    /// Cancels all operations and waits until the kernel no longer uses their buffers. Returns
+    /// false if `timeout` has passed before.
     fn shut_down(&mut self, timeout: Option<Duration>) -> bool {
-        // It watches a descriptor of this context.
+        // The signaller polls a descriptor of this context, so it ends first.
         self.signaller = None;
         self.close_undelivered();
         self.ready.clear();
@@ -564,7 +575,7 @@ impl Context {
         };
         loop {
             let awaiting = self.wait_for_notifs(begun);
-            // Again in each round: a request to cancel may have found no room.
+            // Repeated in each round: the submission queue may have been full for a cancel request.
             for slot in in_flight(self) {
                 self.operations[slot].abandoned = true;
                 self.cancel_slot(slot);
@@ -579,14 +590,16 @@ impl Context {
             }
             let left = [left, awaiting].into_iter().flatten().min();
             if self.reap(left).is_err() {
-                // No way to know when the kernel is done: what it may still write to is not freed.
+                // It cannot be known when the kernel is done, so memory that it may still write to
+                // is not freed.
                 std::mem::forget(std::mem::take(&mut self.payloads));
                 return true;
             }
         }
     }
 
-    /// Closes the descriptors of operations that have finished and whose results nobody will learn.
+    /// Closes the descriptors produced by finished operations whose completions are not delivered
+    /// any more.
     fn close_undelivered(&mut self) {
         let undelivered = |&slot: &Slot| {
             let payload = self.payloads.get(slot as usize);
@@ -606,7 +619,7 @@ impl Context {
         }
     }
 
-    /// Begins anew in a child that inherited the context by `fork`.
+    /// Resets the context if this process is a forked child that inherited it.
     #[inline]
     pub(crate) fn notice_fork(&mut self) {
         if !self.life.is_current() {
@@ -614,12 +627,13 @@ impl Context {
         }
     }
 
-    /// In a forked child: the operations belong to the parent, and so do ring, helpers and epoll set.
+    /// Replaces the context in a forked child: operations, ring, helpers and epoll set belong to
+    /// the parent.
     #[cold]
     fn reset_in_child(&mut self) {
         let mut fresh = match Context::new(self.options.clone()) {
             Ok(fresh) => fresh,
-            // Without descriptors or memory for more, go on as the back end that needs neither.
+            // Without descriptors or memory for more, fall back to the back end that needs neither.
             Err(_) => match Context::new(self.options.clone().backend(BackendKind::Sync)) {
                 Ok(fresh) => fresh,
                 Err(errno) => panic!("laio: no context can be made after fork: {errno}"),
@@ -627,18 +641,18 @@ impl Context {
         };
         fresh.notifiable = self.notifiable;
         self.doorbell.pass_on(fresh.doorbell.clone());
-        // Dropping it lets go of what was inherited.
+        // Dropping the old context releases the inherited state.
         *self = fresh;
     }
 
-    /// Lets go of what a child inherited without touching what it shares with its parent.
+    /// Releases what a child inherited, without touching state shared with the parent.
     fn forget_in_child(&mut self) {
         self.helpers.forget_in_child();
         self.one_shot.forget_in_child();
         if let Some(activations) = &mut self.activations {
             activations.forget_in_child();
         }
-        // Buffers of typed operations: the parent's operations know their addresses.
+        // Buffers of typed operations are leaked: the parent's operations hold their addresses.
         std::mem::forget(std::mem::take(&mut self.payloads));
         if let Some(aio) = &mut self.aio {
             aio.forget_in_child();
@@ -671,7 +685,7 @@ impl Waiter {
                     return Ok(Waiter::Ring(ring));
                 }
                 Err(errno) if kind == BackendKind::Uring => return Err(errno),
-                // Absent, forbidden, or at a limit: lazy goes on without.
+                // io_uring is absent, forbidden, or at a limit: `lazy` works without it.
                 Err(_) => {}
             }
         }
@@ -685,7 +699,7 @@ impl Waiter {
 impl Drop for Context {
     fn drop(&mut self) {
         if !self.life.is_current() {
-            // In a child: everything belongs to the parent.
+            // In a forked child the operations belong to the parent.
             self.forget_in_child();
             return;
         }

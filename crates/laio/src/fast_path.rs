@@ -1,9 +1,9 @@
-//! The common calls that move one buffer, tried without more ado.
+//! The fast path: an attempt of a single system call for the most frequent calls.
 //!
-//! `read`, `write`, `pread64`, `pwrite64`, `recvfrom` and `sendto` are what event-driven programs make most. While
-//! nothing is in flight on the descriptor, there is no order to keep, and the attempt is one system
-//! call; when it moves everything, that is all. In every other case the attempt goes on from this
-//! first step where all attempts are made, in [`crate::attempt`].
+//! `read`, `write`, `pread64`, `pwrite64`, `recvfrom` and `sendto` are the most frequent calls of
+//! event-driven programs. While no operation is in flight on the descriptor, there is no order to
+//! keep, and the attempt is one system call. If that call moves all bytes, the call is done.
+//! Otherwise [`crate::attempt`] continues from its result.
 
 use crate::attempt::{Attempted, NowaitKind};
 use crate::context::Context;
@@ -13,7 +13,7 @@ use crate::table::{self, Class, FastCall};
 use crate::transfer::RW_COUNT_MAX;
 use crate::{Call, Errno, sys};
 
-/// Which of them a context tries.
+/// Which of these calls a context attempts on the fast path.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct FastPaths {
     streams: bool,
@@ -35,8 +35,8 @@ impl FastPaths {
 }
 
 impl Context {
-    /// The result of the first step, and whether it is the result of the call; `None` if the call is to
-    /// be tried with care.
+    /// Returns the result of the first system call and whether that is the call's result, or `None`
+    /// if the call must take the slow path.
     ///
     /// # Safety
     /// As for the system call.
@@ -93,14 +93,14 @@ impl Context {
             FastCall::Recv | FastCall::Send => dontwait(),
         };
         let whole = match fast_call {
-            // All that is there for now is what a receive is about.
+            // A receive without MSG_WAITALL is complete with whatever was available.
             FastCall::Recv => result.is_ok() && args[3] & libc::MSG_WAITALL as usize == 0,
             _ => result == Ok(length),
         };
         Some((result, whole))
     }
 
-    /// Any call, quickly if it is one of these.
+    /// Attempts any call, on the fast path where possible.
     ///
     /// # Safety
     /// As for the system call.
@@ -120,7 +120,7 @@ impl Context {
         }
     }
 
-    /// Whether a call that is to wait costs less on the ring alone than with an attempt before.
+    /// Whether a call that is expected to block costs less on the ring alone than after an attempt.
     #[inline]
     pub(crate) fn can_skip_attempt(&self, call: &Call) -> bool {
         let tries = match table::find(call.number).1.class {
@@ -130,8 +130,8 @@ impl Context {
         tries && self.has_ring()
     }
 
-    /// Whether nothing is in flight on the descriptor, its file system is not known to refuse the attempt, and it
-    /// is known not to go past the page cache.
+    /// Whether the descriptor has no operation in flight, its file system is not known to refuse
+    /// the attempt, and it is known not to bypass the page cache.
     #[inline]
     fn is_quiet(&self, fd: i32, kind: Option<NowaitKind>) -> bool {
         if self.descriptors.is_busy(fd) {

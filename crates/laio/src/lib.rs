@@ -1,9 +1,10 @@
 #![cfg_attr(laio_sanitized, feature(sanitize))]
-//! Lazy asynchronous I/O for Linux: any system call, without ever stalling, and at its own price when it
-//! does not block.
+//! Lazy asynchronous I/O for Linux: makes any system call without blocking the caller. A call that
+//! does not block costs about as much as the plain call.
 //!
-//! There are two verbs. [`Context::call`] makes a system call: it is done when it returns, or it has
-//! become an operation in the background. [`Context::poll`] delivers what has finished.
+//! There are two verbs. [`Context::call`] makes a system call: either it is done when it returns,
+//! or it has become an operation in the background. [`Context::poll`] delivers the completions of
+//! finished operations.
 //!
 //! ```
 //! use laio::{Call, Context, Options, Outcome};
@@ -33,13 +34,14 @@
 //! # Ok::<(), laio::Errno>(())
 //! ```
 //!
-//! Calls by number are `unsafe`, as system calls are: the caller vouches for the pointers. The [`ops`] need no
-//! such promise, because each owns its descriptor and its buffers; [`Context::submit`] starts them, and
-//! the crate `laio-rt` makes futures of them.
+//! Calls by number are `unsafe`, as system calls are: the caller is responsible for the pointers.
+//! The typed operations of [`ops`] are safe, because each owns its descriptor and its buffers;
+//! [`Context::submit`] starts them, and the crate `laio-rt` turns them into futures.
 //!
 //! # What is promised
 //!
-//! The same in every [back end](BackendKind), and tested by one suite over all of them:
+//! Every [back end](BackendKind) keeps the same contract, and one test suite checks it for all of
+//! them:
 //!
 //! 1. The result and the errno are those of the plain system call, whichever way it went.
 //! 2. Complete, not partial: what a blocking call would have transferred. On an error after a partial
@@ -63,7 +65,7 @@
 //! 11. Everything is counted ([`Stats`], [`Mount::counts`]).
 //! 12. It works where io_uring is forbidden, where perf is, and where both are.
 //!
-//! What differs from the plain call all the same is listed in `ARCHITECTURE.md`.
+//! `ARCHITECTURE.md` lists the known differences from the plain calls.
 
 mod aio;
 mod attempt;

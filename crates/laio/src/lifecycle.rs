@@ -1,4 +1,5 @@
-//! The life of an operation: where it goes, what a partial result means, when it is finished.
+//! The lifecycle of an operation: which part of the back end takes it, how partial results
+//! continue, and when it is finished.
 
 use crate::attempt::{Attempted, Blocked, Why, descriptor_range, may_open_device};
 use crate::background::helpers::Job;
@@ -22,7 +23,7 @@ use crate::{Call, Errno, Handle, sys};
 use std::os::fd::RawFd;
 
 impl Context {
-    /// Makes an operation of a call and sends it on its way, or lines it up behind earlier ones.
+    /// Makes an operation of a call, and dispatches it or queues it behind earlier ones.
     pub(crate) fn start_operation(
         &mut self,
         call: &Call,
@@ -45,7 +46,7 @@ impl Context {
         }
         let waits = self.descriptors.link(&mut self.operations, slot);
         if let Some(flight) = self.in_flight_call.take() {
-            // It goes on already.
+            // A carrier makes it already.
             if waits {
                 self.descriptors.count_queued(&self.operations, slot, -1);
             }
@@ -60,7 +61,7 @@ impl Context {
             return Ok(slot);
         }
         let why = match blocked.why {
-            // Only pretended.
+            // The block was injected.
             Why::WouldBlock if self.inject.attempts_fail => Why::NotTried,
             why => why,
         };
@@ -72,7 +73,8 @@ impl Context {
         Ok(slot)
     }
 
-    /// Whether a short read may be continued: positioned calls are about files; others may be.
+    /// Whether a short transfer may be continued: positioned calls are on files; of others the
+    /// descriptor decides.
     fn is_regular(&mut self, row: &Row, call: &Call) -> bool {
         match (row.class, row.attempt) {
             (Class::FileRead | Class::FileWrite, _) if !uses_position(row, call) => true,
@@ -83,7 +85,7 @@ impl Context {
         }
     }
 
-    /// Gives an operation to whoever takes it to the background.
+    /// Hands an operation to the part of the back end that takes it: ring, epoll, AIO or a helper.
     fn dispatch(&mut self, slot: Slot, why: Why) -> Result<(), Errno> {
         let row = self.operations[slot].row;
         let ring_may = self.has_ring() && self.ring_may_take(row);
@@ -121,8 +123,8 @@ impl Context {
         let fd = call.descriptor(0);
         let stream = row.class == Class::Stream && !*regular;
         let tried = why == Why::WouldBlock;
-        // Only the plain call keeps the time-out of the socket itself, and does not wait at all in
-        // non-blocking mode, which the ring ignores.
+        // Only the plain call observes SO_RCVTIMEO and SO_SNDTIMEO, and fails in non-blocking mode,
+        // which the ring ignores.
         let may_time_out = kind != Some(FileKind::Stream);
         let expects_to_block = why == Why::ExpectedToBlock;
         let own_terms = stream
@@ -130,15 +132,15 @@ impl Context {
             && ((may_time_out
                 && has_timeout(fd, direction(row) == Direction::Write || is_connect(row)))
                 || (!tried && sys::is_nonblocking(fd)));
-        // Found to be something that may wait to be opened.
+        // The attempt has opened a FIFO or device, whose open may wait.
         let provisional = scratch
             .as_ref()
             .is_some_and(|scratch| scratch.provisional.is_some());
-        // The ring leaves the position of a file where it was when a transfer ends outside the submission
-        // (O_DIRECT, FUSE), and when the rest of it fails (the disk is full, a buffer is bad).
+        // The ring does not advance the file position when a transfer ends outside the submission
+        // (O_DIRECT, FUSE), nor when the rest of it fails (the disk is full, a buffer is bad).
         let moves_position = *regular && uses_position(row, call);
-        // Of a file with a server the ring may report more bytes than were read (seen on Linux 6.18: the end of
-        // a FUSE file is met, and what came before it is counted twice).
+        // For a file with a server the ring may report more bytes than were read (seen on Linux
+        // 6.18: at the end of a FUSE file it counts the bytes before it twice).
         let served = force_async && row.class != Class::Path;
         if status.is_some()
             || may_open_device(row, call, false)
@@ -153,7 +155,7 @@ impl Context {
             return self.dispatch_to_helper(slot);
         }
         let by_readiness = stream && waits_for_readiness(row, call) && why != Why::Unsupported;
-        // What is wrong with the call shows at once, readiness or not.
+        // An invalid call fails at once, so it is attempted before it waits for readiness.
         let try_first = by_readiness && !tried && row.attempt != Attempt::Never;
         match &mut self.waiter {
             Waiter::Ring(ring) => {
@@ -173,8 +175,8 @@ impl Context {
                     // delivered; scratch memory lives as long as the operation.
                     unsafe { ring.push(entry, handle.to_raw())? };
                     if rights.is_some() || prepare::counts_from_submission(row, call) {
-                        // The kernel notes the thread's credentials now. What is not taken stays queued; an error
-                        // shows at the next poll.
+                        // Submitting now fixes the thread's credentials. An entry that the kernel
+                        // does not take stays queued; the next poll reports errors.
                         let _ = ring.submit();
                     }
                     return Ok(());
@@ -195,8 +197,9 @@ impl Context {
                     self.retry(slot);
                     return Ok(());
                 }
-                // An error: of a kind that epoll does not know, not open, or at the limit
-                // (max_user_watches). A helper then makes the plain call, which tells.
+                // On an error (epoll does not support the descriptor, it is not open, or
+                // max_user_watches is reached) a helper makes the plain call, whose result is
+                // right.
                 if uses_it && by_readiness && reactor.add(fd, direction(row), slot).is_ok() {
                     *state = State::Readiness;
                     return Ok(());
@@ -210,9 +213,10 @@ impl Context {
         self.dispatch_to_helper(slot)
     }
 
-    /// Whether the ring, which first tries an operation on the submitting thread, could wait there for a
-    /// server. It relies on the name cache for `open`, and takes a FUSE file for one that is always
-    /// ready, because it can be polled (seen on Linux 6.18: a read then waits inside the submission).
+    /// Whether the ring, which first tries an operation on the submitting thread, could wait there
+    /// for a file server. It relies on the name cache for `open`, and treats a FUSE file as always
+    /// ready, because it can be polled (seen on Linux 6.18: a read then waits inside the
+    /// submission).
     fn may_ask_server(&mut self, slot: Slot) -> bool {
         let operation = &self.operations[slot];
         let fd = operation.call.descriptor(0);
@@ -223,7 +227,8 @@ impl Context {
         }
     }
 
-    /// Whether the call names a place in something that has none, which the ring does not mind.
+    /// Whether the call gives an offset for a descriptor without positions, which the ring accepts
+    /// but the plain call refuses.
     fn is_misplaced(&mut self, slot: Slot) -> bool {
         let operation = &self.operations[slot];
         let placed = matches!(
@@ -237,8 +242,8 @@ impl Context {
             }
         );
         let fd = operation.call.descriptor(0);
-        // The number may have come to mean something else: a pipe has no position to ask for. While other
-        // operations are in flight on it, it was looked at when the first of them was started.
+        // The number may have been reused: a pipe has no position to ask for. While other
+        // operations are in flight on it, it was checked when the first of them was started.
         placed
             && !self.descriptors.has_others(fd)
             && (self.kind(fd) != FileKind::Regular || !sys::has_position(fd))
@@ -246,7 +251,7 @@ impl Context {
 
     pub(crate) fn dispatch_to_helper(&mut self, slot: Slot) -> Result<(), Errno> {
         let handle = self.operations.handle(slot);
-        // An injected bound is the helper's own affair.
+        // The helper itself applies an injected bound.
         let call = self.rest(slot);
         let maker = self.maker(self.operations[slot].row, &call);
         self.stamp_rights(slot)?;
@@ -272,7 +277,7 @@ impl Context {
         }
     }
 
-    /// What is left of an operation's call.
+    /// Returns the call for the bytes of an operation that are left.
     fn rest(&mut self, slot: Slot) -> Call {
         let operation = &mut self.operations[slot];
         let (row, call, done) = (operation.row, operation.call, operation.done);
@@ -280,7 +285,7 @@ impl Context {
         unsafe { remaining(row, &call, done, &mut operation.scratch) }
     }
 
-    /// As much of it as the next step is to move.
+    /// Returns the call for the next step: the remaining bytes, or an injected bound of them.
     fn step(&mut self, slot: Slot) -> Call {
         let rest = self.rest(slot);
         let operation = &mut self.operations[slot];
@@ -291,7 +296,7 @@ impl Context {
         }
     }
 
-    /// The ring has finished a step of an operation, or found its descriptor ready.
+    /// Handles a CQE: a step of an operation has finished, or its descriptor is ready.
     pub(crate) fn ring_completed(&mut self, reaped: Reaped) {
         let handle = Handle::from_raw(reaped.handle).expect("the ring's entries carry handles");
         let slot = self
@@ -335,7 +340,7 @@ impl Context {
         self.on_step_result(slot, result);
     }
 
-    /// A step came to a result: the operation is finished, or goes on.
+    /// Handles the result of a step: the operation is finished, or continues.
     pub(crate) fn on_step_result(&mut self, slot: Slot, result: Result<usize, Errno>) {
         let operation = &self.operations[slot];
         let (row, call, done) = (operation.row, operation.call, operation.done);
@@ -353,21 +358,23 @@ impl Context {
             {
                 self.finish(slot, Err(Errno::CANCELED));
             }
-            // Interrupted for a reason of the kernel's own.
+            // The kernel interrupted it for reasons of its own.
             Errno::INTR => self.redispatch(slot, Why::WouldBlock),
-            // Non-blocking mode, which the ring respects; or a literal EAGAIN of an operation that
-            // cannot wait on the ring (splice), which a helper can.
+            // Either non-blocking mode, which the ring respects; or an EAGAIN of an operation that
+            // cannot wait on the ring (splice) but can in a helper.
             Errno::AGAIN
                 if row.class == Class::Stream && sys::is_nonblocking(call.descriptor(0)) =>
             {
                 self.finish(slot, Err(errno))
             }
-            // With the rights of now the plain call might be allowed what it was not when it was made.
+            // With the thread's present rights the plain call might be allowed although it was not
+            // when the program made it.
             Errno::PERM | Errno::ACCES if self.has_other_rights(slot) => {
                 self.finish(slot, Err(errno));
             }
-            // True answers, or "not this operation here": an older kernel, or a filter for single
-            // operations. The plain call has the last word; it had no effect so far.
+            // Either the call's result, or "not supported here": an older kernel, or a filter for
+            // single operations. A helper makes the plain call to find out; the operation has had
+            // no effect so far.
             Errno::AGAIN
             | Errno::CANCELED
             | Errno::PERM
@@ -383,7 +390,7 @@ impl Context {
                     self.finish(slot, Err(errno));
                 }
             }
-            // The ring looks at names before it looks at flags.
+            // The ring checks names before flags; the plain call checks flags first.
             Errno::NAMETOOLONG | Errno::FAULT | Errno::NOENT
                 if row.class == Class::Path
                     && row.file.is_some()
@@ -393,8 +400,8 @@ impl Context {
                     self.finish(slot, Err(errno));
                 }
             }
-            // The ring looks at the memory before it looks at the descriptor. What was to be received may be
-            // gone: then it is only asked again where there can have been nothing.
+            // The ring checks the memory before the descriptor. Data may already be received and
+            // lost, so a helper repeats a receive only where nothing can have been received.
             Errno::FAULT | Errno::MSGSIZE
                 if row.descriptors[0].is_some_and(|first| {
                     let fd = call.descriptor(first.arg);
@@ -412,7 +419,7 @@ impl Context {
         }
     }
 
-    /// A step of an operation on the ring has moved bytes (or returned another number).
+    /// Handles a step that has moved bytes (or returned another number).
     fn on_progress(&mut self, slot: Slot, moved: usize) {
         let operation = &mut self.operations[slot];
         let (row, call, regular) = (operation.row, operation.call, operation.regular);
@@ -423,7 +430,8 @@ impl Context {
             && reads_bytes(row, &call)
             && sys::terminal::has_lost_its_master(call.descriptor(0))
         {
-            // It waited when that happened: the plain call fails then, and only later ones meet an end.
+            // The read was waiting when the master closed: the plain call fails then, and only
+            // later reads return 0.
             return self.finish(slot, Err(Errno::IO));
         }
         if moved == 0 || operation.cancelled || !continues(row, &call, regular) {
@@ -436,8 +444,8 @@ impl Context {
         }
         let fd = call.descriptor(0);
         let over = match row.attempt {
-            // The kernel writes a file to the end, or to a limit (of space, or of the process); going
-            // on would meet that limit once more, and RLIMIT_FSIZE answers with a signal.
+            // The kernel writes a file to the end, or to a limit (of space, or of the process);
+            // continuing would meet that limit again, and RLIMIT_FSIZE raises a signal.
             Attempt::NowaitWrite => regular && moved != self.inject.short_transfer,
             // MSG_WAITALL has no meaning for datagrams, and a datagram is never sent in part.
             Attempt::Dontwait(_) => {
@@ -449,7 +457,8 @@ impl Context {
             return self.finish(slot, Ok(done));
         }
         if row.attempt == Attempt::NowaitRead && regular {
-            // Most often the end of the file, which an attempt finds without another round.
+            // This is usually the end of the file, which an attempt finds without another
+            // submission.
             return self.retry(slot);
         }
         if !regular && sys::is_nonblocking(fd) {
@@ -465,12 +474,12 @@ impl Context {
         }
     }
 
-    /// Tries an operation again: its descriptor is ready, or what is left may be there already.
+    /// Attempts an operation again: its descriptor is ready, or the rest may be available.
     pub(crate) fn retry(&mut self, slot: Slot) {
         let operation = &self.operations[slot];
         let (row, before) = (operation.row, operation.done);
         if row.attempt == Attempt::Never {
-            // Ready, but the call has no form that cannot wait: a helper makes it.
+            // The call has no non-blocking form, so a helper makes it.
             if let Err(errno) = self.dispatch_to_helper(slot) {
                 self.finish(slot, Err(errno));
             }
@@ -504,7 +513,7 @@ impl Context {
         }
     }
 
-    /// A helper has made the call.
+    /// Handles the result of a call that a helper has made.
     pub(crate) fn helper_completed(&mut self, slot: Slot, result: Result<usize, Errno>) {
         let done = self.operations[slot].done;
         self.finish(
@@ -517,7 +526,7 @@ impl Context {
         );
     }
 
-    /// A call has returned from which another carrier had taken the program on.
+    /// Handles the result of a call that blocked, so that another carrier continued the program.
     pub(crate) fn carrier_completed(&mut self, slot: Slot, result: Result<usize, Errno>) {
         let operation = &self.operations[slot];
         let (row, call) = (operation.row, operation.call);
@@ -525,7 +534,8 @@ impl Context {
             Err(errno) if errno.is_interruption() && operation.cancelled => {
                 self.finish(slot, Err(Errno::CANCELED));
             }
-            // A signal handler of the program: a helper, which handles none, goes on.
+            // A signal handler of the program interrupted it: a helper, which handles no signals,
+            // makes the rest.
             Err(errno) if errno.is_interruption() => self.continue_with_helper(slot, 0),
             Ok(moved)
                 if moved > 0 && !operation.cancelled && interrupted_transfer(row, &call, moved) =>
@@ -555,7 +565,8 @@ impl Context {
         );
     }
 
-    /// The operation has its result.
+    /// Stores the result of an operation, which is then finished unless a zero-copy notification is
+    /// outstanding.
     pub(crate) fn finish(&mut self, slot: Slot, mut result: Result<usize, Errno>) {
         let operation = &mut self.operations[slot];
         if operation.awaiting_notif > 0 {
@@ -565,7 +576,7 @@ impl Context {
         }
         let (row, call) = (operation.row, operation.call);
         let told = operation.status.is_some_and(StatusTarget::is_published);
-        // Its output closes the descriptor, unless its owner has a use for it: a connection should not be lost.
+        // The payload of a typed operation owns the descriptor, so that a connection is not lost.
         let owned = self
             .payloads
             .get(slot as usize)
@@ -574,11 +585,12 @@ impl Context {
             && let Ok(fd) = result
         {
             if (operation.cancelled && !told && !owned) || operation.abandoned {
-                // Who gives up a call does not look for a descriptor: it must not leak.
+                // The caller of a cancelled call does not expect a descriptor, so it is closed.
                 let _ = sys::close(fd as RawFd);
                 result = Err(Errno::CANCELED);
             } else {
-                // Whatever the number meant before, and was closed behind our back.
+                // The number may have belonged to a descriptor that was closed behind the context's
+                // back.
                 self.descriptors.forget(fd as RawFd);
             }
         }
@@ -607,7 +619,8 @@ impl Context {
         }
     }
 
-    /// What waits for the operation on its descriptors may go on.
+    /// Removes the operation from its descriptors' lists and notes which of them have queued
+    /// operations.
     fn leave_descriptors(&mut self, slot: Slot) {
         self.descriptors.unlink(&mut self.operations, slot);
         let links = std::mem::replace(&mut self.operations[slot].links, [Link::UNUSED; 2]);
@@ -618,7 +631,7 @@ impl Context {
         }
     }
 
-    /// Sends on the operations that waited for those that have just ended.
+    /// Dispatches the queued operations that no longer wait for an earlier one.
     pub(crate) fn unblock_queued(&mut self) {
         while let Some(fd) = self.unblocked.pop() {
             for slot in self.descriptors.operations(&self.operations, fd) {
@@ -632,7 +645,8 @@ impl Context {
         }
     }
 
-    /// Whether descriptors of a `close_range` are still in use; then it waits for two of them at a time.
+    /// Whether descriptors of a `close_range` are still in use; then it queues behind two of them
+    /// at a time.
     fn close_range_waits(&mut self, slot: Slot) -> bool {
         let (first, last) = descriptor_range(&self.operations[slot].call);
         self.descriptors.unlink(&mut self.operations, slot);
@@ -647,14 +661,14 @@ impl Context {
     }
 }
 
-/// How often a descriptor may be ready in vain before a helper makes the call. Others may have taken what was
-/// there; but a datagram socket that is shut down for reading is always ready, has only `EAGAIN` for a call
-/// that cannot wait, and 0 for one that can.
+/// Readiness events in a row without progress after which a helper makes the call. Another process
+/// may have taken the data; and a datagram socket that is shut down for reading is always ready,
+/// but a non-blocking receive returns `EAGAIN` where a blocking one returns 0.
 const SPURIOUS_WAKEUPS_MAX: u8 = 3;
 
 /// Whether a name is empty, or may be. Only for names that the kernel has just read.
 fn may_be_empty_name(row: &Row, call: &Call) -> bool {
-    // Of those that often name what is not there, it is worth knowing.
+    // Checked only for calls that frequently fail with ENOENT.
     let often = matches!(row.attempt, Attempt::CachedOpen | Attempt::CachedStat);
     let is_empty = |name: table::Name| {
         let first = call.args[name.path as usize] as *const u8;
@@ -664,7 +678,7 @@ fn may_be_empty_name(row: &Row, call: &Call) -> bool {
     !often || row.file.is_some_and(is_empty)
 }
 
-/// Whether it reads something, by `read` or `readv`.
+/// Whether the call is a `read` or `readv` of at least one byte.
 fn reads_bytes(row: &Row, call: &Call) -> bool {
     row.attempt == Attempt::NowaitRead && row.transfer.length(call) != Some(0)
 }

@@ -12,35 +12,35 @@ use std::time::Instant;
 /// Index of an operation.
 pub(crate) type Slot = u32;
 
-/// Where an operation is on its way.
+/// The state of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
     /// The slot is free.
     Free,
-    /// Behind an earlier operation on its descriptor.
+    /// Queued behind an earlier operation on its descriptor.
     Queued,
-    /// On the ring.
+    /// Submitted to io_uring.
     Ring,
-    /// On the ring, with one of its workers from the start.
+    /// Submitted to io_uring with `IOSQE_ASYNC`: an io_uring worker thread makes it.
     ForceAsync,
-    /// Waiting until its descriptor is ready, to be tried again.
+    /// Waits for a readiness event of its descriptor; then it is attempted again.
     Readiness,
-    /// With a helper.
+    /// Handed to a helper thread.
     Helper,
-    /// With POSIX AIO or Linux AIO, or waiting for a request of theirs.
+    /// Handed to POSIX AIO or Linux AIO, or queued until a request is free.
     Aio,
-    /// With the carrier that blocked in it.
+    /// The carrier that blocked in the call still makes it.
     Carrier,
-    /// It has its result, but the kernel still sends from its memory.
+    /// Has its result, but the kernel still uses the memory of a zero-copy send.
     AwaitingNotif,
     /// Finished; its completion is not delivered yet.
     Finished,
-    /// Delivered; a typed operation's value waits to be taken.
+    /// Delivered; the value of a typed operation has not been taken.
     Delivered,
 }
 
 impl State {
-    /// Whether something is still to happen to the operation by itself.
+    /// Whether the operation is still queued or running.
     pub(crate) fn is_in_flight(self) -> bool {
         !matches!(self, State::Free | State::Finished | State::Delivered)
     }
@@ -62,23 +62,23 @@ pub(crate) struct Operation {
     pub(crate) cancelled: bool,
     /// Cancellation was asked for by the operation's own time-out.
     pub(crate) timed_out: bool,
-    /// How often its descriptor was ready and nothing came of it, since something last did.
+    /// Readiness events in a row after which the attempt still returned `EAGAIN`.
     pub(crate) spurious_wakeups: u8,
-    /// Nobody waits for the completion: it is not delivered.
+    /// Whether the completion is dropped rather than delivered.
     pub(crate) abandoned: bool,
     /// A short read may be the end of the file, rather than all that there is for now.
     pub(crate) regular: bool,
-    /// The ring is to send from its memory without a copy.
+    /// Whether this is a zero-copy send (`IORING_OP_SEND_ZC`).
     pub(crate) zero_copy: bool,
-    /// How often the kernel has still to tell that it has let go of its memory. The two completions of a step may come
-    /// in either order.
+    /// Outstanding zero-copy notifications (`IORING_CQE_F_NOTIF`). Negative while a notification
+    /// has arrived before its result.
     pub(crate) awaiting_notif: i16,
     /// The epoch of the rights that the call was made with, where what it may do depends on them.
     pub(crate) rights: Option<u32>,
     pub(crate) links: [Link; 2],
-    /// When it is cancelled.
+    /// When its time-out cancels it.
     pub(crate) deadline: Option<Instant>,
-    /// What is to be told of the result at once.
+    /// The status word that receives the result as soon as it is known.
     pub(crate) status: Option<StatusTarget>,
     /// Memory that the kernel reads while the operation runs, where the caller's own does not fit.
     pub(crate) scratch: Option<Box<Scratch>>,
@@ -86,7 +86,7 @@ pub(crate) struct Operation {
 
 const CHUNK: usize = 64;
 
-/// Tables made so far.
+/// The number of tables made so far.
 static CONTEXTS: AtomicU32 = AtomicU32::new(1);
 
 /// The table of slots. Slots never move, so the kernel may point into their scratch memory.
@@ -96,11 +96,13 @@ pub(crate) struct Operations {
     free: Vec<Slot>,
     live: u32,
     limit: u32,
-    /// Finished operations that a call waited for, while the program had no chance to take them.
+    /// How many operations the limit is raised by: finished ones that a waiting call could not
+    /// deliver.
     beyond: u32,
-    /// Delivered operations whose value waits to be taken.
+    /// Delivered typed operations whose value has not been taken.
     untaken: u32,
-    /// Generation of new slots: other contexts begin elsewhere, so that their handles are not known here.
+    /// The first generation of new slots. It differs between contexts, so that a handle of another
+    /// context is not found here.
     first_generation: u32,
 }
 
@@ -117,7 +119,7 @@ impl Operations {
         }
     }
 
-    /// Operations in flight or not yet delivered.
+    /// The number of operations in flight or not yet delivered.
     #[inline]
     pub(crate) fn live(&self) -> u32 {
         self.live
@@ -128,13 +130,13 @@ impl Operations {
         self.live >= self.limit + self.beyond
     }
 
-    /// Lets as many operations go beyond the limit as have finished and wait to be delivered: they hold
-    /// no resource but their slot.
+    /// Raises the limit by the number of finished, undelivered operations: they hold no resource
+    /// but their slot.
     pub(crate) fn allow_beyond_limit(&mut self, finished: u32) {
         self.beyond = finished.min(self.limit);
     }
 
-    /// As many of those as are left, after some have been delivered.
+    /// Lowers the raised limit again after completions have been delivered.
     pub(crate) fn allow_no_more_beyond_limit(&mut self, finished: u32) {
         self.beyond = self.beyond.min(finished);
     }
@@ -168,18 +170,18 @@ impl Operations {
         slot
     }
 
-    /// Delivered operations whose value waits to be taken: nothing more comes of them.
+    /// The number of delivered operations whose value has not been taken.
     pub(crate) fn untaken(&self) -> u32 {
         self.untaken
     }
 
-    /// A typed operation's completion has been delivered; its value waits to be taken.
+    /// Marks a typed operation as delivered; its value can be taken.
     pub(crate) fn deliver(&mut self, slot: Slot) {
         self[slot].state = State::Delivered;
         self.untaken += 1;
     }
 
-    /// Frees a slot. Its handle is stale from now on.
+    /// Frees a slot. Its handle becomes stale.
     pub(crate) fn remove(&mut self, slot: Slot) {
         let operation = &mut self[slot];
         debug_assert!(matches!(

@@ -1,4 +1,4 @@
-//! Completions: collecting them, delivering them, and the one place where a context sleeps.
+//! Completions: reaping and delivering them, and the one place where a context sleeps.
 
 use crate::background::activations::Activations;
 use crate::background::aio::Aio;
@@ -14,12 +14,12 @@ impl Context {
     /// Appends the completions of operations that have finished to `completions`, waiting for the first
     /// of them at most `timeout` (`None`: for ever). Returns how many.
     ///
-    /// Returns 0 when the time is up, when a [`Notifier`] was used, and at once when there is nothing
-    /// to wait for: no operation in flight and no notifier made.
+    /// Returns 0 when the time-out expires, when a [`Notifier`] was used, and at once when there is
+    /// nothing to wait for: no operation in flight and no notifier made.
     ///
     /// # Errors
-    /// What io_uring or epoll say when they can no longer be waited on, for example `EPERM` after a
-    /// filter was installed that forbids them, or `EBADF` after the program has closed a descriptor of the
+    /// The errors of io_uring or epoll when waiting fails, for example `EPERM` after a filter was
+    /// installed that forbids them, or `EBADF` after the program has closed a descriptor of the
     /// engine's. The operations stay.
     pub fn poll(
         &mut self,
@@ -33,7 +33,7 @@ impl Context {
         Ok(completions.len() - before)
     }
 
-    /// As [`Context::poll`], for at most `most` completions, each handed to `deliver`.
+    /// Polls like [`Context::poll`] for at most `most` completions and passes each to `deliver`.
     ///
     /// # Errors
     /// As for [`Context::poll`].
@@ -46,10 +46,10 @@ impl Context {
         self.poll_until(timeout, most, false, deliver)
     }
 
-    /// As [`Context::poll_each`], and also returns, with 0, when a signal handler has run in this thread, so
-    /// that a loop can look at what the handler has set. A handler that runs just before is not
-    /// noticed: it must use a [`Notifier`]. The kernel interrupts waits for its own purposes too (seen on
-    /// Linux 6.18 while a ring is being torn down), which looks the same.
+    /// Polls like [`Context::poll_each`], and also returns 0 when a signal handler has run in this
+    /// thread, so that a loop can check what the handler has set. A handler that runs just before
+    /// is not noticed: it must use a [`Notifier`]. The kernel interrupts waits for its own purposes
+    /// too (seen on Linux 6.18 while a ring is being torn down), which looks the same.
     ///
     /// # Errors
     /// As for [`Context::poll`].
@@ -73,7 +73,7 @@ impl Context {
         self.inline_since_poll = 0;
         self.signal_again();
         if self.exposed {
-            // Before looking: what comes later rings again.
+            // Drained before reaping, so that later completions ring again.
             self.drain_doorbell()?;
         }
         let wait = timeout != Some(Duration::ZERO) && most > 0;
@@ -82,8 +82,8 @@ impl Context {
             .and_then(|time| Instant::now().checked_add(time));
         let mut first = true;
         loop {
-            // With completions at hand, and at least once, look without sleeping; sleep only when there
-            // is nothing else to do.
+            // Reap without sleeping if completions are ready, and in the first round; sleep only
+            // when there is nothing else to do.
             if !self.ready.is_empty() || !wait || !first {
                 self.reap(Some(Duration::ZERO))?;
             } else if self.any_thread_finished() {
@@ -101,7 +101,7 @@ impl Context {
                 return Ok(count);
             }
             if self.operations.live() == self.operations.untaken() && !self.notifiable {
-                // Nothing to wait for; but the mounts may have changed.
+                // There is nothing to wait for, but the mounts may have changed.
                 self.reap(Some(Duration::ZERO))?;
                 return Ok(0);
             }
@@ -116,7 +116,8 @@ impl Context {
         }
     }
 
-    /// Delivers the completion of one operation, if it has finished. Looks for news, without waiting.
+    /// Delivers the completion of one operation, if it has finished. Reaps completions without
+    /// waiting.
     ///
     /// # Errors
     /// `EINPROGRESS` if it has not finished; `ENOENT` if the handle is not live: foreign, or its
@@ -158,7 +159,7 @@ impl Context {
         }
     }
 
-    /// Whether enough operations wait for the kernel to be told of them.
+    /// Whether a full batch of operations waits to be submitted.
     #[inline]
     pub(crate) fn has_batch(&self) -> bool {
         let in_ring = match &self.waiter {
@@ -199,7 +200,7 @@ impl Context {
         Notifier(self.doorbell.clone())
     }
 
-    /// Hands completions over; returns how many.
+    /// Delivers at most `most` completions; returns how many.
     fn deliver(&mut self, most: usize, deliver: &mut impl FnMut(Completion)) -> usize {
         let mut count = 0;
         while count < most
@@ -213,7 +214,7 @@ impl Context {
         count
     }
 
-    /// The completion of a finished operation, which is delivered by that.
+    /// Returns the completion of a finished operation and marks it as delivered.
     fn take_completion(&mut self, slot: Slot) -> Completion {
         let completion = self.operations.completion(slot);
         let payload = self.payloads.get(slot as usize);
@@ -232,7 +233,7 @@ impl Context {
         }
     }
 
-    /// Makes the pollable descriptor ready to tell of further news.
+    /// Drains the doorbell, so that the pollable descriptor reports further events.
     fn drain_doorbell(&mut self) -> Result<(), Errno> {
         match &mut self.waiter {
             Waiter::Ring(ring) if self.doorbell.drain() => ring.expose_again(&self.doorbell),
@@ -244,12 +245,12 @@ impl Context {
         }
     }
 
-    /// Arranges that news make the pollable descriptor readable without our doing.
+    /// Makes sure that further events make the pollable descriptor readable by themselves.
     pub(crate) fn arm_descriptor(&mut self) {
         self.doorbell.arm();
         self.deadlines.set_timer();
         if let Waiter::Ring(ring) = &mut self.waiter {
-            // An error here shows at the next poll.
+            // The next poll reports an error.
             let _ = ring
                 .watch(Some(&self.doorbell))
                 .and_then(|()| ring.submit());
@@ -266,10 +267,10 @@ impl Context {
         }
     }
 
-    /// Waits until an operation slot is free; false if that cannot happen by waiting, because all
+    /// Waits until an operation slot is free. Returns false if waiting cannot free one, because all
     /// finished operations wait for `poll` themselves.
     pub(crate) fn wait_for_slot(&mut self) -> bool {
-        // A notification is for `poll`, and must not keep this wait awake.
+        // A notification is meant for `poll`, and must not end this wait.
         let notified = self.doorbell.take_notification();
         let room = self.free_slot();
         if notified {
@@ -279,8 +280,8 @@ impl Context {
     }
 
     fn free_slot(&mut self) -> bool {
-        // Slots become free by delivery only; completions kept for `poll` still hold theirs. So the
-        // limit grows by those: the program gets them at its next poll.
+        // Only delivery frees slots, and completions kept for `poll` hold theirs. So the limit
+        // grows by their number: the program gets them at its next poll.
         loop {
             self.operations.allow_beyond_limit(self.ready.len() as u32);
             if !self.operations.is_full() {
@@ -295,10 +296,10 @@ impl Context {
         }
     }
 
-    /// Collects what has finished, waiting for it at most `timeout` if nothing has. Tells whether a signal
-    /// handler has run meanwhile.
+    /// Reaps finished operations, waiting at most `timeout` if there are none. Returns whether a
+    /// signal handler has run meanwhile.
     pub(crate) fn reap(&mut self, timeout: Option<Duration>) -> Result<bool, Errno> {
-        // First, so that what is cancelled can be collected in the same go.
+        // Expired first, so that operations cancelled here are reaped below.
         let before = self.ready.len();
         self.expire();
         self.submit_to_aio();
@@ -318,7 +319,7 @@ impl Context {
                 if let Some(aio) = &mut self.aio {
                     aio.watch();
                 }
-                // News that came before the bell was armed did not ring it.
+                // Events from before the doorbell was armed did not ring it.
                 if self.any_thread_finished()
                     || self.doorbell.is_notified()
                     || self.any_finished_in_aio()
@@ -351,7 +352,7 @@ impl Context {
         if timeout != Some(Duration::ZERO) {
             interrupted = ring.wait(listens.then_some(&*self.doorbell), timeout)?;
         } else {
-            // A program that never sleeps must come to know of a new file system too.
+            // A program that never sleeps must notice a new file system too.
             ring.watch(None)?;
             if ring.unsubmitted() > 0 {
                 ring.submit()?;
@@ -406,7 +407,7 @@ impl Context {
         Ok(interrupted)
     }
 
-    /// Whether calls have returned in other threads.
+    /// Whether calls have finished in other threads.
     fn any_thread_finished(&self) -> bool {
         let carried = self.activations.as_ref();
         self.helpers.any_finished()
@@ -414,7 +415,7 @@ impl Context {
             || carried.is_some_and(Activations::any_finished)
     }
 
-    /// Calls that carriers make.
+    /// The number of blocked calls that carriers make.
     fn calls_in_flight(&self) -> usize {
         self.activations
             .as_ref()

@@ -1,14 +1,16 @@
-//! Rights: what a call may do in the background is what the calling thread may do when it makes the call.
+//! Rights: a call in the background has exactly the rights that the calling thread has when it
+//! makes the call.
 //!
-//! The kernel keeps rights by thread. A thread can give some up by calls that concern no other thread (`capset`,
-//! `setfsuid`, filters, Landlock, `unshare`, `setns`), and a helper that was started before still has them. So, before
-//! a call goes to another thread, the context looks at the calling thread, and renews its helpers if they are not the
-//! same. What the kernel does not show, it takes for changed: such a call gets a thread of its own, which inherits
-//! what its creator has.
+//! The kernel keeps rights per thread. A thread can drop some of its own (`capset`, `setfsuid`,
+//! filters, Landlock, `unshare`, `setns`), while a helper that was started before still has them.
+//! So, before a call goes to another thread, the context examines the calling thread's rights, and
+//! starts new helpers if they have changed. Rights that the kernel does not report are assumed to
+//! have changed: such a call gets a thread of its own, which inherits the rights of its creator.
 //!
-//! The ring takes the submitting thread's credentials, and with them its Landlock domain, when an operation is
-//! submitted, so operations that depend on rights are submitted at once. It knows no filters, and its workers keep the
-//! root and working directory with which they were started; where these matter, helpers take its calls.
+//! io_uring uses the submitting thread's credentials, and with them its Landlock domain, from the
+//! time of submission, so operations that depend on rights are submitted at once. It applies no
+//! seccomp filters, and its workers keep the root and working directory with which they were
+//! started; where these matter, helpers make the calls.
 
 mod shown;
 
@@ -28,13 +30,14 @@ pub(crate) use shown::{has_filters, share_names};
 pub(crate) struct Rights {
     /// See [`crate::Options::settled_rights`].
     settled: bool,
-    /// Grows when the rights are found to be others than before.
+    /// Incremented when the rights have changed.
     epoch: u32,
     known: Option<Shown>,
     place: Option<Place>,
-    /// A call through the context has changed them.
+    /// Whether a call through the context has changed the rights.
     changed: bool,
-    /// A call through the context may have given the thread a root and working directory of its own.
+    /// Whether a call through the context may have given the thread a root and working directory of
+    /// its own.
     moved: bool,
 }
 
@@ -43,7 +46,7 @@ pub(crate) struct Rights {
 pub(crate) enum Maker {
     /// Any helper of the pool.
     Helper,
-    /// One that is started for it.
+    /// A thread started for this call.
     OneShotThreads,
 }
 
@@ -69,8 +72,8 @@ impl Rights {
 }
 
 impl Context {
-    /// Who may make a call that goes to another thread. Afterwards the helpers have the calling thread's rights, as
-    /// far as the kernel shows them.
+    /// Returns which threads may make a call in the background. Afterwards the helpers have the
+    /// calling thread's rights, as far as the kernel reports them.
     pub(crate) fn maker(&mut self, row: &Row, call: &Call) -> Maker {
         if self.rights.settled {
             return Maker::Helper;
@@ -89,11 +92,11 @@ impl Context {
                 self.rights.place = Place::of_this_thread();
                 self.helpers.renew();
             }
-            // The kernel does not compare, or might end the process for the question.
+            // kcmp is not available, or a filter might kill the process for it.
             Err(_) if by_name(row) => return Maker::OneShotThreads,
             Err(_) => {}
         }
-        // Helpers that still make calls of former rights are bounded too.
+        // Helpers that still make calls with former rights count too.
         let most = self.limits.helpers as usize + self.limits.waiting_helpers as usize;
         match self.helpers.threads() > most {
             true => Maker::OneShotThreads,
@@ -101,8 +104,8 @@ impl Context {
         }
     }
 
-    /// Whether the ring may take a call of this row. Afterwards operations that depend on rights must be submitted
-    /// at once.
+    /// Whether the ring may take a call of this row. Operations that depend on rights must then be
+    /// submitted at once.
     pub(crate) fn ring_may_take(&mut self, row: &Row) -> bool {
         if self.rights.settled {
             return !(self.rights.moved && by_name(row));
@@ -115,8 +118,8 @@ impl Context {
             && (!by_name(row) || Place::of_this_thread() == PLACE_OF_RINGS.get())
     }
 
-    /// Whether POSIX AIO may take a call. Its threads serve the whole process, and the first of them was started by
-    /// whichever context came first.
+    /// Whether POSIX AIO may take a call. Its threads serve the whole process, and have the rights
+    /// of the thread that started the first of them.
     pub(crate) fn posix_aio_may_take(&mut self) -> bool {
         static FIRST: Mutex<Option<Shown>> = Mutex::new(None);
         if self.rights.settled && !self.rights.changed {
@@ -132,17 +135,19 @@ impl Context {
         *first == self.rights.known
     }
 
-    /// Whether Linux AIO may take a call: the kernel keeps the submitting thread's credentials, and knows no filters.
+    /// Whether Linux AIO may take a call: the kernel uses the submitting thread's credentials, but
+    /// applies no filters.
     pub(crate) fn linux_aio_may_take(&self) -> bool {
         self.rights.settled || !has_filters()
     }
 
-    /// Whether a refusal by the attempt is the plain call's own. Filters may know the attempt and the call apart.
+    /// Whether a refusal of the attempt is what the plain call would return. A filter may treat the
+    /// two differently.
     pub(crate) fn believes_refusals(&self) -> bool {
         !has_filters()
     }
 
-    /// Whether `access` looks names up with the rights that an attempt to open them uses.
+    /// Whether `access` uses the same rights for lookups as an attempt to open.
     pub(crate) fn access_can_be_tried(&self) -> bool {
         match self.rights.settled {
             true => self.facts.same_identity,
@@ -150,8 +155,9 @@ impl Context {
         }
     }
 
-    /// Notes with which rights an operation is handed over. Fails if the thread had others when it was handed over the
-    /// first time: with those of now the call might be allowed what it was not when it was made.
+    /// Records the rights with which an operation is dispatched. Fails if they differ from those of
+    /// its first dispatch: with the present rights the call might be allowed although it was not
+    /// when the program made it.
     ///
     /// # Errors
     /// `EAGAIN`

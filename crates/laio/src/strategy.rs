@@ -1,9 +1,9 @@
-//! Which way a class of calls goes in each back end.
+//! The strategy of each back end for each class of calls.
 
 use crate::table::Class;
 use crate::{BackendKind, Options};
 
-/// The way of each class in a back end.
+/// Returns the strategy for each class in a back end.
 pub(crate) fn of(kind: BackendKind, options: &Options) -> [Strategy; Class::COUNT] {
     let inject = options.inject;
     let mut strategies = [Strategy::Plain; Class::COUNT];
@@ -17,7 +17,7 @@ pub(crate) fn of(kind: BackendKind, options: &Options) -> [Strategy; Class::COUN
             (BackendKind::PosixAio | BackendKind::LinuxAio, _) => Strategy::Background,
             (BackendKind::Lazy, _) => Strategy::Try,
             (BackendKind::Activations, Class::Stream) if !options.pure => Strategy::Try,
-            // In pieces: a helper puts them together.
+            // A helper completes the injected short transfers.
             (BackendKind::Activations, _) if inject.short_transfer > 0 => Strategy::Background,
             (BackendKind::Activations, _) => Strategy::Carry,
         };
@@ -32,15 +32,15 @@ pub(crate) fn of(kind: BackendKind, options: &Options) -> [Strategy; Class::COUN
     strategies
 }
 
-/// How a class of calls goes in a context.
+/// How a context makes the calls of a class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Strategy {
-    /// The call itself.
+    /// Make the call itself, inline.
     Plain,
-    /// An attempt first.
+    /// Attempt it without blocking, then use the background.
     Try,
-    /// The call itself, carried on elsewhere if it blocks.
+    /// Make the call itself; if it blocks, a spare carrier continues the program.
     Carry,
-    /// To the background at once.
+    /// Start it in the background without an attempt.
     Background,
 }

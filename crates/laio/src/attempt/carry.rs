@@ -1,4 +1,5 @@
-//! The call itself, as an attempt: if it blocks, it goes on, and so does the program, elsewhere.
+//! Attempts of `activations`: the call itself is made; if it blocks, a spare carrier continues the
+//! program.
 
 use super::{Attempted, Why};
 use crate::background::activations::{Activations, CarryOutcome};
@@ -11,8 +12,8 @@ use crate::{Call, Detector, Errno};
 use std::os::fd::RawFd;
 
 impl Context {
-    /// The result of a call that nothing else need be known of: nothing is in flight, so there is no order to keep,
-    /// no budget and no limit. `None` if it is to be made with care, and has not been made.
+    /// Makes a call while nothing is in flight, so that there is no order, budget or limit to
+    /// check. Returns `None`, without having made the call, if it must take the slow path.
     ///
     /// # Safety
     /// As for the system call.
@@ -67,7 +68,7 @@ impl Context {
         }
     }
 
-    /// What comes of a call that was made, or could not be.
+    /// Converts the outcome of a call on a carrier into that of the attempt.
     ///
     /// # Safety
     /// As for the system call.
@@ -83,19 +84,20 @@ impl Context {
             CarryOutcome::NoCarrier(Errno::AGAIN) => {
                 return unsafe { self.without_carrier(row, call) };
             }
-            // None can be made here any more: as without them.
+            // No carrier can be started any more, so the call is attempted as in `lazy`.
             // SAFETY: by the caller.
             CarryOutcome::NoCarrier(_) => return unsafe { self.lazily(row.attempt, row, call) },
         };
         match result {
             Ok(fd) if row.yields_descriptor => {
-                // Whatever the number meant before, and was closed behind our back.
+                // The number may have belonged to a descriptor that was closed behind the context's
+                // back.
                 self.descriptors.forget(fd as RawFd);
             }
             Ok(moved) if moved > 0 && interrupted_transfer(row, call, moved) => {
                 return Attempted::blocked(moved, Why::WouldBlock);
             }
-            // A signal handler of the program came before the call was seen to block.
+            // A signal handler of the program ran before the call was seen to block.
             Err(errno) if errno.is_interruption() => {
                 return Attempted::blocked(0, Why::NotTried);
             }
@@ -104,7 +106,8 @@ impl Context {
         Attempted::Done(result)
     }
 
-    /// At a limit: what can be had without blocking is had all the same.
+    /// Attempts the call without a carrier, at the limit of carriers: calls that do not block still
+    /// succeed.
     ///
     /// # Safety
     /// As for the system call.
@@ -120,27 +123,28 @@ impl Context {
         }
     }
 
-    /// Whether a call that moves bytes does so on a file, as far as is known. If that is wrong, it still does not
-    /// block the program.
+    /// Whether the cached hint says that the call transfers data of a file. If it is wrong, the
+    /// program still does not block.
     pub(crate) fn is_known_file(&self, call: &Call) -> bool {
         self.descriptors.kind(call.descriptor(0)) == Some(FileKind::Regular)
     }
 }
 
 impl Context {
-    /// Kernel threads of `activations`, beside the thread's own; its contexts share them.
+    /// The number of kernel threads of `activations`, without the thread's own; the contexts of a
+    /// thread share them.
     pub fn carriers(&self) -> usize {
         self.activations.as_ref().map_or(0, Activations::carriers)
     }
 
-    /// How `activations` notices that a call blocks.
+    /// The detector by which `activations` notices that a call blocks.
     pub fn detector(&self) -> Option<Detector> {
         self.activations.as_ref().map(Activations::detector)
     }
 
-    /// Whether the kernel threads of `activations` have the same credentials, filters and namespaces. They have not
-    /// if the program changed its own other than through laio, which it must not do while the context
-    /// lives.
+    /// Whether the kernel threads of `activations` have the same credentials, filters and
+    /// namespaces. They differ if the program changed its own other than through laio, which it
+    /// must not do while the context lives.
     pub fn carriers_agree(&self) -> bool {
         self.activations
             .as_ref()
@@ -148,7 +152,7 @@ impl Context {
     }
 }
 
-/// Whether a result is that of the call, and nothing is to be learnt from it.
+/// Whether the result is complete and needs no further handling.
 #[inline]
 fn is_whole(row: &Row, call: &Call, result: Result<usize, Errno>) -> bool {
     match result {

@@ -1,4 +1,4 @@
-//! Moving bytes: `preadv2` and `pwritev2` with `RWF_NOWAIT`, and `MSG_DONTWAIT`.
+//! Attempts that move bytes: `preadv2` and `pwritev2` with `RWF_NOWAIT`, and `MSG_DONTWAIT`.
 
 use super::{Attempted, Why};
 use crate::context::Context;
@@ -8,7 +8,7 @@ use crate::transfer::{continues, only_plain, remaining, shortened, uses_position
 use crate::{Call, Errno, sys};
 use std::os::fd::RawFd;
 
-/// Which half of a mount's latch an attempt looks at.
+/// The two kinds of `RWF_NOWAIT` attempts, which a file system may each not support.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NowaitKind {
     Reads,
@@ -52,13 +52,13 @@ impl Context {
         unsafe { self.nowait_from(row, call, kind, None) }
     }
 
-    /// Whether a file is read and written past the page cache. `RWF_NOWAIT` then keeps the kernel from waiting for
-    /// locks and blocks, but not for the device, whose answer it waits for (Linux 6.18).
+    /// Whether a file bypasses the page cache (`O_DIRECT`). `RWF_NOWAIT` then keeps the kernel from
+    /// waiting for locks and blocks, but not for the device (Linux 6.18).
     fn is_direct(&mut self, fd: RawFd) -> bool {
         if self.descriptors.is_cached(fd) {
             return false;
         }
-        // A pipe with this flag keeps packets apart.
+        // A pipe uses this flag for packet mode.
         let is_direct = sys::has_status_flag(fd, libc::O_DIRECT) && !self.kind(fd).is_stream();
         if !is_direct {
             self.descriptors.set_cached(fd, true);
@@ -66,8 +66,7 @@ impl Context {
         is_direct
     }
 
-    /// Goes on from the result of the first step of a call that moves one buffer; see
-    /// [`crate::fast_path`].
+    /// Continues the attempt from the result of the fast path; see [`crate::fast_path`].
     ///
     /// # Safety
     /// As for the system call.
@@ -90,7 +89,7 @@ impl Context {
         }
     }
 
-    /// Goes on from the result of a first step, if one was made.
+    /// Continues from the result of the first step, if one was made.
     ///
     /// # Safety
     /// As for the system call.
@@ -103,7 +102,7 @@ impl Context {
     ) -> Attempted {
         let fd = call.descriptor(0);
         if only_plain(row, call) {
-            // Nothing to read from a file, or to write to it, is told at once.
+            // A transfer of zero bytes on a file does not block.
             let instant = row.transfer.length(call) == Some(0)
                 && matches!(
                     self.look_at(fd),
@@ -116,8 +115,8 @@ impl Context {
             };
         }
         if !can_be_tried(row, call) {
-            // Arguments that only the plain call may judge: it rejects them without blocking, or has
-            // been told by its own flags not to block.
+            // Only the plain call may judge these arguments: it rejects them without blocking, or
+            // has flags not to block.
             // SAFETY: by the caller.
             return Attempted::Done(unsafe { sys::syscall(call) });
         }
@@ -141,7 +140,7 @@ impl Context {
                 Err(errno) => return self.nowait_failed(errno, row, call, done, kind),
             };
             if moved == 0 {
-                // The end of the file, except on kernels which say so of anything not in memory.
+                // The end of the file, except on kernels that return 0 for data that is not cached.
                 let untrue = self.facts.false_eof && kind == NowaitKind::Reads;
                 return match untrue {
                     true => Attempted::blocked(done, Why::WouldBlock),
@@ -153,8 +152,9 @@ impl Context {
             if unsafe { wanted(row, call) }.is_none_or(|wanted| done >= wanted) {
                 return Attempted::Done(Ok(done));
             }
-            // Short. On a stream a read is over and a write has filled the buffer; on a file one more
-            // attempt tells the end of the file from the end of what is in memory.
+            // A short transfer. On a stream a read is complete and a write has filled the buffer;
+            // on a file one more attempt distinguishes the end of the file from the end of the
+            // cached data.
             let regular = !uses_position(row, call) || self.is_regular_file(fd);
             if !regular {
                 if !continues(row, call, false) {
@@ -182,19 +182,21 @@ impl Context {
                     && kind == NowaitKind::Reads
                     && self.kind(fd) == FileKind::Regular =>
             {
-                // As on Linux 5.9: pretend the end of the file was met; confirm it in the background.
+                // As on Linux 5.9: pretend that the end of the file was reached, and confirm it in
+                // the background.
                 Attempted::blocked(done, Why::WouldBlock)
             }
-            // Not in memory, or nothing there yet; or a lock is held.
+            // The data is not cached, or not yet available, or a lock is held.
             Errno::AGAIN => self.blocked_stream(fd, done),
-            // The file has no non-blocking form (tmpfs, FUSE, terminals; ext4 for writes). Some file
-            // systems say so where others say EAGAIN, and filters say EPERM, EACCES or ENOSYS.
+            // The file does not support RWF_NOWAIT (tmpfs, FUSE, terminals; ext4 for writes). Some
+            // file systems return this errno where others return EAGAIN; filters return EPERM,
+            // EACCES or ENOSYS.
             Errno::OPNOTSUPP | Errno::PERM | Errno::ACCES | Errno::NOSYS => {
                 if done > 0 {
                     return Attempted::blocked(done, Why::Unsupported);
                 }
                 let known = self.look_at(fd).is_ok();
-                // Flags of the caller's own may be what the file does not know.
+                // The file may refuse the caller's own flags instead.
                 let own_flags = matches!(row.transfer, Transfer::Vector { flags: Some(flags), .. }
                     if call.args[flags as usize] != 0);
                 if errno == Errno::OPNOTSUPP
@@ -204,11 +206,11 @@ impl Context {
                     && self.descriptors.kind(fd) == Some(FileKind::Regular)
                 {
                     self.mark_unsupported(mount, kind);
-                    // SAFETY: the kernel has refused the attempt before it looked at any pointer; the
+                    // SAFETY: the kernel has refused the attempt before it read any pointer; the
                     // plain call is what the caller asked for.
                     return match unsafe { self.known_unsupported(call, fd) } {
                         Attempted::Blocked(_) => {
-                            // It was tried, this once.
+                            // This attempt was made, so it does not count as latched.
                             let counts = &mut self.mounts.get_mut(mount).counts;
                             counts.latched = counts.latched.saturating_sub(1);
                             Attempted::blocked(0, Why::Unsupported)
@@ -223,10 +225,11 @@ impl Context {
         }
     }
 
-    /// A stream that has nothing to give or no room. In non-blocking mode the plain call says so; in
+    /// Handles a stream without data or buffer space. In non-blocking mode the plain call fails; in
     /// blocking mode it would wait.
     fn blocked_stream(&mut self, fd: RawFd, done: usize) -> Attempted {
-        // Asked each time: the mode may have changed, and the ring waits in spite of it (Linux 6.18, pipes).
+        // Checked each time: the mode may have changed, and the ring ignores it (Linux 6.18,
+        // pipes).
         if sys::is_nonblocking(fd) && !self.is_regular_file(fd) {
             return Attempted::Done(if done > 0 {
                 Ok(done)
@@ -237,7 +240,8 @@ impl Context {
         Attempted::blocked(done, Why::WouldBlock)
     }
 
-    /// A file system that has refused attempts: where it lives in memory, the plain call does not wait.
+    /// Handles a file system that is known not to support the attempt: if it is in memory, the
+    /// plain call does not wait.
     ///
     /// # Safety
     /// As for the system call.
@@ -245,7 +249,7 @@ impl Context {
         let hinted = self.descriptors.mount(fd);
         let in_memory = |context: &Context, mount| context.mounts.get(mount).place == Place::Memory;
         if hinted.is_some_and(|mount| in_memory(self, mount)) {
-            // The hint may be stale: the descriptor's number may have come to mean a pipe.
+            // The hint may be stale: the number may now belong to a pipe.
             if self.look_at(fd) == Ok(FileKind::Regular)
                 && let Some(mount) = self.descriptors.mount(fd)
                 && in_memory(self, mount)
@@ -303,7 +307,7 @@ impl Context {
         result: Result<usize, Errno>,
     ) -> Attempted {
         let fd = call.descriptor(0);
-        // The caller's own wish not to wait makes every answer the final one.
+        // With the caller's own MSG_DONTWAIT every result is final.
         if call.args[flags] & libc::MSG_DONTWAIT as usize != 0 {
             return Attempted::Done(result);
         }
@@ -341,7 +345,7 @@ impl NowaitKind {
     }
 }
 
-/// The vectored call that tries one step of the same without blocking.
+/// Makes one step of the transfer as a vectored call with RWF_NOWAIT.
 ///
 /// # Safety
 /// As for the system call.
