@@ -367,7 +367,7 @@ impl Context {
         if ring.take_mounts_changed() {
             self.mounts.refresh();
         }
-        if ring.take_timer_went_off() {
+        if ring.take_timer_expired() {
             self.deadlines.silence_timer();
         }
         for one in reaped.drain(..) {

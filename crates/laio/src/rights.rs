@@ -172,7 +172,7 @@ impl Context {
         }
     }
 
-    /// Whether the calling thread has other rights than when it handed an operation over.
+    /// Whether the calling thread's rights have changed since it dispatched an operation.
     pub(crate) fn has_other_rights(&mut self, slot: Slot) -> bool {
         let Some(epoch) = self.operations[slot].rights else {
             return false;
@@ -180,8 +180,8 @@ impl Context {
         !self.note_rights() || epoch != self.rights.epoch
     }
 
-    /// A call through the context has changed the calling thread's rights: what was started before serves no later
-    /// call.
+    /// Begins a new epoch after a call through the context has changed the calling thread's rights:
+    /// helpers started before make no later call.
     pub(crate) fn rights_changed(&mut self, by: &Row) {
         self.rights.changed = true;
         self.rights.moved |= matches!(by.name, "unshare" | "setns");
@@ -189,7 +189,8 @@ impl Context {
         self.begin_epoch();
     }
 
-    /// Looks at the calling thread. False if the kernel does not show its rights.
+    /// Compares the calling thread's rights with the last ones. Returns false if the kernel does
+    /// not report them.
     pub(crate) fn note_rights(&mut self) -> bool {
         let now = Shown::of_this_thread();
         let shows = now.is_some();
@@ -207,15 +208,14 @@ impl Context {
         self.helpers.renew();
     }
 
-    /// Whether the helpers look names up from the calling thread's root and working directory, and make files with
-    /// its umask.
+    /// Whether the helpers use the calling thread's root, working directory and umask.
     fn helpers_share_names(&self) -> Result<bool, Errno> {
         if self.rights.are_filtered() {
             return Err(Errno::PERM);
         }
         match self.helpers.witness() {
             None => Ok(true),
-            // They were started since the rights were last looked at, and none has run yet.
+            // They were started after the rights were last compared, and none has run yet.
             Some(0) => Ok(Place::of_this_thread() == self.rights.place),
             Some(thread) => shares_names_with(thread),
         }
@@ -223,25 +223,25 @@ impl Context {
 }
 
 std::thread_local! {
-    /// Where the thread's names began when it made its first ring. The kernel keeps a ring's workers for the thread,
-    /// not for the ring, and they keep what they were started with.
+    /// The thread's root and working directory when it made its first ring. The kernel keeps one
+    /// set of io_uring workers per thread, not per ring, and they keep those.
     static PLACE_OF_RINGS: Cell<Option<Place>> = const { Cell::new(None) };
 }
 
-/// Notes that the calling thread makes a ring.
+/// Records root and working directory when the calling thread makes a ring.
 pub(crate) fn note_ring() {
     if PLACE_OF_RINGS.get().is_none() {
         PLACE_OF_RINGS.set(Place::of_this_thread());
     }
 }
 
-/// Whether what the call may do depends on the thread's rights when it is made, rather than on those with which a
-/// descriptor was opened.
+/// Whether the permissions of the call depend on the thread's rights when it is made, rather than
+/// on those with which a descriptor was opened.
 fn depends_on_rights(row: &Row) -> bool {
     by_name(row) || row.class == Class::Path
 }
 
-/// Whether the call looks up a name. A socket's address can be one, too.
+/// Whether the call looks up a name. A socket address can contain one too.
 fn by_name(row: &Row) -> bool {
     row.file.is_some() || matches!(row.opcode, Some(Opcode::Connect | Opcode::Bind))
 }
@@ -257,7 +257,7 @@ fn may_be_fenced(row: &Row, call: &Call) -> bool {
     by_name(row) || addressed || opens || WITHIN_DOMAINS.contains(&row.name)
 }
 
-/// Calls about other processes, which only `threads` hands over.
+/// Calls about other processes, which only the `threads` back end makes in the background.
 const WITHIN_DOMAINS: [&str; 7] = [
     "kill",
     "tkill",
@@ -268,8 +268,8 @@ const WITHIN_DOMAINS: [&str; 7] = [
     "process_vm_writev",
 ];
 
-/// Calls that work in a namespace of the thread without naming a file: the kernel shows cheaply neither the namespaces
-/// nor that they were changed.
+/// Calls that use a namespace of the thread without naming a file: the kernel offers no cheap way
+/// to read the namespaces or to notice a change.
 const WITHIN_NAMESPACES: [&str; 20] = [
     "socket",
     "socketpair",

@@ -1,9 +1,10 @@
-//! Threads that make one call each: for calls that no thread started earlier may make.
+//! One-shot threads: each makes a single call that no thread started earlier may make.
 //!
-//! A thread inherits what its creator may do at that moment, also what the kernel does not show. So the context's own
-//! thread starts one for the call, and it ends with the call. At the limit calls wait here, and start when the
-//! context next collects results, if its thread still has the rights that it had when it made the call. As among
-//! the helpers, calls that end and calls that may wait without a bound have a limit each (see [`super::lane`]).
+//! A thread inherits the rights of its creator at that moment, including those that the kernel does
+//! not report. So the context's own thread starts one for the call, and it ends with the call. At
+//! the limit calls queue here, and start when the context next collects results, if its thread
+//! still has the rights that it had when it made the call. As with helpers, calls that end by
+//! themselves and calls that may wait without a bound have separate limits (see [`super::lane`]).
 
 use super::doorbell::Doorbell;
 use super::helpers::{Cancelled, Job, run};
@@ -16,7 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 
-/// The calls of one context that have a thread to themselves.
+/// The one-shot threads of one context and the calls queued for them.
 #[derive(Debug)]
 pub(crate) struct OneShotThreads {
     shared: Arc<OneShotShared>,
@@ -24,7 +25,7 @@ pub(crate) struct OneShotThreads {
     /// Calls that found the limit reached, oldest first.
     queued: VecDeque<QueuedCall>,
     signal: Option<i32>,
-    /// Calls started or waiting, and not yet collected.
+    /// The number of calls started or queued, and not yet collected.
     outstanding: usize,
     /// This is a child's copy: see [`OneShotThreads::forget_in_child`].
     inherited: bool,
@@ -32,7 +33,7 @@ pub(crate) struct OneShotThreads {
 
 type Finished = Vec<(Handle, Result<usize, Errno>)>;
 
-/// A call that waits for room, with the epoch of the rights that it was made with.
+/// A queued call, with the epoch of the rights that it was made with.
 #[derive(Debug)]
 struct QueuedCall {
     epoch: u32,
@@ -48,12 +49,12 @@ struct Running {
     interruptible: Arc<Interruptible>,
 }
 
-/// How many calls of each lane may run at a time.
+/// The number of calls of each lane that may run at a time.
 #[derive(Debug)]
 struct Bounds {
     ends: usize,
     waits: usize,
-    /// At the limit of those that wait, further ones queue rather than fail.
+    /// At the limit of waiting calls, further ones queue rather than fail.
     waits_at_limit: bool,
 }
 
@@ -67,12 +68,12 @@ struct OneShotShared {
 }
 
 impl OneShotThreads {
-    /// Starts a thread for a call, or puts the call in line where the limit is reached. The epoch is that of the
+    /// Starts a thread for a call, or queues the call at the limit. The epoch is that of the
     /// calling thread's rights.
     ///
     /// # Errors
-    /// What keeps the thread from being started, if no other is running after which it could be tried again; `EAGAIN` if
-    /// as many calls wait as may.
+    /// The error of starting the thread, if no other call is running after which it could be
+    /// retried; `EAGAIN` at the limit of waiting calls.
     pub(crate) fn start(&mut self, lane: Lane, epoch: u32, job: Job) -> Result<(), Errno> {
         let capacity = self.shared.capacity(lane);
         if capacity == 0 && lane == Lane::Waits && !self.shared.bounds.waits_at_limit {
@@ -119,7 +120,7 @@ impl OneShotThreads {
         }
     }
 
-    /// Calls whose results have not been collected.
+    /// The number of calls whose results have not been collected.
     pub(crate) fn outstanding(&self) -> usize {
         self.outstanding
     }
@@ -130,13 +131,13 @@ impl OneShotThreads {
         self.outstanding > 0 && self.shared.any_finished.load(SeqCst)
     }
 
-    /// Whether calls wait for room, so that [`OneShotThreads::collect`] would start some.
+    /// Whether calls are queued, so that [`OneShotThreads::collect`] would start some.
     pub(crate) fn any_queued(&self) -> bool {
         !self.queued.is_empty()
     }
 
-    /// Takes the results of finished calls, and starts calls that waited for room. Those that were made with rights of
-    /// another epoch than this fail with `EAGAIN`: no thread has these rights any more.
+    /// Takes the results of finished calls, and starts queued calls. Those that were made with
+    /// rights of another epoch fail with `EAGAIN`: no thread has these rights any more.
     pub(crate) fn collect(&mut self, epoch: u32) -> Finished {
         if !self.any_finished() {
             return Vec::new();
@@ -162,7 +163,7 @@ impl OneShotThreads {
         finished
     }
 
-    /// Stops a call; `None` if it is not here.
+    /// Cancels a call; `None` if it is not here.
     pub(crate) fn cancel(&mut self, handle: Handle) -> Option<Cancelled> {
         if let Some(at) = self
             .queued
@@ -184,12 +185,12 @@ impl OneShotThreads {
         found.map(|_| Cancelled::Running)
     }
 
-    /// Threads alive.
+    /// The number of live threads.
     pub(crate) fn threads(&self) -> usize {
         self.shared.lock().len()
     }
 
-    /// In a forked child: the threads are the parent's, and one of them may hold a lock.
+    /// In a forked child: forgets the threads, which are the parent's; one of them may hold a lock.
     pub(crate) fn forget_in_child(&mut self) {
         std::mem::forget(std::mem::take(&mut self.threads));
         self.inherited = true;
@@ -261,10 +262,11 @@ impl OneShotShared {
         self.doorbell.ring();
     }
 
-    /// The thread's call turns out to be one that waits: another that ends may begin.
+    /// Moves the thread's call to the waiting lane, so that another call that ends by itself may
+    /// begin.
     ///
     /// # Errors
-    /// `EAGAIN`: as many calls wait as may.
+    /// `EAGAIN` at the limit of waiting calls.
     fn found_to_wait(&self, interruptible: &Arc<Interruptible>) -> Result<(), Errno> {
         let mut running = self.lock();
         if self.capacity_among(&running, Lane::Waits) == 0 {
@@ -275,13 +277,13 @@ impl OneShotShared {
             .find(|running| Arc::ptr_eq(&running.interruptible, interruptible));
         own.expect("a thread is listed while it serves").lane = Lane::Waits;
         drop(running);
-        // Only the context's own thread may start what waits for room.
+        // Only the context's own thread may start queued calls.
         self.any_finished.store(true, SeqCst);
         self.doorbell.ring();
         Ok(())
     }
 
-    /// How many more calls of this lane may run.
+    /// The number of further calls of this lane that may run.
     fn capacity(&self, lane: Lane) -> usize {
         self.capacity_among(&self.lock(), lane)
     }
@@ -294,7 +296,7 @@ impl OneShotShared {
         limit.saturating_sub(running.iter().filter(|one| one.lane == lane).count())
     }
 
-    /// How many calls of this lane run.
+    /// The number of running calls of this lane.
     fn running(&self, lane: Lane) -> usize {
         self.lock().iter().filter(|one| one.lane == lane).count()
     }

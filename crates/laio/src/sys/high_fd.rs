@@ -1,27 +1,29 @@
-//! The engine's own descriptors, out of the way of the program's.
+//! The engine's own descriptors, at high numbers.
 //!
-//! A program expects the lowest free number from each call that makes a descriptor, and the numbers 0 to 2 to be
-//! its standard streams, also where they were closed. So the engine keeps its own further up.
+//! A program expects the lowest free number from each call that makes a descriptor, and expects 0
+//! to 2 to be its standard streams, even after it has closed them. So the engine moves its own
+//! descriptors to high numbers.
 
 use super::{borrow, close};
 use rustix::io::{Errno as Code, fcntl_dupfd_cloexec};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd, RawFd};
 
-/// Where they begin: as far up as the process's limit of descriptors allows. `select` still takes them.
+/// The lowest numbers to try, highest first, as the process's limit of descriptors allows. `select`
+/// still supports them.
 const PLACES: [RawFd; 8] = [512, 256, 128, 64, 32, 16, 8, 3];
 
-/// A descriptor of the engine's own. It is closed with this; that a program has closed it by mistake is no error
-/// then, but one of the next call that needs it (`EBADF`).
+/// A descriptor of the engine's own, closed on drop. If the program has closed it by mistake, the
+/// drop ignores that, and the next call that needs it fails with `EBADF`.
 #[derive(Debug)]
 pub(crate) struct HighFd(RawFd);
 
 impl HighFd {
-    /// Moves it, if there is room for it further up.
+    /// Moves a descriptor to a high number, if one is free.
     pub(crate) fn from(descriptor: OwnedFd) -> HighFd {
         HighFd::copy(&descriptor).unwrap_or_else(|| HighFd(descriptor.into_raw_fd()))
     }
 
-    /// A copy of it further up; none where no place is free.
+    /// Duplicates a descriptor to a high number; `None` if none is free.
     pub(crate) fn copy(descriptor: &impl AsFd) -> Option<HighFd> {
         PLACES
             .into_iter()
@@ -35,8 +37,8 @@ impl HighFd {
     }
 }
 
-/// Whether there is room for more of them without taking the last numbers, which are the program's; `any` is a
-/// descriptor that is open.
+/// Whether a number of at least 64 is free: lower ones are left to the program. `any` is an open
+/// descriptor.
 pub(crate) fn has_spare_numbers(any: &impl AsFd) -> bool {
     const LAST: RawFd = 64;
     copy_from(any, LAST).is_ok()
@@ -66,7 +68,7 @@ impl IntoRawFd for HighFd {
 
 impl Drop for HighFd {
     fn drop(&mut self) {
-        // Not by `OwnedFd`, which ends the process where somebody else has closed it.
+        // Not by `OwnedFd`, which aborts the process if the descriptor is closed already.
         let _ = close(self.0);
     }
 }

@@ -40,8 +40,7 @@ const MASK: &str = "the signal mask is set in the thread that waits";
 const NULL_NAME: &str = "a null name means the file of the descriptor";
 const OWN_MASK: &str = "waits under the calling thread's mask: use signalfd or rt_sigtimedwait";
 const PID_ZERO: &str = "0 names the calling thread";
-const RESOLVES: &str =
-    "later lookups depend on it: runs in program order, even if resolving the name waits for the disk";
+const RESOLVES: &str = "later lookups depend on it: runs in program order, even if resolving the name waits for the disk";
 const RING: &str = "a ring of the caller may allow only the thread that made it";
 const SAME: &str = "given a descriptor, it returns that one: cancellation must not close it";
 const SENDER: &str = "whether it is permitted depends on the calling thread";

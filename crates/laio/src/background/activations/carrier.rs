@@ -15,29 +15,30 @@ use rustix::fs::{Mode, OFlags};
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
 
-/// What a carrier's thread, its creator and those who take the application from it share. It lies in a [`Slot`].
+/// The state of a carrier, used by its thread, its creator and the carriers that take the
+/// application from it. It lies in a [`Slot`].
 #[repr(C)]
 #[derive(Debug)]
 pub(super) struct Carrier {
     pub(super) control: Control,
     pub(super) shared: *const CarrierShared,
-    /// Where its thread-local variables would be.
+    /// The address of its substitute for a thread block.
     pub(super) block: usize,
-    /// The thread's number; 0 when it has ended.
+    /// The thread's TID; 0 when it has ended.
     pub(super) number: AtomicU32,
-    /// When it was made.
+    /// The epoch in which it was made.
     epoch: u32,
     /// Whether it may begin: see [`readiness`].
     pub(super) ready: AtomicU32,
-    /// The operation whose call it makes.
+    /// The flight of the call that it makes.
     pub(super) flight: AtomicPtr<Flight>,
-    /// Signals sent to interrupt its call and not yet handled.
+    /// The number of signals sent to interrupt its call and not yet handled.
     pub(super) interrupts: AtomicU32,
-    /// For rings that are not there.
+    /// Substitute for `data_head` and `data_tail` without a ring of switch records.
     no_ring: [AtomicU64; 2],
-    /// Tells what the thread does: `/proc/self/task/TID/syscall`.
+    /// `/proc/self/task/TID/syscall`: what the thread does.
     pub(super) activity: Option<HighFd>,
-    /// Tells which signals it blocks: `/proc/self/task/TID/status`.
+    /// `/proc/self/task/TID/status`: which signals it blocks.
     pub(super) status: Option<HighFd>,
 }
 
@@ -70,7 +71,7 @@ impl Carrier {
         Gate(unsafe { &*self.control.ring })
     }
 
-    /// Whether it still is who the application is. At home all changes are made.
+    /// Whether its identity is the application's. Changes are made on the home carrier.
     pub(super) fn is_current(&self) -> bool {
         self.is_home() || self.epoch == self.shared().epoch.load(SeqCst)
     }
@@ -80,7 +81,7 @@ impl Carrier {
     }
 }
 
-/// A carrier as its creator holds it.
+/// A carrier, owned by its creator.
 #[derive(Debug)]
 pub(super) struct Owned {
     pub(super) carrier: *mut Carrier,
@@ -89,7 +90,7 @@ pub(super) struct Owned {
 }
 
 impl Owned {
-    /// The carrier of the calling thread, whose application begins there.
+    /// Makes the home carrier: that of the calling thread.
     pub(super) fn home(shared: &CarrierShared) -> Result<Owned, Errno> {
         let mut home = Owned::new(shared)?;
         #[cfg(laio_sanitized)]
@@ -105,7 +106,8 @@ impl Owned {
         Ok(home)
     }
 
-    /// A new kernel thread, which inherits who the calling one is. It waits to be told to begin.
+    /// Starts a new kernel thread, which inherits the identity of the calling one. It waits for
+    /// [`Owned::start_or_end`].
     pub(super) fn spare(shared: &CarrierShared) -> Result<Owned, Errno> {
         let mut spare = Owned::detector(shared, spare::begin)?;
         if let Err(errno) = spare.observe(shared) {
@@ -116,7 +118,7 @@ impl Owned {
         Ok(spare)
     }
 
-    /// A new kernel thread that does not carry, but begins here.
+    /// Starts a new kernel thread that is no carrier, with this entry function.
     pub(super) fn detector(
         shared: &CarrierShared,
         entry: unsafe extern "C" fn(*mut Control) -> !,
@@ -181,7 +183,7 @@ impl Owned {
         unsafe { &*self.carrier }
     }
 
-    /// Makes it seen when the thread blocks.
+    /// Opens the files, and the switch records, that show whether the thread blocks.
     fn observe(&mut self, shared: &CarrierShared) -> Result<(), Errno> {
         let number = self.get().number.load(SeqCst);
         let open = |name: &str| {
@@ -209,7 +211,7 @@ impl Owned {
         Ok(())
     }
 
-    /// Lets the thread begin, or end.
+    /// Makes the waiting thread start or end: see [`readiness`].
     pub(super) fn start_or_end(&self, what: u32) {
         let ready = &self.get().ready;
         ready.store(what, SeqCst);
@@ -221,11 +223,12 @@ impl Owned {
         self.thread_number().is_some()
     }
 
-    /// The number of the thread, if it has not ended.
+    /// The TID of the thread, if it has not ended.
     fn thread_number(&self) -> Option<u32> {
         let number = self.get().number.load(SeqCst);
         if number == 0 {
-            // The kernel has cleared it; this was the thread's own last word.
+            // The kernel has cleared the TID; this orders later reads after the thread's last
+            // store.
             self.get().ready.load(Acquire);
         }
         (number != 0).then_some(number)
@@ -234,12 +237,12 @@ impl Owned {
     /// Waits until the thread has ended and no longer uses its slot.
     pub(super) fn wait_for_end(&self) {
         while let Some(number) = self.thread_number() {
-            // Not a private one: the kernel wakes as for any process.
+            // Not a private futex: the kernel's wake on thread exit is not private.
             sys::futex_wait(&self.get().number, number, false);
         }
     }
 
-    /// In a forked child: the thread is the parent's.
+    /// In a forked child: forgets the thread, which is the parent's.
     pub(super) fn forget_in_child(&mut self) {
         if let Some(switches) = self.switches.take() {
             switches.forget_in_child();

@@ -1,9 +1,9 @@
-//! The home carrier: the kernel thread on which the application began, which the C library knows, and on which the
-//! application must end.
+//! The home carrier: the kernel thread on which the application began, which the C library knows,
+//! and on which the application must end.
 //!
-//! Once the application has been taken from it, it runs it only when it comes home. While it has nothing
-//! to do it waits for signals: those that are sent to the application by the number of this thread
-//! (`pthread_kill`, timers) are sent on to where the application is.
+//! After the first hand-off it runs the application only when that comes home. While idle it waits
+//! for signals: those sent to the application by the TID of this thread (`pthread_kill`, timers)
+//! are forwarded to the carrier that runs the application.
 
 use super::carrier::Carrier;
 use super::shared::CarrierShared;
@@ -12,7 +12,7 @@ use crate::sys;
 use crate::sys::mask::bit;
 use std::sync::atomic::Ordering::*;
 
-/// Waits until the application comes home.
+/// Waits until the application comes home, and forwards signals.
 pub(super) fn wait(me: &Carrier) -> ! {
     let shared = me.shared();
     loop {
@@ -20,7 +20,7 @@ pub(super) fn wait(me: &Carrier) -> ! {
         if saved != 0 {
             run_application(me, saved);
         }
-        // Not those that the application blocks: another thread may wait for them.
+        // Not the signals that the application blocks: another thread may wait for them.
         let wanted = !shared.carried_mask() | bit(shared.signal);
         if let Some(mut info) = next_signal(wanted, None) {
             forward(shared, &mut info);
@@ -28,7 +28,7 @@ pub(super) fn wait(me: &Carrier) -> ! {
     }
 }
 
-/// Tells the home carrier that the application is on its way.
+/// Wakes the home carrier, because the application has parked to come home.
 pub(super) fn call(shared: &CarrierShared) {
     // SAFETY: carriers live as long as what they share.
     let home = unsafe { &*shared.home.load(Relaxed) };

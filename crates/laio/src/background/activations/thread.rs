@@ -1,4 +1,4 @@
-//! The application's side: one thread of the program, whose kernel thread changes.
+//! The application's side: a thread of the program, whose kernel thread changes.
 
 use super::carrier::{Owned, readiness};
 use super::conditions;
@@ -20,11 +20,11 @@ use std::rc::{Rc, Weak};
 use std::sync::atomic::Ordering::*;
 use std::time::Duration;
 
-/// Spares kept waiting: one to take the application on, and one for the call that it makes next.
+/// Spares kept ready: one to continue the application, and one for its next call.
 const SPARES: u32 = 2;
-/// Seconds within which the hand-off at the start must be seen.
+/// Seconds within which the self-test hand-off must succeed.
 const SELF_TEST_SECONDS: i64 = 2;
-/// Milliseconds for which a change of identity waits for the home carrier.
+/// Milliseconds for which a change of identity waits for the home carrier to be free.
 const CHANGE_TIMEOUT_MS: u32 = 1000;
 
 std::thread_local! {
@@ -36,35 +36,35 @@ std::thread_local! {
 #[derive(Debug)]
 pub(super) struct Thread {
     life: Life,
-    /// Carriers at most, beside the home carrier.
+    /// The maximum number of carriers, without the home carrier.
     limit: Cell<usize>,
     spares: RefCell<Vec<Owned>>,
     /// Why no carrier can be added.
     cannot_grow: Cell<Option<Errno>>,
     /// See [`identity::is_dumpable`].
     dumpable: Cell<bool>,
-    /// A context of the thread does not promise that its rights are settled.
+    /// Whether a context of the thread does not promise settled rights.
     compares_rights: Cell<bool>,
-    /// Threads that only look.
+    /// Detector threads.
     detectors: RefCell<Vec<Owned>>,
     home: Owned,
     pub(super) shared: Box<CarrierShared>,
     rseq: Unregistered,
 }
 
-/// How a call went.
+/// The outcome of a call.
 #[derive(Debug)]
 pub(super) enum Handoff {
-    /// It did not block, or not for long: the word that it returned.
+    /// The call returned on its carrier, with this word.
     Done(usize),
-    /// It goes on.
+    /// The call blocked and is in flight.
     InFlight,
-    /// Nobody could take the application on: the call has not been made.
+    /// There was no spare to continue the application, so the call has not been made.
     NoSpare(Errno),
 }
 
 impl Thread {
-    /// That of the calling thread, which is made if need be.
+    /// Returns the carriers of the calling thread, and makes them if there are none.
     pub(super) fn join(
         inbox: &Inbox,
         detector: Option<Detector>,
@@ -132,7 +132,7 @@ impl Thread {
         Ok(Rc::new(thread))
     }
 
-    /// Hands off once and comes home, so that it is known to work here.
+    /// Tests that a hand-off works here: makes a blocking call, and returns to the home carrier.
     fn self_test(self: Rc<Thread>, inbox: &Inbox) -> Result<Rc<Thread>, Errno> {
         use rustix::event::{EventfdFlags, eventfd};
         let event = HighFd::from(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
@@ -167,7 +167,7 @@ impl Thread {
         Ok(self)
     }
 
-    /// From now on compares rights after each hand-off.
+    /// Turns on the comparison of rights after each hand-off.
     pub(super) fn compare_rights(&self) {
         self.compares_rights.set(true);
     }
@@ -198,7 +198,7 @@ impl Thread {
         Handoff::InFlight
     }
 
-    /// The application is on another kernel thread now.
+    /// Finishes a hand-off, on the new kernel thread.
     #[cold]
     fn after_handoff(&self) {
         mask::set(self.shared.carried_mask());
@@ -208,7 +208,7 @@ impl Thread {
         while self.shared.spares.load(Relaxed) < SPARES && self.grow().is_ok() {}
     }
 
-    /// The signal mask may have changed.
+    /// Records the signal mask, which may have changed.
     pub(super) fn note_mask(&self) {
         self.shared.note_mask(mask::get());
     }
@@ -224,12 +224,12 @@ impl Thread {
         if let Some(errno) = self.cannot_grow.get() {
             return Err(errno);
         }
-        // Carriers stay, and with them their descriptors: the last ones are the program's.
+        // Carriers keep their descriptors; the last free numbers are left to the program.
         if spares.len() >= SPARES as usize && !high_fd::has_spare_numbers(&self.shared.waiting) {
             return Err(Errno::MFILE);
         }
         let spare = Owned::spare(&self.shared).inspect_err(|&errno| {
-            // Not worth another try for each call, unless it is for want of something that comes and goes.
+            // A lasting error is not retried for each call; a temporary shortage is.
             let passing = [Errno::AGAIN, Errno::NOMEM, Errno::MFILE, Errno::NFILE];
             self.cannot_grow
                 .set((!passing.contains(&errno)).then_some(errno));
@@ -240,10 +240,11 @@ impl Thread {
         Ok(())
     }
 
-    /// Prepares a change of credentials, filters or namespaces, which must be made at home.
+    /// Prepares a change of credentials, filters or namespaces, which must be made on the home
+    /// carrier.
     ///
     /// # Errors
-    /// `EBUSY` if the home carrier makes a call that does not end.
+    /// `EBUSY` if the home carrier is blocked in a call.
     pub(super) fn begin_change(&self) -> Result<(), Errno> {
         let home = &self.home.get().control.state;
         for _ in 0..CHANGE_TIMEOUT_MS {
@@ -256,8 +257,8 @@ impl Thread {
         Err(Errno::BUSY)
     }
 
-    /// The identity has changed, at home: other carriers inherit the new one. Calls that go on keep the old one, and
-    /// their carriers end with them.
+    /// Renews the carriers after a change of identity, so that they inherit the new one. Calls in
+    /// flight keep the old one, and their carriers end with them.
     pub(super) fn renew(&self) {
         self.shared.epoch.fetch_add(1, SeqCst);
         let mut spares = self.spares.borrow_mut();
@@ -275,7 +276,7 @@ impl Thread {
         while self.shared.spares.load(Relaxed) < SPARES && self.grow().is_ok() {}
     }
 
-    /// Whether all carriers that may run the application are for the kernel who the present one is.
+    /// Whether all carriers that may run the application have the identity of the current one.
     pub(super) fn carriers_agree(&self) -> bool {
         // SAFETY: carriers live as long as this.
         let current = unsafe { &*self.shared.current.load(Relaxed) };
@@ -284,7 +285,8 @@ impl Thread {
         all.all(|one| !one.get().is_current() || identity::is_same(one.get(), current))
     }
 
-    /// A change that did not come through laio, and stayed behind with the last carrier.
+    /// Checks for a change of identity that was made other than through laio, so that only the
+    /// previous carrier has it.
     #[cold]
     fn identity_may_have_changed(&self) {
         self.dumpable.set(identity::is_dumpable());
@@ -295,7 +297,7 @@ impl Thread {
                 &*self.shared.victim.load(Relaxed),
             )
         };
-        // Looking goes through the C library, whose errno is the program's.
+        // The comparison uses the C library, whose errno belongs to the program.
         // SAFETY: the place of this thread's errno.
         let errno = unsafe { libc::__errno_location() };
         // SAFETY: as above.
@@ -307,7 +309,8 @@ impl Thread {
         unsafe { *errno = kept };
     }
 
-    /// Brings the application back to its own kernel thread, where it must end. No call of it may be in flight.
+    /// Brings the application back to its home carrier, where it must end. None of its calls may be
+    /// in flight there.
     fn go_home(&self) {
         let current = self.shared.current.load(Relaxed);
         if current == self.home.carrier {
@@ -316,7 +319,7 @@ impl Thread {
         mask::set(mask::Mask::MAX);
         // SAFETY: the current carrier is that of the running thread.
         unsafe { handoff::park(&raw mut (*current).control) };
-        // What the home carrier did before it let go.
+        // Orders this after the home carrier's last actions.
         self.shared.current.load(Acquire);
         mask::set(self.shared.mask.load(Relaxed));
     }
@@ -327,7 +330,7 @@ impl Thread {
         let carrier = unsafe { &*flight.carrier.get() };
         state::announce(&carrier.interrupts);
         let same = std::ptr::eq(carrier.flight.load(Relaxed), flight);
-        // Once it has left this state it waits for those who have announced themselves.
+        // A carrier that has left this state waits for announced interruptions.
         if state::state(carrier.control.state.load(SeqCst)) == TAKEN && same {
             carrier.control.interrupted.store(1, SeqCst);
             let thread = carrier.number.load(Relaxed) as usize;
@@ -341,7 +344,7 @@ impl Thread {
         carrier.interrupts.fetch_sub(1, SeqCst);
     }
 
-    /// Carriers alive, without the thread's own.
+    /// The number of live carriers, without the home carrier.
     pub(super) fn carriers(&self) -> usize {
         self.spares.borrow().len()
     }
@@ -368,7 +371,7 @@ impl Drop for Thread {
     }
 }
 
-/// The signal that interrupts calls has come: whether it was meant for a carrier.
+/// Handles the signal that interrupts calls. Returns whether it was meant for a carrier.
 fn on_cancel_signal(context: &mut libc::ucontext_t) -> bool {
     let Some(carrier) = slots::carrier_at(handoff::stack_pointer(context)) else {
         return false;

@@ -1,8 +1,9 @@
-//! Linux AIO: `io_setup`, `io_submit`, `io_getevents`, `io_cancel`, and an eventfd that tells of completions.
+//! Linux AIO: `io_setup`, `io_submit`, `io_getevents`, `io_cancel`, and an eventfd that reports
+//! completions.
 //!
-//! The kernel does direct I/O and `fsync` in the background, and nothing else: buffered I/O is done inside
-//! `io_submit`, which the caller then waits for. So only descriptors opened with `O_DIRECT` are served,
-//! unless the program asks for the other thing too ([`crate::Options::aio_blocking`]).
+//! The kernel does direct I/O and `fsync` in the background, and nothing else: buffered I/O blocks
+//! the caller inside `io_submit`. So only descriptors opened with `O_DIRECT` are served, unless the
+//! program asks for buffered I/O too ([`crate::Options::aio_blocking`]).
 
 use super::bounce::{Alignment, Bounce};
 use super::{Cancelled, Completed, Started, Step, Verb};
@@ -25,13 +26,14 @@ pub(crate) struct Linux {
     /// Never moved: the kernel knows a request by the address of its control block.
     requests: Box<[Request]>,
     free: Vec<u16>,
-    /// Prepared and not yet given to the kernel, in order.
+    /// Prepared and not yet submitted, in order.
     prepared: VecDeque<u16>,
     submitted: usize,
     bounced_bytes: usize,
-    /// What `io_submit` waits for goes there too.
+    /// Whether requests that block in `io_submit` are submitted too.
     blocking: bool,
-    /// The kernel has `RWF_NOWAIT`. Kept here: to ask for all facts takes system calls.
+    /// Whether the kernel has `RWF_NOWAIT`; cached here, because querying all facts takes system
+    /// calls.
     nowait: bool,
     /// This is a child's copy: see [`Linux::forget_in_child`].
     inherited: bool,
@@ -41,23 +43,23 @@ struct Request {
     block: libc::iocb,
     handle: Option<Handle>,
     bounce: Option<Bounce>,
-    /// Where a bounced read is to go.
+    /// The destination of a bounced read.
     vectors: Vec<libc::iovec>,
-    /// What is missing of a step that was cut.
+    /// The bytes that a limited step covers.
     cut: Option<usize>,
-    /// `io_submit` waits for it.
+    /// Whether `io_submit` blocks until it is done.
     waits: bool,
 }
 
-/// How a step is to be done on the file that it is about.
+/// How a step is done on its file.
 enum Placement {
-    /// `io_submit` waits until it is done, as it does with buffered I/O.
+    /// `io_submit` blocks until it is done: buffered I/O.
     Waiting,
-    /// Direct I/O in the background; or waiting all the same, where that is said.
+    /// Direct I/O in the background; `waits`: it blocks in `io_submit` nevertheless.
     Direct { alignment: Alignment, waits: bool },
     /// `fsync`, in the background.
     Sync,
-    /// Not by this library, or not without waiting.
+    /// Not supported, or not without blocking.
     Declined,
 }
 
@@ -84,8 +86,8 @@ struct Event {
 const EVENTS: usize = 64;
 
 impl Linux {
-    /// Nothing is reserved before it is needed. `ENOSYS` where the kernel has no AIO, `EPERM` and the like where
-    /// it is forbidden.
+    /// Reserves nothing yet. Fails with `ENOSYS` where the kernel has no AIO, and with `EPERM` and
+    /// the like where it is forbidden.
     pub(crate) fn new(requests: u32, blocking: bool) -> Result<Linux, Errno> {
         probe()?;
         Ok(Linux {
@@ -106,9 +108,9 @@ impl Linux {
         })
     }
 
-    /// Makes the kernel's context with the first request, because each takes its part of what the system has
-    /// (`fs.aio-max-nr`), and to give it back takes milliseconds. For fewer requests where no more are left;
-    /// `EAGAIN` where none is.
+    /// Makes the kernel's AIO context with the first request, because each takes a share of the
+    /// system's requests (`fs.aio-max-nr`), and destroying it takes milliseconds. Asks for fewer
+    /// requests if not enough are left; fails with `EAGAIN` if none is.
     fn set_up(&mut self) -> Result<usize, Errno> {
         if let Some(context) = self.context {
             return Ok(context);
@@ -177,8 +179,8 @@ impl Linux {
                 counts.bounced += 1;
                 self.bounced_bytes += bounce.bytes();
             }
-            // What is not to be had without waiting (dirty pages in the cache, no room in the device's
-            // queue) is told, and left to a helper. Of writes kernels say so much too often.
+            // With RWF_NOWAIT a read that would wait (dirty pages in the cache, a full device
+            // queue) fails, and a helper makes it. Not for writes, which kernels refuse too often.
             if self.nowait && matches!(step.verb, Verb::Read | Verb::ReadV) {
                 request.block.aio_rw_flags = libc::RWF_NOWAIT;
             }
@@ -203,7 +205,7 @@ impl Linux {
                 Placement::Declined
             };
         };
-        // To make a file longer takes space from its file system, which `io_submit` waits for.
+        // Extending a file allocates blocks, which `io_submit` waits for.
         let writes = matches!(step.verb, Verb::Write | Verb::WriteV);
         let waits = writes && (file.appends || !file.holds(step));
         match waits && !self.blocking {
@@ -216,7 +218,7 @@ impl Linux {
         self.prepared.len() as u32
     }
 
-    /// Gives the kernel what is prepared. What it refuses is told in `refused`.
+    /// Submits the prepared requests. Adds those that the kernel refuses to `refused`.
     pub(super) fn submit(&mut self, counts: &mut AioCounts, refused: &mut Vec<Handle>) {
         while let (Some(context), false) = (self.context, self.prepared.is_empty()) {
             let blocks: Vec<*const libc::iocb> = self
@@ -245,10 +247,11 @@ impl Linux {
                     self.prepared.drain(..taken);
                     self.submitted += taken;
                 }
-                // The kernel is short of something that its own completions will give back: again after
-                // the next of them.
+                // The kernel lacks a resource that its completions free: retried after the next
+                // completion.
                 Ok(_) | Err(Errno::AGAIN) if self.submitted > 0 => return,
-                // The first is not to its taste, or it can do nothing at all: the plain call tells.
+                // The kernel refuses the first request, or all of them: helpers make the plain
+                // calls.
                 _ => {
                     let index = self.prepared.pop_front().expect("just submitted");
                     refused.push(self.release(index).0);
@@ -257,7 +260,7 @@ impl Linux {
         }
     }
 
-    /// Takes all that has finished.
+    /// Takes all finished requests.
     pub(super) fn collect(&mut self, completed: &mut Vec<Completed>) -> Result<(), Errno> {
         let Some(context) = self.context else {
             return Ok(());
@@ -284,8 +287,9 @@ impl Linux {
         }
     }
 
-    /// Prepares a request once more that was refused for the sake of `RWF_NOWAIT`: not all files know it, and a
-    /// helper, which makes the caller's own call, cannot make one that is not aligned.
+    /// Prepares a request again without `RWF_NOWAIT`, if it was refused because of the flag: some
+    /// files do not support it, and a helper, which makes the caller's own call, cannot make an
+    /// unaligned one.
     fn resubmit(&mut self, index: u16, result: i64) -> bool {
         let request = &mut self.requests[index as usize];
         let waits = request.bounce.is_some() && result == -i64::from(libc::EAGAIN);
@@ -315,8 +319,8 @@ impl Linux {
         }
     }
 
-    /// Asks the kernel to stop a request, which of all that are made here none can be; one that it was not yet
-    /// given is taken back.
+    /// Cancels a request. One that is not submitted yet is removed. For others the kernel is asked,
+    /// but it can cancel none of the kinds made here.
     pub(super) fn cancel(&mut self, handle: Handle) -> Cancelled {
         let found = (0..self.requests.len())
             .find(|&index| self.requests[index].handle == Some(handle))
@@ -351,7 +355,7 @@ impl Linux {
         self.requests.len() * size_of::<Request>() + self.bounced_bytes
     }
 
-    /// In a forked child: the requests are the parent's.
+    /// In a forked child: forgets the requests, which are the parent's.
     pub(super) fn forget_in_child(&mut self) {
         self.inherited = true;
         for request in &mut self.requests {
@@ -373,7 +377,7 @@ impl std::fmt::Debug for Linux {
 impl Drop for Linux {
     fn drop(&mut self) {
         if let (Some(context), false) = (self.context, self.inherited) {
-            // Waits for what is in flight, so that the memory it uses can go.
+            // Waits for the requests in flight, so that their memory can be freed.
             io_destroy(context);
         }
     }
@@ -392,10 +396,11 @@ impl Request {
         }
     }
 
-    /// Gives the request memory of ours where its own does not suit direct I/O; false if that cannot be done.
+    /// Gives the request a bounce buffer if its own memory or offset is not aligned for direct I/O.
+    /// Returns false if that is impossible.
     ///
-    /// A write whose place does not suit is not done by reading and writing what is around it: two of
-    /// them at once, in one block, would lose one. The plain call refuses it.
+    /// An unaligned write is not done by reading and writing the blocks around it: two of them at
+    /// once, in one block, would lose one. The plain call refuses it.
     ///
     fn align(&mut self, step: &Step, alignment: Alignment) -> bool {
         let vectors = match step.verb {
@@ -465,17 +470,17 @@ fn block(step: &Step, index: u16, completion_fd: &HighFd) -> libc::iocb {
     block
 }
 
-/// What has to be known of a file.
+/// The facts about a file that decide how a step is done.
 struct File {
-    /// What direct I/O needs; none for a descriptor that is not open for it.
+    /// The alignment for direct I/O; `None` for a descriptor without `O_DIRECT`.
     alignment: Option<Alignment>,
     appends: bool,
-    /// Bytes of it; none for a device.
+    /// The size in bytes; `None` for a device.
     size: Option<u64>,
 }
 
 impl File {
-    /// None for what is no file, and no device of blocks.
+    /// Returns `None` for descriptors other than regular files and block devices.
     fn look_at(fd: i32) -> Option<File> {
         let mask = libc::STATX_TYPE | libc::STATX_SIZE | libc::STATX_DIOALIGN;
         let how = (libc::AT_EMPTY_PATH | libc::AT_STATX_DONT_SYNC) as usize;
@@ -496,7 +501,8 @@ impl File {
         Some(File {
             alignment: direct.then(|| match reported {
                 true => Alignment::new(status.stx_dio_mem_align, status.stx_dio_offset_align),
-                // Before Linux 6.1, and where the file system does not say: no device has larger blocks.
+                // Before Linux 6.1, and where the file system does not report it: no device has
+                // larger blocks.
                 false => Alignment::new(status.stx_blksize.max(4096), status.stx_blksize.max(4096)),
             }),
             appends: flags & libc::O_APPEND != 0,
@@ -537,8 +543,7 @@ fn io_destroy(context: usize) {
     let _ = unsafe { raw(libc::SYS_io_destroy, [context]) };
 }
 
-/// Whether the kernel has AIO and lets this process have it: asked for a context without requests, it says
-/// `EINVAL`.
+/// Whether the kernel has AIO and allows it: `io_setup` for 0 requests then fails with `EINVAL`.
 pub(crate) fn probe() -> Result<(), Errno> {
     match io_setup(0) {
         Err(Errno::INVAL) => Ok(()),
@@ -555,7 +560,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_file_is_not_served() {
+    fn only_files_and_block_devices_are_served() {
         let (reader, _writer) = rustix::pipe::pipe().unwrap();
         assert!(File::look_at(reader.as_raw_fd()).is_none());
         assert!(File::look_at(-1).is_none());

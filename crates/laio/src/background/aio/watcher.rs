@@ -1,13 +1,15 @@
-//! Waiting for completions of POSIX AIO, without signals and without polling: a thread in `aio_suspend`.
+//! Waits for completions of POSIX AIO, without signals and without polling: a thread in
+//! `aio_suspend`.
 //!
-//! `aio_suspend` waits for a list that cannot grow meanwhile, and nothing ends its wait but a completion
-//! or a signal. So there is one request on each list that has no purpose but to be cancelled: its mark. The
-//! library makes requests on one descriptor one after the other, and cancels those that have not begun; so
-//! all marks of the process stand behind one read that does not end ([`Blocker`]). Cancelling a mark wakes
-//! its watcher, however near to its sleep that is.
+//! Only a completion or a signal ends `aio_suspend`, whose list cannot grow meanwhile. To end it at
+//! any time, each list contains a sentinel request, which is cancelled for that. The library makes
+//! requests on one descriptor one after the other, and can cancel those that have not begun; so all
+//! sentinels of the process are queued on a descriptor whose first read never completes
+//! ([`Blocker`]). Cancelling a sentinel wakes its watcher even if the watcher is only about to
+//! sleep.
 //!
-//! The list is handed over when the context is about to sleep, and not before: while the context runs, it
-//! looks itself.
+//! The context passes the list to the watcher only when it is about to sleep: while it runs, it
+//! checks for completions itself.
 
 use super::{Step, Verb};
 use crate::background::doorbell::Doorbell;
@@ -36,13 +38,13 @@ impl Block {
     }
 
     /// # Safety
-    /// No request uses it, and nobody watches it any more.
+    /// No request uses it, and no watcher uses it any more.
     pub(super) unsafe fn free(self) {
         // SAFETY: made by `new`, by the caller freed once.
         drop(unsafe { Box::from_raw(self.0.as_ptr()) });
     }
 
-    /// Makes a request.
+    /// Starts a request.
     ///
     /// # Safety
     /// The block has no request in flight. What the step points to stays valid until it is finished.
@@ -76,7 +78,7 @@ impl Block {
         unsafe { libc::aio_error(self.0.as_ptr()) != libc::EINPROGRESS }
     }
 
-    /// The result of a request that is finished, once.
+    /// Takes the result of a finished request, once.
     pub(super) fn take_result(self) -> Result<usize, Errno> {
         // SAFETY: as above.
         let (errno, moved) = unsafe {
@@ -89,38 +91,40 @@ impl Block {
         }
     }
 
-    /// Takes the request back if it has not begun.
+    /// Cancels the request if it has not begun.
     ///
-    /// Only for marks. The GNU C library (seen in 2.36) forgets the later requests on a descriptor when the
-    /// first of them is cancelled before a thread has taken it.
+    /// Only for sentinels: the GNU C library (seen in 2.36) loses the later requests on a
+    /// descriptor when the first of them is cancelled before a thread has taken it.
     fn cancel(self) {
         // SAFETY: as above; the descriptor is the one that the request was made with.
         unsafe { libc::aio_cancel((*self.0.as_ptr()).aio_fildes, self.0.as_ptr()) };
     }
 }
 
-/// A read of a private event that nobody sends: what stands behind it on its descriptor does not begin. It
-/// takes one of the library's threads, while any context of the process has used the library.
+/// A read of a private eventfd that is never written: requests queued behind it on its descriptor
+/// do not begin. It occupies one of the library's threads while a context of the process has used
+/// the library.
 #[derive(Debug)]
 pub(super) struct Blocker {
     event: HighFd,
     read: Block,
-    /// What it reads.
+    /// The buffer of the read.
     buffer: NonNull<u64>,
     life: Life,
     begun: Mutex<bool>,
 }
 
-// SAFETY: as for `Block`; the room is the library's until the read is over.
+// SAFETY: as for `Block`; the buffer is the library's until the read is over.
 unsafe impl Send for Blocker {}
 // SAFETY: nothing of it changes while it is shared.
 unsafe impl Sync for Blocker {}
 
 impl Blocker {
-    /// That of the process. Its descriptor is there from the start, as all that contexts have: programs see them.
+    /// Returns the blocker of the process. It makes the descriptor at once, together with the
+    /// context's other ones, so that programs see no later change.
     pub(super) fn get() -> Result<Arc<Blocker>, Errno> {
         static BLOCKER: Mutex<Weak<Blocker>> = Mutex::new(Weak::new());
-        // Held for ever in a child of a thread that was not in here alone.
+        // The lock may be held for ever in a forked child.
         let Ok(mut known) = BLOCKER.try_lock() else {
             return Ok(Arc::new(Blocker::new()?));
         };
@@ -144,7 +148,7 @@ impl Blocker {
         })
     }
 
-    /// Begins the read, with the first watcher.
+    /// Begins the read, for the first watcher.
     fn begin(&self) -> Result<(), Errno> {
         let mut begun = self
             .begun
@@ -160,7 +164,7 @@ impl Blocker {
             count: size_of::<u64>(),
             offset: 0,
         };
-        // SAFETY: the room stays until the read is over.
+        // SAFETY: the buffer stays until the read is over.
         unsafe { self.read.start(&step)? };
         *begun = true;
         Ok(())
@@ -176,7 +180,8 @@ impl Drop for Blocker {
             .begun
             .get_mut()
             .unwrap_or_else(|poisoned| poisoned.into_inner());
-        // Else the library is not asked: in a child, its lock may be held for ever by a thread that is not there.
+        // Otherwise the library is not called: in a forked child a missing thread may hold its lock
+        // for ever.
         if *begun {
             let _ = rustix::io::write(&self.event, &1u64.to_ne_bytes());
             while !self.read.is_finished() {
@@ -184,7 +189,7 @@ impl Drop for Blocker {
             }
             let _ = self.read.take_result();
         }
-        // SAFETY: the read is over or was never begun, and there are no more marks behind it.
+        // SAFETY: the read is over or was never begun, and there are no more sentinels behind it.
         unsafe {
             self.read.free();
             drop(Box::from_raw(self.buffer.as_ptr()));
@@ -192,7 +197,7 @@ impl Drop for Blocker {
     }
 }
 
-/// The thread of one context.
+/// The watcher thread of one context.
 #[derive(Debug)]
 pub(super) struct Watcher {
     shared: Arc<WatcherShared>,
@@ -211,18 +216,18 @@ struct WatcherShared {
 struct Watch {
     state: WatchState,
     list: Vec<Block>,
-    /// The request that is there to be cancelled.
+    /// The request that is cancelled to wake the watcher.
     sentinel: Block,
     closing: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum WatchState {
-    /// Nothing is watched.
+    /// The watcher has no list.
     Idle,
-    /// A list waits to be watched.
+    /// A new list waits for the watcher.
     Handed,
-    /// The last list is being watched; the mark is in flight.
+    /// The watcher waits for the last list; the sentinel is in flight.
     Watching,
 }
 
@@ -296,7 +301,7 @@ impl WatcherShared {
             .unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// The life of a watcher.
+    /// The main loop of the watcher.
     fn serve(&self) {
         let mut watch = self.lock();
         loop {
@@ -318,7 +323,8 @@ impl WatcherShared {
             if has_sentinel {
                 cancel_sentinel(sentinel);
             }
-            // Else there is a new list; what has finished meanwhile is on it, or was seen by the context.
+            // Otherwise there is a new list; requests finished meanwhile are on it, or the context
+            // has seen them.
             if watch.state == WatchState::Watching {
                 watch.state = WatchState::Idle;
                 self.doorbell.ring();
@@ -327,7 +333,7 @@ impl WatcherShared {
     }
 }
 
-/// Puts a mark behind the plug. False if the library has no memory for it.
+/// Queues a sentinel behind the blocker. Returns false if the library has no memory for it.
 fn queue_sentinel(sentinel: Block, fd: RawFd) -> bool {
     let step = Step {
         verb: Verb::Read,
@@ -336,12 +342,12 @@ fn queue_sentinel(sentinel: Block, fd: RawFd) -> bool {
         count: 0,
         offset: 0,
     };
-    // SAFETY: the mark is not in flight; asked for no bytes, the library touches none.
+    // SAFETY: the sentinel is not in flight; asked for no bytes, the library touches none.
     unsafe { sentinel.start(&step).is_ok() }
 }
 
-/// Waits until the mark or one of the list is finished. Without a mark nobody can end the wait: then it ends by
-/// itself soon.
+/// Waits until the sentinel or a request of the list is finished. Without a sentinel nothing can
+/// end the wait early, so it has a time-out.
 fn suspend(sentinel: Option<Block>, list: &[Block]) {
     let all: Vec<*const libc::aiocb> = sentinel
         .iter()
@@ -363,7 +369,7 @@ fn suspend(sentinel: Option<Block>, list: &[Block]) {
 fn cancel_sentinel(sentinel: Block) {
     sentinel.cancel();
     while !sentinel.is_finished() {
-        // It has just begun, which takes no time.
+        // The read of 0 bytes has begun, and ends at once.
         suspend(Some(sentinel), &[]);
     }
     let _ = sentinel.take_result();
