@@ -90,6 +90,7 @@ mod poll;
 pub mod probe;
 mod readiness;
 mod rights;
+mod shutdown;
 mod signaller;
 mod stats;
 mod status_word;

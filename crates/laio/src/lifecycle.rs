@@ -575,7 +575,7 @@ impl Context {
             return self.leave_descriptors(slot);
         }
         let (row, call) = (operation.row, operation.call);
-        let told = operation.status.is_some_and(StatusTarget::is_published);
+        let status_published = operation.status.is_some_and(StatusTarget::is_published);
         // The payload of a typed operation owns the descriptor, so that a connection is not lost.
         let owned = self
             .payloads
@@ -584,7 +584,7 @@ impl Context {
         if row.yields_descriptor
             && let Ok(fd) = result
         {
-            if (operation.cancelled && !told && !owned) || operation.abandoned {
+            if (operation.cancelled && !status_published && !owned) || operation.abandoned {
                 // The caller of a cancelled call does not expect a descriptor, so it is closed.
                 let _ = sys::close(fd as RawFd);
                 result = Err(Errno::CANCELED);
