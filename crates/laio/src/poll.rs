@@ -272,11 +272,11 @@ impl Context {
     pub(crate) fn wait_for_slot(&mut self) -> bool {
         // A notification is meant for `poll`, and must not end this wait.
         let notified = self.doorbell.take_notification();
-        let room = self.free_slot();
+        let freed = self.free_slot();
         if notified {
             self.doorbell.keep_notification();
         }
-        room
+        freed
     }
 
     fn free_slot(&mut self) -> bool {

@@ -20,8 +20,8 @@ pub struct StatusWord {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StatusTarget(NonNull<StatusWord>);
 
-// SAFETY: the status is made of atomics, and whoever made the operation keeps it in place until the
-// completion has been delivered.
+// SAFETY: the status is made of atomics, and the caller keeps it in place until the completion has
+// been delivered.
 unsafe impl Send for StatusTarget {}
 
 impl StatusWord {

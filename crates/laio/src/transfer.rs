@@ -318,15 +318,15 @@ pub(crate) unsafe fn shortened(
             // SAFETY: the array was found to be readable.
             let all = unsafe { vectors(call.args[vector as usize], call.args[count as usize]) };
             let mut kept = Vec::new();
-            let mut room = bound;
+            let mut left = bound;
             for vector in all {
-                let length = vector.iov_len.min(room);
+                let length = vector.iov_len.min(left);
                 kept.push(libc::iovec {
                     iov_base: vector.iov_base,
                     iov_len: length,
                 });
-                room -= length;
-                if room == 0 {
+                left -= length;
+                if left == 0 {
                     break;
                 }
             }

@@ -169,8 +169,8 @@ impl Context {
         }
     }
 
-    /// Whether a poll that has found nothing is to go on: the time is not up, and nobody has woken it.
-    /// `laio_poll` returns when a signal handler has run; a program that does not care polls again.
+    /// Whether a poll without completions continues: its time-out has not passed, and no notifier
+    /// was used.
     fn was_interrupted(&self, timeout: Option<Duration>, begin: Instant) -> bool {
         !self.notifiable
             && match timeout {
@@ -307,7 +307,10 @@ impl Context {
 
 impl Drop for Context {
     fn drop(&mut self) {
-        self.living.lock().expect("nobody panics with it").0 = null_mut();
+        self.living
+            .lock()
+            .expect("no thread panics while it holds the lock")
+            .0 = null_mut();
         match succeeded(laio_context_free(self.pointer)) {
             Ok(()) => {}
             // At the end of a thread the library may have come first.
@@ -333,7 +336,10 @@ pub struct Notifier(Arc<Mutex<Living>>);
 impl Notifier {
     /// Makes the present or the next [`Context::poll`] return without waiting.
     pub fn notify(&self) {
-        let living = self.0.lock().expect("nobody panics with it");
+        let living = self
+            .0
+            .lock()
+            .expect("no thread panics while it holds the lock");
         if !living.0.is_null() {
             // SAFETY: the context lives, and does not end before this lock is free.
             succeeded(unsafe { laio_wake(living.0) }).expect("nothing can fail");
@@ -367,7 +373,7 @@ unsafe fn submit(context: *mut laio_context, call: Call, user_data: u64) -> Outc
     outcome(result, handle)
 }
 
-/// What a call came to. `EINPROGRESS` alone does not tell: a `connect` may fail with it.
+/// The outcome of a call. `EINPROGRESS` alone is ambiguous: a `connect` may fail with it.
 fn outcome(result: Result<usize, Errno>, handle: *mut c_void) -> Outcome {
     if handle.is_null() {
         return Outcome::Done(result);

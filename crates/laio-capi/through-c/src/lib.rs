@@ -1,6 +1,6 @@
 //! The part of the crate `laio` that its contract suite uses, under the same names, over the C API.
 //!
-//! `tests/contract.rs` runs the suite once more with this crate in the place of `laio`: what is promised of
+//! `tests/contract.rs` runs the suite with this crate in the place of `laio`: what is promised of
 //! the engine is then held against `laio.h` too, in every back end and mode. Words that stand for nothing but
 //! themselves (a call, an error, a back end's name) are those of `laio`; everything that acts goes through
 //! the functions of `c`, used as a C program uses them.

@@ -58,7 +58,7 @@ impl Context {
 
     /// The page for people.
     fn report(&self) -> String {
-        // SAFETY: the name is a string, and the descriptor is nobody else's.
+        // SAFETY: the name is a string, and the descriptor has no other owner.
         let mut file = unsafe {
             let fd = libc::memfd_create(c"report".as_ptr(), libc::MFD_CLOEXEC);
             assert!(fd >= 0, "{}", std::io::Error::last_os_error());
@@ -83,7 +83,7 @@ impl Stats<'_> {
         counts.into()
     }
 
-    /// Names and counts of all calls made at least once. In C only the page tells the names.
+    /// Names and counts of all calls made at least once. In C only the report contains the names.
     pub fn calls(&self) -> impl Iterator<Item = (&str, Counts)> {
         self.page
             .get_or_init(|| self.context.report())

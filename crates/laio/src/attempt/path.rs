@@ -244,7 +244,7 @@ impl Context {
         // SAFETY: by the caller.
         let found = match unsafe { lookup.open(libc::O_PATH | libc::O_CLOEXEC | kept) } {
             // Moved to a high number: the program gets the number that is free without it.
-            // SAFETY: the descriptor was opened just now and nobody else knows it.
+            // SAFETY: the descriptor was opened just now and has no other owner.
             Ok(fd) => HighFd::from(unsafe { OwnedFd::from_raw_fd(fd) }),
             Err(errno) => return self.opened(Err(errno)),
         };
@@ -287,7 +287,7 @@ impl Context {
         self.mounts.note_lookup();
         // SAFETY: by the caller.
         let found = match unsafe { lookup.open(libc::O_PATH | libc::O_CLOEXEC | flags) } {
-            // SAFETY: the descriptor was opened just now and nobody else knows it.
+            // SAFETY: the descriptor was opened just now and has no other owner.
             Ok(fd) => unsafe { OwnedFd::from_raw_fd(fd) },
             // The plain call needs no descriptor.
             Err(Errno::MFILE | Errno::NFILE) => {
@@ -509,7 +509,7 @@ const PAGE_MIN: usize = 4096;
 /// Wraps a FIFO or device that an attempt has opened. The program does not know of it, so no child
 /// may inherit it.
 fn provisional(fd: RawFd) -> Provisional {
-    // SAFETY: the descriptor was opened just now and nobody else knows it.
+    // SAFETY: the descriptor was opened just now and has no other owner.
     let opened = unsafe { OwnedFd::from_raw_fd(fd) };
     if !is_fifo(fd) {
         return Provisional::Device;

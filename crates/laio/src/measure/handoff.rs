@@ -1,6 +1,6 @@
 //! Calls that block: how long the caller is held up by each, and by what brings it back.
 
-use super::{expect, room, word};
+use super::{expect, leaked_buffer, word};
 use crate::{Call, Context, Errno, Outcome};
 use rustix::event::{EventfdFlags, eventfd};
 use std::os::fd::OwnedFd;
@@ -10,7 +10,7 @@ use std::time::Instant;
 #[derive(Debug)]
 pub struct BlockingReads {
     events: Vec<OwnedFd>,
-    rooms: *mut u8,
+    buffers: *mut u8,
 }
 
 /// Nanoseconds of one round.
@@ -33,7 +33,7 @@ impl BlockingReads {
             .collect::<Result<_, Errno>>()?;
         Ok(BlockingReads {
             events,
-            rooms: room(8 * outstanding),
+            buffers: leaked_buffer(8 * outstanding),
         })
     }
 
@@ -44,7 +44,7 @@ impl BlockingReads {
     pub fn run(&mut self, context: &mut Context, held: &mut Held) -> Result<(), Errno> {
         let whole = Instant::now();
         for (index, event) in self.events.iter().enumerate() {
-            let address = self.rooms as usize + 8 * index;
+            let address = self.buffers as usize + 8 * index;
             let read = Call::new(libc::SYS_read, [word(event), address, 8]);
             let begin = Instant::now();
             // SAFETY: the memory is never freed.

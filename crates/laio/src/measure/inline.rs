@@ -1,6 +1,6 @@
 //! Calls that do not block, one at a time.
 
-use super::{Caller, Direct, Plain, Subject, Via, expect, room, word};
+use super::{Caller, Direct, Plain, Subject, Via, expect, leaked_buffer, word};
 use crate::{Call, Errno};
 use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, socketpair};
 use rustix::pipe::{PipeFlags, fcntl_getpipe_size, pipe_with};
@@ -72,13 +72,13 @@ impl Inline {
 
     /// `pread` of the first `bytes` of a file.
     pub fn read_file(file: OwnedFd, bytes: usize) -> Inline {
-        let args = [word(&file), room(bytes) as usize, bytes, 0];
+        let args = [word(&file), leaked_buffer(bytes) as usize, bytes, 0];
         Inline::new(Call::new(libc::SYS_pread64, args), Some(bytes), vec![file])
     }
 
     /// `pwrite` of the first `bytes` of a file.
     pub fn write_file(file: OwnedFd, bytes: usize) -> Inline {
-        let args = [word(&file), room(bytes) as usize, bytes, 0];
+        let args = [word(&file), leaked_buffer(bytes) as usize, bytes, 0];
         Inline::new(Call::new(libc::SYS_pwrite64, args), Some(bytes), vec![file])
     }
 
@@ -112,20 +112,27 @@ impl Inline {
     /// Of making the sockets.
     pub fn receive(bytes: usize) -> Result<Inline, Errno> {
         let (near, end) = sockets()?;
-        let args = [word(&near), room(bytes) as usize, bytes, 0, 0, 0];
+        let args = [word(&near), leaked_buffer(bytes) as usize, bytes, 0, 0, 0];
         let call = Call::new(libc::SYS_recvfrom, args);
         let around = Around::Filled { end, bytes };
         Ok(Inline::new(call, Some(bytes), vec![near]).with(around))
     }
 
-    /// `send` of so many bytes to a local stream socket that has room.
+    /// `send` of so many bytes to a local stream socket with free space.
     ///
     /// # Errors
     /// Of making the sockets.
     pub fn send(bytes: usize) -> Result<Inline, Errno> {
         let (near, end) = sockets()?;
         let flags = libc::MSG_NOSIGNAL as usize;
-        let args = [word(&near), room(bytes) as usize, bytes, flags, 0, 0];
+        let args = [
+            word(&near),
+            leaked_buffer(bytes) as usize,
+            bytes,
+            flags,
+            0,
+            0,
+        ];
         let call = Call::new(libc::SYS_sendto, args);
         let around = Around::Emptied {
             end,
@@ -135,7 +142,7 @@ impl Inline {
         Ok(Inline::new(call, Some(bytes), vec![near]).with(around))
     }
 
-    /// `write` of so many bytes to a pipe that has room.
+    /// `write` of so many bytes to a pipe with free space.
     ///
     /// # Errors
     /// Of making the pipe, and `EMSGSIZE` if it holds fewer bytes: a pipe may hold one page only, where
@@ -157,7 +164,7 @@ impl Inline {
         if capacity < bytes {
             return Err(Errno::MSGSIZE);
         }
-        let args = [word(&near), room(bytes) as usize, bytes];
+        let args = [word(&near), leaked_buffer(bytes) as usize, bytes];
         let call = Call::new(libc::SYS_write, args);
         let around = Around::Emptied {
             end,

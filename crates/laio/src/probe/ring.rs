@@ -1,4 +1,4 @@
-//! io_uring: whether it can be set up, and what this kernel's can do.
+//! Probes whether io_uring can be set up, and which features it has.
 
 use super::{Refusal, setting};
 use crate::Errno;
@@ -10,18 +10,18 @@ use io_uring::{Parameters, Probe, opcode};
 pub struct IoUring {
     /// The features it reports, by the names of `io_uring_setup(2)` in small letters.
     pub features: Vec<&'static str>,
-    /// How many operations it has.
+    /// The number of operations it has.
     pub operations: usize,
-    /// Operations that the engine would use and that it does not have: such calls go to helpers.
+    /// The operations that the engine uses and that it lacks: helpers make such calls.
     pub missing: Vec<&'static str>,
 }
 
 impl IoUring {
     pub(super) fn probe() -> Result<IoUring, Refusal> {
-        // As the engine sets it up: that is what counts.
+        // Set up as the engine does it.
         let engine = Ring::new(8, None).map_err(refusal)?;
         let opcodes = engine.opcodes();
-        // The features are not kept by the engine; a ring of the simplest kind tells.
+        // The engine does not store the features; a minimal ring reports them.
         let plain = io_uring::IoUring::new(8).map_err(|error| refusal(error.into()))?;
         let mut probe = Probe::new();
         let known = plain.submitter().register_probe(&mut probe);

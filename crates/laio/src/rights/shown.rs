@@ -261,7 +261,7 @@ mod tests {
     fn no_new_privileges_shows() {
         let (before, after) = std::thread::spawn(|| {
             let before = Shown::of_this_thread();
-            rustix::thread::set_no_new_privs(true).expect("anybody may");
+            rustix::thread::set_no_new_privs(true).expect("needs no privilege");
             (before, Shown::of_this_thread())
         })
         .join()

@@ -61,7 +61,7 @@ fn change(how: i32, mask: Option<Mask>) -> Mask {
         (&raw mut old) as usize,
         size_of::<Mask>(),
     ];
-    // SAFETY: the kernel reads and writes sets of the size that it is told.
+    // SAFETY: the kernel reads and writes sets of the given size.
     let _ = unsafe { super::raw(libc::SYS_rt_sigprocmask, args) };
     old
 }

@@ -58,7 +58,8 @@ pub(crate) fn borrow(fd: RawFd) -> Option<BorrowedFd<'static>> {
     (fd >= 0).then(|| unsafe { BorrowedFd::borrow_raw(fd) })
 }
 
-/// Whether the program runs with more rights than whoever started it (set-user-ID and the like).
+/// Whether the program runs with more rights than the user who started it (set-user-ID and the
+/// like).
 pub(crate) fn has_rights_of_others() -> bool {
     // SAFETY: getauxval takes no pointers.
     unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
@@ -105,7 +106,7 @@ pub(crate) fn is_nonblocking(fd: RawFd) -> bool {
     has_status_flag(fd, libc::O_NONBLOCK)
 }
 
-/// Whether an open file has one of the flags that `F_GETFL` tells.
+/// Whether an open file has one of the flags that `F_GETFL` returns.
 pub(crate) fn has_status_flag(fd: RawFd, flag: i32) -> bool {
     // SAFETY: F_GETFL takes no pointers.
     let flags = unsafe { raw(libc::SYS_fcntl, [fd as usize, libc::F_GETFL as usize]) };

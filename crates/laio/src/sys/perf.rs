@@ -47,7 +47,7 @@ impl Switches {
     /// Those of a thread of this process; 0 is the calling one.
     pub(crate) fn of(thread: u32) -> Result<Switches, Errno> {
         let descriptor = HighFd::from(open(thread)?);
-        // Writable, as by an owner who tells the kernel how far he has read.
+        // Mapped writable, so that the kernel honours `data_tail`.
         let access = ProtFlags::READ | ProtFlags::WRITE;
         let no_place = std::ptr::null_mut();
         // SAFETY: a new mapping at an address that the kernel chooses.

@@ -7,9 +7,9 @@ use std::os::fd::RawFd;
 /// Whether it is a terminal that was hung up: reads find an end then, and all else fails.
 pub(crate) fn is_hung_up(fd: RawFd) -> bool {
     // The kernel's `struct termios` is smaller.
-    let mut room = [0u64; 16];
-    let address = room.as_mut_ptr() as usize;
-    // SAFETY: the kernel writes the settings to the room, if it is a terminal at all.
+    let mut settings = [0u64; 16];
+    let address = settings.as_mut_ptr() as usize;
+    // SAFETY: the kernel writes to the buffer, if it is a terminal at all.
     let settings = unsafe {
         raw(
             libc::SYS_ioctl,

@@ -94,7 +94,7 @@ impl Owned {
     pub(super) fn home(shared: &CarrierShared) -> Result<Owned, Errno> {
         let mut home = Owned::new(shared)?;
         #[cfg(laio_sanitized)]
-        // SAFETY: nobody else has it yet.
+        // SAFETY: no other thread has it yet.
         unsafe {
             (*home.carrier).block = sys::handoff::lend()?;
         }
@@ -132,7 +132,7 @@ impl Owned {
         };
         let _blocked = mask::AllBlocked::new();
         // SAFETY: the slot lives until the thread has ended, which its owner waits for. The thread does not look at it
-        // before it is told to begin.
+        // before it is started.
         unsafe { (*thread.carrier).block = spawn(&birth)? };
         Ok(thread)
     }
@@ -192,7 +192,7 @@ impl Owned {
             Ok::<_, Errno>(HighFd::from(rustix::fs::open(path, flags, Mode::empty())?))
         };
         let (activity, status) = (open("syscall")?, open("status")?);
-        // SAFETY: the thread does not look at this before it is told to begin.
+        // SAFETY: the thread does not look at this before it is started.
         unsafe {
             (*self.carrier).activity = Some(activity);
             (*self.carrier).status = Some(status);
@@ -253,7 +253,7 @@ impl Owned {
 impl Drop for Owned {
     fn drop(&mut self) {
         self.switches = None;
-        // SAFETY: the thread has ended, or is the application's own at home; nobody uses the carrier any more.
+        // SAFETY: the thread has ended, or is the application's own at home; no thread uses the carrier any more.
         unsafe { self.carrier.drop_in_place() };
         self.slot = None;
     }

@@ -31,7 +31,7 @@ impl Unregistered {
             let done = area.register(UNREGISTER);
             if done {
                 // `cpu_id`, behind `cpu_id_start`.
-                // SAFETY: the C library's own area of this thread, which the kernel has just let go of.
+                // SAFETY: the C library's own area of this thread, which the kernel does not use any more.
                 unsafe { ((area.address + 4) as *mut u32).write_volatile(NO_PROCESSOR) };
             }
             done

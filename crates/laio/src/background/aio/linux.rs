@@ -162,7 +162,7 @@ impl Linux {
         if !self.has_capacity() {
             return Started::Full;
         }
-        let index = *self.free.last().expect("there is room");
+        let index = *self.free.last().expect("a request is free");
         let request = &mut self.requests[index as usize];
         request.block = block(step, index, &self.completion_fd);
         request.cut = None;

@@ -37,7 +37,7 @@ pub(crate) fn lend() -> Result<usize, Errno> {
     })
 }
 
-/// Starts a thread that prepares itself, tells its thread pointer, and then never returns.
+/// Starts a thread that initialises itself, publishes its thread pointer, and then never returns.
 fn begin<P, L>(prepare: P) -> Result<usize, Errno>
 where
     P: FnOnce() -> L + Send + 'static,

@@ -2,7 +2,7 @@
 //!
 //! A call is made on the carrier's own small stack with all its arguments in registers, so that from the moment
 //! the state word says so another thread may take the application's stack away. x86 makes stores visible in
-//! order: what was stored before the state word is seen by whoever sees the word.
+//! order: what was stored before the state word is visible to any thread that reads the word.
 
 use super::{Control, Returned, SleepWord, detected};
 use std::arch::{asm, global_asm};
@@ -42,7 +42,8 @@ pub(crate) unsafe fn call(control: *mut Control, number: usize, args: &[usize; 6
     unsafe { laio_handoff_call(control, number, args) }
 }
 
-/// Leaves the application's stack to whoever resumes it; returns there, every signal blocked.
+/// Leaves the application's stack, which another carrier resumes; returns there, with every signal
+/// blocked.
 ///
 /// # Safety
 /// As for [`call`], and every signal is blocked.
@@ -141,7 +142,8 @@ pub(crate) fn stack_pointer(context: &libc::ucontext_t) -> usize {
     context.uc_mcontext.gregs[libc::REG_RSP as usize] as usize
 }
 
-/// Lets a thread that was interrupted before its call, or was to begin it anew, give it up.
+/// Makes a thread give its call up, if it was interrupted before the call or before a restart of
+/// it.
 pub(crate) fn interrupt(context: &mut libc::ucontext_t) {
     let counter = &mut context.uc_mcontext.gregs[libc::REG_RIP as usize];
     let (begin, end) = (
@@ -235,7 +237,7 @@ global_asm!(
     "lea r15, [r13 - 1]",
     "lock cmpxchg [rbx + {state}], r15",
     "jne 4f",
-    // Close the gate: the ring is full, and records are dropped without waking anybody.
+    // Close the gate: the ring is full, and records are dropped without a wakeup.
     "mov r15, [r14]",
     "inc r15",
     "mov [r14 + 8], r15",

@@ -32,8 +32,8 @@ unsafe impl Source for Counted {
 
 // SAFETY: as for the vector.
 unsafe impl Sink for Counted {
-    fn room(&mut self) -> (*mut u8, usize) {
-        self.bytes.room()
+    fn spare_capacity(&mut self) -> (*mut u8, usize) {
+        self.bytes.spare_capacity()
     }
 
     unsafe fn append(&mut self, count: usize) {
