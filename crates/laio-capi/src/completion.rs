@@ -10,7 +10,7 @@ use libc::{c_int, c_long, c_void};
 pub struct laio_completion {
     /// The handle; it is no longer live.
     pub laio_handle: *mut c_void,
-    /// What the system call returns.
+    /// The return value of the system call.
     pub laio_return_value: c_long,
     /// 0, or its error.
     pub laio_errno: c_int,

@@ -106,7 +106,7 @@ impl Handle {
 pub struct Completion {
     /// The handle that [`Outcome::Pending`] carried. It is no longer live.
     pub handle: Handle,
-    /// What the plain system call would have returned, or `ECANCELED`.
+    /// The result of the plain system call, or `ECANCELED`.
     pub result: Result<usize, Errno>,
     /// The word given to [`Context::call_with`](crate::Context::call_with); 0 if none was.
     pub user_data: u64,

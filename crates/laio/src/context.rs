@@ -483,7 +483,7 @@ impl Context {
         }
     }
 
-    /// What has been counted so far.
+    /// Returns the statistics so far.
     pub fn stats(&self) -> Stats {
         let mut stats = self.stats.clone();
         if let Waiter::Ring(ring) = &self.waiter {

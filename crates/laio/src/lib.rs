@@ -38,20 +38,20 @@
 //! The typed operations of [`ops`] are safe, because each owns its descriptor and its buffers;
 //! [`Context::submit`] starts them, and the crate `laio-rt` turns them into futures.
 //!
-//! # What is promised
+//! # The contract
 //!
 //! Every [back end](BackendKind) keeps the same contract, and one test suite checks it for all of
 //! them:
 //!
-//! 1. The result and the errno are those of the plain system call, whichever way it went.
-//! 2. Complete, not partial: what a blocking call would have transferred. On an error after a partial
+//! 1. The result and the errno are those of the plain system call, however it was made.
+//! 2. Complete, not partial: all bytes that a blocking call would have transferred. On an error after a partial
 //!    transfer the bytes moved are reported, as the kernel does.
 //! 3. Exactly one completion per operation, cancelled or not. Until it is delivered, the buffers belong to
 //!    the operation.
 //! 4. On one descriptor, a later call does not overtake an earlier operation of the same direction.
 //!    Positioned file I/O is unordered, unless [`Context::set_ordered`] asks for order.
 //! 5. `close` of a descriptor with operations in flight cancels them first, then closes. A descriptor that a
-//!    cancelled call still produced is closed; a typed operation owns it, and gives it out.
+//!    cancelled call still produced is closed; a typed operation owns it, and returns it.
 //! 6. `EINTR` does not surface.
 //! 7. Every limit has a name ([`Limits`]). At the limit a call fails with `EAGAIN`, or waits if so asked
 //!    ([`BackPressure`]).
@@ -62,7 +62,7 @@
 //!    changes these ([`Options::settled_rights`]).
 //! 10. After `fork` the child begins with an empty context. A context dies with its thread, and cancels
 //!     and waits for its operations first.
-//! 11. Everything is counted ([`Stats`], [`Mount::counts`]).
+//! 11. Statistics count every call ([`Stats`], [`Mount::counts`]).
 //! 12. It works where io_uring is forbidden, where perf is, and where both are.
 //!
 //! `ARCHITECTURE.md` lists the known differences from the plain calls.

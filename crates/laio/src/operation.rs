@@ -73,7 +73,7 @@ pub(crate) struct Operation {
     /// Outstanding zero-copy notifications (`IORING_CQE_F_NOTIF`). Negative while a notification
     /// has arrived before its result.
     pub(crate) awaiting_notif: i16,
-    /// The epoch of the rights that the call was made with, where what it may do depends on them.
+    /// The epoch of the rights that the call was made with, if its permissions depend on them.
     pub(crate) rights: Option<u32>,
     pub(crate) links: [Link; 2],
     /// When its time-out cancels it.

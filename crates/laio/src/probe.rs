@@ -140,12 +140,12 @@ impl Machine {
         let context =
             Context::new(Options::new()).map_err(|errno| match (wanted, self.ring()) {
                 (Some(BackendKind::Uring), Err(refusal)) => {
-                    format!("{variable}=uring, but io_uring is not to be had here: {refusal}")
+                    format!("{variable}=uring, but io_uring is not available here: {refusal}")
                 }
                 (Some(BackendKind::LinuxAio), _) => match &self.linux_aio {
                     Err(refusal) => {
                         format!(
-                            "{variable}=linux-aio, but Linux AIO is not to be had here: {refusal}"
+                            "{variable}=linux-aio, but Linux AIO is not available here: {refusal}"
                         )
                     }
                     Ok(()) => format!("no context can be made: {errno}"),
@@ -154,8 +154,8 @@ impl Machine {
             })?;
         let backend = context.backend();
         let carried = match context.detector() {
-            Some(Detector::Perf) => "activations: switch records tell that a call blocks",
-            _ => "activations: threads that run when nothing else does tell that a call blocks",
+            Some(Detector::Perf) => "activations: context-switch records report blocked calls",
+            _ => "activations: idle-priority threads detect blocked calls",
         };
         let way = match (backend, context.has_ring()) {
             (BackendKind::Activations, _) => carried,
@@ -174,7 +174,7 @@ impl Machine {
             _ if backend != BackendKind::Lazy => None,
             Ok(_) if context.has_ring() => Some("io_uring can be set up here".to_owned()),
             Ok(_) => Some("io_uring could not be set up a second time".to_owned()),
-            Err(refusal) => Some(format!("io_uring is not to be had here ({refusal})")),
+            Err(refusal) => Some(format!("io_uring is not available here ({refusal})")),
         };
         let asked = match wanted {
             Some(kind) => format!("{variable}={kind} asks for it"),
@@ -202,16 +202,16 @@ fn activations() -> Result<Detector, Refusal> {
         Err(errno) => {
             let meaning = match errno {
                 Errno::NOSYS => {
-                    "not written for this architecture, or a call is hidden by a filter"
+                    "not implemented for this architecture, or a call is hidden by a filter"
                 }
                 Errno::OPNOTSUPP => {
-                    "programs may not set their thread pointer here (fsgsbase), or have a shadow stack"
+                    "programs cannot set their thread pointer here (no fsgsbase), or have a shadow stack"
                 }
                 Errno::ACCES | Errno::NOENT => {
                     "/proc does not show what the threads do: it is not mounted, or the process is not dumpable"
                 }
                 Errno::TIME => "no detector has noticed that a call blocked",
-                Errno::PERM => "neither perf events nor another way of noticing works here",
+                Errno::PERM => "no detector works here, neither perf nor idle",
                 _ => "a limit is reached",
             };
             Err(Refusal::new(errno, meaning.to_owned()))

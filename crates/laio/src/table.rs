@@ -1,7 +1,8 @@
-//! The system-call table: one row per system call of Linux, and everything that depends on the call.
+//! The system-call table: one row per system call of Linux, with everything that depends on the
+//! call.
 //!
-//! The rest of the engine asks the row; it never compares numbers. `docs/system-calls.md` is generated
-//! from it by [`page`].
+//! The rest of the engine reads the row; it never compares numbers. [`page`] generates
+//! `docs/system-calls.md` from it.
 
 mod page;
 mod rows;
@@ -15,7 +16,7 @@ pub fn row(number: usize) -> &'static Row {
     find(number).1
 }
 
-/// What kind of call it is: whether and on what it can block.
+/// The class of a call: whether and on what it can block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Class {
     /// Never waits for a device or a peer. May run on any thread.
@@ -52,10 +53,10 @@ impl Class {
     pub(crate) const COUNT: usize = Class::ALL.len();
 }
 
-/// How the call is tried without blocking.
+/// How the call is attempted without blocking.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Attempt {
-    /// There is no way: the call goes to the background at once.
+    /// No attempt: the call goes to the background at once.
     Never,
     /// The call itself, which cannot block.
     Plain,
@@ -79,11 +80,12 @@ pub enum Attempt {
     Flag(u8, u32),
     /// The call with a zero time-out in the argument with this index.
     ZeroTimeout(u8, Timeout),
-    /// `fcntl`: the waiting lock commands are tried as their non-waiting form, all others are plain.
+    /// `fcntl`: the waiting lock commands are attempted as their non-waiting form, all others are
+    /// plain.
     LockCommand,
-    /// `ioctl`: commands that wait for a disk are not tried, all others are plain.
+    /// `ioctl`: commands that wait for a disk are not attempted, all others are plain.
     DiskCommand,
-    /// `close`: cancels what is in flight on the descriptor, then closes it.
+    /// `close`: cancels the operations in flight on the descriptor, then closes it.
     Close,
     /// `dup2`, `dup3`: as [`Attempt::Close`] for the descriptor in the argument with this index.
     Replace(u8),
@@ -102,7 +104,7 @@ pub enum Timeout {
     Timeval,
 }
 
-/// What the call moves, for continuing a transfer that stopped short.
+/// The memory that the call transfers, for continuing a transfer that stopped short.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Transfer {
     /// Nothing that can be continued: the first result is the result.
@@ -151,7 +153,7 @@ impl Transfer {
     }
 }
 
-/// What the call does with a descriptor: which operations on it a later call must not overtake.
+/// How the call uses a descriptor: which operations on it a later call must not overtake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Use {
     /// Positioned or stateless: unordered, but cancelled by `close`.
@@ -162,7 +164,7 @@ pub enum Use {
     Write,
     /// Uses the file position, or both directions.
     Both,
-    /// Only to resolve a relative name.
+    /// Used only to resolve a relative name.
     Directory,
 }
 
@@ -171,14 +173,14 @@ pub enum Use {
 pub struct Descriptor {
     /// Index of the argument.
     pub arg: u8,
-    /// What the call does with it.
+    /// How the call uses it.
     pub usage: Use,
     /// Index of a pointer argument which, when not null, gives the position instead of the descriptor
     /// (`sendfile`, `splice`, `copy_file_range`): the use is then [`Use::Unordered`].
     pub offset_pointer: Option<u8>,
 }
 
-/// Where a call names a file.
+/// The arguments that name a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Name {
     /// The directory descriptor; none for calls that resolve from the working directory.
@@ -189,7 +191,7 @@ pub struct Name {
     pub flags: Option<u8>,
 }
 
-/// The io_uring operation that does what the call does.
+/// The io_uring operation that corresponds to the call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)]
 pub enum Opcode {
@@ -243,17 +245,17 @@ pub struct Row {
     pub x86_64: Option<u16>,
     /// Its number on aarch64.
     pub aarch64: Option<u16>,
-    /// What kind of call it is.
+    /// Its class.
     pub class: Class,
-    /// How it is tried without blocking.
+    /// How it is attempted without blocking.
     pub attempt: Attempt,
-    /// What it moves.
+    /// The memory that it transfers.
     pub transfer: Transfer,
     /// Which io_uring operation it has.
     pub opcode: Option<Opcode>,
     /// The descriptors among its arguments.
     pub descriptors: [Option<Descriptor>; 2],
-    /// Where it names a file.
+    /// The arguments that name a file.
     pub file: Option<Name>,
     /// Flag bits that the call has built in and that its modern or ring form must be given:
     /// `AT_SYMLINK_NOFOLLOW` for `lstat`, `AT_REMOVEDIR` for `rmdir`, `IORING_FSYNC_DATASYNC` for
@@ -263,14 +265,14 @@ pub struct Row {
     pub pointers: u8,
     /// Whether its result is a new descriptor.
     pub yields_descriptor: bool,
-    /// Whether it waits for events of descriptors that it has an array of.
+    /// Whether it waits for events of an array of descriptors.
     pub polls: bool,
-    /// Whether it changes who the thread is for the kernel (credentials, namespaces, filters), so that
-    /// helpers started earlier must not serve later calls.
+    /// Whether it changes the thread's identity (credentials, namespaces, filters), so that helpers
+    /// started earlier must not make later calls.
     pub changes_identity: bool,
     /// The errno of a refused call.
     pub refusal: crate::Errno,
-    /// Why the row is as it is, where that is not plain; for the generated page.
+    /// The reason for an unusual row, for the generated page.
     pub note: &'static str,
 }
 
@@ -454,7 +456,8 @@ impl Row {
         self
     }
 
-    /// Whether the call is instant and minds no descriptor, so that making it is all there is to do.
+    /// Whether the call is instant and uses no descriptor, so that it can be made without further
+    /// checks.
     const fn is_trivial(&self) -> bool {
         matches!(self.class, Class::Instant)
             && matches!(self.attempt, Attempt::Plain)
@@ -474,11 +477,11 @@ impl Row {
 }
 
 /// The row of numbers that the table does not have. A newer kernel may have such a call and it may
-/// block, so it runs on a helper; a kernel without it answers `ENOSYS`.
+/// block, so a helper makes it; a kernel without it returns `ENOSYS`.
 pub static UNKNOWN: Row = Row::new("(unknown)", None, None, Class::Waiting)
     .note("not in this version's table: runs on a helper");
 
-/// Above the highest number of either architecture; later calls are [`UNKNOWN`].
+/// A bound above the highest number of either architecture; later calls are [`UNKNOWN`].
 const NUMBERS: usize = 512;
 
 /// In [`INDEX`]: no row has the number.
@@ -509,7 +512,7 @@ static INDEX: [u16; NUMBERS] = {
 /// [`UNKNOWN`].
 #[inline]
 pub(crate) fn find(number: usize) -> (usize, &'static Row) {
-    // The kernel looks at the low half only, so the high half must not hide a call from the table.
+    // The kernel reads the low half only, so the high half must not hide a call from the table.
     match INDEX.get(number as u32 as usize) {
         Some(&index) if index != NO_ROW => {
             let index = (index & !TRIVIAL) as usize;
@@ -570,13 +573,13 @@ static FAST_CALLS: [Option<FastCall>; NUMBERS] = {
     fast_calls
 };
 
-/// How the call moves one buffer, if that is what it does.
+/// Returns the fast-path form of a call, if it has one.
 #[inline]
 pub(crate) fn find_fast_call(number: usize) -> Option<FastCall> {
     FAST_CALLS.get(number).copied().flatten()
 }
 
-/// The position of the row of a call that is instant and minds no descriptor.
+/// Returns the row's position if the call is instant and uses no descriptor.
 #[inline]
 pub(crate) fn find_trivial(number: usize) -> Option<usize> {
     match INDEX.get(number as u32 as usize) {

@@ -1,4 +1,4 @@
-//! What has been counted: `laio_stats`, `laio_call_stats`, and the page of `laio_report`.
+//! Statistics: `laio_stats`, `laio_call_stats`, and the text of `laio_report`.
 
 use crate::c::*;
 use crate::context::Context;
@@ -33,7 +33,7 @@ pub struct Stats<'a> {
 }
 
 impl Context {
-    /// What has been counted so far.
+    /// Returns the statistics.
     pub fn stats(&self) -> Stats<'_> {
         let mut stats = laio_stats {
             size: size_of::<laio_stats>() as u32,

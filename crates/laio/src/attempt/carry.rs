@@ -80,8 +80,8 @@ impl Context {
                 self.in_flight_call = Some(flight);
                 return Attempted::WOULD_BLOCK;
             }
-            // SAFETY: by the caller.
             CarryOutcome::NoCarrier(Errno::AGAIN) => {
+                // SAFETY: by the caller.
                 return unsafe { self.without_carrier(row, call) };
             }
             // No carrier can be started any more, so the call is attempted as in `lazy`.

@@ -1,4 +1,4 @@
-//! Calls that do not block, one at a time.
+//! Timed calls that do not block, one at a time.
 
 use super::{Caller, Direct, Plain, Subject, Via, expect, leaked_buffer, word};
 use crate::{Call, Errno};
@@ -15,28 +15,29 @@ use std::time::Instant;
 #[derive(Debug)]
 pub struct Inline {
     call: Call,
-    /// What the call returns; none if that is not known beforehand.
+    /// The expected result; `None` if it is not known beforehand.
     returns: Option<usize>,
     around: Around,
-    /// What the call's arguments name.
+    /// The descriptors and strings that the call's arguments refer to.
     _descriptors: Vec<OwnedFd>,
 }
 
-/// What surrounds the call.
+/// The calls made around it.
 #[derive(Debug)]
 enum Around {
     Nothing,
-    /// The call yields a descriptor, of which this is asked and which is then closed; all three are
+    /// The call produces a descriptor, for which `fstat` and `close` are called; all three are
     /// timed.
     Status {
         buffer: usize,
     },
-    /// The call takes a message of so many bytes from what is filled at this end, untimed.
+    /// The call receives a message of this size, sent through this descriptor, untimed.
     Filled {
         end: OwnedFd,
         bytes: usize,
     },
-    /// The call puts a message of so many bytes into what is emptied at this end, untimed, and holds `capacity` bytes.
+    /// The call sends a message of this size, which is received from this descriptor, untimed. The
+    /// peer buffers `capacity` bytes.
     Emptied {
         end: OwnedFd,
         bytes: usize,
@@ -64,7 +65,7 @@ impl Inline {
         self
     }
 
-    /// The cheapest call: what an interface adds shows most.
+    /// The cheapest call, which shows the overhead of an interface best.
     pub fn getpid() -> Inline {
         let pid = std::process::id() as usize;
         Inline::new(Call::new(libc::SYS_getpid, []), Some(pid), vec![])
@@ -242,7 +243,7 @@ fn timed(count: usize, mut once: impl FnMut() -> Result<(), Errno>) -> Result<u6
     Ok(start.elapsed().as_nanos() as u64)
 }
 
-/// As many messages at a time as the kernel holds: these, or fewer where they are small.
+/// Splits the messages into batches that the kernel can buffer.
 fn in_portions(
     count: usize,
     held: usize,

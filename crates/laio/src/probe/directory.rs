@@ -69,7 +69,7 @@ pub struct Directory {
 
 const BYTES: usize = 4096;
 
-/// Flags for opening what may be a FIFO or a device without waiting for it.
+/// Flags for opening a possible FIFO or device without waiting for it.
 const CAREFULLY: OFlags = OFlags::CLOEXEC
     .union(OFlags::NONBLOCK)
     .union(OFlags::NOCTTY)

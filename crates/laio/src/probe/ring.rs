@@ -55,7 +55,7 @@ fn refusal(errno: Errno) -> Refusal {
         Errno::ACCES => "forbidden by a security module or a filter".to_owned(),
         Errno::NOMEM => "not enough memory, or of locked memory (RLIMIT_MEMLOCK)".to_owned(),
         Errno::MFILE | Errno::NFILE => "no descriptor left for it".to_owned(),
-        Errno::OPNOTSUPP => "lacks what the engine needs: older than Linux 5.11".to_owned(),
+        Errno::OPNOTSUPP => "lacks a required feature: older than Linux 5.11".to_owned(),
         errno => errno.to_string(),
     };
     Refusal::new(errno, meaning)

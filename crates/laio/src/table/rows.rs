@@ -1,5 +1,4 @@
-//! The rows, grouped by what the calls are about. One row is one line, so that a group reads as a
-//! table.
+//! The rows, grouped by subject. One row is one line, so that a group reads as a table.
 //!
 //! An argument counts as a pointer only if it is always an address (or null): the last argument of
 //! `fcntl`, `ioctl`, `prctl`, `semctl`, `keyctl` is one for some commands and is left out. Likewise a
@@ -50,7 +49,7 @@ const XATTR_LINK: &str = "the ring operation follows symbolic links";
 /// All system calls of x86-64 and aarch64 up to Linux 7.0.
 #[rustfmt::skip]
 pub static ROWS: &[Row] = &[
-    // Bytes in order, and files by position
+    // Streams, and files by position
     row("read", 0, 63, Stream).attempt(NowaitRead).buffer(1, 2, None).opcode(Opcode::Read).fd(0, Read),
     row("write", 1, 64, Stream).attempt(NowaitWrite).buffer(1, 2, None).opcode(Opcode::Write).fd(0, Write),
     row("readv", 19, 65, Stream).attempt(NowaitRead).vector(1, 2, None, None).opcode(Opcode::ReadV).fd(0, Read),
@@ -68,7 +67,7 @@ pub static ROWS: &[Row] = &[
     row("copy_file_range", 326, 285, FileWrite).fd_at(0, Both, 1).fd_at(2, Both, 3),
     row("lseek", 8, 62, Instant).attempt(Position).fd(0, Both),
 
-    // Data on its way to and from the device
+    // Flushing, read-ahead and allocation
     row("fsync", 74, 82, FileWrite).opcode(Opcode::Fsync).fd(0, Unordered),
     row("fdatasync", 75, 83, FileWrite).opcode(Opcode::Fsync).implies(FSYNC_DATASYNC).fd(0, Unordered),
     row("sync", 162, 81, FileWrite),
@@ -103,7 +102,7 @@ pub static ROWS: &[Row] = &[
     row("setsockopt", 54, 208, Instant).fd(0, Unordered).pointers(&[3]),
     row("getsockopt", 55, 209, Instant).fd(0, Unordered).pointers(&[3, 4]),
 
-    // POSIX message queues: the queues are in memory, so only their being full or empty waits
+    // POSIX message queues: they are in memory, so calls wait only for a full or empty queue
     row("mq_open", 240, 180, Instant).pointers(&[0, 3]).yields_descriptor(),
     row("mq_unlink", 241, 181, Instant).pointers(&[0]),
     row("mq_timedsend", 242, 182, Stream).fd(0, Write).pointers(&[1, 4]).note("its time-out is absolute: there is no zero time-out"),
@@ -469,7 +468,7 @@ pub static ROWS: &[Row] = &[
     x86("iopl", 172, Thread),
     x86("ioperm", 173, Thread),
 
-    // Numbers whose call was removed or never came
+    // Numbers whose call was removed or never implemented
     x86("uselib", 134, Instant).note(GONE),
     x86("create_module", 174, Instant).note(GONE),
     x86("get_kernel_syms", 177, Instant).note(GONE),

@@ -70,9 +70,9 @@ pub(super) fn is_dumpable() -> bool {
 /// identity that it no longer has.
 pub(super) fn stop() -> ! {
     eprintln!(
-        "laio: the credentials, filters or namespaces of this thread were changed behind the back end \
-         `activations`, which has just left the kernel thread that has them. Change them through \
-         laio, or before the context is made."
+        "laio: aborting: the credentials, filters or namespaces of this thread were changed other than \
+         through laio, while the back end `activations` runs it on several kernel threads. Change \
+         them through laio, or before the context is made."
     );
     std::process::abort()
 }

@@ -1,8 +1,9 @@
 //! The hand-off on x86-64.
 //!
-//! A call is made on the carrier's own small stack with all its arguments in registers, so that from the moment
-//! the state word says so another thread may take the application's stack away. x86 makes stores visible in
-//! order: what was stored before the state word is visible to any thread that reads the word.
+//! A call is made on the carrier's own small stack with all its arguments in registers, so that
+//! another thread may take the application's stack as soon as the state word allows it. x86 makes
+//! stores visible in order: what was stored before the state word is visible to any thread that
+//! reads the word.
 
 use super::{Control, Returned, SleepWord, detected};
 use std::arch::{asm, global_asm};
@@ -30,12 +31,12 @@ unsafe extern "C" {
     static laio_handoff_cancel: u8;
 }
 
-/// Makes a system call on a carrier that runs the application. Returns a second way: on another carrier, while
-/// the call goes on.
+/// Makes a system call on a carrier that runs the application. It may return on another carrier,
+/// while the call is in flight.
 ///
 /// # Safety
-/// `control` is that of the running kernel thread and says APP; as for the system call. On the second way every
-/// signal is blocked.
+/// `control` must be that of the running kernel thread, in state APP; and as for the system call.
+/// If it returns on another carrier, every signal is blocked.
 #[inline(always)]
 pub(crate) unsafe fn call(control: *mut Control, number: usize, args: &[usize; 6]) -> Returned {
     // SAFETY: by the caller.
@@ -52,16 +53,16 @@ pub(crate) unsafe fn park(control: *mut Control) {
     unsafe { laio_handoff_park(control) }
 }
 
-/// Takes the application on: the calling carrier's own stack is given up.
+/// Resumes the application; the calling carrier's own stack is abandoned.
 ///
 /// # Safety
-/// The caller has won the application, whose stack pointer and thread pointer these are.
+/// The caller must have won the application; these must be its stack pointer and thread pointer.
 pub(crate) unsafe fn resume(saved: usize, thread_pointer: usize) -> ! {
     // SAFETY: by the caller.
     unsafe { laio_handoff_resume(saved, thread_pointer) }
 }
 
-/// How the processor is asked for, of [`Control::detected`].
+/// Returns the bit of [`Control::detected`] for how the processor number is read.
 pub(crate) fn processor_known_by() -> u32 {
     const RDPID: u32 = 1 << 22;
     #[allow(unused_unsafe, reason = "safe in later versions of the library")]
@@ -80,17 +81,17 @@ pub(crate) fn processor_known_by() -> u32 {
     }
 }
 
-/// Changes what thread-local variables are relative to.
+/// Sets the thread pointer.
 ///
 /// # Safety
-/// Nothing thread-local is used by the caller from now on, unless the block is a real one.
+/// The caller must not use thread-local variables afterwards, unless the block is a real one.
 #[inline(always)]
 pub(crate) unsafe fn set_thread_pointer(thread_pointer: usize) {
     // SAFETY: by the caller; the instruction was found to be allowed.
     unsafe { asm!("wrfsbase {}", in(reg) thread_pointer, options(nostack, preserves_flags)) }
 }
 
-/// What thread-local variables of the running application are relative to.
+/// Returns the thread pointer of the running application.
 pub(crate) fn thread_pointer() -> usize {
     let pointer;
     // SAFETY: the first word of the block points to itself, by the ABI.
@@ -98,8 +99,8 @@ pub(crate) fn thread_pointer() -> usize {
     pointer
 }
 
-/// Starts a kernel thread that the C library does not know. It inherits the caller's signal mask. Returns the thread
-/// pointer that it has of its own.
+/// Starts a kernel thread that the C library does not know. It inherits the caller's signal mask.
+/// Returns its own thread pointer.
 ///
 /// # Safety
 /// The birth's memory lives until the thread has ended; `entry` uses neither the C library nor thread-local
@@ -204,7 +205,7 @@ global_asm!(
     "\\name:",
     ".endm",
     //
-    // The call. rbx: the carrier; r13: the state word of this call; r14: its ring.
+    // Make the call. rbx: the carrier; r13: the state word of this call; r14: its ring.
     "laio_handoff_function laio_handoff_call",
     "laio_handoff_save",
     "mov r14, [rbx + {ring}]",
@@ -225,7 +226,7 @@ global_asm!(
     "add r13, 5",
     "cmp dword ptr [rbx + {detected}], 0",
     "jne 3f",
-    // From here on the application's stack may be another's.
+    // From here on another carrier may use the application's stack.
     "mov [rbx + {state}], r13",
     "laio_handoff_label laio_handoff_begin",
     "cmp dword ptr [rbx + {interrupted}], 0",
@@ -252,8 +253,8 @@ global_asm!(
     "laio_handoff_label laio_handoff_cancel",
     "mov rax, -4",
     "jmp laio_handoff_end",
-    // Detectors need the processor, and to be woken. Publish, then test: who goes to sleep sees to the order, or the
-    // fence does.
+    // Detectors need the processor number and a wakeup. Store, then load: the detector's membarrier
+    // orders the two, or the fence does.
     "3:",
     "test dword ptr [rbx + {detected}], {by_rdpid}",
     "jz 7f",
@@ -261,7 +262,7 @@ global_asm!(
     "jmp 8f",
     "7:",
     "mov ecx, 0x7b",
-    // The kernel keeps the processor's number in the limit of this segment too; it takes longer.
+    // The limit of this segment also contains the processor number; reading it takes longer.
     "lsl ecx, ecx",
     "8:",
     "and ecx, 0xfff",
@@ -302,7 +303,7 @@ global_asm!(
     "9:",
     "mfence",
     "jmp 12b",
-    // Taken away meanwhile: this thread has nothing left but its own stack.
+    // Taken over meanwhile: this thread has only its own stack left.
     "4:",
     "mov rdi, rbx",
     "mov rsi, r12",
