@@ -87,6 +87,6 @@ unsafe impl<F: AsFd + 'static> Operation for Open<F> {
 /// Returns the descriptor that a call has produced.
 pub(super) fn descriptor(result: Result<usize, Errno>) -> io::Result<OwnedFd> {
     let fd = result? as RawFd;
-    // SAFETY: the kernel has just made it for this operation, and nobody else knows it.
+    // SAFETY: the kernel has just made it for this operation; it has no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }

@@ -77,7 +77,7 @@ impl SharedBuffer {
 }
 
 // SAFETY: the mapping is the buffer's own until it is dropped, and its memory is never lent out: only the kernel
-// writes to it. If somebody shortens the file, the kernel finds no memory there (EFAULT).
+// writes to it. If another process shortens the file, the kernel finds no memory there (EFAULT).
 unsafe impl Sink for SharedBuffer {
     fn spare_capacity(&mut self) -> (*mut u8, usize) {
         let left = self.capacity - self.length;

@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tells_the_truth_or_a_reason() {
+    fn reports_support_or_a_reason() {
         if let Err(refusal) = PerfEvents::probe().usable {
             assert!(!refusal.meaning.is_empty());
             assert_ne!(refusal.errno, Errno::INVAL, "the attributes are wrong");

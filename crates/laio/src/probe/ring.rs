@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn tells_the_truth_or_a_reason() {
+    fn reports_support_or_a_reason() {
         match IoUring::probe() {
             Ok(ring) => {
                 assert!(ring.features.contains(&"nodrop"));

@@ -1,4 +1,4 @@
-//! Typed operations: what they own comes back once, or is dropped once.
+//! Typed operations: each owned buffer and descriptor is returned once, or dropped once.
 
 use crate::harness::*;
 use laio::ops::{Read, Sink, Sleep, Source, Write};

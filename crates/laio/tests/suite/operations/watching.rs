@@ -1,4 +1,4 @@
-//! Status words: they tell of an operation's end while its thread does something else.
+//! Status words, which report the end of an operation while the context's thread is busy.
 
 use super::parked::FRESH;
 use crate::harness::*;
