@@ -161,7 +161,7 @@ impl Context {
                         && !self.options.pure
                         && self.link_of_poll(row, call).is_some() =>
                 {
-                    self.lazily(attempt, row, call)
+                    self.attempt_lazily(attempt, row, call)
                 }
                 (Strategy::Carry, _) => self.carry(row, call),
                 (Strategy::Try, Attempt::NowaitRead | Attempt::NowaitWrite)
@@ -171,7 +171,7 @@ impl Context {
                 }
                 (Strategy::Background, _) => Attempted::blocked(0, Why::NotTried),
                 (Strategy::Try, _) if self.inject.attempts_fail => Attempted::WOULD_BLOCK,
-                (Strategy::Try, attempt) => self.lazily(attempt, row, call),
+                (Strategy::Try, attempt) => self.attempt_lazily(attempt, row, call),
             }
         }
     }
@@ -179,7 +179,7 @@ impl Context {
     /// # Safety
     /// As for [`Context::attempt`].
     #[inline]
-    unsafe fn lazily(&mut self, attempt: Attempt, row: &Row, call: &Call) -> Attempted {
+    unsafe fn attempt_lazily(&mut self, attempt: Attempt, row: &Row, call: &Call) -> Attempted {
         // SAFETY: by the caller.
         unsafe {
             match attempt {
@@ -213,7 +213,7 @@ impl Context {
     /// As for [`Context::attempt`].
     pub(crate) unsafe fn retry_attempt(&mut self, row: &Row, call: &Call) -> Attempted {
         // SAFETY: by the caller.
-        unsafe { self.lazily(row.attempt, row, call) }
+        unsafe { self.attempt_lazily(row.attempt, row, call) }
     }
 
     /// Makes the call itself. It never returns `EINTR`: [`crate::blocking`] restarts calls that may

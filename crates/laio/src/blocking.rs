@@ -96,7 +96,7 @@ fn is_stream(fd: i32) -> bool {
     peek(fd).is_ok_and(|status| FileKind::of(&status).is_stream())
 }
 
-/// An interrupted `connect` goes on in the kernel; calling it again would only say `EALREADY`.
+/// An interrupted `connect` continues in the kernel; calling it again would return `EALREADY`.
 fn connect_interrupted(fd: i32) -> Result<usize, Errno> {
     use rustix::event::{PollFd, PollFlags, poll};
     let socket = sys::borrow(fd).ok_or(Errno::BADF)?;
@@ -173,7 +173,7 @@ impl Deadline {
     fn apply(&self, left: &[i64; 2], step: &mut Call) {
         step.args[self.arg] = match self.form {
             Timeout::Milliseconds => {
-                // Rounded up: never shorter than asked for.
+                // Rounded up: never shorter than requested.
                 (left[0] * 1000 + (left[1] + 999_999) / 1_000_000) as usize
             }
             Timeout::Timespec | Timeout::Timeval => left.as_ptr() as usize,

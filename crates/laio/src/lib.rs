@@ -16,7 +16,7 @@
 //! let [from, to] = ends.map(|fd| fd as usize);
 //! let mut buffer = [0u8; 16];
 //!
-//! // Nothing has been written: the read would block, so it goes on in the background.
+//! // Nothing has been written yet: the read would block, so it becomes an operation.
 //! let read = Call::new(libc::SYS_read, [from, buffer.as_mut_ptr() as usize, buffer.len()]);
 //! // SAFETY: the buffer stays where it is, untouched, until the completion is delivered.
 //! let Outcome::Pending(handle) = (unsafe { context.call(read) }) else { panic!() };

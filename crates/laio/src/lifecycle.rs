@@ -88,7 +88,7 @@ impl Context {
     /// Hands an operation to the part of the back end that takes it: ring, epoll, AIO or a helper.
     fn dispatch(&mut self, slot: Slot, why: Why) -> Result<(), Errno> {
         let row = self.operations[slot].row;
-        let ring_may = self.has_ring() && self.ring_may_take(row);
+        let ring_allowed = self.has_ring() && self.ring_may_take(row);
         if row.attempt == Attempt::CloseRange && self.close_range_waits(slot) {
             return Ok(());
         }
@@ -104,10 +104,11 @@ impl Context {
         let kind = self
             .descriptors
             .kind(self.operations[slot].call.descriptor(0));
-        let uses_it = self.uses_reactor();
-        let misplaced = self.has_ring() && why != Why::WouldBlock && self.is_misplaced(slot);
+        let uses_epoll = self.uses_reactor();
+        let invalid_offset =
+            self.has_ring() && why != Why::WouldBlock && self.has_invalid_offset(slot);
         let zero_copy = self.operations[slot].zero_copy;
-        if ring_may {
+        if ring_allowed {
             self.stamp_rights(slot)?;
         }
         let Operation {
@@ -127,7 +128,7 @@ impl Context {
         // which the ring ignores.
         let may_time_out = kind != Some(FileKind::Stream);
         let expects_to_block = why == Why::ExpectedToBlock;
-        let own_terms = stream
+        let needs_plain_call = stream
             && !(expects_to_block || zero_copy)
             && ((may_time_out
                 && has_timeout(fd, direction(row) == Direction::Write || is_connect(row)))
@@ -141,15 +142,15 @@ impl Context {
         let moves_position = *regular && uses_position(row, call);
         // For a file with a server the ring may report more bytes than were read (seen on Linux
         // 6.18: at the end of a FUSE file it counts the bytes before it twice).
-        let served = force_async && row.class != Class::Path;
+        let on_server = force_async && row.class != Class::Path;
         if status.is_some()
             || may_open_device(row, call, false)
             || (stream && !tried && reads_bytes(row, call) && sys::terminal::is_hung_up(fd))
-            || own_terms
-            || misplaced
+            || needs_plain_call
+            || invalid_offset
             || provisional
             || moves_position
-            || served
+            || on_server
             || only_plain(row, call)
         {
             return self.dispatch_to_helper(slot);
@@ -160,7 +161,7 @@ impl Context {
         match &mut self.waiter {
             Waiter::Ring(ring) => {
                 let entry = match (expects_to_block && stream, zero_copy) {
-                    _ if !ring_may => None,
+                    _ if !ring_allowed => None,
                     (true, _) => prepare::poll_first(call, ring.opcodes()),
                     (_, true) => prepare::zero_copy(call, ring.opcodes()),
                     _ => prepare::entry(row, call, scratch, ring.opcodes()),
@@ -181,7 +182,7 @@ impl Context {
                     }
                     return Ok(());
                 }
-                if by_readiness && !(ring_may && row.opcode == Some(Opcode::Accept)) {
+                if by_readiness && !(ring_allowed && row.opcode == Some(Opcode::Accept)) {
                     if try_first {
                         self.retry(slot);
                         return Ok(());
@@ -193,14 +194,14 @@ impl Context {
                 }
             }
             Waiter::Reactor(reactor) => {
-                if uses_it && try_first {
+                if uses_epoll && try_first {
                     self.retry(slot);
                     return Ok(());
                 }
                 // On an error (epoll does not support the descriptor, it is not open, or
                 // max_user_watches is reached) a helper makes the plain call, whose result is
                 // right.
-                if uses_it && by_readiness && reactor.add(fd, direction(row), slot).is_ok() {
+                if uses_epoll && by_readiness && reactor.add(fd, direction(row), slot).is_ok() {
                     *state = State::Readiness;
                     return Ok(());
                 }
@@ -229,7 +230,7 @@ impl Context {
 
     /// Whether the call gives an offset for a descriptor without positions, which the ring accepts
     /// but the plain call refuses.
-    fn is_misplaced(&mut self, slot: Slot) -> bool {
+    fn has_invalid_offset(&mut self, slot: Slot) -> bool {
         let operation = &self.operations[slot];
         let placed = matches!(
             operation.row.transfer,

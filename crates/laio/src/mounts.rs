@@ -56,7 +56,7 @@ pub struct Mount {
     pub reads_latched: bool,
     /// Whether it has refused a non-blocking write.
     pub writes_latched: bool,
-    /// How calls on its files went.
+    /// The statistics of calls on its files.
     pub counts: crate::stats::Counts,
 }
 

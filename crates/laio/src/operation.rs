@@ -58,9 +58,9 @@ pub(crate) struct Operation {
     pub(crate) user_data: u64,
     pub(crate) generation: u32,
     pub(crate) state: State,
-    /// Cancellation was asked for.
+    /// Whether the operation was cancelled.
     pub(crate) cancelled: bool,
-    /// Cancellation was asked for by the operation's own time-out.
+    /// Whether its own time-out has cancelled it.
     pub(crate) timed_out: bool,
     /// Readiness events in a row after which the attempt still returned `EAGAIN`.
     pub(crate) spurious_wakeups: u8,

@@ -190,7 +190,7 @@ impl Default for Limits {
 
 /// Injected faults, with which programs can test their event loops.
 ///
-/// They never change the final result of a call, only the way to it.
+/// They never change the final result of a call, only how it is made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Inject {
     /// Every call is made inline, whether it blocks or not.

@@ -71,7 +71,7 @@ impl Context {
     ) -> Result<usize, Errno> {
         self.notice_fork();
         self.inline_since_poll = 0;
-        self.signal_again();
+        self.rearm_signal();
         if self.exposed {
             // Drained before reaping, so that later completions ring again.
             self.drain_doorbell()?;
@@ -125,7 +125,7 @@ impl Context {
     pub fn poll_one(&mut self, handle: Handle) -> Result<Completion, Errno> {
         self.notice_fork();
         self.inline_since_poll = 0;
-        self.signal_again();
+        self.rearm_signal();
         if self.in_flight(handle).is_ok() {
             if self.exposed {
                 self.drain_doorbell()?;
@@ -311,9 +311,10 @@ impl Context {
         let aio_needs_doorbell = self.aio.as_ref().is_some_and(Aio::needs_doorbell);
         let by_threads =
             self.helpers.outstanding() + self.one_shot.outstanding() + self.calls_in_flight();
-        let listens = self.exposed || self.notifiable || by_threads > 0 || aio_needs_doorbell;
+        let needs_doorbell =
+            self.exposed || self.notifiable || by_threads > 0 || aio_needs_doorbell;
         if sleep {
-            if listens {
+            if needs_doorbell {
                 self.doorbell.check()?;
                 self.doorbell.arm();
                 if let Some(aio) = &mut self.aio {
@@ -333,10 +334,10 @@ impl Context {
             }
         }
         let result = match &self.waiter {
-            Waiter::Ring(_) => self.reap_ring(timeout, listens),
+            Waiter::Ring(_) => self.reap_ring(timeout, needs_doorbell),
             Waiter::Reactor(_) => self.reap_reactor(timeout),
         };
-        if sleep && listens && !self.exposed {
+        if sleep && needs_doorbell && !self.exposed {
             self.doorbell.disarm();
         }
         self.reap_threads();
@@ -344,13 +345,17 @@ impl Context {
         result
     }
 
-    fn reap_ring(&mut self, timeout: Option<Duration>, listens: bool) -> Result<bool, Errno> {
+    fn reap_ring(
+        &mut self,
+        timeout: Option<Duration>,
+        needs_doorbell: bool,
+    ) -> Result<bool, Errno> {
         let mut interrupted = false;
         let Waiter::Ring(ring) = &mut self.waiter else {
             unreachable!("asked of a ring")
         };
         if timeout != Some(Duration::ZERO) {
-            interrupted = ring.wait(listens.then_some(&*self.doorbell), timeout)?;
+            interrupted = ring.wait(needs_doorbell.then_some(&*self.doorbell), timeout)?;
         } else {
             // A program that never sleeps must notice a new file system too.
             ring.watch(None)?;
@@ -361,7 +366,7 @@ impl Context {
         self.mounts.note_watched();
         let mut reaped = std::mem::take(&mut self.reaped);
         ring.reap(&mut reaped)?;
-        if listens && ring.doorbell_fired() {
+        if needs_doorbell && ring.doorbell_fired() {
             self.doorbell.drain();
         }
         if ring.take_mounts_changed() {

@@ -51,7 +51,7 @@ impl Context {
     }
 
     /// Re-arms the signal: the program is about to poll, so later completions need another signal.
-    pub(crate) fn signal_again(&self) {
+    pub(crate) fn rearm_signal(&self) {
         if let Some(signaller) = &self.signaller {
             signaller.armed.store(true, SeqCst);
         }

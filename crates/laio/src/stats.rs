@@ -2,7 +2,7 @@
 
 use crate::table::ROWS;
 
-/// How often calls were made in each way.
+/// How often calls finished inline, and how often in the background.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Calls finished by the attempt, or by the plain call where that cannot block.

@@ -221,7 +221,8 @@ pub(crate) unsafe fn remaining(
             }
             scratch.message.msg_iov = scratch.vectors.as_mut_ptr();
             scratch.message.msg_iovlen = scratch.vectors.len() as _;
-            // Ancillary data went with the first bytes; sending it again would duplicate descriptors.
+            // Control messages were sent with the first bytes; sending them again would duplicate
+            // descriptors.
             scratch.message.msg_control = std::ptr::null_mut();
             scratch.message.msg_controllen = 0;
             rest.args[header as usize] = (&raw const scratch.message) as usize;

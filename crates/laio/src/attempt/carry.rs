@@ -54,7 +54,7 @@ impl Context {
     pub(super) unsafe fn carry(&mut self, row: &Row, call: &Call) -> Attempted {
         if self.no_carrier {
             // SAFETY: by the caller.
-            return unsafe { self.lazily(row.attempt, row, call) };
+            return unsafe { self.attempt_lazily(row.attempt, row, call) };
         }
         let full = self.operations.is_full();
         let Some(activations) = self.activations.as_mut().filter(|_| !full) else {
@@ -85,8 +85,10 @@ impl Context {
                 return unsafe { self.without_carrier(row, call) };
             }
             // No carrier can be started any more, so the call is attempted as in `lazy`.
-            // SAFETY: by the caller.
-            CarryOutcome::NoCarrier(_) => return unsafe { self.lazily(row.attempt, row, call) },
+            CarryOutcome::NoCarrier(_) => {
+                // SAFETY: by the caller.
+                return unsafe { self.attempt_lazily(row.attempt, row, call) };
+            }
         };
         match result {
             Ok(fd) if row.yields_descriptor => {
@@ -114,7 +116,7 @@ impl Context {
     #[cold]
     unsafe fn without_carrier(&mut self, row: &Row, call: &Call) -> Attempted {
         // SAFETY: by the caller.
-        match unsafe { self.lazily(row.attempt, row, call) } {
+        match unsafe { self.attempt_lazily(row.attempt, row, call) } {
             Attempted::Blocked(mut blocked) => {
                 blocked.why = Why::NoCarrier;
                 Attempted::Blocked(blocked)

@@ -539,7 +539,7 @@ fn io_setup(requests: u32) -> Result<usize, Errno> {
 }
 
 fn io_destroy(context: usize) {
-    // SAFETY: only the context's maker knows its name, and has done with it.
+    // SAFETY: only this code uses the context, and no longer.
     let _ = unsafe { raw(libc::SYS_io_destroy, [context]) };
 }
 
