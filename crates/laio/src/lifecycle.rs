@@ -6,7 +6,7 @@ use crate::background::helpers::Job;
 use crate::background::lane;
 use crate::background::prepare;
 use crate::background::reactor::Direction;
-use crate::background::ring::{Part, Reaped};
+use crate::background::ring::{CqeKind, Reaped};
 use crate::blocking::interrupted_transfer;
 use crate::context::{Context, Waiter};
 use crate::descriptors::{Access, Link};
@@ -304,7 +304,7 @@ impl Context {
             .operations
             .find(handle)
             .expect("an operation on the ring is live");
-        if reaped.part != Part::Whole && self.is_notification(slot, &reaped) {
+        if reaped.kind != CqeKind::Only && self.is_notification(slot, &reaped) {
             return;
         }
         let operation = &self.operations[slot];

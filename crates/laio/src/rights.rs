@@ -19,7 +19,7 @@ use crate::facts::Facts;
 use crate::operation::Slot;
 use crate::table::{Class, Opcode, Row};
 use crate::{Call, Errno};
-use shown::{Place, Shown, accesses_as_it_opens, has_landlock, shares_names_with};
+use shown::{LookupRoots, Shown, accesses_as_it_opens, has_landlock, shares_names_with};
 use std::cell::Cell;
 use std::sync::Mutex;
 
@@ -33,7 +33,7 @@ pub(crate) struct Rights {
     /// Incremented when the rights have changed.
     epoch: u32,
     known: Option<Shown>,
-    place: Option<Place>,
+    lookup_roots: Option<LookupRoots>,
     /// Whether a call through the context has changed the rights.
     changed: bool,
     /// Whether a call through the context may have given the thread a root and working directory of
@@ -56,7 +56,7 @@ impl Rights {
             settled,
             epoch: 0,
             known: None,
-            place: None,
+            lookup_roots: None,
             changed: false,
             moved: false,
         }
@@ -89,7 +89,7 @@ impl Context {
         match self.helpers_share_names() {
             Ok(true) => {}
             Ok(false) => {
-                self.rights.place = Place::of_this_thread();
+                self.rights.lookup_roots = LookupRoots::of_this_thread();
                 self.helpers.renew();
             }
             // kcmp is not available, or a filter might kill the process for it.
@@ -115,7 +115,7 @@ impl Context {
         }
         self.note_rights()
             && !self.rights.are_filtered()
-            && (!by_name(row) || Place::of_this_thread() == PLACE_OF_RINGS.get())
+            && (!by_name(row) || LookupRoots::of_this_thread() == ROOTS_OF_RINGS.get())
     }
 
     /// Whether POSIX AIO may take a call. Its threads serve the whole process, and have the rights
@@ -203,7 +203,7 @@ impl Context {
 
     fn begin_epoch(&mut self) {
         self.rights.epoch = self.rights.epoch.wrapping_add(1);
-        self.rights.place = Place::of_this_thread();
+        self.rights.lookup_roots = LookupRoots::of_this_thread();
         self.facts = Facts::get();
         self.helpers.renew();
     }
@@ -216,7 +216,7 @@ impl Context {
         match self.helpers.witness() {
             None => Ok(true),
             // They were started after the rights were last compared, and none has run yet.
-            Some(0) => Ok(Place::of_this_thread() == self.rights.place),
+            Some(0) => Ok(LookupRoots::of_this_thread() == self.rights.lookup_roots),
             Some(thread) => shares_names_with(thread),
         }
     }
@@ -225,13 +225,13 @@ impl Context {
 std::thread_local! {
     /// The thread's root and working directory when it made its first ring. The kernel keeps one
     /// set of io_uring workers per thread, not per ring, and they keep those.
-    static PLACE_OF_RINGS: Cell<Option<Place>> = const { Cell::new(None) };
+    static ROOTS_OF_RINGS: Cell<Option<LookupRoots>> = const { Cell::new(None) };
 }
 
 /// Records root and working directory when the calling thread makes a ring.
 pub(crate) fn note_ring() {
-    if PLACE_OF_RINGS.get().is_none() {
-        PLACE_OF_RINGS.set(Place::of_this_thread());
+    if ROOTS_OF_RINGS.get().is_none() {
+        ROOTS_OF_RINGS.set(LookupRoots::of_this_thread());
     }
 }
 

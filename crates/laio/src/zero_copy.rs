@@ -2,7 +2,7 @@
 //! notification CQE when it no longer does.
 
 use crate::background::prepare;
-use crate::background::ring::{Part, Reaped};
+use crate::background::ring::{CqeKind, Reaped};
 use crate::context::{Context, Waiter};
 use crate::operation::{Slot, State};
 use crate::{Errno, Limits};
@@ -22,7 +22,7 @@ impl Context {
     /// Counts the two CQEs of a zero-copy send. Returns whether this one is the notification.
     pub(crate) fn is_notification(&mut self, slot: Slot, reaped: &Reaped) -> bool {
         let operation = &mut self.operations[slot];
-        if reaped.part == Part::Result {
+        if reaped.kind == CqeKind::Result {
             operation.awaiting_notif += 1;
             return false;
         }

@@ -15,26 +15,26 @@ pub(crate) struct Reaped {
     /// The handle of an operation; see [`crate::Handle::to_raw`].
     pub(crate) handle: u64,
     pub(crate) result: i32,
-    pub(crate) part: Part,
+    pub(crate) kind: CqeKind,
 }
 
 /// Which of its operation's CQEs this is. Only zero-copy sends have more than one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Part {
+pub(crate) enum CqeKind {
     /// The only CQE.
-    Whole,
+    Only,
     /// The result of a zero-copy send; the kernel still uses the memory.
     Result,
     /// The notification: the kernel no longer uses the memory.
-    Release,
+    Notification,
 }
 
-impl Part {
-    fn of(flags: u32) -> Part {
+impl CqeKind {
+    fn of(flags: u32) -> CqeKind {
         match (cqueue::notif(flags), cqueue::more(flags)) {
-            (true, _) => Part::Release,
-            (false, true) => Part::Result,
-            (false, false) => Part::Whole,
+            (true, _) => CqeKind::Notification,
+            (false, true) => CqeKind::Result,
+            (false, false) => CqeKind::Only,
         }
     }
 }
@@ -370,12 +370,12 @@ impl Ring {
         for completion in &mut completions {
             let handle = completion.user_data();
             if handle as u32 != 0 {
-                let part = Part::of(completion.flags());
-                self.outstanding -= u32::from(part != Part::Result);
+                let kind = CqeKind::of(completion.flags());
+                self.outstanding -= u32::from(kind != CqeKind::Result);
                 self.backlog.push(Reaped {
                     handle,
                     result: completion.result(),
-                    part,
+                    kind,
                 });
                 continue;
             }

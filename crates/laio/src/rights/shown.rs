@@ -156,12 +156,12 @@ pub(crate) fn accesses_as_it_opens() -> bool {
 
 /// The root and the working directory of a thread, where its name lookups start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place([[u64; 4]; 2]);
+pub(crate) struct LookupRoots([[u64; 4]; 2]);
 
-impl Place {
+impl LookupRoots {
     /// Returns those of the calling thread; `None` if the kernel does not report them.
-    pub(crate) fn of_this_thread() -> Option<Place> {
-        Some(Place([identity(c"/")?, identity(c".")?]))
+    pub(crate) fn of_this_thread() -> Option<LookupRoots> {
+        Some(LookupRoots([identity(c"/")?, identity(c".")?]))
     }
 }
 
@@ -254,7 +254,7 @@ mod tests {
         let here = Shown::of_this_thread().expect("the kernel shows it");
         let there = std::thread::spawn(Shown::of_this_thread).join().unwrap();
         assert_eq!(Some(here), there);
-        assert_eq!(Place::of_this_thread(), Place::of_this_thread());
+        assert_eq!(LookupRoots::of_this_thread(), LookupRoots::of_this_thread());
     }
 
     #[test]
