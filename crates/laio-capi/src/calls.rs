@@ -28,7 +28,8 @@ pub unsafe extern "C" fn laio_syscall(
     e: usize,
     f: usize,
 ) -> c_long {
-    // Not all in the closure: the arguments would be gathered in memory for it, and copied from there.
+    // Not all in the closure: otherwise the arguments would be stored in memory for it, and copied
+    // from there.
     let local = LOCAL.with(std::ptr::from_ref);
     // SAFETY: it lives as long as the thread.
     let local = unsafe { &*local };
@@ -42,7 +43,7 @@ pub unsafe extern "C" fn laio_syscall(
         return unsafe { first_call(local, call) };
     }
     compiler_fence(SeqCst);
-    // SAFETY: a current context is live, and nobody else uses it: the mark is set. The rest is by the
+    // SAFETY: a current context is live, and no other call uses it: the busy flag is set. The rest is by the
     // caller.
     let outcome = unsafe { (*context).engine.call(call) };
     compiler_fence(SeqCst);
@@ -50,14 +51,15 @@ pub unsafe extern "C" fn laio_syscall(
     conclude(local, outcome)
 }
 
-/// The first call of a thread, or one from a signal handler that has interrupted another.
+/// The slow path: the first call of a thread, or a call from a signal handler that has interrupted
+/// another.
 ///
 /// # Safety
 /// As for [`laio_syscall`].
 #[cold]
 unsafe fn first_call(local: &Local, call: Call) -> c_long {
     if !local.current.get().is_null() {
-        // Busy, and not with this call.
+        // The interrupted call uses the context.
         return Err(Errno::DEADLK).into_c();
     }
     match crate::thread::current() {
@@ -74,7 +76,7 @@ unsafe fn first_call(local: &Local, call: Call) -> c_long {
     }
 }
 
-/// What the program is told of an outcome.
+/// Converts an outcome to the C return value and `errno`.
 #[inline]
 pub(crate) fn conclude(local: &Local, outcome: Outcome) -> c_long {
     match outcome {

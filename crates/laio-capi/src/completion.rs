@@ -10,7 +10,7 @@ use libc::{c_int, c_long, c_void};
 pub struct laio_completion {
     /// The handle; it is no longer live.
     pub laio_handle: *mut c_void,
-    /// What the system call returns.
+    /// The return value of the system call.
     pub laio_return_value: c_long,
     /// 0, or its error.
     pub laio_errno: c_int,
@@ -38,12 +38,12 @@ impl From<Completion> for laio_completion {
     }
 }
 
-/// A handle is a word, never a place in memory.
+/// A handle is a word, not an address.
 pub(crate) fn to_pointer(handle: Handle) -> *mut c_void {
     std::ptr::without_provenance_mut(handle.to_raw() as usize)
 }
 
-/// The handle that C gives back: whatever it is, the engine tells whether it is live.
+/// Converts a handle from C. The engine checks whether it is live, so any word is allowed.
 pub(crate) fn from_pointer(handle: *mut c_void) -> Result<Handle, laio::Errno> {
     Handle::from_raw(handle.addr() as u64).ok_or(laio::Errno::NOENT)
 }

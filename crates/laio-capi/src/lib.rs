@@ -1,8 +1,8 @@
 //! The C API of laio: every function that `include/laio.h` declares, and nothing else.
 //!
-//! Each function converts its arguments, makes sure that it may act (`thread`), calls the engine, and
-//! converts the result (`ret`). What the functions do, and their errors, is said in `laio.h` and
-//! in the manual pages; here are only the reasons.
+//! Each function converts its arguments, checks that it may use the context (`thread`), calls the
+//! engine, and converts the result (`ret`). `laio.h` and the manual pages describe the functions
+//! and their errors; comments here give the reasons only.
 //!
 //! The functions are `extern "C"` and exported by name. `cargo xtask install` links them into `liblaio.so.0`
 //! and `liblaio.a`, with symbol versions and nothing else exported.

@@ -1,4 +1,4 @@
-//! Looking: what has been counted, what a context is made of, names and versions.
+//! Queries: statistics, properties of a context, names and versions.
 
 use crate::options::backend_name;
 use crate::report::report;
@@ -9,7 +9,7 @@ use laio::{AioCounts, BackendKind, Counts, Detector, Errno};
 use libc::{c_char, c_int, c_long};
 use std::ffi::CStr;
 
-/// How calls went.
+/// How calls were made.
 #[allow(non_camel_case_types)]
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
@@ -18,9 +18,9 @@ pub struct laio_counts {
     pub inline_done: u64,
     /// Would have blocked.
     pub background: u64,
-    /// Could not be tried.
+    /// Not attempted, or the attempt was refused.
     pub fallback: u64,
-    /// Of those, not tried because the file system had refused before.
+    /// Of those, not attempted because the file system had refused the attempt before.
     pub latched: u64,
 }
 
@@ -31,28 +31,28 @@ pub struct laio_counts {
 pub struct laio_aio_counts {
     /// Requests made.
     pub requests: u64,
-    /// Steps left to helpers, because the caller would have waited.
+    /// Steps left to helpers, because they would have blocked the caller.
     pub declined: u64,
-    /// Requests refused or undone, which helpers did.
+    /// Requests refused or undone; helpers made the calls.
     pub refused: u64,
-    /// Requests through aligned memory of the library.
+    /// Requests through a bounce buffer.
     pub bounced: u64,
     /// Calls of `io_submit`.
     pub submissions: u64,
-    /// Requests that `io_submit` waited for.
+    /// Requests that blocked in `io_submit`.
     pub blocked: u64,
     /// Nanoseconds in calls of `io_submit` with such requests.
     pub blocked_ns: u64,
 }
 
-/// What a context has counted.
+/// The statistics of a context.
 #[allow(non_camel_case_types)]
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct laio_stats {
     /// The size of the struct.
     pub size: u32,
-    /// Most operations at once.
+    /// The highest number of operations at once.
     pub operations_max: u32,
     /// All calls.
     pub calls: laio_counts,
@@ -64,7 +64,7 @@ pub struct laio_stats {
     pub cancelled: u64,
     /// Operations cancelled by their time-outs.
     pub timed_out: u64,
-    /// Calls that met the limit of operations.
+    /// Calls that reached a limit.
     pub limited: u64,
     /// Inline results delivered through `laio_poll`.
     pub over_budget: u64,
@@ -74,13 +74,13 @@ pub struct laio_stats {
     pub submissions: u64,
     /// Of the back ends `posix-aio` and `linux-aio`.
     pub aio: laio_aio_counts,
-    /// Times another kernel thread took the program on.
+    /// Times another kernel thread continued the program.
     pub handoffs: u64,
-    /// Times one looked in vain.
+    /// Times a spare was woken without a blocked call.
     pub false_wakeups: u64,
 }
 
-/// What a context is made of.
+/// The properties of a context.
 #[allow(non_camel_case_types)]
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
@@ -101,13 +101,13 @@ pub struct laio_info {
     pub inline_budget: u32,
     /// Operations in flight or not yet delivered.
     pub pending: u32,
-    /// Helper threads alive.
+    /// The number of live helper threads.
     pub helper_threads: u32,
     /// Bytes held for operations and descriptors.
     pub memory: u64,
     /// Limit of kernel threads of `activations`.
     pub carriers: u32,
-    /// Those alive.
+    /// The number of live ones.
     pub carrier_threads: u32,
     /// Limit of further helpers, for calls that may wait.
     pub waiting_helpers: u32,
@@ -166,7 +166,7 @@ pub extern "C" fn laio_pending(context: *mut laio_context) -> c_int {
     with(context, |context| Ok(context.engine.pending() as c_int)).into_c()
 }
 
-/// What has been counted: see `laio.h`.
+/// Returns the statistics: see `laio.h`.
 ///
 /// # Safety
 /// `stats` is null or points to a struct of the size it says, which may be written.
@@ -218,7 +218,7 @@ pub unsafe extern "C" fn laio_call_stats(
     .into_c()
 }
 
-/// What a context is made of: see `laio.h`.
+/// Returns the properties of a context: see `laio.h`.
 ///
 /// # Safety
 /// `info` is null or points to a struct of the size it says, which may be written.
@@ -257,14 +257,14 @@ pub unsafe extern "C" fn laio_info(context: *mut laio_context, info: *mut laio_i
     .into_c()
 }
 
-/// Writes a page for people: see `laio.h`.
+/// Writes a readable report: see `laio.h`.
 #[unsafe(no_mangle)]
 pub extern "C" fn laio_report(context: *mut laio_context, fd: c_int) -> c_int {
     with(context, |context| {
         let page = report(&context.engine);
         let mut rest = page.as_bytes();
         while !rest.is_empty() {
-            // Not `write`, at which a thread may be cancelled, and this library with it.
+            // Not `write`, which is a cancellation point of the C library.
             // SAFETY: the bytes live through the call.
             let written = unsafe { libc::syscall(libc::SYS_write, fd, rest.as_ptr(), rest.len()) };
             match usize::try_from(written) {

@@ -1,4 +1,4 @@
-//! Learning of completions elsewhere: the pollable descriptor, waking, and a signal; and handlers of signals.
+//! Notifications: the pollable descriptor, waking, a signal; and signal handlers.
 
 use crate::ret::{IntoC, failed};
 use crate::thread::{LOCAL, laio_context, with};
@@ -15,14 +15,14 @@ pub extern "C" fn laio_fd(context: *mut laio_context) -> c_int {
     .into_c()
 }
 
-/// Gives the kernel what is queued for it: see `laio.h`.
+/// Submits queued operations: see `laio.h`.
 #[unsafe(no_mangle)]
 pub extern "C" fn laio_flush(context: *mut laio_context) -> c_int {
     with(context, |context| context.engine.flush()).into_c()
 }
 
-/// Makes `laio_poll` return: see `laio.h`. Safe in signal handlers: two stores and a `write`, and `errno` is left
-/// alone unless it fails.
+/// Makes `laio_poll` return: see `laio.h`. Safe in signal handlers: two stores and a `write`;
+/// `errno` changes only if it fails.
 ///
 /// # Safety
 /// `context` is null or a live context.

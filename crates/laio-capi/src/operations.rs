@@ -1,4 +1,4 @@
-//! Operations: making calls with more to say, delivering, cancelling, time-outs.
+//! Operations: submitting, delivering, cancelling, time-outs.
 
 use crate::calls::conclude;
 use crate::completion::{from_pointer, laio_completion};
@@ -10,7 +10,7 @@ use libc::{c_int, c_long, c_void, timespec};
 use std::ptr::{NonNull, null_mut};
 use std::time::Duration;
 
-/// A system call with all that can be said of it.
+/// A system call with all its options.
 #[allow(non_camel_case_types)]
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
@@ -27,7 +27,7 @@ pub struct laio_call {
     pub user: *mut c_void,
     /// Null, or the time after which it is cancelled.
     pub timeout: *const timespec,
-    /// Null, or a word to watch.
+    /// Null, or a status word.
     pub status: *mut StatusWord,
 }
 
@@ -68,7 +68,7 @@ pub unsafe extern "C" fn laio_submit(
             }
             LOCAL.with(|local| conclude(local, outcome))
         }
-        // From within another call, whose handle it is.
+        // Called from within another call, which owns the last handle.
         Err(Errno::DEADLK) => Err(Errno::DEADLK).into_c(),
         Err(errno) => LOCAL.with(|local| conclude(local, Outcome::Done(Err(errno)))),
     }
@@ -93,7 +93,7 @@ unsafe fn submit(context: &mut laio_context, call: *const laio_call) -> Result<O
     // SAFETY: by the caller.
     let outcome = unsafe {
         match NonNull::new(given.status) {
-            Some(status) => engine.call_watched(call, user_data, status),
+            Some(status) => engine.call_with_status(call, user_data, status),
             None => engine.call_with(call, user_data),
         }
     };
@@ -103,7 +103,8 @@ unsafe fn submit(context: &mut laio_context, call: *const laio_call) -> Result<O
         match engine.set_timeout(handle, timeout) {
             // It has finished meanwhile.
             Ok(()) | Err(Errno::ALREADY) => {}
-            // No timer for the pollable descriptor: the time-out holds while the program polls.
+            // There is no timer for the pollable descriptor: the time-out works while the program
+            // polls.
             Err(_) => {}
         }
     }
@@ -144,7 +145,7 @@ pub(crate) unsafe fn poll(
     let mut timeout = unsafe { duration(timeout)? };
     with(context, |context| {
         if timeout.is_none() && context.engine.pending() == 0 {
-            // Nothing will ever come.
+            // No completion would ever arrive.
             timeout = Some(Duration::ZERO);
         }
         let mut count = 0;
@@ -181,7 +182,7 @@ pub unsafe extern "C" fn laio_take(
     taken.into_c()
 }
 
-/// The state of a word to watch: see `laio.h`.
+/// Returns the state of a status word: see `laio.h`.
 ///
 /// # Safety
 /// `status` is null or points to a status.
@@ -241,7 +242,7 @@ pub extern "C" fn laio_set_ordered(context: *mut laio_context, fd: c_int, on: c_
     with(context, |context| context.engine.set_ordered(fd, on != 0)).into_c()
 }
 
-/// Forgets what was learnt about a descriptor: see `laio.h`.
+/// Forgets the cached hints about a descriptor: see `laio.h`.
 #[unsafe(no_mangle)]
 pub extern "C" fn laio_forget(context: *mut laio_context, fd: c_int) -> c_int {
     with(context, |context| {

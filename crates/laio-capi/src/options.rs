@@ -5,7 +5,7 @@ use laio::{BackPressure, BackendKind, Detector, Errno, Inject, Limits, Options};
 use libc::c_char;
 use std::ffi::CStr;
 
-/// How a context is made.
+/// The options of a context.
 #[allow(non_camel_case_types)]
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
@@ -68,7 +68,7 @@ const FLAGS: u32 = WAIT_AT_LIMIT
     | INJECT_FALSE_EOF
     | INJECT_ATTEMPTS_FAIL;
 
-/// The engine's options; null is for the defaults.
+/// Converts to the engine's options; null means the defaults.
 ///
 /// # Errors
 /// Those of [`sized::read`] and `EINVAL`, but not `EFAULT`.
@@ -145,7 +145,7 @@ pub(crate) unsafe fn read(options: *const laio_options) -> Result<Options, Errno
     Ok(wanted)
 }
 
-/// The name of a back end, ending in a zero as C wants it.
+/// Returns the name of a back end as a C string.
 pub(crate) fn backend_name(kind: BackendKind) -> &'static CStr {
     match kind {
         BackendKind::Sync => c"sync",

@@ -1,9 +1,9 @@
-//! The page of `laio_report`, for people who ask why something is not inline.
+//! The text of `laio_report`, which shows which calls are not inline, and why.
 
 use laio::{AioCounts, Context, Counts};
 use std::fmt::Write;
 
-/// Back end, limits, and how each system call and file system went.
+/// Formats the back end, the limits, and the statistics of each system call and file system.
 pub(crate) fn report(context: &Context) -> String {
     let mut page = String::new();
     write_report(&mut page, context).expect("a string takes all");
@@ -51,7 +51,7 @@ fn write_report(page: &mut String, context: &Context) -> std::fmt::Result {
     if let Some(detector) = context.detector() {
         writeln!(
             page,
-            "carriers      {} now, limit {}; {} hand-offs noticed by {detector}, {} looks in vain",
+            "carriers      {} now, limit {}; {} hand-offs noticed by {detector}, {} false wakeups",
             context.carriers(),
             limits.carriers,
             stats.handoffs,

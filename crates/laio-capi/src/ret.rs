@@ -1,4 +1,4 @@
-//! Results as C wants them: a number and `errno`.
+//! Converts results for C: a number and `errno`.
 
 use laio::Errno;
 use libc::{c_int, c_long};
@@ -9,13 +9,13 @@ pub(crate) fn set_errno(errno: Errno) {
     unsafe { *libc::__errno_location() = errno.raw() }
 }
 
-/// What a C function returns when it does nothing.
+/// Returns an error from a C function: -1 and `errno`.
 pub(crate) fn failed(errno: Errno) -> c_int {
     set_errno(errno);
     -1
 }
 
-/// What a C function returns for a result: its value, or -1 and `errno`.
+/// Converts a result to its value, or to -1 and `errno`.
 pub(crate) trait IntoC<T> {
     fn into_c(self) -> T;
 }

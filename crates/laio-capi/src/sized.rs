@@ -1,8 +1,8 @@
-//! Structs that begin with their size, so that a program and a library of different versions understand each
-//! other.
+//! Structs that begin with their size, so that a program and a library of different versions are
+//! compatible.
 //!
-//! A struct grows at its end only, and 0 stands for "as before" in every field. So a shorter one is
-//! filled up with zeros, and a longer one is understood if the rest of it is zero.
+//! A struct grows at its end only, and in every field 0 means the earlier behaviour. So a shorter
+//! one is filled with zeros, and a longer one is accepted if the rest of it is zero.
 
 use laio::Errno;
 
@@ -41,7 +41,7 @@ pub(crate) unsafe fn read<T: Sized32>(place: *const T) -> Result<T, Errno> {
     }
 }
 
-/// Fills such a struct in, as far as both sides know it; its size stays as given.
+/// Fills such a struct, with the fields that both versions have; its size is not changed.
 ///
 /// # Errors
 /// `EFAULT` for null, `EINVAL` for a size that no version had.
@@ -59,7 +59,7 @@ pub(crate) unsafe fn write<T: Sized32>(place: *mut T, value: &T) -> Result<(), E
         let from = (&raw const *value).cast::<u8>().add(size_of::<u32>());
         let to = place.cast::<u8>().add(size_of::<u32>());
         std::ptr::copy_nonoverlapping(from, to, known);
-        // What this library does not know was not counted.
+        // Fields unknown to this library are zero.
         let rest = size - size_of::<u32>() - known;
         std::ptr::write_bytes(to.add(known), 0, rest);
     }

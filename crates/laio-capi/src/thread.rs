@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{Ordering::SeqCst, compiler_fence};
 use std::time::{Duration, Instant};
 
-/// How long the end of a process waits for operations that cannot be cancelled.
+/// How long the end of the process waits for operations that cannot be cancelled.
 const EXIT_PATIENCE: Duration = Duration::from_secs(1);
 
 /// A context as C sees it. Aligned so that no two threads write to one pair of cache lines.
@@ -20,18 +20,19 @@ pub struct laio_context {
     pub(crate) engine: Context,
 }
 
-/// What every call looks at: one place in thread-local memory, without a destructor, so that reaching it costs
-/// a load.
+/// The state that every call reads: thread-local memory without a destructor, so that access costs
+/// one load.
 pub(crate) struct Local {
     /// The context that the thread uses; null before the first use.
     pub(crate) current: Cell<*mut laio_context>,
-    /// A function of this library is running in this thread: another one found is a signal handler's.
+    /// Whether a function of this library is running in this thread: a second one is in a signal
+    /// handler.
     pub(crate) busy: Cell<bool>,
     /// The handle of the last call, 0 if it was done at once.
     pub(crate) last: Cell<u64>,
 }
 
-/// All contexts of the thread, which die with it.
+/// All contexts of the thread, which end with it.
 struct Owned {
     own: Cell<*mut laio_context>,
     further: RefCell<Vec<*mut laio_context>>,
@@ -83,7 +84,7 @@ pub(crate) fn with<T>(
     LOCAL.with(|local| {
         guarded(local, || {
             let context = find(local, context)?;
-            // SAFETY: it is live, because it is in the thread's list, and nobody else uses it: other threads
+            // SAFETY: it is live, because it is in the thread's list, and no other call uses it: other threads
             // are not let here, nor is a signal handler.
             act(unsafe { &mut *context })
         })
@@ -238,16 +239,16 @@ impl Drop for Owned {
 }
 
 impl Owned {
-    /// Ends all contexts of the thread, each as soon as its operations have let go of their buffers, or
-    /// when the patience for all of them is at an end.
-    fn end(&self, patience: Option<Duration>) {
+    /// Ends all contexts of the thread, each as soon as the kernel no longer uses its buffers, or
+    /// when the time-out for all of them has passed.
+    fn end(&self, timeout: Option<Duration>) {
         LOCAL.with(|local| {
             if local.busy.get() {
                 // `exit` in a signal handler that has interrupted this library: nothing can be touched.
                 return;
             }
             local.current.set(null_mut());
-            let end = patience.map(|patience| Instant::now() + patience);
+            let end = timeout.map(|timeout| Instant::now() + timeout);
             let all = self.further.take().into_iter();
             for context in all.chain([self.own.replace(null_mut())]) {
                 if context.is_null() {

@@ -1,4 +1,5 @@
-//! The C library's binary interface: header, symbols and sources say the same, and nothing else is visible.
+//! The C library's binary interface: header, symbols and sources agree, and no other symbol is
+//! visible.
 
 #[path = "abi/header.rs"]
 mod header;

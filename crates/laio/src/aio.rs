@@ -1,15 +1,15 @@
-//! Calls on files by way of POSIX AIO and Linux AIO: what goes there, and what comes back.
+//! Operations on files by POSIX AIO and Linux AIO: starting them and handling their completions.
 
 use crate::background::aio::{Aio, Completed, Started, Step};
 use crate::background::helpers::Cancelled;
 use crate::context::Context;
 use crate::operation::{Slot, State};
-use crate::transfer::{goes_on, wanted};
+use crate::transfer::{continues, wanted};
 use crate::{BackendKind, Call, Errno, Handle};
 
 impl Context {
-    /// Makes a request of an operation's next step. False if the back end has no such library, or the library
-    /// nothing for this call: then a helper makes it.
+    /// Starts an AIO request for an operation's next step. Returns false if the back end has no AIO
+    /// library, or the library has no request for this call: then a helper makes it.
     pub(crate) fn take_to_aio(&mut self, slot: Slot, call: &Call) -> bool {
         if self.aio.is_none() {
             return false;
@@ -36,7 +36,7 @@ impl Context {
         }
     }
 
-    /// Makes sure that the library has all requests that it has room for.
+    /// Submits prepared requests, as many as the library takes.
     pub(crate) fn submit_to_aio(&mut self) {
         let Some(aio) = &mut self.aio else { return };
         let mut refused = Vec::new();
@@ -45,29 +45,29 @@ impl Context {
             self.stats.aio.refused += 1;
             let slot = self.operations.find(handle).expect("a request's operation");
             if let Err(errno) = self.dispatch_to_helper(slot) {
-                self.stepped(slot, Err(errno));
+                self.on_step_result(slot, Err(errno));
             }
         }
     }
 
-    /// Whether completions wait that only a look tells of.
+    /// Whether completions wait that no descriptor reports.
     pub(crate) fn any_finished_in_aio(&self) -> bool {
         self.aio.as_ref().is_some_and(Aio::any_finished)
     }
 
-    /// Takes completions, and starts what waited for room. `told` says that the library's descriptor was
-    /// readable.
-    pub(crate) fn gather_from_aio(&mut self, told: bool) -> Result<(), Errno> {
+    /// Reaps completions and starts operations that waited for a free request. `ready_fd`: the
+    /// library's descriptor was readable.
+    pub(crate) fn reap_aio(&mut self, ready_fd: bool) -> Result<(), Errno> {
         let Some(aio) = &mut self.aio else {
             return Ok(());
         };
         let mut completed = Vec::new();
-        let result = aio.collect(told, &mut completed);
+        let result = aio.collect(ready_fd, &mut completed);
         for one in completed {
             self.aio_completed(one);
         }
         while let Some(slot) = self.aio.as_mut().and_then(Aio::next_waiting) {
-            self.again(slot, crate::attempt::Why::NotTried);
+            self.redispatch(slot, crate::attempt::Why::NotTried);
         }
         self.submit_to_aio();
         result
@@ -79,8 +79,8 @@ impl Context {
         let moved = match completed.result {
             Ok(moved) => moved,
             Err(errno) => {
-                self.stepped(slot, Err(errno));
-                // A helper makes the plain call, which has the last word.
+                self.on_step_result(slot, Err(errno));
+                // A helper makes the plain call, whose result counts.
                 self.stats.aio.refused += u64::from(self.operations[slot].state == State::Helper);
                 return;
             }
@@ -89,20 +89,20 @@ impl Context {
         let (row, call, regular) = (operation.row, operation.call, operation.regular);
         operation.done += moved;
         let (done, cancelled) = (operation.done, operation.cancelled);
-        // The request is the plain call's own work: where it stops short, so does that. Only a step of ours
-        // goes on.
+        // A request stops short where the plain call does. Only a bounded step of the engine
+        // continues.
         let bound = self.inject.short_transfer;
-        let stepped = moved > 0 && (completed.cut == Some(moved) || moved == bound);
-        if stepped && !cancelled && goes_on(row, &call, regular) {
+        let on_step_result = moved > 0 && (completed.cut == Some(moved) || moved == bound);
+        if on_step_result && !cancelled && continues(row, &call, regular) {
             // SAFETY: the kernel has just accepted the pointers.
             if unsafe { wanted(row, &call) }.is_some_and(|wanted| done < wanted) {
-                return self.again(slot, crate::attempt::Why::WouldBlock);
+                return self.redispatch(slot, crate::attempt::Why::WouldBlock);
             }
         }
         self.finish(slot, Ok(done));
     }
 
-    /// Asks for the end of an operation that is with the library, or waits for it.
+    /// Cancels an operation that the library has, or that waits for a request.
     pub(crate) fn cancel_in_aio(&mut self, slot: Slot, handle: Handle) {
         let aio = self.aio.as_mut().expect("an operation is in it");
         if aio.cancel(slot, handle) == Cancelled::Removed {

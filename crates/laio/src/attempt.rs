@@ -1,9 +1,9 @@
-//! The inline try: each way of making a call so that it cannot block.
+//! Attempts: ways to make a call inline so that it cannot block.
 //!
-//! Every attempt ends in one of two ways. Either its result is the one that the plain call would have
-//! given, or it has had no effect that the plain call, run in the background afterwards, would not have
-//! had too. Where an errno could mean either "this cannot be tried here" or a true answer, the
-//! background finds out by making the plain call.
+//! An attempt either returns the result that the plain call would have returned, or it has no
+//! effect beyond those that the plain call, made in the background afterwards, has too. If an errno
+//! could mean either "cannot be attempted here" or be the call's result, the background makes the
+//! plain call.
 
 mod carry;
 mod descriptor;
@@ -11,29 +11,29 @@ mod path;
 mod stream;
 
 use crate::context::Context;
-use crate::descriptors::{Claim, Link};
+use crate::descriptors::{Access, Link};
 use crate::mounts::FileKind;
+use crate::strategy::Strategy;
 use crate::table::{Attempt, Class, Opcode, Row, Transfer, Use};
-use crate::ways::Way;
 use crate::{Call, Errno, sys};
 use std::os::fd::RawFd;
 
 pub(crate) use descriptor::{is_disk_command, range as descriptor_range};
 pub(crate) use path::may_open_device;
-pub(crate) use stream::Latch;
+pub(crate) use stream::NowaitKind;
 
-/// What an attempt came to.
+/// The outcome of an attempt.
 #[derive(Debug)]
 pub(crate) enum Attempted {
     /// The call's result.
     Done(Result<usize, Errno>),
-    /// The call's result, but the budget of inline results is used up: it goes through `poll`.
-    Spent(Result<usize, Errno>),
+    /// The call's result, but the inline budget is used up: `poll` delivers it.
+    OverBudget(Result<usize, Errno>),
     /// The call must go to the background.
     Blocked(Blocked),
 }
 
-/// Why, and how far the attempt got.
+/// Why a call must go to the background, and the bytes that the attempt has moved.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Blocked {
     /// Bytes already moved.
@@ -43,21 +43,22 @@ pub(crate) struct Blocked {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Why {
-    /// It would have blocked.
+    /// The attempt would have blocked.
     WouldBlock,
-    /// No attempt was made: the back end or the class has none.
+    /// The back end or the class has no attempt.
     NotTried,
-    /// No attempt was made: whoever asks expects to wait, and will, in whatever mode a socket is.
-    Patient,
-    /// No attempt was made: only the ring sends without a copy.
+    /// No attempt was made: the caller expects the call to block, and waits even in non-blocking
+    /// mode.
+    ExpectedToBlock,
+    /// No attempt was made: only io_uring has zero-copy sends.
     ZeroCopy,
-    /// The file, or this environment, does not know the attempt.
+    /// The file, or this environment, does not support the attempt.
     Unsupported,
-    /// The file system is known not to know the attempt.
-    Latched,
-    /// An earlier operation on the descriptor comes first.
+    /// The file system is known not to support the attempt.
+    KnownUnsupported,
+    /// The call must wait for an earlier operation on the descriptor.
     Ordered,
-    /// No carrier is left to take the program on.
+    /// No spare carrier is left to continue the program.
     NoCarrier,
 }
 
@@ -73,37 +74,42 @@ impl Attempted {
 }
 
 impl Context {
-    /// Tries a call as its class and the back end want it tried.
+    /// Makes or attempts a call with the back end's strategy for its class.
     ///
     /// # Safety
     /// As for the system call.
     #[inline]
     pub(crate) unsafe fn attempt(&mut self, index: usize, row: &Row, call: &Call) -> Attempted {
-        let way = self.ways[row.class as usize];
+        let strategy = self.strategies[row.class as usize];
         // SAFETY: by the caller.
-        let attempted = unsafe { self.attempt_with_care(way, row, call) };
-        self.count(index, way, attempted)
+        let attempted = unsafe { self.attempt_slow(strategy, row, call) };
+        self.count(index, strategy, attempted)
     }
 
-    /// Counts how an attempt went, and what it spends of the budget.
-    pub(crate) fn count(&mut self, index: usize, way: Way, attempted: Attempted) -> Attempted {
+    /// Updates the statistics and the inline budget after an attempt.
+    pub(crate) fn count(
+        &mut self,
+        index: usize,
+        strategy: Strategy,
+        attempted: Attempted,
+    ) -> Attempted {
         match attempted {
             Attempted::Done(result) => {
                 self.stats.calls[index].inline += 1;
-                if !matches!(way, Way::Try | Way::Carry) || !self.spend_budget() {
+                if !matches!(strategy, Strategy::Try | Strategy::Carry) || !self.spend_budget() {
                     return Attempted::Done(result);
                 }
-                Attempted::Spent(result)
+                Attempted::OverBudget(result)
             }
-            Attempted::Spent(_) => unreachable!("only this function says so"),
+            Attempted::OverBudget(_) => unreachable!("only this function says so"),
             Attempted::Blocked(blocked) => {
                 let counts = &mut self.stats.calls[index];
                 match blocked.why {
-                    Why::WouldBlock | Why::Ordered | Why::Patient | Why::ZeroCopy => {
+                    Why::WouldBlock | Why::Ordered | Why::ExpectedToBlock | Why::ZeroCopy => {
                         counts.background += 1;
                     }
                     Why::NotTried | Why::Unsupported | Why::NoCarrier => counts.fallback += 1,
-                    Why::Latched => {
+                    Why::KnownUnsupported => {
                         counts.fallback += 1;
                         counts.latched += 1;
                     }
@@ -116,7 +122,7 @@ impl Context {
     /// # Safety
     /// As for [`Context::attempt`].
     #[inline]
-    unsafe fn attempt_with_care(&mut self, way: Way, row: &Row, call: &Call) -> Attempted {
+    unsafe fn attempt_slow(&mut self, strategy: Strategy, row: &Row, call: &Call) -> Attempted {
         match row.class {
             Class::Refused => return Attempted::Done(Err(row.refusal)),
             Class::Thread => {
@@ -130,41 +136,42 @@ impl Context {
         }
         // SAFETY: by the caller, for all calls below.
         unsafe {
-            match (way, row.attempt) {
-                // These end the operations in flight on their descriptors first, in every way.
-                (_, Attempt::Close) => self.close(way, call),
-                (_, Attempt::Replace(arg)) => self.replace(way, row, call, arg),
-                (_, Attempt::CloseRange) => self.close_range(way, call),
-                (Way::Plain, Attempt::LockCommand) if self.blocks_inline() => {
+            match (strategy, row.attempt) {
+                // These cancel the operations in flight on their descriptors first, with every
+                // strategy.
+                (_, Attempt::Close) => self.close(strategy, call),
+                (_, Attempt::Replace(arg)) => self.replace(strategy, row, call, arg),
+                (_, Attempt::CloseRange) => self.close_range(strategy, call),
+                (Strategy::Plain, Attempt::LockCommand) if self.blocks_inline() => {
                     Attempted::Done(self.plain(row, call))
                 }
-                (Way::Plain | Way::Try | Way::Carry, Attempt::LockCommand) => {
+                (Strategy::Plain | Strategy::Try | Strategy::Carry, Attempt::LockCommand) => {
                     self.lock_command(row, call)
                 }
-                (Way::Plain, Attempt::Position) if self.seek_asks_server(call) => {
+                (Strategy::Plain, Attempt::Position) if self.seek_asks_server(call) => {
                     Attempted::blocked(0, Why::NotTried)
                 }
-                (Way::Plain, Attempt::DiskCommand) if self.is_disk_command(call) => {
+                (Strategy::Plain, Attempt::DiskCommand) if self.is_disk_command(call) => {
                     Attempted::blocked(0, Why::NotTried)
                 }
-                (Way::Plain, _) => Attempted::Done(self.plain(row, call)),
-                // Who waits for peers needs no kernel thread of his own.
-                (Way::Carry, attempt)
+                (Strategy::Plain, _) => Attempted::Done(self.plain(row, call)),
+                // A poll of a stream waits by readiness, which needs no kernel thread.
+                (Strategy::Carry, attempt)
                     if row.polls
                         && !self.options.pure
-                        && self.claim_of_poll(row, call).is_some() =>
+                        && self.link_of_poll(row, call).is_some() =>
                 {
-                    self.lazily(attempt, row, call)
+                    self.attempt_lazily(attempt, row, call)
                 }
-                (Way::Carry, _) => self.carry(row, call),
-                (Way::Try, Attempt::NowaitRead | Attempt::NowaitWrite)
+                (Strategy::Carry, _) => self.carry(row, call),
+                (Strategy::Try, Attempt::NowaitRead | Attempt::NowaitWrite)
                     if self.activations.is_some() && self.is_known_file(call) =>
                 {
                     self.carry(row, call)
                 }
-                (Way::Background, _) => Attempted::blocked(0, Why::NotTried),
-                (Way::Try, _) if self.inject.attempts_fail => Attempted::WOULD_BLOCK,
-                (Way::Try, attempt) => self.lazily(attempt, row, call),
+                (Strategy::Background, _) => Attempted::blocked(0, Why::NotTried),
+                (Strategy::Try, _) if self.inject.attempts_fail => Attempted::WOULD_BLOCK,
+                (Strategy::Try, attempt) => self.attempt_lazily(attempt, row, call),
             }
         }
     }
@@ -172,7 +179,7 @@ impl Context {
     /// # Safety
     /// As for [`Context::attempt`].
     #[inline]
-    unsafe fn lazily(&mut self, attempt: Attempt, row: &Row, call: &Call) -> Attempted {
+    unsafe fn attempt_lazily(&mut self, attempt: Attempt, row: &Row, call: &Call) -> Attempted {
         // SAFETY: by the caller.
         unsafe {
             match attempt {
@@ -200,17 +207,17 @@ impl Context {
         }
     }
 
-    /// An attempt for an operation whose descriptor has become ready.
+    /// Attempts an operation whose descriptor has become ready.
     ///
     /// # Safety
     /// As for [`Context::attempt`].
     pub(crate) unsafe fn retry_attempt(&mut self, row: &Row, call: &Call) -> Attempted {
         // SAFETY: by the caller.
-        unsafe { self.lazily(row.attempt, row, call) }
+        unsafe { self.attempt_lazily(row.attempt, row, call) }
     }
 
-    /// The call itself. `EINTR` does not surface: where the plain call may block, see
-    /// [`crate::blocking`].
+    /// Makes the call itself. It never returns `EINTR`: [`crate::blocking`] restarts calls that may
+    /// block.
     ///
     /// # Safety
     /// As for [`Context::attempt`].
@@ -231,8 +238,8 @@ impl Context {
     /// As for [`Context::attempt`].
     #[cold]
     unsafe fn thread_bound(&mut self, row: &Row, call: &Call) -> Result<usize, Errno> {
-        // Calls made before must not see the new identity, directory or mask. What the ring has not
-        // been given yet would.
+        // Calls made before must not run with the new credentials, directory or mask, so entries
+        // that are not submitted yet are submitted first.
         self.flush()?;
         // SAFETY: by the caller.
         let make = || unsafe { sys::syscall(call) };
@@ -249,7 +256,7 @@ impl Context {
         result
     }
 
-    /// Whether an operation in flight on one of the call's descriptors comes first.
+    /// Whether the call must wait for an operation in flight on one of its descriptors.
     fn must_wait(&self, row: &Row, call: &Call) -> bool {
         if matches!(
             row.attempt,
@@ -260,54 +267,55 @@ impl Context {
         row.descriptors.iter().flatten().any(|descriptor| {
             let fd = call.descriptor(descriptor.arg);
             let position = row.attempt == Attempt::Position;
-            let claim = if position {
-                Claim::BOTH
+            let access = if position {
+                Access::BOTH
             } else {
-                claim(row, call, descriptor)
+                access(row, call, descriptor)
             };
-            self.descriptors.must_wait(fd, claim)
+            self.descriptors.must_wait(fd, access)
         })
     }
 
-    /// What an operation for this call claims on its descriptors.
+    /// The links of an operation for this call to its descriptors, with the access to each.
     pub(crate) fn links(&self, row: &Row, call: &Call, regular: bool) -> [Link; 2] {
         let mut links = [Link::UNUSED; 2];
-        if let Some(poll) = self.claim_of_poll(row, call) {
+        if let Some(poll) = self.link_of_poll(row, call) {
             links[0] = poll;
             return links;
         }
         for (link, descriptor) in links.iter_mut().zip(row.descriptors.iter().flatten()) {
             let fd = call.descriptor(descriptor.arg);
             let closes = row.attempt == Attempt::Close;
-            let mut claim = if closes {
-                Claim::CLOSING
+            let mut access = if closes {
+                Access::CLOSING
             } else {
-                claim(row, call, descriptor)
+                access(row, call, descriptor)
             };
             // Reads and writes of a file share its position.
-            if claim != Claim::NONE && regular && !closes {
-                claim = Claim::BOTH;
+            if access != Access::NONE && regular && !closes {
+                access = Access::BOTH;
             }
             if !closes && self.descriptors.is_ordered(fd) {
-                claim = Claim::BOTH;
+                access = Access::BOTH;
             }
-            *link = Link::new(fd, claim);
+            *link = Link::new(fd, access);
         }
         if let Attempt::Replace(arg) = row.attempt
             && call.descriptor(arg) != call.descriptor(0)
         {
-            links[1] = Link::new(call.descriptor(arg), Claim::CLOSING);
+            links[1] = Link::new(call.descriptor(arg), Access::CLOSING);
         }
-        // One descriptor in two places is claimed once: else the operation would wait for itself.
+        // A descriptor that the call names twice gets one link: otherwise the operation would wait
+        // for itself.
         let [first, second] = &mut links;
         if first.fd == second.fd {
-            first.claim = first.claim.and(second.claim);
+            first.access = first.access.union(second.access);
             *second = Link::UNUSED;
         }
         links
     }
 
-    /// The kind of file behind a descriptor: as remembered, else by looking, which is one system call.
+    /// The kind of file behind a descriptor: from the cached hint, else by one `statx`.
     pub(crate) fn kind(&mut self, fd: RawFd) -> FileKind {
         if let Some(kind) = self.descriptors.kind(fd) {
             return kind;
@@ -315,14 +323,14 @@ impl Context {
         self.look_at(fd).unwrap_or(FileKind::Stream)
     }
 
-    /// Whether it is a file for certain. To go on reading what is not would wait for what nobody sends, so
-    /// a descriptor that was a file when last looked at is looked at again.
+    /// Whether the descriptor is a regular file, checked by `statx`. Continuing a read on a stream
+    /// would wait for data that never comes, so a cached hint is not enough.
     pub(crate) fn is_regular_file(&mut self, fd: RawFd) -> bool {
         let stream = self.descriptors.kind(fd).is_some_and(FileKind::is_stream);
         !stream && self.look_at(fd) == Ok(FileKind::Regular)
     }
 
-    /// Looks at a descriptor and remembers its kind and mount.
+    /// Examines a descriptor and caches its kind and mount.
     pub(crate) fn look_at(&mut self, fd: RawFd) -> Result<FileKind, Errno> {
         let (kind, mount) = self.mounts.of(fd)?;
         self.descriptors.learn(fd, kind, mount);
@@ -330,13 +338,13 @@ impl Context {
     }
 }
 
-fn claim(row: &Row, call: &Call, descriptor: &crate::table::Descriptor) -> Claim {
+fn access(row: &Row, call: &Call, descriptor: &crate::table::Descriptor) -> Access {
     if let Some(pointer) = descriptor.offset_pointer
         && call.args[pointer as usize] != 0
     {
-        return Claim::NONE;
+        return Access::NONE;
     }
-    // preadv2 and pwritev2 use the file's position when the offset is -1.
+    // preadv2 and pwritev2 use the file position when the offset is -1.
     if let Transfer::Vector {
         offset: Some(offset),
         flags: Some(_),
@@ -344,17 +352,17 @@ fn claim(row: &Row, call: &Call, descriptor: &crate::table::Descriptor) -> Claim
     } = row.transfer
         && call.args[offset as usize] == usize::MAX
     {
-        return Claim::BOTH;
+        return Access::BOTH;
     }
     match descriptor.usage {
-        Use::Unordered | Use::Directory => Claim::NONE,
-        Use::Read => Claim::READING,
-        Use::Write => Claim::WRITING,
-        Use::Both => Claim::BOTH,
+        Use::Unordered | Use::Directory => Access::NONE,
+        Use::Read => Access::READING,
+        Use::Write => Access::WRITING,
+        Use::Both => Access::BOTH,
     }
 }
 
-/// Whether it is an `accept` of a socket in non-blocking mode: then the plain call does not wait.
+/// Whether the call is an `accept` on a non-blocking socket: then the plain call does not wait.
 fn accepts_at_once(row: &Row, call: &Call) -> bool {
     row.opcode == Some(Opcode::Accept) && sys::is_nonblocking(call.descriptor(0))
 }

@@ -3,10 +3,10 @@
 
 pub(crate) mod activations;
 pub(crate) mod aio;
-pub(crate) mod alone;
 pub(crate) mod doorbell;
 pub(crate) mod helpers;
 pub(crate) mod lane;
+pub(crate) mod one_shot;
 pub(crate) mod prepare;
 pub(crate) mod reactor;
 pub(crate) mod ring;

@@ -1,13 +1,14 @@
-//! The plain call, run to its end on the caller's thread: what `sync` does, and a forced inline call.
+//! The plain call, run to completion on the caller's thread: for `sync` and for forced inline
+//! calls.
 
 use crate::mounts::{FileKind, peek};
 use crate::table::{Attempt, Class, Opcode, Row, Timeout, Transfer};
-use crate::transfer::{goes_on, receives_control, remaining, wanted};
+use crate::transfer::{continues, receives_control, remaining, wanted};
 use crate::{Call, Errno, sys};
 use std::time::{Duration, Instant};
 
-/// Makes the call until it is whole. A signal handler of the application may interrupt it at any time;
-/// `EINTR` does not surface, transfers go on, and waits go on for what is left of their time.
+/// Makes the call until it is complete. A signal handler of the application may interrupt it at any
+/// time: transfers and waits are then continued with what is left, so `EINTR` is never returned.
 ///
 /// # Safety
 /// As for the system call.
@@ -25,15 +26,15 @@ pub(crate) unsafe fn run(row: &Row, call: &Call) -> Result<usize, Errno> {
         Ok(moved) if moved == 0 || row.transfer == Transfer::Whole => first,
         Ok(moved) if row.transfer.length(call) == Some(moved) => first,
         // SAFETY: by the caller.
-        _ => unsafe { go_on(row, call, first, deadline) },
+        _ => unsafe { continue_transfer(row, call, first, deadline) },
     }
 }
 
-/// Goes on from the first result, which may be a part, or an interruption.
+/// Continues from the first result, which may be partial, or `EINTR`.
 ///
 /// # Safety
 /// As for the system call.
-unsafe fn go_on(
+unsafe fn continue_transfer(
     row: &Row,
     call: &Call,
     mut result: Result<usize, Errno>,
@@ -44,8 +45,8 @@ unsafe fn go_on(
     loop {
         let mut time_left = None;
         match result {
-            // A signal cut the transfer: a blocking write is short for no other reason. A short read
-            // of a file may be its end, which the next read then confirms with 0.
+            // A signal interrupted the transfer: a blocking write is short for no other reason. A
+            // short read of a file may be at its end, which the next read then confirms with 0.
             Ok(moved) if moved > 0 && interrupted_transfer(row, call, done + moved) => {
                 done += moved;
             }
@@ -78,11 +79,11 @@ pub(crate) fn interrupted_transfer(row: &Row, call: &Call, done: usize) -> bool 
     }
     let fd = call.descriptor(0);
     let could = match row.attempt {
-        // A file is written to its end, or to a limit (of space, or of the process).
+        // A write to a file stops only at its end or at a limit (of space, or of the process).
         Attempt::NowaitWrite => is_stream(fd),
         Attempt::Dontwait(_) => {
             let messages = matches!(row.transfer, Transfer::Messages { .. });
-            goes_on(row, call, false)
+            continues(row, call, false)
                 && (messages || sys::is_stream_socket(fd))
                 && !receives_control(row, call)
         }
@@ -95,7 +96,7 @@ fn is_stream(fd: i32) -> bool {
     peek(fd).is_ok_and(|status| FileKind::of(&status).is_stream())
 }
 
-/// An interrupted `connect` goes on in the kernel; calling it again would only say `EALREADY`.
+/// An interrupted `connect` continues in the kernel; calling it again would return `EALREADY`.
 fn connect_interrupted(fd: i32) -> Result<usize, Errno> {
     use rustix::event::{PollFd, PollFlags, poll};
     let socket = sys::borrow(fd).ok_or(Errno::BADF)?;
@@ -112,7 +113,7 @@ fn connect_interrupted(fd: i32) -> Result<usize, Errno> {
     }
 }
 
-/// The end of a relative wait, so that an interrupted one is not begun anew.
+/// The end of a relative wait, so that an interrupted wait continues with the time that is left.
 struct Deadline {
     arg: usize,
     form: Timeout,
@@ -159,7 +160,7 @@ impl Deadline {
         })
     }
 
-    /// What is left, as the words of a timespec or timeval.
+    /// Returns the time left, as the words of a timespec or timeval.
     fn left(&self) -> [i64; 2] {
         let left = self.end.saturating_duration_since(Instant::now());
         let part = match self.form {
@@ -172,7 +173,7 @@ impl Deadline {
     fn apply(&self, left: &[i64; 2], step: &mut Call) {
         step.args[self.arg] = match self.form {
             Timeout::Milliseconds => {
-                // Rounded up: never shorter than asked for.
+                // Rounded up: never shorter than requested.
                 (left[0] * 1000 + (left[1] + 999_999) / 1_000_000) as usize
             }
             Timeout::Timespec | Timeout::Timeval => left.as_ptr() as usize,

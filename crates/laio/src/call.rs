@@ -1,4 +1,4 @@
-//! The vocabulary: a call, its outcome, a handle, a completion.
+//! The basic types: a call, its outcome, a handle, a completion.
 
 use crate::Errno;
 use std::num::NonZeroU64;
@@ -43,7 +43,7 @@ impl Call {
     }
 }
 
-/// What a call came to.
+/// The outcome of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "a pending operation delivers its result through poll"]
 pub enum Outcome {
@@ -106,7 +106,7 @@ impl Handle {
 pub struct Completion {
     /// The handle that [`Outcome::Pending`] carried. It is no longer live.
     pub handle: Handle,
-    /// What the plain system call would have returned, or `ECANCELED`.
+    /// The result of the plain system call, or `ECANCELED`.
     pub result: Result<usize, Errno>,
     /// The word given to [`Context::call_with`](crate::Context::call_with); 0 if none was.
     pub user_data: u64,

@@ -1,14 +1,14 @@
-//! Ending operations before they are over.
+//! Cancelling operations.
 
 use crate::background::helpers::Cancelled;
 use crate::context::{Context, Waiter};
 use crate::operation::{Slot, State};
-use crate::readiness::{direction, polls_one};
+use crate::readiness::{direction, polled_descriptor};
 use crate::table::{Attempt, Class};
 use std::os::fd::RawFd;
 
 impl Context {
-    /// Asks for the end of an operation in flight.
+    /// Cancels an operation in flight, or asks the kernel to.
     pub(crate) fn cancel_slot(&mut self, slot: Slot) {
         let handle = self.operations.handle(slot);
         let operation = &mut self.operations[slot];
@@ -20,7 +20,7 @@ impl Context {
             row.attempt,
             Attempt::Close | Attempt::Replace(_) | Attempt::CloseRange
         ) {
-            // A close is not undone: it would leave the descriptor in doubt.
+            // A close is not cancelled: that would leave the state of the descriptor in doubt.
             operation.cancelled = false;
             return;
         }
@@ -30,7 +30,7 @@ impl Context {
                 self.finish_cancelled(slot);
             }
             State::Helper => {
-                let cancelled = match self.alone.cancel(handle) {
+                let cancelled = match self.one_shot.cancel(handle) {
                     Some(cancelled) => cancelled,
                     None => self.helpers.cancel(handle),
                 };
@@ -44,12 +44,12 @@ impl Context {
                     activations.cancel(handle);
                 }
             }
-            State::Readiness | State::Ring | State::Aside => match &mut self.waiter {
-                // If the ring has no room for the request now, the operation ends by itself or is
-                // cancelled again at the next request.
+            State::Readiness | State::Ring | State::ForceAsync => match &mut self.waiter {
+                // If the submission queue is full, the operation ends by itself or is cancelled
+                // again at the next request.
                 Waiter::Ring(ring) => operation.cancelled = ring.cancel(handle).is_ok(),
                 Waiter::Reactor(reactor) => {
-                    let (fd, direction) = match polls_one(operation) {
+                    let (fd, direction) = match polled_descriptor(operation) {
                         Some(polled) => polled,
                         None => (fd, direction(row)),
                     };
@@ -57,12 +57,13 @@ impl Context {
                     self.finish_cancelled(slot);
                 }
             },
-            State::Free | State::Lent | State::Finished | State::Delivered => {}
+            State::Free | State::AwaitingNotif | State::Finished | State::Delivered => {}
         }
     }
 
-    /// The kernel did not find an operation that it was to cancel: asks again, unless it is over. Data of
-    /// files on its way from a disk is never found, and comes by itself.
+    /// Repeats a cancel request for which the kernel did not find the operation, unless it is over.
+    /// The kernel never finds file reads and writes that wait for a disk; they finish by
+    /// themselves.
     pub(crate) fn cancel_again(&mut self, slot: Slot) {
         let operation = &self.operations[slot];
         let file = matches!(operation.row.class, Class::FileRead | Class::FileWrite);
@@ -75,13 +76,13 @@ impl Context {
         }
     }
 
-    /// Cancels all that is in flight on a descriptor.
+    /// Cancels all operations in flight on a descriptor.
     pub(crate) fn cancel_all_on(&mut self, fd: RawFd) {
         for slot in self.descriptors.operations(&self.operations, fd) {
             if !matches!(self.operations[slot].state, State::Finished | State::Free) {
                 self.cancel_slot(slot);
             }
         }
-        self.settle();
+        self.unblock_queued();
     }
 }

@@ -1,27 +1,27 @@
-//! The context: what a thread makes its calls through.
+//! The context, through which a thread makes its system calls: construction, `call`, and accessors.
 
 use crate::attempt::{Attempted, Blocked, Why};
-use crate::background::activations::{self, Activations, Away};
+use crate::background::activations::{self, Activations, InFlightCall};
 use crate::background::aio::Aio;
-use crate::background::alone::Alone;
 use crate::background::doorbell::Doorbell;
 use crate::background::helpers::Helpers;
+use crate::background::one_shot::OneShotThreads;
 use crate::background::reactor::{Event, Reactor};
 use crate::background::ring::{Reaped, Ring};
 use crate::deadlines::Deadlines;
 use crate::descriptors::Descriptors;
 use crate::facts::Facts;
+use crate::fast_path::FastPaths;
 use crate::mounts::{Mount, Mounts};
 use crate::operation::{Operations, Slot, State};
 use crate::options::{BackPressure, Inject};
-use crate::quick::QuickWays;
 use crate::rights::{self, Rights};
 use crate::signaller::Signaller;
+use crate::status_word::StatusTarget;
+use crate::strategy::{self, Strategy};
 use crate::sys::fork::Life;
 use crate::table::{self, Attempt, Class};
-use crate::transfer::Met;
-use crate::watched::Watched;
-use crate::ways::{self, Way};
+use crate::transfer::Provisional;
 use crate::{BackendKind, Call, Errno, Handle, Limits, Options, Outcome, Stats};
 use std::any::Any;
 use std::collections::VecDeque;
@@ -29,9 +29,9 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
-/// Where a context sleeps, and what takes operations that no helper needs to take.
+/// The part of a back end that the context sleeps in. It also takes the operations that need no
+/// helper thread.
 #[derive(Debug)]
 #[expect(
     clippy::large_enum_variant,
@@ -47,59 +47,64 @@ pub(crate) enum Waiter {
 /// A context belongs to the thread that made it. Any number of threads may have contexts, and a thread
 /// may have several.
 ///
-/// Dropping a context cancels its operations and waits until the last of them has let go of its
+/// Dropping a context cancels its operations and waits until the kernel no longer uses their
 /// buffers.
 pub struct Context {
     pub(crate) kind: BackendKind,
-    pub(crate) ways: [Way; Class::COUNT],
-    /// Whether calls that mind nothing are made plainly: in every back end but `threads`.
-    bare_is_plain: bool,
-    pub(crate) quick: QuickWays,
+    pub(crate) strategies: [Strategy; Class::COUNT],
+    /// Whether trivial calls ([`table::find_trivial`]) are made inline: in every back end but
+    /// `threads`.
+    trivial_is_plain: bool,
+    pub(crate) fast_paths: FastPaths,
     pub(crate) facts: Facts,
     pub(crate) inject: Inject,
     pub(crate) trust_names: bool,
     pub(crate) limits: Limits,
     back_pressure: BackPressure,
     pub(crate) options: Options,
-    life: Life,
+    pub(crate) life: Life,
     pub(crate) operations: Operations,
     pub(crate) descriptors: Descriptors,
     pub(crate) mounts: Mounts,
     pub(crate) waiter: Waiter,
     pub(crate) aio: Option<Aio>,
     pub(crate) helpers: Helpers,
-    /// Calls that no thread started earlier may make.
-    pub(crate) alone: Alone,
+    /// Threads for calls that no helper started earlier may make.
+    pub(crate) one_shot: OneShotThreads,
     pub(crate) rights: Rights,
     pub(crate) activations: Option<Activations>,
-    /// What the last attempt has left in flight for its operation.
-    pub(crate) away: Option<Away>,
-    /// The call now made may not be left to a carrier.
-    pub(crate) must_be_tried: bool,
+    /// The call that the last attempt handed to a carrier, until [`Context::start`] makes an
+    /// operation of it.
+    pub(crate) in_flight_call: Option<InFlightCall>,
+    /// Whether the current call must be attempted without a carrier, because a status word needs a
+    /// helper.
+    pub(crate) no_carrier: bool,
     pub(crate) doorbell: Arc<Doorbell>,
     /// Finished operations whose completions have not been delivered, oldest first.
     pub(crate) ready: VecDeque<Slot>,
     /// Typed operations, by slot.
     pub(crate) payloads: Vec<Option<Box<dyn Any>>>,
-    /// What the last attempt has met, for its operation; see [`crate::transfer::Scratch::held`].
-    pub(crate) held: Option<Met>,
-    /// What the call now made tells of its result; see [`Context::call_watched`].
-    pub(crate) watched: Option<Watched>,
-    /// The call now made is a typed operation's, which owns all it points to: nothing need be probed.
+    /// The FIFO or device that the last attempt opened, until [`Context::start`] stores it in the
+    /// operation; see [`crate::transfer::Scratch::provisional`].
+    pub(crate) provisional: Option<Provisional>,
+    /// The status word of the current call; see [`Context::call_with_status`].
+    pub(crate) status: Option<StatusTarget>,
+    /// Whether the current call belongs to a typed operation, which owns the memory: then the
+    /// memory is not probed.
     pub(crate) memory_is_good: bool,
     pub(crate) deadlines: Deadlines,
     pub(crate) signaller: Option<Signaller>,
-    /// Descriptors on which an operation has ended while others wait.
+    /// Descriptors on which an operation has ended while others are queued.
     pub(crate) unblocked: Vec<RawFd>,
     pub(crate) stats: Stats,
     pub(crate) inline_since_poll: u32,
-    /// The pollable descriptor was handed out: it must become readable by itself.
+    /// Whether the pollable descriptor was handed out: it must then become readable by itself.
     pub(crate) exposed: bool,
-    /// A notifier was handed out: `poll` may be ended from outside.
+    /// Whether a notifier was handed out: another thread may then end `poll`.
     pub(crate) notifiable: bool,
     pub(crate) reaped: Vec<Reaped>,
     pub(crate) events: Vec<Event>,
-    /// The ring and the helpers' identity belong to the thread.
+    /// Makes the type `!Send`: the ring and the helpers' credentials belong to the thread.
     thread_bound: PhantomData<*mut ()>,
 }
 
@@ -110,11 +115,12 @@ impl Context {
     /// `lazy`.
     ///
     /// # Errors
-    /// `EINVAL` if the environment names no back end; the errno of io_uring's set-up if `uring` was
-    /// asked for and is not to be had (`ENOSYS`, `EPERM`, `EACCES`, `ENOMEM`, `EOPNOTSUPP` on Linux
-    /// before 5.11), of `io_setup` if `linux-aio` was (`ENOSYS`, `EPERM`); `EBUSY` if `activations` was asked for and the
-    /// thread has contexts with io_uring, or the other way round; `EOPNOTSUPP`, `EACCES`, `ENOENT`, `EPERM`, `ETIME` if the
-    /// conditions of `activations` are not met; `EMFILE` or `ENFILE` if there are no descriptors left. `lazy` needs no
+    /// `EINVAL` if the environment names an unknown back end; the errno of io_uring's set-up if
+    /// `uring` was asked for and is not available (`ENOSYS`, `EPERM`, `EACCES`, `ENOMEM`,
+    /// `EOPNOTSUPP` on Linux before 5.11), of `io_setup` if `linux-aio` was (`ENOSYS`, `EPERM`);
+    /// `EBUSY` if `activations` was asked for and the thread has contexts with io_uring, or the
+    /// other way round; `EOPNOTSUPP`, `EACCES`, `ENOENT`, `EPERM`, `ETIME` if the conditions of
+    /// `activations` are not met; `EMFILE` or `ENFILE` if no descriptors are left. `lazy` needs no
     /// ring.
     pub fn new(options: Options) -> Result<Context, Errno> {
         let kind = match options.backend {
@@ -126,18 +132,18 @@ impl Context {
         let mounts = Mounts::new();
         let mut waiter = Waiter::new(kind, &options, &doorbell, &mounts)?;
         let aio = Aio::new(kind, &limits, options.aio_blocking, &doorbell)?;
-        if let (Some(told), Waiter::Reactor(reactor)) =
+        if let (Some(ready_fd), Waiter::Reactor(reactor)) =
             (aio.as_ref().and_then(Aio::descriptor), &mut waiter)
         {
-            reactor.set_aio(told)?;
+            reactor.set_aio(ready_fd)?;
         }
         let activations = Activations::for_kind(kind, &options, &doorbell)?;
-        let ways = ways::of(kind, &options);
+        let strategies = strategy::of(kind, &options);
         Ok(Context {
             kind,
-            ways,
-            quick: QuickWays::new(&ways, Facts::get().nowait, options.inject),
-            bare_is_plain: ways[Class::Instant as usize] == Way::Plain,
+            strategies,
+            fast_paths: FastPaths::new(&strategies, Facts::get().nowait, options.inject),
+            trivial_is_plain: strategies[Class::Instant as usize] == Strategy::Plain,
             facts: Facts::get(),
             inject: options.inject,
             trust_names: options.trust_names,
@@ -155,7 +161,7 @@ impl Context {
                 options.back_pressure == BackPressure::Wait,
                 options.cancel_signal,
             ),
-            alone: Alone::new(
+            one_shot: OneShotThreads::new(
                 doorbell.clone(),
                 &limits,
                 options.back_pressure == BackPressure::Wait,
@@ -163,13 +169,13 @@ impl Context {
             ),
             rights: Rights::new(options.settled_rights),
             activations,
-            away: None,
-            must_be_tried: false,
+            in_flight_call: None,
+            no_carrier: false,
             doorbell,
             ready: VecDeque::new(),
             payloads: Vec::new(),
-            held: None,
-            watched: None,
+            provisional: None,
+            status: None,
             memory_is_good: false,
             deadlines: Deadlines::default(),
             signaller: None,
@@ -213,12 +219,12 @@ impl Context {
     ///
     /// # Safety
     /// As for [`Context::call`].
-    // Always: the arguments then stay in registers on the way to the kernel.
+    // Inlined always, so that the arguments stay in registers on the way to the kernel.
     #[inline(always)]
     pub unsafe fn call_with(&mut self, call: Call, user_data: u64) -> Outcome {
         self.notice_fork();
-        if self.bare_is_plain
-            && let Some(index) = table::find_bare(call.number)
+        if self.trivial_is_plain
+            && let Some(index) = table::find_trivial(call.number)
         {
             // SAFETY: by the caller.
             let result = unsafe { crate::sys::syscall(&call) };
@@ -228,17 +234,17 @@ impl Context {
         if self.activations.is_some() {
             let (index, row) = table::find(call.number);
             // SAFETY: by the caller.
-            if let Some(attempted) = unsafe { self.carry_quickly(index, row, &call) } {
+            if let Some(attempted) = unsafe { self.carry_fast(index, row, &call) } {
                 return match attempted {
                     Attempted::Done(result) => Outcome::Done(result),
-                    Attempted::Spent(result) => self.file(&call, result, user_data),
+                    Attempted::OverBudget(result) => self.defer_result(&call, result, user_data),
                     Attempted::Blocked(blocked) => self.start(&call, blocked, user_data),
                 };
             }
         }
-        if let Some(quick) = table::find_quick(call.number)
+        if let Some(fast_call) = table::find_fast_call(call.number)
             // SAFETY: by the caller.
-            && let Some((result, whole)) = unsafe { self.quick(quick, &call) }
+            && let Some((result, whole)) = unsafe { self.try_fast(fast_call, &call) }
         {
             let (index, row) = table::find(call.number);
             if whole && !self.spend_budget() {
@@ -246,16 +252,16 @@ impl Context {
                 return Outcome::Done(result);
             }
             // SAFETY: by the caller.
-            return unsafe { self.go_on_from(index, row, &call, result, user_data) };
+            return unsafe { self.finish_fast(index, row, &call, result, user_data) };
         }
         // SAFETY: by the caller.
-        unsafe { self.call_with_care(&call, user_data) }
+        unsafe { self.call_slow(&call, user_data) }
     }
 
     /// # Safety
     /// As for [`Context::call`].
     #[cold]
-    unsafe fn go_on_from(
+    unsafe fn finish_fast(
         &mut self,
         index: usize,
         row: &'static table::Row,
@@ -264,10 +270,10 @@ impl Context {
         user_data: u64,
     ) -> Outcome {
         // SAFETY: by the caller.
-        let attempted = unsafe { self.go_on(row, call, first) };
-        match self.count(index, Way::Try, attempted) {
+        let attempted = unsafe { self.continue_attempt(row, call, first) };
+        match self.count(index, Strategy::Try, attempted) {
             Attempted::Done(result) => Outcome::Done(result),
-            Attempted::Spent(result) => self.file(call, result, user_data),
+            Attempted::OverBudget(result) => self.defer_result(call, result, user_data),
             Attempted::Blocked(blocked) => self.start(call, blocked, user_data),
         }
     }
@@ -275,13 +281,13 @@ impl Context {
     /// # Safety
     /// As for [`Context::call`].
     #[inline(never)]
-    unsafe fn call_with_care(&mut self, call: &Call, user_data: u64) -> Outcome {
+    unsafe fn call_slow(&mut self, call: &Call, user_data: u64) -> Outcome {
         let (index, row) = table::find(call.number);
         // SAFETY: by the caller.
         let attempted = unsafe { self.attempt(index, row, call) };
         match attempted {
             Attempted::Done(result) => Outcome::Done(result),
-            Attempted::Spent(result) => self.file(call, result, user_data),
+            Attempted::OverBudget(result) => self.defer_result(call, result, user_data),
             Attempted::Blocked(blocked) => self.start(call, blocked, user_data),
         }
     }
@@ -289,7 +295,7 @@ impl Context {
     /// Starts an operation for a call whose attempt did not finish it.
     #[cold]
     pub(crate) fn start(&mut self, call: &Call, blocked: Blocked, user_data: u64) -> Outcome {
-        let held = self.held.take();
+        let provisional = self.provisional.take();
         if blocked.why == Why::NoCarrier && self.back_pressure == BackPressure::Fail {
             self.stats.limited += 1;
             let refused = if blocked.done > 0 {
@@ -301,7 +307,7 @@ impl Context {
         }
         if self.operations.is_full() {
             self.stats.limited += 1;
-            if self.back_pressure == BackPressure::Fail || !self.wait_for_room() {
+            if self.back_pressure == BackPressure::Fail || !self.wait_for_slot() {
                 let done = blocked.done;
                 if table::find(call.number).1.attempt == Attempt::Close {
                     return Outcome::Done(self.close_at_once(call));
@@ -313,14 +319,14 @@ impl Context {
                 });
             }
         }
-        match self.route(call, blocked, held, user_data) {
+        match self.start_operation(call, blocked, provisional, user_data) {
             Ok(slot) => {
                 self.stats.operations += 1;
                 self.stats.operations_max = self.stats.operations_max.max(self.operations.live());
                 if self.exposed {
-                    self.prepare_to_be_watched();
+                    self.arm_descriptor();
                 } else if self.has_batch() {
-                    // What is not taken stays queued; `poll` tells of errors.
+                    // Entries that the kernel does not take stay queued; `poll` reports errors.
                     let _ = self.flush();
                 }
                 Outcome::Pending(self.operations.handle(slot))
@@ -333,11 +339,11 @@ impl Context {
         }
     }
 
-    /// A close for which there is no slot or no helper. `EAGAIN` would leave the caller in doubt whether
-    /// the descriptor is his still; what is in flight on it has been cancelled before.
+    /// Closes inline because there is no slot or no helper. `EAGAIN` would leave the caller in
+    /// doubt whether the descriptor is still open; operations on it have been cancelled before.
     #[cold]
     fn close_at_once(&mut self, call: &Call) -> Result<usize, Errno> {
-        // What is queued for the kernel names the descriptor by its number.
+        // Queued submissions name the descriptor by its number, so the kernel must take them first.
         let _ = self.flush();
         self.descriptors.forget(call.descriptor(0));
         // SAFETY: close takes no pointers.
@@ -347,9 +353,9 @@ impl Context {
         }
     }
 
-    /// Delivers an inline result through `poll`, because the budget is used up.
+    /// Delivers an inline result through `poll`, because the inline budget is used up.
     #[cold]
-    pub(crate) fn file(
+    pub(crate) fn defer_result(
         &mut self,
         call: &Call,
         result: Result<usize, Errno>,
@@ -362,15 +368,16 @@ impl Context {
         self.stats.operations += 1;
         let (_, row) = table::find(call.number);
         let slot = self.operations.insert(row, call, user_data);
-        self.operations[slot].watched = self.watched.take();
+        self.operations[slot].status = self.status.take();
         self.finish(slot, result);
         if self.exposed {
-            self.prepare_to_be_watched();
+            self.arm_descriptor();
         }
         Outcome::Pending(self.operations.handle(slot))
     }
 
-    /// Counts an inline result; true when the program should get to its completions first.
+    /// Counts an inline result. Returns true if the result must be delivered through `poll`, so
+    /// that the program gets to its completions.
     #[inline]
     pub(crate) fn spend_budget(&mut self) -> bool {
         if self.operations.live() == 0 || self.limits.inline_budget == 0 {
@@ -394,9 +401,9 @@ impl Context {
         };
         self.stats.cancelled += 1;
         self.cancel_slot(slot);
-        self.settle();
+        self.unblock_queued();
         if self.exposed {
-            self.prepare_to_be_watched();
+            self.arm_descriptor();
         }
         Ok(())
     }
@@ -433,9 +440,9 @@ impl Context {
         Ok(())
     }
 
-    /// Forgets what was learnt about a descriptor. To be called when it was closed other than through
-    /// the context and its number may be used again; forgetting to costs time, not correctness, except
-    /// that a file opened under the number of a stream may see short reads.
+    /// Forgets the cached hints about a descriptor. Call it after closing the descriptor other than
+    /// through the context, if its number may be used again. Omitting it costs time, not
+    /// correctness, except that a file opened under the number of a stream may see short reads.
     pub fn forget(&mut self, fd: RawFd) {
         self.notice_fork();
         self.descriptors.forget(fd);
@@ -468,15 +475,15 @@ impl Context {
 
     /// Operations in flight or not yet delivered.
     pub fn pending(&self) -> usize {
-        if self.life.goes_on() {
+        if self.life.is_current() {
             self.operations.live() as usize
         } else {
-            // They are the parent's.
+            // A forked child does not own them.
             0
         }
     }
 
-    /// What has been counted so far.
+    /// Returns the statistics so far.
     pub fn stats(&self) -> Stats {
         let mut stats = self.stats.clone();
         if let Waiter::Ring(ring) = &self.waiter {
@@ -488,27 +495,29 @@ impl Context {
         stats
     }
 
-    /// The file systems met, with what is latched off and how calls on their files went. A file system
-    /// is met when a call on one of its files would have blocked, or knew no attempt.
+    /// The file systems seen so far, which non-blocking attempts each is known not to support, and
+    /// how calls on its files went. A file system is listed once a call on one of its files would
+    /// have blocked, or had no attempt.
     pub fn mounts(&self) -> impl Iterator<Item = &Mount> {
         self.mounts.iter()
     }
 
-    /// The file system that an open file is on. No server is asked.
+    /// The file system that an open file is on. Sends no request to a file server.
     pub fn mount_of(&mut self, file: impl AsFd) -> Option<&Mount> {
         let (_, mount) = self.mounts.of(file.as_fd().as_raw_fd()).ok()?;
         mount.map(|mount| self.mounts.get(mount))
     }
 
-    /// A number that is another one when file systems were mounted or unmounted, as far as the last `poll` has
-    /// told.
+    /// A number that changes when file systems are mounted or unmounted. The context notices such
+    /// changes in `poll`.
     pub fn mount_changes(&self) -> u64 {
         self.mounts.changes()
     }
 
-    /// Helper threads alive, with those that make one call each (see [`Options::settled_rights`]).
+    /// The number of live helper threads, including those that make a single call (see
+    /// [`Options::settled_rights`]).
     pub fn helper_threads(&self) -> usize {
-        self.helpers.threads() + self.alone.threads()
+        self.helpers.threads() + self.one_shot.threads()
     }
 
     /// Bytes of memory that the context holds for operations and descriptors, without the stacks of
@@ -529,120 +538,10 @@ impl Context {
             + self.stats.calls.len() * size_of::<crate::Counts>()
     }
 
-    /// Whether plain calls may block the caller: `sync`, or forced.
+    /// Whether plain calls may block the caller: in the `sync` back end, or if forced by
+    /// [`Inject::force_inline`].
     pub(crate) fn blocks_inline(&self) -> bool {
         self.kind == BackendKind::Sync || self.inject.force_inline
-    }
-
-    /// As dropping it, but waits no longer than `timeout`. If operations are left then, which cannot be
-    /// cancelled because something hangs in the kernel, the context is leaked, so that what they use
-    /// stays, and this returns false.
-    ///
-    /// For the end of a process, which takes them along.
-    pub fn shutdown_timeout(mut self, timeout: Duration) -> bool {
-        if !self.life.goes_on() || self.wind_up(Some(timeout)) {
-            return true;
-        }
-        std::mem::forget(self);
-        false
-    }
-
-    /// Cancels all operations and waits until the last has let go of its buffers; false if the time was
-    /// up before.
-    fn wind_up(&mut self, patience: Option<Duration>) -> bool {
-        // It watches a descriptor of this context.
-        self.signaller = None;
-        self.close_untold();
-        self.ready.clear();
-        let begun = Instant::now();
-        let end = patience.and_then(|patience| begun.checked_add(patience));
-        let in_flight = |context: &Context| -> Vec<Slot> {
-            let slots = context.operations.slots();
-            slots
-                .filter(|&slot| context.operations[slot].state.is_in_flight())
-                .collect()
-        };
-        loop {
-            let lent = self.wait_for_lent(begun);
-            // Again in each round: a request to cancel may have found no room.
-            for slot in in_flight(self) {
-                self.operations[slot].abandoned = true;
-                self.cancel_slot(slot);
-            }
-            self.settle();
-            if in_flight(self).is_empty() {
-                return true;
-            }
-            let left = end.map(|end| end.saturating_duration_since(Instant::now()));
-            if left == Some(Duration::ZERO) {
-                return false;
-            }
-            let left = [left, lent].into_iter().flatten().min();
-            if self.gather(left).is_err() {
-                // No way to know when the kernel is done: what it may still write to is not freed.
-                std::mem::forget(std::mem::take(&mut self.payloads));
-                return true;
-            }
-        }
-    }
-
-    /// Closes the descriptors of operations that have finished and whose results nobody will learn.
-    fn close_untold(&mut self) {
-        let untold = |&slot: &Slot| {
-            let payload = self.payloads.get(slot as usize);
-            match self.operations[slot].state {
-                State::Finished => true,
-                State::Delivered => payload.is_some_and(Option::is_some),
-                _ => false,
-            }
-        };
-        for slot in self.operations.slots().filter(untold) {
-            let operation = &self.operations[slot];
-            if operation.row.yields_descriptor
-                && let Ok(fd) = operation.result
-            {
-                let _ = crate::sys::close(fd as RawFd);
-            }
-        }
-    }
-
-    /// Begins anew in a child that inherited the context by `fork`.
-    #[inline]
-    pub(crate) fn notice_fork(&mut self) {
-        if !self.life.goes_on() {
-            self.begin_anew();
-        }
-    }
-
-    /// In a forked child: the operations belong to the parent, and so do ring, helpers and epoll set.
-    #[cold]
-    fn begin_anew(&mut self) {
-        let mut fresh = match Context::new(self.options.clone()) {
-            Ok(fresh) => fresh,
-            // Without descriptors or memory for more, go on as the back end that needs neither.
-            Err(_) => match Context::new(self.options.clone().backend(BackendKind::Sync)) {
-                Ok(fresh) => fresh,
-                Err(errno) => panic!("laio: no context can be made after fork: {errno}"),
-            },
-        };
-        fresh.notifiable = self.notifiable;
-        self.doorbell.pass_on(fresh.doorbell.clone());
-        // Dropping it lets go of what was inherited.
-        *self = fresh;
-    }
-
-    /// Lets go of what a child inherited without touching what it shares with its parent.
-    fn forget_in_child(&mut self) {
-        self.helpers.forget_in_child();
-        self.alone.forget_in_child();
-        if let Some(activations) = &mut self.activations {
-            activations.forget_in_child();
-        }
-        // Buffers of typed operations: the parent's operations know their addresses.
-        std::mem::forget(std::mem::take(&mut self.payloads));
-        if let Some(aio) = &mut self.aio {
-            aio.forget_in_child();
-        }
     }
 }
 
@@ -671,7 +570,7 @@ impl Waiter {
                     return Ok(Waiter::Ring(ring));
                 }
                 Err(errno) if kind == BackendKind::Uring => return Err(errno),
-                // Absent, forbidden, or at a limit: lazy goes on without.
+                // io_uring is absent, forbidden, or at a limit: `lazy` works without it.
                 Err(_) => {}
             }
         }
@@ -679,17 +578,6 @@ impl Waiter {
             doorbell.as_fd(),
             mounts.descriptor(),
         )?))
-    }
-}
-
-impl Drop for Context {
-    fn drop(&mut self) {
-        if !self.life.goes_on() {
-            // In a child: everything belongs to the parent.
-            self.forget_in_child();
-            return;
-        }
-        self.wind_up(None);
     }
 }
 

@@ -1,8 +1,8 @@
-//! Time-outs of single operations: when one has passed, its operation is cancelled.
+//! Time-outs of single operations: an operation is cancelled when its time-out has passed.
 
 use crate::context::{Context, Waiter};
 use crate::operation::{Operations, State};
-use crate::sys::away::Away;
+use crate::sys::high_fd::HighFd;
 use crate::{Errno, Handle};
 use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec};
 use std::cmp::Reverse;
@@ -10,25 +10,27 @@ use std::collections::BinaryHeap;
 use std::os::fd::{AsFd, AsRawFd};
 use std::time::{Duration, Instant};
 
-/// When the operations of one context are to be over.
+/// The deadlines of the operations of one context.
 #[derive(Debug, Default)]
 pub(crate) struct Deadlines {
-    /// Soonest first. An entry holds only as long as its operation is live and has this very deadline.
+    /// Earliest first. An entry is valid only while its operation is live and has this very
+    /// deadline.
     queue: BinaryHeap<Reverse<(Instant, Handle)>>,
     timer: Option<Timer>,
 }
 
-/// Makes the pollable descriptor readable at the next deadline, when nobody waits in `poll`.
+/// The timerfd that makes the pollable descriptor readable at the next deadline, when the context
+/// does not sleep in `poll`.
 #[derive(Debug)]
 struct Timer {
-    descriptor: Away,
+    descriptor: HighFd,
     set_for: Option<Instant>,
 }
 
 impl Context {
-    /// Cancels an operation when `timeout` from now has passed; `None` takes that back. The operation
-    /// then completes as if cancelled, with `ETIME` instead of `ECANCELED`: `ETIMEDOUT` is what a network
-    /// says.
+    /// Cancels an operation when `timeout` has passed from now; `None` removes the time-out. The
+    /// operation then completes as if cancelled, but with `ETIME` instead of `ECANCELED`; network
+    /// errors use `ETIMEDOUT`.
     ///
     /// # Errors
     /// `ENOENT` if the handle is not live, `EALREADY` if the operation has finished; `EMFILE`, `ENFILE`,
@@ -36,20 +38,20 @@ impl Context {
     pub fn set_timeout(&mut self, handle: Handle, timeout: Option<Duration>) -> Result<(), Errno> {
         self.notice_fork();
         let slot = self.in_flight(handle)?;
-        // A time that cannot be told never comes.
+        // A time-out too long to represent never expires.
         let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         self.operations[slot].deadline = deadline;
         if let Some(deadline) = deadline {
             self.deadlines.add(deadline, handle, &self.operations);
             if self.exposed {
                 self.prepare_timer()?;
-                self.prepare_to_be_watched();
+                self.arm_descriptor();
             }
         }
         Ok(())
     }
 
-    /// Connects a timer to the pollable descriptor, if there is something to time.
+    /// Adds a timer to the pollable descriptor if any operation has a deadline.
     pub(crate) fn prepare_timer(&mut self) -> Result<(), Errno> {
         if self.deadlines.timer.is_some() || self.deadlines.queue.is_empty() {
             return Ok(());
@@ -90,7 +92,7 @@ impl Context {
                 self.cancel_slot(slot);
             }
         }
-        self.settle();
+        self.unblock_queued();
     }
 
     /// The slot of an operation that has not finished.
@@ -105,7 +107,8 @@ impl Context {
 }
 
 impl Deadlines {
-    /// Stale entries kept beside as many that hold, before they are thrown out.
+    /// The number of stale entries, in addition to as many as there are valid ones, that the queue
+    /// keeps before it removes them.
     const STALE_MIN: usize = 64;
 
     fn next(&self) -> Option<Instant> {
@@ -113,7 +116,8 @@ impl Deadlines {
     }
 
     fn add(&mut self, deadline: Instant, handle: Handle, operations: &Operations) {
-        // Most operations end long before their time: without this the queue would grow with every one.
+        // Most operations finish long before their deadline: without this the queue would grow with
+        // each.
         if self.queue.len() >= Deadlines::STALE_MIN + 2 * operations.live() as usize {
             self.queue.retain(|&Reverse((deadline, handle))| {
                 let slot = operations.find(handle);
@@ -140,7 +144,7 @@ impl Deadlines {
         }
     }
 
-    /// The timer has gone off.
+    /// Records that the timer has expired.
     pub(crate) fn silence_timer(&mut self) {
         if let Some(timer) = &mut self.timer {
             let _ = rustix::io::read(&timer.descriptor, &mut [0u8; 8]);
@@ -153,7 +157,7 @@ impl Timer {
     fn new() -> Result<Timer, Errno> {
         let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
         Ok(Timer {
-            descriptor: Away::from(rustix::time::timerfd_create(
+            descriptor: HighFd::from(rustix::time::timerfd_create(
                 TimerfdClockId::Monotonic,
                 flags,
             )?),

@@ -1,51 +1,52 @@
-//! What the context knows of each descriptor: the operations in flight on it, in order, and hints.
+//! Per-descriptor state of a context: the operations in flight, in order, and cached hints.
 //!
 //! A hint (kind, mount) may be stale, because a descriptor can be closed behind the context's back.
-//! It therefore only ever chooses which safe thing is tried first; see [`crate::attempt`].
+//! Hints therefore only choose which of several safe attempts is made first; see
+//! [`crate::attempt`].
 
 use crate::mounts::{FileKind, MountIndex};
 use crate::operation::{Operations, Slot};
 use std::os::fd::RawFd;
 
-/// What an operation does to later calls on the same descriptor, as bits.
+/// How an operation uses a descriptor, as bits: it decides which later calls must wait.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Claim(u8);
+pub(crate) struct Access(u8);
 
-impl Claim {
+impl Access {
     const READ: u8 = 1;
     const WRITE: u8 = 2;
     const CLOSE: u8 = 4;
 
-    pub(crate) const NONE: Claim = Claim(0);
-    pub(crate) const READING: Claim = Claim(Claim::READ);
-    pub(crate) const WRITING: Claim = Claim(Claim::WRITE);
-    pub(crate) const BOTH: Claim = Claim(Claim::READ | Claim::WRITE);
-    pub(crate) const CLOSING: Claim = Claim(Claim::CLOSE);
+    pub(crate) const NONE: Access = Access(0);
+    pub(crate) const READING: Access = Access(Access::READ);
+    pub(crate) const WRITING: Access = Access(Access::WRITE);
+    pub(crate) const BOTH: Access = Access(Access::READ | Access::WRITE);
+    pub(crate) const CLOSING: Access = Access(Access::CLOSE);
 
-    fn overlaps(self, other: Claim) -> bool {
+    fn overlaps(self, other: Access) -> bool {
         self.0 & other.0 != 0
     }
 
-    /// What both claim.
-    pub(crate) fn and(self, other: Claim) -> Claim {
-        Claim(self.0 | other.0)
+    /// Returns the union of both accesses.
+    pub(crate) fn union(self, other: Access) -> Access {
+        Access(self.0 | other.0)
     }
 
     fn is_closing(self) -> bool {
-        self.0 & Claim::CLOSE != 0
+        self.0 & Access::CLOSE != 0
     }
 
-    /// Whether an operation with this claim must wait for an earlier one with the other claim.
-    pub(crate) fn waits_for(self, earlier: Claim) -> bool {
+    /// Whether an operation with this access must wait for an earlier one with the other access.
+    pub(crate) fn waits_for(self, earlier: Access) -> bool {
         self.is_closing() || earlier.is_closing() || self.overlaps(earlier)
     }
 }
 
-/// The place of an operation in the list of one descriptor.
+/// The link of an operation in the list of one descriptor.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Link {
     pub(crate) fd: RawFd,
-    pub(crate) claim: Claim,
+    pub(crate) access: Access,
     previous: u32,
     next: u32,
 }
@@ -53,21 +54,21 @@ pub(crate) struct Link {
 impl Link {
     pub(crate) const UNUSED: Link = Link {
         fd: -1,
-        claim: Claim::NONE,
+        access: Access::NONE,
         previous: 0,
         next: 0,
     };
 
-    pub(crate) fn new(fd: RawFd, claim: Claim) -> Link {
+    pub(crate) fn new(fd: RawFd, access: Access) -> Link {
         Link {
             fd,
-            claim,
+            access,
             ..Link::UNUSED
         }
     }
 }
 
-/// One descriptor. References to operations are slot * 2 + link index + 1; 0 is none.
+/// State of one descriptor. References to operations are slot * 2 + link index + 1; 0 is none.
 #[derive(Clone, Copy, Debug, Default)]
 struct Entry {
     first: u32,
@@ -75,7 +76,7 @@ struct Entry {
     readers: u32,
     writers: u32,
     closers: u16,
-    /// Operations that wait for an earlier one on this descriptor.
+    /// The number of operations that wait for an earlier one on this descriptor.
     queued: u32,
     /// Index of the mount + 1; 0 is unknown.
     mount: MountIndex,
@@ -90,7 +91,7 @@ impl Entry {
     const CACHED: u8 = 16;
 }
 
-/// All descriptors, by number.
+/// The states of all descriptors, by number.
 #[derive(Debug, Default)]
 pub(crate) struct Descriptors {
     entries: Vec<Entry>,
@@ -111,23 +112,24 @@ impl Descriptors {
         entry.is_some_and(|entry| entry.first != entry.last)
     }
 
-    /// Whether a call with this claim would overtake an operation in flight.
+    /// Whether a call with this access would overtake an operation in flight.
     #[inline]
-    pub(crate) fn must_wait(&self, fd: RawFd, claim: Claim) -> bool {
+    pub(crate) fn must_wait(&self, fd: RawFd, access: Access) -> bool {
         match self.entries.get(fd as usize) {
             Some(entry) if entry.first != 0 => {
                 let ordered = entry.flags & Entry::ORDERED != 0;
                 entry.closers > 0
-                    || claim.is_closing()
+                    || access.is_closing()
                     || ordered
-                    || (claim.0 & Claim::READ != 0 && entry.readers > 0)
-                    || (claim.0 & Claim::WRITE != 0 && entry.writers > 0)
+                    || (access.0 & Access::READ != 0 && entry.readers > 0)
+                    || (access.0 & Access::WRITE != 0 && entry.writers > 0)
             }
             _ => false,
         }
     }
 
-    /// Makes room to track a descriptor. Only for one that exists: a wild number must not allocate.
+    /// Makes sure that the table has an entry for the descriptor. Only for open descriptors: an
+    /// arbitrary number must not allocate memory.
     #[inline]
     fn track(&mut self, fd: RawFd) -> bool {
         (0..self.entries.len()).contains(&(fd as usize)) || self.grow_for(fd)
@@ -155,7 +157,7 @@ impl Descriptors {
     pub(crate) fn link(&mut self, operations: &mut Operations, slot: Slot) -> bool {
         let mut waits = false;
         let links = operations[slot].links;
-        for (which, Link { fd, claim, .. }) in links.into_iter().enumerate() {
+        for (which, Link { fd, access, .. }) in links.into_iter().enumerate() {
             if fd < 0 {
                 continue;
             }
@@ -163,7 +165,7 @@ impl Descriptors {
                 operations[slot].links[which] = Link::UNUSED;
                 continue;
             }
-            waits |= self.must_wait(fd, claim);
+            waits |= self.must_wait(fd, access);
             let reference = slot * 2 + which as u32 + 1;
             let entry = &mut self.entries[fd as usize];
             let last = std::mem::replace(&mut entry.last, reference);
@@ -172,7 +174,7 @@ impl Descriptors {
             } else {
                 operations.link_mut(last).next = reference;
             }
-            entry.count(claim, 1);
+            entry.count(access, 1);
             let link = &mut operations[slot].links[which];
             link.previous = last;
             link.next = 0;
@@ -183,7 +185,7 @@ impl Descriptors {
         waits
     }
 
-    /// Takes an operation out of the lists of its descriptors.
+    /// Removes an operation from the lists of its descriptors.
     pub(crate) fn unlink(&mut self, operations: &mut Operations, slot: Slot) {
         for which in 0..2 {
             let link = operations[slot].links[which];
@@ -191,7 +193,7 @@ impl Descriptors {
                 continue;
             }
             let entry = &mut self.entries[link.fd as usize];
-            entry.count(link.claim, -1);
+            entry.count(link.access, -1);
             match link.previous {
                 0 => entry.first = link.next,
                 previous => operations.link_mut(previous).next = link.next,
@@ -241,7 +243,7 @@ impl Descriptors {
             let mut reference = entry.first;
             while reference != 0 && (reference - 1) / 2 != slot {
                 let earlier = operations.link(reference);
-                if ordered || link.claim.waits_for(earlier.claim) {
+                if ordered || link.access.waits_for(earlier.access) {
                     return true;
                 }
                 reference = earlier.next;
@@ -277,7 +279,7 @@ impl Descriptors {
             .is_some_and(|entry| entry.flags & Entry::ORDERED != 0)
     }
 
-    /// The kind of file the descriptor was when last looked at.
+    /// The cached kind of file of the descriptor.
     #[inline]
     pub(crate) fn kind(&self, fd: RawFd) -> Option<FileKind> {
         let entry = self.entries.get(fd as usize)?;
@@ -289,7 +291,7 @@ impl Descriptors {
         }
     }
 
-    /// The mount the descriptor was on when last looked at.
+    /// The cached mount of the descriptor.
     #[inline]
     pub(crate) fn mount(&self, fd: RawFd) -> Option<MountIndex> {
         self.entries
@@ -297,7 +299,7 @@ impl Descriptors {
             .and_then(|entry| entry.mount.checked_sub(1))
     }
 
-    /// Remembers what was seen of a descriptor.
+    /// Caches the kind and the mount of a descriptor.
     pub(crate) fn learn(&mut self, fd: RawFd, kind: FileKind, mount: Option<MountIndex>) {
         if !self.track(fd) {
             return;
@@ -313,7 +315,7 @@ impl Descriptors {
         };
     }
 
-    /// Whether it is known that reads and writes do not go past the page cache (`O_DIRECT`).
+    /// Whether the descriptor is known to use the page cache (no `O_DIRECT`).
     #[inline]
     pub(crate) fn is_cached(&self, fd: RawFd) -> bool {
         self.entries
@@ -321,7 +323,7 @@ impl Descriptors {
             .is_some_and(|entry| entry.flags & Entry::CACHED != 0)
     }
 
-    /// Remembers that they do not, or that it is no longer known.
+    /// Sets or clears the hint that the descriptor uses the page cache.
     pub(crate) fn set_cached(&mut self, fd: RawFd, cached: bool) {
         if !self.track(fd) {
             return;
@@ -334,7 +336,7 @@ impl Descriptors {
         };
     }
 
-    /// Forgets the hints of a descriptor that is closed or replaced.
+    /// Clears the hints of a descriptor that is closed or replaced.
     #[inline]
     pub(crate) fn forget(&mut self, fd: RawFd) {
         if let Some(entry) = self.entries.get_mut(fd as usize) {
@@ -343,7 +345,7 @@ impl Descriptors {
         }
     }
 
-    /// As [`Descriptors::forget`], for a range of numbers.
+    /// Clears the hints of a range of descriptors.
     pub(crate) fn forget_range(&mut self, first: RawFd, last: RawFd) {
         for fd in first..=last.min(self.entries.len() as RawFd - 1) {
             self.forget(fd);
@@ -357,14 +359,14 @@ impl Descriptors {
 }
 
 impl Entry {
-    fn count(&mut self, claim: Claim, by: i32) {
-        if claim.0 & Claim::READ != 0 {
+    fn count(&mut self, access: Access, by: i32) {
+        if access.0 & Access::READ != 0 {
             self.readers = self.readers.wrapping_add_signed(by);
         }
-        if claim.0 & Claim::WRITE != 0 {
+        if access.0 & Access::WRITE != 0 {
             self.writers = self.writers.wrapping_add_signed(by);
         }
-        if claim.is_closing() {
+        if access.is_closing() {
             self.closers = self.closers.wrapping_add_signed(by as i16);
         }
     }

@@ -27,9 +27,9 @@ impl Errno {
         self.0 as i32
     }
 
-    /// Whether a signal ended the call: `EINTR`, or what the kernel says to itself of an interrupted call
-    /// and at times lets slip (seen on Linux 6.18 of a cancelled splice on the ring, and of a `recvmmsg`
-    /// after one that was interrupted with some messages).
+    /// Whether a signal ended the call: `EINTR`, or a kernel-internal restart code, which is
+    /// sometimes returned (seen on Linux 6.18 for a cancelled splice on the ring, and for a
+    /// `recvmmsg` after one that was interrupted with some messages).
     pub(crate) const fn is_interruption(self) -> bool {
         self.0 == Errno::INTR.0 || matches!(self.0, 512..=516)
     }

@@ -1,4 +1,4 @@
-//! What this kernel and this environment allow, found out by trying.
+//! What this kernel and this environment support, found by probing.
 
 use crate::{Call, Errno};
 use std::sync::OnceLock;
@@ -13,14 +13,14 @@ pub(crate) struct Facts {
     /// A non-blocking read of a file may report an end that is not there (Linux 5.9 and 5.10, see
     /// preadv2(2), BUGS).
     pub(crate) false_eof: bool,
-    /// Real and effective user and group are the same, so that looking a name up on behalf of `access`
-    /// has the rights that `access` itself would use.
+    /// Whether real and effective user and group are the same, so that a lookup on behalf of
+    /// `access` uses the same rights as `access` itself.
     pub(crate) same_identity: bool,
 }
 
 impl Facts {
-    /// Found out once, except for the identity, which is the calling thread's; filters installed later are
-    /// noticed call by call.
+    /// Returns the facts. They are probed once, except for the identity, which is the calling
+    /// thread's; filters installed later are noticed call by call.
     pub(crate) fn get() -> Facts {
         static FACTS: OnceLock<Facts> = OnceLock::new();
         Facts {
@@ -45,8 +45,8 @@ fn same_identity() -> bool {
     getuid() == geteuid() && getgid() == getegid()
 }
 
-/// The errno of a non-blocking read of no file: `EBADF` where it is usable, else that of a filter or of
-/// an old kernel.
+/// The errno of a non-blocking read of an invalid descriptor: `EBADF` where it is usable, else that
+/// of a filter or of an old kernel.
 pub(crate) fn nowait_probe() -> Errno {
     let args = [usize::MAX, 0, 0, 0, 0, libc::RWF_NOWAIT as usize];
     // SAFETY: a bad descriptor and no vectors: the kernel reads nothing.
@@ -54,7 +54,7 @@ pub(crate) fn nowait_probe() -> Errno {
     result.err().unwrap_or(Errno::NOSYS)
 }
 
-/// The errno of a cached open below no directory: `EBADF` where it is usable.
+/// The errno of a cached open below an invalid descriptor: `EBADF` where it is usable.
 pub(crate) fn cached_open_probe() -> Errno {
     // SAFETY: plain data, for which all zeros is a valid value.
     let mut how: libc::open_how = unsafe { std::mem::zeroed() };
@@ -72,12 +72,12 @@ pub(crate) fn cached_open_probe() -> Errno {
     result.err().unwrap_or(Errno::NOSYS)
 }
 
-/// Whether extended attributes of a name can be had below a directory (`getxattrat` and the like, Linux
-/// 6.13 and no filter). Found out once.
+/// Whether the kernel has extended-attribute calls relative to a directory (`getxattrat` and the
+/// like, Linux 6.13 and no filter). Probed once.
 pub(crate) fn attributes_at() -> bool {
     static KNOWN: OnceLock<bool> = OnceLock::new();
     *KNOWN.get_or_init(|| {
-        // listxattrat, which has this number everywhere, below no directory.
+        // listxattrat, which has this number on all architectures.
         let call = Call::new(465, [usize::MAX, c"laio".as_ptr() as usize, 0, 0, 0]);
         // SAFETY: the name lives for ever, and the directory is no descriptor.
         let result = unsafe { crate::sys::syscall(&call) };

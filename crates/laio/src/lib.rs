@@ -1,9 +1,10 @@
 #![cfg_attr(laio_sanitized, feature(sanitize))]
-//! Lazy asynchronous I/O for Linux: any system call, without ever stalling, and at its own price when it
-//! does not block.
+//! Lazy asynchronous I/O for Linux: makes any system call without blocking the caller. A call that
+//! does not block costs about as much as the plain call.
 //!
-//! There are two verbs. [`Context::call`] makes a system call: it is done when it returns, or it has
-//! become an operation in the background. [`Context::poll`] delivers what has finished.
+//! There are two verbs. [`Context::call`] makes a system call: either it is done when it returns,
+//! or it has become an operation in the background. [`Context::poll`] delivers the completions of
+//! finished operations.
 //!
 //! ```
 //! use laio::{Call, Context, Options, Outcome};
@@ -15,7 +16,7 @@
 //! let [from, to] = ends.map(|fd| fd as usize);
 //! let mut buffer = [0u8; 16];
 //!
-//! // Nothing has been written: the read would block, so it goes on in the background.
+//! // Nothing has been written yet: the read would block, so it becomes an operation.
 //! let read = Call::new(libc::SYS_read, [from, buffer.as_mut_ptr() as usize, buffer.len()]);
 //! // SAFETY: the buffer stays where it is, untouched, until the completion is delivered.
 //! let Outcome::Pending(handle) = (unsafe { context.call(read) }) else { panic!() };
@@ -33,23 +34,24 @@
 //! # Ok::<(), laio::Errno>(())
 //! ```
 //!
-//! Calls by number are `unsafe`, as system calls are: the caller vouches for the pointers. The [`ops`] need no
-//! such promise, because each owns its descriptor and its buffers; [`Context::submit`] starts them, and
-//! the crate `laio-rt` makes futures of them.
+//! Calls by number are `unsafe`, as system calls are: the caller is responsible for the pointers.
+//! The typed operations of [`ops`] are safe, because each owns its descriptor and its buffers;
+//! [`Context::submit`] starts them, and the crate `laio-rt` turns them into futures.
 //!
-//! # What is promised
+//! # The contract
 //!
-//! The same in every [back end](BackendKind), and tested by one suite over all of them:
+//! Every [back end](BackendKind) keeps the same contract, and one test suite checks it for all of
+//! them:
 //!
-//! 1. The result and the errno are those of the plain system call, whichever way it went.
-//! 2. Complete, not partial: what a blocking call would have transferred. On an error after a partial
+//! 1. The result and the errno are those of the plain system call, however it was made.
+//! 2. Complete, not partial: all bytes that a blocking call would have transferred. On an error after a partial
 //!    transfer the bytes moved are reported, as the kernel does.
 //! 3. Exactly one completion per operation, cancelled or not. Until it is delivered, the buffers belong to
 //!    the operation.
 //! 4. On one descriptor, a later call does not overtake an earlier operation of the same direction.
 //!    Positioned file I/O is unordered, unless [`Context::set_ordered`] asks for order.
 //! 5. `close` of a descriptor with operations in flight cancels them first, then closes. A descriptor that a
-//!    cancelled call still produced is closed; a typed operation owns it, and gives it out.
+//!    cancelled call still produced is closed; a typed operation owns it, and returns it.
 //! 6. `EINTR` does not surface.
 //! 7. Every limit has a name ([`Limits`]). At the limit a call fails with `EAGAIN`, or waits if so asked
 //!    ([`BackPressure`]).
@@ -60,7 +62,7 @@
 //!    changes these ([`Options::settled_rights`]).
 //! 10. After `fork` the child begins with an empty context. A context dies with its thread, and cancels
 //!     and waits for its operations first.
-//! 11. Everything is counted ([`Stats`], [`Mount::counts`]).
+//! 11. Statistics count every call ([`Stats`], [`Mount::counts`]).
 //! 12. It works where io_uring is forbidden, where perf is, and where both are.
 //!
 //! The known differences from the plain call are listed in `docs/decisions/010-known-differences.md`.
@@ -76,6 +78,8 @@ mod deadlines;
 mod descriptors;
 mod errno;
 mod facts;
+mod fast_path;
+mod lifecycle;
 #[doc(hidden)]
 pub mod measure;
 mod mounts;
@@ -84,18 +88,17 @@ pub mod ops;
 mod options;
 mod poll;
 pub mod probe;
-mod quick;
 mod readiness;
 mod rights;
-mod route;
+mod shutdown;
 mod signaller;
 mod stats;
+mod status_word;
+mod strategy;
 mod sys;
 pub mod table;
 mod transfer;
 mod typed;
-mod watched;
-mod ways;
 mod zero_copy;
 
 pub use background::activations::detectors::Detector;
@@ -107,8 +110,8 @@ pub use errno::Errno;
 pub use mounts::{Mount, Place};
 pub use options::{BackPressure, BackendKind, Inject, Limits, Options};
 pub use stats::{AioCounts, Counts, Stats, ZeroCopyCounts};
+pub use status_word::StatusWord;
 pub use sys::exhausted::{Allocator, end_when_memory_is_exhausted};
 pub use sys::ignored::is_ignored;
 pub use sys::streams::was_closed;
 pub use typed::{Operation, Submitted, Ticket};
-pub use watched::StatusWord;

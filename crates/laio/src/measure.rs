@@ -1,11 +1,11 @@
 //! Timed loops for `laio bench`: not part of the library's interface.
 //!
-//! They are here because a raw call is unsafe and only this crate has unsafe code. Each subject owns
-//! its descriptors, and its buffers are never freed: whatever goes wrong in a measurement, the kernel
-//! may still write to them. They are few and small.
+//! They are here because a raw call is unsafe and only this crate has unsafe code. Each subject
+//! owns its descriptors. Its buffers are never freed, because the kernel may still write to them
+//! after a failed measurement; they are few and small.
 //!
-//! Every loop is compiled once for each way of making the call, so that the plain call is measured by
-//! the same code as the library's.
+//! Every loop is compiled once for each way of making the call, so that the same code measures the
+//! plain call and the library's.
 
 mod answered;
 mod flight;
@@ -27,27 +27,29 @@ use std::os::fd::{AsRawFd, OwnedFd};
 /// The way in which a subject makes its calls.
 #[derive(Debug)]
 pub enum Via<'a> {
-    /// As a program without this library: `syscall` of the C library.
+    /// By `syscall` of the C library, as in a program without laio.
     Plain,
-    /// By the library's own instruction, without anything around it.
+    /// By the library's own system-call instruction alone.
     Direct,
-    /// Through a context, waiting for the completion of what is pending. The context must have nothing
-    /// else in flight.
+    /// Through a context, waiting for the completion of a pending call. The context must have no
+    /// other operation in flight.
     Context(&'a mut Context),
-    /// On an io_uring with nothing around it.
+    /// On a bare io_uring.
     Ring(&'a mut BareRing),
 }
 
-/// What can be timed.
+/// A call that can be timed.
 pub trait Subject {
-    /// Makes `count` calls (or sets of calls); nanoseconds spent in them, without what prepares them.
+    /// Makes `count` calls (or sets of calls). Returns the nanoseconds spent in them, without their
+    /// preparation.
     ///
     /// # Errors
-    /// Of a call that did not do what it was meant to; `EOPNOTSUPP` if the subject cannot go that way.
+    /// The error of a call that did not have the expected result; `EOPNOTSUPP` if the subject does
+    /// not support this way.
     fn run(&mut self, via: &mut Via<'_>, count: usize) -> Result<u64, Errno>;
 }
 
-/// Makes one call at a time and gives its result.
+/// Makes one call at a time and returns its result.
 trait Caller {
     /// # Safety
     /// As for the system call; memory that its arguments point to is never freed.
@@ -97,14 +99,14 @@ fn the_completion(context: &mut Context) -> Result<usize, Errno> {
         let delivered =
             context.poll_each(None, 1, |completion| result = Some(completion.result))?;
         if delivered == 0 && context.pending() == 0 {
-            // Nothing is in flight, so nothing would ever come.
+            // Nothing is in flight, so no completion would ever arrive.
             return Err(Errno::IO);
         }
     }
     result.expect("the loop ends with one")
 }
 
-/// Fails unless a call moved what it should have.
+/// Fails unless a call moved the expected number of bytes.
 #[inline(always)]
 fn expect(result: Result<usize, Errno>, expected: usize) -> Result<(), Errno> {
     match result {
@@ -115,7 +117,7 @@ fn expect(result: Result<usize, Errno>, expected: usize) -> Result<(), Errno> {
 }
 
 /// Memory that is never freed.
-fn room(bytes: usize) -> *mut u8 {
+fn leaked_buffer(bytes: usize) -> *mut u8 {
     Vec::leak(vec![0u8; bytes]).as_mut_ptr()
 }
 
@@ -134,7 +136,7 @@ mod tests {
         let contexts = BackendKind::ALL.map(|kind| Options::new().backend(kind));
         let lazy = Options::new().backend(BackendKind::Lazy).without_ring(true);
         let contexts = contexts.into_iter().chain([lazy]).map(Context::new);
-        // A back end that is not to be had here is not this test's concern.
+        // Back ends that are not available here are skipped.
         let contexts = contexts.filter_map(Result::ok).map(Some);
         std::iter::once(None).chain(contexts).collect()
     }

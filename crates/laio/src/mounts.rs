@@ -1,12 +1,12 @@
-//! Which file systems are mounted, and what may be tried on each.
+//! The mounted file systems, and which attempts each supports.
 //!
-//! Three facts matter: whether a call on an open file, or `open` itself, may have to ask a server
-//! (FUSE, NFS: no attempt is safe there, the name cache notwithstanding); whether the file system lives
-//! in memory (tmpfs: the plain call never waits for a device); and whether it has refused non-blocking
-//! attempts (then they are latched off, for this file system only).
+//! Three facts matter: whether a call on an open file, or `open` itself, may have to wait for a
+//! server (FUSE, NFS: no attempt is safe there, even if the name is cached); whether the file
+//! system is in memory (tmpfs: the plain call never waits for a device); and whether it has refused
+//! non-blocking attempts (then they are not made again on this file system).
 
 use crate::Errno;
-use crate::sys::away::Away;
+use crate::sys::high_fd::HighFd;
 use rustix::fs::{AtFlags, Statx, StatxFlags};
 use std::collections::HashMap;
 use std::os::fd::{AsFd, BorrowedFd, RawFd};
@@ -23,8 +23,8 @@ pub enum Place {
 }
 
 impl Place {
-    /// By the name in `/proc/filesystems`. What is not listed counts as remote. An `autofs` is local:
-    /// only crossing it waits, and that the name cache refuses to do.
+    /// Classifies a file-system type by its name in `/proc/filesystems`. Unlisted types count as
+    /// remote. An `autofs` is local: only crossing it waits, which `RESOLVE_CACHED` refuses.
     pub fn of_type(fstype: &str) -> Place {
         match fstype {
             "tmpfs" | "ramfs" => Place::Memory,
@@ -41,7 +41,7 @@ impl Place {
     }
 }
 
-/// One file system, as the engine has come to know it.
+/// What a context knows about one file system.
 #[derive(Clone, Debug)]
 pub struct Mount {
     /// `st_dev` of its files.
@@ -52,11 +52,11 @@ pub struct Mount {
     pub point: String,
     /// Where its data are.
     pub place: Place,
-    /// Whether it has said that it has no non-blocking reads.
+    /// Whether it has refused a non-blocking read.
     pub reads_latched: bool,
-    /// Whether it has said that it has no non-blocking writes.
+    /// Whether it has refused a non-blocking write.
     pub writes_latched: bool,
-    /// How calls on its files went.
+    /// The statistics of calls on its files.
     pub counts: crate::stats::Counts,
 }
 
@@ -68,25 +68,25 @@ pub(crate) type MountIndex = u16;
 pub(crate) struct Mounts {
     /// `/proc/thread-self/mountinfo` (threads may be in different mount namespaces): readable as priority
     /// data when the mounts have changed.
-    table: Option<Away>,
+    table: Option<HighFd>,
     /// Whether any mounted file system has a server behind it (or the table cannot be read).
     any_remote: bool,
     known: Vec<Mount>,
     by_device: HashMap<u64, MountIndex>,
-    /// What the root directory is on, once it was looked at.
+    /// The mount of the root directory, once it was examined.
     root: Option<MountIndex>,
-    /// Names looked up since the table was last known to be current.
+    /// Name lookups since the table was last known to be current.
     lookups: u32,
     /// Times the table was read because it had changed.
     changes: u64,
 }
 
 impl Mounts {
-    /// Names looked up without a `poll` before the table is checked for a change: a program that never
-    /// polls must come to know of a new file system too.
+    /// Name lookups without a `poll` before the table is checked for a change: a program that never
+    /// polls must notice a new file system too.
     const LOOKUPS_UNCHECKED: u32 = 1024;
 
-    /// File systems told apart by one context. Later ones count as remote and are not latched.
+    /// The number of file systems that one context distinguishes. Later ones count as remote.
     const KNOWN_MAX: usize = 4096;
 
     pub(crate) fn new() -> Mounts {
@@ -110,7 +110,7 @@ impl Mounts {
 
     /// Whether resolving a name relative to a directory (or to the working directory: `AT_FDCWD`) begins
     /// on a file system without a server, wherever the name begins: at the directory or at the root.
-    pub(crate) fn begins_locally(&mut self, directory: RawFd) -> bool {
+    pub(crate) fn starts_locally(&mut self, directory: RawFd) -> bool {
         let status = match directory {
             libc::AT_FDCWD => peek_at(rustix::fs::CWD, c""),
             fd => peek(fd),
@@ -126,7 +126,7 @@ impl Mounts {
             && self.find(&status).is_some_and(|index| local(self, index))
     }
 
-    /// Counts a look-up of a name, and now and then makes sure that the table is current.
+    /// Counts a name lookup, and periodically checks that the table is current.
     #[inline]
     pub(crate) fn note_lookup(&mut self) {
         self.lookups += 1;
@@ -135,8 +135,8 @@ impl Mounts {
         }
     }
 
-    /// The table is being watched: look-ups need not be counted further back than this.
-    pub(crate) fn watched(&mut self) {
+    /// Records that a poll of the mount table is armed, so the count of lookups starts again.
+    pub(crate) fn note_watched(&mut self) {
         self.lookups = 0;
     }
 
@@ -161,8 +161,8 @@ impl Mounts {
         self.any_remote
     }
 
-    /// Reads the table again, after a change. What was learnt of file systems that are still there stays;
-    /// a device number may come to mean another file system, so the rest is forgotten.
+    /// Reads the table again after a change. Facts about file systems that are still mounted are
+    /// kept; a device number may now mean another file system, so the rest is forgotten.
     pub(crate) fn refresh(&mut self) {
         let lines = self.read_table();
         self.root = None;
@@ -184,7 +184,7 @@ impl Mounts {
         }
     }
 
-    /// A number that is another one when mounts have come or gone.
+    /// A number that changes when file systems are mounted or unmounted.
     pub(crate) fn changes(&self) -> u64 {
         self.changes
     }
@@ -198,18 +198,19 @@ impl Mounts {
         &mut self.known[index as usize]
     }
 
-    /// All mounts met so far.
+    /// All mounts seen so far.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Mount> {
         self.known.iter()
     }
 
-    /// The mount that an open file is on. Never asks a server: only what the kernel has is looked at.
+    /// The kind and mount of an open file. Never asks a file server: only attributes in the
+    /// kernel's memory are read.
     pub(crate) fn of(&mut self, fd: RawFd) -> Result<(FileKind, Option<MountIndex>), Errno> {
         let status = peek(fd)?;
         Ok((FileKind::of(&status), self.find(&status)))
     }
 
-    /// The mount of a file of which [`peek`] told.
+    /// The mount of a file, from the attributes that [`peek`] returned.
     pub(crate) fn find(&mut self, status: &Statx) -> Option<MountIndex> {
         let device = rustix::fs::makedev(status.stx_dev_major, status.stx_dev_minor);
         if let Some(&index) = self.by_device.get(&device) {
@@ -218,8 +219,8 @@ impl Mounts {
         if self.known.len() == Mounts::KNOWN_MAX {
             return None;
         }
-        // The mount's identity is the surer way: btrfs gives its subvolumes devices that the table does
-        // not have. It is there since Linux 5.8.
+        // The mount ID is more reliable: btrfs gives its subvolumes devices that the table does not
+        // list. The kernel reports it since Linux 5.8.
         let mount_id = status.stx_mnt_id;
         let lines = self.read_table();
         let line = lines
@@ -229,8 +230,8 @@ impl Mounts {
         let (fstype, point) = line.map_or_else(Default::default, |line| {
             (line.fstype.clone(), line.point.clone())
         });
-        // Files that no table lists (pipes, sockets, memfd, anonymous inodes) are on the kernel's own
-        // mounts, which have major number 0 and no entry: they are told apart by their kind instead.
+        // Unlisted files (pipes, sockets, memfd, anonymous inodes) are on the kernel's internal
+        // mounts, which have major number 0: their file kind distinguishes them.
         let place = Place::of_type(&fstype);
         let index = self.known.len() as MountIndex;
         self.known.push(Mount {
@@ -246,42 +247,42 @@ impl Mounts {
         Some(index)
     }
 
-    fn read_table(&mut self) -> Vec<Line> {
+    fn read_table(&mut self) -> Vec<MountLine> {
         let text = self.table.as_ref().map(read_whole);
         match text {
-            Some(Ok(text)) => text.lines().filter_map(Line::parse).collect(),
+            Some(Ok(text)) => text.lines().filter_map(MountLine::parse).collect(),
             _ => Vec::new(),
         }
     }
 }
 
-fn open_table() -> Option<Away> {
+fn open_table() -> Option<HighFd> {
     use rustix::fs::{Mode, OFlags, open};
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;
     let table = open("/proc/thread-self/mountinfo", flags, Mode::empty()).ok()?;
-    Some(Away::from(table))
+    Some(HighFd::from(table))
 }
 
-/// All of a table from its beginning.
-fn read_whole(table: &Away) -> Result<String, Errno> {
+/// Reads the whole table.
+fn read_whole(table: &HighFd) -> Result<String, Errno> {
     let mut bytes = Vec::new();
-    let mut room = [0u8; 4096];
+    let mut buffer = [0u8; 4096];
     loop {
-        match rustix::io::pread(table, &mut room, bytes.len() as u64)? {
+        match rustix::io::pread(table, &mut buffer, bytes.len() as u64)? {
             0 => return String::from_utf8(bytes).map_err(|_| Errno::INVAL),
-            count => bytes.extend_from_slice(&room[..count]),
+            count => bytes.extend_from_slice(&buffer[..count]),
         }
     }
 }
 
-/// What an open file is, as far as blocking is concerned.
+/// The kind of an open file, as far as blocking is concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FileKind {
     Regular,
     Directory,
     /// Pipe, terminal, event descriptor: bytes come in order and may be waited for.
     Stream,
-    /// As a stream; and it may have a time-out of its own.
+    /// Like a stream, and may have SO_RCVTIMEO or SO_SNDTIMEO.
     Socket,
 }
 
@@ -313,15 +314,15 @@ fn peek_at(directory: BorrowedFd<'_>, path: &std::ffi::CStr) -> Result<Statx, Er
 
 /// A line of `/proc/self/mountinfo` (proc_pid_mountinfo(5)).
 #[derive(Debug, PartialEq)]
-struct Line {
+struct MountLine {
     id: u64,
     device: u64,
     point: String,
     fstype: String,
 }
 
-impl Line {
-    fn parse(line: &str) -> Option<Line> {
+impl MountLine {
+    fn parse(line: &str) -> Option<MountLine> {
         let (mount, filesystem) = line.split_once(" - ")?;
         let mut fields = mount.split(' ');
         let id = fields.next()?.parse().ok()?;
@@ -330,7 +331,7 @@ impl Line {
         let point = fields.nth(1)?.to_owned();
         // "fuse.sshfs": the part after the dot names the server, not the file system.
         let fstype = filesystem.split(' ').next()?.split('.').next()?.to_owned();
-        Some(Line {
+        Some(MountLine {
             id,
             device,
             point,
@@ -346,17 +347,17 @@ mod tests {
     #[test]
     fn lines_parse() {
         let line = "36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw,errors=continue";
-        let parsed = Line::parse(line).unwrap();
+        let parsed = MountLine::parse(line).unwrap();
         assert_eq!((parsed.id, parsed.point.as_str()), (36, "/mnt2"));
         assert_eq!(parsed.device, rustix::fs::makedev(98, 0));
         assert_eq!(parsed.fstype, "ext3");
         let fuse = "40 27 0:50 / /home/u/x rw - fuse.sshfs u@h: rw";
         assert_eq!(
-            Place::of_type(&Line::parse(fuse).unwrap().fstype),
+            Place::of_type(&MountLine::parse(fuse).unwrap().fstype),
             Place::Remote
         );
-        assert_eq!(Line::parse("garbage"), None);
-        assert_eq!(Line::parse(""), None);
+        assert_eq!(MountLine::parse("garbage"), None);
+        assert_eq!(MountLine::parse(""), None);
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! Operations: calls in the background, in a table of slots with stable addresses.
 
 use crate::descriptors::Link;
+use crate::status_word::StatusTarget;
 use crate::table::Row;
 use crate::transfer::Scratch;
-use crate::watched::Watched;
 use crate::{Call, Completion, Errno, Handle};
 use std::ops::{Index, IndexMut};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -12,35 +12,35 @@ use std::time::Instant;
 /// Index of an operation.
 pub(crate) type Slot = u32;
 
-/// Where an operation is on its way.
+/// The state of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
     /// The slot is free.
     Free,
-    /// Behind an earlier operation on its descriptor.
+    /// Queued behind an earlier operation on its descriptor.
     Queued,
-    /// On the ring.
+    /// Submitted to io_uring.
     Ring,
-    /// On the ring, with one of its workers from the start.
-    Aside,
-    /// Waiting until its descriptor is ready, to be tried again.
+    /// Submitted to io_uring with `IOSQE_ASYNC`: an io_uring worker thread makes it.
+    ForceAsync,
+    /// Waits for a readiness event of its descriptor; then it is attempted again.
     Readiness,
-    /// With a helper.
+    /// Handed to a helper thread.
     Helper,
-    /// With POSIX AIO or Linux AIO, or waiting for a request of theirs.
+    /// Handed to POSIX AIO or Linux AIO, or queued until a request is free.
     Aio,
-    /// With the carrier that blocked in it.
+    /// The carrier that blocked in the call still makes it.
     Carrier,
-    /// It has its result, but the kernel still sends from its memory.
-    Lent,
+    /// Has its result, but the kernel still uses the memory of a zero-copy send.
+    AwaitingNotif,
     /// Finished; its completion is not delivered yet.
     Finished,
-    /// Delivered; a typed operation's value waits to be taken.
+    /// Delivered; the value of a typed operation has not been taken.
     Delivered,
 }
 
 impl State {
-    /// Whether something is still to happen to the operation by itself.
+    /// Whether the operation is still queued or running.
     pub(crate) fn is_in_flight(self) -> bool {
         !matches!(self, State::Free | State::Finished | State::Delivered)
     }
@@ -58,37 +58,37 @@ pub(crate) struct Operation {
     pub(crate) user_data: u64,
     pub(crate) generation: u32,
     pub(crate) state: State,
-    /// Cancellation was asked for.
+    /// Whether the operation was cancelled.
     pub(crate) cancelled: bool,
-    /// Cancellation was asked for by the operation's own time-out.
+    /// Whether its own time-out has cancelled it.
     pub(crate) timed_out: bool,
-    /// How often its descriptor was ready and nothing came of it, since something last did.
-    pub(crate) in_vain: u8,
-    /// Nobody waits for the completion: it is not delivered.
+    /// Readiness events in a row after which the attempt still returned `EAGAIN`.
+    pub(crate) spurious_wakeups: u8,
+    /// Whether the completion is dropped rather than delivered.
     pub(crate) abandoned: bool,
     /// A short read may be the end of the file, rather than all that there is for now.
     pub(crate) regular: bool,
-    /// The ring is to send from its memory without a copy.
+    /// Whether this is a zero-copy send (`IORING_OP_SEND_ZC`).
     pub(crate) zero_copy: bool,
-    /// It reads from a terminal that was hung up before the read was started.
+    /// Whether it reads from a terminal that was hung up before the read started.
     pub(crate) began_hung_up: bool,
-    /// How often the kernel has still to tell that it has let go of its memory. The two completions of a step may come
-    /// in either order.
-    pub(crate) lent: i16,
-    /// The epoch of the rights that the call was made with, where what it may do depends on them.
+    /// Outstanding zero-copy notifications (`IORING_CQE_F_NOTIF`). Negative while a notification
+    /// has arrived before its result.
+    pub(crate) awaiting_notif: i16,
+    /// The epoch of the rights that the call was made with, if its permissions depend on them.
     pub(crate) rights: Option<u32>,
     pub(crate) links: [Link; 2],
-    /// When it is cancelled.
+    /// When its time-out cancels it.
     pub(crate) deadline: Option<Instant>,
-    /// What is to be told of the result at once.
-    pub(crate) watched: Option<Watched>,
+    /// The status word that receives the result as soon as it is known.
+    pub(crate) status: Option<StatusTarget>,
     /// Memory that the kernel reads while the operation runs, where the caller's own does not fit.
     pub(crate) scratch: Option<Box<Scratch>>,
 }
 
 const CHUNK: usize = 64;
 
-/// Tables made so far.
+/// The number of tables made so far.
 static CONTEXTS: AtomicU32 = AtomicU32::new(1);
 
 /// The table of slots. Slots never move, so the kernel may point into their scratch memory.
@@ -98,11 +98,13 @@ pub(crate) struct Operations {
     free: Vec<Slot>,
     live: u32,
     limit: u32,
-    /// Finished operations that a call waited for, while the program had no chance to take them.
+    /// How many operations the limit is raised by: finished ones that a waiting call could not
+    /// deliver.
     beyond: u32,
-    /// Delivered operations whose value waits to be taken.
+    /// Delivered typed operations whose value has not been taken.
     untaken: u32,
-    /// Generation of new slots: other contexts begin elsewhere, so that their handles are not known here.
+    /// The first generation of new slots. It differs between contexts, so that a handle of another
+    /// context is not found here.
     first_generation: u32,
 }
 
@@ -119,7 +121,7 @@ impl Operations {
         }
     }
 
-    /// Operations in flight or not yet delivered.
+    /// The number of operations in flight or not yet delivered.
     #[inline]
     pub(crate) fn live(&self) -> u32 {
         self.live
@@ -130,13 +132,13 @@ impl Operations {
         self.live >= self.limit + self.beyond
     }
 
-    /// Lets as many operations go beyond the limit as have finished and wait to be delivered: they hold
-    /// no resource but their slot.
+    /// Raises the limit by the number of finished, undelivered operations: they hold no resource
+    /// but their slot.
     pub(crate) fn allow_beyond_limit(&mut self, finished: u32) {
         self.beyond = finished.min(self.limit);
     }
 
-    /// As many of those as are left, after some have been delivered.
+    /// Lowers the raised limit again after completions have been delivered.
     pub(crate) fn allow_no_more_beyond_limit(&mut self, finished: u32) {
         self.beyond = self.beyond.min(finished);
     }
@@ -158,31 +160,31 @@ impl Operations {
         operation.state = State::Queued;
         operation.cancelled = false;
         operation.timed_out = false;
-        operation.in_vain = 0;
+        operation.spurious_wakeups = 0;
         operation.abandoned = false;
         operation.regular = false;
         operation.zero_copy = false;
         operation.began_hung_up = false;
-        operation.lent = 0;
+        operation.awaiting_notif = 0;
         operation.rights = None;
         operation.links = [Link::UNUSED; 2];
         operation.deadline = None;
-        operation.watched = None;
+        operation.status = None;
         slot
     }
 
-    /// Delivered operations whose value waits to be taken: nothing more comes of them.
+    /// The number of delivered operations whose value has not been taken.
     pub(crate) fn untaken(&self) -> u32 {
         self.untaken
     }
 
-    /// A typed operation's completion has been delivered; its value waits to be taken.
+    /// Marks a typed operation as delivered; its value can be taken.
     pub(crate) fn deliver(&mut self, slot: Slot) {
         self[slot].state = State::Delivered;
         self.untaken += 1;
     }
 
-    /// Frees a slot. Its handle is stale from now on.
+    /// Frees a slot. Its handle becomes stale.
     pub(crate) fn remove(&mut self, slot: Slot) {
         let operation = &mut self[slot];
         debug_assert!(matches!(
@@ -261,16 +263,16 @@ impl Operations {
                 state: State::Free,
                 cancelled: false,
                 timed_out: false,
-                in_vain: 0,
+                spurious_wakeups: 0,
                 abandoned: false,
                 regular: false,
                 zero_copy: false,
                 began_hung_up: false,
-                lent: 0,
+                awaiting_notif: 0,
                 rights: None,
                 links: [Link::UNUSED; 2],
                 deadline: None,
-                watched: None,
+                status: None,
                 scratch: None,
             })));
         self.free.extend((first + 1..first + CHUNK as Slot).rev());
@@ -297,10 +299,10 @@ impl IndexMut<Slot> for Operations {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::descriptors::{Claim, Descriptors};
+    use crate::descriptors::{Access, Descriptors};
     use crate::table;
 
-    fn insert(operations: &mut Operations, fd: i32, claim: Claim) -> Slot {
+    fn insert(operations: &mut Operations, fd: i32, access: Access) -> Slot {
         let slot = operations.insert(
             &table::UNKNOWN,
             &Call {
@@ -309,7 +311,7 @@ mod tests {
             },
             0,
         );
-        operations[slot].links[0] = Link::new(fd, claim);
+        operations[slot].links[0] = Link::new(fd, access);
         slot
     }
 
@@ -352,15 +354,15 @@ mod tests {
     fn a_later_read_waits_and_a_write_does_not() {
         let mut operations = Operations::new(16);
         let mut descriptors = Descriptors::default();
-        let first = insert(&mut operations, 0, Claim::READING);
+        let first = insert(&mut operations, 0, Access::READING);
         assert!(!descriptors.link(&mut operations, first));
-        let second = insert(&mut operations, 0, Claim::READING);
+        let second = insert(&mut operations, 0, Access::READING);
         assert!(descriptors.link(&mut operations, second));
-        let write = insert(&mut operations, 0, Claim::WRITING);
+        let write = insert(&mut operations, 0, Access::WRITING);
         assert!(!descriptors.link(&mut operations, write));
-        let close = insert(&mut operations, 0, Claim::CLOSING);
+        let close = insert(&mut operations, 0, Access::CLOSING);
         assert!(descriptors.link(&mut operations, close));
-        let late = insert(&mut operations, 0, Claim::NONE);
+        let late = insert(&mut operations, 0, Access::NONE);
         assert!(
             descriptors.link(&mut operations, late),
             "nothing overtakes a close"
@@ -386,7 +388,7 @@ mod tests {
     fn wild_descriptors_are_not_tracked() {
         let mut operations = Operations::new(4);
         let mut descriptors = Descriptors::default();
-        let slot = insert(&mut operations, i32::MAX, Claim::READING);
+        let slot = insert(&mut operations, i32::MAX, Access::READING);
         assert!(!descriptors.link(&mut operations, slot));
         assert!(descriptors.memory() < 1 << 20);
     }

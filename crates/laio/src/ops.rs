@@ -1,8 +1,9 @@
 //! The typed operations: files, names, streams, sockets, processes, time.
 //!
-//! Each is a struct with public constructors; [`Context::submit`](crate::Context::submit) starts it.
-//! Descriptors are held as `F: AsFd + 'static` (an `OwnedFd`, or an `Rc<OwnedFd>` that several
-//! operations share), buffers as [`Source`] and [`Sink`], and both come back when the operation is over.
+//! Each is a struct with public constructors; [`Context::submit`](crate::Context::submit) starts
+//! it. Operations own descriptors as `F: AsFd + 'static` (an `OwnedFd`, or an `Rc<OwnedFd>` that
+//! several operations share) and buffers as [`Source`] and [`Sink`], and return both in their
+//! output.
 //!
 //! ```
 //! use laio::ops::{Name, Open, ReadAt};

@@ -1,31 +1,34 @@
-//! How a context is made: back end, limits, back-pressure, fault injection, environment.
+//! Options of a context: back end, limits, back-pressure, fault injection, environment variables.
 
 use crate::{Detector, Errno};
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// A way to send calls to the background. See `docs/back-ends.md` for a comparison.
+/// The back end of a context: how calls go to the background. `docs/back-ends.md` compares them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum BackendKind {
-    /// The call itself, blocking: the baseline of every comparison.
+    /// Makes the blocking call itself: the baseline of every comparison.
     Sync,
     /// Every call goes to a helper thread.
     Threads,
     /// Non-blocking streams with epoll; helper threads for the rest.
     Hybrid,
-    /// The C library's `aio_read` and its kind for data of files; streams and the rest as `hybrid`. Its threads are
-    /// shared by the process, so no thread may have descriptors of its own (`unshare(CLONE_FILES)`).
+    /// The C library's AIO (`aio_read` and the like) for file data; streams and other calls as
+    /// `hybrid`. Its threads serve the whole process, so no thread may have a descriptor table of
+    /// its own (`unshare(CLONE_FILES)`).
     PosixAio,
     /// The kernel's `io_submit` for direct I/O on files and `fsync`; streams and the rest as `hybrid`.
     LinuxAio,
     /// io_uring for every call that has an opcode; helper threads for the rest.
     Uring,
-    /// Try without blocking; only what would block goes to the background. The default.
+    /// Attempts each call without blocking; only calls that would block go to the background. The
+    /// default.
     Lazy,
-    /// The call itself; if it blocks, another kernel thread carries the program on. Streams as in `lazy`
-    /// without io_uring. Not for every program: see `docs/decisions/022-activations.md`.
+    /// Makes the call itself; if it blocks, another kernel thread continues the program. Streams as
+    /// in `lazy` without io_uring. Not suitable for every program: see
+    /// `docs/decisions/022-activations.md`.
     Activations,
 }
 
@@ -58,7 +61,8 @@ impl BackendKind {
 }
 
 impl BackendKind {
-    /// Whether streams are tried, and waited for by epoll, while everything else goes to the background.
+    /// Whether the back end attempts stream calls and waits for them with epoll, while all others
+    /// go to the background.
     pub(crate) const fn is_hybrid(self) -> bool {
         matches!(
             self,
@@ -66,11 +70,11 @@ impl BackendKind {
         )
     }
 
-    /// The back end that the environment asks for ([`Options::ENV_BACKEND`]). A program that runs with rights
-    /// of others than its caller (set-user-ID) takes no such advice.
+    /// Returns the back end named by the environment variable [`Options::ENV_BACKEND`]. A
+    /// set-user-ID program ignores the variable.
     ///
     /// # Errors
-    /// `EINVAL` if it names none; [`BackendKind::from_str`] tells what can be named.
+    /// `EINVAL` if it names no back end; the error of [`BackendKind::from_str`] lists the names.
     pub fn from_environment() -> Result<Option<BackendKind>, Errno> {
         match std::env::var_os(Options::ENV_BACKEND) {
             None => Ok(None),
@@ -121,24 +125,26 @@ pub enum BackPressure {
 /// The named limits of a context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Operations in flight or completed and not yet delivered.
+    /// The number of operations in flight or completed and not yet delivered.
     pub operations: u32,
-    /// Helper threads of the context for calls that end by themselves: file I/O, names, metadata. They start
-    /// on demand and leave after [`Limits::HELPER_IDLE_MS`]. At the limit such calls queue.
+    /// The number of helper threads for calls that end by themselves: file I/O, names, metadata.
+    /// They start on demand and end after [`Limits::HELPER_IDLE_MS`] without work. At the limit
+    /// such calls queue.
     pub helpers: u32,
-    /// Further helper threads, for calls that may wait without a bound: for locks, children, peers, terminals, times,
-    /// the other end of a FIFO. At the limit such a call fails with `EAGAIN`, or queues with
-    /// [`BackPressure::Wait`]; calls that end always have the helpers of [`Limits::helpers`]. Never less than
-    /// that limit.
+    /// The number of further helper threads, for calls that may wait without a bound: for locks,
+    /// children, peers, terminals, times, the other end of a FIFO. At the limit such a call fails
+    /// with `EAGAIN`, or queues with [`BackPressure::Wait`]; calls that end by themselves always
+    /// have the helpers of [`Limits::helpers`]. Never less than that limit.
     pub waiting_helpers: u32,
-    /// Kernel threads of the thread's back end `activations`, beside its own: one for each call that
-    /// blocks, and two in waiting. At the limit a call that would block fails with `EAGAIN`.
+    /// The number of kernel threads of `activations` in addition to the thread's own: one for each
+    /// call that blocks, and two spares. At the limit a call that would block fails with `EAGAIN`.
     pub carriers: u32,
-    /// Entries of the io_uring submission queue: how many operations one submission can carry.
+    /// The number of entries of the io_uring submission queue: how many operations one submission
+    /// can carry.
     pub ring_entries: u32,
-    /// Attempts finished inline since the last `poll`, while operations are in flight, before the next
-    /// such call is delivered through `poll`, so that a program whose calls all finish inline still gets
-    /// to its completions. 0 turns the budget off.
+    /// How many attempts may finish inline between two `poll`s while operations are in flight. The
+    /// next such call is delivered through `poll`, so that a program whose calls all finish inline
+    /// still gets to its completions. 0 turns the budget off.
     pub inline_budget: u32,
 }
 
@@ -147,22 +153,24 @@ impl Limits {
     pub const HELPER_IDLE_MS: u64 = 10_000;
     /// Bytes of stack of a helper thread: it only makes system calls.
     pub const HELPER_STACK: usize = 64 * 1024;
-    /// How long a context that ends waits for memory that the kernel still sends from; then it is leaked.
+    /// How long a context that shuts down waits for the notifications of zero-copy sends; then it
+    /// leaks their memory.
     pub const LENT: Duration = Duration::from_secs(1);
-    /// [`Limits::ring_entries`] at most; more are cut to it.
+    /// The maximum of [`Limits::ring_entries`]; larger values are reduced to it.
     pub const RING_ENTRIES_MAX: u32 = 4096;
-    /// Operations that are started before the kernel is told of them together. With fewer, entering the kernel costs more;
-    /// with more, a disk has nothing to do while the program makes its calls.
+    /// The number of operations that are submitted together. With fewer, entering the kernel costs
+    /// more; with more, a disk is idle while the program makes its calls.
     pub const BATCH: u32 = 8;
-    /// Requests that a context has with Linux AIO at once; more operations wait until one is free. As many are
-    /// reserved when the first is needed (`fs.aio-max-nr`), or fewer if no more are left.
+    /// The number of Linux AIO requests that a context has in flight; further operations wait until
+    /// one is free. As many are reserved (`fs.aio-max-nr`) when the first is needed, or fewer if no
+    /// more are left.
     pub const AIO_REQUESTS: u32 = 256;
-    /// As [`Limits::AIO_REQUESTS`], with POSIX AIO: of which the C library works on 20 in the whole process, and
-    /// which cannot be cancelled.
+    /// The same for POSIX AIO, of which the C library processes 20 at a time in the whole process,
+    /// and which cannot be cancelled.
     pub const POSIX_AIO_REQUESTS: u32 = 64;
-    /// Bytes of aligned memory for one request of direct I/O whose own memory or place is not aligned.
+    /// Bytes of the bounce buffer for one direct I/O request whose memory or offset is not aligned.
     pub const AIO_BOUNCE_STEP: usize = 256 * 1024;
-    /// Bytes of such memory at once.
+    /// Bytes of all bounce buffers of a context together.
     pub const AIO_BOUNCE_BYTES: usize = 16 * 1024 * 1024;
     /// Elements of an iovec array, the kernel's `UIO_MAXIOV`.
     pub const IOV_MAX: usize = 1024;
@@ -181,20 +189,20 @@ impl Default for Limits {
     }
 }
 
-/// Faults that the engine imposes on itself, so that programs can test their event loops.
+/// Injected faults, with which programs can test their event loops.
 ///
-/// None of them changes what a call returns in the end; they change the way it goes.
+/// They never change the final result of a call, only how it is made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Inject {
-    /// Every call that may block is run plainly, inline, whether it blocks or not.
+    /// Every call is made inline, whether it blocks or not.
     pub force_inline: bool,
     /// No attempt is made: every call that may block goes to the background.
     pub force_block: bool,
     /// One step of a transfer moves at most this many bytes (0: no bound), so that every longer
     /// transfer is completed in pieces.
     pub short_transfer: usize,
-    /// Non-blocking attempts on files report end of file where nothing was read, as Linux 5.9 and 5.10
-    /// did, so that the confirmation of an end of file is exercised.
+    /// Non-blocking attempts on files report end of file for data that is not cached, as Linux 5.9
+    /// and 5.10 did, so that the confirmation of an end of file is exercised.
     pub false_eof: bool,
     /// Every non-blocking attempt fails with `EAGAIN`, as after a kernel regression.
     pub attempts_fail: bool,
@@ -226,7 +234,7 @@ impl Options {
     /// The environment variable that overrides the back end chosen by default.
     pub const ENV_BACKEND: &'static str = "LAIO_BACKEND";
 
-    /// The environment variable that says how `activations` notices that a call blocks: `perf` or `idle`.
+    /// The environment variable that selects the detector of `activations`: `perf` or `idle`.
     pub const ENV_DETECTOR: &'static str = "LAIO_DETECTOR";
 
     /// The defaults: back end by environment or probing, limits of [`Limits::default`].
@@ -234,7 +242,8 @@ impl Options {
         Options::default()
     }
 
-    /// Uses this back end, whatever the environment says. Making the context fails if it cannot be had.
+    /// Uses this back end, whatever the environment variable says.
+    /// [`Context::new`](crate::Context::new) fails if it is not available.
     pub fn backend(mut self, kind: BackendKind) -> Options {
         self.backend = Some(kind);
         self
@@ -270,42 +279,43 @@ impl Options {
         self
     }
 
-    /// Makes `activations` notice in this way that a call blocks, whatever the environment says. Making the
-    /// context fails if it does not work here.
+    /// Selects the detector by which `activations` notices that a call blocks, whatever the
+    /// environment variable says. [`Context::new`](crate::Context::new) fails if it does not work
+    /// here.
     pub fn detector(mut self, detector: Detector) -> Options {
         self.detector = Some(detector);
         self
     }
 
-    /// Makes `activations` carry calls on streams too, rather than try them and wait until they are ready: a
-    /// kernel thread for each, as liblaio did.
+    /// Makes `activations` use carriers for stream calls too, rather than wait for readiness: one
+    /// kernel thread for each blocked call, as liblaio did.
     pub fn pure(mut self, pure: bool) -> Options {
         self.pure = pure;
         self
     }
 
-    /// What a call does at a limit.
+    /// Sets what a call does at a limit.
     pub fn back_pressure(mut self, back_pressure: BackPressure) -> Options {
         self.back_pressure = back_pressure;
         self
     }
 
-    /// Imposes faults, for tests.
+    /// Injects faults, for tests.
     pub fn inject(mut self, inject: Inject) -> Options {
         self.inject = inject;
         self
     }
 
-    /// Makes the `lazy` back end do without io_uring even where the machine has it.
+    /// Makes the `lazy` back end work without io_uring even where it is available.
     pub fn without_ring(mut self, without: bool) -> Options {
         self.without_ring = without;
         self
     }
 
-    /// Lets the `linux-aio` back end hand to `io_submit` also what that waits for: buffered I/O, and writes
-    /// that make a file longer. By default these go to helpers. With this, such calls **block the
-    /// caller**, as they do in programs that use Linux AIO without knowing; [`crate::AioCounts`] tells how
-    /// often and how long. It is there to compare with them.
+    /// Lets the `linux-aio` back end use `io_submit` also for requests that block in it: buffered
+    /// I/O, and writes that extend a file. By default these go to helpers. With this option such
+    /// calls **block the caller**, as in most programs that use Linux AIO; [`crate::AioCounts`]
+    /// counts them and their time. The option exists for comparison with such programs.
     pub fn aio_blocking(mut self, blocking: bool) -> Options {
         self.aio_blocking = blocking;
         self
@@ -319,9 +329,10 @@ impl Options {
         self
     }
 
-    /// Promises that the rights of the thread do not change after this context was made: credentials, capabilities,
-    /// groups, namespaces, root, filters, Landlock domain; or only by calls through this context. Its helpers
-    /// then serve without a look, and the ring takes calls although filters do not see them there.
+    /// Promises that the rights of the thread do not change after this context was made, except by
+    /// calls through this context: credentials, capabilities, groups, namespaces, root, filters,
+    /// Landlock domain. Helpers then serve without a comparison of rights, and the ring takes calls
+    /// although seccomp filters do not see them there.
     ///
     /// Without the promise the context compares rights when a call goes to the background, and starts a thread for
     /// each call by name where Landlock may have restricted the calling thread, which the kernel does not show. If

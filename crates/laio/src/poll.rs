@@ -1,4 +1,4 @@
-//! Completions: collecting them, delivering them, and the one place where a context sleeps.
+//! Completions: reaping and delivering them, and the one place where a context sleeps.
 
 use crate::background::activations::Activations;
 use crate::background::aio::Aio;
@@ -14,12 +14,12 @@ impl Context {
     /// Appends the completions of operations that have finished to `completions`, waiting for the first
     /// of them at most `timeout` (`None`: for ever). Returns how many.
     ///
-    /// Returns 0 when the time is up, when a [`Notifier`] was used, and at once when there is nothing
-    /// to wait for: no operation in flight and no notifier made.
+    /// Returns 0 when the time-out expires, when a [`Notifier`] was used, and at once when there is
+    /// nothing to wait for: no operation in flight and no notifier made.
     ///
     /// # Errors
-    /// What io_uring or epoll say when they can no longer be waited on, for example `EPERM` after a
-    /// filter was installed that forbids them, or `EBADF` after the program has closed a descriptor of the
+    /// The errors of io_uring or epoll when waiting fails, for example `EPERM` after a filter was
+    /// installed that forbids them, or `EBADF` after the program has closed a descriptor of the
     /// engine's. The operations stay.
     pub fn poll(
         &mut self,
@@ -33,7 +33,7 @@ impl Context {
         Ok(completions.len() - before)
     }
 
-    /// As [`Context::poll`], for at most `most` completions, each handed to `deliver`.
+    /// Polls like [`Context::poll`] for at most `most` completions and passes each to `deliver`.
     ///
     /// # Errors
     /// As for [`Context::poll`].
@@ -46,10 +46,10 @@ impl Context {
         self.poll_until(timeout, most, false, deliver)
     }
 
-    /// As [`Context::poll_each`], and also returns, with 0, when a signal handler has run in this thread, so
-    /// that a loop can look at what the handler has set. A handler that runs just before is not
-    /// noticed: it must use a [`Notifier`]. The kernel interrupts waits for its own purposes too (seen on
-    /// Linux 6.18 while a ring is being torn down), which looks the same.
+    /// Polls like [`Context::poll_each`], and also returns 0 when a signal handler has run in this
+    /// thread, so that a loop can check what the handler has set. A handler that runs just before
+    /// is not noticed: it must use a [`Notifier`]. The kernel interrupts waits for its own purposes
+    /// too (seen on Linux 6.18 while a ring is being torn down), which looks the same.
     ///
     /// # Errors
     /// As for [`Context::poll`].
@@ -71,10 +71,10 @@ impl Context {
     ) -> Result<usize, Errno> {
         self.notice_fork();
         self.inline_since_poll = 0;
-        self.signal_again();
+        self.rearm_signal();
         if self.exposed {
-            // Before looking: what comes later rings again.
-            self.hear_doorbell()?;
+            // Drained before reaping, so that later completions ring again.
+            self.drain_doorbell()?;
         }
         let wait = timeout != Some(Duration::ZERO) && most > 0;
         let deadline = timeout
@@ -82,16 +82,16 @@ impl Context {
             .and_then(|time| Instant::now().checked_add(time));
         let mut first = true;
         loop {
-            // With completions at hand, and at least once, look without sleeping; sleep only when there
-            // is nothing else to do.
+            // Reap without sleeping if completions are ready, and in the first round; sleep only
+            // when there is nothing else to do.
             if !self.ready.is_empty() || !wait || !first {
-                self.gather(Some(Duration::ZERO))?;
-            } else if self.any_returned() {
-                self.gather_from_threads();
-                self.settle();
+                self.reap(Some(Duration::ZERO))?;
+            } else if self.any_thread_finished() {
+                self.reap_threads();
+                self.unblock_queued();
             } else if self.any_finished_in_aio() {
-                self.gather_from_aio(false)?;
-                self.settle();
+                self.reap_aio(false)?;
+                self.unblock_queued();
             }
             let count = self.deliver(most, &mut deliver);
             let notified = self.doorbell.take_notification();
@@ -101,12 +101,12 @@ impl Context {
                 return Ok(count);
             }
             if self.operations.live() == self.operations.untaken() && !self.notifiable {
-                // Nothing to wait for; but the mounts may have changed.
-                self.gather(Some(Duration::ZERO))?;
+                // There is nothing to wait for, but the mounts may have changed.
+                self.reap(Some(Duration::ZERO))?;
                 return Ok(0);
             }
             let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-            let interrupted = self.gather(left)?;
+            let interrupted = self.reap(left)?;
             let count = self.deliver(most, &mut deliver);
             if count > 0 || (interrupted && interruptible) {
                 self.after_poll();
@@ -116,7 +116,8 @@ impl Context {
         }
     }
 
-    /// Delivers the completion of one operation, if it has finished. Looks for news, without waiting.
+    /// Delivers the completion of one operation, if it has finished. Reaps completions without
+    /// waiting.
     ///
     /// # Errors
     /// `EINPROGRESS` if it has not finished; `ENOENT` if the handle is not live: foreign, or its
@@ -124,19 +125,19 @@ impl Context {
     pub fn poll_one(&mut self, handle: Handle) -> Result<Completion, Errno> {
         self.notice_fork();
         self.inline_since_poll = 0;
-        self.signal_again();
+        self.rearm_signal();
         if self.in_flight(handle).is_ok() {
             if self.exposed {
-                self.hear_doorbell()?;
+                self.drain_doorbell()?;
             }
-            self.gather(Some(Duration::ZERO))?;
+            self.reap(Some(Duration::ZERO))?;
         }
         let completion = match self.in_flight(handle) {
             Ok(_) => Err(Errno::INPROGRESS),
             Err(Errno::ALREADY) => {
                 let slot = self.operations.find(handle).expect("it is live");
                 self.ready.retain(|&ready| ready != slot);
-                Ok(self.hand_over(slot))
+                Ok(self.take_completion(slot))
             }
             Err(errno) => Err(errno),
         };
@@ -158,7 +159,7 @@ impl Context {
         }
     }
 
-    /// Whether enough operations wait for the kernel to be told of them.
+    /// Whether a full batch of operations waits to be submitted.
     #[inline]
     pub(crate) fn has_batch(&self) -> bool {
         let in_ring = match &self.waiter {
@@ -185,7 +186,7 @@ impl Context {
         }
         self.prepare_timer()?;
         self.exposed = true;
-        self.prepare_to_be_watched();
+        self.arm_descriptor();
         Ok(match &self.waiter {
             Waiter::Ring(_) => self.doorbell.as_fd(),
             Waiter::Reactor(reactor) => reactor.as_fd(),
@@ -199,22 +200,22 @@ impl Context {
         Notifier(self.doorbell.clone())
     }
 
-    /// Hands completions over; returns how many.
+    /// Delivers at most `most` completions; returns how many.
     fn deliver(&mut self, most: usize, deliver: &mut impl FnMut(Completion)) -> usize {
         let mut count = 0;
         while count < most
             && let Some(slot) = self.ready.pop_front()
         {
             count += 1;
-            deliver(self.hand_over(slot));
+            deliver(self.take_completion(slot));
         }
         self.operations
             .allow_no_more_beyond_limit(self.ready.len() as u32);
         count
     }
 
-    /// The completion of a finished operation, which is delivered by that.
-    fn hand_over(&mut self, slot: Slot) -> Completion {
+    /// Returns the completion of a finished operation and marks it as delivered.
+    fn take_completion(&mut self, slot: Slot) -> Completion {
         let completion = self.operations.completion(slot);
         let payload = self.payloads.get(slot as usize);
         if payload.is_some_and(Option::is_some) {
@@ -228,12 +229,12 @@ impl Context {
 
     fn after_poll(&mut self) {
         if self.exposed {
-            self.prepare_to_be_watched();
+            self.arm_descriptor();
         }
     }
 
-    /// Makes the pollable descriptor ready to tell of further news.
-    fn hear_doorbell(&mut self) -> Result<(), Errno> {
+    /// Drains the doorbell, so that the pollable descriptor reports further events.
+    fn drain_doorbell(&mut self) -> Result<(), Errno> {
         match &mut self.waiter {
             Waiter::Ring(ring) if self.doorbell.drain() => ring.expose_again(&self.doorbell),
             Waiter::Ring(_) => Ok(()),
@@ -244,16 +245,16 @@ impl Context {
         }
     }
 
-    /// Arranges that news make the pollable descriptor readable without our doing.
-    pub(crate) fn prepare_to_be_watched(&mut self) {
+    /// Makes sure that further events make the pollable descriptor readable by themselves.
+    pub(crate) fn arm_descriptor(&mut self) {
         self.doorbell.arm();
         self.deadlines.set_timer();
         if let Waiter::Ring(ring) = &mut self.waiter {
-            // An error here shows at the next poll.
+            // The next poll reports an error.
             let _ = ring
                 .watch(Some(&self.doorbell))
                 .and_then(|()| ring.submit());
-            if ring.has_news() {
+            if ring.has_completions() {
                 self.doorbell.ring();
             }
         }
@@ -261,26 +262,26 @@ impl Context {
         if let Some(aio) = &mut self.aio {
             aio.watch();
         }
-        if self.any_returned() || !self.ready.is_empty() || self.any_finished_in_aio() {
+        if self.any_thread_finished() || !self.ready.is_empty() || self.any_finished_in_aio() {
             self.doorbell.ring();
         }
     }
 
-    /// Waits until an operation slot is free; false if that cannot happen by waiting, because all
+    /// Waits until an operation slot is free. Returns false if waiting cannot free one, because all
     /// finished operations wait for `poll` themselves.
-    pub(crate) fn wait_for_room(&mut self) -> bool {
-        // A notification is for `poll`, and must not keep this wait awake.
+    pub(crate) fn wait_for_slot(&mut self) -> bool {
+        // A notification is meant for `poll`, and must not end this wait.
         let notified = self.doorbell.take_notification();
-        let room = self.make_room();
+        let freed = self.free_slot();
         if notified {
             self.doorbell.keep_notification();
         }
-        room
+        freed
     }
 
-    fn make_room(&mut self) -> bool {
-        // Slots become free by delivery only; completions kept for `poll` still hold theirs. So the
-        // limit grows by those: the program gets them at its next poll.
+    fn free_slot(&mut self) -> bool {
+        // Only delivery frees slots, and completions kept for `poll` hold theirs. So the limit
+        // grows by their number: the program gets them at its next poll.
         loop {
             self.operations.allow_beyond_limit(self.ready.len() as u32);
             if !self.operations.is_full() {
@@ -289,16 +290,16 @@ impl Context {
             let in_flight = |slot| self.operations[slot].state.is_in_flight();
             let can_help = self.ready.len() < self.limits.operations.max(1) as usize
                 && self.operations.slots().any(in_flight);
-            if !can_help || self.gather(None).is_err() {
+            if !can_help || self.reap(None).is_err() {
                 return false;
             }
         }
     }
 
-    /// Collects what has finished, waiting for it at most `timeout` if nothing has. Tells whether a signal
-    /// handler has run meanwhile.
-    pub(crate) fn gather(&mut self, timeout: Option<Duration>) -> Result<bool, Errno> {
-        // First, so that what is cancelled can be collected in the same go.
+    /// Reaps finished operations, waiting at most `timeout` if there are none. Returns whether a
+    /// signal handler has run meanwhile.
+    pub(crate) fn reap(&mut self, timeout: Option<Duration>) -> Result<bool, Errno> {
+        // Expired first, so that operations cancelled here are reaped below.
         let before = self.ready.len();
         self.expire();
         self.submit_to_aio();
@@ -307,18 +308,22 @@ impl Context {
             timeout = Some(Duration::ZERO);
         }
         let sleep = timeout != Some(Duration::ZERO);
-        let told_by_bell = self.aio.as_ref().is_some_and(Aio::needs_doorbell);
-        let by_threads = self.helpers.outstanding() + self.alone.outstanding() + self.calls_away();
-        let listens = self.exposed || self.notifiable || by_threads > 0 || told_by_bell;
+        let aio_needs_doorbell = self.aio.as_ref().is_some_and(Aio::needs_doorbell);
+        let by_threads =
+            self.helpers.outstanding() + self.one_shot.outstanding() + self.calls_in_flight();
+        let needs_doorbell =
+            self.exposed || self.notifiable || by_threads > 0 || aio_needs_doorbell;
         if sleep {
-            if listens {
+            if needs_doorbell {
                 self.doorbell.check()?;
                 self.doorbell.arm();
                 if let Some(aio) = &mut self.aio {
                     aio.watch();
                 }
-                // News that came before the bell was armed did not ring it.
-                if self.any_returned() || self.doorbell.is_notified() || self.any_finished_in_aio()
+                // Events from before the doorbell was armed did not ring it.
+                if self.any_thread_finished()
+                    || self.doorbell.is_notified()
+                    || self.any_finished_in_aio()
                 {
                     timeout = Some(Duration::ZERO);
                 }
@@ -329,45 +334,45 @@ impl Context {
             }
         }
         let result = match &self.waiter {
-            Waiter::Ring(_) => self.gather_from_ring(timeout, listens),
-            Waiter::Reactor(_) => self.gather_from_reactor(timeout),
+            Waiter::Ring(_) => self.reap_ring(timeout, needs_doorbell),
+            Waiter::Reactor(_) => self.reap_reactor(timeout),
         };
-        if sleep && listens && !self.exposed {
+        if sleep && needs_doorbell && !self.exposed {
             self.doorbell.disarm();
         }
-        self.gather_from_threads();
-        self.settle();
+        self.reap_threads();
+        self.unblock_queued();
         result
     }
 
-    fn gather_from_ring(
+    fn reap_ring(
         &mut self,
         timeout: Option<Duration>,
-        listens: bool,
+        needs_doorbell: bool,
     ) -> Result<bool, Errno> {
         let mut interrupted = false;
         let Waiter::Ring(ring) = &mut self.waiter else {
             unreachable!("asked of a ring")
         };
         if timeout != Some(Duration::ZERO) {
-            interrupted = ring.wait(listens.then_some(&*self.doorbell), timeout)?;
+            interrupted = ring.wait(needs_doorbell.then_some(&*self.doorbell), timeout)?;
         } else {
-            // A program that never sleeps must come to know of a new file system too.
+            // A program that never sleeps must notice a new file system too.
             ring.watch(None)?;
             if ring.unsubmitted() > 0 {
                 ring.submit()?;
             }
         }
-        self.mounts.watched();
+        self.mounts.note_watched();
         let mut reaped = std::mem::take(&mut self.reaped);
         ring.reap(&mut reaped)?;
-        if listens && ring.doorbell_heard() {
+        if needs_doorbell && ring.doorbell_fired() {
             self.doorbell.drain();
         }
         if ring.take_mounts_changed() {
             self.mounts.refresh();
         }
-        if ring.take_timer_went_off() {
+        if ring.take_timer_expired() {
             self.deadlines.silence_timer();
         }
         for one in reaped.drain(..) {
@@ -375,14 +380,14 @@ impl Context {
         }
         self.reaped = reaped;
         while let Waiter::Ring(ring) = &mut self.waiter
-            && let Some(slot) = ring.take_missed()
+            && let Some(slot) = ring.take_failed_cancel()
         {
             self.cancel_again(slot);
         }
         Ok(interrupted)
     }
 
-    fn gather_from_reactor(&mut self, timeout: Option<Duration>) -> Result<bool, Errno> {
+    fn reap_reactor(&mut self, timeout: Option<Duration>) -> Result<bool, Errno> {
         let Waiter::Reactor(reactor) = &mut self.waiter else {
             unreachable!("asked of a reactor")
         };
@@ -401,39 +406,39 @@ impl Context {
             }
         }
         self.events = events;
-        self.mounts.watched();
+        self.mounts.note_watched();
         let interrupted = result?;
-        self.gather_from_aio(aio)?;
+        self.reap_aio(aio)?;
         Ok(interrupted)
     }
 
-    /// Whether calls have returned in other threads.
-    fn any_returned(&self) -> bool {
+    /// Whether calls have finished in other threads.
+    fn any_thread_finished(&self) -> bool {
         let carried = self.activations.as_ref();
         self.helpers.any_finished()
-            || self.alone.any_finished()
+            || self.one_shot.any_finished()
             || carried.is_some_and(Activations::any_finished)
     }
 
-    /// Calls that carriers make.
-    fn calls_away(&self) -> usize {
+    /// The number of blocked calls that carriers make.
+    fn calls_in_flight(&self) -> usize {
         self.activations
             .as_ref()
             .map_or(0, Activations::outstanding)
     }
 
-    fn gather_from_threads(&mut self) {
+    fn reap_threads(&mut self) {
         if let Some(activations) = &mut self.activations {
             for (handle, result) in activations.collect() {
                 let slot = self.operations.find(handle);
                 self.carrier_completed(slot.expect("a call in flight is live"), result);
             }
         }
-        if self.alone.any_waiting() {
+        if self.one_shot.any_queued() {
             self.note_rights();
         }
         let mut returned = self.helpers.collect();
-        returned.append(&mut self.alone.collect(self.rights.epoch()));
+        returned.append(&mut self.one_shot.collect(self.rights.epoch()));
         for (handle, result) in returned {
             let slot = self
                 .operations

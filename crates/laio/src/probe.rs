@@ -1,8 +1,8 @@
-//! What this machine allows, as data: for `laio info`, for bug reports, and for programs that want to
-//! say which back end they run on and why.
+//! Probes what this machine supports, as data: for `laio info`, for bug reports, and for programs
+//! that report their back end and the reason for it.
 //!
-//! Everything is found out by trying it, in the way the engine itself would use it. Nothing is left
-//! behind: files made for trying have no name.
+//! Each feature is probed by using it as the engine would. Nothing is left behind: files made for a
+//! probe have no name.
 
 mod directory;
 mod perf;
@@ -18,12 +18,12 @@ use rustix::process::{Resource, getrlimit};
 use std::fmt;
 use std::str::FromStr;
 
-/// Why something is not to be had.
+/// Why a feature is not available.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// What the kernel, or a filter in front of it, answered.
+    /// The errno from the kernel, or from a seccomp filter.
     pub errno: Errno,
-    /// What that means here, in words.
+    /// The meaning of that, in words.
     pub meaning: String,
 }
 
@@ -40,35 +40,36 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// A limit on resources, soft and hard; `None` is no limit.
+/// A resource limit, soft and hard; `None` is no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ceiling {
-    /// What is in force.
+    /// The soft limit.
     pub soft: Option<u64>,
-    /// How far the process may raise it.
+    /// The hard limit.
     pub hard: Option<u64>,
 }
 
-/// The limits that bound what can be in flight.
+/// The system limits that bound operations in flight.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SystemLimits {
-    /// Descriptors of the process (`RLIMIT_NOFILE`).
+    /// The number of descriptors of the process (`RLIMIT_NOFILE`).
     pub open_files: Ceiling,
-    /// Processes and threads of the user (`RLIMIT_NPROC`).
+    /// The number of processes and threads of the user (`RLIMIT_NPROC`).
     pub processes: Ceiling,
     /// Bytes of locked memory (`RLIMIT_MEMLOCK`): rings before Linux 5.12, and perf events.
     pub locked_memory: Ceiling,
-    /// Threads of the system; `None` where the kernel does not say, as for those below.
+    /// The number of threads of the system; like the limits below `None` if the kernel does not
+    /// report it.
     pub threads_max: Option<u64>,
-    /// Requests of Linux AIO in the system.
+    /// The number of Linux AIO requests in the system.
     pub aio_max: Option<u64>,
-    /// As many of these are reserved now.
+    /// The number of those that are reserved now.
     pub aio_used: Option<u64>,
-    /// Descriptors that one user's epoll sets may watch.
+    /// The number of descriptors that one user's epoll sets may contain.
     pub epoll_watches: Option<u64>,
 }
 
-/// What the machine allows this process, whatever the file system.
+/// The features available to this process, independent of the file system.
 #[derive(Clone, Debug)]
 pub struct Machine {
     /// The kernel's release, as `uname -r` prints it.
@@ -77,33 +78,34 @@ pub struct Machine {
     pub architecture: String,
     /// io_uring, set up as the engine sets it up.
     pub io_uring: Result<IoUring, Refusal>,
-    /// Perf events of the process's own threads: whether a thread can be told that another has blocked.
+    /// Perf events of the process's own threads: whether they report that another thread has
+    /// blocked.
     pub perf: PerfEvents,
-    /// How the back end `activations` would notice that a call blocks: it has handed off once.
+    /// The detector that the back end `activations` would use: it has succeeded in one hand-off.
     pub activations: Result<Detector, Refusal>,
     /// `preadv2` and `pwritev2` with `RWF_NOWAIT` reach the kernel.
     pub nowait: Result<(), Refusal>,
     /// `openat2` with `RESOLVE_CACHED` reaches the kernel.
     pub cached_open: Result<(), Refusal>,
-    /// Linux AIO (`io_setup`) can be had.
+    /// Linux AIO (`io_setup`) is available.
     pub linux_aio: Result<(), Refusal>,
     /// The limits.
     pub limits: SystemLimits,
 }
 
-/// The back end that a context gets here by default.
+/// The default back end on this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Choice {
     /// The back end.
     pub backend: BackendKind,
-    /// What it amounts to here: `lazy with io_uring`, `lazy with epoll and helper threads`, ….
+    /// What it consists of here: `lazy with io_uring`, `lazy with epoll and helper threads`, ….
     pub summary: String,
-    /// Why, in a sentence.
+    /// The reason, in a sentence.
     pub reason: String,
 }
 
 impl Machine {
-    /// Tries everything. Takes a few milliseconds.
+    /// Probes all features. Takes a few milliseconds.
     pub fn probe() -> Machine {
         let name = rustix::system::uname();
         Machine {
@@ -119,10 +121,12 @@ impl Machine {
         }
     }
 
-    /// What [`Context::new`] makes here of [`Options::new`], and why: it is asked to.
+    /// Returns the back end that [`Context::new`] chooses here for [`Options::new`], and why. It
+    /// makes a context to find out.
     ///
     /// # Errors
-    /// In words: the environment names no back end, or one that is not to be had here.
+    /// A message: the environment variable names an unknown back end, or one that is not available
+    /// here.
     pub fn choice(&self) -> Result<Choice, String> {
         let variable = Options::ENV_BACKEND;
         let wanted = BackendKind::from_environment().map_err(|_| {
@@ -136,12 +140,12 @@ impl Machine {
         let context =
             Context::new(Options::new()).map_err(|errno| match (wanted, self.ring()) {
                 (Some(BackendKind::Uring), Err(refusal)) => {
-                    format!("{variable}=uring, but io_uring is not to be had here: {refusal}")
+                    format!("{variable}=uring, but io_uring is not available here: {refusal}")
                 }
                 (Some(BackendKind::LinuxAio), _) => match &self.linux_aio {
                     Err(refusal) => {
                         format!(
-                            "{variable}=linux-aio, but Linux AIO is not to be had here: {refusal}"
+                            "{variable}=linux-aio, but Linux AIO is not available here: {refusal}"
                         )
                     }
                     Ok(()) => format!("no context can be made: {errno}"),
@@ -150,8 +154,8 @@ impl Machine {
             })?;
         let backend = context.backend();
         let carried = match context.detector() {
-            Some(Detector::Perf) => "activations: switch records tell that a call blocks",
-            _ => "activations: threads that run when nothing else does tell that a call blocks",
+            Some(Detector::Perf) => "activations: context-switch records report blocked calls",
+            _ => "activations: idle-priority threads detect blocked calls",
         };
         let way = match (backend, context.has_ring()) {
             (BackendKind::Activations, _) => carried,
@@ -170,7 +174,7 @@ impl Machine {
             _ if backend != BackendKind::Lazy => None,
             Ok(_) if context.has_ring() => Some("io_uring can be set up here".to_owned()),
             Ok(_) => Some("io_uring could not be set up a second time".to_owned()),
-            Err(refusal) => Some(format!("io_uring is not to be had here ({refusal})")),
+            Err(refusal) => Some(format!("io_uring is not available here ({refusal})")),
         };
         let asked = match wanted {
             Some(kind) => format!("{variable}={kind} asks for it"),
@@ -198,16 +202,16 @@ fn activations() -> Result<Detector, Refusal> {
         Err(errno) => {
             let meaning = match errno {
                 Errno::NOSYS => {
-                    "not written for this architecture, or a call is hidden by a filter"
+                    "not implemented for this architecture, or a call is hidden by a filter"
                 }
                 Errno::OPNOTSUPP => {
-                    "programs may not set their thread pointer here (fsgsbase), or have a shadow stack"
+                    "programs cannot set their thread pointer here (no fsgsbase), or have a shadow stack"
                 }
                 Errno::ACCES | Errno::NOENT => {
                     "/proc does not show what the threads do: it is not mounted, or the process is not dumpable"
                 }
                 Errno::TIME => "no detector has noticed that a call blocked",
-                Errno::PERM => "neither perf events nor another way of noticing works here",
+                Errno::PERM => "no detector works here, neither perf nor idle",
                 _ => "a limit is reached",
             };
             Err(Refusal::new(errno, meaning.to_owned()))
@@ -215,8 +219,8 @@ fn activations() -> Result<Detector, Refusal> {
     }
 }
 
-/// `probe` is what a harmless wrong use of the call was answered: `EBADF` means that the kernel knows the
-/// call and that nothing stands before it.
+/// `probe` is the errno of a harmless invalid call: `EBADF` means that the kernel has the call and
+/// that no filter forbids it.
 fn reaches_kernel(probe: Errno, since: &str) -> Result<(), Refusal> {
     let meaning = match probe {
         Errno::BADF => return Ok(()),
@@ -258,7 +262,7 @@ impl SystemLimits {
     }
 }
 
-/// The number in a file of `/proc/sys`.
+/// Returns the number in a file of `/proc/sys`.
 fn setting<T: FromStr>(path: &str) -> Option<T> {
     std::fs::read_to_string(path).ok()?.trim().parse().ok()
 }
@@ -269,7 +273,7 @@ mod tests {
     use laio_testing::forbid::{self, Forbid};
 
     #[test]
-    fn tells_what_the_kernel_answered() {
+    fn reports_the_release_of_the_kernel() {
         assert_eq!(reaches_kernel(Errno::BADF, "Linux 1"), Ok(()));
         let refusal = reaches_kernel(Errno::NOSYS, "Linux 1").unwrap_err();
         assert_eq!(refusal.errno, Errno::NOSYS);

@@ -1,10 +1,10 @@
-//! Waiting until a descriptor is ready, without a helper: for calls that are tried again then, and for polls of a
-//! single descriptor.
+//! Waiting for readiness without a helper: for calls that are attempted again afterwards, and for
+//! polls of a single descriptor.
 
 use crate::background::prepare;
 use crate::background::reactor::Direction;
 use crate::context::{Context, Waiter};
-use crate::descriptors::{Claim, Link};
+use crate::descriptors::{Access, Link};
 use crate::operation::{Operation, Slot, State};
 use crate::sys::memory::can_read;
 use crate::table::{Attempt, Opcode, Row, Use};
@@ -12,21 +12,21 @@ use crate::{BackendKind, Call, Errno, sys};
 use std::os::fd::RawFd;
 
 impl Context {
-    /// The claim of a poll that waits for one event of one descriptor for as long as it takes, and that need
-    /// not be a helper's: nothing else waits there for the same. Others then line up behind it, and a close
-    /// cancels it.
-    pub(crate) fn claim_of_poll(&self, row: &Row, call: &Call) -> Option<Link> {
+    /// The link of a poll without a time-out on one event of one descriptor, if readiness can serve
+    /// it: no other operation waits there for the same event. Later calls then queue behind it, and
+    /// a close cancels it.
+    pub(crate) fn link_of_poll(&self, row: &Row, call: &Call) -> Option<Link> {
         let (fd, direction) = polled(row, call, self.memory_is_good)?;
-        let claim = match direction {
-            Direction::Read => Claim::READING,
-            Direction::Write => Claim::WRITING,
+        let access = match direction {
+            Direction::Read => Access::READING,
+            Direction::Write => Access::WRITING,
         };
         let waits = match &self.waiter {
             Waiter::Ring(_) => true,
             Waiter::Reactor(_) => self.uses_reactor(),
         };
-        let free = waits && self.watched.is_none() && !self.descriptors.must_wait(fd, claim);
-        free.then(|| Link::new(fd, claim))
+        let free = waits && self.status.is_none() && !self.descriptors.must_wait(fd, access);
+        free.then(|| Link::new(fd, access))
     }
 
     /// Whether this back end waits for streams by epoll.
@@ -34,7 +34,8 @@ impl Context {
         self.kind.is_hybrid() || matches!(self.kind, BackendKind::Lazy | BackendKind::Activations)
     }
 
-    /// Waits for what such a poll is about. False: epoll does not know the descriptor, or it is not open.
+    /// Arms the readiness event that such a poll waits for. Returns false if epoll does not support
+    /// the descriptor, or it is not open.
     pub(crate) fn wait_until_ready(
         &mut self,
         slot: Slot,
@@ -58,19 +59,19 @@ impl Context {
     }
 }
 
-/// What a poll that has its claim waits for.
-pub(crate) fn polls_one(operation: &Operation) -> Option<(RawFd, Direction)> {
+/// The descriptor and direction that a poll started with [`Context::link_of_poll`] waits for.
+pub(crate) fn polled_descriptor(operation: &Operation) -> Option<(RawFd, Direction)> {
     let link = operation.links[0];
-    let direction = match link.claim {
+    let direction = match link.access {
         _ if !operation.row.polls => return None,
-        Claim::READING => Direction::Read,
-        Claim::WRITING => Direction::Write,
+        Access::READING => Direction::Read,
+        Access::WRITING => Direction::Write,
         _ => return None,
     };
     Some((link.fd, direction))
 }
 
-/// The descriptor of a poll without a time-out and a signal mask, and what is waited for.
+/// The descriptor and direction of a poll that has neither time-out nor signal mask.
 fn polled(row: &Row, call: &Call, memory_is_good: bool) -> Option<(RawFd, Direction)> {
     let args = &call.args;
     let for_ever = match row.attempt {
@@ -99,7 +100,7 @@ fn polled(row: &Row, call: &Call, memory_is_good: bool) -> Option<(RawFd, Direct
     (poll.fd >= 0).then_some((poll.fd, direction))
 }
 
-/// Whether the call can be tried again whenever its descriptor is ready.
+/// Whether the call can be attempted again whenever its descriptor is ready.
 pub(crate) fn waits_for_readiness(row: &Row, call: &Call) -> bool {
     match row.attempt {
         Attempt::NowaitRead | Attempt::NowaitWrite | Attempt::Dontwait(_) => true,

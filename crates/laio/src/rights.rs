@@ -1,14 +1,16 @@
-//! Rights: what a call may do in the background is what the calling thread may do when it makes the call.
+//! Rights: a call in the background has exactly the rights that the calling thread has when it
+//! makes the call.
 //!
-//! The kernel keeps rights by thread. A thread can give some up by calls that concern no other thread (`capset`,
-//! `setfsuid`, filters, Landlock, `unshare`, `setns`), and a helper that was started before still has them. So, before
-//! a call goes to another thread, the context looks at the calling thread, and renews its helpers if they are not the
-//! same. What the kernel does not show, it takes for changed: such a call gets a thread of its own, which inherits
-//! what its creator has.
+//! The kernel keeps rights per thread. A thread can drop some of its own (`capset`, `setfsuid`,
+//! filters, Landlock, `unshare`, `setns`), while a helper that was started before still has them.
+//! So, before a call goes to another thread, the context examines the calling thread's rights, and
+//! starts new helpers if they have changed. Rights that the kernel does not report are assumed to
+//! have changed: such a call gets a thread of its own, which inherits the rights of its creator.
 //!
-//! The ring takes the submitting thread's credentials, and with them its Landlock domain, when an operation is
-//! submitted, so operations that depend on rights are submitted at once. It knows no filters, and its workers keep the
-//! root and working directory with which they were started; where these matter, helpers take its calls.
+//! io_uring uses the submitting thread's credentials, and with them its Landlock domain, from the
+//! time of submission, so operations that depend on rights are submitted at once. It applies no
+//! seccomp filters, and its workers keep the root and working directory with which they were
+//! started; where these matter, helpers make the calls.
 
 mod shown;
 
@@ -17,7 +19,7 @@ use crate::facts::Facts;
 use crate::operation::Slot;
 use crate::table::{Class, Opcode, Row};
 use crate::{Call, Errno};
-use shown::{Place, Shown, accesses_as_it_opens, has_landlock, shares_names_with};
+use shown::{LookupRoots, Shown, accesses_as_it_opens, has_landlock, shares_names_with};
 use std::cell::Cell;
 use std::sync::Mutex;
 
@@ -28,13 +30,14 @@ pub(crate) use shown::{has_filters, share_names};
 pub(crate) struct Rights {
     /// See [`crate::Options::settled_rights`].
     settled: bool,
-    /// Grows when the rights are found to be others than before.
+    /// Incremented when the rights have changed.
     epoch: u32,
     known: Option<Shown>,
-    place: Option<Place>,
-    /// A call through the context has changed them.
+    lookup_roots: Option<LookupRoots>,
+    /// Whether a call through the context has changed the rights.
     changed: bool,
-    /// A call through the context may have given the thread a root and working directory of its own.
+    /// Whether a call through the context may have given the thread a root and working directory of
+    /// its own.
     moved: bool,
 }
 
@@ -43,8 +46,8 @@ pub(crate) struct Rights {
 pub(crate) enum Maker {
     /// Any helper of the pool.
     Helper,
-    /// One that is started for it.
-    Alone,
+    /// A thread started for this call.
+    OneShotThreads,
 }
 
 impl Rights {
@@ -53,7 +56,7 @@ impl Rights {
             settled,
             epoch: 0,
             known: None,
-            place: None,
+            lookup_roots: None,
             changed: false,
             moved: false,
         }
@@ -69,40 +72,40 @@ impl Rights {
 }
 
 impl Context {
-    /// Who may make a call that goes to another thread. Afterwards the helpers have the calling thread's rights, as
-    /// far as the kernel shows them.
+    /// Returns which threads may make a call in the background. Afterwards the helpers have the
+    /// calling thread's rights, as far as the kernel reports them.
     pub(crate) fn maker(&mut self, row: &Row, call: &Call) -> Maker {
         if self.rights.settled {
             return Maker::Helper;
         }
         if !self.note_rights() {
-            return Maker::Alone;
+            return Maker::OneShotThreads;
         }
         let shown = self.rights.known.as_ref();
         let fenced = shown.is_some_and(Shown::allows_landlock) && may_be_fenced(row, call);
         if (fenced && has_landlock()) || WITHIN_NAMESPACES.contains(&row.name) {
-            return Maker::Alone;
+            return Maker::OneShotThreads;
         }
         match self.helpers_share_names() {
             Ok(true) => {}
             Ok(false) => {
-                self.rights.place = Place::of_this_thread();
+                self.rights.lookup_roots = LookupRoots::of_this_thread();
                 self.helpers.renew();
             }
-            // The kernel does not compare, or might end the process for the question.
-            Err(_) if by_name(row) => return Maker::Alone,
+            // kcmp is not available, or a filter might kill the process for it.
+            Err(_) if by_name(row) => return Maker::OneShotThreads,
             Err(_) => {}
         }
-        // Helpers that still make calls of former rights are bounded too.
+        // Helpers that still make calls with former rights count too.
         let most = self.limits.helpers as usize + self.limits.waiting_helpers as usize;
         match self.helpers.threads() > most {
-            true => Maker::Alone,
+            true => Maker::OneShotThreads,
             false => Maker::Helper,
         }
     }
 
-    /// Whether the ring may take a call of this row. Afterwards operations that depend on rights must be submitted
-    /// at once.
+    /// Whether the ring may take a call of this row. Operations that depend on rights must then be
+    /// submitted at once.
     pub(crate) fn ring_may_take(&mut self, row: &Row) -> bool {
         if self.rights.settled {
             return !(self.rights.moved && by_name(row));
@@ -112,11 +115,11 @@ impl Context {
         }
         self.note_rights()
             && !self.rights.are_filtered()
-            && (!by_name(row) || Place::of_this_thread() == PLACE_OF_RINGS.get())
+            && (!by_name(row) || LookupRoots::of_this_thread() == ROOTS_OF_RINGS.get())
     }
 
-    /// Whether POSIX AIO may take a call. Its threads serve the whole process, and the first of them was started by
-    /// whichever context came first.
+    /// Whether POSIX AIO may take a call. Its threads serve the whole process, and have the rights
+    /// of the thread that started the first of them.
     pub(crate) fn posix_aio_may_take(&mut self) -> bool {
         static FIRST: Mutex<Option<Shown>> = Mutex::new(None);
         if self.rights.settled && !self.rights.changed {
@@ -132,17 +135,19 @@ impl Context {
         *first == self.rights.known
     }
 
-    /// Whether Linux AIO may take a call: the kernel keeps the submitting thread's credentials, and knows no filters.
+    /// Whether Linux AIO may take a call: the kernel uses the submitting thread's credentials, but
+    /// applies no filters.
     pub(crate) fn linux_aio_may_take(&self) -> bool {
         self.rights.settled || !has_filters()
     }
 
-    /// Whether a refusal by the attempt is the plain call's own. Filters may know the attempt and the call apart.
+    /// Whether a refusal of the attempt is what the plain call would return. A filter may treat the
+    /// two differently.
     pub(crate) fn believes_refusals(&self) -> bool {
         !has_filters()
     }
 
-    /// Whether `access` looks names up with the rights that an attempt to open them uses.
+    /// Whether `access` uses the same rights for lookups as an attempt to open.
     pub(crate) fn access_can_be_tried(&self) -> bool {
         match self.rights.settled {
             true => self.facts.same_identity,
@@ -150,8 +155,9 @@ impl Context {
         }
     }
 
-    /// Notes with which rights an operation is handed over. Fails if the thread had others when it was handed over the
-    /// first time: with those of now the call might be allowed what it was not when it was made.
+    /// Records the rights with which an operation is dispatched. Fails if they differ from those of
+    /// its first dispatch: with the present rights the call might be allowed although it was not
+    /// when the program made it.
     ///
     /// # Errors
     /// `EAGAIN`
@@ -166,7 +172,7 @@ impl Context {
         }
     }
 
-    /// Whether the calling thread has other rights than when it handed an operation over.
+    /// Whether the calling thread's rights have changed since it dispatched an operation.
     pub(crate) fn has_other_rights(&mut self, slot: Slot) -> bool {
         let Some(epoch) = self.operations[slot].rights else {
             return false;
@@ -174,8 +180,8 @@ impl Context {
         !self.note_rights() || epoch != self.rights.epoch
     }
 
-    /// A call through the context has changed the calling thread's rights: what was started before serves no later
-    /// call.
+    /// Begins a new epoch after a call through the context has changed the calling thread's rights:
+    /// helpers started before make no later call.
     pub(crate) fn rights_changed(&mut self, by: &Row) {
         self.rights.changed = true;
         self.rights.moved |= matches!(by.name, "unshare" | "setns");
@@ -183,7 +189,8 @@ impl Context {
         self.begin_epoch();
     }
 
-    /// Looks at the calling thread. False if the kernel does not show its rights.
+    /// Compares the calling thread's rights with the last ones. Returns false if the kernel does
+    /// not report them.
     pub(crate) fn note_rights(&mut self) -> bool {
         let now = Shown::of_this_thread();
         let shows = now.is_some();
@@ -196,46 +203,45 @@ impl Context {
 
     fn begin_epoch(&mut self) {
         self.rights.epoch = self.rights.epoch.wrapping_add(1);
-        self.rights.place = Place::of_this_thread();
+        self.rights.lookup_roots = LookupRoots::of_this_thread();
         self.facts = Facts::get();
         self.helpers.renew();
     }
 
-    /// Whether the helpers look names up from the calling thread's root and working directory, and make files with
-    /// its umask.
+    /// Whether the helpers use the calling thread's root, working directory and umask.
     fn helpers_share_names(&self) -> Result<bool, Errno> {
         if self.rights.are_filtered() {
             return Err(Errno::PERM);
         }
         match self.helpers.witness() {
             None => Ok(true),
-            // They were started since the rights were last looked at, and none has run yet.
-            Some(0) => Ok(Place::of_this_thread() == self.rights.place),
+            // They were started after the rights were last compared, and none has run yet.
+            Some(0) => Ok(LookupRoots::of_this_thread() == self.rights.lookup_roots),
             Some(thread) => shares_names_with(thread),
         }
     }
 }
 
 std::thread_local! {
-    /// Where the thread's names began when it made its first ring. The kernel keeps a ring's workers for the thread,
-    /// not for the ring, and they keep what they were started with.
-    static PLACE_OF_RINGS: Cell<Option<Place>> = const { Cell::new(None) };
+    /// The thread's root and working directory when it made its first ring. The kernel keeps one
+    /// set of io_uring workers per thread, not per ring, and they keep those.
+    static ROOTS_OF_RINGS: Cell<Option<LookupRoots>> = const { Cell::new(None) };
 }
 
-/// Notes that the calling thread makes a ring.
+/// Records root and working directory when the calling thread makes a ring.
 pub(crate) fn note_ring() {
-    if PLACE_OF_RINGS.get().is_none() {
-        PLACE_OF_RINGS.set(Place::of_this_thread());
+    if ROOTS_OF_RINGS.get().is_none() {
+        ROOTS_OF_RINGS.set(LookupRoots::of_this_thread());
     }
 }
 
-/// Whether what the call may do depends on the thread's rights when it is made, rather than on those with which a
-/// descriptor was opened.
+/// Whether the permissions of the call depend on the thread's rights when it is made, rather than
+/// on those with which a descriptor was opened.
 fn depends_on_rights(row: &Row) -> bool {
     by_name(row) || row.class == Class::Path
 }
 
-/// Whether the call looks up a name. A socket's address can be one, too.
+/// Whether the call looks up a name. A socket address can contain one too.
 fn by_name(row: &Row) -> bool {
     row.file.is_some() || matches!(row.opcode, Some(Opcode::Connect | Opcode::Bind))
 }
@@ -251,7 +257,7 @@ fn may_be_fenced(row: &Row, call: &Call) -> bool {
     by_name(row) || addressed || opens || WITHIN_DOMAINS.contains(&row.name)
 }
 
-/// Calls about other processes, which only `threads` hands over.
+/// Calls about other processes, which only the `threads` back end makes in the background.
 const WITHIN_DOMAINS: [&str; 7] = [
     "kill",
     "tkill",
@@ -262,8 +268,8 @@ const WITHIN_DOMAINS: [&str; 7] = [
     "process_vm_writev",
 ];
 
-/// Calls that work in a namespace of the thread without naming a file: the kernel shows cheaply neither the namespaces
-/// nor that they were changed.
+/// Calls that use a namespace of the thread without naming a file: the kernel offers no cheap way
+/// to read the namespaces or to notice a change.
 const WITHIN_NAMESPACES: [&str; 20] = [
     "socket",
     "socketpair",

@@ -1,11 +1,11 @@
-//! A signal for the thread of a context, whenever `poll` may have something to deliver.
+//! Signals the thread of a context whenever `poll` may have something to deliver.
 //!
-//! A small thread watches the pollable descriptor and sends it. Nothing in the kernel does this by itself: neither
-//! an eventfd nor an epoll set can be asked for a signal (`O_ASYNC`), and the ring's completions are held
-//! back until its own thread enters the kernel.
+//! A separate thread waits for the pollable descriptor and sends the signal. The kernel cannot do
+//! this: neither an eventfd nor an epoll set supports `O_ASYNC`, and io_uring holds completions
+//! back until the ring's own thread enters the kernel.
 
 use crate::context::Context;
-use crate::sys::away::Away;
+use crate::sys::high_fd::HighFd;
 use crate::sys::mask::SignalsBlocked;
 use crate::{Errno, sys};
 use rustix::event::{EventfdFlags, epoll, eventfd};
@@ -16,24 +16,24 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::thread::JoinHandle;
 
-/// The thread that sends, and what it shares with the context.
+/// The signalling thread and the state that it shares with the context.
 #[derive(Debug)]
 pub(crate) struct Signaller {
-    /// The program has looked for completions since the last signal.
+    /// Whether the program has polled since the last signal.
     armed: Arc<AtomicBool>,
-    stop: Away,
+    stop: HighFd,
     thread: Option<JoinHandle<()>>,
     process: Pid,
 }
 
 impl Context {
-    /// Sends the calling thread a signal whenever [`Context::poll`] may have something to deliver, with `si_code`
-    /// `SI_QUEUE` and a word of the program's choice in `si_value`; at most one between two polls. `None`
-    /// ends it.
+    /// Sends the calling thread a signal whenever [`Context::poll`] may have something to deliver,
+    /// with `si_code` `SI_QUEUE` and the given word in `si_value`; at most one between two polls.
+    /// `None` turns it off.
     ///
     /// # Errors
-    /// `EINVAL` for what is not a signal, or one that cannot be caught; `EAGAIN`, `ENOMEM` if no thread can
-    /// be started; `EMFILE`, `ENFILE` if there are no descriptors left.
+    /// `EINVAL` for an invalid signal, or one that cannot be caught; `EAGAIN`, `ENOMEM` if no
+    /// thread can be started; `EMFILE`, `ENFILE` if no descriptors are left.
     pub fn set_signal(&mut self, signal: Option<(i32, usize)>) -> Result<(), Errno> {
         self.notice_fork();
         if let Some((number, _)) = signal
@@ -50,8 +50,8 @@ impl Context {
         Ok(())
     }
 
-    /// The program is about to look for completions: what comes from now on is worth another signal.
-    pub(crate) fn signal_again(&self) {
+    /// Re-arms the signal: the program is about to poll, so later completions need another signal.
+    pub(crate) fn rearm_signal(&self) {
         if let Some(signaller) = &self.signaller {
             signaller.armed.store(true, SeqCst);
         }
@@ -59,21 +59,21 @@ impl Context {
 }
 
 const STOP: u64 = 0;
-const NEWS: u64 = 1;
+const POLLABLE: u64 = 1;
 
 impl Signaller {
-    /// Bytes of stack: it makes two system calls.
+    /// Bytes of stack of the thread.
     const STACK: usize = 64 * 1024;
 
     fn start(descriptor: BorrowedFd<'_>, number: i32, value: usize) -> Result<Signaller, Errno> {
         use epoll::EventFlags as Flags;
         let armed = Arc::new(AtomicBool::new(true));
-        let stop = Away::from(eventfd(0, EventfdFlags::CLOEXEC)?);
-        let set = Away::from(epoll::create(epoll::CreateFlags::CLOEXEC)?);
+        let stop = HighFd::from(eventfd(0, EventfdFlags::CLOEXEC)?);
+        let set = HighFd::from(epoll::create(epoll::CreateFlags::CLOEXEC)?);
         epoll::add(&set, &stop, epoll::EventData::new_u64(STOP), Flags::IN)?;
-        // Edges: the descriptor stays readable until the program polls.
+        // Edge-triggered: the descriptor stays readable until the program polls.
         let edges = Flags::IN | Flags::ET;
-        epoll::add(&set, descriptor, epoll::EventData::new_u64(NEWS), edges)?;
+        epoll::add(&set, descriptor, epoll::EventData::new_u64(POLLABLE), edges)?;
         let signal = Signal {
             process: getpid(),
             thread: gettid(),
@@ -101,17 +101,17 @@ impl Drop for Signaller {
         if getpid() == self.process {
             match rustix::io::write(&self.stop, &1u64.to_ne_bytes()) {
                 Ok(_) => drop(thread.map(JoinHandle::join)),
-                // The program has closed it: nothing would end the thread.
+                // The program has closed the descriptor: nothing would end the thread.
                 Err(_) => std::mem::forget(thread),
             }
         } else {
-            // A child has a copy of this, but not of the thread.
+            // A forked child has a copy of this struct, but not the thread.
             std::mem::forget(thread);
         }
     }
 }
 
-/// What is sent, and to whom.
+/// The signal and the thread that it is sent to.
 struct Signal {
     process: Pid,
     thread: Pid,
@@ -120,17 +120,17 @@ struct Signal {
 }
 
 impl Signal {
-    /// The life of the thread.
-    fn serve(&self, set: &Away, armed: &AtomicBool) {
+    /// The main loop of the thread.
+    fn serve(&self, set: &HighFd, armed: &AtomicBool) {
         let mut events = Vec::with_capacity(2);
         loop {
             events.clear();
-            let room = rustix::buffer::spare_capacity(&mut events);
-            match epoll::wait(set.as_fd(), room, None) {
+            let buffer = rustix::buffer::spare_capacity(&mut events);
+            match epoll::wait(set.as_fd(), buffer, None) {
                 Ok(_) => {}
-                // Signals are blocked here, but the kernel interrupts for reasons of its own.
+                // Signals are blocked here, but the kernel also interrupts for reasons of its own.
                 Err(rustix::io::Errno::INTR) => continue,
-                // The program has closed it.
+                // The program has closed the descriptor.
                 Err(_) => return,
             }
             for event in &events {
@@ -145,7 +145,7 @@ impl Signal {
     }
 
     fn send(&self) {
-        /// The beginning of the kernel's `siginfo_t` for queued signals.
+        /// The kernel's `siginfo_t` for queued signals.
         #[repr(C)]
         struct Queued {
             number: i32,

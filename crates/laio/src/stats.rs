@@ -1,64 +1,67 @@
-//! Counting how calls went, so that a lazy path which has silently stopped being lazy shows.
+//! Statistics of how calls were made, which show when a call no longer finishes inline.
 
 use crate::table::ROWS;
 
-/// How often a call went which way.
+/// How often calls finished inline, and how often in the background.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Finished by the attempt, or by the plain call where that cannot block.
+    /// Calls finished by the attempt, or by the plain call where that cannot block.
     pub inline: u64,
-    /// The attempt said that the call would block: finished in the background.
+    /// Calls whose attempt would have blocked; finished in the background.
     pub background: u64,
-    /// No attempt was possible (the back end makes none, the class has none, the file system refused
-    /// it): finished in the background.
+    /// Calls without an attempt (the back end makes none, the class has none, the file system
+    /// refused it); finished in the background.
     pub fallback: u64,
-    /// The attempt was left out because the file system had refused it before.
+    /// Calls not attempted because the file system had refused the attempt before. Also counted in
+    /// `fallback`.
     pub latched: u64,
 }
 
 impl Counts {
-    /// All calls counted, however they went. Latched calls are among the fallbacks.
+    /// The number of all calls. Latched calls are counted among the fallbacks.
     pub fn total(&self) -> u64 {
         self.inline + self.background + self.fallback
     }
 }
 
-/// How requests of POSIX AIO and Linux AIO went, in the back ends that are named for them.
+/// Statistics of POSIX AIO and Linux AIO requests, in the back ends of these names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AioCounts {
     /// Requests made. An operation may take several.
     pub requests: u64,
-    /// Steps of operations that Linux AIO has a request for, but that helpers did: it would have had the
-    /// caller wait (buffered I/O, writes that make a file longer), or the place of a direct write is not
-    /// aligned.
+    /// Steps of operations that helpers made although Linux AIO has a request for them: the request
+    /// would have blocked the caller (buffered I/O, writes that extend a file), or the offset of a
+    /// direct write is not aligned.
     pub declined: u64,
-    /// Requests that were refused (also because the system has no more, `fs.aio-max-nr`) or came back undone,
-    /// and that helpers did then.
+    /// Requests that were refused (also because the system has no more, `fs.aio-max-nr`) or came
+    /// back undone, so that helpers made the calls.
     pub refused: u64,
-    /// Requests through aligned memory of the engine's own.
+    /// Requests through an aligned bounce buffer.
     pub bounced: u64,
     /// Calls of `io_submit`, each carrying one or more requests.
     pub submissions: u64,
-    /// Requests that `io_submit` waited for ([`crate::Options::aio_blocking`]).
+    /// Requests that blocked in `io_submit` ([`crate::Options::aio_blocking`]).
     pub blocked: u64,
     /// Nanoseconds spent in calls of `io_submit` that carried such requests.
     pub blocked_ns: u64,
 }
 
-/// How sends went that were to be made without a copy ([`crate::ops::Send::zero_copy`]).
+/// Statistics of zero-copy sends ([`crate::ops::Send::zero_copy`]).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ZeroCopyCounts {
-    /// Sends that the kernel took so, and is done with. An operation may take several.
+    /// Zero-copy sends that the kernel has finished, notification included. An operation may take
+    /// several.
     pub sends: u64,
-    /// How many of these it has copied nevertheless, as it does on its way to the same machine. Only Linux 6.7 and
-    /// later are asked.
+    /// How many of these the kernel has copied nevertheless, as it does for local peers. Only Linux
+    /// 6.7 and later report it.
     pub copied: u64,
-    /// Operations, or what was left of them, that were ordinary sends: without a ring, of a socket that can do no
-    /// other (a Unix socket), or because no more memory may be locked (`RLIMIT_MEMLOCK`).
+    /// Operations, or rests of them, that became ordinary sends: without a ring, on a socket that
+    /// has no zero-copy sends (a Unix socket), or because no more memory may be locked
+    /// (`RLIMIT_MEMLOCK`).
     pub ordinary: u64,
 }
 
-/// What a context has counted since it was made.
+/// The statistics of a context since it was made.
 #[derive(Clone, Debug)]
 pub struct Stats {
     pub(crate) calls: Box<[Counts]>,
@@ -68,7 +71,7 @@ pub struct Stats {
     pub completions: u64,
     /// Operations cancelled on request.
     pub cancelled: u64,
-    /// Operations cancelled because their time was up.
+    /// Operations cancelled because their time-out had passed.
     pub timed_out: u64,
     /// Calls refused with `EAGAIN`, or made to wait, because a limit was reached.
     pub limited: u64,
@@ -78,16 +81,16 @@ pub struct Stats {
     pub sleeps: u64,
     /// Submissions to the ring, each carrying one or more operations.
     pub submissions: u64,
-    /// Operations in flight or not yet delivered at most.
+    /// The highest number of operations in flight or not yet delivered.
     pub operations_max: u32,
     /// Requests of POSIX AIO or Linux AIO.
     pub aio: AioCounts,
     /// Sends without a copy.
     pub zero_copy: ZeroCopyCounts,
-    /// Times another kernel thread took the program on because a call blocked (`activations`; of all contexts
-    /// of the thread).
+    /// How often another kernel thread continued the program because a call blocked (`activations`;
+    /// of all contexts of the thread).
     pub handoffs: u64,
-    /// Times one looked and the call had returned already, or was only preempted.
+    /// How often a spare was woken although the call had returned already, or was only preempted.
     pub false_wakeups: u64,
 }
 

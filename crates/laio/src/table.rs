@@ -1,7 +1,8 @@
-//! The system-call table: one row per system call of Linux, and everything that depends on the call.
+//! The system-call table: one row per system call of Linux, with everything that depends on the
+//! call.
 //!
-//! The rest of the engine asks the row; it never compares numbers. `docs/system-calls.md` is generated
-//! from it by [`page`].
+//! The rest of the engine reads the row; it never compares numbers. [`page`] generates
+//! `docs/system-calls.md` from it.
 
 mod page;
 mod rows;
@@ -15,7 +16,7 @@ pub fn row(number: usize) -> &'static Row {
     find(number).1
 }
 
-/// What kind of call it is: whether and on what it can block.
+/// The class of a call: whether and on what it can block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Class {
     /// Never waits for a device or a peer. May run on any thread.
@@ -52,10 +53,10 @@ impl Class {
     pub(crate) const COUNT: usize = Class::ALL.len();
 }
 
-/// How the call is tried without blocking.
+/// How the call is attempted without blocking.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Attempt {
-    /// There is no way: the call goes to the background at once.
+    /// No attempt: the call goes to the background at once.
     Never,
     /// The call itself, which cannot block.
     Plain,
@@ -79,11 +80,12 @@ pub enum Attempt {
     Flag(u8, u32),
     /// The call with a zero time-out in the argument with this index.
     ZeroTimeout(u8, Timeout),
-    /// `fcntl`: the waiting lock commands are tried as their non-waiting form, all others are plain.
+    /// `fcntl`: the waiting lock commands are attempted as their non-waiting form, all others are
+    /// plain.
     LockCommand,
-    /// `ioctl`: commands that wait for a disk are not tried, all others are plain.
+    /// `ioctl`: commands that wait for a disk are not attempted, all others are plain.
     DiskCommand,
-    /// `close`: cancels what is in flight on the descriptor, then closes it.
+    /// `close`: cancels the operations in flight on the descriptor, then closes it.
     Close,
     /// `dup2`, `dup3`: as [`Attempt::Close`] for the descriptor in the argument with this index.
     Replace(u8),
@@ -102,7 +104,7 @@ pub enum Timeout {
     Timeval,
 }
 
-/// What the call moves, for continuing a transfer that stopped short.
+/// The memory that the call transfers, for continuing a transfer that stopped short.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Transfer {
     /// Nothing that can be continued: the first result is the result.
@@ -151,7 +153,7 @@ impl Transfer {
     }
 }
 
-/// What the call does with a descriptor: which operations on it a later call must not overtake.
+/// How the call uses a descriptor: which operations on it a later call must not overtake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Use {
     /// Positioned or stateless: unordered, but cancelled by `close`.
@@ -162,7 +164,7 @@ pub enum Use {
     Write,
     /// Uses the file position, or both directions.
     Both,
-    /// Only to resolve a relative name.
+    /// Used only to resolve a relative name.
     Directory,
 }
 
@@ -171,14 +173,14 @@ pub enum Use {
 pub struct Descriptor {
     /// Index of the argument.
     pub arg: u8,
-    /// What the call does with it.
+    /// How the call uses it.
     pub usage: Use,
     /// Index of a pointer argument which, when not null, gives the position instead of the descriptor
     /// (`sendfile`, `splice`, `copy_file_range`): the use is then [`Use::Unordered`].
     pub offset_pointer: Option<u8>,
 }
 
-/// Where a call names a file.
+/// The arguments that name a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Name {
     /// The directory descriptor; none for calls that resolve from the working directory.
@@ -189,7 +191,7 @@ pub struct Name {
     pub flags: Option<u8>,
 }
 
-/// The io_uring operation that does what the call does.
+/// The io_uring operation that corresponds to the call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)]
 pub enum Opcode {
@@ -243,17 +245,17 @@ pub struct Row {
     pub x86_64: Option<u16>,
     /// Its number on aarch64.
     pub aarch64: Option<u16>,
-    /// What kind of call it is.
+    /// Its class.
     pub class: Class,
-    /// How it is tried without blocking.
+    /// How it is attempted without blocking.
     pub attempt: Attempt,
-    /// What it moves.
+    /// The memory that it transfers.
     pub transfer: Transfer,
     /// Which io_uring operation it has.
     pub opcode: Option<Opcode>,
     /// The descriptors among its arguments.
     pub descriptors: [Option<Descriptor>; 2],
-    /// Where it names a file.
+    /// The arguments that name a file.
     pub file: Option<Name>,
     /// Flag bits that the call has built in and that its modern or ring form must be given:
     /// `AT_SYMLINK_NOFOLLOW` for `lstat`, `AT_REMOVEDIR` for `rmdir`, `IORING_FSYNC_DATASYNC` for
@@ -263,14 +265,14 @@ pub struct Row {
     pub pointers: u8,
     /// Whether its result is a new descriptor.
     pub yields_descriptor: bool,
-    /// Whether it waits for events of descriptors that it has an array of.
+    /// Whether it waits for events of an array of descriptors.
     pub polls: bool,
-    /// Whether it changes who the thread is for the kernel (credentials, namespaces, filters), so that
-    /// helpers started earlier must not serve later calls.
+    /// Whether it changes the thread's identity (credentials, namespaces, filters), so that helpers
+    /// started earlier must not make later calls.
     pub changes_identity: bool,
     /// The errno of a refused call.
     pub refusal: crate::Errno,
-    /// Why the row is as it is, where that is not plain; for the generated page.
+    /// The reason for an unusual row, for the generated page.
     pub note: &'static str,
 }
 
@@ -454,8 +456,9 @@ impl Row {
         self
     }
 
-    /// Whether the call is instant and minds no descriptor, so that making it is all there is to do.
-    const fn is_bare(&self) -> bool {
+    /// Whether the call is instant and uses no descriptor, so that it can be made without further
+    /// checks.
+    const fn is_trivial(&self) -> bool {
         matches!(self.class, Class::Instant)
             && matches!(self.attempt, Attempt::Plain)
             && self.descriptors[0].is_none()
@@ -474,22 +477,22 @@ impl Row {
 }
 
 /// The row of numbers that the table does not have. A newer kernel may have such a call and it may
-/// block, so it runs on a helper; a kernel without it answers `ENOSYS`.
+/// block, so a helper makes it; a kernel without it returns `ENOSYS`.
 pub static UNKNOWN: Row = Row::new("(unknown)", None, None, Class::Waiting)
     .note("not in this version's table: runs on a helper");
 
-/// Above the highest number of either architecture; later calls are [`UNKNOWN`].
+/// A bound above the highest number of either architecture; later calls are [`UNKNOWN`].
 const NUMBERS: usize = 512;
 
 /// In [`INDEX`]: no row has the number.
 const NO_ROW: u16 = u16::MAX;
 
-/// In [`INDEX`]: the row [`Row::is_bare`].
-const BARE: u16 = 1 << 15;
+/// In [`INDEX`]: the row [`Row::is_trivial`].
+const TRIVIAL: u16 = 1 << 15;
 
 /// Position in [`ROWS`] by number, in one load.
 static INDEX: [u16; NUMBERS] = {
-    assert!(ROWS.len() < BARE as usize - 1);
+    assert!(ROWS.len() < TRIVIAL as usize - 1);
     let mut index = [NO_ROW; NUMBERS];
     let mut i = 0;
     while i < ROWS.len() {
@@ -498,7 +501,7 @@ static INDEX: [u16; NUMBERS] = {
                 index[number as usize] == NO_ROW,
                 "two rows have the same number"
             );
-            index[number as usize] = i as u16 | if ROWS[i].is_bare() { BARE } else { 0 };
+            index[number as usize] = i as u16 | if ROWS[i].is_trivial() { TRIVIAL } else { 0 };
         }
         i += 1;
     }
@@ -509,10 +512,10 @@ static INDEX: [u16; NUMBERS] = {
 /// [`UNKNOWN`].
 #[inline]
 pub(crate) fn find(number: usize) -> (usize, &'static Row) {
-    // The kernel looks at the low half only, so the high half must not hide a call from the table.
+    // The kernel reads the low half only, so the high half must not hide a call from the table.
     match INDEX.get(number as u32 as usize) {
         Some(&index) if index != NO_ROW => {
-            let index = (index & !BARE) as usize;
+            let index = (index & !TRIVIAL) as usize;
             (index, &ROWS[index])
         }
         _ => (ROWS.len(), &UNKNOWN),
@@ -521,7 +524,7 @@ pub(crate) fn find(number: usize) -> (usize, &'static Row) {
 
 /// A call that moves one buffer: descriptor, address and length are its first three arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Quick {
+pub(crate) enum FastCall {
     Read,
     Write,
     /// The fourth argument is the file offset.
@@ -533,7 +536,7 @@ pub(crate) enum Quick {
 }
 
 impl Row {
-    const fn quick(&self) -> Option<Quick> {
+    const fn fast_call(&self) -> Option<FastCall> {
         let Transfer::Buffer {
             pointer: 1,
             length: 2,
@@ -546,41 +549,43 @@ impl Row {
             return None;
         };
         match (self.attempt, offset, usage) {
-            (Attempt::NowaitRead, None, _) => Some(Quick::Read),
-            (Attempt::NowaitWrite, None, _) => Some(Quick::Write),
-            (Attempt::NowaitRead, Some(3), _) => Some(Quick::ReadAt),
-            (Attempt::NowaitWrite, Some(3), _) => Some(Quick::WriteAt),
-            (Attempt::Dontwait(3), None, Use::Read) => Some(Quick::Recv),
-            (Attempt::Dontwait(3), None, Use::Write) => Some(Quick::Send),
+            (Attempt::NowaitRead, None, _) => Some(FastCall::Read),
+            (Attempt::NowaitWrite, None, _) => Some(FastCall::Write),
+            (Attempt::NowaitRead, Some(3), _) => Some(FastCall::ReadAt),
+            (Attempt::NowaitWrite, Some(3), _) => Some(FastCall::WriteAt),
+            (Attempt::Dontwait(3), None, Use::Read) => Some(FastCall::Recv),
+            (Attempt::Dontwait(3), None, Use::Write) => Some(FastCall::Send),
             _ => None,
         }
     }
 }
 
 /// By number, in one load.
-static QUICK: [Option<Quick>; NUMBERS] = {
-    let mut quick = [None; NUMBERS];
+static FAST_CALLS: [Option<FastCall>; NUMBERS] = {
+    let mut fast_calls = [None; NUMBERS];
     let mut i = 0;
     while i < ROWS.len() {
         if let Some(number) = ROWS[i].number() {
-            quick[number as usize] = ROWS[i].quick();
+            fast_calls[number as usize] = ROWS[i].fast_call();
         }
         i += 1;
     }
-    quick
+    fast_calls
 };
 
-/// How the call moves one buffer, if that is what it does.
+/// Returns the fast-path form of a call, if it has one.
 #[inline]
-pub(crate) fn find_quick(number: usize) -> Option<Quick> {
-    QUICK.get(number).copied().flatten()
+pub(crate) fn find_fast_call(number: usize) -> Option<FastCall> {
+    FAST_CALLS.get(number).copied().flatten()
 }
 
-/// The position of the row of a call that is instant and minds no descriptor.
+/// Returns the row's position if the call is instant and uses no descriptor.
 #[inline]
-pub(crate) fn find_bare(number: usize) -> Option<usize> {
+pub(crate) fn find_trivial(number: usize) -> Option<usize> {
     match INDEX.get(number as u32 as usize) {
-        Some(&index) if index & BARE != 0 && index != NO_ROW => Some((index & !BARE) as usize),
+        Some(&index) if index & TRIVIAL != 0 && index != NO_ROW => {
+            Some((index & !TRIVIAL) as usize)
+        }
         _ => None,
     }
 }

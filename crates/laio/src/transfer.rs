@@ -1,7 +1,8 @@
-//! Complete, not partial: what is left of a transfer that stopped short, and when it is whole.
+//! Completing partial transfers: the rest of a transfer that stopped short, and when it is
+//! complete.
 
 use crate::mounts::peek;
-use crate::sys::away::Away;
+use crate::sys::high_fd::HighFd;
 use crate::table::{Attempt, Row, Transfer, Use};
 use crate::{Call, Limits};
 
@@ -12,17 +13,17 @@ pub(crate) struct Scratch {
     pub(crate) message: libc::msghdr,
     pub(crate) statx: libc::statx,
     pub(crate) time: io_uring::types::Timespec,
-    /// What an attempt to open has met.
-    pub(crate) held: Option<Met>,
+    /// What an attempt to open has opened, if its open may block.
+    pub(crate) provisional: Option<Provisional>,
 }
 
-/// What may wait to be opened, so that a helper opens it.
+/// A file whose open may block, so that a helper opens it again.
 #[derive(Debug)]
-pub(crate) enum Met {
-    /// Left open until the operation has come through: closing a FIFO that was opened for the attempt would let
-    /// its peer see a reader vanish.
-    Fifo(#[expect(dead_code, reason = "it is only kept open")] Away),
-    /// A device: closed again, because many devices are open for one only.
+pub(crate) enum Provisional {
+    /// The open FIFO, kept until the operation has finished: closing it earlier would let the peer
+    /// see the reader disappear.
+    Fifo(#[expect(dead_code, reason = "it is only kept open")] HighFd),
+    /// A device. The attempt has closed it, because many devices can be opened only once.
     Device,
 }
 
@@ -35,13 +36,13 @@ impl Default for Scratch {
             message,
             statx,
             time: io_uring::types::Timespec::new(),
-            held: None,
+            provisional: None,
         }
     }
 }
 
-/// Bytes (for messages by the array: elements) that the call asks to move; `None` where a transfer
-/// cannot be continued.
+/// The number of bytes (for arrays of messages: elements) that the call asks to move; `None` if a
+/// transfer cannot be continued.
 ///
 /// # Safety
 /// The kernel has just accepted the call's pointers, so that they can be read.
@@ -70,13 +71,14 @@ pub(crate) unsafe fn wanted(row: &Row, call: &Call) -> Option<usize> {
 /// The kernel's `MAX_RW_COUNT`: no transfer moves more at once, and the plain call stops there too.
 pub(crate) const RW_COUNT_MAX: usize = 0x7fff_f000;
 
-/// Whether only the plain call, which may wait, does what the call asks for.
+/// Whether only the plain call, which may block, has the semantics that the call asks for.
 ///
-/// `read` and `write` of nothing do more than their vectored forms: they tell errors, and send empty
-/// datagrams; and they judge a length before it is cut to what can be moved at once. A peek at all that
-/// was asked for cannot be put together from pieces, and neither can what comes beside the bytes of a message
-/// (descriptors may come with any piece). The time-out of `recvmmsg` counts from the call.
-/// The ring takes the flag of 32-bit programs for granted, and reads another struct.
+/// `read` and `write` of zero bytes do more than their vectored forms: they report errors and send
+/// empty datagrams; and they check a length before it is limited to what can be moved at once. A
+/// peek of all the requested bytes cannot be assembled from pieces, and neither can control
+/// messages (descriptors may arrive with any piece). The time-out of `recvmmsg` counts from the
+/// call. The ring accepts `MSG_CMSG_COMPAT`, the flag of
+/// 32-bit programs, and then reads another struct.
 pub(crate) fn only_plain(row: &Row, call: &Call) -> bool {
     match row.attempt {
         Attempt::NowaitRead | Attempt::NowaitWrite => row
@@ -97,8 +99,9 @@ pub(crate) fn only_plain(row: &Row, call: &Call) -> bool {
     }
 }
 
-/// Whether a message is received with room for control messages, or one that cannot be read. The kernel ends such a
-/// receive with the piece that control messages come with, and writes over how much room there was.
+/// Whether a receive has a buffer for control messages, or a header that cannot be read. The kernel
+/// ends such a receive with the piece that the control messages arrive with, and overwrites the
+/// buffer's length.
 pub(crate) fn receives_control(row: &Row, call: &Call) -> bool {
     let Transfer::Message { header } = row.transfer else {
         return false;
@@ -118,22 +121,23 @@ pub(crate) fn receives_control(row: &Row, call: &Call) -> bool {
 /// The caller is a 32-bit program; a 64-bit one is refused with `EINVAL`.
 const MSG_CMSG_COMPAT: i32 = i32::MIN;
 
-/// Whether it is a `recvmmsg` with a time-out.
+/// Whether the call is a `recvmmsg` with a time-out.
 fn has_time(row: &Row, call: &Call) -> bool {
     reads(row) && call.args[4] != 0
 }
 
 fn reads(row: &Row) -> bool {
-    // Positioned reads claim no direction of their descriptor.
+    // Positioned reads are unordered on their descriptor.
     row.attempt == Attempt::NowaitRead
         || row.descriptors[0].is_some_and(|descriptor| descriptor.usage == Use::Read)
 }
 
-/// Whether the plain, blocking call would go on after a transfer that moved less than it was asked to.
+/// Whether the plain, blocking call would continue after a transfer that moved fewer bytes than
+/// requested.
 ///
-/// `regular` says that the descriptor is a file, where a short read is the end of the file or the end
-/// of what is cached; on a stream it is all there is for now.
-pub(crate) fn goes_on(row: &Row, call: &Call, regular: bool) -> bool {
+/// `regular`: the descriptor is a file, where a short read means the end of the file or of its
+/// cached part; on a stream it means that no more data is available now.
+pub(crate) fn continues(row: &Row, call: &Call, regular: bool) -> bool {
     match row.attempt {
         Attempt::NowaitRead => regular,
         Attempt::NowaitWrite => true,
@@ -167,7 +171,7 @@ pub(crate) fn uses_position(row: &Row, call: &Call) -> bool {
     own_offset || row.class == crate::table::Class::Stream
 }
 
-/// The call for what is left after `done` bytes.
+/// Returns the call for the bytes after the first `done`.
 ///
 /// # Safety
 /// As for [`wanted`], if `done` is not 0. The result points into `scratch`.
@@ -217,7 +221,8 @@ pub(crate) unsafe fn remaining(
             }
             scratch.message.msg_iov = scratch.vectors.as_mut_ptr();
             scratch.message.msg_iovlen = scratch.vectors.len() as _;
-            // Ancillary data went with the first bytes; sending it again would duplicate descriptors.
+            // Control messages were sent with the first bytes; sending them again would duplicate
+            // descriptors.
             scratch.message.msg_control = std::ptr::null_mut();
             scratch.message.msg_controllen = 0;
             rest.args[header as usize] = (&raw const scratch.message) as usize;
@@ -261,7 +266,7 @@ fn can_read_vectors(address: usize, count: usize) -> bool {
 
 /// A copy of an array of vectors; none if it cannot be read.
 pub(crate) fn copied_vectors(address: usize, count: usize) -> Option<Vec<libc::iovec>> {
-    // SAFETY: just looked at.
+    // SAFETY: the array was found to be readable.
     can_read_vectors(address, count).then(|| unsafe { vectors(address, count) }.collect())
 }
 
@@ -272,7 +277,7 @@ fn total(vectors: impl IntoIterator<Item = libc::iovec>) -> usize {
         .min(RW_COUNT_MAX)
 }
 
-/// The vectors without their first `done` bytes.
+/// Appends the vectors without their first `done` bytes to `rest`.
 fn skip(all: impl IntoIterator<Item = libc::iovec>, mut done: usize, rest: &mut Vec<libc::iovec>) {
     rest.clear();
     for vector in all {
@@ -287,8 +292,8 @@ fn skip(all: impl IntoIterator<Item = libc::iovec>, mut done: usize, rest: &mut 
     }
 }
 
-/// The first `bound` bytes of a call's transfer, for fault injection. Only what is put together again
-/// is cut: not datagrams and records, nor what a stream has to give for now.
+/// Limits a call to its first `bound` bytes, for fault injection. Only transfers that are continued
+/// afterwards are limited: not datagrams and records, nor receives that return what is available.
 ///
 /// # Safety
 /// As for the system call.
@@ -311,18 +316,18 @@ pub(crate) unsafe fn shortened(
             if can_read_vectors(call.args[vector as usize], call.args[count as usize]) =>
         {
             let scratch = scratch.get_or_insert_default();
-            // SAFETY: just looked at.
+            // SAFETY: the array was found to be readable.
             let all = unsafe { vectors(call.args[vector as usize], call.args[count as usize]) };
             let mut kept = Vec::new();
-            let mut room = bound;
+            let mut left = bound;
             for vector in all {
-                let length = vector.iov_len.min(room);
+                let length = vector.iov_len.min(left);
                 kept.push(libc::iovec {
                     iov_base: vector.iov_base,
                     iov_len: length,
                 });
-                room -= length;
-                if room == 0 {
+                left -= length;
+                if left == 0 {
                     break;
                 }
             }
@@ -358,7 +363,7 @@ mod tests {
         // SAFETY: a plain buffer is not read.
         let rest = unsafe { remaining(row, &call, 40, &mut None) };
         assert_eq!(rest.args[..4], [3, 1040, 60, 5040]);
-        assert!(goes_on(row, &call, true));
+        assert!(continues(row, &call, true));
     }
 
     #[test]

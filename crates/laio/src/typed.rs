@@ -1,57 +1,59 @@
-//! Typed operations: safe to start, because each owns its descriptor and its buffers until it is over.
+//! Typed operations: safe to start, because each owns its descriptor and its buffers until it has
+//! finished.
 //!
-//! [`Context::submit`] takes an operation by value. If the call does not block, the operation's output
-//! comes back at once and nothing was allocated. If it does, the operation moves to the heap, where
-//! its memory stays put, and the call goes to the background; [`Context::take`] gives the output once
-//! [`Context::poll`] has delivered the completion.
+//! [`Context::submit`] takes an operation by value. If the call does not block, it returns the
+//! operation's output, and nothing was allocated. Otherwise the operation moves to the heap, where
+//! its address is stable, and the call goes to the background; [`Context::take`] returns the output
+//! after [`Context::poll`] has delivered the completion.
 
 use crate::attempt::{Attempted, Why};
 use crate::context::Context;
 use crate::operation::State;
+use crate::strategy::Strategy;
 use crate::table;
-use crate::ways::Way;
 use crate::{Call, Errno, Handle, Outcome};
 use std::marker::PhantomData;
 
 /// A system call together with everything it uses.
 ///
 /// # Safety
-/// Every pointer in the call that [`Operation::call`] returns must point into memory that `self` owns (or
-/// that lives for ever), and must stay valid while `self` is neither moved, dropped nor otherwise
-/// used. The engine calls `call` again after moving `self`, and uses only the last call it got.
+/// Every pointer in the call that [`Operation::call`] returns must point into memory that `self`
+/// owns (or that is static), and must stay valid while `self` is neither moved, dropped nor
+/// otherwise used. The engine calls `call` again after moving `self`, and uses only the latest
+/// call.
 pub unsafe trait Operation: 'static {
-    /// What the operation gives back: usually the result together with the buffer.
+    /// The output: usually the result together with the buffer.
     type Output;
 
     /// The system call.
     fn call(&mut self) -> Call;
 
-    /// Whether it will have to wait, most probably: then it is left to the ring, where there is one, without an
-    /// attempt before. For receiving, and for reading from a position of a file.
+    /// Whether the call is expected to block: then it is submitted to the ring, if there is one,
+    /// without an attempt. For receiving, and for positioned reads of a file.
     fn expects_to_block(&self) -> bool {
         false
     }
 
-    /// Whether the ring is to send from its memory without a copy. For `sendto` without an address only.
+    /// Whether to make a zero-copy send. For `sendto` without an address only.
     fn is_zero_copy(&self) -> bool {
         false
     }
 
-    /// The output, from the result of the call.
+    /// Converts the result of the call into the output.
     fn finish(self, result: Result<usize, Errno>) -> Self::Output;
 }
 
-/// What became of a typed operation.
+/// The outcome of submitting a typed operation.
 #[derive(Debug)]
 #[must_use = "a pending operation's output must be taken or abandoned"]
 pub enum Submitted<O: Operation> {
-    /// It did not block.
+    /// The call did not block: this is its output.
     Done(O::Output),
-    /// It is in the background.
+    /// The call is in the background.
     Pending(Ticket<O>),
 }
 
-/// The claim to the output of a typed operation in the background.
+/// The ticket for the output of a typed operation in the background.
 ///
 /// Give it to [`Context::take`] or to [`Context::abandon`]: a ticket that is just dropped leaves its
 /// slot in use until the context ends.
@@ -80,8 +82,8 @@ impl Context {
         if self.activations.is_some() {
             return self.submit_in_place(Box::new(operation), user_data);
         }
-        if operation.expects_to_block() && self.has_patience(&operation.call()) {
-            return self.submit_untried(Box::new(operation), Why::Patient, user_data);
+        if operation.expects_to_block() && self.can_skip_attempt(&operation.call()) {
+            return self.submit_untried(Box::new(operation), Why::ExpectedToBlock, user_data);
         }
         if operation.is_zero_copy() {
             if self.sends_without_copy() {
@@ -93,20 +95,21 @@ impl Context {
         // SAFETY: the operation owns what the call points to and stays where it is during the attempt.
         let attempted = unsafe {
             self.memory_is_good = true;
-            let attempted = self.attempt_quickly(&call);
+            let attempted = self.attempt_fast(&call);
             self.memory_is_good = false;
             attempted
         };
         if let Attempted::Done(result) = attempted {
             return Submitted::Done(operation.finish(result));
         }
-        // From here on it must not move; the call is made anew for its new place.
+        // From here on the operation must not move; the call must hold its new addresses.
         let mut operation = Box::new(operation);
         let call = operation.call();
         self.keep(operation, &call, attempted, user_data)
     }
 
-    /// Where the attempt is the call itself, which may go on: the operation must not move from the start.
+    /// Submits an operation that must not move even during its attempt, because a carrier may
+    /// continue the call itself.
     fn submit_in_place<O: Operation>(
         &mut self,
         mut operation: Box<O>,
@@ -116,14 +119,14 @@ impl Context {
         // SAFETY: the operation owns what the call points to, and stays where it is.
         let attempted = unsafe {
             self.memory_is_good = true;
-            let attempted = self.attempt_quickly(&call);
+            let attempted = self.attempt_fast(&call);
             self.memory_is_good = false;
             attempted
         };
         self.keep(operation, &call, attempted, user_data)
     }
 
-    /// Without an attempt before.
+    /// Submits an operation without an attempt.
     fn submit_untried<O: Operation>(
         &mut self,
         mut operation: Box<O>,
@@ -132,11 +135,11 @@ impl Context {
     ) -> Submitted<O> {
         let call = operation.call();
         let index = table::find(call.number).0;
-        let attempted = self.count(index, Way::Try, Attempted::blocked(0, why));
+        let attempted = self.count(index, Strategy::Try, Attempted::blocked(0, why));
         self.keep(operation, &call, attempted, user_data)
     }
 
-    /// What comes of an operation that has its place, after its attempt.
+    /// Completes the submission of an operation at its final address, after its attempt.
     fn keep<O: Operation>(
         &mut self,
         operation: Box<O>,
@@ -146,7 +149,7 @@ impl Context {
     ) -> Submitted<O> {
         let outcome = match attempted {
             Attempted::Blocked(blocked) => self.start(call, blocked, user_data),
-            Attempted::Spent(result) => self.file(call, result, user_data),
+            Attempted::OverBudget(result) => self.defer_result(call, result, user_data),
             Attempted::Done(result) => Outcome::Done(result),
         };
         match outcome {
@@ -166,10 +169,10 @@ impl Context {
         }
     }
 
-    /// The output of an operation whose completion has been delivered.
+    /// Takes the output of an operation whose completion has been delivered.
     ///
     /// # Errors
-    /// Gives the ticket back if the operation is not over, or is not this context's.
+    /// Returns the ticket if the operation has not been delivered, or belongs to another context.
     pub fn take<O: Operation>(&mut self, ticket: Ticket<O>) -> Result<O::Output, Ticket<O>> {
         self.notice_fork();
         let found = self.operations.find(ticket.handle);
@@ -193,8 +196,9 @@ impl Context {
         }
     }
 
-    /// Gives an operation up: it is cancelled, its completion is not delivered, and what it owns is
-    /// dropped as soon as the kernel has let go of it. A descriptor that it still yields is closed.
+    /// Abandons an operation: it is cancelled, its completion is not delivered, and its buffers are
+    /// freed as soon as the kernel no longer uses them. A descriptor that it still produces is
+    /// closed.
     pub fn abandon<O: Operation>(&mut self, ticket: Ticket<O>) {
         self.notice_fork();
         let Some(slot) = self.operations.find(ticket.handle) else {
@@ -218,9 +222,9 @@ impl Context {
             _ => {
                 self.operations[slot].abandoned = true;
                 self.cancel_slot(slot);
-                self.settle();
+                self.unblock_queued();
                 if self.exposed {
-                    self.prepare_to_be_watched();
+                    self.arm_descriptor();
                 }
             }
         }

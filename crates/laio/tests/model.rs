@@ -1,4 +1,4 @@
-//! The state words of the back end `activations`, checked by loom in every order in which threads can meet.
+//! The state words of the back end `activations`, checked by loom in all interleavings of threads.
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test -p laio --release --test model`; without `--cfg loom` there is nothing here.
 #![cfg(loom)]

@@ -1,7 +1,7 @@
-//! `laio.h` as a binding has it: what a program in another language would declare.
+//! `laio.h` as a binding: the declarations of a program in another language.
 //!
-//! The functions themselves are linked from `laio-capi`. Nothing of its Rust side is used, so that a struct or
-//! a number which differs from the header shows in the tests.
+//! The functions are linked from `laio-capi`. Its Rust types are not used, so that tests detect a
+//! struct or a number which differs from the header.
 
 use libc::{c_char, c_int, c_long, c_void, timespec};
 
@@ -59,7 +59,7 @@ pub(crate) struct laio_call {
     pub(crate) args: [usize; 6],
     pub(crate) user: *mut c_void,
     pub(crate) timeout: *const timespec,
-    /// A `struct laio_status`; these tests watch none.
+    /// A `struct laio_status`; these tests use none.
     pub(crate) status: *mut c_void,
 }
 
@@ -154,7 +154,7 @@ unsafe extern "C" {
     // The context must live.
     pub(crate) fn laio_wake(context: *mut laio_context) -> c_int;
 
-    // Safe, because handles and contexts may be any pointers: what is not the calling thread's is an error.
+    // Safe, because handles and contexts may be any pointers: a foreign one is an error.
     pub(crate) safe fn laio_gethandle() -> *mut c_void;
     pub(crate) safe fn laio_context_free(context: *mut laio_context) -> c_int;
     pub(crate) safe fn laio_context_use(context: *mut laio_context) -> c_int;
@@ -176,7 +176,7 @@ unsafe extern "C" {
 mod tests {
     use super::*;
 
-    /// A wrong bit of an injected fault would change no result, and so be noticed by nothing else.
+    /// A wrong bit of an injected fault would change no result, so no other test would notice it.
     #[test]
     fn the_flags_are_those_of_the_header() {
         let header = include_str!("../../include/laio.h");

@@ -1,4 +1,4 @@
-//! `struct laio_context`, and what is done with one.
+//! `struct laio_context` and its functions.
 
 use crate::c::*;
 use crate::{
@@ -13,21 +13,22 @@ use std::ptr::{self, null, null_mut};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// Completions that one call of a poll function has room for: few, so that there are often more.
+/// The number of completions that one poll takes: few, so that there are often more.
 const ROOM: usize = 16;
 
 /// As `laio::Context`.
 ///
-/// C names a context in two ways: as the one that the thread uses, or by its pointer. Here they are used by
-/// turns: of two calls one is a `laio_syscall`, which knows no other context, and one a `laio_submit`.
+/// C names a context in two ways: as the thread's current one, or by its pointer. This type
+/// alternates: of two calls one is a `laio_syscall`, which uses the current context, and one a
+/// `laio_submit`.
 pub struct Context {
     pointer: *mut laio_context,
-    /// Whether the next call, or the next other function, names it by its pointer.
+    /// Whether the next function names it by its pointer.
     call_by_pointer: Cell<bool>,
     other_by_pointer: Cell<bool>,
     limits: Limits,
     living: Arc<Mutex<Living>>,
-    /// A notifier was handed out.
+    /// Whether a notifier was handed out.
     notifiable: bool,
 }
 
@@ -38,8 +39,8 @@ struct Living(*mut laio_context);
 unsafe impl Send for Living {}
 
 thread_local! {
-    /// How the last context made here was named first: the next one begins the other way, so that in the
-    /// tests, which go through many contexts, each call is made in both.
+    /// How the last context was named first: the next one begins the other way, so that across the
+    /// tests, which make many contexts, each call is made in both.
     static BY_POINTER: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -78,12 +79,12 @@ impl Context {
         Ok(context)
     }
 
-    /// The name of the context for a function that is not a call.
+    /// Returns the context argument for a function that is not a call.
     pub(crate) fn named(&self) -> *mut laio_context {
         self.named_by_turns(&self.other_by_pointer)
     }
 
-    /// By turns the pointer, and null after the thread has been made to use the context.
+    /// Alternates between the pointer and null, after making it the thread's current context.
     fn named_by_turns(&self, by_pointer: &Cell<bool>) -> *mut laio_context {
         if by_pointer.replace(!by_pointer.get()) {
             return self.pointer;
@@ -146,7 +147,7 @@ impl Context {
         let mut delivered = 0;
         loop {
             let left = timeout.map(|timeout| timeout.saturating_sub(begin.elapsed()));
-            // What is there already must not wait for more.
+            // Available completions must not wait for more.
             let wait = if delivered > 0 {
                 Some(Duration::ZERO)
             } else {
@@ -155,7 +156,7 @@ impl Context {
             let mut room = [UNTOUCHED; ROOM];
             let wanted = ROOM.min(most - delivered);
             let found = self.poll_once(&mut room[..wanted], wait);
-            // No more is written than is said.
+            // The function must not write more than it returns.
             let (here, untouched) = room.split_at(*found.as_ref().unwrap_or(&0));
             assert!(untouched.iter().all(|one| one.laio_reserved != 0));
             here.iter().map(completion).for_each(&mut deliver);
@@ -169,8 +170,8 @@ impl Context {
         }
     }
 
-    /// Whether a poll that has found nothing is to go on: the time is not up, and nobody has woken it.
-    /// `laio_poll` returns when a signal handler has run; a program that does not care polls again.
+    /// Whether a poll without completions continues: its time-out has not passed, and no notifier
+    /// was used.
     fn was_interrupted(&self, timeout: Option<Duration>, begin: Instant) -> bool {
         !self.notifiable
             && match timeout {
@@ -206,7 +207,7 @@ impl Context {
         succeeded(laio_cancel(self.named(), word(handle.to_raw())))
     }
 
-    /// Sets the time-out of an operation, or takes it away.
+    /// Sets or removes the time-out of an operation.
     ///
     /// # Errors
     /// Those of `laio_set_timeout`.
@@ -307,10 +308,13 @@ impl Context {
 
 impl Drop for Context {
     fn drop(&mut self) {
-        self.living.lock().expect("nobody panics with it").0 = null_mut();
+        self.living
+            .lock()
+            .expect("no thread panics while it holds the lock")
+            .0 = null_mut();
         match succeeded(laio_context_free(self.pointer)) {
             Ok(()) => {}
-            // At the end of a thread the library may have come first.
+            // At the end of a thread the library may have ended it already.
             Err(errno) => assert_eq!(errno, Errno::INVAL),
         }
     }
@@ -326,14 +330,18 @@ impl fmt::Debug for Context {
     }
 }
 
-/// As `laio::Notifier`. In C the program must see to it that the context lives; here this does.
+/// A notifier like `laio::Notifier`. In C the program must keep the context alive; here this type
+/// does.
 #[derive(Clone)]
 pub struct Notifier(Arc<Mutex<Living>>);
 
 impl Notifier {
     /// Makes the present or the next [`Context::poll`] return without waiting.
     pub fn notify(&self) {
-        let living = self.0.lock().expect("nobody panics with it");
+        let living = self
+            .0
+            .lock()
+            .expect("no thread panics while it holds the lock");
         if !living.0.is_null() {
             // SAFETY: the context lives, and does not end before this lock is free.
             succeeded(unsafe { laio_wake(living.0) }).expect("nothing can fail");
@@ -359,7 +367,7 @@ unsafe fn submit(context: *mut laio_context, call: Call, user_data: u64) -> Outc
         timeout: null(),
         status: null_mut(),
     };
-    // Set in any case, so what is in it before must not matter.
+    // Filled with garbage first: the function must always set it.
     let mut handle = word(u64::MAX);
     // SAFETY: by the caller.
     let result = returned(unsafe { laio_submit(context, &given, &mut handle) });
@@ -367,7 +375,7 @@ unsafe fn submit(context: *mut laio_context, call: Call, user_data: u64) -> Outc
     outcome(result, handle)
 }
 
-/// What a call came to. `EINPROGRESS` alone does not tell: a `connect` may fail with it.
+/// The outcome of a call. `EINPROGRESS` alone is ambiguous: a `connect` may fail with it.
 fn outcome(result: Result<usize, Errno>, handle: *mut c_void) -> Outcome {
     if handle.is_null() {
         return Outcome::Done(result);
@@ -380,7 +388,7 @@ fn outcome(result: Result<usize, Errno>, handle: *mut c_void) -> Outcome {
     Outcome::Pending(Handle::from_raw(handle.addr() as u64).expect("a handle"))
 }
 
-/// What is in a place that no completion has been written to.
+/// The pattern of memory to which no completion has been written.
 const UNTOUCHED: laio_completion = laio_completion {
     laio_handle: null_mut(),
     laio_return_value: 0,
@@ -403,7 +411,7 @@ fn completion(found: &laio_completion) -> Completion {
     }
 }
 
-/// A word that C calls a pointer.
+/// Converts a word to the pointer that C uses.
 fn word(word: u64) -> *mut c_void {
     ptr::without_provenance_mut(word as usize)
 }

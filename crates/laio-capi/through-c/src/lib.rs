@@ -1,12 +1,12 @@
 //! The part of the crate `laio` that its contract suite uses, under the same names, over the C API.
 //!
-//! `tests/contract.rs` runs the suite once more with this crate in the place of `laio`: what is promised of
-//! the engine is then held against `laio.h` too, in every back end and mode. Words that stand for nothing but
-//! themselves (a call, an error, a back end's name) are those of `laio`; everything that acts goes through
-//! the functions of `c`, used as a C program uses them.
+//! `tests/contract.rs` runs the suite with this crate in the place of `laio`, which tests the
+//! contract through `laio.h` too, in every back end and mode. Plain values (a call, an error, a
+//! back end's name) are the types of `laio`; all functions go through `c`, used as a C program uses
+//! them.
 //!
-//! It is not a binding for others to use: it checks on the way what the header promises, and panics if it is
-//! not so.
+//! It is not a binding for other programs: it asserts what the header promises, and panics on a
+//! violation.
 
 mod c;
 mod context;
@@ -22,7 +22,8 @@ pub use stats::Stats;
 
 use libc::{c_int, c_long};
 
-/// What a function that returns a number has returned; to be asked before another is called.
+/// Converts the result of a function that returns a number. It reads `errno`, so call it before
+/// another function.
 fn returned(value: c_long) -> Result<usize, Errno> {
     match value {
         -1 => Err(std::io::Error::last_os_error().into()),
@@ -30,7 +31,7 @@ fn returned(value: c_long) -> Result<usize, Errno> {
     }
 }
 
-/// What a function that returns 0 has returned.
+/// Converts the result of a function that returns 0 or -1.
 fn succeeded(value: c_int) -> Result<(), Errno> {
     returned(value.into()).map(|value| assert_eq!(value, 0))
 }

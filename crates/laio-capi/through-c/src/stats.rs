@@ -1,4 +1,4 @@
-//! What has been counted: `laio_stats`, `laio_call_stats`, and the page of `laio_report`.
+//! Statistics: `laio_stats`, `laio_call_stats`, and the text of `laio_report`.
 
 use crate::c::*;
 use crate::context::Context;
@@ -33,7 +33,7 @@ pub struct Stats<'a> {
 }
 
 impl Context {
-    /// What has been counted so far.
+    /// Returns the statistics.
     pub fn stats(&self) -> Stats<'_> {
         let mut stats = laio_stats {
             size: size_of::<laio_stats>() as u32,
@@ -58,7 +58,7 @@ impl Context {
 
     /// The page for people.
     fn report(&self) -> String {
-        // SAFETY: the name is a string, and the descriptor is nobody else's.
+        // SAFETY: the name is a string, and the descriptor has no other owner.
         let mut file = unsafe {
             let fd = libc::memfd_create(c"report".as_ptr(), libc::MFD_CLOEXEC);
             assert!(fd >= 0, "{}", std::io::Error::last_os_error());
@@ -83,7 +83,7 @@ impl Stats<'_> {
         counts.into()
     }
 
-    /// Names and counts of all calls made at least once. In C only the page tells the names.
+    /// Names and counts of all calls made at least once. In C only the report contains the names.
     pub fn calls(&self) -> impl Iterator<Item = (&str, Counts)> {
         self.page
             .get_or_init(|| self.context.report())

@@ -1,23 +1,24 @@
-//! The call itself, as an attempt: if it blocks, it goes on, and so does the program, elsewhere.
+//! Attempts of `activations`: the call itself is made; if it blocks, a spare carrier continues the
+//! program.
 
 use super::{Attempted, Why};
-use crate::background::activations::{Activations, Made};
+use crate::background::activations::{Activations, CarryOutcome};
 use crate::blocking::interrupted_transfer;
 use crate::context::Context;
 use crate::mounts::FileKind;
+use crate::strategy::Strategy;
 use crate::table::{Attempt, Row, Transfer};
-use crate::ways::Way;
 use crate::{Call, Detector, Errno};
 use std::os::fd::RawFd;
 
 impl Context {
-    /// The result of a call that nothing else need be known of: nothing is in flight, so there is no order to keep,
-    /// no budget and no limit. `None` if it is to be made with care, and has not been made.
+    /// Makes a call while nothing is in flight, so that there is no order, budget or limit to
+    /// check. Returns `None`, without having made the call, if it must take the slow path.
     ///
     /// # Safety
     /// As for the system call.
     #[inline]
-    pub(crate) unsafe fn carry_quickly(
+    pub(crate) unsafe fn carry_fast(
         &mut self,
         index: usize,
         row: &'static Row,
@@ -27,20 +28,23 @@ impl Context {
             row.attempt,
             Attempt::Close | Attempt::Replace(_) | Attempt::CloseRange | Attempt::LockCommand
         );
-        if self.ways[row.class as usize] != Way::Carry || self.operations.live() > 0 || !plain {
+        if self.strategies[row.class as usize] != Strategy::Carry
+            || self.operations.live() > 0
+            || !plain
+        {
             return None;
         }
         // SAFETY: by the caller.
-        let made = unsafe { self.activations.as_mut()?.call(call) };
-        match made {
-            Made::Returned(result) if is_whole(row, call, result) => {
+        let outcome = unsafe { self.activations.as_mut()?.call(call) };
+        match outcome {
+            CarryOutcome::Returned(result) if is_whole(row, call, result) => {
                 self.stats.calls[index].inline += 1;
                 Some(Attempted::Done(result))
             }
-            made => {
+            outcome => {
                 // SAFETY: by the caller.
-                let attempted = unsafe { self.carried(row, call, made) };
-                Some(self.count(index, Way::Carry, attempted))
+                let attempted = unsafe { self.carried(row, call, outcome) };
+                Some(self.count(index, Strategy::Carry, attempted))
             }
         }
     }
@@ -48,49 +52,54 @@ impl Context {
     /// # Safety
     /// As for the system call.
     pub(super) unsafe fn carry(&mut self, row: &Row, call: &Call) -> Attempted {
-        if self.must_be_tried {
+        if self.no_carrier {
             // SAFETY: by the caller.
-            return unsafe { self.lazily(row.attempt, row, call) };
+            return unsafe { self.attempt_lazily(row.attempt, row, call) };
         }
         let full = self.operations.is_full();
         let Some(activations) = self.activations.as_mut().filter(|_| !full) else {
             // SAFETY: by the caller.
             return unsafe { self.without_carrier(row, call) };
         };
-        // SAFETY: by the caller; the operation that `away` becomes keeps what is pointed to.
+        // SAFETY: by the caller; the operation that `in_flight_call` becomes keeps what is pointed to.
         unsafe {
-            let made = activations.call(call);
-            self.carried(row, call, made)
+            let outcome = activations.call(call);
+            self.carried(row, call, outcome)
         }
     }
 
-    /// What comes of a call that was made, or could not be.
+    /// Converts the outcome of a call on a carrier into that of the attempt.
     ///
     /// # Safety
     /// As for the system call.
     #[cold]
-    unsafe fn carried(&mut self, row: &Row, call: &Call, made: Made) -> Attempted {
-        let result = match made {
-            Made::Returned(result) => result,
-            Made::Away(away) => {
-                self.away = Some(away);
+    unsafe fn carried(&mut self, row: &Row, call: &Call, outcome: CarryOutcome) -> Attempted {
+        let result = match outcome {
+            CarryOutcome::Returned(result) => result,
+            CarryOutcome::InFlight(flight) => {
+                self.in_flight_call = Some(flight);
                 return Attempted::WOULD_BLOCK;
             }
-            // SAFETY: by the caller.
-            Made::NoCarrier(Errno::AGAIN) => return unsafe { self.without_carrier(row, call) },
-            // None can be made here any more: as without them.
-            // SAFETY: by the caller.
-            Made::NoCarrier(_) => return unsafe { self.lazily(row.attempt, row, call) },
+            CarryOutcome::NoCarrier(Errno::AGAIN) => {
+                // SAFETY: by the caller.
+                return unsafe { self.without_carrier(row, call) };
+            }
+            // No carrier can be started any more, so the call is attempted as in `lazy`.
+            CarryOutcome::NoCarrier(_) => {
+                // SAFETY: by the caller.
+                return unsafe { self.attempt_lazily(row.attempt, row, call) };
+            }
         };
         match result {
             Ok(fd) if row.yields_descriptor => {
-                // Whatever the number meant before, and was closed behind our back.
+                // The number may have belonged to a descriptor that was closed behind the context's
+                // back.
                 self.descriptors.forget(fd as RawFd);
             }
             Ok(moved) if moved > 0 && interrupted_transfer(row, call, moved) => {
                 return Attempted::blocked(moved, Why::WouldBlock);
             }
-            // A signal handler of the program came before the call was seen to block.
+            // A signal handler of the program ran before the call was seen to block.
             Err(errno) if errno.is_interruption() => {
                 return Attempted::blocked(0, Why::NotTried);
             }
@@ -99,14 +108,15 @@ impl Context {
         Attempted::Done(result)
     }
 
-    /// At a limit: what can be had without blocking is had all the same.
+    /// Attempts the call without a carrier, at the limit of carriers: calls that do not block still
+    /// succeed.
     ///
     /// # Safety
     /// As for the system call.
     #[cold]
     unsafe fn without_carrier(&mut self, row: &Row, call: &Call) -> Attempted {
         // SAFETY: by the caller.
-        match unsafe { self.lazily(row.attempt, row, call) } {
+        match unsafe { self.attempt_lazily(row.attempt, row, call) } {
             Attempted::Blocked(mut blocked) => {
                 blocked.why = Why::NoCarrier;
                 Attempted::Blocked(blocked)
@@ -115,33 +125,36 @@ impl Context {
         }
     }
 
-    /// Whether a call that moves bytes does so on a file, as far as is known. If that is wrong, it still does not
-    /// block the program.
+    /// Whether the cached hint says that the call transfers data of a file. If it is wrong, the
+    /// program still does not block.
     pub(crate) fn is_known_file(&self, call: &Call) -> bool {
         self.descriptors.kind(call.descriptor(0)) == Some(FileKind::Regular)
     }
 }
 
 impl Context {
-    /// Kernel threads of `activations`, beside the thread's own; its contexts share them.
+    /// The number of kernel threads of `activations`, without the thread's own; the contexts of a
+    /// thread share them.
     pub fn carriers(&self) -> usize {
         self.activations.as_ref().map_or(0, Activations::carriers)
     }
 
-    /// How `activations` notices that a call blocks.
+    /// The detector by which `activations` notices that a call blocks.
     pub fn detector(&self) -> Option<Detector> {
         self.activations.as_ref().map(Activations::detector)
     }
 
-    /// Whether the kernel threads of `activations` have the same credentials, filters and namespaces. They have not
-    /// if the program changed its own other than through laio, which it must not do while the context
-    /// lives.
+    /// Whether the kernel threads of `activations` have the same credentials, filters and
+    /// namespaces. They differ if the program changed its own other than through laio, which it
+    /// must not do while the context lives.
     pub fn carriers_agree(&self) -> bool {
-        self.activations.as_ref().is_none_or(Activations::is_one)
+        self.activations
+            .as_ref()
+            .is_none_or(Activations::carriers_agree)
     }
 }
 
-/// Whether a result is that of the call, and nothing is to be learnt from it.
+/// Whether the result is complete and needs no further handling.
 #[inline]
 fn is_whole(row: &Row, call: &Call, result: Result<usize, Errno>) -> bool {
     match result {

@@ -3,8 +3,8 @@
 use super::{Attempted, Why};
 use crate::context::Context;
 use crate::mounts::Place;
+use crate::strategy::Strategy;
 use crate::table::{Row, Timeout};
-use crate::ways::Way;
 use crate::{Call, Errno, sys};
 use std::os::fd::RawFd;
 
@@ -20,19 +20,19 @@ impl Context {
         Attempted::Done(unsafe { sys::syscall(call) })
     }
 
-    /// Whether a call about an open file is answered without asking a server.
+    /// Whether a call on an open file needs no request to a file server.
     pub(crate) fn is_local(&mut self, fd: RawFd) -> bool {
         if !self.mounts.any_remote() {
             return true;
         }
-        // The hint may be stale, and a wrong guess would block: look.
+        // The hint may be stale, and a wrong guess would block, so the descriptor is examined.
         match self.look_at(fd) {
             Ok(kind) if kind.is_stream() => true,
             Ok(_) => self
                 .descriptors
                 .mount(fd)
                 .is_some_and(|mount| self.mounts.get(mount).place != Place::Remote),
-            // Not a descriptor: the call itself says so.
+            // Not a descriptor: the call itself fails.
             Err(_) => true,
         }
     }
@@ -49,7 +49,7 @@ impl Context {
             }
             command => {
                 if command == libc::F_SETFL {
-                    // O_DIRECT may be among them.
+                    // The flags may include O_DIRECT.
                     self.descriptors.set_cached(call.descriptor(0), false);
                 }
                 // SAFETY: by the caller.
@@ -90,7 +90,7 @@ impl Context {
         let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
         let waits_for_child = row.name == "waitid";
         if waits_for_child && call.args[2] == 0 {
-            // Only the struct tells "no child yet" from "a child": lend it one.
+            // Only the struct distinguishes "no child yet" from "a child": pass one.
             attempt.args[2] = (&raw mut info) as usize;
         }
         // SAFETY: by the caller.
@@ -127,7 +127,7 @@ impl Context {
     ) -> Attempted {
         let arg = arg as usize;
         if form != Timeout::Milliseconds && !may_be_time(call.args[arg], form) {
-            // The kernel looks at it first.
+            // The kernel checks the time-out first.
             return Attempted::blocked(0, Why::NotTried);
         }
         let zero = [0u64; 2];
@@ -139,9 +139,9 @@ impl Context {
         };
         // SAFETY: `zero` lives through the call; the rest is the caller's.
         let result = unsafe { sys::syscall(&attempt) };
-        let patient = form != Timeout::Milliseconds || call.args[arg] as i32 != 0;
+        let expects_to_wait = form != Timeout::Milliseconds || call.args[arg] as i32 != 0;
         match result {
-            Ok(0) | Err(Errno::AGAIN) if patient => Attempted::WOULD_BLOCK,
+            Ok(0) | Err(Errno::AGAIN) if expects_to_wait => Attempted::WOULD_BLOCK,
             Err(Errno::INTR) => Attempted::WOULD_BLOCK,
             result => Attempted::Done(result),
         }
@@ -149,13 +149,13 @@ impl Context {
 
     /// # Safety
     /// As for the system call.
-    pub(super) unsafe fn close(&mut self, way: Way, call: &Call) -> Attempted {
+    pub(super) unsafe fn close(&mut self, strategy: Strategy, call: &Call) -> Attempted {
         let fd = call.descriptor(0);
         if self.descriptors.is_busy(fd) {
             self.cancel_all_on(fd);
             return Attempted::blocked(0, Why::Ordered);
         }
-        if way == Way::Background || self.close_asks_server(fd) {
+        if strategy == Strategy::Background || self.close_asks_server(fd) {
             return Attempted::blocked(0, Why::NotTried);
         }
         self.descriptors.forget(fd);
@@ -166,21 +166,22 @@ impl Context {
         }
     }
 
-    /// Whether closing a descriptor here would wait for a server: each close of a file that has one tells
-    /// it, and waits.
+    /// Whether closing a descriptor here would wait for a server: each close of a file on a
+    /// server's file system sends it a request and waits.
     fn close_asks_server(&mut self, fd: RawFd) -> bool {
         !self.blocks_inline() && !self.is_local(fd)
     }
 
-    /// Where a file ends, and where it has holes, is for its server to say; a position is not.
+    /// Whether an `lseek` may wait for a server: the server knows the end of the file and its
+    /// holes.
     pub(super) fn seek_asks_server(&mut self, call: &Call) -> bool {
         !matches!(call.args[2] as i32, libc::SEEK_SET | libc::SEEK_CUR)
             && !self.blocks_inline()
             && !self.is_local(call.descriptor(0))
     }
 
-    /// Whether an `ioctl` waits for a disk: until what was written has its place there, or its own changes
-    /// are in the journal.
+    /// Whether an `ioctl` waits for a disk: until blocks are allocated for written data, or its own
+    /// changes are in the journal.
     pub(super) fn is_disk_command(&self, call: &Call) -> bool {
         is_disk_command(call) && !self.blocks_inline()
     }
@@ -189,7 +190,7 @@ impl Context {
     /// As for the system call.
     pub(super) unsafe fn replace(
         &mut self,
-        way: Way,
+        strategy: Strategy,
         row: &Row,
         call: &Call,
         arg: u8,
@@ -200,14 +201,14 @@ impl Context {
             let known = row.name != "dup3" || call.args[2] as i32 & !libc::O_CLOEXEC == 0;
             let open = sys::borrow(call.descriptor(0)).map(rustix::io::fcntl_getfd);
             if !matches!(open, Some(Ok(_))) || !known {
-                // It fails, and what is in flight goes on.
+                // The call fails, and operations in flight continue.
                 // SAFETY: by the caller.
                 return Attempted::Done(unsafe { sys::syscall(call) });
             }
             self.cancel_all_on(fd);
             return Attempted::blocked(0, Why::Ordered);
         }
-        if way == Way::Background || (!onto_itself && self.close_asks_server(fd)) {
+        if strategy == Strategy::Background || (!onto_itself && self.close_asks_server(fd)) {
             return Attempted::blocked(0, Why::NotTried);
         }
         if !onto_itself {
@@ -219,10 +220,10 @@ impl Context {
 
     /// # Safety
     /// As for the system call.
-    pub(super) unsafe fn close_range(&mut self, way: Way, call: &Call) -> Attempted {
+    pub(super) unsafe fn close_range(&mut self, strategy: Strategy, call: &Call) -> Attempted {
         if call.args[2] != 0 {
-            // Marks the descriptors, or gives the thread a table of its own, or is refused. What it
-            // closes in a new table stays open in that of the operations.
+            // Marks the descriptors, or gives the thread a descriptor table of its own, or fails.
+            // Descriptors closed in a new table stay open in that of the operations.
             // SAFETY: by the caller.
             return Attempted::Done(unsafe { sys::syscall(call) });
         }
@@ -234,7 +235,7 @@ impl Context {
             }
             return Attempted::blocked(0, Why::Ordered);
         }
-        if way == Way::Background {
+        if strategy == Strategy::Background {
             return Attempted::blocked(0, Why::NotTried);
         }
         self.descriptors.forget_range(first, last);
@@ -243,7 +244,7 @@ impl Context {
     }
 }
 
-/// Whether a time can be read and is one; null is for ever.
+/// Whether a time-out can be read and is valid; null waits for ever.
 fn may_be_time(address: usize, form: Timeout) -> bool {
     if address == 0 {
         return true;
@@ -260,12 +261,13 @@ fn may_be_time(address: usize, form: Timeout) -> bool {
     }
 }
 
-/// Whether it is one of those commands.
+/// Whether an `ioctl` is one of [`DISK_COMMANDS`].
 pub(crate) fn is_disk_command(call: &Call) -> bool {
     DISK_COMMANDS.contains(&(call.args[1] as u32))
 }
 
-/// The commands of all file systems that do. Those of devices are the drivers' own, and unknown.
+/// The file-system commands that wait for a disk. Commands of devices belong to their drivers, and
+/// are unknown.
 const DISK_COMMANDS: [u32; 7] = [
     libc::FICLONE as u32,
     libc::FICLONERANGE as u32,

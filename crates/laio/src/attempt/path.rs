@@ -1,18 +1,18 @@
 //! Resolving names from the kernel's caches: `openat2(RESOLVE_CACHED)`.
 //!
-//! The name cache alone does not make `open` safe. A FIFO waits for its peer, a device may wait, and a
-//! file system with a server behind it asks the server even when the name is cached. So files are
-//! opened in non-blocking mode, looked at, and put back into blocking mode; and where any file
+//! The name cache alone does not make `open` safe. A FIFO waits for its peer, a device may wait,
+//! and a file system with a server behind it asks the server even when the name is cached. So files
+//! are opened in non-blocking mode, examined, and put back into blocking mode. Where any file
 //! system with a server is mounted, a name that crosses mounts is first resolved to an `O_PATH`
-//! descriptor, which opens nothing, to see where it leads. So are names below `/dev`: a device may be
-//! open for one only, and notice each open and close.
+//! descriptor, which opens nothing, to see what it names. So are names below `/dev`: a device may
+//! allow a single open, and may notice each open and close.
 
 use super::{Attempted, Why};
 use crate::context::Context;
 use crate::mounts::{FileKind, Place, peek};
-use crate::sys::away::Away;
+use crate::sys::high_fd::HighFd;
 use crate::table::{Name, Row};
-use crate::transfer::Met;
+use crate::transfer::Provisional;
 use crate::{Call, Errno, sys};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
@@ -109,13 +109,14 @@ impl Context {
         let attempted = unsafe {
             if device {
                 self.mounts.note_lookup();
-                self.open_with_care(&lookup, flags)
+                self.open_checked(&lookup, flags)
             } else {
                 self.open_cached(lookup, flags)
             }
         };
         if let Attempted::Done(Ok(fd)) = attempted {
-            // Whatever the number meant before, and was closed behind our back.
+            // The number may have belonged to a descriptor that was closed behind the context's
+            // back.
             self.descriptors.forget(fd as RawFd);
             if flags & (libc::O_DIRECT | libc::O_PATH) == 0 {
                 self.descriptors.set_cached(fd as RawFd, true);
@@ -128,28 +129,28 @@ impl Context {
     /// As for the system call.
     unsafe fn open_cached(&mut self, lookup: Lookup, flags: i32) -> Attempted {
         self.mounts.note_lookup();
-        // A bare name opens nothing, wherever it leads.
+        // O_PATH opens nothing, whatever it resolves to.
         let care = self.mounts.any_remote() && flags & libc::O_PATH == 0;
         let mut within = lookup;
         if care {
-            if !self.mounts.begins_locally(within.directory) {
+            if !self.mounts.starts_locally(within.directory) {
                 // SAFETY: by the caller.
-                return unsafe { self.open_with_care(&within, flags) };
+                return unsafe { self.open_checked(&within, flags) };
             }
-            // A name that begins on a file system without a server and never leaves it needs no care.
+            // A name that starts on a file system without a server and never leaves it is safe.
             within.how.resolve |= libc::RESOLVE_NO_XDEV;
         }
         // SAFETY: by the caller.
         match unsafe { self.open_here(&within, flags) } {
             Attempted::Done(Err(Errno::XDEV)) if care => {
                 // SAFETY: by the caller.
-                unsafe { self.open_with_care(&lookup, flags) }
+                unsafe { self.open_checked(&lookup, flags) }
             }
             attempted => attempted,
         }
     }
 
-    /// Opens where no file system with a server can be met.
+    /// Opens a name that cannot lead to a file system with a server.
     ///
     /// # Safety
     /// As for the system call.
@@ -169,7 +170,8 @@ impl Context {
         }
     }
 
-    /// The result of a look-up, as that of the call. Without filters a refusal is the plain call's own.
+    /// Converts the result of a lookup into that of the call. Without seccomp filters a refusal is
+    /// what the plain call would return.
     fn opened(&self, result: Result<RawFd, Errno>) -> Attempted {
         match result {
             Err(Errno::PERM | Errno::ACCES) if self.believes_refusals() => {
@@ -179,8 +181,9 @@ impl Context {
         }
     }
 
-    /// A descriptor just opened in non-blocking mode: a file or directory gets its own mode back. Anything
-    /// else is opened by a helper, where it may wait, and with the number that it would have without this.
+    /// Puts a descriptor that was opened in non-blocking mode back into the caller's mode if it is
+    /// a file or directory. Anything else is opened by a helper, where the open may wait, and with
+    /// the descriptor number that it would have without this attempt.
     fn back_to_blocking(&mut self, fd: RawFd, flags: i32) -> Attempted {
         if is_file(fd) || has_peer(fd, flags) {
             let flags = (flags & STATUS_FLAGS & !libc::O_NONBLOCK) as usize;
@@ -195,19 +198,19 @@ impl Context {
                 return Attempted::Done(Ok(fd as usize));
             }
         }
-        self.held = Some(met(fd));
+        self.provisional = Some(provisional(fd));
         Attempted::WOULD_BLOCK
     }
 
-    /// Whether the ring has opened something without waiting, where the plain call may wait: it tries in
-    /// non-blocking mode, in which a FIFO waits for no peer, and knows no better. A FIFO that was opened so is
-    /// held until the plain call has come through.
-    pub(crate) fn opened_too_soon(
+    /// Whether the ring has opened something without waiting, where the plain call may wait: it
+    /// opens in non-blocking mode first, in which a FIFO waits for no peer. A FIFO that was opened
+    /// so is kept provisionally until a helper has made the plain call.
+    pub(crate) fn opened_without_waiting(
         &mut self,
         row: &Row,
         call: &Call,
         result: Result<usize, Errno>,
-    ) -> Option<Option<Met>> {
+    ) -> Option<Option<Provisional>> {
         let how = if row.name == "openat2" {
             known_how(call, false)
         } else {
@@ -226,7 +229,7 @@ impl Context {
             // A FIFO without a reader.
             Err(Errno::NXIO) => Some(None),
             Ok(fd) if !is_file(fd as RawFd) && !has_peer(fd as RawFd, flags) => {
-                Some(Some(met(fd as RawFd)))
+                Some(Some(provisional(fd as RawFd)))
             }
             _ => None,
         }
@@ -236,21 +239,21 @@ impl Context {
     ///
     /// # Safety
     /// As for the system call.
-    unsafe fn open_with_care(&mut self, lookup: &Lookup, flags: i32) -> Attempted {
+    unsafe fn open_checked(&mut self, lookup: &Lookup, flags: i32) -> Attempted {
         let kept = flags & (libc::O_NOFOLLOW | libc::O_DIRECTORY);
         // SAFETY: by the caller.
         let found = match unsafe { lookup.open(libc::O_PATH | libc::O_CLOEXEC | kept) } {
-            // Out of the way: the program gets the number that is free without it.
-            // SAFETY: the descriptor was opened just now and nobody else knows it.
-            Ok(fd) => Away::from(unsafe { OwnedFd::from_raw_fd(fd) }),
+            // Moved to a high number: the program gets the number that is free without it.
+            // SAFETY: the descriptor was opened just now and has no other owner.
+            Ok(fd) => HighFd::from(unsafe { OwnedFd::from_raw_fd(fd) }),
             Err(errno) => return self.opened(Err(errno)),
         };
         let Some(FileKind::Regular | FileKind::Directory) = self.local_kind(found.as_raw_fd())
         else {
             return Attempted::blocked(0, Why::NotTried);
         };
-        // Opening the descriptor's own name opens the very file that was looked at; in non-blocking mode,
-        // since somebody may hold a lease.
+        // Opening the descriptor's own name opens exactly the examined file; in non-blocking mode,
+        // because the file may have a lease.
         let own_name = format!("/proc/thread-self/fd/{}\0", found.as_raw_fd());
         let flags = flags & !libc::O_NOFOLLOW;
         let args = [
@@ -268,7 +271,7 @@ impl Context {
         }
     }
 
-    /// What kind of file it is, if it is on a file system without a server.
+    /// The kind of the file, if it is on a file system without a server.
     fn local_kind(&mut self, fd: RawFd) -> Option<FileKind> {
         let status = peek(fd).ok()?;
         let mount = self.mounts.find(&status)?;
@@ -276,15 +279,15 @@ impl Context {
         (self.mounts.get(mount).place != Place::Remote && !device).then(|| FileKind::of(&status))
     }
 
-    /// Resolves a name to a descriptor whose metadata can be asked for without waiting.
+    /// Resolves a name to a descriptor whose metadata can be read without waiting.
     ///
     /// # Safety
     /// As for the system call.
-    unsafe fn find(&mut self, lookup: &Lookup, flags: i32) -> Result<OwnedFd, Attempted> {
+    unsafe fn resolve(&mut self, lookup: &Lookup, flags: i32) -> Result<OwnedFd, Attempted> {
         self.mounts.note_lookup();
         // SAFETY: by the caller.
         let found = match unsafe { lookup.open(libc::O_PATH | libc::O_CLOEXEC | flags) } {
-            // SAFETY: the descriptor was opened just now and nobody else knows it.
+            // SAFETY: the descriptor was opened just now and has no other owner.
             Ok(fd) => unsafe { OwnedFd::from_raw_fd(fd) },
             // The plain call needs no descriptor.
             Err(Errno::MFILE | Errno::NFILE) => {
@@ -306,7 +309,7 @@ impl Context {
         }
         let name = row.file.expect("the table names the file");
         let flags = name.flags.map_or(0, |arg| call.args[arg as usize] as i32) | row.implied as i32;
-        // Bad arguments are told before the name is looked at, by the plain call.
+        // The plain call rejects bad arguments before it reads the name.
         let both = libc::AT_STATX_FORCE_SYNC | libc::AT_STATX_DONT_SYNC;
         let bad = row.name == "statx"
             && (flags & both == both || call.args[3] as i32 & libc::STATX__RESERVED != 0);
@@ -314,7 +317,7 @@ impl Context {
             return Attempted::blocked(0, Why::NotTried);
         }
         if flags & libc::AT_EMPTY_PATH != 0 {
-            // Usually about the descriptor itself; a name that is not empty is left to the background.
+            // Usually the name is empty; a name that is not is left to the background.
             return match is_empty_name(call.args[name.path as usize], self.memory_is_good) {
                 // SAFETY: by the caller.
                 true => unsafe { self.if_local(row, call) },
@@ -327,7 +330,7 @@ impl Context {
             0
         };
         // SAFETY: by the caller.
-        let found = match unsafe { self.find(&Lookup::new(name, call), follow) } {
+        let found = match unsafe { self.resolve(&Lookup::new(name, call), follow) } {
             Ok(found) => found,
             Err(attempted) => return attempted,
         };
@@ -358,7 +361,7 @@ impl Context {
         // `faccessat` has no flags: what the C library calls so is faccessat2.
         let flags = name.flags.map_or(0, |arg| call.args[arg as usize] as i32);
         let mode = call.args[name.path as usize + 1];
-        // Bad arguments are told before the name is looked at, by the plain call.
+        // The plain call rejects bad arguments before it reads the name.
         let known = libc::AT_EACCESS | libc::AT_SYMLINK_NOFOLLOW;
         if flags & !known != 0 || mode as i32 & !(libc::R_OK | libc::W_OK | libc::X_OK) != 0 {
             return Attempted::blocked(0, Why::NotTried);
@@ -369,7 +372,7 @@ impl Context {
             0
         };
         // SAFETY: by the caller.
-        let found = match unsafe { self.find(&Lookup::new(name, call), follow) } {
+        let found = match unsafe { self.resolve(&Lookup::new(name, call), follow) } {
             Ok(found) => found,
             Err(attempted) => return attempted,
         };
@@ -387,15 +390,16 @@ impl Context {
     }
 }
 
-/// The result of a look-up in the caches, as that of the call.
+/// Converts the result of a cached lookup into that of the call.
 fn opened(result: Result<RawFd, Errno>) -> Attempted {
     match result {
         Ok(fd) => Attempted::Done(Ok(fd as usize)),
         // Not in the caches; or a file lease must be broken first.
         Err(Errno::AGAIN) => Attempted::WOULD_BLOCK,
-        // True answers, or those of a filter that forbids the attempt but not the call: the plain call
-        // knows. ENXIO and ENODEV are what some devices say to a non-blocking open; a name that cannot be
-        // read is EFAULT only if nothing is wrong with the flags, of which some are left out here.
+        // Either the call's result, or the refusal of a filter that forbids the attempt but not the
+        // call: the background makes the plain call. Some devices return ENXIO and ENODEV for a
+        // non-blocking open; an unreadable name returns EFAULT only if the flags are valid, and the
+        // attempt omits some of them.
         Err(
             Errno::FAULT
             | Errno::PERM
@@ -439,14 +443,15 @@ fn open_flags(
         let kept = libc::O_PATH | libc::O_DIRECTORY | libc::O_NOFOLLOW | libc::O_CLOEXEC;
         return Some(flags & kept);
     }
-    // Making or emptying a file is not done from the caches. O_CREAT cannot be left out for the attempt
-    // either: a file that exists is refused with it where fs.protected_regular says so.
+    // Creating or truncating a file is not attempted. O_CREAT cannot be omitted for the attempt
+    // either: fs.protected_regular refuses some existing files only with it.
     let makes =
         flags & (libc::O_CREAT | libc::O_TRUNC) != 0 || flags & libc::O_TMPFILE == libc::O_TMPFILE;
     (!makes).then_some(flags)
 }
 
-/// The caller's `struct open_how`, if it is of the known size and can be read, which some callers vouch for.
+/// The caller's `struct open_how`, if it has the known size and can be read. `memory_is_good`: no
+/// check is needed.
 fn known_how(call: &Call, memory_is_good: bool) -> Option<libc::open_how> {
     let (address, size) = (call.args[2], size_of::<libc::open_how>());
     // SAFETY: plain data that can be read, aligned or not.
@@ -454,15 +459,16 @@ fn known_how(call: &Call, memory_is_good: bool) -> Option<libc::open_how> {
         .then(|| unsafe { (address as *const libc::open_how).read_unaligned() })
 }
 
-/// Whether the path is `""`, or null, which AT_EMPTY_PATH takes for it since Linux 6.11. Some callers vouch for it.
+/// Whether the path is `""`, or null, which AT_EMPTY_PATH treats the same since Linux 6.11.
+/// `memory_is_good`: no check is needed.
 fn is_empty_name(path: usize, memory_is_good: bool) -> bool {
     let can_read = || memory_is_good || sys::memory::can_read(path, 1);
     // SAFETY: one byte that can be read.
     path == 0 || (can_read() && unsafe { *(path as *const u8) } == 0)
 }
 
-/// Whether an `open` may be of a device: its name is below `/dev`, or it asks for the device alone. Not where it makes
-/// a file. Some callers vouch for the memory.
+/// Whether an `open` may open a device: its name is below `/dev`, or it has O_EXCL without O_CREAT.
+/// `memory_is_good`: no check is needed.
 pub(crate) fn may_open_device(row: &Row, call: &Call, memory_is_good: bool) -> bool {
     const PLACE: &[u8] = b"/dev/";
     const SHARED_MEMORY: &[u8] = b"/dev/shm/";
@@ -487,7 +493,7 @@ fn begins_with(path: usize, prefix: &[u8], memory_is_good: bool) -> bool {
     if path == 0 {
         return false;
     }
-    // Not behind the end of the string, where the memory may end.
+    // Stops at the end of the string, where the memory may end.
     prefix.iter().enumerate().all(|(index, &expected)| {
         let address = path + index;
         let looked = index > 0 && !address.is_multiple_of(PAGE_MIN);
@@ -497,43 +503,44 @@ fn begins_with(path: usize, prefix: &[u8], memory_is_good: bool) -> bool {
     })
 }
 
-/// No page is smaller.
+/// The smallest page size.
 const PAGE_MIN: usize = 4096;
 
-/// What an attempt has opened that is not a file. The program does not know of it, so no child of its may inherit it.
-fn met(fd: RawFd) -> Met {
-    // SAFETY: the descriptor was opened just now and nobody else knows it.
+/// Wraps a FIFO or device that an attempt has opened. The program does not know of it, so no child
+/// may inherit it.
+fn provisional(fd: RawFd) -> Provisional {
+    // SAFETY: the descriptor was opened just now and has no other owner.
     let opened = unsafe { OwnedFd::from_raw_fd(fd) };
     if !is_fifo(fd) {
-        return Met::Device;
+        return Provisional::Device;
     }
     let _ = rustix::io::fcntl_setfd(&opened, rustix::io::FdFlags::CLOEXEC);
-    Met::Fifo(Away::from(opened))
+    Provisional::Fifo(HighFd::from(opened))
 }
 
 fn is_fifo(fd: RawFd) -> bool {
     peek(fd).is_ok_and(|status| u32::from(status.stx_mode) & libc::S_IFMT == libc::S_IFIFO)
 }
 
-/// Whether it is a file, directory or link, rather than a FIFO or device.
+/// Whether the descriptor is a file, directory or link, rather than a FIFO or device.
 fn is_file(fd: RawFd) -> bool {
     let mut size = 0u64;
-    // FIOQSIZE is answered for these only: the cheapest question that tells.
+    // FIOQSIZE works for these only; it is the cheapest such check.
     let args = [fd as usize, FIOQSIZE, (&raw mut size) as usize];
     // SAFETY: the kernel writes eight bytes to `size`.
     unsafe { sys::raw(libc::SYS_ioctl, args) }.is_ok()
 }
 
-/// Whether it is a FIFO, opened in non-blocking mode, with somebody at the other end, so that the plain
-/// call would not have waited. It is then as good as opened by the plain call; to open it again instead
-/// would keep the peer waiting for what has already come, because our end let him in: he may be gone by
-/// then.
+/// Whether the descriptor is a FIFO, opened in non-blocking mode, that has a peer, so that the
+/// plain call would not have waited. The descriptor then serves as the call's result. Opening the
+/// FIFO again instead could wait for ever: the peer's open succeeded because of this descriptor,
+/// and the peer may be gone by then.
 fn has_peer(fd: RawFd, flags: i32) -> bool {
     if !is_fifo(fd) {
         return false;
     }
     if flags & libc::O_ACCMODE != libc::O_RDONLY {
-        // Without a reader it would not have been opened.
+        // Without a reader the open would have failed.
         return true;
     }
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -544,13 +551,12 @@ fn has_peer(fd: RawFd, flags: i32) -> bool {
         tv_sec: 0,
         tv_nsec: 0,
     };
-    let mut news = [PollFd::new(&borrowed, PollFlags::IN)];
-    if poll(&mut news, Some(&now)).is_ok_and(|ready| ready > 0) {
-        // Something was written, or a writer has come and gone.
+    let mut events = [PollFd::new(&borrowed, PollFlags::IN)];
+    if poll(&mut events, Some(&now)).is_ok_and(|ready| ready > 0) {
+        // There is data, or a writer has opened and closed it.
         return true;
     }
-    // Where it is empty, a copy of what is in it fails if there is a writer and copies nothing if there
-    // is none.
+    // For an empty FIFO, tee() fails if there is a writer and returns 0 if there is none.
     let Ok((_reader, writer)) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC) else {
         return false;
     };

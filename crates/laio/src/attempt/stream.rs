@@ -1,16 +1,16 @@
-//! Moving bytes: `preadv2` and `pwritev2` with `RWF_NOWAIT`, and `MSG_DONTWAIT`.
+//! Attempts that move bytes: `preadv2` and `pwritev2` with `RWF_NOWAIT`, and `MSG_DONTWAIT`.
 
 use super::{Attempted, Why};
 use crate::context::Context;
 use crate::mounts::{FileKind, Place};
 use crate::table::{Attempt, Row, Transfer, Use};
-use crate::transfer::{goes_on, only_plain, remaining, shortened, uses_position, wanted};
+use crate::transfer::{continues, only_plain, remaining, shortened, uses_position, wanted};
 use crate::{Call, Errno, sys};
 use std::os::fd::RawFd;
 
-/// Which half of a mount's latch an attempt looks at.
+/// The two kinds of `RWF_NOWAIT` attempts, which a file system may each not support.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Latch {
+pub(crate) enum NowaitKind {
     Reads,
     Writes,
 }
@@ -20,45 +20,45 @@ impl Context {
     /// As for the system call.
     pub(super) unsafe fn nowait_read(&mut self, row: &Row, call: &Call) -> Attempted {
         // SAFETY: by the caller.
-        unsafe { self.nowait(row, call, Latch::Reads) }
+        unsafe { self.nowait(row, call, NowaitKind::Reads) }
     }
 
     /// # Safety
     /// As for the system call.
     pub(super) unsafe fn nowait_write(&mut self, row: &Row, call: &Call) -> Attempted {
         // SAFETY: by the caller.
-        unsafe { self.nowait(row, call, Latch::Writes) }
+        unsafe { self.nowait(row, call, NowaitKind::Writes) }
     }
 
     /// # Safety
     /// As for the system call.
-    unsafe fn nowait(&mut self, row: &Row, call: &Call, latch: Latch) -> Attempted {
+    unsafe fn nowait(&mut self, row: &Row, call: &Call, kind: NowaitKind) -> Attempted {
         let fd = call.descriptor(0);
         if !self.facts.nowait {
             return Attempted::blocked(0, Why::Unsupported);
         }
         // A FIFO or directory has the mount of its name, but no data there.
         if let Some(mount) = self.descriptors.mount(fd)
-            && self.is_latched(mount, latch)
+            && self.is_known_unsupported(mount, kind)
             && self.descriptors.kind(fd) == Some(FileKind::Regular)
         {
             // SAFETY: by the caller.
-            return unsafe { self.latched(call, fd) };
+            return unsafe { self.known_unsupported(call, fd) };
         }
         if self.is_direct(fd) {
             return Attempted::blocked(0, Why::NotTried);
         }
         // SAFETY: by the caller.
-        unsafe { self.nowait_from(row, call, latch, None) }
+        unsafe { self.nowait_from(row, call, kind, None) }
     }
 
-    /// Whether a file is read and written past the page cache. `RWF_NOWAIT` then keeps the kernel from waiting for
-    /// locks and blocks, but not for the device, whose answer it waits for (Linux 6.18).
+    /// Whether a file bypasses the page cache (`O_DIRECT`). `RWF_NOWAIT` then keeps the kernel from
+    /// waiting for locks and blocks, but not for the device (Linux 6.18).
     fn is_direct(&mut self, fd: RawFd) -> bool {
         if self.descriptors.is_cached(fd) {
             return false;
         }
-        // A pipe with this flag keeps packets apart.
+        // A pipe uses this flag for packet mode.
         let is_direct = sys::has_status_flag(fd, libc::O_DIRECT) && !self.kind(fd).is_stream();
         if !is_direct {
             self.descriptors.set_cached(fd, true);
@@ -66,12 +66,11 @@ impl Context {
         is_direct
     }
 
-    /// Goes on from the result of the first step of a call that moves one buffer; see
-    /// [`crate::quick`].
+    /// Continues the attempt from the result of the fast path; see [`crate::fast_path`].
     ///
     /// # Safety
     /// As for the system call.
-    pub(crate) unsafe fn go_on(
+    pub(crate) unsafe fn continue_attempt(
         &mut self,
         row: &Row,
         call: &Call,
@@ -80,15 +79,17 @@ impl Context {
         // SAFETY: by the caller.
         unsafe {
             match row.attempt {
-                Attempt::NowaitRead => self.nowait_from(row, call, Latch::Reads, Some(first)),
-                Attempt::NowaitWrite => self.nowait_from(row, call, Latch::Writes, Some(first)),
+                Attempt::NowaitRead => self.nowait_from(row, call, NowaitKind::Reads, Some(first)),
+                Attempt::NowaitWrite => {
+                    self.nowait_from(row, call, NowaitKind::Writes, Some(first))
+                }
                 Attempt::Dontwait(flags) => self.dontwait_from(row, call, flags as usize, first),
                 _ => unreachable!("only these move buffers quickly"),
             }
         }
     }
 
-    /// Goes on from the result of a first step, if one was made.
+    /// Continues from the result of the first step, if one was made.
     ///
     /// # Safety
     /// As for the system call.
@@ -96,12 +97,12 @@ impl Context {
         &mut self,
         row: &Row,
         call: &Call,
-        latch: Latch,
+        kind: NowaitKind,
         mut first: Option<Result<usize, Errno>>,
     ) -> Attempted {
         let fd = call.descriptor(0);
         if only_plain(row, call) {
-            // Nothing to read from a file, or to write to it, is told at once.
+            // A transfer of zero bytes on a file does not block.
             let instant = row.transfer.length(call) == Some(0)
                 && matches!(
                     self.look_at(fd),
@@ -114,8 +115,8 @@ impl Context {
             };
         }
         if !can_be_tried(row, call) {
-            // Arguments that only the plain call may judge: it rejects them without blocking, or has
-            // been told by its own flags not to block.
+            // Only the plain call may judge these arguments: it rejects them without blocking, or
+            // has flags not to block.
             // SAFETY: by the caller.
             return Attempted::Done(unsafe { sys::syscall(call) });
         }
@@ -131,16 +132,16 @@ impl Context {
                     if self.inject.short_transfer > 0 {
                         step = shortened(row, &step, self.inject.short_transfer, &mut scratch);
                     }
-                    nowait_step(row, &step, latch)
+                    nowait_step(row, &step, kind)
                 },
             };
             let moved = match result {
                 Ok(moved) => moved,
-                Err(errno) => return self.nowait_failed(errno, row, call, done, latch),
+                Err(errno) => return self.nowait_failed(errno, row, call, done, kind),
             };
             if moved == 0 {
-                // The end of the file, except on kernels which say so of anything not in memory.
-                let untrue = self.facts.false_eof && latch == Latch::Reads;
+                // The end of the file, except on kernels that return 0 for data that is not cached.
+                let untrue = self.facts.false_eof && kind == NowaitKind::Reads;
                 return match untrue {
                     true => Attempted::blocked(done, Why::WouldBlock),
                     false => Attempted::Done(Ok(done)),
@@ -151,11 +152,12 @@ impl Context {
             if unsafe { wanted(row, call) }.is_none_or(|wanted| done >= wanted) {
                 return Attempted::Done(Ok(done));
             }
-            // Short. On a stream a read is over and a write has filled the buffer; on a file one more
-            // attempt tells the end of the file from the end of what is in memory.
+            // A short transfer. On a stream a read is complete and a write has filled the buffer;
+            // on a file one more attempt distinguishes the end of the file from the end of the
+            // cached data.
             let regular = !uses_position(row, call) || self.is_regular_file(fd);
             if !regular {
-                if !goes_on(row, call, false) {
+                if !continues(row, call, false) {
                     return Attempted::Done(Ok(done));
                 }
                 if self.inject.short_transfer == 0 {
@@ -171,28 +173,30 @@ impl Context {
         row: &Row,
         call: &Call,
         done: usize,
-        latch: Latch,
+        kind: NowaitKind,
     ) -> Attempted {
         let fd = call.descriptor(0);
         match errno {
             Errno::AGAIN
                 if self.inject.false_eof
-                    && latch == Latch::Reads
+                    && kind == NowaitKind::Reads
                     && self.kind(fd) == FileKind::Regular =>
             {
-                // As on Linux 5.9: pretend the end of the file was met; confirm it in the background.
+                // As on Linux 5.9: pretend that the end of the file was reached, and confirm it in
+                // the background.
                 Attempted::blocked(done, Why::WouldBlock)
             }
-            // Not in memory, or nothing there yet; or a lock is held.
+            // The data is not cached, or not yet available, or a lock is held.
             Errno::AGAIN => self.blocked_stream(fd, done),
-            // The file has no non-blocking form (tmpfs, FUSE, terminals; ext4 for writes). Some file
-            // systems say so where others say EAGAIN, and filters say EPERM, EACCES or ENOSYS.
+            // The file does not support RWF_NOWAIT (tmpfs, FUSE, terminals; ext4 for writes). Some
+            // file systems return this errno where others return EAGAIN; filters return EPERM,
+            // EACCES or ENOSYS.
             Errno::OPNOTSUPP | Errno::PERM | Errno::ACCES | Errno::NOSYS => {
                 if done > 0 {
                     return Attempted::blocked(done, Why::Unsupported);
                 }
                 let known = self.look_at(fd).is_ok();
-                // Flags of the caller's own may be what the file does not know.
+                // The file may refuse the caller's own flags instead.
                 let own_flags = matches!(row.transfer, Transfer::Vector { flags: Some(flags), .. }
                     if call.args[flags as usize] != 0);
                 if errno == Errno::OPNOTSUPP
@@ -201,12 +205,12 @@ impl Context {
                     && let Some(mount) = self.descriptors.mount(fd)
                     && self.descriptors.kind(fd) == Some(FileKind::Regular)
                 {
-                    self.latch(mount, latch);
-                    // SAFETY: the kernel has refused the attempt before it looked at any pointer; the
+                    self.mark_unsupported(mount, kind);
+                    // SAFETY: the kernel has refused the attempt before it read any pointer; the
                     // plain call is what the caller asked for.
-                    return match unsafe { self.latched(call, fd) } {
+                    return match unsafe { self.known_unsupported(call, fd) } {
                         Attempted::Blocked(_) => {
-                            // It was tried, this once.
+                            // This attempt was made, so it does not count as latched.
                             let counts = &mut self.mounts.get_mut(mount).counts;
                             counts.latched = counts.latched.saturating_sub(1);
                             Attempted::blocked(0, Why::Unsupported)
@@ -221,10 +225,11 @@ impl Context {
         }
     }
 
-    /// A stream that has nothing to give or no room. In non-blocking mode the plain call says so; in
+    /// Handles a stream without data or buffer space. In non-blocking mode the plain call fails; in
     /// blocking mode it would wait.
     fn blocked_stream(&mut self, fd: RawFd, done: usize) -> Attempted {
-        // Asked each time: the mode may have changed, and the ring waits in spite of it (Linux 6.18, pipes).
+        // Checked each time: the mode may have changed, and the ring ignores it (Linux 6.18,
+        // pipes).
         if sys::is_nonblocking(fd) && !self.is_regular_file(fd) {
             return Attempted::Done(if done > 0 {
                 Ok(done)
@@ -235,15 +240,16 @@ impl Context {
         Attempted::blocked(done, Why::WouldBlock)
     }
 
-    /// A file system that has refused attempts: where it lives in memory, the plain call does not wait.
+    /// Handles a file system that is known not to support the attempt: if it is in memory, the
+    /// plain call does not wait.
     ///
     /// # Safety
     /// As for the system call.
-    unsafe fn latched(&mut self, call: &Call, fd: RawFd) -> Attempted {
+    unsafe fn known_unsupported(&mut self, call: &Call, fd: RawFd) -> Attempted {
         let hinted = self.descriptors.mount(fd);
         let in_memory = |context: &Context, mount| context.mounts.get(mount).place == Place::Memory;
         if hinted.is_some_and(|mount| in_memory(self, mount)) {
-            // The hint may be stale: the descriptor's number may have come to mean a pipe.
+            // The hint may be stale: the number may now belong to a pipe.
             if self.look_at(fd) == Ok(FileKind::Regular)
                 && let Some(mount) = self.descriptors.mount(fd)
                 && in_memory(self, mount)
@@ -257,22 +263,22 @@ impl Context {
             self.mounts.get_mut(mount).counts.latched += 1;
             self.mounts.get_mut(mount).counts.fallback += 1;
         }
-        Attempted::blocked(0, Why::Latched)
+        Attempted::blocked(0, Why::KnownUnsupported)
     }
 
-    pub(crate) fn is_latched(&self, mount: u16, latch: Latch) -> bool {
+    pub(crate) fn is_known_unsupported(&self, mount: u16, kind: NowaitKind) -> bool {
         let mount = self.mounts.get(mount);
-        match latch {
-            Latch::Reads => mount.reads_latched,
-            Latch::Writes => mount.writes_latched,
+        match kind {
+            NowaitKind::Reads => mount.reads_latched,
+            NowaitKind::Writes => mount.writes_latched,
         }
     }
 
-    fn latch(&mut self, mount: u16, latch: Latch) {
+    fn mark_unsupported(&mut self, mount: u16, kind: NowaitKind) {
         let mount = self.mounts.get_mut(mount);
-        match latch {
-            Latch::Reads => mount.reads_latched = true,
-            Latch::Writes => mount.writes_latched = true,
+        match kind {
+            NowaitKind::Reads => mount.reads_latched = true,
+            NowaitKind::Writes => mount.writes_latched = true,
         }
     }
 
@@ -301,7 +307,7 @@ impl Context {
         result: Result<usize, Errno>,
     ) -> Attempted {
         let fd = call.descriptor(0);
-        // The caller's own wish not to wait makes every answer the final one.
+        // With the caller's own MSG_DONTWAIT every result is final.
         if call.args[flags] & libc::MSG_DONTWAIT as usize != 0 {
             return Attempted::Done(result);
         }
@@ -312,7 +318,7 @@ impl Context {
             Err(_) => return Attempted::Done(result),
         };
         let reads = row.descriptors[0].is_some_and(|descriptor| descriptor.usage == Use::Read);
-        if (reads && moved == 0) || !goes_on(row, call, false) {
+        if (reads && moved == 0) || !continues(row, call, false) {
             return Attempted::Done(Ok(moved));
         }
         // SAFETY: the kernel has just accepted the pointers.
@@ -329,21 +335,21 @@ impl Context {
     }
 }
 
-impl Latch {
+impl NowaitKind {
     #[inline]
     fn number(self) -> libc::c_long {
         match self {
-            Latch::Reads => libc::SYS_preadv2,
-            Latch::Writes => libc::SYS_pwritev2,
+            NowaitKind::Reads => libc::SYS_preadv2,
+            NowaitKind::Writes => libc::SYS_pwritev2,
         }
     }
 }
 
-/// The vectored call that tries one step of the same without blocking.
+/// Makes one step of the transfer as a vectored call with RWF_NOWAIT.
 ///
 /// # Safety
 /// As for the system call.
-unsafe fn nowait_step(row: &Row, step: &Call, latch: Latch) -> Result<usize, Errno> {
+unsafe fn nowait_step(row: &Row, step: &Call, kind: NowaitKind) -> Result<usize, Errno> {
     let args = &step.args;
     let mut vector = libc::iovec {
         iov_base: std::ptr::null_mut(),
@@ -370,7 +376,7 @@ unsafe fn nowait_step(row: &Row, step: &Call, latch: Latch) -> Result<usize, Err
     let offset = offset.map_or(usize::MAX, |offset| args[offset as usize]);
     let flags = flags.map_or(0, |flags| args[flags as usize]) | libc::RWF_NOWAIT as usize;
     // SAFETY: the vector lives through the call; the rest is the caller's.
-    unsafe { sys::raw(latch.number(), [args[0], address, count, offset, 0, flags]) }
+    unsafe { sys::raw(kind.number(), [args[0], address, count, offset, 0, flags]) }
 }
 
 /// False where only the plain call can answer: a negative offset, which means the file's own position

@@ -1,4 +1,5 @@
-//! Activations: the call itself is made, and only if it blocks another kernel thread carries the application on.
+//! Activations: the call itself is made; only if it blocks does another kernel thread (a spare
+//! carrier) continue the application.
 
 mod atomic;
 mod carrier;
@@ -10,7 +11,7 @@ mod flight;
 mod home;
 mod identity;
 #[cfg_attr(laio_sanitized, sanitize(address = "off", thread = "off"))]
-mod looking;
+mod inspect;
 mod rseq;
 mod shared;
 pub(crate) mod signals;
@@ -23,7 +24,7 @@ mod tests;
 mod thread;
 
 use self::flight::{Flight, Inbox};
-use self::thread::{Carried, Thread};
+use self::thread::{Handoff, Thread};
 use super::doorbell::Doorbell;
 use super::ring::thread_has_rings;
 use crate::{BackendKind, Call, Errno, Handle, Options};
@@ -32,41 +33,44 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// The part of one context. Its thread's carriers are shared by the contexts of the thread.
+/// The activations state of one context. The contexts of a thread share its carriers.
 #[derive(Debug)]
 pub(crate) struct Activations {
-    /// That of the next call.
+    /// The flight of the next call.
     next: *const Flight,
     free: Vec<*const Flight>,
     landed: Vec<(*const Flight, usize)>,
-    away: usize,
-    /// Flights that carriers may know do not move.
+    outstanding: usize,
+    /// All flights. They do not move, because carriers hold their addresses.
     #[expect(clippy::vec_box, reason = "carriers know their addresses")]
     flights: Vec<Box<Flight>>,
     inbox: Box<Inbox>,
     thread: Rc<Thread>,
 }
 
-/// A call that goes on elsewhere.
+/// A blocked call that its carrier still makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Away(*const Flight);
+pub(crate) struct InFlightCall(*const Flight);
 
-/// Whether the calling thread may change its kernel thread. Rings that know one thread only do not suit it.
+/// Whether the calling thread has carriers, so that its kernel thread may change. Rings bound to
+/// one kernel thread cannot be used then.
 pub(crate) fn thread_has_carriers() -> bool {
     Thread::is_present()
 }
 
-/// How a call went.
+/// The outcome of a call.
 #[derive(Debug)]
-pub(crate) enum Made {
+pub(crate) enum CarryOutcome {
     Returned(Result<usize, Errno>),
-    Away(Away),
-    /// No carrier can be had to take the program on: the call has not been made. `EAGAIN`: a limit is reached.
+    InFlight(InFlightCall),
+    /// There is no carrier to continue the program, so the call has not been made. `EAGAIN`: a
+    /// limit is reached.
     NoCarrier(Errno),
 }
 
 impl Activations {
-    /// Makes carriers for the calling thread, or uses those it has, and hands off once to see that it works.
+    /// Makes carriers for the calling thread, or uses those it has. New carriers are tested by one
+    /// hand-off.
     fn new(
         doorbell: &Arc<Doorbell>,
         detector: Option<Detector>,
@@ -80,21 +84,21 @@ impl Activations {
         let inbox = Box::new(Inbox::new(doorbell.clone()));
         let thread = Thread::join(&inbox, detector, limit.max(2), signal)?;
         if !settled_rights {
-            thread.distrust_rights();
+            thread.compare_rights();
         }
         let first = Flight::new(&inbox);
         Ok(Activations {
             next: &raw const *first,
             free: Vec::new(),
             landed: Vec::new(),
-            away: 0,
+            outstanding: 0,
             flights: vec![first],
             inbox,
             thread,
         })
     }
 
-    /// As [`Activations::new`], where the back end is this one.
+    /// Makes the activations state if the back end is `activations`.
     pub(crate) fn for_kind(
         kind: BackendKind,
         options: &Options,
@@ -114,24 +118,24 @@ impl Activations {
         .map(Some)
     }
 
-    /// Makes a call. If it blocks, this returns all the same, on another kernel thread.
+    /// Makes a call. If it blocks, this function returns nevertheless, on another kernel thread.
     ///
     /// # Safety
     /// As for the system call; what its pointers point to stays until its result is collected.
     #[inline]
-    pub(crate) unsafe fn call(&mut self, call: &Call) -> Made {
+    pub(crate) unsafe fn call(&mut self, call: &Call) -> CarryOutcome {
         // SAFETY: flights live as long as this; the rest is the caller's.
         match unsafe { self.thread.call(&*self.next, call) } {
-            Carried::Done(word) => Made::Returned(Errno::from_register(word)),
-            Carried::Away => Made::Away(self.take_off()),
-            Carried::NoSpare(errno) => Made::NoCarrier(errno),
+            Handoff::Done(word) => CarryOutcome::Returned(Errno::from_register(word)),
+            Handoff::InFlight => CarryOutcome::InFlight(self.record_in_flight()),
+            Handoff::NoSpare(errno) => CarryOutcome::NoCarrier(errno),
         }
     }
 
     #[cold]
-    fn take_off(&mut self) -> Away {
-        self.away += 1;
-        let away = Away(self.next);
+    fn record_in_flight(&mut self) -> InFlightCall {
+        self.outstanding += 1;
+        let flight = InFlightCall(self.next);
         self.next = match self.free.pop() {
             Some(flight) => flight,
             None => {
@@ -141,24 +145,24 @@ impl Activations {
                 address
             }
         };
-        away
+        flight
     }
 
-    /// Says whose call it is.
-    pub(crate) fn belongs_to(&self, away: Away, handle: Handle) {
+    /// Sets the operation that a call in flight belongs to.
+    pub(crate) fn set_owner(&self, flight: InFlightCall, handle: Handle) {
         // SAFETY: flights live as long as this.
-        unsafe { &*away.0 }.handle.set(Some(handle));
+        unsafe { &*flight.0 }.handle.set(Some(handle));
     }
 
-    /// Calls that have not been collected.
+    /// The number of calls that have not been collected.
     pub(crate) fn outstanding(&self) -> usize {
-        self.away
+        self.outstanding
     }
 
-    /// Whether calls have returned that were not collected.
+    /// Whether there are returned calls to collect.
     #[inline]
     pub(crate) fn any_finished(&self) -> bool {
-        self.away > 0 && self.inbox.has_landed()
+        self.outstanding > 0 && self.inbox.has_landed()
     }
 
     /// Takes the results of calls that have returned.
@@ -173,9 +177,9 @@ impl Activations {
             let landed = unsafe { &*flight };
             landed.wait_until_done();
             let handle = landed.handle.take().expect("set when the call was taken");
-            landed.use_again();
+            landed.recycle();
             self.free.push(flight);
-            self.away -= 1;
+            self.outstanding -= 1;
             results.push((handle, Errno::from_register(word)));
         }
         results
@@ -192,12 +196,13 @@ impl Activations {
         }
     }
 
-    /// The program may have changed its signal mask.
+    /// Records the program's signal mask, which may have changed.
     pub(crate) fn note_mask(&self) {
         self.thread.note_mask();
     }
 
-    /// Before and after a call that changes who the thread is for the kernel.
+    /// Makes a call that changes the thread's identity (credentials, namespaces, filters), and
+    /// renews the carriers.
     pub(crate) fn change_identity(
         &self,
         change: impl FnOnce() -> Result<usize, Errno>,
@@ -210,41 +215,43 @@ impl Activations {
         result
     }
 
-    /// Whether all carriers are the same for the kernel.
-    pub(crate) fn is_one(&self) -> bool {
-        self.thread.is_one()
+    /// Whether all carriers have the same identity for the kernel.
+    pub(crate) fn carriers_agree(&self) -> bool {
+        self.thread.carriers_agree()
     }
 
-    /// Kernel threads beside the program's own.
+    /// The number of kernel threads, without the program's own.
     pub(crate) fn carriers(&self) -> usize {
         self.thread.carriers()
     }
 
-    /// Times another kernel thread took the application on, and times one looked in vain; of all contexts of the
-    /// thread.
+    /// The number of hand-offs and of false wakeups, of all contexts of the thread.
     pub(crate) fn counts(&self) -> (u64, u64) {
         let counts = &self.thread.shared.counts;
-        (counts.handoffs.load(Relaxed), counts.in_vain.load(Relaxed))
+        (
+            counts.handoffs.load(Relaxed),
+            counts.false_wakeups.load(Relaxed),
+        )
     }
 
-    /// How blocking is noticed.
+    /// The detector of blocked calls.
     pub(crate) fn detector(&self) -> Detector {
         self.thread.shared.detector
     }
 
-    /// In a forked child: calls in flight are the parent's.
+    /// In a forked child: forgets the calls in flight, which are the parent's.
     pub(crate) fn forget_in_child(&mut self) {
-        self.away = 0;
+        self.outstanding = 0;
         std::mem::forget(std::mem::take(&mut self.flights));
     }
 }
 
 impl Drop for Activations {
     fn drop(&mut self) {
-        if self.away == 0 {
+        if self.outstanding == 0 {
             return;
         }
-        // Nobody could wait for them: what they will touch stays.
+        // Calls are still in flight: the memory that they will write is leaked.
         std::mem::forget(std::mem::take(&mut self.flights));
         let none = Box::new(Inbox::new(self.inbox.doorbell()));
         std::mem::forget(std::mem::replace(&mut self.inbox, none));

@@ -1,5 +1,5 @@
-//! Asynchronous I/O on files as two libraries have it: that of the C library (POSIX AIO) and that of the
-//! kernel (Linux AIO). Both take a bounded number of requests at once; what finds no room waits here, in
+//! Asynchronous file I/O by two libraries: that of the C library (POSIX AIO) and that of the kernel
+//! (Linux AIO). Both take a bounded number of requests at once; further operations queue here, in
 //! order.
 
 mod bounce;
@@ -19,7 +19,7 @@ use std::collections::VecDeque;
 use std::os::fd::{BorrowedFd, RawFd};
 use std::sync::Arc;
 
-/// What a request does.
+/// The kind of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verb {
     Read,
@@ -30,21 +30,21 @@ pub(crate) enum Verb {
     Fdatasync,
 }
 
-/// One step of a call on a file: what one request is to do.
+/// One step of a call on a file, done by one request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Step {
     pub(crate) verb: Verb,
     pub(crate) fd: RawFd,
-    /// Of the buffer, or of the array of vectors.
+    /// The address of the buffer, or of the array of vectors.
     pub(crate) address: usize,
-    /// Bytes of the buffer, or elements of the array.
+    /// The bytes of the buffer, or the elements of the array.
     pub(crate) count: usize,
     pub(crate) offset: i64,
 }
 
 impl Step {
-    /// The step of a call that has a place in a file, or of an `fsync`; none for all others, which neither
-    /// library has: those that move a file's position, and flags for a single call.
+    /// Returns the step of a positioned call or an `fsync`; `None` for calls that neither library
+    /// has: those that use the file position, and those with per-call flags.
     pub(crate) fn of(row: &Row, call: &Call) -> Option<Step> {
         let fd = call.descriptor(0);
         let plain = |verb, address: u8, count: u8, offset: u8| Step {
@@ -101,23 +101,23 @@ impl Step {
     }
 }
 
-/// A request that is over.
+/// The completion of a request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Completed {
     pub(crate) handle: Handle,
     pub(crate) result: Result<usize, Errno>,
-    /// The request was for so many bytes only, of a step that is longer.
+    /// The request was limited to this many bytes of a longer step.
     pub(crate) cut: Option<usize>,
 }
 
-/// What became of a request.
+/// The outcome of starting a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Started {
-    /// It is in flight, or will be with the next submission.
+    /// The request is in flight, or will be with the next submission.
     Taken,
-    /// There is no room now.
+    /// All requests are in use now.
     Full,
-    /// A helper must make the call: this library has no request for it, or would have the caller wait.
+    /// A helper must make the call: this library has no request for it, or would block the caller.
     Declined,
 }
 
@@ -125,7 +125,7 @@ pub(crate) enum Started {
 #[derive(Debug)]
 pub(crate) struct Aio {
     library: Library,
-    /// Operations that wait until a request is free, in order.
+    /// Operations that wait until a request is free, oldest first.
     waiting: VecDeque<Slot>,
 }
 
@@ -136,7 +136,7 @@ enum Library {
 }
 
 impl Aio {
-    /// The library that a back end stands for, if it stands for one.
+    /// Returns the library of a back end, if it uses one.
     pub(crate) fn new(
         kind: BackendKind,
         limits: &Limits,
@@ -158,7 +158,7 @@ impl Aio {
         }))
     }
 
-    /// What tells of completions by being readable, where the library has such a thing.
+    /// The descriptor that is readable when there are completions, if the library has one.
     pub(crate) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         match &self.library {
             Library::Posix(_) => None,
@@ -192,7 +192,7 @@ impl Aio {
         started
     }
 
-    /// Requests that wait to be handed over.
+    /// The number of requests that are not submitted yet.
     pub(crate) fn prepared(&self) -> u32 {
         match &self.library {
             Library::Posix(_) => 0,
@@ -200,68 +200,72 @@ impl Aio {
         }
     }
 
-    /// Hands prepared requests over, if the library takes several at a time. What the kernel refuses is
-    /// told in `refused`: a helper has to make those calls.
+    /// Submits prepared requests, if the library takes several at a time. Adds those that the
+    /// kernel refuses to `refused`: helpers make those calls.
     pub(crate) fn submit(&mut self, counts: &mut AioCounts, refused: &mut Vec<Handle>) {
         if let Library::Linux(linux) = &mut self.library {
             linux.submit(counts, refused);
         }
     }
 
-    /// The context is about to sleep on its doorbell: completions must ring it.
+    /// Makes completions ring the doorbell, on which the context is about to sleep.
     pub(crate) fn watch(&mut self) {
         if let Library::Posix(posix) = &mut self.library {
             posix.watch();
         }
     }
 
-    /// Whether completions are told by the doorbell only.
+    /// Whether only the doorbell reports completions.
     pub(crate) fn needs_doorbell(&self) -> bool {
         matches!(&self.library, Library::Posix(posix) if posix.in_flight() > 0)
     }
 
-    /// Whether the library has completions that no descriptor tells of.
+    /// Whether the library has completions that no descriptor reports.
     pub(crate) fn any_finished(&self) -> bool {
         matches!(&self.library, Library::Posix(posix) if posix.any_finished())
     }
 
-    /// Takes what has finished. `told` says that the descriptor was readable.
+    /// Takes finished requests. `ready_fd`: the library's descriptor was readable.
     pub(crate) fn collect(
         &mut self,
-        told: bool,
+        ready_fd: bool,
         completed: &mut Vec<Completed>,
     ) -> Result<(), Errno> {
         match &mut self.library {
             Library::Posix(posix) => posix.collect(completed),
-            Library::Linux(linux) if told => return linux.collect(completed),
+            Library::Linux(linux) if ready_fd => return linux.collect(completed),
             Library::Linux(_) => {}
         }
         Ok(())
     }
 
-    /// The next operation that waits, if there is room for it.
+    /// Takes the next queued operation, if a request is free.
     pub(crate) fn next_waiting(&mut self) -> Option<Slot> {
-        let room = match &self.library {
-            Library::Posix(posix) => posix.has_room(),
-            Library::Linux(linux) => linux.has_room(),
+        let capacity = match &self.library {
+            Library::Posix(posix) => posix.has_capacity(),
+            Library::Linux(linux) => linux.has_capacity(),
         };
-        if room { self.waiting.pop_front() } else { None }
+        if capacity {
+            self.waiting.pop_front()
+        } else {
+            None
+        }
     }
 
-    /// Stops an operation: one that waits is removed; of a request the kernel is asked.
+    /// Cancels an operation: a queued one is removed; for a submitted request the kernel is asked.
     pub(crate) fn cancel(&mut self, slot: Slot, handle: Handle) -> Cancelled {
         if let Some(at) = self.waiting.iter().position(|&waiting| waiting == slot) {
             self.waiting.remove(at);
             return Cancelled::Removed;
         }
         match &mut self.library {
-            // See `watcher`: it would forget others.
+            // The C library would lose other requests: see `watcher`.
             Library::Posix(_) => Cancelled::Running,
             Library::Linux(linux) => linux.cancel(handle),
         }
     }
 
-    /// In a forked child: everything is the parent's.
+    /// In a forked child: forgets the requests, which are the parent's.
     pub(crate) fn forget_in_child(&mut self) {
         match &mut self.library {
             Library::Posix(posix) => posix.forget_in_child(),

@@ -1,46 +1,48 @@
-//! Waking a context that sleeps: one eventfd, written only when somebody sleeps on it.
+//! The doorbell: an eventfd that wakes a sleeping context, written only while it sleeps.
 
 use crate::Errno;
-use crate::sys::away::Away;
+use crate::sys::high_fd::HighFd;
 use rustix::event::{EventfdFlags, eventfd};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, OnceLock};
 
-/// The bell of one context. Helpers and [`Notifier`]s ring it; the context sleeps on its descriptor.
+/// The doorbell of one context. Helpers and [`Notifier`]s ring it; the context sleeps on its
+/// descriptor.
 #[derive(Debug)]
 pub(crate) struct Doorbell {
-    descriptor: Away,
-    /// The context sleeps, or is about to: whoever clears this writes to the descriptor.
+    descriptor: HighFd,
+    /// Whether the context sleeps, or is about to. The thread that clears this writes to the
+    /// eventfd.
     armed: AtomicBool,
-    /// A notifier asked `poll` to return.
+    /// Whether a notifier asked `poll` to return.
     notified: AtomicBool,
-    /// In a forked child: the bell of the context that has begun anew.
+    /// In a forked child: the doorbell of the child's new context.
     heir: OnceLock<Arc<Doorbell>>,
 }
 
 impl Doorbell {
     pub(crate) fn new() -> Result<Doorbell, Errno> {
         Ok(Doorbell {
-            descriptor: Away::from(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?),
+            descriptor: HighFd::from(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?),
             armed: AtomicBool::new(false),
             notified: AtomicBool::new(false),
             heir: OnceLock::new(),
         })
     }
 
-    /// Announces that the context will sleep. It must look once more for news after this, because news
-    /// that came before found the bell unarmed.
+    /// Announces that the context will sleep. The context must check for completions again after
+    /// this, because earlier ones found the doorbell unarmed.
     pub(crate) fn arm(&self) {
         self.armed.store(true, SeqCst);
     }
 
-    /// The context is awake: further news need no wake-up.
+    /// Announces that the context is awake and needs no wakeup.
     pub(crate) fn disarm(&self) {
         self.armed.store(false, SeqCst);
     }
 
-    /// News are there. To be called after they have been published.
+    /// Wakes the context if it sleeps. Call this after publishing a result.
     pub(crate) fn ring(&self) {
         if self.armed.swap(false, SeqCst) {
             // EAGAIN would mean a counter near 2^64, which is readable all the same.
@@ -48,7 +50,7 @@ impl Doorbell {
         }
     }
 
-    /// Makes sure that news can ring it.
+    /// Checks that the eventfd is still open.
     ///
     /// # Errors
     /// `EBADF`: the program has closed the descriptor, and a sleep would not end.
@@ -59,12 +61,13 @@ impl Doorbell {
         Ok(())
     }
 
-    /// Empties the descriptor, so that it is not readable any more; whether it was.
+    /// Drains the eventfd. Returns whether it was readable.
     pub(crate) fn drain(&self) -> bool {
         rustix::io::read(&self.descriptor, &mut [0u8; 8]).is_ok()
     }
 
-    /// The descriptor is shared with the parent: from now on notifiers use another bell.
+    /// Makes notifiers use another doorbell, in a forked child, which shares this eventfd with its
+    /// parent.
     pub(crate) fn pass_on(&self, heir: Arc<Doorbell>) {
         let _ = self.heir.set(heir);
     }
@@ -82,12 +85,12 @@ impl Doorbell {
         self.notified.store(true, SeqCst);
     }
 
-    /// Whether a notifier called and `poll` has not answered yet.
+    /// Whether a notifier was used and `poll` has not returned since.
     pub(crate) fn is_notified(&self) -> bool {
         self.notified.load(SeqCst)
     }
 
-    /// Whether a notifier called since the last time.
+    /// Returns whether a notifier was used, and resets that.
     pub(crate) fn take_notification(&self) -> bool {
         self.notified.load(SeqCst) && self.notified.swap(false, SeqCst)
     }
@@ -99,13 +102,13 @@ impl AsFd for Doorbell {
     }
 }
 
-/// Makes the `poll` of a context return from any thread, as a waker needs it.
+/// A handle with which any thread can make the `poll` of a context return, like a waker.
 #[derive(Clone, Debug)]
 pub struct Notifier(pub(crate) Arc<Doorbell>);
 
 impl Notifier {
-    /// Makes the present or the next [`Context::poll`](crate::Context::poll) return without waiting.
-    /// Calls before that `poll` are merged into one.
+    /// Makes the current or the next [`Context::poll`](crate::Context::poll) return without
+    /// waiting. Several calls before that `poll` have the effect of one.
     pub fn notify(&self) {
         self.0.notify();
     }

@@ -1,17 +1,17 @@
-//! Helper threads: they make the calls that nothing else can take to the background.
+//! Helper threads, which make the calls that no other part of the back end can take.
 //!
-//! A pool belongs to one context. Its threads are started by the context's own thread, so they inherit
-//! its credentials, namespaces and filters; when those change, the pool is renewed. All signals are
-//! blocked in helpers but the one that interrupts a cancelled call. Which calls may take how many of them is
-//! decided in [`super::lane`].
+//! A pool belongs to one context. The context's own thread starts the helpers, so they inherit its
+//! credentials, namespaces and filters; when those change, new helpers replace them. Helpers block
+//! all signals except the one that interrupts a cancelled call. [`super::lane`] limits how many
+//! helpers each kind of call may use.
 
 use super::doorbell::Doorbell;
 use super::lane::{self, Lane, Lanes};
+use crate::status_word::StatusTarget;
 use crate::sys::interrupt::{Interruptible, Signal};
 use crate::sys::mask::SignalsBlocked;
 use crate::table::Row;
 use crate::transfer;
-use crate::watched::Watched;
 use crate::{Call, Errno, Handle, Limits};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
@@ -24,39 +24,39 @@ pub(crate) struct Job {
     pub(crate) handle: Handle,
     pub(crate) row: &'static Row,
     pub(crate) call: Call,
-    /// Whether a short read may be continued (see [`transfer::goes_on`]).
+    /// Whether a short read may be continued (see [`transfer::continues`]).
     pub(crate) regular: bool,
-    /// What is to be told of the result at once, and the bytes moved before this job.
-    pub(crate) watched: Option<(Watched, usize)>,
+    /// The status word that receives the result, and the bytes moved before this job.
+    pub(crate) status: Option<(StatusTarget, usize)>,
     /// Injected bound of one step; 0 for none.
     pub(crate) short: usize,
 }
 
 impl Job {
-    /// Tells who watches, but not of a cancellation: the context knows what it came from.
-    pub(super) fn tell(&self, result: Result<usize, Errno>) {
-        match (self.watched, result) {
+    /// Publishes the result to the status word, except a cancellation, which the context publishes.
+    pub(super) fn publish_status(&self, result: Result<usize, Errno>) {
+        match (self.status, result) {
             (None, _) | (_, Err(Errno::CANCELED)) => {}
-            (Some((watched, before)), Ok(moved)) => watched.publish(Ok(before + moved)),
-            (Some((watched, 0)), error) => watched.publish(error),
-            (Some((watched, before)), Err(_)) => watched.publish(Ok(before)),
+            (Some((status, before)), Ok(moved)) => status.publish(Ok(before + moved)),
+            (Some((status, 0)), error) => status.publish(error),
+            (Some((status, before)), Err(_)) => status.publish(Ok(before)),
         }
     }
 }
 
-/// What became of a cancellation.
+/// The outcome of a cancellation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cancelled {
-    /// The job had not begun and never will.
+    /// The job had not begun, and was removed.
     Removed,
-    /// The job is running or over: its result will come.
+    /// The job is running or finished: its result will come.
     Running,
 }
 
 /// The pool of one context.
 #[derive(Debug)]
 pub(crate) struct Helpers {
-    shared: Arc<Shared>,
+    shared: Arc<HelperShared>,
     threads: Vec<JoinHandle<()>>,
     signal: Option<i32>,
     /// Jobs started and not yet collected.
@@ -66,22 +66,24 @@ pub(crate) struct Helpers {
 }
 
 #[derive(Debug)]
-struct Shared {
+struct HelperShared {
     pool: Mutex<Pool>,
     work: Condvar,
     finished: Mutex<Vec<(Handle, Result<usize, Errno>)>>,
     any_finished: AtomicBool,
-    /// A worker was found to wait, and more jobs are queued than the others can do.
+    /// Whether a worker's call turned out to wait, so that more workers are needed for the queued
+    /// jobs.
     short_of_workers: AtomicBool,
     doorbell: Arc<Doorbell>,
 }
 
 #[derive(Debug)]
 struct Pool {
-    /// Its epoch grows when the thread's identity changes; a worker serves the jobs of its own epoch only.
+    /// The queued jobs. The epoch is incremented when the thread's identity changes; a worker
+    /// serves only the jobs of its own epoch.
     lanes: Lanes,
     workers: Vec<Worker>,
-    /// Workers of the present epoch that sleep.
+    /// The number of idle workers of the current epoch.
     idle: usize,
     closing: bool,
 }
@@ -98,13 +100,13 @@ impl Helpers {
     pub(crate) fn new(
         doorbell: Arc<Doorbell>,
         limits: &Limits,
-        patient: bool,
+        waits_at_limit: bool,
         signal: Option<i32>,
     ) -> Helpers {
         Helpers {
-            shared: Arc::new(Shared {
+            shared: Arc::new(HelperShared {
                 pool: Mutex::new(Pool {
-                    lanes: Lanes::new(limits, patient),
+                    lanes: Lanes::new(limits, waits_at_limit),
                     workers: Vec::new(),
                     idle: 0,
                     closing: false,
@@ -122,8 +124,8 @@ impl Helpers {
         }
     }
 
-    /// Hands a job over. Fails if there is no thread to do it and none can be started, and at the limit of calls
-    /// that wait.
+    /// Queues a job. Fails if there is no thread to do it and none can be started, and at the limit
+    /// of calls that wait.
     pub(crate) fn start(&mut self, lane: Lane, job: Job) -> Result<(), Errno> {
         let handle = job.handle;
         let mut pool = self.shared.lock();
@@ -138,7 +140,7 @@ impl Helpers {
         Ok(())
     }
 
-    /// Jobs whose results have not been collected.
+    /// The number of jobs whose results have not been collected.
     pub(crate) fn outstanding(&self) -> usize {
         self.outstanding
     }
@@ -163,7 +165,7 @@ impl Helpers {
         finished
     }
 
-    /// Stops a job: one that has not begun is removed, a running call is interrupted.
+    /// Cancels a job: one that has not begun is removed, a running call is interrupted.
     pub(crate) fn cancel(&mut self, handle: Handle) -> Cancelled {
         let mut pool = self.shared.lock();
         if pool.lanes.remove(handle) {
@@ -182,8 +184,8 @@ impl Helpers {
         Cancelled::Running
     }
 
-    /// The calling thread's credentials or namespaces have changed: later jobs need threads that
-    /// inherit the new ones. Jobs already handed over keep the old ones.
+    /// Begins a new epoch after the calling thread's credentials or namespaces have changed: later
+    /// jobs need threads that inherit the new ones. Jobs queued before keep the old ones.
     pub(crate) fn renew(&mut self) {
         let mut pool = self.shared.lock();
         pool.lanes.renew();
@@ -191,19 +193,19 @@ impl Helpers {
         self.shared.work.notify_all();
     }
 
-    /// In a forked child: the threads are the parent's, and a lock may be held by one of them.
+    /// In a forked child: forgets the threads, which are the parent's; one of them may hold a lock.
     pub(crate) fn forget_in_child(&mut self) {
         std::mem::forget(std::mem::take(&mut self.threads));
         self.inherited = true;
     }
 
-    /// Threads alive.
+    /// The number of live threads.
     pub(crate) fn threads(&self) -> usize {
         self.shared.lock().workers.len()
     }
 
-    /// The kernel's number of a thread that serves new jobs: `None` if there is no such thread, 0 if none of them
-    /// has begun.
+    /// The TID of a thread that serves new jobs: `None` if there is no such thread, 0 if none of
+    /// them has begun.
     pub(crate) fn witness(&self) -> Option<u32> {
         let pool = self.shared.lock();
         let present = pool
@@ -213,22 +215,23 @@ impl Helpers {
         present.map(|one| one.interruptible.thread()).max()
     }
 
-    /// Starts a worker for the job just queued. Without one a call that ends stays for the workers that are
-    /// there, unless calls that wait have taken them all; any other job is taken back and the start fails.
+    /// Starts a worker for the job just queued. If that fails, a call that ends by itself stays
+    /// queued for the existing workers, unless waiting calls occupy all of them; any other job is
+    /// removed and the start fails.
     fn spawn_for(&mut self, lane: Lane, handle: Handle) -> Result<(), Errno> {
         let Err(errno) = self.spawn() else {
             return Ok(());
         };
         let mut pool = self.shared.lock();
         let served = lane == Lane::Ends && pool.present() > pool.lanes.needed_to_wait();
-        // A job that is not there any more has found a worker.
+        // A worker has taken a job that is no longer queued.
         if served || !pool.lanes.remove(handle) {
             return Ok(());
         }
         Err(errno)
     }
 
-    /// Starts workers in place of those that were found to wait.
+    /// Starts workers to replace those whose calls turned out to wait.
     fn reinforce(&mut self) {
         loop {
             let pool = self.shared.lock();
@@ -297,7 +300,7 @@ impl Drop for Helpers {
     }
 }
 
-impl Shared {
+impl HelperShared {
     fn lock(&self) -> MutexGuard<'_, Pool> {
         // No code that can panic runs under the lock; a poisoned lock still guards consistent data.
         self.pool
@@ -305,11 +308,11 @@ impl Shared {
             .unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// The life of a helper.
+    /// The main loop of a helper.
     fn serve(&self, interruptible: &Arc<Interruptible>, epoch: u32) {
         while let Some((mut lane, job)) = self.next_job(interruptible, epoch) {
             let mut result = Ok(0);
-            if lane == Lane::Ends && lane::opens_what_waits(&job, interruptible) {
+            if lane == Lane::Ends && lane::opens_blocking_file(&job, interruptible) {
                 result = self.found_to_wait(epoch).map(|()| 0);
                 if result.is_ok() {
                     lane = Lane::Waits;
@@ -318,11 +321,11 @@ impl Shared {
             if result.is_ok() {
                 result = run(&job, interruptible);
             }
-            job.tell(result);
+            job.publish_status(result);
             let mut pool = self.lock();
             pool.lanes.done(lane, epoch);
             pool.worker(interruptible).current = None;
-            // Still under the lock, so that no cancellation of this job can come any more.
+            // Still under the lock, so that this job can no longer be cancelled.
             interruptible.rearm();
             drop(pool);
             self.finished.lock().unwrap().push((job.handle, result));
@@ -331,8 +334,8 @@ impl Shared {
         }
     }
 
-    /// The worker's job is one that waits. What was queued behind it needs another worker, which only the
-    /// context's own thread may start.
+    /// Moves the worker's job to the waiting lane. The jobs queued behind it need another worker,
+    /// which only the context's own thread may start.
     fn found_to_wait(&self, epoch: u32) -> Result<(), Errno> {
         let mut pool = self.lock();
         pool.lanes.found_to_wait(epoch)?;
@@ -349,7 +352,8 @@ impl Shared {
         Ok(())
     }
 
-    /// Waits for a job of this epoch. `None`: the worker is no longer needed and has left the pool.
+    /// Waits for a job of this epoch. Returns `None` once the worker is no longer needed and has
+    /// left the pool.
     fn next_job(&self, interruptible: &Arc<Interruptible>, epoch: u32) -> Option<(Lane, Job)> {
         let mut pool = self.lock();
         let mut timed_out = false;
@@ -368,7 +372,7 @@ impl Shared {
             let (guard, wait) = waited.unwrap_or_else(|poisoned| poisoned.into_inner());
             pool = guard;
             timed_out = wait.timed_out();
-            // A new epoch begins with nobody idle.
+            // A new epoch begins with no idle worker.
             if pool.lanes.epoch() == epoch {
                 pool.idle -= 1;
             }
@@ -377,7 +381,7 @@ impl Shared {
 }
 
 impl Pool {
-    /// Workers that serve new jobs.
+    /// The number of workers that serve new jobs.
     fn present(&self) -> usize {
         self.workers
             .iter()
@@ -399,7 +403,7 @@ impl Pool {
     }
 }
 
-/// Makes the call until it is whole, and stops when interrupted.
+/// Makes the call until it is complete or interrupted.
 pub(super) fn run(job: &Job, interruptible: &Interruptible) -> Result<usize, Errno> {
     let mut scratch = None;
     let mut done = 0;
@@ -416,13 +420,13 @@ pub(super) fn run(job: &Job, interruptible: &Interruptible) -> Result<usize, Err
         match result {
             Ok(moved) => {
                 done += moved;
-                // The kernel itself goes on until a blocking transfer is whole; only an injected bound
-                // makes a step end early.
+                // The kernel completes a blocking transfer itself; only an injected bound makes a
+                // step short.
                 let bounded = job.short > 0 && moved == job.short;
                 // SAFETY: the kernel has just accepted the pointers.
                 let wanted = unsafe { transfer::wanted(job.row, &job.call) };
                 let more = bounded && wanted.is_some_and(|wanted| done < wanted);
-                if !(more && transfer::goes_on(job.row, &job.call, job.regular)) {
+                if !(more && transfer::continues(job.row, &job.call, job.regular)) {
                     return Ok(done);
                 }
             }

@@ -1,9 +1,10 @@
-//! The two lanes of the helpers: calls that end by themselves, and calls that may wait without a bound.
+//! The two lanes of the helpers: calls that end by themselves, and calls that may wait without a
+//! bound.
 //!
-//! A call of the second kind waits for something that another call, perhaps of the same program, must do
-//! first: release a lock, write to a pipe, post a semaphore. So it never takes a helper that a call of the
-//! first kind needs. Each lane has a limit of its own; the calls that end queue at theirs, and at the
-//! limit of the others a call fails with `EAGAIN`.
+//! A call of the second kind waits for an event that another call, perhaps of the same program,
+//! must cause first: release a lock, write to a pipe, post a semaphore. So it never takes a helper
+//! that a call of the first kind needs. Each lane has its own limit; calls that end queue at
+//! theirs, while at the limit of the other lane a call fails with `EAGAIN`.
 
 use super::helpers::Job;
 use crate::sys::interrupt::Interruptible;
@@ -11,7 +12,7 @@ use crate::table::{Attempt, Class, Row};
 use crate::{Call, Errno, Handle, Limits, sys};
 use std::collections::VecDeque;
 
-/// Which of the two a call belongs to.
+/// The lane that a call belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lane {
     /// File I/O, names, metadata: it ends by itself.
@@ -20,18 +21,18 @@ pub(crate) enum Lane {
     Waits,
 }
 
-/// The lane of a call. `regular`: its descriptor is a file. `found_to_wait`: an attempt has opened something that
-/// waits for a peer.
+/// Returns the lane of a call. `regular`: its descriptor is a file. `found_to_wait`: an attempt has
+/// opened a FIFO or device, whose open waits.
 pub(crate) fn of(row: &Row, call: &Call, regular: bool, found_to_wait: bool) -> Lane {
     let waits = match row.class {
         Class::Stream => !regular,
-        Class::Waiting => !wakes_only(row, call),
+        Class::Waiting => !never_waits(row, call),
         Class::Path => found_to_wait,
         _ => match row.attempt {
             Attempt::LockCommand => {
                 matches!(call.args[1] as i32, libc::F_SETLKW | libc::F_OFD_SETLKW)
             }
-            // What a driver does with its own commands is unknown.
+            // Device commands are the drivers' own, and may wait.
             Attempt::DiskCommand => !crate::attempt::is_disk_command(call),
             _ => false,
         },
@@ -39,8 +40,9 @@ pub(crate) fn of(row: &Row, call: &Call, regular: bool, found_to_wait: bool) -> 
     if waits { Lane::Waits } else { Lane::Ends }
 }
 
-/// Whether a call of a kind that waits is one that wakes others, or that only asks.
-fn wakes_only(row: &Row, call: &Call) -> bool {
+/// Whether a call of the class Waiting never waits with these arguments: it only wakes other
+/// threads or queries state.
+fn never_waits(row: &Row, call: &Call) -> bool {
     match row.name {
         "futex" => {
             let command = call.args[1] as i32 & libc::FUTEX_CMD_MASK;
@@ -61,7 +63,7 @@ fn wakes_only(row: &Row, call: &Call) -> bool {
 
 /// Whether none of the operations on semaphores waits.
 fn only_adds(operations: usize, count: usize) -> bool {
-    // More than the kernel allows by default (`SEMOPM`) are not looked at.
+    // More operations than the kernel allows by default (`SEMOPM`) are not checked.
     const LOOKED_AT: usize = 500;
     if count > LOOKED_AT || !sys::memory::can_read(operations, count * size_of::<libc::sembuf>()) {
         return false;
@@ -74,9 +76,9 @@ fn only_adds(operations: usize, count: usize) -> bool {
     })
 }
 
-/// Whether an `open` waits for the other end of a FIFO, or for a device such as a terminal. The helper that is to
-/// open it asks, because resolving the name may wait for a disk.
-pub(crate) fn opens_what_waits(job: &Job, interruptible: &Interruptible) -> bool {
+/// Whether an `open` waits for the other end of a FIFO, or for a device such as a terminal. The
+/// helper that opens it checks this, because resolving the name may wait for a disk.
+pub(crate) fn opens_blocking_file(job: &Job, interruptible: &Interruptible) -> bool {
     let Some(name) = job.row.file.filter(|_| opens(job.row)) else {
         return false;
     };
@@ -114,14 +116,14 @@ fn opens(row: &Row) -> bool {
     row.class == Class::Path && row.yields_descriptor
 }
 
-/// The jobs of the two lanes, and how many of each are being done.
+/// The queued jobs of the two lanes, and the number of running ones.
 #[derive(Debug)]
 pub(crate) struct Lanes {
     ends: Track,
     waits: Track,
-    /// At the limit of those that wait, further ones queue rather than fail.
-    patient: bool,
-    /// Jobs handed over before the calling thread's identity changed, with the epoch of their workers.
+    /// At the limit of waiting calls, further ones queue rather than fail.
+    waits_at_limit: bool,
+    /// Jobs queued before the calling thread's identity changed, with the epoch of their workers.
     earlier: Vec<(u32, Lane, Job)>,
     epoch: u32,
 }
@@ -129,7 +131,7 @@ pub(crate) struct Lanes {
 #[derive(Debug)]
 struct Track {
     queue: VecDeque<Job>,
-    /// Jobs of the present epoch that workers do.
+    /// The number of running jobs of the current epoch.
     running: usize,
     limit: usize,
 }
@@ -143,32 +145,32 @@ impl Track {
         }
     }
 
-    /// Workers that the lane needs now.
+    /// The number of workers that the lane needs now.
     fn needed(&self) -> usize {
         (self.running + self.queue.len()).min(self.limit)
     }
 }
 
 impl Lanes {
-    pub(crate) fn new(limits: &Limits, patient: bool) -> Lanes {
+    pub(crate) fn new(limits: &Limits, waits_at_limit: bool) -> Lanes {
         Lanes {
             ends: Track::new(limits.helpers),
             waits: Track::new(limits.waiting_helpers.max(limits.helpers)),
-            patient,
+            waits_at_limit,
             earlier: Vec::new(),
             epoch: 0,
         }
     }
 
-    /// Queues a job; true if a worker can do it at once.
+    /// Queues a job. Returns whether a worker can begin it at once.
     ///
     /// # Errors
-    /// `EAGAIN`: as many calls wait as may.
+    /// `EAGAIN` at the limit of waiting calls.
     pub(crate) fn add(&mut self, lane: Lane, job: Job) -> Result<bool, Errno> {
-        let patient = self.patient;
+        let waits_at_limit = self.waits_at_limit;
         let track = self.track(lane);
         let full = track.running + track.queue.len() >= track.limit;
-        if full && lane == Lane::Waits && !patient {
+        if full && lane == Lane::Waits && !waits_at_limit {
             return Err(Errno::AGAIN);
         }
         track.queue.push_back(job);
@@ -200,10 +202,10 @@ impl Lanes {
         }
     }
 
-    /// A job that a worker does turns out to be one that waits.
+    /// Moves a running job to the waiting lane.
     ///
     /// # Errors
-    /// `EAGAIN`: as many calls wait as may.
+    /// `EAGAIN` at the limit of waiting calls.
     pub(crate) fn found_to_wait(&mut self, epoch: u32) -> Result<(), Errno> {
         if epoch != self.epoch {
             return Ok(());
@@ -216,7 +218,7 @@ impl Lanes {
         Ok(())
     }
 
-    /// Takes back a job that no worker has begun.
+    /// Removes a job that no worker has begun. Returns whether there was one.
     pub(crate) fn remove(&mut self, handle: Handle) -> bool {
         for track in [&mut self.ends, &mut self.waits] {
             if let Some(at) = track.queue.iter().position(|job| job.handle == handle) {
@@ -229,17 +231,18 @@ impl Lanes {
         self.earlier.len() < before
     }
 
-    /// Workers of the present epoch that the jobs need: never more than the two limits together.
+    /// The number of workers of the current epoch that the jobs need: never more than the two
+    /// limits together.
     pub(crate) fn needed(&self) -> usize {
         self.ends.needed() + self.waits.needed()
     }
 
-    /// Those of them that calls which wait need.
+    /// The number of those workers that waiting calls need.
     pub(crate) fn needed_to_wait(&self) -> usize {
         self.waits.needed()
     }
 
-    /// A new epoch: what is queued stays with the workers that were there.
+    /// Begins a new epoch: queued jobs stay with the workers of the old one.
     pub(crate) fn renew(&mut self) {
         for (lane, track) in [(Lane::Ends, &mut self.ends), (Lane::Waits, &mut self.waits)] {
             let jobs = track.queue.drain(..);

@@ -1,4 +1,4 @@
-//! From a call to the io_uring operation that does the same.
+//! Submission entries: the io_uring operation for a call, and the call's result from a CQE.
 
 use crate::operation::Operation;
 use crate::sys::memory::{can_read, can_write};
@@ -9,8 +9,8 @@ use io_uring::{opcode, squeue, types};
 
 use super::ring::Opcodes;
 
-/// The entry for a call, or `None` if this call, with these arguments, has none that gives the
-/// same result. It may point into `scratch`.
+/// Returns the SQE for a call, or `None` if no io_uring operation gives the same result for this
+/// call with these arguments. The SQE may point into `scratch`.
 #[inline]
 pub(crate) fn entry(
     row: &Row,
@@ -47,7 +47,7 @@ pub(crate) fn entry(
                 .rw_flags(flags)
                 .build()
         }
-        // With an address these are recvmsg and sendmsg in disguise: readiness does it.
+        // The ring operations have no address; such calls wait for readiness.
         Opcode::Recv if args[4] != 0 => return None,
         Opcode::Send if args[4] != 0 => return None,
         Opcode::Recv => {
@@ -142,7 +142,7 @@ pub(crate) fn entry(
                 .flags(args[4] as i32)
                 .build()
         }
-        // Instant calls: they never come here, because they run inline in every back end with a ring.
+        // Instant calls, which every back end with a ring makes inline.
         Opcode::Bind
         | Opcode::EpollCtl
         | Opcode::Listen
@@ -153,16 +153,17 @@ pub(crate) fn entry(
     opcodes.has(entry.get_opcode() as u8).then_some(entry)
 }
 
-/// The flags of a transfer on a socket, without `MSG_WAITALL`. With it the ring puts the pieces together itself, and
-/// before Linux 6.1 forgets those that it has when the operation is cancelled or the socket is in non-blocking
-/// mode: the bytes are gone. The engine goes on until all is there; see [`crate::transfer::goes_on`].
+/// Returns the flags of a transfer on a socket without `MSG_WAITALL`. With it the ring assembles
+/// the pieces itself, and before Linux 6.1 loses the received bytes when the operation is cancelled
+/// or the socket is in non-blocking mode. Instead the engine continues until all bytes are there;
+/// see [`crate::transfer::continues`].
 fn ring_flags(flags: usize) -> i32 {
     flags as i32 & !libc::MSG_WAITALL
 }
 
-/// The entry for a receive that expects to wait: the ring then does not try first either, on Linux 5.19 or later,
-/// which is told by an operation that came with it.
-pub(crate) fn patient(call: &Call, opcodes: &Opcodes) -> Option<squeue::Entry> {
+/// Returns the SQE for a receive that is expected to block: with `IORING_RECVSEND_POLL_FIRST` the
+/// ring makes no attempt either (Linux 5.19, detected by an opcode of the same version).
+pub(crate) fn poll_first(call: &Call, opcodes: &Opcodes) -> Option<squeue::Entry> {
     const POLL_FIRST: u16 = 1;
     let args = &call.args;
     let length = args[2].min(0x7fff_f000) as u32;
@@ -178,10 +179,10 @@ pub(crate) fn patient(call: &Call, opcodes: &Opcodes) -> Option<squeue::Entry> {
     opcodes.has(opcode::Recv::CODE).then_some(entry)
 }
 
-/// The entry for a send from the memory itself (Linux 6.0).
+/// Returns the SQE for a zero-copy send (Linux 6.0).
 ///
-/// Whether the kernel copies nevertheless is asked for where it is understood (6.2), for which an operation of 6.7
-/// stands: before, there is none that tells.
+/// It asks the kernel to report copies (6.2) only if an opcode of Linux 6.7 exists: no earlier
+/// opcode indicates that support.
 pub(crate) fn zero_copy(call: &Call, opcodes: &Opcodes) -> Option<squeue::Entry> {
     const REPORT_USAGE: u16 = 1 << 3;
     let args = &call.args;
@@ -198,12 +199,12 @@ pub(crate) fn zero_copy(call: &Call, opcodes: &Opcodes) -> Option<squeue::Entry>
     opcodes.has(opcode::SendZc::CODE).then_some(entry)
 }
 
-/// Whether a kernel that has let go of memory says that it has sent a copy.
+/// Whether a zero-copy notification reports that the kernel has copied the data.
 pub(crate) fn has_copied(release: i32) -> bool {
     release as u32 & (1 << 31) != 0
 }
 
-/// Entry that waits until a descriptor is ready.
+/// Returns a poll SQE that completes when a descriptor is ready.
 pub(crate) fn readiness(fd: i32, write: bool) -> squeue::Entry {
     let events = if write {
         libc::POLLOUT
@@ -213,12 +214,13 @@ pub(crate) fn readiness(fd: i32, write: bool) -> squeue::Entry {
     opcode::PollAdd::new(types::Fd(fd), events as u32).build()
 }
 
-/// The entry, for a worker of the ring from the start: it is not tried on the submitting thread.
-pub(crate) fn aside(entry: squeue::Entry) -> squeue::Entry {
+/// Sets `IOSQE_ASYNC`: an io_uring worker makes the operation, without an attempt on the submitting
+/// thread.
+pub(crate) fn force_async(entry: squeue::Entry) -> squeue::Entry {
     entry.flags(squeue::Flags::ASYNC)
 }
 
-/// The call's result, from the ring's.
+/// Returns the call's result from that of the CQE.
 pub(crate) fn result(operation: &Operation, ring: i32) -> Result<usize, Errno> {
     let result = match ring {
         0.. => Ok(ring as usize),
@@ -226,7 +228,7 @@ pub(crate) fn result(operation: &Operation, ring: i32) -> Result<usize, Errno> {
         _ => Err(Errno::from_raw(-ring)),
     };
     match (operation.row.opcode, result) {
-        // A time-out that expires is a sleep that succeeds.
+        // An expired time-out is a successful sleep.
         (Some(Opcode::Timeout), Err(Errno::TIME)) => Ok(0),
         (Some(Opcode::Statx), Ok(_)) => {
             if operation.row.name != "statx"
@@ -247,10 +249,11 @@ pub(crate) fn result(operation: &Operation, ring: i32) -> Result<usize, Errno> {
     }
 }
 
-/// No architecture's user space is larger (x86-64 with five levels of page tables).
+/// The largest user address space of any architecture (x86-64 with five levels of page tables).
 const USER_SPACE_MAX: usize = 1 << 56;
 
-/// What an argument points to, unless it cannot be read, which the plain call then says.
+/// The memory that an argument points to, or `None` if it cannot be read, which the plain call then
+/// reports.
 fn readable<'a, T>(address: usize, count: usize) -> Option<&'a [T]> {
     let usable = address.is_multiple_of(align_of::<T>())
         && (1..=Limits::IOV_MAX).contains(&count)
@@ -259,8 +262,9 @@ fn readable<'a, T>(address: usize, count: usize) -> Option<&'a [T]> {
     usable.then(|| unsafe { std::slice::from_raw_parts(address as *const T, count) })
 }
 
-/// Whether `accept` can tell the address. Else it fails after it has taken the connection, and what the ring
-/// answers then could not be told from a refusal to try, after which the call would be made once more.
+/// Whether `accept` can write the address. Otherwise it fails after it has taken the connection,
+/// and the ring's error could not be distinguished from "not supported", after which the call would
+/// be repeated.
 fn may_be_length(args: &[usize; 6]) -> bool {
     args[1] == 0 || readable::<libc::c_int>(args[2], 1).is_some_and(|length| length[0] >= 0)
 }
@@ -301,10 +305,10 @@ fn vector(transfer: Transfer, call: &Call) -> Option<(*const libc::iovec, u32, u
     else {
         return None;
     };
-    // Vectors of nothing move nothing, while the ring would send an empty datagram.
+    // The plain call moves nothing for an empty array, while the ring would send an empty datagram.
     let count = call.args[count as usize] as u32 as usize;
     let elements = readable::<libc::iovec>(call.args[vector as usize], count)?;
-    // What reaches beyond all user space is found out in another order.
+    // The ring checks addresses beyond user space in another order.
     let reaches = |element: &libc::iovec| element.iov_base.addr().saturating_add(element.iov_len);
     if elements.iter().all(|element| element.iov_len == 0)
         || elements
@@ -367,8 +371,8 @@ fn timeout(
         libc::CLOCK_REALTIME => Flags::REALTIME,
         _ => return None,
     };
-    // The ring adds surplus nanoseconds to the seconds, where the plain call refuses them; a point before all time is
-    // refused too.
+    // The ring adds surplus nanoseconds to the seconds, where the plain call refuses them; a
+    // negative time is refused too.
     let [time] = readable::<libc::timespec>(request, 1)? else {
         return None;
     };
@@ -377,7 +381,7 @@ fn timeout(
     }
     let mut place = request as *const types::Timespec;
     if absolute && clock == libc::CLOCK_REALTIME {
-        // It is the same everywhere, and may be set.
+        // CLOCK_REALTIME has no namespaces, and can be set.
         flags |= Flags::ABS;
     } else if absolute {
         let scratch = scratch.get_or_insert_default();
@@ -387,8 +391,8 @@ fn timeout(
     Some(opcode::Timeout::new(place).flags(flags).build())
 }
 
-/// The time from now to a point in time, as the caller's namespace counts it. The ring would take the point for one
-/// of the machine's own time, and sleep too long or not at all in a time namespace (Linux 6.18).
+/// Returns the time from now to a point in time, in the caller's time namespace. The ring would use
+/// the host's clock instead (Linux 6.18).
 fn left_until(clock: i32, point: &libc::timespec) -> types::Timespec {
     use rustix::time::{ClockId, clock_gettime};
     let now = match clock {
@@ -404,7 +408,7 @@ fn left_until(clock: i32, point: &libc::timespec) -> types::Timespec {
         .nsec((left % 1_000_000_000) as u32)
 }
 
-/// Whether the entry's time counts from when the kernel gets it.
+/// Whether the time of the entry counts from its submission.
 pub(crate) fn counts_from_submission(row: &Row, call: &Call) -> bool {
     row.opcode == Some(Opcode::Timeout)
         && row.name == "clock_nanosleep"
@@ -412,7 +416,7 @@ pub(crate) fn counts_from_submission(row: &Row, call: &Call) -> bool {
 }
 
 fn waitid(args: &[usize; 6]) -> Option<squeue::Entry> {
-    // The ring has no resource usage.
+    // The ring operation reports no resource usage.
     if args[4] != 0 {
         return None;
     }
@@ -506,12 +510,12 @@ fn open_or_stat(
     })
 }
 
-/// Index of the buffer argument.
+/// The index of the buffer argument.
 fn stat_buffer(name: &str) -> usize {
     if name == "newfstatat" { 2 } else { 1 }
 }
 
-/// What `stat` reports, from what `statx` does.
+/// Converts the result of `statx` to that of `stat`.
 fn stat_of(statx: &libc::statx) -> libc::stat {
     // SAFETY: plain data, for which all zeros is a valid value; the padding must not leak.
     let mut stat: libc::stat = unsafe { std::mem::zeroed() };

@@ -1,8 +1,8 @@
-//! Readiness by epoll: for streams where there is no ring.
+//! The reactor: readiness by epoll, for streams where there is no ring.
 
 use crate::Errno;
 use crate::operation::Slot;
-use crate::sys::away::Away;
+use crate::sys::high_fd::HighFd;
 use rustix::event::epoll;
 use rustix::time::Timespec;
 use std::os::fd::{AsFd, BorrowedFd, RawFd};
@@ -15,26 +15,26 @@ pub(crate) enum Direction {
     Write,
 }
 
-/// What a wait has found.
+/// An event that a wait returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
-    /// The operation can be tried again.
+    /// The descriptor is ready: the operation can be attempted again.
     Ready(Slot),
     /// The doorbell rang.
     Doorbell,
     /// The mounts have changed.
     Mounts,
-    /// The timer of operations' deadlines has gone off.
+    /// The timer of operations' deadlines has expired.
     Timer,
     /// Linux AIO has completions.
     Aio,
 }
 
-/// One epoll set. Interest is one-shot: a descriptor closed behind the context's back leaves nothing
-/// behind that a new descriptor with its number could trip over.
+/// One epoll set. Interest is one-shot: a descriptor closed behind the context's back leaves no
+/// registration that a new descriptor with its number could inherit.
 pub(crate) struct Reactor {
-    epoll: Away,
-    /// Slot + 1 of the operation that waits to read and to write, by descriptor.
+    epoll: HighFd,
+    /// Slot + 1 of the operations that wait to read and to write, by descriptor.
     waiting: Vec<[u32; 2]>,
     waiting_count: usize,
     events: Vec<epoll::Event>,
@@ -53,12 +53,12 @@ impl Reactor {
         doorbell: BorrowedFd<'_>,
         mounts: Option<BorrowedFd<'_>>,
     ) -> Result<Reactor, Errno> {
-        let epoll = Away::from(epoll::create(epoll::CreateFlags::CLOEXEC)?);
+        let epoll = HighFd::from(epoll::create(epoll::CreateFlags::CLOEXEC)?);
         let data = epoll::EventData::new_u64(DOORBELL);
         epoll::add(&epoll, doorbell, data, epoll::EventFlags::IN)?;
         if let Some(mounts) = mounts {
             let data = epoll::EventData::new_u64(MOUNTS);
-            // Without it mounts are looked at less often, which is no reason to fail.
+            // Without it mount changes are noticed later, which is no reason to fail.
             let _ = epoll::add(&epoll, mounts, data, epoll::EventFlags::PRI);
         }
         Ok(Reactor {
@@ -69,11 +69,12 @@ impl Reactor {
         })
     }
 
-    /// Waits for a descriptor on behalf of an operation. `EPERM`: it is of a kind that is always ready.
+    /// Arms a readiness event for an operation. Fails with `EPERM` for descriptors that are always
+    /// ready.
     pub(crate) fn add(&mut self, fd: RawFd, direction: Direction, slot: Slot) -> Result<(), Errno> {
         let index = usize::try_from(fd).map_err(|_| Errno::BADF)?;
         if index >= self.waiting.len() {
-            // A wild number must not allocate.
+            // An arbitrary number must not allocate memory.
             rustix::io::fcntl_getfd(crate::sys::borrow(fd).ok_or(Errno::BADF)?)?;
             self.waiting
                 .resize((index + 1).next_power_of_two().max(64), [0; 2]);
@@ -89,21 +90,20 @@ impl Reactor {
         Ok(())
     }
 
-    /// From now on this timer's going off ends a wait too.
+    /// Adds a timer to the epoll set.
     pub(crate) fn set_timer(&mut self, timer: BorrowedFd<'_>) -> Result<(), Errno> {
         let data = epoll::EventData::new_u64(TIMER);
         Ok(epoll::add(&self.epoll, timer, data, epoll::EventFlags::IN)?)
     }
 
-    /// From now on completions of Linux AIO end a wait too. Each tells of itself once, so that the descriptor
-    /// need not be read.
+    /// Adds the eventfd of Linux AIO to the epoll set, edge-triggered, so that it need not be read.
     pub(crate) fn set_aio(&mut self, aio: BorrowedFd<'_>) -> Result<(), Errno> {
         let data = epoll::EventData::new_u64(AIO);
         let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
         Ok(epoll::add(&self.epoll, aio, data, flags)?)
     }
 
-    /// Stops waiting.
+    /// Removes the event of an operation.
     pub(crate) fn remove(&mut self, fd: RawFd, direction: Direction) {
         let place = &mut self.waiting[fd as usize][direction as usize];
         if std::mem::take(place) != 0 {
@@ -113,7 +113,7 @@ impl Reactor {
         }
     }
 
-    /// Registers the present interest in a descriptor.
+    /// Registers the current interest in a descriptor.
     fn arm(&self, fd: RawFd) -> Result<(), Errno> {
         let [read, write] = self.waiting[fd as usize];
         let borrowed = crate::sys::borrow(fd).ok_or(Errno::BADF)?;
@@ -132,8 +132,8 @@ impl Reactor {
         }
     }
 
-    /// Waits for events; `None` waits for ever. A signal ends the wait early, without events; of it this
-    /// tells.
+    /// Waits for events; `None` waits for ever. A signal ends the wait early, without events.
+    /// Returns whether one did.
     pub(crate) fn wait(
         &mut self,
         timeout: Option<Duration>,
@@ -176,7 +176,7 @@ impl Reactor {
                 self.waiting_count -= 1;
             }
         }
-        // One-shot: what still waits in the other direction must be registered again.
+        // One-shot: the interest in the other direction must be registered again.
         if self.waiting[fd as usize] != [0; 2] {
             let _ = self.arm(fd);
         }

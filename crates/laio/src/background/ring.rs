@@ -2,44 +2,44 @@
 
 use super::doorbell::Doorbell;
 use crate::operation::Slot;
-use crate::sys::away::Away;
+use crate::sys::high_fd::HighFd;
 use crate::{Errno, Handle, Limits};
 use io_uring::{IoUring, Probe, cqueue, opcode, squeue, types};
 use std::mem::ManuallyDrop;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, RawFd};
 use std::time::Duration;
 
-/// A completion as the ring reports it.
+/// A CQE of an operation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reaped {
     /// The handle of an operation; see [`crate::Handle::to_raw`].
     pub(crate) handle: u64,
     pub(crate) result: i32,
-    pub(crate) part: Part,
+    pub(crate) kind: CqeKind,
 }
 
-/// What a completion is of its operation's. Only sending without a copy has more than one.
+/// Which of its operation's CQEs this is. Only zero-copy sends have more than one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Part {
-    /// All that comes.
-    Whole,
-    /// The result; the kernel still has the memory.
+pub(crate) enum CqeKind {
+    /// The only CQE.
+    Only,
+    /// The result of a zero-copy send; the kernel still uses the memory.
     Result,
-    /// The kernel has let go of the memory.
-    Release,
+    /// The notification: the kernel no longer uses the memory.
+    Notification,
 }
 
-impl Part {
-    fn of(flags: u32) -> Part {
+impl CqeKind {
+    fn of(flags: u32) -> CqeKind {
         match (cqueue::notif(flags), cqueue::more(flags)) {
-            (true, _) => Part::Release,
-            (false, true) => Part::Result,
-            (false, false) => Part::Whole,
+            (true, _) => CqeKind::Notification,
+            (false, true) => CqeKind::Result,
+            (false, false) => CqeKind::Only,
         }
     }
 }
 
-/// The ring and what the context itself has on it.
+/// The ring, and the poll requests that the context itself has on it.
 pub(crate) struct Ring {
     ring: ManuallyDrop<IoUring>,
     opcodes: Opcodes,
@@ -47,18 +47,18 @@ pub(crate) struct Ring {
     unsubmitted: u32,
     /// Entries of operations in the kernel or the queue whose completion has not been reaped.
     outstanding: u32,
-    /// Completions taken early to make room.
+    /// CQEs reaped early because the completion queue was full.
     backlog: Vec<Reaped>,
     doorbell_armed: bool,
     mounts: Option<RawFd>,
     mounts_armed: bool,
     mounts_changed: bool,
-    /// The timer of operations' deadlines, where the pollable descriptor must tell of it.
+    /// The timer of operations' deadlines, if the pollable descriptor must report it.
     timer: Option<RawFd>,
     timer_armed: bool,
-    timer_went_off: bool,
-    /// Slots of operations that the kernel did not find when it was asked to cancel them.
-    missed: Vec<Slot>,
+    timer_expired: bool,
+    /// Slots of operations for which a cancel request returned ENOENT.
+    failed_cancels: Vec<Slot>,
     pub(crate) submissions: u64,
     _counted: Counted,
 }
@@ -83,22 +83,22 @@ impl Opcodes {
     }
 }
 
-/// Entries that are not operations have a zero in the low half of their user data, which no handle has.
+/// User data of entries that are not operations: the low half is zero, which no handle has.
 const DOORBELL: u64 = 1 << 32;
 const MOUNTS: u64 = 2 << 32;
 const TIMER: u64 = 3 << 32;
-/// The first of the requests to cancel: one for each slot.
+/// The first of the cancel requests: one value for each slot.
 const CANCEL: u64 = 4 << 32;
 
 const GETEVENTS: u32 = 1;
 const ENTER_EXT_ARG: u32 = 1 << 3;
 
 std::thread_local! {
-    /// Rings of the calling thread.
+    /// The number of rings of the calling thread.
     static RINGS: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
 
-/// Whether the calling thread has rings, which serve no other kernel thread.
+/// Whether the calling thread has rings, which no other kernel thread can use.
 pub(crate) fn thread_has_rings() -> bool {
     RINGS.get() > 0
 }
@@ -121,11 +121,11 @@ impl Drop for Counted {
 }
 
 impl Ring {
-    /// Sets up a ring for the calling thread. Any error means that io_uring is not to be had here:
-    /// `ENOSYS`, `EPERM` and `EACCES` where it is absent or forbidden, `ENOMEM` and `EMFILE` at limits,
-    /// `EOPNOTSUPP` where it lacks what the engine needs (Linux before 5.11).
+    /// Sets up a ring for the calling thread. Any error means that io_uring is not available:
+    /// `ENOSYS`, `EPERM` and `EACCES` where it is absent or forbidden, `ENOMEM` and `EMFILE` at
+    /// limits, `EOPNOTSUPP` where it lacks a required feature (Linux before 5.11).
     pub(crate) fn new(entries: u32, mounts: Option<RawFd>) -> Result<Ring, Errno> {
-        let ring = moved_away(Ring::set_up(entries.clamp(8, Limits::RING_ENTRIES_MAX))?)?;
+        let ring = move_high(Ring::set_up(entries.clamp(8, Limits::RING_ENTRIES_MAX))?)?;
         let parameters = ring.params();
         if !(parameters.is_feature_nodrop()
             && parameters.is_feature_ext_arg()
@@ -135,7 +135,7 @@ impl Ring {
             return Err(Errno::OPNOTSUPP);
         }
         let opcodes = probe_opcodes(&ring)?;
-        // A filter may allow to set a ring up and forbid to use it.
+        // A filter may allow io_uring_setup and forbid io_uring_enter.
         // SAFETY: nothing is submitted, and there are no arguments.
         unsafe {
             ring.submitter()
@@ -154,8 +154,8 @@ impl Ring {
             mounts_changed: false,
             timer: None,
             timer_armed: false,
-            timer_went_off: false,
-            missed: Vec::new(),
+            timer_expired: false,
+            failed_cancels: Vec::new(),
             submissions: 0,
         })
     }
@@ -207,7 +207,7 @@ impl Ring {
     unsafe fn push_entry(&mut self, entry: &squeue::Entry) -> Result<(), Errno> {
         // SAFETY: by the caller.
         while unsafe { self.ring.submission().push(entry) }.is_err() {
-            // Full: the kernel takes what is queued, which empties the queue, unless it wants its
+            // The submission queue is full: submitting empties it, unless the kernel wants its
             // completions reaped first.
             self.submit()?;
             if self.ring.submission().is_full() {
@@ -221,7 +221,7 @@ impl Ring {
         Ok(())
     }
 
-    /// Asks the kernel to cancel an operation. The operation's own completion still comes.
+    /// Queues a cancel request for an operation. The operation's own CQE still comes.
     pub(crate) fn cancel(&mut self, handle: Handle) -> Result<(), Errno> {
         let data = CANCEL + ((handle.slot() as u64) << 32);
         let entry = opcode::AsyncCancel::new(handle.to_raw());
@@ -230,19 +230,19 @@ impl Ring {
         unsafe { self.push_entry(&entry) }
     }
 
-    /// Entries that wait to be submitted.
+    /// The number of entries that are not submitted yet.
     #[inline]
     pub(crate) fn unsubmitted(&self) -> u32 {
         self.unsubmitted
     }
 
-    /// Submits what is queued, without waiting.
+    /// Submits the queued entries, without waiting.
     pub(crate) fn submit(&mut self) -> Result<(), Errno> {
         self.enter(0, None).map(|_| ())
     }
 
-    /// Makes the kernel ring the bell for each completion, also for those that deferred task work holds
-    /// back: polling the ring's own descriptor does not report these.
+    /// Registers the doorbell's eventfd, so that the kernel signals each CQE, including those that
+    /// deferred task work holds back: polling the ring's own descriptor does not report these.
     pub(crate) fn expose(&mut self, doorbell: &Doorbell) -> Result<(), Errno> {
         match self
             .ring
@@ -255,19 +255,18 @@ impl Ring {
         }
     }
 
-    /// Registers the bell anew after it has rung. What completes meanwhile does not ring it: the caller looks
-    /// for completions after this.
+    /// Registers the eventfd again after it was signalled. CQEs posted meanwhile do not signal it:
+    /// the caller reaps after this.
     ///
-    /// Since Linux 6.11 (seen on 6.18) a registration rings once only for completions that come from within a
-    /// write to an eventfd, and then never again for any such: the mark that such a ring is on its way is
-    /// not taken back.
+    /// Since Linux 6.11 (seen on 6.18) a registration signals only once for CQEs posted from within
+    /// a write to an eventfd: the kernel's flag for a pending signal is not reset.
     pub(crate) fn expose_again(&mut self, doorbell: &Doorbell) -> Result<(), Errno> {
         self.ring.submitter().unregister_eventfd()?;
         self.expose(doorbell)
     }
 
-    /// Submits, and waits for a completion; `None` waits for ever. The time-out ends the wait without an
-    /// error, and so does a signal, of which it tells.
+    /// Submits, and waits for a CQE; `None` waits for ever. A time-out or a signal ends the wait
+    /// without an error. Returns whether a signal did.
     pub(crate) fn wait(
         &mut self,
         doorbell: Option<&Doorbell>,
@@ -278,7 +277,7 @@ impl Ring {
         self.enter(want, timeout)
     }
 
-    /// Puts the doorbell and the mount table on the ring, so that they too end a wait.
+    /// Arms the polls of the doorbell, the mount table and the timer, so that they end a wait too.
     pub(crate) fn watch(&mut self, doorbell: Option<&Doorbell>) -> Result<(), Errno> {
         if let Some(doorbell) = doorbell
             && !self.doorbell_armed
@@ -315,14 +314,14 @@ impl Ring {
         Ok(())
     }
 
-    /// Enters the kernel; true if a signal handler has run.
+    /// Calls io_uring_enter. Returns whether a signal handler has run.
     fn enter(&mut self, want: u32, timeout: Option<Duration>) -> Result<bool, Errno> {
         let timespec = timeout.map(types::Timespec::from);
         let arguments = match &timespec {
             Some(timespec) => types::SubmitArgs::new().timespec(timespec),
             None => types::SubmitArgs::new(),
         };
-        // GETEVENTS also without a wait: it runs deferred completions and flushes an overflow.
+        // GETEVENTS even without a wait: it runs deferred completions and flushes an overflow.
         let result = unsafe {
             // SAFETY: the arguments live through the call and have the type EXT_ARG stands for.
             let flags = GETEVENTS | ENTER_EXT_ARG;
@@ -337,8 +336,8 @@ impl Ring {
         match result.map_err(Errno::from) {
             Ok(_) | Err(Errno::TIME) => Ok(false),
             Err(Errno::INTR) => Ok(true),
-            // The kernel is short of memory for requests, or its overflow list is not empty: reaping
-            // helps, and what was not taken stays queued.
+            // The kernel lacks memory for requests, or its overflow list is not empty: reaping
+            // helps, and entries that were not taken stay queued.
             Err(Errno::AGAIN | Errno::BUSY) => {
                 self.reap_to_backlog();
                 Ok(false)
@@ -347,14 +346,14 @@ impl Ring {
         }
     }
 
-    /// Whether the kernel holds completions back until the next enter.
+    /// Whether the kernel holds CQEs back until the next enter.
     #[inline]
     fn needs_enter(&mut self) -> bool {
         let queue = self.ring.submission();
         queue.taskrun() || queue.cq_overflow()
     }
 
-    /// Takes all completions that are there. Enters the kernel only if it holds some back.
+    /// Reaps all CQEs. Enters the kernel only if it holds some back.
     pub(crate) fn reap(&mut self, reaped: &mut Vec<Reaped>) -> Result<(), Errno> {
         if self.needs_enter() {
             self.submit()?;
@@ -371,12 +370,12 @@ impl Ring {
         for completion in &mut completions {
             let handle = completion.user_data();
             if handle as u32 != 0 {
-                let part = Part::of(completion.flags());
-                self.outstanding -= u32::from(part != Part::Result);
+                let kind = CqeKind::of(completion.flags());
+                self.outstanding -= u32::from(kind != CqeKind::Result);
                 self.backlog.push(Reaped {
                     handle,
                     result: completion.result(),
-                    part,
+                    kind,
                 });
                 continue;
             }
@@ -388,11 +387,11 @@ impl Ring {
                 }
                 TIMER => {
                     self.timer_armed = false;
-                    self.timer_went_off = true;
+                    self.timer_expired = true;
                 }
                 CANCEL.. => {
                     if completion.result() == -libc::ENOENT {
-                        self.missed.push(((handle - CANCEL) >> 32) as Slot);
+                        self.failed_cancels.push(((handle - CANCEL) >> 32) as Slot);
                     }
                 }
                 other => unreachable!("user data {other:#x} was never submitted"),
@@ -400,35 +399,35 @@ impl Ring {
         }
     }
 
-    /// Whether the doorbell has been heard (and must be drained) since it was put on the ring.
-    pub(crate) fn doorbell_heard(&self) -> bool {
+    /// Whether the poll of the doorbell has completed, so that the doorbell must be drained.
+    pub(crate) fn doorbell_fired(&self) -> bool {
         !self.doorbell_armed
     }
 
-    /// The next operation that was not found when it was to be cancelled. It may be over, or just on its
-    /// way from one queue of the kernel's to another.
-    pub(crate) fn take_missed(&mut self) -> Option<Slot> {
-        self.missed.pop()
+    /// Takes the next operation for which a cancel request returned ENOENT. It may have finished,
+    /// or be moving between queues of the kernel.
+    pub(crate) fn take_failed_cancel(&mut self) -> Option<Slot> {
+        self.failed_cancels.pop()
     }
 
-    /// Whether completions wait to be reaped.
-    pub(crate) fn has_news(&mut self) -> bool {
+    /// Whether there are CQEs to reap.
+    pub(crate) fn has_completions(&mut self) -> bool {
         !self.backlog.is_empty() || !self.ring.completion().is_empty()
     }
 
-    /// Whether the mounts have changed since the last time.
+    /// Returns whether the mounts have changed, and resets that.
     pub(crate) fn take_mounts_changed(&mut self) -> bool {
         std::mem::take(&mut self.mounts_changed)
     }
 
-    /// From now on this timer's going off rings the bell too.
+    /// Adds a timer to the polls of the ring.
     pub(crate) fn set_timer(&mut self, timer: RawFd) {
         self.timer = Some(timer);
     }
 
-    /// Whether the timer has gone off since the last time.
-    pub(crate) fn take_timer_went_off(&mut self) -> bool {
-        std::mem::take(&mut self.timer_went_off)
+    /// Returns whether the timer has expired, and resets that.
+    pub(crate) fn take_timer_expired(&mut self) -> bool {
+        std::mem::take(&mut self.timer_expired)
     }
 }
 
@@ -444,7 +443,8 @@ impl std::fmt::Debug for Ring {
 
 impl Drop for Ring {
     fn drop(&mut self) {
-        // What a program has closed by mistake may not be closed once more; its memory stays.
+        // If the program has closed the descriptor by mistake, its number must not be closed again;
+        // the memory is leaked.
         let ring = crate::sys::borrow(self.ring.as_raw_fd());
         if ring.is_some_and(|ring| rustix::io::fcntl_getfd(ring).is_ok()) {
             // SAFETY: dropped once, here. The context has waited for all operations before; in a forked child, where
@@ -454,16 +454,16 @@ impl Drop for Ring {
     }
 }
 
-/// The same ring by a descriptor that is out of the way.
-fn moved_away(ring: IoUring) -> Result<IoUring, Errno> {
+/// Moves the ring's descriptor to a high number.
+fn move_high(ring: IoUring) -> Result<IoUring, Errno> {
     // SAFETY: it is open as long as the ring is there.
     let descriptor = unsafe { BorrowedFd::borrow_raw(ring.as_raw_fd()) };
-    let Some(away) = Away::copy(&descriptor) else {
+    let Some(high) = HighFd::copy(&descriptor) else {
         return Ok(ring);
     };
     let parameters = ring.params().clone();
     // SAFETY: a descriptor of this ring, given away here, and what the kernel has said of it.
-    Ok(unsafe { IoUring::from_fd(away.into_raw_fd(), parameters)? })
+    Ok(unsafe { IoUring::from_fd(high.into_raw_fd(), parameters)? })
 }
 
 fn probe_opcodes(ring: &IoUring) -> Result<Opcodes, Errno> {

@@ -1,6 +1,6 @@
-//! A read that blocks until another thread answers.
+//! A read that blocks until another thread writes.
 
-use super::{BareRing, Caller, Direct, Plain, Subject, Via, expect, room, word};
+use super::{BareRing, Caller, Direct, Plain, Subject, Via, expect, leaked_buffer, word};
 use crate::{Call, Errno};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::thread::{CpuSet, sched_setaffinity};
@@ -50,7 +50,10 @@ impl AnsweredRead {
                 && rustix::io::write(&give, &byte) == Ok(1)
             {}
         })?;
-        let call = Call::new(libc::SYS_read, [word(&answer), room(1) as usize, 1]);
+        let call = Call::new(
+            libc::SYS_read,
+            [word(&answer), leaked_buffer(1) as usize, 1],
+        );
         Ok(AnsweredRead {
             call,
             _answer: answer,
@@ -94,8 +97,8 @@ impl Subject for AnsweredRead {
     }
 }
 
-/// Sets where and how the calling thread runs. Where that is not allowed, answers come too early now and
-/// then, which the spread shows.
+/// Sets processor and scheduling policy of the calling thread. If that is not allowed, some writes
+/// come too early, which the spread of the results shows.
 fn settle(processor: Option<usize>, policy: i32) {
     let parameters = libc::sched_param { sched_priority: 0 };
     // SAFETY: the parameters live through the call.

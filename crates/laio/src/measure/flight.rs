@@ -1,6 +1,6 @@
 //! Many operations in flight at once.
 
-use super::{Caller, Direct, Plain, Subject, Via, expect, room, word};
+use super::{Caller, Direct, Plain, Subject, Via, expect, leaked_buffer, word};
 use crate::{BackendKind, Call, Context, Errno, Outcome};
 use io_uring::{IoUring, opcode, types};
 use rustix::pipe::{PipeFlags, pipe_with};
@@ -10,18 +10,18 @@ use std::time::Instant;
 /// Bytes of a read.
 const BYTES: usize = 4096;
 
-/// What takes the results of operations, by tag.
+/// The callback that receives the results of operations, by tag.
 pub(super) type Take<'a> = &'a mut dyn FnMut(u64, Result<usize, Errno>);
 
 /// Holds several operations at once.
 pub(super) trait Flight {
-    /// Starts a call. The result, if it is there at once.
+    /// Starts a call. Returns the result if it is available at once.
     ///
     /// # Safety
     /// As for the system call; memory that its arguments point to is never freed.
     unsafe fn start(&mut self, call: &Call, tag: u64) -> Result<Option<usize>, Errno>;
 
-    /// Waits for at least one operation; returns how many have ended.
+    /// Waits for at least one operation; returns how many have finished.
     fn reap(&mut self, take: Take<'_>) -> Result<usize, Errno>;
 }
 
@@ -39,14 +39,14 @@ impl Flight for Context {
             take(completion.user_data, completion.result);
         })?;
         match count {
-            // Nothing is in flight, so nothing would ever come.
+            // Nothing is in flight, so no completion would ever arrive.
             0 if self.pending() == 0 => Err(Errno::IO),
             count => Ok(count),
         }
     }
 }
 
-/// An io_uring with nothing around it: the least that any interface on it can cost.
+/// A bare io_uring: the lower bound for the cost of any interface on it.
 pub struct BareRing(IoUring);
 
 impl std::fmt::Debug for BareRing {
@@ -56,10 +56,10 @@ impl std::fmt::Debug for BareRing {
 }
 
 impl BareRing {
-    /// With the flags that suit one thread best, as in the engine's own.
+    /// Sets up the ring with the best flags for one thread, like the engine's own.
     ///
     /// # Errors
-    /// Of setting it up, as where io_uring is absent or forbidden.
+    /// The error of setting it up, for example if io_uring is absent or forbidden.
     pub fn new() -> Result<BareRing, Errno> {
         let mut builder = IoUring::builder();
         builder.setup_submit_all().setup_single_issuer();
@@ -88,7 +88,7 @@ impl BareRing {
         unsafe { self.0.submission().push(&entry) }.map_err(|_| Errno::AGAIN)
     }
 
-    /// Submits, waits for one completion, and takes all that are there.
+    /// Submits, waits for one completion, and reaps all available ones.
     pub(super) fn reap(&mut self, take: Take<'_>) -> Result<usize, Errno> {
         loop {
             match self.0.submit_and_wait(1).map_err(Errno::from) {
@@ -154,7 +154,7 @@ fn keep_in_flight(
     Ok(())
 }
 
-/// Waits for all that is in flight; each must have moved so many bytes.
+/// Waits for all operations in flight; each must have moved so many bytes.
 fn reap_all(flight: &mut impl Flight, mut in_flight: usize, bytes: usize) -> Result<(), Errno> {
     let mut failed = Ok(());
     while in_flight > 0 {
@@ -182,7 +182,7 @@ impl ColdReads {
         Ok(ColdReads {
             file,
             depth,
-            buffers: room(depth * BYTES) as usize,
+            buffers: leaked_buffer(depth * BYTES) as usize,
             order: Order::new(length / BYTES as u64)?,
         })
     }
@@ -281,7 +281,7 @@ impl CachedBatch {
         if size == 0 {
             return Err(Errno::INVAL);
         }
-        let buffers = room(size * BYTES) as usize;
+        let buffers = leaked_buffer(size * BYTES) as usize;
         Ok(CachedBatch {
             file,
             size,
@@ -352,7 +352,7 @@ impl ManyPipes {
         let pipes: Result<Vec<_>, _> = (0..count).map(|_| pipe_with(PipeFlags::CLOEXEC)).collect();
         Ok(ManyPipes {
             pipes: pipes?,
-            buffers: room(count) as usize,
+            buffers: leaked_buffer(count) as usize,
         })
     }
 

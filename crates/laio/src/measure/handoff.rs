@@ -1,16 +1,16 @@
-//! Calls that block: how long the caller is held up by each, and by what brings it back.
+//! Timed calls that block: how long each takes until the caller continues, and until it completes.
 
-use super::{expect, room, word};
+use super::{expect, leaked_buffer, word};
 use crate::{Call, Context, Errno, Outcome};
 use rustix::event::{EventfdFlags, eventfd};
 use std::os::fd::OwnedFd;
 use std::time::Instant;
 
-/// Reads of eventfds that have nothing yet.
+/// Reads of eventfds that are not written yet.
 #[derive(Debug)]
 pub struct BlockingReads {
     events: Vec<OwnedFd>,
-    rooms: *mut u8,
+    buffers: *mut u8,
 }
 
 /// Nanoseconds of one round.
@@ -23,7 +23,7 @@ pub struct Held {
 }
 
 impl BlockingReads {
-    /// So many at once.
+    /// Prepares this many reads at once.
     ///
     /// # Errors
     /// If descriptors run out.
@@ -33,18 +33,18 @@ impl BlockingReads {
             .collect::<Result<_, Errno>>()?;
         Ok(BlockingReads {
             events,
-            rooms: room(8 * outstanding),
+            buffers: leaked_buffer(8 * outstanding),
         })
     }
 
-    /// Starts all of them, brings them what they wait for, and collects them.
+    /// Starts all reads, writes the eventfds, and reaps the completions.
     ///
     /// # Errors
-    /// If a call was not started or did not do what it should.
+    /// The error of a call that was not started or had another result.
     pub fn run(&mut self, context: &mut Context, held: &mut Held) -> Result<(), Errno> {
         let whole = Instant::now();
         for (index, event) in self.events.iter().enumerate() {
-            let address = self.rooms as usize + 8 * index;
+            let address = self.buffers as usize + 8 * index;
             let read = Call::new(libc::SYS_read, [word(event), address, 8]);
             let begin = Instant::now();
             // SAFETY: the memory is never freed.

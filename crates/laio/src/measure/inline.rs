@@ -1,6 +1,6 @@
-//! Calls that do not block, one at a time.
+//! Timed calls that do not block, one at a time.
 
-use super::{Caller, Direct, Plain, Subject, Via, expect, room, word};
+use super::{Caller, Direct, Plain, Subject, Via, expect, leaked_buffer, word};
 use crate::{Call, Errno};
 use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, socketpair};
 use rustix::pipe::{PipeFlags, fcntl_getpipe_size, pipe_with};
@@ -15,28 +15,29 @@ use std::time::Instant;
 #[derive(Debug)]
 pub struct Inline {
     call: Call,
-    /// What the call returns; none if that is not known beforehand.
+    /// The expected result; `None` if it is not known beforehand.
     returns: Option<usize>,
     around: Around,
-    /// What the call's arguments name.
+    /// The descriptors and strings that the call's arguments refer to.
     _descriptors: Vec<OwnedFd>,
 }
 
-/// What surrounds the call.
+/// The calls made around it.
 #[derive(Debug)]
 enum Around {
     Nothing,
-    /// The call yields a descriptor, of which this is asked and which is then closed; all three are
+    /// The call produces a descriptor, for which `fstat` and `close` are called; all three are
     /// timed.
     Status {
         buffer: usize,
     },
-    /// The call takes a message of so many bytes from what is filled at this end, untimed.
+    /// The call receives a message of this size, sent through this descriptor, untimed.
     Filled {
         end: OwnedFd,
         bytes: usize,
     },
-    /// The call puts a message of so many bytes into what is emptied at this end, untimed, and holds `capacity` bytes.
+    /// The call sends a message of this size, which is received from this descriptor, untimed. The
+    /// peer buffers `capacity` bytes.
     Emptied {
         end: OwnedFd,
         bytes: usize,
@@ -64,7 +65,7 @@ impl Inline {
         self
     }
 
-    /// The cheapest call: what an interface adds shows most.
+    /// The cheapest call, which shows the overhead of an interface best.
     pub fn getpid() -> Inline {
         let pid = std::process::id() as usize;
         Inline::new(Call::new(libc::SYS_getpid, []), Some(pid), vec![])
@@ -72,13 +73,13 @@ impl Inline {
 
     /// `pread` of the first `bytes` of a file.
     pub fn read_file(file: OwnedFd, bytes: usize) -> Inline {
-        let args = [word(&file), room(bytes) as usize, bytes, 0];
+        let args = [word(&file), leaked_buffer(bytes) as usize, bytes, 0];
         Inline::new(Call::new(libc::SYS_pread64, args), Some(bytes), vec![file])
     }
 
     /// `pwrite` of the first `bytes` of a file.
     pub fn write_file(file: OwnedFd, bytes: usize) -> Inline {
-        let args = [word(&file), room(bytes) as usize, bytes, 0];
+        let args = [word(&file), leaked_buffer(bytes) as usize, bytes, 0];
         Inline::new(Call::new(libc::SYS_pwrite64, args), Some(bytes), vec![file])
     }
 
@@ -112,20 +113,27 @@ impl Inline {
     /// Of making the sockets.
     pub fn receive(bytes: usize) -> Result<Inline, Errno> {
         let (near, end) = sockets()?;
-        let args = [word(&near), room(bytes) as usize, bytes, 0, 0, 0];
+        let args = [word(&near), leaked_buffer(bytes) as usize, bytes, 0, 0, 0];
         let call = Call::new(libc::SYS_recvfrom, args);
         let around = Around::Filled { end, bytes };
         Ok(Inline::new(call, Some(bytes), vec![near]).with(around))
     }
 
-    /// `send` of so many bytes to a local stream socket that has room.
+    /// `send` of so many bytes to a local stream socket with free space.
     ///
     /// # Errors
     /// Of making the sockets.
     pub fn send(bytes: usize) -> Result<Inline, Errno> {
         let (near, end) = sockets()?;
         let flags = libc::MSG_NOSIGNAL as usize;
-        let args = [word(&near), room(bytes) as usize, bytes, flags, 0, 0];
+        let args = [
+            word(&near),
+            leaked_buffer(bytes) as usize,
+            bytes,
+            flags,
+            0,
+            0,
+        ];
         let call = Call::new(libc::SYS_sendto, args);
         let around = Around::Emptied {
             end,
@@ -135,7 +143,7 @@ impl Inline {
         Ok(Inline::new(call, Some(bytes), vec![near]).with(around))
     }
 
-    /// `write` of so many bytes to a pipe that has room.
+    /// `write` of so many bytes to a pipe with free space.
     ///
     /// # Errors
     /// Of making the pipe, and `EMSGSIZE` if it holds fewer bytes: a pipe may hold one page only, where
@@ -157,7 +165,7 @@ impl Inline {
         if capacity < bytes {
             return Err(Errno::MSGSIZE);
         }
-        let args = [word(&near), room(bytes) as usize, bytes];
+        let args = [word(&near), leaked_buffer(bytes) as usize, bytes];
         let call = Call::new(libc::SYS_write, args);
         let around = Around::Emptied {
             end,
@@ -235,7 +243,7 @@ fn timed(count: usize, mut once: impl FnMut() -> Result<(), Errno>) -> Result<u6
     Ok(start.elapsed().as_nanos() as u64)
 }
 
-/// As many messages at a time as the kernel holds: these, or fewer where they are small.
+/// Splits the messages into batches that the kernel can buffer.
 fn in_portions(
     count: usize,
     held: usize,

@@ -1,9 +1,9 @@
-//! What a thread or the process has used.
+//! The processor time and context switches of a thread or the process.
 
 use std::mem::MaybeUninit;
 use std::time::Duration;
 
-/// What has been used since the start.
+/// The usage since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     /// Time on processors, in its own code and in the kernel.
@@ -15,12 +15,12 @@ pub struct Usage {
 }
 
 impl Usage {
-    /// Of all threads of the process, also those that have ended.
+    /// Returns the usage of all threads of the process, including ended ones.
     pub fn of_process() -> Usage {
         Usage::of(libc::RUSAGE_SELF)
     }
 
-    /// Of the calling kernel thread.
+    /// Returns the usage of the calling kernel thread.
     pub fn of_thread() -> Usage {
         Usage::of(libc::RUSAGE_THREAD)
     }
@@ -42,7 +42,7 @@ impl Usage {
         }
     }
 
-    /// What was used after an earlier look.
+    /// Returns the usage since an earlier one.
     pub fn since(&self, earlier: &Usage) -> Usage {
         Usage {
             processor: self.processor.saturating_sub(earlier.processor),

@@ -5,14 +5,14 @@ use super::{Caller, Direct, Plain, Subject, Via, expect};
 use crate::{Call, Errno};
 use std::time::Instant;
 
-/// `getpid`, with a bound on how many are in flight: what an interface adds, and nothing else.
+/// `getpid`, with a bound on the calls in flight: the pure overhead of an interface.
 #[derive(Debug)]
 pub struct Getpids {
     in_flight: usize,
 }
 
 impl Getpids {
-    /// At most so many at once.
+    /// Allows at most this many at once.
     pub fn new(in_flight: usize) -> Getpids {
         Getpids {
             in_flight: in_flight.max(1),

@@ -78,7 +78,7 @@ impl fmt::Display for Address {
     }
 }
 
-/// Room for an address of any family, and the length that the kernel reads and writes.
+/// A buffer for an address of any family, and the length that the kernel reads and writes.
 #[derive(Clone, Copy)]
 pub(super) struct Storage {
     pub(super) address: libc::sockaddr_storage,
@@ -88,8 +88,8 @@ pub(super) struct Storage {
 impl Storage {
     const ROOM: libc::socklen_t = size_of::<libc::sockaddr_storage>() as libc::socklen_t;
 
-    /// Room to write an address to.
-    pub(super) fn room() -> Storage {
+    /// Returns an empty buffer for the kernel to write an address to.
+    pub(super) fn empty() -> Storage {
         Storage {
             // SAFETY: plain data, for which all zeros is a valid value.
             address: unsafe { std::mem::zeroed() },
@@ -97,9 +97,9 @@ impl Storage {
         }
     }
 
-    /// An address to read.
+    /// Returns a buffer with an address for the kernel to read.
     pub(super) fn of(address: &Address) -> Storage {
-        let mut storage = Storage::room();
+        let mut storage = Storage::empty();
         let place = &raw mut storage.address;
         // SAFETY (for the writes below): sockaddr_storage has the size and alignment for each family.
         match address {
@@ -130,7 +130,7 @@ impl Storage {
                 let (before, name, after) = unix_name(address);
                 let bytes = storage.bytes_mut();
                 let start = UNIX_NAME + before;
-                // The standard library makes no longer names than fit.
+                // Names of the standard library always fit.
                 bytes[start..start + name.len()].copy_from_slice(name);
                 storage.length = (start + name.len() + after) as libc::socklen_t;
             }
@@ -138,7 +138,7 @@ impl Storage {
         storage
     }
 
-    /// The address that the kernel wrote, if there is one of a known family.
+    /// Returns the address that the kernel wrote, if it has a known family.
     pub(super) fn read(&self) -> Option<Address> {
         let length = self.length.min(Storage::ROOM) as usize;
         let has = |size: usize| length >= size;
@@ -227,10 +227,10 @@ mod tests {
 
     #[test]
     fn no_address() {
-        let mut room = Storage::room();
-        assert_eq!(room.read(), None);
-        room.length = 0;
-        assert_eq!(room.read(), None);
+        let mut storage = Storage::empty();
+        assert_eq!(storage.read(), None);
+        storage.length = 0;
+        assert_eq!(storage.read(), None);
         assert!(Address::unix("x".repeat(108)).is_err());
     }
 

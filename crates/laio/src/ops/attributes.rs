@@ -1,4 +1,4 @@
-//! What can be set of a file: permissions, owner, times; and asking what one may do with it.
+//! Attributes of a file: setting permissions, owner and times, and checking access.
 
 use super::storage::done;
 use super::{Name, Timestamp, word};
@@ -8,7 +8,7 @@ use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
-/// Whose attribute it is.
+/// The file whose attribute is set.
 #[derive(Debug)]
 enum Of<F> {
     Open(F),
@@ -36,36 +36,36 @@ pub struct SetMode<F = OwnedFd> {
 }
 
 impl<F> SetMode<F> {
-    /// Sets them for an open file (`fchmod`). The bits of `mode` that say what kind of file it is do not
-    /// matter.
+    /// Sets the permissions of an open file (`fchmod`). The file-type bits of `mode` are ignored.
     pub fn new(file: F, mode: u32) -> Self {
         let of = Of::Open(file);
         SetMode { of, mode }
     }
 
-    /// Sets them by name (`fchmodat2`, on Linux 6.6 or later), and not through a symbolic link.
+    /// Sets the permissions of a file by name (`fchmodat2`, on Linux 6.6 or later), without
+    /// following a symbolic link.
     ///
-    /// On an older kernel open the file with `O_PATH | O_NOFOLLOW`, make sure that it is not a symbolic link, and set
-    /// those of [`Name::of_open`], which is to be [followed](SetMode::follow).
+    /// On an older kernel open the file with `O_PATH | O_NOFOLLOW`, check that it is not a symbolic
+    /// link, and use [`Name::of_open`] with [follow](SetMode::follow).
     pub fn named(name: Name<F>, mode: u32) -> Self {
         let of = Of::named(name);
         SetMode { of, mode }
     }
 
-    /// If the name is that of a symbolic link, sets those of the file that it leads to. Any kernel can.
+    /// Follows a symbolic link, which every kernel supports.
     pub fn follow(mut self) -> Self {
         self.of.follow();
         self
     }
 }
 
-/// Newer than the C library's list for some architectures; the same on all.
+/// The number is missing in the C library for some architectures; it is the same on all.
 const SYS_FCHMODAT2: libc::c_long = 452;
 
 // SAFETY: the name is on the operation's heap.
 unsafe impl<F: AsFd + 'static> Operation for SetMode<F> {
-    /// `EPERM` if the file is another's, `EOPNOTSUPP` for a symbolic link, which has none; `ENOSYS` by
-    /// a name that is not followed, before Linux 6.6.
+    /// `EPERM` if the file belongs to another user, `EOPNOTSUPP` for a symbolic link, which has no
+    /// permissions; `ENOSYS` without following before Linux 6.6.
     type Output = io::Result<()>;
 
     fn call(&mut self) -> Call {
@@ -87,9 +87,9 @@ unsafe impl<F: AsFd + 'static> Operation for SetMode<F> {
     }
 }
 
-/// Gives a file to another user or group.
+/// Sets the owner and group of a file.
 ///
-/// It takes the set-user-ID and set-group-ID bits from a file, so the mode is set after it.
+/// This clears the set-user-ID and set-group-ID bits, so set the mode afterwards.
 #[derive(Debug)]
 pub struct SetOwner<F = OwnedFd> {
     of: Of<F>,
@@ -98,19 +98,20 @@ pub struct SetOwner<F = OwnedFd> {
 }
 
 impl<F> SetOwner<F> {
-    /// Sets those that are given for an open file (`fchown`). `u32::MAX` is nobody, and as good as none.
+    /// Sets the given IDs of an open file (`fchown`). `u32::MAX` is not a valid ID, and means the
+    /// same as `None`.
     pub fn new(file: F, user: Option<u32>, group: Option<u32>) -> Self {
         let of = Of::Open(file);
         SetOwner { of, user, group }
     }
 
-    /// Sets those that are given by name (`fchownat`): if it is that of a symbolic link, of the link.
+    /// Sets the given IDs of a file by name (`fchownat`), without following a symbolic link.
     pub fn named(name: Name<F>, user: Option<u32>, group: Option<u32>) -> Self {
         let of = Of::named(name);
         SetOwner { of, user, group }
     }
 
-    /// If the name is that of a symbolic link, sets those of the file that it leads to.
+    /// Follows a symbolic link.
     pub fn follow(mut self) -> Self {
         self.of.follow();
         self
@@ -119,8 +120,8 @@ impl<F> SetOwner<F> {
 
 // SAFETY: the name is on the operation's heap.
 unsafe impl<F: AsFd + 'static> Operation for SetOwner<F> {
-    /// `EPERM` without `CAP_CHOWN`, unless it is the owner's file and one of the owner's groups;
-    /// `EINVAL` for an id that has no meaning in the user namespace.
+    /// `EPERM` without `CAP_CHOWN`, unless the caller owns the file and is a member of the group;
+    /// `EINVAL` for an ID that is not mapped in the user namespace.
     type Output = io::Result<()>;
 
     fn call(&mut self) -> Call {
@@ -142,26 +143,26 @@ unsafe impl<F: AsFd + 'static> Operation for SetOwner<F> {
 }
 
 impl Timestamp {
-    /// For [`SetTimes`]: whatever time it is when the kernel gets there.
+    /// For [`SetTimes`]: the current time when the kernel makes the call.
     pub const NOW: Timestamp = Timestamp {
         seconds: 0,
         nanoseconds: libc::UTIME_NOW as u32,
     };
 }
 
-/// Sets when a file was last read and changed (`utimensat`).
+/// Sets the times of the last access and the last modification of a file (`utimensat`).
 pub struct SetTimes<F = OwnedFd> {
     of: Of<F>,
     times: [libc::timespec; 2],
 }
 
 impl<F> SetTimes<F> {
-    /// Sets the times that are given for an open file: [`Timestamp`]s, or [`Timestamp::NOW`].
+    /// Sets the given times of an open file: [`Timestamp`]s, or [`Timestamp::NOW`].
     pub fn new(file: F, accessed: Option<Timestamp>, modified: Option<Timestamp>) -> Self {
         SetTimes::of(Of::Open(file), accessed, modified)
     }
 
-    /// Sets the times that are given by name: if it is that of a symbolic link, of the link.
+    /// Sets the given times of a file by name, without following a symbolic link.
     pub fn named(name: Name<F>, accessed: Option<Timestamp>, modified: Option<Timestamp>) -> Self {
         SetTimes::of(Of::named(name), accessed, modified)
     }
@@ -180,7 +181,7 @@ impl<F> SetTimes<F> {
         SetTimes { of, times }
     }
 
-    /// If the name is that of a symbolic link, sets those of the file that it leads to.
+    /// Follows a symbolic link.
     pub fn follow(mut self) -> Self {
         self.of.follow();
         self
@@ -199,14 +200,15 @@ impl<F: fmt::Debug> fmt::Debug for SetTimes<F> {
 
 // SAFETY: the name is on the operation's heap, and the times are part of the operation.
 unsafe impl<F: AsFd + 'static> Operation for SetTimes<F> {
-    /// `EPERM` (for [`Timestamp::NOW`] alone: `EACCES`) if the file is another's, `EINVAL` if the
-    /// nanoseconds are a second or more. What a file system cannot keep it cuts off.
+    /// `EPERM` (for [`Timestamp::NOW`] alone: `EACCES`) if the file belongs to another user,
+    /// `EINVAL` if the nanoseconds are a second or more. A file system truncates times to its
+    /// resolution.
     type Output = io::Result<()>;
 
     fn call(&mut self) -> Call {
         let times = (&raw const self.times) as usize;
         let args = match &self.of {
-            // Without a name it is about the descriptor: futimens.
+            // A null name means the descriptor, as in futimens.
             Of::Open(file) => [word(file), 0, times, 0],
             Of::Named(name, flags) => [name.directory(), name.address(), times, *flags as usize],
         };
@@ -218,9 +220,9 @@ unsafe impl<F: AsFd + 'static> Operation for SetTimes<F> {
     }
 }
 
-/// Asks whether a file may be read, written or executed.
+/// Checks whether a file may be read, written or executed.
 ///
-/// The answer may be old when it comes: for what can be done by trying, try.
+/// The result may be outdated when it is delivered: prefer to try the access itself.
 #[derive(Debug)]
 pub struct Access<F = OwnedFd> {
     name: Name<F>,
@@ -229,18 +231,18 @@ pub struct Access<F = OwnedFd> {
 }
 
 impl Access {
-    /// It is there.
+    /// The file exists.
     pub const EXISTS: u32 = libc::F_OK as u32;
-    /// It may be read.
+    /// The file may be read.
     pub const READ: u32 = libc::R_OK as u32;
-    /// It may be written.
+    /// The file may be written.
     pub const WRITE: u32 = libc::W_OK as u32;
-    /// It may be executed; of a directory: names in it may be looked up.
+    /// The file may be executed; for a directory: names in it may be looked up.
     pub const EXECUTE: u32 = libc::X_OK as u32;
 }
 
 impl<F> Access<F> {
-    /// Asks about all of these rights, of the real user and group of the thread (`faccessat`).
+    /// Checks all of these rights, for the real user and group of the thread (`faccessat`).
     pub fn new(name: Name<F>, rights: u32) -> Self {
         Access {
             name,
@@ -249,13 +251,13 @@ impl<F> Access<F> {
         }
     }
 
-    /// Asks for the effective user and group, which opening goes by. Linux 5.8 or later.
+    /// Checks for the effective user and group, which `open` uses. Linux 5.8 or later.
     pub fn effective(mut self) -> Self {
         self.flags |= libc::AT_EACCESS;
         self
     }
 
-    /// If the name is that of a symbolic link, asks about the link. Linux 5.8 or later.
+    /// Checks a symbolic link itself. Linux 5.8 or later.
     pub fn no_follow(mut self) -> Self {
         self.flags |= libc::AT_SYMLINK_NOFOLLOW;
         self
@@ -264,8 +266,8 @@ impl<F> Access<F> {
 
 // SAFETY: the name is on the operation's heap.
 unsafe impl<F: AsFd + 'static> Operation for Access<F> {
-    /// `EACCES` if one of the rights is not there, or the name cannot be looked up; `EROFS` for
-    /// writing where nothing can be written; `ETXTBSY` for writing what is being executed.
+    /// `EACCES` if one of the rights is denied, or the name cannot be looked up; `EROFS` for
+    /// writing on a read-only file system; `ETXTBSY` for writing a file that is being executed.
     type Output = io::Result<()>;
 
     fn call(&mut self) -> Call {

@@ -1,4 +1,4 @@
-//! Memory that an operation may own.
+//! Buffers that an operation can own.
 
 use std::ops::{Bound, Range, RangeBounds};
 use std::rc::Rc;
@@ -14,18 +14,18 @@ pub unsafe trait Source: 'static {
     fn bytes(&self) -> &[u8];
 }
 
-/// Room to read or receive into. Bytes are appended.
+/// A buffer to read or receive into. Bytes are appended.
 ///
 /// # Safety
-/// The room must stay valid while the value is neither moved, dropped nor otherwise used.
+/// The memory must stay valid while the value is neither moved, dropped nor otherwise used.
 pub unsafe trait Sink: 'static {
-    /// Address and length of the room.
-    fn room(&mut self) -> (*mut u8, usize);
+    /// Returns the address and length of the memory to fill.
+    fn spare_capacity(&mut self) -> (*mut u8, usize);
 
-    /// Makes the first `count` bytes of the room part of the contents.
+    /// Appends the first `count` bytes of that memory to the contents.
     ///
     /// # Safety
-    /// They have been written.
+    /// These bytes must have been written.
     unsafe fn append(&mut self, count: usize);
 }
 
@@ -102,9 +102,9 @@ unsafe impl<const N: usize> Source for [u8; N] {
 
 // SAFETY: the spare capacity is on the heap and does not move unless the vector is used.
 unsafe impl Sink for Vec<u8> {
-    fn room(&mut self) -> (*mut u8, usize) {
-        let room = self.spare_capacity_mut();
-        (room.as_mut_ptr().cast(), room.len())
+    fn spare_capacity(&mut self) -> (*mut u8, usize) {
+        let spare = self.spare_capacity_mut();
+        (spare.as_mut_ptr().cast(), spare.len())
     }
 
     unsafe fn append(&mut self, count: usize) {
@@ -167,12 +167,12 @@ unsafe impl<B: Source> Source for Part<B> {
     }
 }
 
-/// A sink that takes at most so many bytes, however much room the buffer has.
+/// A sink that takes at most a given number of bytes, even if the buffer has more capacity.
 ///
 /// ```
 /// use laio::ops::{Limit, Sink};
 /// let mut limit = Limit::new(Vec::with_capacity(100), 10);
-/// assert_eq!(limit.room().1, 10);
+/// assert_eq!(limit.spare_capacity().1, 10);
 /// ```
 #[derive(Clone, Debug)]
 pub struct Limit<B> {
@@ -188,7 +188,7 @@ impl<B: Sink> Limit<B> {
 }
 
 impl<B> Limit<B> {
-    /// How many bytes it still takes, if the buffer has the room.
+    /// Returns the number of bytes that it still takes, if the buffer has the capacity.
     pub fn left(&self) -> usize {
         self.left
     }
@@ -199,10 +199,10 @@ impl<B> Limit<B> {
     }
 }
 
-// SAFETY: the first part of a room that has the wanted property.
+// SAFETY: the first part of a buffer that has the wanted property.
 unsafe impl<B: Sink> Sink for Limit<B> {
-    fn room(&mut self) -> (*mut u8, usize) {
-        let (address, length) = self.buffer.room();
+    fn spare_capacity(&mut self) -> (*mut u8, usize) {
+        let (address, length) = self.buffer.spare_capacity();
         (address, length.min(self.left))
     }
 
@@ -230,14 +230,14 @@ mod tests {
     #[test]
     fn limits_count_down() {
         let mut limit = Limit::new(Vec::with_capacity(64), 10);
-        let (room, length) = limit.room();
+        let (address, length) = limit.spare_capacity();
         assert_eq!(length, 10);
-        // SAFETY: the room has ten bytes, and six of them are written before they are appended.
+        // SAFETY: the buffer has ten bytes, and six of them are written before they are appended.
         unsafe {
-            room.write_bytes(b'x', 6);
+            address.write_bytes(b'x', 6);
             limit.append(6);
         }
-        assert_eq!((limit.room().1, limit.left()), (4, 4));
+        assert_eq!((limit.spare_capacity().1, limit.left()), (4, 4));
         assert_eq!(limit.into_inner(), b"xxxxxx");
     }
 }

@@ -1,4 +1,4 @@
-//! Making connections: taking one, asking for one.
+//! Connections: accepting, connecting, shutting down.
 
 use super::address::Storage;
 use super::open::descriptor;
@@ -10,19 +10,19 @@ use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
-/// Takes a connection from a listening socket. The new descriptor is closed on `exec` and is in blocking
-/// mode, as operations want it.
+/// Accepts a connection on a listening socket. The new descriptor has `O_CLOEXEC` and is in
+/// blocking mode, as operations need it.
 pub struct Accept<F> {
     socket: F,
     peer: Storage,
 }
 
 impl<F> Accept<F> {
-    /// Takes the next connection of `socket`.
+    /// Accepts the next connection on `socket`.
     pub fn new(socket: F) -> Self {
         Accept {
             socket,
-            peer: Storage::room(),
+            peer: Storage::empty(),
         }
     }
 }
@@ -40,7 +40,7 @@ unsafe impl<F: AsFd + 'static> Operation for Accept<F> {
     type Output = io::Result<(OwnedFd, Option<Address>)>;
 
     fn call(&mut self) -> Call {
-        self.peer.length = Storage::room().length;
+        self.peer.length = Storage::empty().length;
         let args = [
             word(&self.socket),
             (&raw mut self.peer.address) as usize,
@@ -82,7 +82,8 @@ impl<F: fmt::Debug> fmt::Debug for Connect<F> {
 
 // SAFETY: the address is part of the operation.
 unsafe impl<F: AsFd + 'static> Operation for Connect<F> {
-    /// `ECONNREFUSED` if nobody listens, `ETIMEDOUT` after a minute or two without an answer.
+    /// `ECONNREFUSED` if no socket listens there, `ETIMEDOUT` after a minute or two without a
+    /// reply.
     type Output = io::Result<()>;
 
     fn call(&mut self) -> Call {
@@ -99,7 +100,7 @@ unsafe impl<F: AsFd + 'static> Operation for Connect<F> {
     }
 }
 
-/// Ends one or both directions of a connected socket, behind the writes in flight.
+/// Shuts down one or both directions of a connected socket, after the writes in flight.
 #[derive(Debug)]
 pub struct Shutdown<F> {
     socket: F,
@@ -107,7 +108,7 @@ pub struct Shutdown<F> {
 }
 
 impl<F> Shutdown<F> {
-    /// Ends what `how` says.
+    /// Shuts down the directions given by `how`.
     pub fn new(socket: F, how: std::net::Shutdown) -> Self {
         Shutdown { socket, how }
     }
@@ -115,7 +116,7 @@ impl<F> Shutdown<F> {
 
 // SAFETY: the call has no pointers.
 unsafe impl<F: AsFd + 'static> Operation for Shutdown<F> {
-    /// `ENOTCONN` if the socket is not connected, or not any more.
+    /// `ENOTCONN` if the socket is not connected, or no longer.
     type Output = io::Result<()>;
 
     fn call(&mut self) -> Call {

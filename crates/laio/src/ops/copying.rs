@@ -32,8 +32,8 @@ impl<G, F> SendFile<G, F> {
 
 // SAFETY: the pointer is to the offset, which is part of the operation.
 unsafe impl<G: AsFd + 'static, F: AsFd + 'static> Operation for SendFile<G, F> {
-    /// Bytes sent: 0 at the end of the file, and fewer than asked for before it, on an error after
-    /// some, or where the kernel's bound of 2 GiB less a page is reached.
+    /// The bytes sent: 0 at the end of the file; fewer than requested at its end, after an error in
+    /// between, or at the kernel's limit of 2 GiB less a page.
     type Output = io::Result<usize>;
 
     fn call(&mut self) -> Call {
@@ -76,8 +76,8 @@ impl<F, G> CopyRange<F, G> {
 
 // SAFETY: the pointers are to the offsets, which are part of the operation.
 unsafe impl<F: AsFd + 'static, G: AsFd + 'static> Operation for CopyRange<F, G> {
-    /// Bytes copied: 0 at the end of the file, and often fewer than asked for before it. `EXDEV`,
-    /// `EINVAL` or `EOPNOTSUPP` if this pair of files cannot be copied so.
+    /// The bytes copied: 0 at the end of the file, and often fewer than requested. `EXDEV`,
+    /// `EINVAL` or `EOPNOTSUPP` if this pair of files does not support it.
     type Output = io::Result<usize>;
 
     fn call(&mut self) -> Call {
@@ -108,8 +108,8 @@ pub struct Splice<F, G> {
 }
 
 impl<F, G> Splice<F, G> {
-    /// Moves up to `count` bytes from `from` to `to`, of which one is a pipe: what it has to give, or
-    /// has room for.
+    /// Moves up to `count` bytes from `from` to `to`, one of which is a pipe: as many as it holds,
+    /// or has space for.
     pub fn new(from: F, to: G, count: usize) -> Self {
         Splice {
             from,
@@ -121,13 +121,13 @@ impl<F, G> Splice<F, G> {
         }
     }
 
-    /// Takes the bytes at byte `offset` of `from`, whose position stays. Not of a pipe.
+    /// Reads at byte `offset` of `from`, whose position stays. Not for a pipe.
     pub fn from_offset(mut self, offset: u64) -> Self {
         self.from_offset = Some(offset as i64);
         self
     }
 
-    /// Puts the bytes at byte `offset` of `to`, whose position stays. Not of a pipe.
+    /// Writes at byte `offset` of `to`, whose position stays. Not for a pipe.
     pub fn to_offset(mut self, offset: u64) -> Self {
         self.to_offset = Some(offset as i64);
         self
@@ -142,9 +142,9 @@ impl<F, G> Splice<F, G> {
 
 // SAFETY: the pointers are to the offsets, which are part of the operation.
 unsafe impl<F: AsFd + 'static, G: AsFd + 'static> Operation for Splice<F, G> {
-    /// Bytes moved: 0 at the end, and often fewer than asked for before it. `EINVAL` if neither is a
-    /// pipe, or one is open with `O_APPEND`, or of a kind that cannot; `ESPIPE` for a position in a
-    /// pipe.
+    /// The bytes moved: 0 at the end, and often fewer than requested. `EINVAL` if neither is a
+    /// pipe, or one is open with `O_APPEND`, or does not support splice; `ESPIPE` for an offset in
+    /// a pipe.
     type Output = io::Result<usize>;
 
     fn call(&mut self) -> Call {
@@ -169,8 +169,8 @@ unsafe impl<F: AsFd + 'static, G: AsFd + 'static> Operation for Splice<F, G> {
 }
 
 /// Makes a file share the blocks of another, until one of them is changed (`FICLONE`,
-/// `FICLONERANGE`): a copy that takes neither time nor room, where the file system can (Btrfs, XFS,
-/// bcachefs, OCFS2, NFS, and ZFS since 2.2).
+/// `FICLONERANGE`): a copy that takes neither time nor space, on file systems that support it
+/// (Btrfs, XFS, bcachefs, OCFS2, NFS, and ZFS since 2.2).
 pub struct Reflink<F, G> {
     from: F,
     to: G,
@@ -178,7 +178,7 @@ pub struct Reflink<F, G> {
 }
 
 impl<F, G> Reflink<F, G> {
-    /// Makes `to` the same as all of `from`; what it had more stays behind it.
+    /// Clones all of `from` to the start of `to`; longer contents of `to` stay after it.
     pub fn new(from: F, to: G) -> Self {
         Reflink {
             from,
@@ -218,10 +218,10 @@ impl<F: fmt::Debug, G: fmt::Debug> fmt::Debug for Reflink<F, G> {
 
 // SAFETY: the pointer is to the range, which is part of the operation.
 unsafe impl<F: AsFd + 'static, G: AsFd + 'static> Operation for Reflink<F, G> {
-    /// `EOPNOTSUPP` (and of some file systems `ENOTTY`) if the file system cannot; `EXDEV` if they are
-    /// on different ones; `EINVAL` for what is no regular file, or a range that is not of whole
-    /// blocks; `ETXTBSY` for a file that is swapped to. It waits until what was last written to
-    /// `from` has its place on the device.
+    /// `EOPNOTSUPP` (on some file systems `ENOTTY`) if the file system does not support it; `EXDEV`
+    /// if the files are on different ones; `EINVAL` for other than regular files, or a range of
+    /// partial blocks; `ETXTBSY` for a swap file. The call waits until blocks are allocated for
+    /// recent writes to `from`.
     type Output = io::Result<()>;
 
     fn call(&mut self) -> Call {

@@ -9,9 +9,9 @@ use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 
-/// Reads the next entries of a directory (`getdents64`), from its position on, which moves. There may be more than
-/// one call gives, even where they would fit: the kernel stops early where a signal waits for the thread. Only an empty
-/// answer is the end.
+/// Reads the next entries of a directory (`getdents64`), from its position, which advances. One
+/// call may return fewer entries than are left, even if they would fit: the kernel stops early when
+/// a signal is pending. Only an empty result means the end.
 #[derive(Debug)]
 pub struct ReadDir<F> {
     directory: F,
@@ -19,7 +19,7 @@ pub struct ReadDir<F> {
 }
 
 impl<F> ReadDir<F> {
-    /// Bytes of room that [`ReadDir::new`] gives: some hundreds of entries.
+    /// The buffer size of [`ReadDir::new`] in bytes: some hundreds of entries.
     pub const ROOM: usize = 32 * 1024;
 
     /// Reads as many entries as fit into a new buffer.
@@ -36,16 +36,16 @@ impl<F> ReadDir<F> {
 
 // SAFETY: the pointer is into the buffer, which the operation owns.
 unsafe impl<F: AsFd + 'static> Operation for ReadDir<F> {
-    /// Entries, in no order; none at the end of the directory. `EINVAL` if not even one fits the
-    /// buffer.
+    /// The entries, in no order; none at the end of the directory. `EINVAL` if not even one fits
+    /// into the buffer.
     type Output = io::Result<Entries>;
 
     fn call(&mut self) -> Call {
-        let room = self.buffer.spare_capacity_mut();
+        let spare = self.buffer.spare_capacity_mut();
         let args = [
             word(&self.directory),
-            room.as_mut_ptr() as usize,
-            room.len(),
+            spare.as_mut_ptr() as usize,
+            spare.len(),
         ];
         Call::new(libc::SYS_getdents64, args)
     }
@@ -67,7 +67,7 @@ pub struct Entries {
 }
 
 impl Entries {
-    /// Whether the directory has come to its end.
+    /// Whether the end of the directory is reached.
     pub fn is_empty(&self) -> bool {
         self.records.is_empty()
     }
@@ -80,7 +80,7 @@ impl Entries {
         records.filter(|entry| !matches!(entry.name.as_bytes(), b"." | b".."))
     }
 
-    /// The buffer, to be used again with [`ReadDir::with_buffer`].
+    /// Returns the buffer, for reuse with [`ReadDir::with_buffer`].
     pub fn into_buffer(self) -> Vec<u8> {
         self.records
     }
@@ -106,12 +106,13 @@ impl<'a> Entry<'a> {
         self.name
     }
 
-    /// The inode; of a mount point, the one that is covered.
+    /// The inode; for a mount point, that of the covered directory.
     pub fn inode(&self) -> u64 {
         self.inode
     }
 
-    /// The kind of file; [`FileType::Unknown`] if the file system does not keep it here.
+    /// The kind of file; [`FileType::Unknown`] if the file system does not store it in the
+    /// directory.
     pub fn file_type(&self) -> FileType {
         self.file_type
     }
@@ -188,7 +189,7 @@ mod tests {
         records.truncate(20);
         assert_eq!(Entries { records }.iter().count(), 0);
         let records = vec![0; 64];
-        // A record of length 0 must not be read for ever.
+        // A record of length 0 must not cause an endless loop.
         assert_eq!(Entries { records }.iter().count(), 0);
     }
 }

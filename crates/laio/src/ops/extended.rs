@@ -1,8 +1,8 @@
-//! Extended attributes: names and values that a file carries with it, among them its access-control lists.
+//! Extended attributes of files: named values, among them access-control lists.
 //!
-//! Those of a name are those of a symbolic link, if it is that of one. Linux has calls for that which begin in a
-//! directory since 6.13; where they are not to be had, the directory is named by its descriptor,
-//! `/proc/thread-self/fd/N`, for which `/proc` must be mounted (else: `ENOENT`).
+//! Operations by name do not follow symbolic links. Linux has such calls relative to a directory
+//! since 6.13; on older kernels the directory is named through its descriptor,
+//! `/proc/thread-self/fd/N`, which needs a mounted `/proc` (else: `ENOENT`).
 
 use super::file::append;
 use super::storage::done;
@@ -14,7 +14,7 @@ use std::ffi::{CStr, CString};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
-/// Whose attribute it is.
+/// The file whose attribute is used.
 #[derive(Debug)]
 enum Of<F> {
     Open(F),
@@ -38,7 +38,7 @@ impl<F: AsFd> Of<F> {
     }
 }
 
-// Newer than the C library's list; the same on all architectures.
+// The numbers are missing in the C library; they are the same on all architectures.
 const SYS_SETXATTRAT: libc::c_long = 463;
 const SYS_GETXATTRAT: libc::c_long = 464;
 const SYS_LISTXATTRAT: libc::c_long = 465;
@@ -56,7 +56,7 @@ struct Value {
 }
 
 impl Value {
-    /// More than 4 GiB cannot be said; the kernel refuses far less.
+    /// The field has 32 bits; the kernel refuses far smaller sizes.
     fn new(address: usize, length: usize, flags: i32) -> Value {
         Value {
             address: address as u64,
@@ -76,13 +76,13 @@ pub struct GetAttribute<F, B> {
 }
 
 impl<F: AsFd, B> GetAttribute<F, B> {
-    /// Reads `attribute`, such as `user.mime_type`, of an open file into the room of `buffer`
-    /// (`fgetxattr`).
+    /// Reads `attribute`, such as `user.mime_type`, of an open file into the free capacity of
+    /// `buffer` (`fgetxattr`).
     pub fn new(file: F, attribute: impl Into<CString>, buffer: B) -> Self {
         GetAttribute::of(Of::Open(file), attribute, buffer)
     }
 
-    /// Reads that of a name (`getxattrat` or `lgetxattr`).
+    /// Reads an attribute by name of the file (`getxattrat` or `lgetxattr`).
     pub fn named(name: Name<F>, attribute: impl Into<CString>, buffer: B) -> Self {
         GetAttribute::of(Of::named(name), attribute, buffer)
     }
@@ -100,21 +100,22 @@ impl<F: AsFd, B> GetAttribute<F, B> {
 // SAFETY: the names are on the operation's heap, the pointer is into the buffer, which the operation owns, and the
 // struct that may carry it is part of the operation.
 unsafe impl<F: AsFd + 'static, B: Sink> Operation for GetAttribute<F, B> {
-    /// Bytes read, and the buffer with them appended; if it has no room at all, the bytes that there
-    /// are. `ENODATA` if the file has no such attribute, `ERANGE` if there is too little room
-    /// ([`ATTRIBUTE_MAX`] is always enough), `EOPNOTSUPP` if the file system has none.
+    /// The bytes read, and the buffer with them appended; if the buffer has no free capacity, the
+    /// size of the value. `ENODATA` if the file has no such attribute, `ERANGE` if the buffer is
+    /// too small ([`ATTRIBUTE_MAX`] is always enough), `EOPNOTSUPP` if the file system has no
+    /// attributes.
     type Output = (io::Result<usize>, B);
 
     fn call(&mut self) -> Call {
-        let (room, length) = self.buffer.room();
-        let (room, attribute) = (room as usize, self.attribute.as_ptr() as usize);
+        let (address, length) = self.buffer.spare_capacity();
+        let (address, attribute) = (address as usize, self.attribute.as_ptr() as usize);
         match &self.of {
             Of::Open(file) => {
-                let args = [word(file), attribute, room, length];
+                let args = [word(file), attribute, address, length];
                 Call::new(libc::SYS_fgetxattr, args)
             }
             Of::At(name) => {
-                self.value = Value::new(room, length, 0);
+                self.value = Value::new(address, length, 0);
                 let value = (&raw const self.value) as usize;
                 let (directory, path) = (name.directory(), name.address());
                 let size = size_of::<Value>();
@@ -122,7 +123,7 @@ unsafe impl<F: AsFd + 'static, B: Sink> Operation for GetAttribute<F, B> {
                 Call::new(SYS_GETXATTRAT, args)
             }
             Of::Path(name) => {
-                let args = [name.address(), attribute, room, length];
+                let args = [name.address(), attribute, address, length];
                 Call::new(libc::SYS_lgetxattr, args)
             }
         }
@@ -135,20 +136,21 @@ unsafe impl<F: AsFd + 'static, B: Sink> Operation for GetAttribute<F, B> {
     }
 }
 
-/// As [`append`]; with no room the kernel only counts.
+/// Appends like [`append`], except to a buffer without free capacity, where the kernel only returns
+/// the size.
 ///
 /// # Safety
-/// As for [`append`], if there is room.
+/// As for [`append`], if the buffer has free capacity.
 unsafe fn append_if_room(sink: &mut impl Sink, result: Result<usize, Errno>) -> io::Result<usize> {
-    if sink.room().1 == 0 {
+    if sink.spare_capacity().1 == 0 {
         return Ok(result?);
     }
     // SAFETY: by the caller.
     unsafe { append(sink, result) }
 }
 
-/// The longest value of an extended attribute, in bytes (`XATTR_SIZE_MAX`); and as long can the list of
-/// their names be (`XATTR_LIST_MAX`).
+/// The maximum size of the value of an extended attribute, in bytes (`XATTR_SIZE_MAX`), and of the
+/// list of their names (`XATTR_LIST_MAX`).
 pub const ATTRIBUTE_MAX: usize = 65536;
 
 /// Reads the names of the extended attributes.
@@ -159,13 +161,13 @@ pub struct ListAttributes<F, B> {
 }
 
 impl<F: AsFd, B> ListAttributes<F, B> {
-    /// Reads those of an open file into the room of `buffer` (`flistxattr`).
+    /// Reads the names of an open file into the free capacity of `buffer` (`flistxattr`).
     pub fn new(file: F, buffer: B) -> Self {
         let of = Of::Open(file);
         ListAttributes { of, buffer }
     }
 
-    /// Reads those of a name (`listxattrat` or `llistxattr`).
+    /// Reads the names by the name of the file (`listxattrat` or `llistxattr`).
     pub fn named(name: Name<F>, buffer: B) -> Self {
         let of = Of::named(name);
         ListAttributes { of, buffer }
@@ -174,21 +176,22 @@ impl<F: AsFd, B> ListAttributes<F, B> {
 
 // SAFETY: the name is on the operation's heap, and the pointer is into the buffer, which the operation owns.
 unsafe impl<F: AsFd + 'static, B: Sink> Operation for ListAttributes<F, B> {
-    /// Bytes read, and the buffer with them appended, for [`attribute_names`]; if it has no room at
-    /// all, the bytes that there are. `ERANGE` if there is too little room ([`ATTRIBUTE_MAX`] is enough), `E2BIG`
-    /// if the file has more names than any list can tell, `EOPNOTSUPP` if the file system has none.
+    /// The bytes read, and the buffer with them appended, for [`attribute_names`]; if the buffer
+    /// has no free capacity, the size of the list. `ERANGE` if the buffer is too small
+    /// ([`ATTRIBUTE_MAX`] is enough), `E2BIG` if the names exceed the maximum size of a list,
+    /// `EOPNOTSUPP` if the file system has no attributes.
     type Output = (io::Result<usize>, B);
 
     fn call(&mut self) -> Call {
-        let (room, length) = self.buffer.room();
-        let room = room as usize;
+        let (address, length) = self.buffer.spare_capacity();
+        let address = address as usize;
         match &self.of {
-            Of::Open(file) => Call::new(libc::SYS_flistxattr, [word(file), room, length]),
+            Of::Open(file) => Call::new(libc::SYS_flistxattr, [word(file), address, length]),
             Of::At(name) => {
-                let args = [name.directory(), name.address(), NO_FOLLOW, room, length];
+                let args = [name.directory(), name.address(), NO_FOLLOW, address, length];
                 Call::new(SYS_LISTXATTRAT, args)
             }
-            Of::Path(name) => Call::new(libc::SYS_llistxattr, [name.address(), room, length]),
+            Of::Path(name) => Call::new(libc::SYS_llistxattr, [name.address(), address, length]),
         }
     }
 
@@ -199,7 +202,7 @@ unsafe impl<F: AsFd + 'static, B: Sink> Operation for ListAttributes<F, B> {
     }
 }
 
-/// The names in what [`ListAttributes`] has read.
+/// Returns the names in a list that [`ListAttributes`] has read.
 ///
 /// ```
 /// let names: Vec<_> = laio::ops::attribute_names(b"user.a\0security.b\0").collect();
@@ -221,12 +224,12 @@ pub struct SetAttribute<F, B> {
 }
 
 impl<F: AsFd, B> SetAttribute<F, B> {
-    /// Makes the bytes of `buffer` the value of `attribute` of an open file (`fsetxattr`).
+    /// Sets `attribute` of an open file to the bytes of `buffer` (`fsetxattr`).
     pub fn new(file: F, attribute: impl Into<CString>, buffer: B) -> Self {
         SetAttribute::of(Of::Open(file), attribute, buffer)
     }
 
-    /// Makes them the value of that of a name (`setxattrat` or `lsetxattr`).
+    /// Sets an attribute by the name of the file (`setxattrat` or `lsetxattr`).
     pub fn named(name: Name<F>, attribute: impl Into<CString>, buffer: B) -> Self {
         SetAttribute::of(Of::named(name), attribute, buffer)
     }
@@ -257,10 +260,10 @@ impl<F: AsFd, B> SetAttribute<F, B> {
 // SAFETY: the names are on the operation's heap, the pointer is into the buffer, which the operation owns, and the
 // struct that may carry it is part of the operation.
 unsafe impl<F: AsFd + 'static, B: Source> Operation for SetAttribute<F, B> {
-    /// Whether it was set, and the buffer. `EOPNOTSUPP` if the file system has none of that kind,
-    /// `EPERM` for `user.` of what is neither file nor directory and for `trusted.` and `security.` without
-    /// the capability, `E2BIG` for more than [`ATTRIBUTE_MAX`], `ENOSPC` and `EDQUOT` if there is no
-    /// room.
+    /// Whether it was set, and the buffer. `EOPNOTSUPP` if the file system does not support the
+    /// attribute's namespace, `EPERM` for `user.` on other than files and directories and for
+    /// `trusted.` and `security.` without the capability, `E2BIG` for more than [`ATTRIBUTE_MAX`],
+    /// `ENOSPC` and `EDQUOT` if there is no space.
     type Output = (io::Result<()>, B);
 
     fn call(&mut self) -> Call {
@@ -306,7 +309,7 @@ impl<F: AsFd> RemoveAttribute<F> {
         RemoveAttribute { of, attribute }
     }
 
-    /// Removes that of a name (`removexattrat` or `lremovexattr`).
+    /// Removes an attribute by the name of the file (`removexattrat` or `lremovexattr`).
     pub fn named(name: Name<F>, attribute: impl Into<CString>) -> Self {
         let (of, attribute) = (Of::named(name), attribute.into());
         RemoveAttribute { of, attribute }
@@ -352,7 +355,7 @@ mod tests {
         }
     }
 
-    /// As before Linux 6.13, on whatever kernel this is.
+    /// As before Linux 6.13, on any kernel.
     #[test]
     fn without_calls_that_begin_in_a_directory() {
         let place = laio_testing::temp::scratch();
@@ -369,17 +372,18 @@ mod tests {
             }
             result => result.expect("set"),
         }
-        let get =
-            |name, room| GetAttribute::of(by_path(name), c"user.laio", Vec::with_capacity(room));
+        let get = |name, capacity| {
+            GetAttribute::of(by_path(name), c"user.laio", Vec::with_capacity(capacity))
+        };
         let (result, value) = run(&mut context, get(c"file", 64));
         assert_eq!((result.expect("there"), &value[..]), (5, &b"value"[..]));
         let (result, value) = run(&mut context, get(c"file", 0));
         assert_eq!((result.expect("counted"), value.len()), (5, 0));
-        // It is not followed.
+        // The link is not followed.
         let (result, _) = run(&mut context, get(c"link", 64));
         let errno = result.expect_err("the link has none").raw_os_error();
         assert_eq!(errno, Some(libc::ENODATA));
-        // No name is not the name of the directory.
+        // An empty name does not mean the directory.
         let (result, _) = run(&mut context, get(c"", 64));
         let errno = result.expect_err("no name").raw_os_error();
         assert_eq!(errno, Some(libc::ENOENT));

@@ -6,7 +6,7 @@ use crate::{Call, Errno};
 use std::io;
 use std::os::fd::AsFd;
 
-/// Reads from a position of a file into the room of a buffer.
+/// Reads from a position of a file into the free capacity of a buffer.
 #[derive(Debug)]
 pub struct ReadAt<F, B> {
     file: F,
@@ -26,10 +26,10 @@ impl<F, B> ReadAt<F, B> {
         }
     }
 
-    /// For what is probably not in memory. With a ring it is then left to it without an attempt before, which would
-    /// have the kernel ask the device at once (seen on Linux 6.18: `RWF_NOWAIT` begins to read ahead). Reads that the
-    /// kernel is told of together, [`Limits::BATCH`](crate::Limits::BATCH) of them, it makes one request of where they lie
-    /// side by side on the device, be they of different files.
+    /// Hint: the data is probably not cached. With a ring this skips the `RWF_NOWAIT` attempt,
+    /// which would start read-ahead on the device at once (seen on Linux 6.18), and submits the
+    /// read to io_uring. The block layer can merge adjacent reads of one submission (up to
+    /// [`Limits::BATCH`](crate::Limits::BATCH)), even of different files.
     pub fn expect_block(mut self) -> Self {
         self.expects_to_block = true;
         self
@@ -38,14 +38,14 @@ impl<F, B> ReadAt<F, B> {
 
 // SAFETY: the pointer is into the buffer, which the operation owns.
 unsafe impl<F: AsFd + 'static, B: Sink> Operation for ReadAt<F, B> {
-    /// Bytes read (0 at the end of the file), and the buffer with them appended.
+    /// The bytes read (0 at the end of the file), and the buffer with them appended.
     type Output = (io::Result<usize>, B);
 
     fn call(&mut self) -> Call {
-        let (room, length) = self.buffer.room();
+        let (address, length) = self.buffer.spare_capacity();
         let args = [
             word(&self.file),
-            room as usize,
+            address as usize,
             length,
             self.offset as usize,
         ];
@@ -65,7 +65,7 @@ unsafe impl<F: AsFd + 'static, B: Sink> Operation for ReadAt<F, B> {
 
 /// Writes all of a buffer at a position of a file.
 ///
-/// Of a file opened with `O_APPEND` it writes the end, wherever `offset` is.
+/// A file opened with `O_APPEND` is written at its end, regardless of `offset`.
 #[derive(Debug)]
 pub struct WriteAt<F, B> {
     file: F,
@@ -107,7 +107,7 @@ unsafe impl<F: AsFd + 'static, B: Source> Operation for WriteAt<F, B> {
 
 /// Reads from a stream (pipe, terminal, socket), or from the position of a file, which moves.
 ///
-/// From a stream it takes what is there and waits only if there is nothing.
+/// From a stream it reads the available bytes and waits only if there are none.
 #[derive(Debug)]
 pub struct Read<F, B> {
     file: F,
@@ -115,7 +115,7 @@ pub struct Read<F, B> {
 }
 
 impl<F, B> Read<F, B> {
-    /// Reads into the room of `buffer`.
+    /// Reads into the free capacity of `buffer`.
     pub fn new(file: F, buffer: B) -> Self {
         Read { file, buffer }
     }
@@ -127,8 +127,8 @@ unsafe impl<F: AsFd + 'static, B: Sink> Operation for Read<F, B> {
     type Output = (io::Result<usize>, B);
 
     fn call(&mut self) -> Call {
-        let (room, length) = self.buffer.room();
-        Call::new(libc::SYS_read, [word(&self.file), room as usize, length])
+        let (address, length) = self.buffer.spare_capacity();
+        Call::new(libc::SYS_read, [word(&self.file), address as usize, length])
     }
 
     fn finish(mut self, result: Result<usize, Errno>) -> Self::Output {
@@ -140,8 +140,8 @@ unsafe impl<F: AsFd + 'static, B: Sink> Operation for Read<F, B> {
 
 /// Writes all of a buffer to a stream, or at the position of a file, which moves.
 ///
-/// A write to a pipe or socket that nobody reads fails with `EPIPE`, and raises `SIGPIPE`, which Rust
-/// programs ignore unless told otherwise; on sockets [`Send`](super::Send) raises none.
+/// A write to a pipe or socket without a reader fails with `EPIPE`, and raises `SIGPIPE`, which
+/// Rust programs ignore by default; on sockets [`Send`](super::Send) does not raise it.
 #[derive(Debug)]
 pub struct Write<F, B> {
     file: F,
@@ -171,14 +171,14 @@ unsafe impl<F: AsFd + 'static, B: Source> Operation for Write<F, B> {
     }
 }
 
-/// From where a position is counted.
+/// The origin of a file position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Whence {
     /// This byte of the file.
     Start(u64),
-    /// So many bytes from the present position on.
+    /// This many bytes from the current position.
     Current(i64),
-    /// So many bytes behind the end of the file.
+    /// This many bytes after the end of the file.
     End(i64),
     /// The first byte from this one on that is not in a hole.
     Data(u64),
@@ -186,10 +186,10 @@ pub enum Whence {
     Hole(u64),
 }
 
-/// Moves the position of a file, or asks for it (`lseek`).
+/// Moves or queries the position of a file (`lseek`).
 ///
-/// [`Whence::Data`] and [`Whence::Hole`] may wait for the device, which keeps the list of blocks: of local file
-/// systems the caller does.
+/// [`Whence::Data`] and [`Whence::Hole`] may wait for the device, which stores the list of blocks:
+/// on local file systems they block the caller.
 #[derive(Debug)]
 pub struct Seek<F> {
     file: F,
@@ -205,8 +205,9 @@ impl<F> Seek<F> {
 
 // SAFETY: the call has no pointers.
 unsafe impl<F: AsFd + 'static> Operation for Seek<F> {
-    /// The new position, from the start of the file. `ENXIO` if no data (or, beyond the end, no hole) is
-    /// there; `EINVAL` before the start of the file; `ESPIPE` if it has no position.
+    /// The new position, from the start of the file. `ENXIO` if no data (or, beyond the end, no
+    /// hole) is there; `EINVAL` before the start of the file; `ESPIPE` if the descriptor has no
+    /// position.
     type Output = io::Result<u64>;
 
     fn call(&mut self) -> Call {
@@ -226,11 +227,11 @@ unsafe impl<F: AsFd + 'static> Operation for Seek<F> {
     }
 }
 
-/// Appends what a call has read.
+/// Appends the bytes that a call has read.
 ///
 /// # Safety
-/// `result` is that of a call that was given the room of this very sink and counts the bytes that it
-/// has written there.
+/// `result` must be that of a call that was given the memory of this very sink and counts the bytes
+/// that it has written there.
 pub(super) unsafe fn append(
     sink: &mut impl Sink,
     result: Result<usize, Errno>,

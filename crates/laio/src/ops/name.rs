@@ -24,7 +24,8 @@ pub struct Name<F = OwnedFd> {
 }
 
 impl Name {
-    /// A path that begins at `/`, or in the working directory of the moment it is used.
+    /// Returns a name relative to the working directory at the time of use, unless it begins with
+    /// `/`.
     pub fn new(path: impl Into<CString>) -> Name {
         Name {
             directory: None,
@@ -32,7 +33,7 @@ impl Name {
         }
     }
 
-    /// As [`Name::new`].
+    /// Returns a name like [`Name::new`], from a path.
     ///
     /// # Errors
     /// `InvalidInput` if the path has a zero byte.
@@ -42,7 +43,7 @@ impl Name {
 }
 
 impl<F> Name<F> {
-    /// A path that begins in `directory`, unless it begins at `/`.
+    /// Returns a name relative to `directory`, unless it begins with `/`.
     pub fn at(directory: F, path: impl Into<CString>) -> Name<F> {
         Name {
             directory: Some(directory),
@@ -50,7 +51,7 @@ impl<F> Name<F> {
         }
     }
 
-    /// As [`Name::at`].
+    /// Returns a name like [`Name::at`], from a path.
     ///
     /// # Errors
     /// `InvalidInput` if the path has a zero byte.
@@ -58,7 +59,7 @@ impl<F> Name<F> {
         Name::from_path_in(Some(directory), path)
     }
 
-    /// As [`Name::at`]; with no directory, as [`Name::new`].
+    /// Returns a name like [`Name::at`]; without a directory, like [`Name::new`].
     ///
     /// # Errors
     /// `InvalidInput` if the path has a zero byte.
@@ -69,9 +70,9 @@ impl<F> Name<F> {
 }
 
 impl<F: AsFd> Name<F> {
-    /// The name that an open file has in `/proc`, for calls that take a name only, and for files that are open
-    /// with `O_PATH`. It is a symbolic link that leads to the very file, whatever its names are by now:
-    /// calls that do not follow links see the link.
+    /// Returns the name of an open file in `/proc`, for calls that take a name only, and for files
+    /// opened with `O_PATH`. It is a symbolic link to the open file itself, even if it was renamed:
+    /// calls that do not follow links use the link.
     pub fn of_open(file: F) -> Name<F> {
         let path = c_string(OsStr::new(&in_proc(&file))).expect("it has no zero byte");
         Name {
@@ -80,7 +81,7 @@ impl<F: AsFd> Name<F> {
         }
     }
 
-    /// The same name for calls that cannot begin in a directory.
+    /// Returns the same name for calls without a directory argument.
     pub(super) fn without_directory(mut self) -> Name<F> {
         let path = self.path.as_bytes();
         if let Some(directory) = &self.directory
@@ -92,7 +93,7 @@ impl<F: AsFd> Name<F> {
         self
     }
 
-    /// The first argument word of the `*at` calls.
+    /// Returns the first argument word of the `*at` calls.
     pub(super) fn directory(&self) -> usize {
         self.directory
             .as_ref()
@@ -101,14 +102,15 @@ impl<F: AsFd> Name<F> {
 }
 
 impl<F> Name<F> {
-    /// The second. The string is on the heap: it stays where it is when the name moves.
+    /// Returns the second argument word. The string is on the heap: its address is stable when the
+    /// name moves.
     pub(super) fn address(&self) -> usize {
         self.path.as_ptr() as usize
     }
 }
 
-/// Of the thread, because threads may have descriptors of their own (`unshare(CLONE_FILES)`); helpers
-/// share those of the context's thread.
+/// The thread's entry, because threads may have their own descriptor tables
+/// (`unshare(CLONE_FILES)`); helpers share that of the context's thread.
 fn in_proc(descriptor: &impl AsFd) -> String {
     format!("/proc/thread-self/fd/{}", descriptor.as_fd().as_raw_fd())
 }
@@ -118,7 +120,7 @@ fn c_string(text: &OsStr) -> io::Result<CString> {
         .map_err(|_| io::Error::new(io::ErrorKind::InvalidInput, "a path with a zero byte"))
 }
 
-/// Removes a name; with the last one, and when nobody has it open, the file.
+/// Removes a name; the file is deleted with its last name, once it is not open any more.
 #[derive(Debug)]
 pub struct Unlink<F = OwnedFd> {
     name: Name<F>,
@@ -163,7 +165,7 @@ pub struct Mkdir<F = OwnedFd> {
 }
 
 impl<F> Mkdir<F> {
-    /// Makes a directory with these permissions, less the umask.
+    /// Makes a directory with these permissions, reduced by the umask.
     pub fn new(name: Name<F>, mode: u32) -> Self {
         Mkdir { name, mode }
     }
@@ -171,7 +173,7 @@ impl<F> Mkdir<F> {
 
 // SAFETY: the name is on the operation's heap.
 unsafe impl<F: AsFd + 'static> Operation for Mkdir<F> {
-    /// `EEXIST` if the name is there, whatever it is.
+    /// `EEXIST` if the name exists.
     type Output = io::Result<()>;
 
     fn call(&mut self) -> Call {
@@ -184,7 +186,7 @@ unsafe impl<F: AsFd + 'static> Operation for Mkdir<F> {
     }
 }
 
-/// Gives a file another name, in one step: whoever looks finds the old or the new state.
+/// Renames a file atomically.
 #[derive(Debug)]
 pub struct Rename<F = OwnedFd, G = OwnedFd> {
     from: Name<F>,
@@ -193,12 +195,12 @@ pub struct Rename<F = OwnedFd, G = OwnedFd> {
 }
 
 impl<F, G> Rename<F, G> {
-    /// Renames; a file that has the new name loses it.
+    /// Renames a file; it replaces a file with the new name.
     pub fn new(from: Name<F>, to: Name<G>) -> Self {
         Rename { from, to, flags: 0 }
     }
 
-    /// `RENAME_*` flags, such as `RENAME_NOREPLACE`. Not all file systems have them.
+    /// Sets `RENAME_*` flags, such as `RENAME_NOREPLACE`. Not all file systems support them.
     pub fn flags(mut self, flags: u32) -> Self {
         self.flags = flags;
         self
@@ -234,7 +236,7 @@ pub struct Symlink<F = OwnedFd> {
 }
 
 impl<F> Symlink<F> {
-    /// Makes `name` a link that says `text`, which need not be the name of anything.
+    /// Makes `name` a link with the target `text`, which need not exist.
     pub fn new(text: impl Into<CString>, name: Name<F>) -> Self {
         Symlink {
             text: text.into(),
@@ -245,7 +247,7 @@ impl<F> Symlink<F> {
 
 // SAFETY: text and name are on the operation's heap.
 unsafe impl<F: AsFd + 'static> Operation for Symlink<F> {
-    /// `EEXIST` if the name is there, whatever it is.
+    /// `EEXIST` if the name exists.
     type Output = io::Result<()>;
 
     fn call(&mut self) -> Call {
@@ -259,7 +261,7 @@ unsafe impl<F: AsFd + 'static> Operation for Symlink<F> {
     }
 }
 
-/// Gives a file one more name (a hard link).
+/// Gives a file a further name (a hard link).
 #[derive(Debug)]
 pub struct Link<F = OwnedFd, G = OwnedFd> {
     file: Name<F>,
@@ -294,7 +296,7 @@ unsafe impl<F: AsFd + 'static, G: AsFd + 'static> Operation for Link<F, G> {
     }
 }
 
-/// Reads what a symbolic link says.
+/// Reads the target of a symbolic link.
 #[derive(Debug)]
 pub struct ReadLink<F = OwnedFd> {
     name: Name<F>,
@@ -313,16 +315,16 @@ impl<F> ReadLink<F> {
 
 // SAFETY: the name and the buffer are on the operation's heap.
 unsafe impl<F: AsFd + 'static> Operation for ReadLink<F> {
-    /// What the link says; `EINVAL` if it is not a symbolic link.
+    /// The target of the link; `EINVAL` if it is not a symbolic link.
     type Output = io::Result<PathBuf>;
 
     fn call(&mut self) -> Call {
-        let room = self.text.spare_capacity_mut();
+        let spare = self.text.spare_capacity_mut();
         let args = [
             self.name.directory(),
             self.name.address(),
-            room.as_mut_ptr() as usize,
-            room.len(),
+            spare.as_mut_ptr() as usize,
+            spare.len(),
         ];
         Call::new(libc::SYS_readlinkat, args)
     }
@@ -330,7 +332,7 @@ unsafe impl<F: AsFd + 'static> Operation for ReadLink<F> {
     fn finish(mut self, result: Result<usize, Errno>) -> Self::Output {
         let count = result?;
         if count == self.text.capacity() {
-            // Cut off, and nobody could tell; no file system of Linux makes such links.
+            // The target may be truncated; no file system of Linux makes such links.
             return Err(Errno::NAMETOOLONG.into());
         }
         // SAFETY: the buffer was empty, and the kernel has written that many bytes.

@@ -1,4 +1,4 @@
-//! Making files that are not opened to be made: FIFOs, sockets, devices.
+//! Making files other than regular ones: FIFOs, sockets, devices.
 
 use super::storage::done;
 use super::{FileStatus, FileType, Name};
@@ -7,21 +7,21 @@ use crate::{Call, Errno};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
-/// A file that only stands for something else.
+/// A special file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Node {
     /// A named pipe.
     Fifo,
-    /// The name of a socket that nobody listens at.
+    /// A Unix socket without a listener.
     Socket,
-    /// A device of bytes in order, by its number (`st_rdev`).
+    /// A character device, by its number (`st_rdev`).
     CharDevice(u64),
-    /// A device of blocks, by its number (`st_rdev`).
+    /// A block device, by its number (`st_rdev`).
     BlockDevice(u64),
 }
 
 impl Node {
-    /// The same as the file that has this status; none for files of other kinds.
+    /// Returns the node of the file with this status; `None` for other kinds of files.
     pub fn like(status: &FileStatus) -> Option<Node> {
         match status.file_type() {
             FileType::Fifo => Some(Node::Fifo),
@@ -32,11 +32,12 @@ impl Node {
         }
     }
 
-    /// The bits of `S_IFMT`, and the number as the kernel takes it.
+    /// Returns the bits of `S_IFMT`, and the device number in the kernel's encoding.
     fn words(self) -> (u32, u32) {
         let device = |kind, number: u64| match u32::try_from(number) {
             Ok(number) => (kind, number),
-            // The kernel would cut it to that of another device. This kind it refuses with EINVAL.
+            // The kernel would truncate it to another device's number. It refuses this kind with
+            // EINVAL.
             Err(_) => (libc::S_IFMT, 0),
         };
         match self {
@@ -57,7 +58,7 @@ pub struct MakeNode<F = OwnedFd> {
 }
 
 impl<F> MakeNode<F> {
-    /// Makes it with the permissions of `mode`, less the umask.
+    /// Makes it with the permissions of `mode`, reduced by the umask.
     pub fn new(name: Name<F>, node: Node, mode: u32) -> Self {
         MakeNode { name, node, mode }
     }
@@ -65,8 +66,8 @@ impl<F> MakeNode<F> {
 
 // SAFETY: the name is on the operation's heap.
 unsafe impl<F: AsFd + 'static> Operation for MakeNode<F> {
-    /// `EEXIST` if the name is there, whatever it is; `EPERM` for devices without `CAP_MKNOD`, and
-    /// where the file system cannot; `EINVAL` for a number that no device can have.
+    /// `EEXIST` if the name exists; `EPERM` for devices without `CAP_MKNOD`, and where the file
+    /// system does not support them; `EINVAL` for an invalid device number.
     type Output = io::Result<()>;
 
     fn call(&mut self) -> Call {

@@ -6,7 +6,7 @@ use crate::{Call, Errno};
 use std::io;
 use std::os::fd::{AsFd, FromRawFd, OwnedFd, RawFd};
 
-/// Opens a file. The descriptor is closed on `exec` (`O_CLOEXEC`).
+/// Opens a file. The descriptor has `O_CLOEXEC`.
 pub struct Open<F = OwnedFd> {
     name: Name<F>,
     how: libc::open_how,
@@ -24,7 +24,7 @@ impl<F> Open<F> {
         Open { name, how }
     }
 
-    /// The permissions of a file that is made, less the umask. 0o666 if not given.
+    /// Sets the permissions of a created file, reduced by the umask. The default is 0o666.
     pub fn mode(mut self, mode: u32) -> Self {
         // openat2 refuses a mode that would not be used.
         if makes_file(self.how.flags as i32) {
@@ -33,14 +33,14 @@ impl<F> Open<F> {
         self
     }
 
-    /// Does not leave the directory: neither through `..`, an absolute path, nor symbolic links, nor
-    /// links of `/proc` (`RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS`). A name that would fails with
-    /// `EXDEV`.
+    /// Prevents the name from leaving the directory, through `..`, an absolute path, symbolic links
+    /// or links of `/proc` (`RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS`). A name that would fails
+    /// with `EXDEV`.
     pub fn beneath(self) -> Self {
         self.resolve(libc::RESOLVE_BENEATH | libc::RESOLVE_NO_MAGICLINKS)
     }
 
-    /// Restricts how the name is resolved: `RESOLVE_*` bits of `openat2`, which Linux has since 5.6.
+    /// Restricts how the name is resolved: `RESOLVE_*` bits of `openat2` (Linux 5.6).
     pub fn resolve(mut self, bits: u64) -> Self {
         self.how.resolve |= bits;
         self
@@ -63,14 +63,14 @@ impl<F: std::fmt::Debug> std::fmt::Debug for Open<F> {
 
 // SAFETY: the name is on the operation's heap, and `open_how` is part of the operation.
 unsafe impl<F: AsFd + 'static> Operation for Open<F> {
-    /// The new descriptor. With [`Open::beneath`] `EAGAIN` means that a directory on the way was
-    /// renamed meanwhile (or that a limit of the context is reached): try again.
+    /// The new descriptor. With [`Open::beneath`] `EAGAIN` means that a directory of the path was
+    /// renamed meanwhile (or that a limit of the context is reached): retry.
     type Output = io::Result<OwnedFd>;
 
     fn call(&mut self) -> Call {
         let (directory, path) = (self.name.directory(), self.name.address());
         if self.how.resolve == 0 {
-            // Also where openat2 is not there, or forbidden by a filter older than it.
+            // Plain openat also works where openat2 does not exist, or an older filter forbids it.
             let (flags, mode) = (self.how.flags as usize, self.how.mode as usize);
             return Call::new(libc::SYS_openat, [directory, path, flags, mode]);
         }
@@ -84,9 +84,9 @@ unsafe impl<F: AsFd + 'static> Operation for Open<F> {
     }
 }
 
-/// The descriptor that a call has yielded.
+/// Returns the descriptor that a call has produced.
 pub(super) fn descriptor(result: Result<usize, Errno>) -> io::Result<OwnedFd> {
     let fd = result? as RawFd;
-    // SAFETY: the kernel has just made it for this operation, and nobody else knows it.
+    // SAFETY: the kernel has just made it for this operation; it has no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }

@@ -1,4 +1,4 @@
-//! Memory that is a file too, so that what was read into it can be sent from it inside the kernel.
+//! Memory that is also a file, so that bytes read into it can be sent from it inside the kernel.
 
 use super::Sink;
 use rustix::fs::{FallocateFlags, MemfdFlags};
@@ -9,8 +9,9 @@ use std::os::fd::OwnedFd;
 use std::ptr::NonNull;
 use std::rc::Rc;
 
-/// A buffer whose bytes are those of a file in memory: reads append to it, and `sendfile` or `splice` take the bytes
-/// from [`SharedBuffer::file`], without a copy to user space. It is aligned to pages, as direct I/O wants it.
+/// A buffer backed by a memfd: reads append to it, and `sendfile` or `splice` take the bytes from
+/// [`SharedBuffer::file`], without a copy to user space. It is aligned to pages, as direct I/O
+/// needs it.
 pub struct SharedBuffer {
     file: Rc<OwnedFd>,
     memory: NonNull<u8>,
@@ -19,7 +20,7 @@ pub struct SharedBuffer {
 }
 
 impl SharedBuffer {
-    /// A buffer with room for `capacity` bytes, rounded up to whole pages.
+    /// Returns a buffer of `capacity` bytes, rounded up to whole pages.
     ///
     /// # Errors
     /// `ENOSYS` where there is no `memfd_create`; `EMFILE`, `ENFILE`, `ENOMEM` at limits.
@@ -42,28 +43,28 @@ impl SharedBuffer {
         })
     }
 
-    /// The file whose first bytes are those of the buffer.
+    /// Returns the file whose first bytes are those of the buffer.
     pub fn file(&self) -> &Rc<OwnedFd> {
         &self.file
     }
 
-    /// Bytes that were read into it.
+    /// Returns the number of bytes read into it.
     pub fn len(&self) -> usize {
         self.length
     }
 
-    /// Whether nothing was read into it.
+    /// Whether no bytes were read into it.
     pub fn is_empty(&self) -> bool {
         self.length == 0
     }
 
-    /// Bytes that it has room for in all.
+    /// Returns its capacity in bytes.
     pub fn capacity(&self) -> usize {
         self.capacity
     }
 
-    /// Empties it, and gives it new memory: what was sent from it may be on its way still, or wait in a pipe or for
-    /// the receiver, and is not changed by that.
+    /// Empties it, and gives it new memory: pages sent from the old memory may still be in a pipe
+    /// or socket queue, and do not change.
     ///
     /// # Errors
     /// Those of `fallocate`: nothing was changed.
@@ -76,11 +77,11 @@ impl SharedBuffer {
 }
 
 // SAFETY: the mapping is the buffer's own until it is dropped, and its memory is never lent out: only the kernel
-// writes to it. If somebody shortens the file, the kernel finds no memory there (EFAULT).
+// writes to it. If another process shortens the file, the kernel finds no memory there (EFAULT).
 unsafe impl Sink for SharedBuffer {
-    fn room(&mut self) -> (*mut u8, usize) {
+    fn spare_capacity(&mut self) -> (*mut u8, usize) {
         let left = self.capacity - self.length;
-        // The end of the mapping at most.
+        // At most to the end of the mapping.
         (self.memory.as_ptr().wrapping_add(self.length), left)
     }
 

@@ -9,12 +9,12 @@ use std::fmt;
 use std::io;
 use std::os::fd::AsFd;
 
-/// Flags that leave the result what it is, the number of bytes in the buffer: with `MSG_TRUNC` it would
-/// be the length of a datagram, or of bytes thrown away.
+/// Flags with which the result remains the number of bytes in the buffer: with `MSG_TRUNC` it would
+/// be the length of a datagram, or of discarded bytes.
 const RECEIVE_FLAGS: i32 = libc::MSG_PEEK | libc::MSG_WAITALL | libc::MSG_DONTWAIT | libc::MSG_OOB;
 
-/// Receives from a connected socket. From a stream it takes what is there and waits only if there is
-/// nothing; from a datagram socket it takes one datagram.
+/// Receives from a connected socket. From a stream it takes the available bytes and waits only if
+/// there are none; from a datagram socket it takes one datagram.
 #[derive(Debug)]
 pub struct Recv<F, B> {
     socket: F,
@@ -24,7 +24,7 @@ pub struct Recv<F, B> {
 }
 
 impl<F, B> Recv<F, B> {
-    /// Receives into the room of `buffer`.
+    /// Receives into the free capacity of `buffer`.
     pub fn new(socket: F, buffer: B) -> Self {
         Recv {
             socket,
@@ -34,14 +34,15 @@ impl<F, B> Recv<F, B> {
         }
     }
 
-    /// `MSG_PEEK`, `MSG_WAITALL`, `MSG_DONTWAIT`, `MSG_OOB`; other bits are ignored.
+    /// Sets `MSG_PEEK`, `MSG_WAITALL`, `MSG_DONTWAIT`, `MSG_OOB`; other bits are ignored.
     pub fn flags(mut self, flags: i32) -> Self {
         self.flags = flags & RECEIVE_FLAGS;
         self
     }
 
-    /// For when there is probably nothing yet, such as right after an answer. With a ring it is then left to it
-    /// without an attempt before, and waits even if the socket is in non-blocking mode or has a time-out of its own.
+    /// Hint: there is probably no data yet, for example right after a reply. With a ring the
+    /// receive is submitted without an attempt, and waits even if the socket is in non-blocking
+    /// mode or has a time-out of its own.
     pub fn expect_block(mut self) -> Self {
         self.expects_to_block = true;
         self
@@ -54,10 +55,10 @@ unsafe impl<F: AsFd + 'static, B: Sink> Operation for Recv<F, B> {
     type Output = (io::Result<usize>, B);
 
     fn call(&mut self) -> Call {
-        let (room, length) = self.buffer.room();
+        let (address, length) = self.buffer.spare_capacity();
         let args = [
             word(&self.socket),
-            room as usize,
+            address as usize,
             length,
             self.flags as usize,
         ];
@@ -101,15 +102,16 @@ impl<F, B> Send<F, B> {
         self
     }
 
-    /// Sends from the buffer itself, without a copy, where the context can
-    /// ([`Context::sends_without_copy`](crate::Context::sends_without_copy)) and the socket too; elsewhere the send is
-    /// an ordinary one.
+    /// Makes a zero-copy send, if the context
+    /// ([`Context::sends_without_copy`](crate::Context::sends_without_copy)) and the socket support
+    /// it; else an ordinary send.
     ///
-    /// The operation is over when the kernel has let go of the buffer: over TCP, when the peer has acknowledged all of
-    /// it. Later operations on the socket wait only until all is on its way. From then on it cannot be cancelled; if it
-    /// is abandoned, buffer and socket are kept until the kernel has let go of the buffer. A context that ends waits a
-    /// second for that, and then leaks them. To have the kernel give up what a peer does not take, disconnect the
-    /// socket (`connect` to an address of the family `AF_UNSPEC`).
+    /// The operation finishes when the kernel no longer uses the buffer: over TCP, when the peer
+    /// has acknowledged all of it. Later operations on the socket wait only until all bytes are
+    /// queued. From then on the send cannot be cancelled; if it is abandoned, buffer and socket are
+    /// kept until the kernel no longer uses the buffer. A context that shuts down waits a second
+    /// for that, and then leaks them. To make the kernel discard data that a peer does not read,
+    /// disconnect the socket (`connect` to an address of the family `AF_UNSPEC`).
     pub fn zero_copy(mut self) -> Self {
         self.zero_copy = true;
         self
@@ -141,18 +143,18 @@ unsafe impl<F: AsFd + 'static, B: Source> Operation for Send<F, B> {
     }
 }
 
-/// What is in a datagram besides its bytes.
+/// The properties of a received datagram.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Received {
-    /// Bytes received.
+    /// The bytes received.
     pub count: usize,
     /// The sender, if it has an address.
     pub from: Option<Address>,
-    /// Whether the datagram was longer than the room, and the rest is lost.
+    /// Whether the datagram was longer than the buffer; the rest is lost.
     pub truncated: bool,
 }
 
-/// Receives a datagram and who sent it.
+/// Receives a datagram and the address of its sender.
 pub struct RecvFrom<F, B> {
     socket: F,
     buffer: B,
@@ -161,17 +163,17 @@ pub struct RecvFrom<F, B> {
 }
 
 impl<F, B> RecvFrom<F, B> {
-    /// Receives into the room of `buffer`.
+    /// Receives into the free capacity of `buffer`.
     pub fn new(socket: F, buffer: B) -> Self {
         RecvFrom {
             socket,
             buffer,
             flags: 0,
-            message: Message::new(Storage::room()),
+            message: Message::new(Storage::empty()),
         }
     }
 
-    /// As [`Recv::flags`].
+    /// Sets flags like [`Recv::flags`].
     pub fn flags(mut self, flags: i32) -> Self {
         self.flags = flags & RECEIVE_FLAGS;
         self
@@ -189,12 +191,12 @@ impl<F: fmt::Debug, B: fmt::Debug> fmt::Debug for RecvFrom<F, B> {
 
 // SAFETY: the header, its vector and the address are part of the operation, the bytes in the buffer.
 unsafe impl<F: AsFd + 'static, B: Sink> Operation for RecvFrom<F, B> {
-    /// What was received, and the buffer with the bytes appended.
+    /// The properties of the datagram, and the buffer with the bytes appended.
     type Output = (io::Result<Received>, B);
 
     fn call(&mut self) -> Call {
-        let (room, length) = self.buffer.room();
-        let header = self.message.prepare(room, length);
+        let (address, length) = self.buffer.spare_capacity();
+        let header = self.message.prepare(address, length);
         let args = [word(&self.socket), header, self.flags as usize];
         Call::new(libc::SYS_recvmsg, args)
     }

@@ -1,4 +1,4 @@
-//! What is known of a file: kind, size, times, identity.
+//! The status of a file: kind, size, times, identity.
 
 use super::{Name, word};
 use crate::typed::Operation;
@@ -8,29 +8,29 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// What kind of file it is.
+/// The kind of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FileType {
-    /// Bytes on a file system.
+    /// A regular file.
     Regular,
-    /// Names of other files.
+    /// A directory.
     Directory,
-    /// The name of another file.
+    /// A symbolic link.
     Symlink,
     /// A named pipe.
     Fifo,
-    /// A socket, or its name.
+    /// A socket.
     Socket,
-    /// A device of bytes in order.
+    /// A character device.
     CharDevice,
-    /// A device of blocks.
+    /// A block device.
     BlockDevice,
-    /// Anything else: the file system does not say, or the file has no kind (an eventfd).
+    /// Unknown: the file system does not report it, or the file has no kind (an eventfd).
     Unknown,
 }
 
 impl FileType {
-    /// From the `S_IFMT` bits of a mode.
+    /// Returns the kind from the `S_IFMT` bits of a mode.
     pub(super) fn of_mode(mode: u32) -> FileType {
         match mode & libc::S_IFMT {
             libc::S_IFREG => FileType::Regular,
@@ -45,7 +45,7 @@ impl FileType {
     }
 }
 
-/// A point in time as file systems keep it.
+/// A point in time, as file systems store it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Timestamp {
     /// Seconds since the epoch, negative before it.
@@ -80,7 +80,7 @@ pub struct FileStatus {
 }
 
 impl FileStatus {
-    /// What kind of file it is.
+    /// Returns the kind of the file.
     pub fn file_type(&self) -> FileType {
         FileType::of_mode(self.mode())
     }
@@ -105,12 +105,12 @@ impl FileStatus {
         self.statx.stx_size
     }
 
-    /// Room taken on the device, in units of 512 bytes.
+    /// Returns the allocated space, in units of 512 bytes.
     pub fn blocks(&self) -> u64 {
         self.statx.stx_blocks
     }
 
-    /// The size in bytes that the file system likes transfers to have.
+    /// Returns the preferred transfer size of the file system in bytes.
     pub fn block_size(&self) -> u32 {
         self.statx.stx_blksize
     }
@@ -125,7 +125,7 @@ impl FileStatus {
         self.statx.stx_ino
     }
 
-    /// The device, as `st_dev`. With the inode it tells whether two files are the same.
+    /// Returns the device, as `st_dev`. Device and inode together identify a file.
     pub fn device(&self) -> u64 {
         libc::makedev(self.statx.stx_dev_major, self.statx.stx_dev_minor)
     }
@@ -165,12 +165,12 @@ impl FileStatus {
         Timestamp::of(&self.statx.stx_ctime)
     }
 
-    /// When the contents were last read, if the mount keeps that.
+    /// Returns when the contents were last read, if the mount records that.
     pub fn accessed(&self) -> Timestamp {
         Timestamp::of(&self.statx.stx_atime)
     }
 
-    /// The same, but last read and changed at these times: those that were noted of it earlier.
+    /// Returns the status with these times of last access and modification, recorded earlier.
     pub fn with_times(mut self, accessed: Timestamp, modified: Timestamp) -> FileStatus {
         let set = |kept: &mut libc::statx_timestamp, time: Timestamp| {
             kept.tv_sec = time.seconds;
@@ -181,7 +181,7 @@ impl FileStatus {
         self
     }
 
-    /// When the file was made, if the file system keeps that.
+    /// Returns when the file was created, if the file system records that.
     pub fn created(&self) -> Option<Timestamp> {
         let known = self.statx.stx_mask & libc::STATX_BTIME != 0;
         known.then(|| Timestamp::of(&self.statx.stx_btime))
@@ -216,7 +216,7 @@ pub struct StatFile<F> {
 }
 
 impl<F> StatFile<F> {
-    /// Asks for the status of `file`.
+    /// Reads the status of `file`.
     pub fn new(file: F) -> Self {
         StatFile {
             file,
@@ -261,7 +261,7 @@ pub struct StatPath<F = OwnedFd> {
 }
 
 impl<F> StatPath<F> {
-    /// Asks for the status of the file that `name` leads to, through symbolic links.
+    /// Reads the status of the file `name`, following symbolic links.
     pub fn new(name: Name<F>) -> Self {
         StatPath {
             name,
@@ -270,7 +270,7 @@ impl<F> StatPath<F> {
         }
     }
 
-    /// If the name is that of a symbolic link, asks about the link itself.
+    /// Reads the status of a symbolic link itself.
     pub fn no_follow(mut self) -> Self {
         self.flags |= libc::AT_SYMLINK_NOFOLLOW;
         self

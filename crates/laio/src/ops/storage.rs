@@ -1,4 +1,4 @@
-//! The storage behind a file: reaching the device, reserving room, cutting off, advising, closing.
+//! The storage of a file: flushing, allocating, truncating, advising, closing.
 
 use super::word;
 use crate::typed::Operation;
@@ -14,7 +14,7 @@ pub struct Fsync<F> {
 }
 
 impl<F> Fsync<F> {
-    /// Contents and metadata (`fsync`).
+    /// Flushes contents and metadata (`fsync`).
     pub fn new(file: F) -> Self {
         Fsync {
             file,
@@ -22,7 +22,7 @@ impl<F> Fsync<F> {
         }
     }
 
-    /// Contents, and only the metadata without which they could not be read back (`fdatasync`).
+    /// Flushes contents, and only the metadata needed to read them back (`fdatasync`).
     pub fn data(file: F) -> Self {
         Fsync {
             file,
@@ -33,7 +33,7 @@ impl<F> Fsync<F> {
 
 // SAFETY: the call has no pointers.
 unsafe impl<F: AsFd + 'static> Operation for Fsync<F> {
-    /// An error (`EIO`, `ENOSPC`, `EDQUOT`) may be about an earlier write, and is reported once.
+    /// An error (`EIO`, `ENOSPC`, `EDQUOT`) may come from an earlier write, and is reported once.
     type Output = io::Result<()>;
 
     fn call(&mut self) -> Call {
@@ -50,7 +50,7 @@ unsafe impl<F: AsFd + 'static> Operation for Fsync<F> {
     }
 }
 
-/// Reserves room for a range of a file, or releases it (`fallocate`).
+/// Allocates space for a range of a file, or releases it (`fallocate`).
 #[derive(Debug)]
 pub struct Allocate<F> {
     file: F,
@@ -60,7 +60,7 @@ pub struct Allocate<F> {
 }
 
 impl<F> Allocate<F> {
-    /// Reserves `length` bytes from byte `offset` on; the file grows if that is beyond its end.
+    /// Allocates `length` bytes from byte `offset`; the file grows if that is beyond its end.
     pub fn new(file: F, offset: u64, length: u64) -> Self {
         Allocate {
             file,
@@ -70,7 +70,7 @@ impl<F> Allocate<F> {
         }
     }
 
-    /// Does something else with the range: `FALLOC_FL_*`.
+    /// Sets another mode for the range: `FALLOC_FL_*`.
     pub fn mode(mut self, mode: i32) -> Self {
         self.mode = mode;
         self
@@ -79,7 +79,7 @@ impl<F> Allocate<F> {
 
 // SAFETY: the call has no pointers.
 unsafe impl<F: AsFd + 'static> Operation for Allocate<F> {
-    /// `ENOSPC` if there is no room, `EOPNOTSUPP` if the file system cannot reserve.
+    /// `ENOSPC` if there is no space, `EOPNOTSUPP` if the file system does not support the mode.
     type Output = io::Result<()>;
 
     fn call(&mut self) -> Call {
@@ -97,7 +97,7 @@ unsafe impl<F: AsFd + 'static> Operation for Allocate<F> {
     }
 }
 
-/// Sets the length of an open file (`ftruncate`): cuts it off, or extends it by a hole.
+/// Sets the length of an open file (`ftruncate`): truncates it, or extends it by a hole.
 #[derive(Debug)]
 pub struct Truncate<F> {
     file: F,
@@ -105,7 +105,7 @@ pub struct Truncate<F> {
 }
 
 impl<F> Truncate<F> {
-    /// Makes the file `length` bytes long.
+    /// Sets the length of the file to `length` bytes.
     pub fn new(file: F, length: u64) -> Self {
         Truncate { file, length }
     }
@@ -113,7 +113,7 @@ impl<F> Truncate<F> {
 
 // SAFETY: the call has no pointers.
 unsafe impl<F: AsFd + 'static> Operation for Truncate<F> {
-    /// `EINVAL` if the descriptor is not open for writing, `EFBIG` if the length is not possible.
+    /// `EINVAL` if the descriptor is not open for writing, `EFBIG` if the length is too large.
     type Output = io::Result<()>;
 
     fn call(&mut self) -> Call {
@@ -128,18 +128,18 @@ unsafe impl<F: AsFd + 'static> Operation for Truncate<F> {
     }
 }
 
-/// What a program is going to do with a range of a file.
+/// How a program will use a range of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Advice {
     /// Nothing special.
     Normal,
     /// Read it from beginning to end: reads ahead further.
     Sequential,
-    /// Read it here and there: does not read ahead.
+    /// Read it in random order: does not read ahead.
     Random,
-    /// Read it soon: begins to bring it in.
+    /// Read it soon: starts to read it into the cache.
     WillNeed,
-    /// Not read it again soon: what need not be written back leaves the page cache.
+    /// Not read it again soon: clean pages leave the page cache.
     DontNeed,
     /// Read it once.
     NoReuse,
@@ -159,7 +159,7 @@ impl Advice {
     }
 }
 
-/// Tells the kernel how a range of a file will be used (`posix_fadvise`).
+/// Advises the kernel how a range of a file will be used (`posix_fadvise`).
 #[derive(Debug)]
 pub struct Advise<F> {
     file: F,
@@ -169,7 +169,7 @@ pub struct Advise<F> {
 }
 
 impl<F> Advise<F> {
-    /// Says so of `length` bytes from byte `offset` on; length 0 is all to the end.
+    /// Advises about `length` bytes from byte `offset`; length 0 means to the end.
     pub fn new(file: F, offset: u64, length: u64, advice: Advice) -> Self {
         Advise {
             file,
@@ -182,7 +182,7 @@ impl<F> Advise<F> {
 
 // SAFETY: the call has no pointers.
 unsafe impl<F: AsFd + 'static> Operation for Advise<F> {
-    /// `ESPIPE` if it is a pipe. Success says only that the advice was heard.
+    /// `ESPIPE` if it is a pipe. Success does not mean that the kernel follows the advice.
     type Output = io::Result<()>;
 
     fn call(&mut self) -> Call {
@@ -200,9 +200,9 @@ unsafe impl<F: AsFd + 'static> Operation for Advise<F> {
     }
 }
 
-/// Closes a descriptor. Files on a server, and those whose last writes fail, report it here.
+/// Closes a descriptor. File systems with a server report failed writes here.
 ///
-/// Once submitted it is carried through, even if it is abandoned.
+/// A submitted close is completed even if it is abandoned.
 #[derive(Debug)]
 pub struct Close {
     descriptor: Descriptor,
@@ -210,9 +210,9 @@ pub struct Close {
 
 #[derive(Debug)]
 enum Descriptor {
-    /// Not submitted: dropping the operation closes it.
+    /// Not submitted yet: dropping the operation closes it.
     Owned(OwnedFd),
-    /// The call closes it; by now the number may mean another file.
+    /// The call closes the descriptor; its number may belong to another file by now.
     Given(RawFd),
 }
 
@@ -227,8 +227,8 @@ impl Close {
 
 // SAFETY: the call has no pointers.
 unsafe impl Operation for Close {
-    /// The descriptor is closed in any case; an error (`EIO`, `ENOSPC`, `EDQUOT`) is about earlier
-    /// writes.
+    /// The descriptor is closed in any case; an error (`EIO`, `ENOSPC`, `EDQUOT`) comes from
+    /// earlier writes.
     type Output = io::Result<()>;
 
     fn call(&mut self) -> Call {
@@ -248,7 +248,7 @@ unsafe impl Operation for Close {
     }
 }
 
-/// The result of a call that returns nothing but whether it succeeded.
+/// Converts the result of a call that returns only success or an error.
 pub(super) fn done(result: Result<usize, Errno>) -> io::Result<()> {
     result?;
     Ok(())

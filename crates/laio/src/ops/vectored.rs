@@ -11,13 +11,13 @@ use std::os::fd::AsFd;
 /// `Vec`. The kernel takes at most 1,024.
 ///
 /// # Safety
-/// What `visit` shows must stay valid and unchanged while the value is neither moved, dropped nor
-/// otherwise used, and `count` must be how many it shows.
+/// The slices that `visit` passes must stay valid and unchanged while the value is neither moved,
+/// dropped nor otherwise used, and `count` must be their number.
 pub unsafe trait Sources: 'static {
-    /// How many there are.
+    /// Returns the number of slices.
     fn count(&self) -> usize;
 
-    /// Shows each of them, in order.
+    /// Passes each slice to `show`, in order.
     fn visit(&self, show: &mut dyn FnMut(&[u8]));
 }
 
@@ -62,7 +62,7 @@ unsafe impl<S: Source, const N: usize> Sources for [S; N] {
     }
 }
 
-/// The kernel's array of buffers: within the operation if they are few.
+/// The kernel's array of buffers: inline if there are few.
 enum Vectors {
     Few([libc::iovec; Vectors::FEW]),
     Many(Vec<libc::iovec>),

@@ -1,4 +1,4 @@
-//! Waiting for a time, a child, an event on a descriptor.
+//! Operations that wait for a time, a child, or an event on a descriptor.
 
 use super::storage::done;
 use super::word;
@@ -9,13 +9,13 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
-/// Waits for a time, by the clock that does not run while the machine sleeps (`CLOCK_MONOTONIC`).
+/// Sleeps, by the clock that stops while the machine is suspended (`CLOCK_MONOTONIC`).
 pub struct Sleep {
     time: libc::timespec,
 }
 
 impl Sleep {
-    /// Waits at least that long.
+    /// Sleeps at least this long.
     pub fn new(duration: Duration) -> Self {
         Sleep {
             time: libc::timespec {
@@ -100,8 +100,8 @@ impl<F> WaitProcess<F> {
         }
     }
 
-    /// Leaves the child to be waited for again. Otherwise its process id may be used anew from now on,
-    /// and if the operation is abandoned its end may go unseen.
+    /// Leaves the child waitable. Otherwise its process ID may be reused from now on, and if the
+    /// operation is abandoned the exit status may be lost.
     pub fn keep(mut self) -> Self {
         self.options |= libc::WNOWAIT;
         self
@@ -116,7 +116,7 @@ impl<F: fmt::Debug> fmt::Debug for WaitProcess<F> {
 
 // SAFETY: the struct to fill is part of the operation.
 unsafe impl<F: AsFd + 'static> Operation for WaitProcess<F> {
-    /// How it ended; `ECHILD` if there is no such child, or it was waited for before.
+    /// The exit status; `ECHILD` if there is no such child, or it was waited for before.
     type Output = io::Result<Exit>;
 
     fn call(&mut self) -> Call {
@@ -145,20 +145,20 @@ unsafe impl<F: AsFd + 'static> Operation for WaitProcess<F> {
 
 /// Waits until a descriptor can be read or written without waiting (`ppoll`).
 ///
-/// For descriptors that only other code knows how to use. Operations need no such thing: they wait by
-/// themselves, and on the ring, whereas this one takes a helper while it waits.
+/// For descriptors used by other code. Operations do not need it: they wait by themselves, without
+/// a helper.
 pub struct Readiness<F> {
     descriptor: F,
     poll: libc::pollfd,
 }
 
 impl<F> Readiness<F> {
-    /// Waits until `descriptor` can be read, or its end or an error be seen.
+    /// Waits until `descriptor` is readable, including end of file and errors.
     pub fn readable(descriptor: F) -> Self {
         Readiness::of(descriptor, libc::POLLIN | libc::POLLRDHUP)
     }
 
-    /// Waits until `descriptor` can be written, or an error be seen.
+    /// Waits until `descriptor` is writable, including errors.
     pub fn writable(descriptor: F) -> Self {
         Readiness::of(descriptor, libc::POLLOUT)
     }
@@ -186,7 +186,7 @@ impl<F: fmt::Debug> fmt::Debug for Readiness<F> {
 
 // SAFETY: the struct to read and fill is part of the operation.
 unsafe impl<F: AsFd + 'static> Operation for Readiness<F> {
-    /// What was seen: `POLLIN`, `POLLOUT`, `POLLHUP`, `POLLERR` and others.
+    /// The events: `POLLIN`, `POLLOUT`, `POLLHUP`, `POLLERR` and others.
     type Output = io::Result<i16>;
 
     fn call(&mut self) -> Call {

@@ -1,4 +1,4 @@
-//! What the file system under a directory allows.
+//! Probes which attempts the file system under a directory supports.
 
 use crate::mounts::Mounts;
 use crate::{Errno, Place};
@@ -11,19 +11,20 @@ use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-/// The answer of a file system to being tried.
+/// The result of probing a feature of a file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// It can.
+    /// The file system supports it.
     Yes,
-    /// It refused.
+    /// The file system refused it.
     No(Errno),
-    /// It could not be tried here: nothing may be written, and nothing is there to be read.
+    /// It could not be probed: no file may be created, and there is no file to read.
     Unknown,
 }
 
 impl Answer {
-    /// For a transfer of `whole` bytes. What is short is neither a refusal nor what was asked for.
+    /// Returns the answer for a transfer of `whole` bytes. A short transfer is neither a refusal
+    /// nor success.
     fn to_transfer(result: rustix::io::Result<usize>, whole: usize) -> Answer {
         match result {
             Ok(moved) if moved == whole => Answer::Yes,
@@ -40,21 +41,21 @@ impl Answer {
     }
 }
 
-/// A directory, its file system, and what can be tried there without waiting.
+/// A directory, its file system, and which attempts it supports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Directory {
-    /// The directory that was asked for, or that of the file that was asked for.
+    /// The given directory, or that of the given file.
     pub path: PathBuf,
-    /// `st_dev`: tells file systems apart.
+    /// `st_dev`, which identifies the file system.
     pub device: u64,
-    /// The file system's type; empty if the kernel does not say.
+    /// The file system's type; empty if the kernel does not report it.
     pub fstype: String,
     /// Where the file system is mounted.
     pub mount_point: String,
-    /// Where its data are. The engine tries nothing on a [`Place::Remote`] one, because any call on it
-    /// may wait for a server.
+    /// Where its data are. The engine attempts nothing on a [`Place::Remote`] file system, because
+    /// any call on it may wait for a server.
     pub place: Place,
-    /// Whether a file could be made there (without a name; it is gone).
+    /// Whether a file could be created there (without a name; it is deleted).
     pub writable: Result<(), Errno>,
     /// Opening by a cached name without waiting.
     pub cached_open: Answer,
@@ -62,20 +63,20 @@ pub struct Directory {
     pub nowait_read: Answer,
     /// Writing without waiting.
     pub nowait_write: Answer,
-    /// Reading and writing past the cache (`O_DIRECT`).
+    /// Reading and writing with `O_DIRECT`.
     pub direct: Answer,
 }
 
 const BYTES: usize = 4096;
 
-/// For opening what may be a FIFO or a device without waiting for it.
+/// Flags for opening a possible FIFO or device without waiting for it.
 const CAREFULLY: OFlags = OFlags::CLOEXEC
     .union(OFlags::NONBLOCK)
     .union(OFlags::NOCTTY)
     .union(OFlags::NOFOLLOW);
 
 impl Directory {
-    /// Tries what the file system under `path` allows. Where a server is behind it, this may wait.
+    /// Probes the file system under `path`. If it has a server, this may wait.
     ///
     /// # Errors
     /// Those of opening the directory.
@@ -135,7 +136,7 @@ fn open_directory(path: &Path) -> Result<(PathBuf, OwnedFd), Errno> {
     }
 }
 
-/// A file that has no name, so that nothing is left behind whatever happens.
+/// Creates a file without a name, so that nothing is left behind in any case.
 fn nameless_file(directory: &OwnedFd, further: OFlags) -> rustix::io::Result<OwnedFd> {
     let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC | further;
     openat(directory, ".", flags, Mode::RUSR | Mode::WUSR)
@@ -152,7 +153,7 @@ fn try_write(file: BorrowedFd<'_>) -> Answer {
     Answer::to_transfer(pwritev2(file, &vector, 0, ReadWriteFlags::NOWAIT), BYTES)
 }
 
-/// What there is in a directory to be tried without making anything.
+/// Existing entries of a directory that can be used for probing.
 struct Sample {
     /// Any name.
     name: Option<CString>,
@@ -161,7 +162,7 @@ struct Sample {
 }
 
 impl Sample {
-    /// Entries looked at: what matters is found among the first few or not at all.
+    /// The maximum number of entries to read: suitable ones are usually among the first few.
     const ENTRIES: usize = 256;
 
     fn of(directory: &OwnedFd) -> Sample {
@@ -187,7 +188,7 @@ impl Sample {
         sample
     }
 
-    /// Opens a name from the cache, after a look at it has brought it there.
+    /// Opens a name from the cache, after a lookup has cached it.
     fn try_name(&self, directory: &OwnedFd) -> Answer {
         let name = self.name.as_deref().unwrap_or(c".");
         let _ = statat(directory, name, AtFlags::SYMLINK_NOFOLLOW);
@@ -196,8 +197,8 @@ impl Sample {
         Answer::to_open(openat2(directory, name, flags, Mode::empty(), cached))
     }
 
-    /// Reads a file that is there, twice: the second time its data are cached. And opens it past the
-    /// cache.
+    /// Reads an existing file twice: the second time its data is cached. Then opens it with
+    /// O_DIRECT.
     fn try_file(&self, directory: &OwnedFd) -> (Answer, Answer) {
         let open = |name: &CStr, further: OFlags| {
             let flags = OFlags::RDONLY | CAREFULLY | further;
@@ -234,7 +235,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("file");
         std::fs::write(&file, "x").unwrap();
-        // A mount or a rename by anybody at the same moment lets the kernel's cache pass.
+        // A concurrent mount or rename invalidates the name cache.
         let same = || Directory::probe(&file) == Directory::probe(directory.path());
         let limit = std::time::Duration::from_secs(60);
         assert!(laio_testing::limit::wait_until(limit, same));

@@ -1,4 +1,4 @@
-//! Whether perf events tell that a thread of one's own sleeps.
+//! Probes whether perf events report that a thread of the process sleeps.
 
 use super::{Refusal, setting};
 use crate::Errno;
@@ -41,8 +41,8 @@ fn refusal(errno: Errno, paranoid: Option<i32>) -> Refusal {
     Refusal::new(errno, meaning)
 }
 
-/// Sleeps and looks. Some events open and then never report anything (those that count, with
-/// `exclude_kernel`), so opening proves nothing. `ETIME` stands for that.
+/// Sleeps and checks for a record. Some events open but never report anything (those that count,
+/// with `exclude_kernel`), so opening proves nothing. Without a record it returns `ETIME`.
 fn reports_a_sleep() -> Result<(), Errno> {
     let switches = Switches::of(0)?;
     for _ in 0..8 {
@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tells_the_truth_or_a_reason() {
+    fn reports_support_or_a_reason() {
         if let Err(refusal) = PerfEvents::probe().usable {
             assert!(!refusal.meaning.is_empty());
             assert_ne!(refusal.errno, Errno::INVAL, "the attributes are wrong");

@@ -1,4 +1,4 @@
-//! io_uring: whether it can be set up, and what this kernel's can do.
+//! Probes whether io_uring can be set up, and which features it has.
 
 use super::{Refusal, setting};
 use crate::Errno;
@@ -10,18 +10,18 @@ use io_uring::{Parameters, Probe, opcode};
 pub struct IoUring {
     /// The features it reports, by the names of `io_uring_setup(2)` in small letters.
     pub features: Vec<&'static str>,
-    /// How many operations it has.
+    /// The number of operations it has.
     pub operations: usize,
-    /// Operations that the engine would use and that it does not have: such calls go to helpers.
+    /// The operations that the engine uses and that it lacks: helpers make such calls.
     pub missing: Vec<&'static str>,
 }
 
 impl IoUring {
     pub(super) fn probe() -> Result<IoUring, Refusal> {
-        // As the engine sets it up: that is what counts.
+        // Set up as the engine does it.
         let engine = Ring::new(8, None).map_err(refusal)?;
         let opcodes = engine.opcodes();
-        // The features are not kept by the engine; a ring of the simplest kind tells.
+        // The engine does not store the features; a minimal ring reports them.
         let plain = io_uring::IoUring::new(8).map_err(|error| refusal(error.into()))?;
         let mut probe = Probe::new();
         let known = plain.submitter().register_probe(&mut probe);
@@ -55,7 +55,7 @@ fn refusal(errno: Errno) -> Refusal {
         Errno::ACCES => "forbidden by a security module or a filter".to_owned(),
         Errno::NOMEM => "not enough memory, or of locked memory (RLIMIT_MEMLOCK)".to_owned(),
         Errno::MFILE | Errno::NFILE => "no descriptor left for it".to_owned(),
-        Errno::OPNOTSUPP => "lacks what the engine needs: older than Linux 5.11".to_owned(),
+        Errno::OPNOTSUPP => "lacks a required feature: older than Linux 5.11".to_owned(),
         errno => errno.to_string(),
     };
     Refusal::new(errno, meaning)
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn tells_the_truth_or_a_reason() {
+    fn reports_support_or_a_reason() {
         match IoUring::probe() {
             Ok(ring) => {
                 assert!(ring.features.contains(&"nodrop"));

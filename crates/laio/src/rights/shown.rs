@@ -1,15 +1,15 @@
-//! What the kernel shows of the calling thread's rights.
+//! The rights of the calling thread, as far as the kernel reports them.
 //!
-//! Without a filter the thread is asked by system calls, which cost a tenth of what the text below `/proc` costs. A
-//! filter may end a process for a call that it does not list, so a thread with filters is asked through `/proc`:
-//! `open`, `read` and `close` are in every list.
+//! Without a filter they are read by system calls, which cost a tenth of reading `/proc`. A filter
+//! may kill a process for a call that it does not list, so with filters they are read from `/proc`:
+//! every filter allows `open`, `read` and `close`.
 
 use crate::sys;
 use crate::{Call, Errno};
 use std::mem::{replace, size_of_val};
 use std::sync::OnceLock;
 
-/// What one thread may do, as far as the kernel shows it.
+/// The rights of a thread, as far as the kernel reports them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Shown {
     /// Real, effective, saved and file-system user.
@@ -24,7 +24,7 @@ pub(crate) struct Shown {
     filtered: Option<String>,
 }
 
-/// The lines of `/proc/thread-self/status` that speak of rights.
+/// The lines of `/proc/thread-self/status` about rights.
 const LINES: [&str; 7] = [
     "Uid:",
     "Gid:",
@@ -40,7 +40,8 @@ const SYS_ADMIN: u32 = 1 << 21;
 const CAPABILITY_VERSION_3: u32 = 0x2008_0522;
 
 impl Shown {
-    /// Looks at the calling thread. `None`: the kernel does not say, so nothing is known to be the same.
+    /// Reads the rights of the calling thread. `None`: the kernel does not report them, so they
+    /// must be assumed to differ.
     pub(crate) fn of_this_thread() -> Option<Shown> {
         if has_filters() {
             return Shown::from_status(&std::fs::read_to_string("/proc/thread-self/status").ok()?);
@@ -94,14 +95,15 @@ impl Shown {
         self.filtered.is_some()
     }
 
-    /// Whether the thread may have entered a Landlock domain at any time, which the kernel shows nowhere. To enter one
-    /// takes `no_new_privs`, which stays, or `CAP_SYS_ADMIN`, which counts also while it is not effective.
+    /// Whether the thread may have entered a Landlock domain, which the kernel does not report.
+    /// Entering one requires `no_new_privs`, which cannot be cleared, or a permitted
+    /// `CAP_SYS_ADMIN`.
     pub(crate) fn allows_landlock(&self) -> bool {
         self.no_new_privileges || self.capabilities[1] & SYS_ADMIN != 0
     }
 }
 
-/// Whether seccomp filters the calls of this thread. Yes, if it cannot be known.
+/// Whether seccomp filters the calls of this thread. True if it cannot be determined.
 pub(crate) fn has_filters() -> bool {
     match prctl(libc::PR_GET_SECCOMP) {
         Ok(mode) => mode != 0,
@@ -120,7 +122,7 @@ fn kernel_has_filters() -> bool {
     })
 }
 
-/// Whether the kernel has Landlock. Yes, if it cannot be known.
+/// Whether the kernel has Landlock. True if it cannot be determined.
 pub(crate) fn has_landlock() -> bool {
     static KNOWN: OnceLock<bool> = OnceLock::new();
     *KNOWN.get_or_init(|| {
@@ -135,8 +137,8 @@ pub(crate) fn has_landlock() -> bool {
     })
 }
 
-/// Whether a name is looked up for `access` with the rights that `open` would use: `access` goes by the real user
-/// and group, with all permitted capabilities for root and none for others.
+/// Whether `access` looks names up with the rights that `open` would use: `access` uses the real
+/// user and group, with all permitted capabilities for root and none for others.
 pub(crate) fn accesses_as_it_opens() -> bool {
     let same = || -> Result<bool, Errno> {
         let (user, group) = (ids(libc::SYS_getresuid)?, ids(libc::SYS_getresgid)?);
@@ -152,14 +154,14 @@ pub(crate) fn accesses_as_it_opens() -> bool {
     same().unwrap_or(false)
 }
 
-/// Where the thread's names begin: its root and its working directory.
+/// The root and the working directory of a thread, where its name lookups start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place([[u64; 4]; 2]);
+pub(crate) struct LookupRoots([[u64; 4]; 2]);
 
-impl Place {
-    /// That of the calling thread; `None` if the kernel does not say.
-    pub(crate) fn of_this_thread() -> Option<Place> {
-        Some(Place([identity(c"/")?, identity(c".")?]))
+impl LookupRoots {
+    /// Returns those of the calling thread; `None` if the kernel does not report them.
+    pub(crate) fn of_this_thread() -> Option<LookupRoots> {
+        Some(LookupRoots([identity(c"/")?, identity(c".")?]))
     }
 }
 
@@ -176,15 +178,15 @@ fn identity(name: &std::ffi::CStr) -> Option<[u64; 4]> {
     ])
 }
 
-/// Whether the calling thread has root, working directory and umask in common with another thread of the process.
-/// An error where the kernel does not compare.
+/// Whether the calling thread shares root, working directory and umask with another thread of the
+/// process. An error where kcmp is not available.
 pub(crate) fn shares_names_with(thread: u32) -> Result<bool, Errno> {
     // SAFETY: gettid takes no pointers.
     let own = unsafe { sys::raw(libc::SYS_gettid, [])? };
     share_names(own as u32, thread)
 }
 
-/// Whether two threads of the process have them in common.
+/// Whether two threads of the process share them.
 pub(crate) fn share_names(one: u32, other: u32) -> Result<bool, Errno> {
     const KCMP_FS: usize = 3;
     let args = [one as usize, other as usize, KCMP_FS, 0, 0];
@@ -206,7 +208,7 @@ fn ids(number: libc::c_long) -> Result<[u32; 3], Errno> {
     Ok(ids)
 }
 
-/// A value that no user and group has makes the call tell the present one and change nothing.
+/// With an invalid ID the call returns the current one and changes nothing.
 fn file_system_id(number: libc::c_long) -> Result<u32, Errno> {
     // SAFETY: takes no pointers.
     unsafe { sys::raw(number, [u32::MAX as usize]) }.map(|id| id as u32)
@@ -222,7 +224,7 @@ fn further_groups() -> Result<Vec<u32>, Errno> {
                 groups.truncate(count);
                 return Ok(groups);
             }
-            // More than there is room for; the kernel has a limit of 65,536.
+            // The buffer is too small; the kernel's limit is 65,536.
             Err(Errno::INVAL) if groups.len() < 65_536 => {
                 let room = groups.len() * 2;
                 drop(replace(&mut groups, vec![0; room]));
@@ -252,14 +254,14 @@ mod tests {
         let here = Shown::of_this_thread().expect("the kernel shows it");
         let there = std::thread::spawn(Shown::of_this_thread).join().unwrap();
         assert_eq!(Some(here), there);
-        assert_eq!(Place::of_this_thread(), Place::of_this_thread());
+        assert_eq!(LookupRoots::of_this_thread(), LookupRoots::of_this_thread());
     }
 
     #[test]
     fn no_new_privileges_shows() {
         let (before, after) = std::thread::spawn(|| {
             let before = Shown::of_this_thread();
-            rustix::thread::set_no_new_privs(true).expect("anybody may");
+            rustix::thread::set_no_new_privs(true).expect("needs no privilege");
             (before, Shown::of_this_thread())
         })
         .join()

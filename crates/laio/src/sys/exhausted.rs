@@ -1,17 +1,17 @@
-//! An end with a message where there is no more memory. Without it, Rust's runtime aborts the process.
+//! Ends the process with a message when memory is exhausted. By default Rust's runtime aborts it.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::OnceLock;
 
-/// The system's allocator, for `#[global_allocator]`. After [`end_when_memory_is_exhausted`] an allocation that fails ends the
-/// process with a message; before, it fails as it does with the system's.
+/// The system's allocator, for `#[global_allocator]`. After [`end_when_memory_is_exhausted`] a
+/// failed allocation ends the process with a message; before, it fails as usual.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Allocator;
 
 static MESSAGE: OnceLock<&str> = OnceLock::new();
 
-/// From now on, when memory is exhausted, a program whose allocator is [`Allocator`] writes this line on standard error, and exits
-/// with status 1. The first message stays.
+/// Sets the line that a program whose allocator is [`Allocator`] writes to standard error when
+/// memory is exhausted, before it exits with status 1. Later calls have no effect.
 pub fn end_when_memory_is_exhausted(line: &'static str) {
     let _ = MESSAGE.set(line);
 }

@@ -1,11 +1,11 @@
-//! Noticing, for the price of one load, that this process is a child that inherited a context.
+//! Detects, with one load, that this process is a forked child that inherited a context.
 
 use std::ptr::NonNull;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-/// Which life of the program this is: it changes across every kind of `fork` that copies memory, also
-/// those that do not go through the C library.
+/// The identity of this process: it changes with every kind of `fork` that copies memory, including
+/// those that bypass the C library.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Life {
     word: &'static AtomicU32,
@@ -13,12 +13,12 @@ pub(crate) struct Life {
 }
 
 impl Life {
-    /// The present one.
+    /// Returns the identity of the current process.
     pub(crate) fn current() -> Life {
         let word = word();
         let mut generation = word.load(Relaxed);
         if generation == 0 {
-            // A child, or the very first use. Several threads may come here; all must agree.
+            // A child, or the first use. Several threads may get here; all must agree.
             let next = NEXT.fetch_add(1, Relaxed);
             generation = match word.compare_exchange(0, next, Relaxed, Relaxed) {
                 Ok(_) => next,
@@ -30,7 +30,7 @@ impl Life {
 
     /// Whether the process is still the one in which this was made.
     #[inline(always)]
-    pub(crate) fn goes_on(&self) -> bool {
+    pub(crate) fn is_current(&self) -> bool {
         self.word.load(Relaxed) == self.generation
     }
 }
@@ -59,8 +59,8 @@ fn word() -> &'static AtomicU32 {
                 Ok(page) if mm::madvise(page, length, mm::Advice::LinuxWipeOnFork).is_ok() => {
                     NonNull::new_unchecked(page.cast::<AtomicU32>()).as_ref()
                 }
-                // No page or no wiping: a child is then not noticed, which only matters to programs
-                // that go on using laio in a forked child.
+                // Without the page or its wiping a child is not detected, which only matters to
+                // programs that use laio in a forked child.
                 _ => Box::leak(Box::new(AtomicU32::new(0))),
             }
         }
@@ -74,19 +74,20 @@ mod tests {
     #[test]
     fn a_child_is_another_life() {
         let life = Life::current();
-        assert!(life.goes_on());
+        assert!(life.is_current());
         // SAFETY: the child only reads memory and leaves by _exit.
         unsafe {
             let pid = libc::fork();
             assert!(pid >= 0);
             if pid == 0 {
-                let noticed = !life.goes_on() && Life::current().goes_on() && !life.goes_on();
+                let noticed =
+                    !life.is_current() && Life::current().is_current() && !life.is_current();
                 libc::_exit(if noticed { 0 } else { 1 });
             }
             let mut status = 0;
             assert_eq!(libc::waitpid(pid, &mut status, 0), pid);
             assert_eq!(status, 0);
         }
-        assert!(life.goes_on());
+        assert!(life.is_current());
     }
 }

@@ -1,7 +1,8 @@
-//! Handing the application from one kernel thread to another: the assembly of it, and what the assembly
-//! shares with the rest.
+//! The hand-off of the application from one kernel thread to another: the assembly, and the structs
+//! that it shares with Rust code.
 //!
-//! Only one architecture has it so far; on others everything here compiles and [`AVAILABLE`] is false.
+//! Only x86-64 has it so far; on other architectures everything here compiles and [`AVAILABLE`] is
+//! false.
 
 #[cfg_attr(all(not(miri), target_arch = "x86_64"), path = "handoff/x86_64.rs")]
 #[cfg_attr(any(miri, not(target_arch = "x86_64")), path = "handoff/elsewhere.rs")]
@@ -20,7 +21,7 @@ pub(crate) use arch::{blocked_at, processor_known_by, stack_pointer, thread_poin
 
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};
 
-/// What the assembly knows of a carrier. The fields' places are given to it as constants.
+/// The part of a carrier that the assembly uses. It gets the field offsets as constants.
 #[repr(C)]
 #[derive(Debug)]
 pub(crate) struct Control {
@@ -30,59 +31,59 @@ pub(crate) struct Control {
     pub(crate) saved: AtomicUsize,
     /// The upper end of the stack on which this carrier makes calls and waits.
     pub(crate) stack: usize,
-    /// `data_head` and behind it `data_tail` of the ring of switch records, or two words that nobody reads.
+    /// `data_head` and `data_tail` of the ring of switch records, or two unused words.
     pub(crate) ring: *const [AtomicU64; 2],
-    /// The present call is to be given up.
+    /// Not 0 if the current call must be given up.
     pub(crate) interrupted: AtomicU32,
-    /// Not 0 if [`Control::wake`] must be asked when a detector sleeps; see [`detected`].
+    /// Not 0 if [`Control::wake`] must be called when a detector sleeps; see [`detected`].
     pub(crate) detected: u32,
     /// The processor on which the call was begun; only where `detected`.
     pub(crate) processor: AtomicU32,
-    /// How many [`Bed`]s there are.
-    pub(crate) beds: u32,
-    /// One for each processor, and before the first that of the backstop.
-    pub(crate) bed: *const Bed,
+    /// How many [`SleepWord`]s there are.
+    pub(crate) sleep_words: u32,
+    /// The sleep words: first the backstop's, then one for each processor.
+    pub(crate) sleep_word: *const SleepWord,
     pub(crate) wake: unsafe extern "C" fn(*mut Control),
-    /// A call has returned after the application was taken away.
+    /// Called when a call has returned after the application was taken over.
     pub(crate) on_return: unsafe extern "C" fn(*mut Control, usize) -> !,
-    /// The application has parked itself here.
+    /// Called when the application has parked itself here.
     pub(crate) on_park: unsafe extern "C" fn(*mut Control) -> !,
 }
 
-/// Parts of [`Control::detected`].
+/// Bits of [`Control::detected`].
 pub(crate) mod detected {
     pub(crate) const YES: u32 = 1;
-    /// There is an instruction that tells the processor.
+    /// The RDPID instruction reports the processor.
     pub(crate) const BY_RDPID: u32 = 2;
-    /// The program itself orders what it says of its call before what it sees of detectors.
+    /// The program itself orders the store of its state before the check for sleeping detectors.
     pub(crate) const BY_FENCE: u32 = 4;
 }
 
-/// Where a detector sleeps.
+/// The futex word that a detector sleeps on.
 #[repr(C, align(64))]
 #[derive(Debug, Default)]
-pub(crate) struct Bed {
+pub(crate) struct SleepWord {
     /// Not 0 while it sleeps, or is about to.
     pub(crate) asleep: AtomicU32,
 }
 
-/// How a call through [`call`] came back.
+/// The outcome of a call through [`call`].
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Returned {
-    /// The word in the result register, unless the call went on elsewhere.
+    /// The word in the result register, unless the call is still in flight.
     pub(crate) word: usize,
-    /// Not 0: another carrier has taken the application on, and the call goes on.
+    /// Not 0 if another carrier continues the application, and the call is still in flight.
     pub(crate) taken: usize,
 }
 
-/// What a new carrier is made of.
+/// The parameters of a new kernel thread.
 #[derive(Debug)]
 pub(crate) struct Birth {
     pub(crate) entry: unsafe extern "C" fn(*mut Control) -> !,
     pub(crate) control: *mut Control,
     #[cfg_attr(laio_sanitized, expect(dead_code, reason = "the thread has its own"))]
     pub(crate) thread_pointer: usize,
-    /// Set to the thread's number, and to 0, with a futex wake, when it has ended.
+    /// Set to the thread's TID, and when it has ended to 0, with a futex wake.
     pub(crate) number: *const AtomicU32,
 }

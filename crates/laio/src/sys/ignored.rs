@@ -2,11 +2,13 @@
 
 use std::mem::MaybeUninit;
 
-/// Whether the process ignores this signal: because it has asked for that, or because the program that started
-/// it did (`nohup`, or a shell for its background jobs). False for a number that is no signal.
+/// Whether the process ignores this signal: because it has asked for that, or because the program
+/// that started it did (`nohup`, or a shell for its background jobs). False for an invalid signal
+/// number.
 ///
-/// A program that installs a handler for a signal that it inherited as ignored takes away what its user asked
-/// for. Rust's runtime makes every program ignore `SIGPIPE`, so for that signal the answer is always true.
+/// A program should not install a handler for a signal that it inherited as ignored: its user asked
+/// for that. Rust's runtime makes every program ignore `SIGPIPE`, so for that signal the result is
+/// always true.
 pub fn is_ignored(signal: i32) -> bool {
     let mut action = MaybeUninit::<libc::sigaction>::zeroed();
     // SAFETY: without a new action the call changes nothing, and it fills in the old one or fails.

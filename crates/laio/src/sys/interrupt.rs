@@ -1,8 +1,9 @@
-//! Interrupting a helper in the middle of a system call, without a race.
+//! Interrupts a helper thread in a system call, without a race.
 //!
-//! A helper makes its calls through [`Interruptible::syscall`]. Another thread interrupts it by setting
-//! the flag and sending a signal. Wherever the signal arrives, exactly one of two things happens: the
-//! call is not made (or is abandoned with `EINTR`), or it had finished and its result stands.
+//! A helper makes its calls through [`Interruptible::syscall`]. Another thread interrupts it by
+//! setting the flag and sending a signal. Wherever the signal arrives, exactly one of two outcomes
+//! follows: the call is not made (or ends with `EINTR`), or it had finished and its result is
+//! returned.
 
 use super::arch;
 use crate::{Call, Errno};
@@ -14,8 +15,8 @@ use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 #[derive(Debug, Default)]
 pub(crate) struct Interruptible {
     flag: AtomicU32,
-    /// Signals sent and not yet seen by the handler. The thread must not begin another call before this
-    /// is zero, else a late signal would hit that call.
+    /// The number of signals sent and not yet handled. The thread must not begin another call
+    /// before this is zero, or a late signal would interrupt that call.
     in_flight: AtomicU32,
     thread: AtomicU32,
 }
@@ -28,7 +29,7 @@ std::thread_local! {
 }
 
 impl Interruptible {
-    /// Binds this to the calling thread and lets the signal through there.
+    /// Binds this to the calling thread and unblocks the signal there.
     pub(crate) fn adopt_thread(&self, signal: Signal) {
         CURRENT.set(self);
         // SAFETY: gettid and pthread_sigmask touch only this thread and the local set.
@@ -42,14 +43,14 @@ impl Interruptible {
         }
     }
 
-    /// Ends what [`Interruptible::adopt_thread`] began; later interruptions find no thread.
+    /// Unbinds the thread; later interruptions find no thread.
     pub(crate) fn release_thread(&self) {
         self.wait_for_signals();
         self.thread.store(0, SeqCst);
         CURRENT.set(std::ptr::null());
     }
 
-    /// Makes the call; `EINTR` if it was interrupted before it had an effect.
+    /// Makes the call; returns `EINTR` if it was interrupted before it had an effect.
     ///
     /// # Safety
     /// As for the system call.
@@ -59,18 +60,18 @@ impl Interruptible {
         Errno::from_register(word)
     }
 
-    /// Whether the present call has been asked to stop.
+    /// Whether the current call has been interrupted.
     pub(crate) fn is_interrupted(&self) -> bool {
         self.flag.load(SeqCst) != 0
     }
 
-    /// The kernel's number of the helper's thread; 0 before it begins and after it ends.
+    /// The TID of the helper's thread; 0 before it begins and after it ends.
     pub(crate) fn thread(&self) -> u32 {
         self.thread.load(SeqCst)
     }
 
-    /// Asks the call that the helper is making to stop. The caller makes sure that the helper does not
-    /// move on to another call meanwhile (it holds the pool's lock).
+    /// Interrupts the call that the helper makes. The caller holds the pool's lock, so that the
+    /// helper cannot begin another call meanwhile.
     pub(crate) fn interrupt(&self, signal: Signal) {
         if self.flag.swap(1, SeqCst) != 0 {
             return;
@@ -97,7 +98,7 @@ impl Interruptible {
         }
     }
 
-    /// Clears the flag for the next call, once no signal for the last one is still on its way.
+    /// Waits until no signal for the last call is pending, then clears the flag for the next call.
     pub(crate) fn rearm(&self) {
         self.wait_for_signals();
         self.flag.store(0, SeqCst);
@@ -116,7 +117,8 @@ impl Interruptible {
 pub(crate) struct Signal(i32);
 
 impl Signal {
-    /// The process's one, choosing and installing it at first use. `wanted` has no effect later.
+    /// Returns the process's signal; the first call chooses and installs it. `wanted` has no effect
+    /// later.
     pub(crate) fn install(wanted: Option<i32>) -> Result<Signal, Errno> {
         static SIGNAL: OnceLock<Result<Signal, Errno>> = OnceLock::new();
         *SIGNAL.get_or_init(|| {
@@ -166,10 +168,10 @@ fn install(signal: i32) -> Result<Signal, Errno> {
     }
 }
 
-/// Interrupts a carrier, where there are such; tells whether one was meant.
+/// Handles the signal for carriers, if there are any. Returns whether it was meant for one.
 static CARRIERS: OnceLock<fn(&mut libc::ucontext_t) -> bool> = OnceLock::new();
 
-/// Lets the signal interrupt carriers too.
+/// Registers the handler for carriers.
 pub(crate) fn set_carriers(interrupt: fn(&mut libc::ucontext_t) -> bool) {
     let _ = CARRIERS.set(interrupt);
 }
@@ -177,7 +179,7 @@ pub(crate) fn set_carriers(interrupt: fn(&mut libc::ucontext_t) -> bool) {
 extern "C" fn on_signal(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
     // SAFETY: the kernel passes a ucontext_t to a handler installed with SA_SIGINFO.
     let ucontext = unsafe { context.cast::<libc::ucontext_t>().as_mut() };
-    // First: a carrier may not use thread-local variables.
+    // Checked first: a carrier must not use thread-local variables.
     if let (Some(ucontext), Some(interrupt)) = (ucontext, CARRIERS.get())
         && interrupt(ucontext)
     {

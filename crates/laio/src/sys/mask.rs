@@ -1,4 +1,5 @@
-//! Threads of the engine handle no signal of the program: they inherit a mask that blocks them all.
+//! Signal masks. Threads of the engine handle no signal of the program: they inherit a mask that
+//! blocks all.
 
 /// Blocks all signals of the calling thread while it lives.
 pub(crate) struct SignalsBlocked(libc::sigset_t);
@@ -25,7 +26,7 @@ impl Drop for SignalsBlocked {
     }
 }
 
-/// A signal set as the kernel has it: bit `n - 1` is signal `n`.
+/// The kernel's signal set: bit `n - 1` is signal `n`.
 pub(crate) type Mask = u64;
 
 /// The bit of one signal.
@@ -33,13 +34,13 @@ pub(crate) const fn bit(signal: i32) -> Mask {
     1 << (signal - 1)
 }
 
-/// Sets the calling thread's mask, by the system call itself: also the C library's own signals. Returns the
-/// old one.
+/// Sets the calling thread's mask by the system call itself, so that it also covers the C library's
+/// own signals. Returns the old mask.
 pub(crate) fn set(mask: Mask) -> Mask {
     change(libc::SIG_SETMASK, Some(mask))
 }
 
-/// Lets signals through.
+/// Unblocks signals.
 pub(crate) fn unblock(mask: Mask) {
     change(libc::SIG_UNBLOCK, Some(mask));
 }
@@ -60,12 +61,12 @@ fn change(how: i32, mask: Option<Mask>) -> Mask {
         (&raw mut old) as usize,
         size_of::<Mask>(),
     ];
-    // SAFETY: the kernel reads and writes sets of the size that it is told.
+    // SAFETY: the kernel reads and writes sets of the given size.
     let _ = unsafe { super::raw(libc::SYS_rt_sigprocmask, args) };
     old
 }
 
-/// As [`SignalsBlocked`], and without the C library: also its own signals.
+/// Like [`SignalsBlocked`], but without the C library, so that its own signals are blocked too.
 pub(crate) struct AllBlocked(Mask);
 
 impl AllBlocked {

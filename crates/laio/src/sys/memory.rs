@@ -1,18 +1,18 @@
-//! Whether memory that the program names can be touched: a bad pointer in a system call is `EFAULT`, and must not
-//! become a crash because the engine looks at it first.
+//! Checks whether memory can be accessed: a bad pointer in a system call is `EFAULT`, and must not
+//! become a crash because the engine reads it first.
 
 use super::raw;
 use crate::Errno;
 
-/// What the kernel reads or writes to find out: the size of its signal set.
+/// The bytes that the kernel reads or writes in one check: the size of its signal set.
 const PROBE: usize = 8;
-/// No page is smaller.
+/// The smallest page size.
 const PAGE_MIN: usize = 4096;
 
 /// Whether all of a range can be read.
 ///
-/// The kernel reads the set before it looks at what is to be done with it, which is nothing it knows.
-/// One call for each page; the trick is that of abseil's `AddressIsReadable`.
+/// rt_sigprocmask reads the set before it checks the operation, which is invalid here. One call for
+/// each page; the trick is that of abseil's `AddressIsReadable`.
 pub(crate) fn can_read(address: usize, length: usize) -> bool {
     pages(address, length).is_some_and(|mut probes| {
         probes.all(|probe| {
@@ -24,7 +24,7 @@ pub(crate) fn can_read(address: usize, length: usize) -> bool {
     })
 }
 
-/// Whether all of a range can be written. Its first bytes on each page are overwritten by that.
+/// Whether all of a range can be written. Overwrites its first bytes on each page.
 pub(crate) fn can_write(address: usize, length: usize) -> bool {
     pages(address, length).is_some_and(|mut probes| {
         probes.all(|probe| {
@@ -35,7 +35,8 @@ pub(crate) fn can_write(address: usize, length: usize) -> bool {
     })
 }
 
-/// An address in each page of a range, with [`PROBE`] bytes of the range, or of the page, behind it.
+/// Returns an address in each page of a range, followed by [`PROBE`] bytes of the range, or of the
+/// page.
 fn pages(address: usize, length: usize) -> Option<impl Iterator<Item = usize>> {
     let end = address.checked_add(length)?;
     let first = address & !(PROBE - 1);
@@ -50,7 +51,7 @@ mod tests {
     use rustix::mm;
 
     #[test]
-    fn bad_memory_is_told_from_good() {
+    fn bad_memory_is_distinguished_from_good() {
         // SAFETY: fresh mappings that only this test knows.
         let base = unsafe {
             let all = mm::MapFlags::PRIVATE;

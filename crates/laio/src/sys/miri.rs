@@ -36,7 +36,7 @@ pub(super) static laio_interruptible_begin: u8 = 0;
 pub(super) static laio_interruptible_end: u8 = 0;
 pub(super) static laio_interruptible_cancel: u8 = 0;
 
-/// Never asked for: no signal arrives.
+/// Never called: no signal arrives.
 pub(super) fn program_counter(_: &mut libc::ucontext_t) -> &mut i64 {
     unreachable!("Miri delivers no signals")
 }

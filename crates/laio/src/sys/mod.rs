@@ -4,10 +4,10 @@
 #[cfg_attr(all(not(miri), target_arch = "x86_64"), path = "x86_64.rs")]
 #[cfg_attr(all(not(miri), target_arch = "aarch64"), path = "aarch64.rs")]
 mod arch;
-pub(crate) mod away;
 pub(crate) mod exhausted;
 pub(crate) mod fork;
 pub(crate) mod handoff;
+pub(crate) mod high_fd;
 pub(crate) mod ignored;
 pub(crate) mod interrupt;
 pub(crate) mod mask;
@@ -37,7 +37,7 @@ pub(crate) unsafe fn syscall(call: &Call) -> Result<usize, Errno> {
     Errno::from_register(unsafe { arch::syscall(call.number, &call.args) })
 }
 
-/// As [`syscall`], for a number and the arguments it takes.
+/// Makes a call like [`syscall`], given a number and its arguments.
 ///
 /// # Safety
 /// As for [`syscall`].
@@ -50,21 +50,22 @@ pub(crate) unsafe fn raw<const N: usize>(
     unsafe { syscall(&Call::new(number, args)) }
 }
 
-/// A descriptor number given by the user as something rustix takes. The number may be wrong, and the
-/// kernel then says `EBADF`; it is used for one call and never closed.
+/// Borrows a descriptor number given by the user, for rustix. The number may be invalid, and the
+/// kernel then returns `EBADF`; it is used for one call and never closed.
 pub(crate) fn borrow(fd: RawFd) -> Option<BorrowedFd<'static>> {
     // SAFETY: -1 is excluded; a stale number only makes the kernel answer EBADF, or about another file
     // of this process, which is what the plain call by number does too.
     (fd >= 0).then(|| unsafe { BorrowedFd::borrow_raw(fd) })
 }
 
-/// Whether the program runs with more rights than whoever started it (set-user-ID and the like).
+/// Whether the program runs with more rights than the user who started it (set-user-ID and the
+/// like).
 pub(crate) fn has_rights_of_others() -> bool {
     // SAFETY: getauxval takes no pointers.
     unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
 }
 
-/// Closes a descriptor by number. Errors are the caller's to see or ignore.
+/// Closes a descriptor by number.
 pub(crate) fn close(fd: RawFd) -> Result<usize, Errno> {
     // SAFETY: close takes no pointers.
     unsafe { raw(libc::SYS_close, [fd as usize]) }
@@ -78,7 +79,7 @@ pub(crate) fn is_socket(fd: RawFd) -> bool {
     )
 }
 
-/// Whether the descriptor is a socket that moves bytes rather than messages.
+/// Whether the descriptor is a stream socket.
 pub(crate) fn is_stream_socket(fd: RawFd) -> bool {
     let kind = borrow(fd).map(rustix::net::sockopt::socket_type);
     matches!(kind, Some(Ok(rustix::net::SocketType::STREAM)))
@@ -105,14 +106,14 @@ pub(crate) fn is_nonblocking(fd: RawFd) -> bool {
     has_status_flag(fd, libc::O_NONBLOCK)
 }
 
-/// Whether an open file has one of the flags that `F_GETFL` tells.
+/// Whether an open file has one of the flags that `F_GETFL` returns.
 pub(crate) fn has_status_flag(fd: RawFd, flag: i32) -> bool {
     // SAFETY: F_GETFL takes no pointers.
     let flags = unsafe { raw(libc::SYS_fcntl, [fd as usize, libc::F_GETFL as usize]) };
     flags.is_ok_and(|flags| flags & flag as usize != 0)
 }
 
-/// Sleeps while the word has this value, or less long.
+/// Sleeps while the word has this value; may wake up early.
 pub(crate) fn futex_wait(word: &AtomicU32, value: u32, private: bool) {
     let operation = libc::FUTEX_WAIT | if private { libc::FUTEX_PRIVATE_FLAG } else { 0 };
     let address = word.as_ptr() as usize;
@@ -125,7 +126,7 @@ pub(crate) fn futex_wait(word: &AtomicU32, value: u32, private: bool) {
     };
 }
 
-/// Wakes so many of those who sleep in [`futex_wait`] in this process.
+/// Wakes at most `count` threads of this process that sleep in [`futex_wait`].
 pub(crate) fn futex_wake(word: &AtomicU32, most: usize) {
     let operation = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
     let address = word.as_ptr() as usize;

@@ -1,14 +1,14 @@
-//! Perf events of one's own threads: the way by which another thread learns at once that this one has
-//! blocked (`PERF_RECORD_SWITCH`).
+//! Perf events of the process's own threads (`PERF_RECORD_SWITCH`), which report to another thread
+//! at once that a thread has blocked.
 
-use crate::sys::away::Away;
+use crate::sys::high_fd::HighFd;
 use crate::{Errno, sys};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use std::ffi::c_void;
 use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::atomic::AtomicU64;
 
-/// `struct perf_event_attr` in its first published version: the kernel takes the rest for zeros.
+/// `struct perf_event_attr` in its first published version: the kernel assumes zeros for the rest.
 #[repr(C)]
 #[derive(Default)]
 struct Attributes {
@@ -35,19 +35,19 @@ const CLOSE_ON_EXEC: usize = 1 << 3;
 /// how many have been read, follows.
 const DATA_HEAD: usize = 1024;
 
-/// The context switches of one thread: the event that unprivileged processes may open at the usual setting,
-/// and the ring of its records. It becomes readable with each record.
+/// The context-switch records of one thread: an event that unprivileged processes may open at the
+/// usual setting, and the ring of its records. It becomes readable with each record.
 #[derive(Debug)]
 pub(crate) struct Switches {
-    descriptor: Away,
+    descriptor: HighFd,
     address: *mut c_void,
 }
 
 impl Switches {
-    /// Those of a thread of this process; 0 is the calling one.
+    /// Opens those of a thread of this process; 0 is the calling one.
     pub(crate) fn of(thread: u32) -> Result<Switches, Errno> {
-        let descriptor = Away::from(open(thread)?);
-        // Writable, as by an owner who tells the kernel how far he has read.
+        let descriptor = HighFd::from(open(thread)?);
+        // Mapped writable, so that the kernel honours `data_tail`.
         let access = ProtFlags::READ | ProtFlags::WRITE;
         let no_place = std::ptr::null_mut();
         // SAFETY: a new mapping at an address that the kernel chooses.
@@ -59,7 +59,7 @@ impl Switches {
         })
     }
 
-    /// In a forked child, which does not inherit the mapping: something else may be there.
+    /// In a forked child, which does not inherit the mapping: the address may be in use otherwise.
     pub(crate) fn forget_in_child(mut self) {
         self.address = std::ptr::null_mut();
     }

@@ -1,12 +1,13 @@
-//! Standard streams that were closed when the program began. Before `main`, Rust's runtime opens `/dev/null` in their
-//! place, so that no file gets their numbers; what is written to them then seems to succeed.
+//! Detects standard streams that were closed when the program began. Before `main`, Rust's runtime
+//! opens `/dev/null` in their place, so that no file gets their numbers; writes to them then seem
+//! to succeed.
 
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::atomic::{AtomicU8, Ordering};
 
 static CLOSED: AtomicU8 = AtomicU8::new(0);
 
-/// Whether this standard stream was closed when the program began, and is `/dev/null` only in its place.
+/// Whether this standard stream was closed when the program began, so that it is `/dev/null` now.
 pub fn was_closed(stream: &impl AsFd) -> bool {
     let fd = stream.as_fd().as_raw_fd();
     (0..3).contains(&fd) && CLOSED.load(Ordering::Relaxed) & (1 << fd) != 0

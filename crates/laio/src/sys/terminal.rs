@@ -1,15 +1,16 @@
-//! Terminals that were hung up.
+//! Checks for terminals that were hung up.
 
 use super::{borrow, raw};
 use crate::Errno;
 use std::os::fd::RawFd;
 
-/// Whether it is a terminal that was hung up: reads find an end then, and all else fails.
+/// Whether the descriptor is a terminal that was hung up: reads return 0 then, and other calls
+/// fail.
 pub(crate) fn is_hung_up(fd: RawFd) -> bool {
     // The kernel's `struct termios` is smaller.
-    let mut room = [0u64; 16];
-    let address = room.as_mut_ptr() as usize;
-    // SAFETY: the kernel writes the settings to the room, if it is a terminal at all.
+    let mut settings = [0u64; 16];
+    let address = settings.as_mut_ptr() as usize;
+    // SAFETY: the kernel writes to the buffer, if it is a terminal at all.
     let settings = unsafe {
         raw(
             libc::SYS_ioctl,
@@ -19,8 +20,8 @@ pub(crate) fn is_hung_up(fd: RawFd) -> bool {
     settings == Err(Errno::IO)
 }
 
-/// Whether it is the slave of a pseudo-terminal that was hung up because its master is gone, which has taken its name
-/// away before.
+/// Whether the descriptor is the slave of a pseudo-terminal that was hung up because its master was
+/// closed, which removes its name first.
 pub(crate) fn has_lost_its_master(fd: RawFd) -> bool {
     is_hung_up(fd)
         && borrow(fd)

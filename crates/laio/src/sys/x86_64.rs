@@ -29,9 +29,9 @@ pub(super) unsafe fn syscall(number: usize, args: &[usize; 6]) -> usize {
 }
 
 unsafe extern "C" {
-    /// Makes the call unless `*flag` is set; returns `-EINTR` if it is. A signal handler that finds the
-    /// program counter between the two labels moves it to the third: the call has then not been made,
-    /// or has been backed out of by the kernel for a restart. This closes the race between testing
+    /// Makes the call unless `*flag` is set; returns `-EINTR` if it is. A signal handler that finds
+    /// the program counter between the two labels moves it to the third: the call has then not been
+    /// made, or the kernel has rolled it back for a restart. This closes the race between testing
     /// the flag and entering the kernel. (The technique is that of musl's cancellation points.)
     pub(super) fn laio_interruptible_syscall(
         flag: *const AtomicU32,

@@ -3,22 +3,22 @@
 use super::{Attempt, Class, ROWS, Row, Timeout, UNKNOWN};
 use std::fmt::Write;
 
-/// The classes in the order of the page, with their headings and what the page says about them.
+/// The classes in the order of the page, with their headings and descriptions.
 const CLASSES: [(Class, &str, &str); 8] = [
     (
         Class::Instant,
         "Instant",
-        "Never wait for a device or a peer, and do the same on whichever thread they run. The \
-         call itself is made, and its result is there when it returns.",
+        "Never wait for a device or a peer, and have the same effect on every thread. The call \
+         itself is made inline.",
     ),
     (
         Class::Thread,
         "Thread",
         "Belong to the calling thread: its identity, signals, credentials, scheduling, or the \
          image of the process. They run plainly, inline, in every back end, even the few that \
-         can wait; on another thread they would answer or change the wrong thing. After a \
-         call that *changes the identity* of the thread for the kernel, helpers started \
-         earlier serve no later call.",
+         can wait; on another thread they would return or change that thread's state. After a \
+         call that *changes the identity* of the thread (credentials, namespaces, filters), \
+         helpers started earlier make no later call.",
     ),
     (
         Class::Stream,
@@ -31,27 +31,27 @@ const CLASSES: [(Class, &str, &str); 8] = [
     (
         Class::FileRead,
         "FileRead",
-        "Read file data, or see to it that it is in memory. What is resident is read inline; \
-         from the first page that is not, the rest goes on in the background.",
+        "Read file data, or read it into the page cache. Cached data is read inline; from the \
+         first page that is not cached, the background reads the rest.",
     ),
     (
         Class::FileWrite,
         "FileWrite",
         "Change file data, or wait until it has reached the device. Whether a write can be \
-         tried without blocking depends on the file system (ext4 refuses); this is found out \
-         per mount.",
+         attempted without blocking depends on the file system (ext4 refuses); laio finds \
+         out per mount.",
     ),
     (
         Class::Path,
         "Path",
-        "Resolve a name, or read or change a directory or metadata. They are tried where the \
-         kernel can resolve a name from its cache alone.",
+        "Resolve a name, or read or change a directory or metadata. They are attempted where \
+         the kernel can resolve the name from its cache alone.",
     ),
     (
         Class::Waiting,
         "Waiting",
-        "Wait by nature: for a time, a child, a lock, an event. They are tried in their \
-         non-waiting form where they have one that leaves no trace when it finds nothing.",
+        "Wait by nature: for a time, a child, a lock, an event. The attempt is their \
+         non-waiting form, if they have one without side effects when it would wait.",
     ),
     (
         Class::Refused,
@@ -66,27 +66,25 @@ const INTRODUCTION: &str = "\
 <!-- Generated from crates/laio/src/table/rows.rs. To regenerate:
      LAIO_BLESS=1 cargo test -p laio --test suite table -->
 
-Everything in laio that depends on which system call it is comes from one table with one row per
-call. This page is that table for reading. It says for each call how it is tried without
-blocking, and what stands behind it when it would block.
+laio has one table with one row per system call, and everything that depends on the call is in its
+row. This page shows the table: how each call is attempted without blocking, and how it is made
+in the background if it would block.
 
-A call is first *attempted*, inline. If the attempt tells the outcome, that is the result of the
-call: nothing was queued, and the price was that of a plain call, or near it. If the attempt
-says that the call would block, the call becomes an *operation* in the *background*: on the
-ring, if the call has an io_uring operation and this machine allows it; otherwise by waiting for
-readiness, where a descriptor tells it; otherwise on a helper thread. Its result is delivered
-once, by `poll`, and is that of the plain blocking call.
+laio first *attempts* a call, inline. If the attempt does not block, its result is the result of the
+call: nothing was queued, and it costs about as much as the plain call. If the call would block, it
+becomes an *operation* in the *background*: on the ring, if the call has an io_uring operation and
+this machine allows it; else by readiness, if a descriptor reports it; else on a helper thread.
+`poll` delivers its result once, and it is that of the plain blocking call.
 
-This is the default back end, `lazy`. The others leave out the attempt (`threads`, `uring`), or
-make the call itself and let another thread carry the application on (`activations`), or just
-block (`sync`); for calls of the classes Instant and Thread they differ little, for Refused not
-at all.
+This is the default back end, `lazy`. The others make no attempt (`threads`, `uring`), or make the
+call itself and let another kernel thread continue the program (`activations`), or block (`sync`);
+for calls of the classes Instant and Thread they differ little, for Refused not at all.
 
-A number that the table does not have belongs to a newer kernel, and may block: the call goes to
-a helper thread. On a kernel without it the answer is `ENOSYS`.
+A number that the table does not have belongs to a newer kernel, and may block: a helper thread
+makes the call. A kernel that does not have it either returns `ENOSYS`.
 
 Two things can still make an attempt wait: a page fault in the caller's own buffer (swapped out,
-or a mapping of a file that is not in memory), and hooks that an administrator puts into calls
+or a mapping of a file that is not in memory), and hooks that an administrator adds to calls
 (security modules, fanotify permission events).
 ";
 
@@ -97,26 +95,26 @@ Arguments count from 0.
 
 | attempt | meaning |
 | --- | --- |
-| never | No way is known: straight to the background. |
+| never | There is no attempt: the call goes to the background at once. |
 | plain | The call itself, which cannot block. |
 | plain if local | The call itself, unless the file system has a server behind it (NFS, FUSE). |
 | position | The call itself, unless an operation in flight uses the descriptor's position. |
-| NOWAIT read | `preadv2` with `RWF_NOWAIT`. A file system that refuses it is remembered. |
+| NOWAIT read | `preadv2` with `RWF_NOWAIT`. Not repeated on a file system that refuses it. |
 | NOWAIT write | `pwritev2` with `RWF_NOWAIT`. |
 | MSG_DONTWAIT *n* | The call with `MSG_DONTWAIT` in argument *n*. |
-| cached open | `openat2` with `RESOLVE_CACHED`; what must create or truncate a file is not tried. |
+| cached open | `openat2` with `RESOLVE_CACHED`; not if it may create or truncate a file. |
 | cached stat | `openat2` with `O_PATH` and `RESOLVE_CACHED`, then the call on that descriptor. |
 | cached access | As cached stat, for `faccessat2`. |
 | flag *f* in *n* | The call with a flag in argument *n* that makes it fail rather than wait. |
 | zero time-out *n* | The call with a time-out of zero in argument *n*. |
 | lock command | Waiting lock commands as their non-waiting form; all other commands plainly. |
-| disk command | Commands that wait for a disk are not tried; all other commands plainly. |
-| close | What is in flight on the descriptor is cancelled first. |
+| disk command | Commands that wait for a disk are not attempted; all other commands plainly. |
+| close | Operations in flight on the descriptor are cancelled first. |
 | replace *n* | As close, for the descriptor in argument *n*. |
 | close range | As close, for each descriptor in the range. |
 ";
 
-/// The page as Markdown.
+/// Returns the page as Markdown.
 pub fn page() -> String {
     let mut page = String::from(INTRODUCTION);
     page.push('\n');
@@ -134,7 +132,7 @@ pub fn page() -> String {
     page
 }
 
-/// How many calls there are of which kind.
+/// Appends the table of the number of calls per class.
 fn counts(page: &mut String) {
     page.push_str("\n## Counts\n\n");
     page.push_str("| class | calls | x86-64 | aarch64 | with an attempt | with a ring opcode |\n");

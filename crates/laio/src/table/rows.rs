@@ -1,5 +1,4 @@
-//! The rows, grouped by what the calls are about. One row is one line, so that a group reads as a
-//! table.
+//! The rows, grouped by subject. One row is one line, so that a group reads as a table.
 //!
 //! An argument counts as a pointer only if it is always an address (or null): the last argument of
 //! `fcntl`, `ioctl`, `prctl`, `semctl`, `keyctl` is one for some commands and is left out. Likewise a
@@ -33,25 +32,24 @@ const FSYNC_DATASYNC: u32 = 1;
 
 // Notes that several rows share.
 const CHOSEN: &str = "the caller chose the resulting number: cancellation must not close it";
-const FAULTS: &str = "reads the pages in, from the disk where need be";
+const FAULTS: &str = "reads the pages in, from the disk if necessary";
 const GONE: &str = "removed, or never implemented: the kernel answers ENOSYS";
 const KEYS: &str = "keyrings belong to the thread";
-const MASK: &str = "the signal mask is set in whichever thread waits";
+const MASK: &str = "the signal mask is set in the thread that waits";
 const NULL_NAME: &str = "a null name means the file of the descriptor";
 const OWN_MASK: &str = "waits under the calling thread's mask: use signalfd or rt_sigtimedwait";
 const PID_ZERO: &str = "0 names the calling thread";
-const RESOLVES: &str =
-    "later names depend on it: runs in program order, even where resolving waits for the disk";
-const RING: &str = "a ring of the caller's own: it may allow only the thread that made it";
+const RESOLVES: &str = "later lookups depend on it: runs in program order, even if resolving the name waits for the disk";
+const RING: &str = "a ring of the caller may allow only the thread that made it";
 const SAME: &str = "given a descriptor, it returns that one: cancellation must not close it";
 const SENDER: &str = "whether it is permitted depends on the calling thread";
-const TWICE: &str = "the child would return into laio's code: use the C library's";
-const XATTR_LINK: &str = "the ring form follows symbolic links";
+const TWICE: &str = "the child would return into laio's code: use the C library's function";
+const XATTR_LINK: &str = "the ring operation follows symbolic links";
 
 /// All system calls of x86-64 and aarch64 up to Linux 7.0.
 #[rustfmt::skip]
 pub static ROWS: &[Row] = &[
-    // Bytes in order, and files by position
+    // Streams, and files by position
     row("read", 0, 63, Stream).attempt(NowaitRead).buffer(1, 2, None).opcode(Opcode::Read).fd(0, Read),
     row("write", 1, 64, Stream).attempt(NowaitWrite).buffer(1, 2, None).opcode(Opcode::Write).fd(0, Write),
     row("readv", 19, 65, Stream).attempt(NowaitRead).vector(1, 2, None, None).opcode(Opcode::ReadV).fd(0, Read),
@@ -62,14 +60,14 @@ pub static ROWS: &[Row] = &[
     row("pwritev", 296, 70, FileWrite).attempt(NowaitWrite).vector(1, 2, Some(3), None).opcode(Opcode::WriteV).fd(0, Unordered),
     row("preadv2", 327, 286, FileRead).attempt(NowaitRead).vector(1, 2, Some(3), Some(5)).opcode(Opcode::ReadV).fd(0, Unordered).note("offset -1 means the file position, as readv"),
     row("pwritev2", 328, 287, FileWrite).attempt(NowaitWrite).vector(1, 2, Some(3), Some(5)).opcode(Opcode::WriteV).fd(0, Unordered).note("offset -1 means the file position, as writev"),
-    row("sendfile", 40, 71, Stream).fd(0, Write).fd_at(1, Both, 2).note("no flag makes it not wait for the file"),
+    row("sendfile", 40, 71, Stream).fd(0, Write).fd_at(1, Both, 2).note("no flag keeps it from waiting for the file"),
     row("splice", 275, 76, Stream).opcode(Opcode::Splice).fd_at(0, Read, 1).fd_at(2, Write, 3).note("SPLICE_F_NONBLOCK covers the pipe only, not the file or socket at the other end"),
     row("tee", 276, 77, Stream).attempt(Flag(3, SPLICE_NONBLOCK)).opcode(Opcode::Tee).fd(0, Read).fd(1, Write).note("both ends are pipes, so the flag covers all it can wait for"),
     row("vmsplice", 278, 75, Stream).attempt(Flag(3, SPLICE_NONBLOCK)).pointers(&[1]).fd(0, Both).note("the pipe's end decides the direction; it waits only before the first page"),
     row("copy_file_range", 326, 285, FileWrite).fd_at(0, Both, 1).fd_at(2, Both, 3),
     row("lseek", 8, 62, Instant).attempt(Position).fd(0, Both),
 
-    // Data on its way to and from the device
+    // Flushing, read-ahead and allocation
     row("fsync", 74, 82, FileWrite).opcode(Opcode::Fsync).fd(0, Unordered),
     row("fdatasync", 75, 83, FileWrite).opcode(Opcode::Fsync).implies(FSYNC_DATASYNC).fd(0, Unordered),
     row("sync", 162, 81, FileWrite),
@@ -89,12 +87,12 @@ pub static ROWS: &[Row] = &[
     row("socketpair", 53, 199, Instant).pointers(&[3]),
     row("bind", 49, 200, Instant).opcode(Opcode::Bind).fd(0, Unordered).pointers(&[1]).note("a Unix socket with a path creates that name, which can wait for the disk"),
     row("listen", 50, 201, Instant).opcode(Opcode::Listen).fd(0, Unordered),
-    row("accept", 43, 202, Stream).opcode(Opcode::Accept).fd(0, Read).pointers(&[1, 2]).yields_descriptor().note("no flag of the call makes it not wait: tried by readiness of the descriptor, and plainly where that is in non-blocking mode"),
-    row("accept4", 288, 242, Stream).opcode(Opcode::Accept).fd(0, Read).pointers(&[1, 2]).yields_descriptor().note("SOCK_NONBLOCK is about the new socket: tried by readiness of the descriptor, and plainly where that is in non-blocking mode"),
-    row("connect", 42, 203, Stream).opcode(Opcode::Connect).fd(0, Write).pointers(&[1]).note("no flag of the call makes it not wait"),
-    row("shutdown", 48, 210, Instant).opcode(Opcode::Shutdown).fd(0, Write).note("stays behind writes in flight, which it would cut off; not behind reads, which it ends"),
-    row("recvfrom", 45, 207, Stream).attempt(Dontwait(3)).buffer(1, 2, None).opcode(Opcode::Recv).fd(0, Read).pointers(&[4, 5]).note("the ring form has no address: only where it is null"),
-    row("sendto", 44, 206, Stream).attempt(Dontwait(3)).buffer(1, 2, None).opcode(Opcode::Send).fd(0, Write).pointers(&[4]).note("the ring form has no address: only where it is null"),
+    row("accept", 43, 202, Stream).opcode(Opcode::Accept).fd(0, Read).pointers(&[1, 2]).yields_descriptor().note("the call has no flag for not waiting: waits for readiness; made inline if the socket is in non-blocking mode"),
+    row("accept4", 288, 242, Stream).opcode(Opcode::Accept).fd(0, Read).pointers(&[1, 2]).yields_descriptor().note("SOCK_NONBLOCK applies to the new socket: waits for readiness; made inline if the socket is in non-blocking mode"),
+    row("connect", 42, 203, Stream).opcode(Opcode::Connect).fd(0, Write).pointers(&[1]).note("the call has no flag for not waiting"),
+    row("shutdown", 48, 210, Instant).opcode(Opcode::Shutdown).fd(0, Write).note("waits for writes in flight, which it would cut off; not for reads, which it ends"),
+    row("recvfrom", 45, 207, Stream).attempt(Dontwait(3)).buffer(1, 2, None).opcode(Opcode::Recv).fd(0, Read).pointers(&[4, 5]).note("the ring operation has no address: used only if it is null"),
+    row("sendto", 44, 206, Stream).attempt(Dontwait(3)).buffer(1, 2, None).opcode(Opcode::Send).fd(0, Write).pointers(&[4]).note("the ring operation has no address: used only if it is null"),
     row("recvmsg", 47, 212, Stream).attempt(Dontwait(2)).message(1).opcode(Opcode::RecvMsg).fd(0, Read),
     row("sendmsg", 46, 211, Stream).attempt(Dontwait(2)).message(1).opcode(Opcode::SendMsg).fd(0, Write),
     row("recvmmsg", 299, 243, Stream).attempt(Dontwait(3)).messages(1, 2).fd(0, Read).pointers(&[4]).note("without MSG_WAITFORONE it waits for all the messages asked for"),
@@ -104,11 +102,11 @@ pub static ROWS: &[Row] = &[
     row("setsockopt", 54, 208, Instant).fd(0, Unordered).pointers(&[3]),
     row("getsockopt", 55, 209, Instant).fd(0, Unordered).pointers(&[3, 4]),
 
-    // POSIX message queues: the queues are in memory, so only their being full or empty waits
+    // POSIX message queues: they are in memory, so calls wait only for a full or empty queue
     row("mq_open", 240, 180, Instant).pointers(&[0, 3]).yields_descriptor(),
     row("mq_unlink", 241, 181, Instant).pointers(&[0]),
-    row("mq_timedsend", 242, 182, Stream).fd(0, Write).pointers(&[1, 4]).note("its time-out is absolute: none that is zero from now"),
-    row("mq_timedreceive", 243, 183, Stream).fd(0, Read).pointers(&[1, 3, 4]).note("its time-out is absolute: none that is zero from now"),
+    row("mq_timedsend", 242, 182, Stream).fd(0, Write).pointers(&[1, 4]).note("its time-out is absolute: there is no zero time-out"),
+    row("mq_timedreceive", 243, 183, Stream).fd(0, Read).pointers(&[1, 3, 4]).note("its time-out is absolute: there is no zero time-out"),
     row("mq_notify", 244, 184, Instant).fd(0, Unordered).pointers(&[1]),
     row("mq_getsetattr", 245, 185, Instant).fd(0, Unordered).pointers(&[1, 2]),
 
@@ -118,7 +116,7 @@ pub static ROWS: &[Row] = &[
     row("dup", 32, 23, Instant).fd(0, Unordered).yields_descriptor(),
     x86("dup2", 33, Instant).attempt(Replace(1)).fd(0, Unordered).note(CHOSEN),
     row("dup3", 292, 24, Instant).attempt(Replace(1)).fd(0, Unordered).note(CHOSEN),
-    row("fcntl", 72, 25, Instant).attempt(LockCommand).fd(0, Unordered).note("F_SETLKW and F_OFD_SETLKW are tried as F_SETLK and F_OFD_SETLK"),
+    row("fcntl", 72, 25, Instant).attempt(LockCommand).fd(0, Unordered).note("F_SETLKW and F_OFD_SETLKW are attempted as F_SETLK and F_OFD_SETLK"),
     row("ioctl", 16, 29, Instant).attempt(DiskCommand).fd(0, Unordered).note("FICLONE, FICLONERANGE, FIDEDUPERANGE, FIEMAP, FIFREEZE, FITHAW and FITRIM wait for the disk and go to the background; all others run plainly"),
     x86("pipe", 22, Instant).pointers(&[0]),
     row("pipe2", 293, 59, Instant).pointers(&[0]),
@@ -139,10 +137,10 @@ pub static ROWS: &[Row] = &[
     row("perf_event_open", 298, 241, Thread).pointers(&[0]).fd(3, Unordered).yields_descriptor().note("pid 0 is the calling thread"),
 
     // Waiting for descriptors
-    x86("poll", 7, Waiting).attempt(ZeroTimeout(2, Timeout::Milliseconds)).opcode(Opcode::PollAdd).pointers(&[0]).polls().note("the ring form is for one descriptor"),
+    x86("poll", 7, Waiting).attempt(ZeroTimeout(2, Timeout::Milliseconds)).opcode(Opcode::PollAdd).pointers(&[0]).polls().note("the ring operation is for one descriptor"),
     row("ppoll", 271, 73, Waiting).attempt(ZeroTimeout(2, Timeout::Timespec)).pointers(&[0, 2, 3]).polls().note(MASK),
-    x86("select", 23, Waiting).pointers(&[1, 2, 3, 4]).note("a try with zero time-out would clear the sets it was given"),
-    row("pselect6", 270, 72, Waiting).pointers(&[1, 2, 3, 4, 5]).note("a try with zero time-out would clear the sets it was given"),
+    x86("select", 23, Waiting).pointers(&[1, 2, 3, 4]).note("an attempt with a zero time-out would clear the sets"),
+    row("pselect6", 270, 72, Waiting).pointers(&[1, 2, 3, 4, 5]).note("an attempt with a zero time-out would clear the sets"),
     x86("epoll_create", 213, Instant).yields_descriptor(),
     row("epoll_create1", 291, 20, Instant).yields_descriptor(),
     row("epoll_ctl", 233, 21, Instant).opcode(Opcode::EpollCtl).fd(0, Unordered).fd(2, Unordered).pointers(&[3]),
@@ -155,10 +153,10 @@ pub static ROWS: &[Row] = &[
     // Asynchronous I/O of the kernel
     row("io_setup", 206, 0, Instant).pointers(&[1]),
     row("io_destroy", 207, 1, Waiting).note("waits for the requests in flight"),
-    row("io_submit", 209, 2, Waiting).pointers(&[2]).note("does buffered I/O on the spot, and waits when the request queue is full"),
+    row("io_submit", 209, 2, Waiting).pointers(&[2]).note("does buffered I/O synchronously, and waits when the request queue is full"),
     row("io_cancel", 210, 3, Instant).pointers(&[1, 2]),
-    row("io_getevents", 208, 4, Waiting).pointers(&[3, 4]).note("a try with zero time-out could take some events but fewer than min_nr"),
-    row("io_pgetevents", 333, 292, Waiting).pointers(&[3, 4, 5]).note("a try with zero time-out could take some events but fewer than min_nr"),
+    row("io_getevents", 208, 4, Waiting).pointers(&[3, 4]).note("an attempt with a zero time-out could take some events but fewer than min_nr"),
+    row("io_pgetevents", 333, 292, Waiting).pointers(&[3, 4, 5]).note("an attempt with a zero time-out could take some events but fewer than min_nr"),
     row("io_uring_setup", 425, 425, Thread).pointers(&[1]).yields_descriptor().note(RING),
     row("io_uring_enter", 426, 426, Thread).fd(0, Unordered).pointers(&[4]).note(RING),
     row("io_uring_register", 427, 427, Thread).fd(0, Unordered).pointers(&[2]).note(RING),
@@ -169,7 +167,7 @@ pub static ROWS: &[Row] = &[
     row("openat2", 437, 437, Path).attempt(CachedOpen).path_at(0, 1, None).opcode(Opcode::OpenAt2).pointers(&[2]).yields_descriptor().note("flags and mode are in the struct open_how"),
     x86("creat", 85, Path).path(0, None).implies(CREAT).yields_descriptor().note("RESOLVE_CACHED never creates or truncates"),
     row("name_to_handle_at", 303, 264, Path).path_at(0, 1, Some(4)).pointers(&[2, 3]),
-    row("open_by_handle_at", 304, 265, Path).fd(0, Directory).pointers(&[1]).yields_descriptor().note("has no name: no cached form"),
+    row("open_by_handle_at", 304, 265, Path).fd(0, Directory).pointers(&[1]).yields_descriptor().note("takes no name, so there is no cached lookup"),
 
     // Metadata by name
     x86("stat", 4, Path).attempt(CachedStat).path(0, None).pointers(&[1]),
@@ -199,8 +197,8 @@ pub static ROWS: &[Row] = &[
     row("fstatfs", 138, 44, Path).attempt(PlainIfLocal).fd(0, Unordered).pointers(&[1]),
     row("fchmod", 91, 52, Path).fd(0, Unordered).note("can wait for the journal"),
     row("fchown", 93, 55, Path).fd(0, Unordered).note("can wait for the journal"),
-    x86("getdents", 78, Path).fd(0, Both).pointers(&[1]).note("uses the directory's position; no form that reads only what is cached"),
-    row("getdents64", 217, 61, Path).fd(0, Both).pointers(&[1]).note("uses the directory's position; no form that reads only what is cached"),
+    x86("getdents", 78, Path).fd(0, Both).pointers(&[1]).note("uses the directory's position; no call reads cached entries only"),
+    row("getdents64", 217, 61, Path).fd(0, Both).pointers(&[1]).note("uses the directory's position; no call reads cached entries only"),
 
     // Extended attributes: they can be in a block of their own, so even those of an open file can wait
     row("setxattr", 188, 5, Path).path(0, None).opcode(Opcode::SetXattr).pointers(&[1, 2]),
@@ -239,7 +237,7 @@ pub static ROWS: &[Row] = &[
 
     // The working directory and the root, which all threads share
     row("getcwd", 79, 17, Instant).pointers(&[0]),
-    row("umask", 95, 166, Instant).note("of the process: an open still in flight may see it"),
+    row("umask", 95, 166, Instant).note("belongs to the process: an open still in flight may use the new one"),
     row("chdir", 80, 49, Thread).path(0, None).note(RESOLVES),
     row("fchdir", 81, 50, Thread).fd(0, Unordered).note(RESOLVES),
     row("chroot", 161, 51, Thread).path(0, None).note(RESOLVES),
@@ -296,8 +294,8 @@ pub static ROWS: &[Row] = &[
     row("munlock", 150, 229, Instant).pointers(&[0]),
     row("munlockall", 152, 231, Instant),
     row("mbind", 237, 235, Instant).pointers(&[0, 3]).note("with MPOL_MF_MOVE it copies pages"),
-    row("migrate_pages", 256, 238, Waiting).pointers(&[2, 3]).note("copies pages, after all processors have given up theirs"),
-    row("move_pages", 279, 239, Waiting).pointers(&[2, 3, 4]).note("copies pages, after all processors have given up theirs"),
+    row("migrate_pages", 256, 238, Waiting).pointers(&[2, 3]).note("copies pages after draining the per-CPU page lists"),
+    row("move_pages", 279, 239, Waiting).pointers(&[2, 3, 4]).note("copies pages after draining the per-CPU page lists"),
     row("set_mempolicy", 238, 237, Thread).pointers(&[1]).note("the policy belongs to the thread"),
     row("get_mempolicy", 239, 236, Thread).pointers(&[0, 1, 3]).note("the policy belongs to the thread"),
     row("set_mempolicy_home_node", 450, 450, Instant).pointers(&[0]),
@@ -318,12 +316,12 @@ pub static ROWS: &[Row] = &[
     row("semctl", 66, 191, Instant),
     row("msgget", 68, 186, Instant),
     row("msgsnd", 69, 189, Waiting).attempt(Flag(3, NOWAIT)).pointers(&[1]),
-    row("msgrcv", 70, 188, Waiting).attempt(Flag(4, NOWAIT)).pointers(&[1]).note("ENOMSG says that it would wait"),
+    row("msgrcv", 70, 188, Waiting).attempt(Flag(4, NOWAIT)).pointers(&[1]).note("ENOMSG means that it would wait"),
     row("msgctl", 71, 187, Instant).pointers(&[2]),
 
     // Locks and futexes
     row("flock", 73, 32, Waiting).attempt(Flag(1, libc::LOCK_NB as u32)).fd(0, Unordered),
-    row("futex", 202, 98, Waiting).pointers(&[0, 4]).note("the priority-inheriting operations take and release for the thread that runs them: not for laio"),
+    row("futex", 202, 98, Waiting).pointers(&[0, 4]).note("priority-inheritance operations act for the thread that makes them: do not use them through laio"),
     row("futex_wait", 455, 455, Waiting).pointers(&[0, 4]).note("its time-out is absolute"),
     row("futex_waitv", 449, 449, Waiting).pointers(&[0, 3]).note("its time-out is absolute"),
     row("futex_wake", 454, 454, Instant).pointers(&[0]),
@@ -361,8 +359,8 @@ pub static ROWS: &[Row] = &[
     row("setpgid", 109, 154, Instant),
     row("getsid", 124, 156, Instant),
     row("setsid", 112, 157, Instant),
-    row("wait4", 61, 260, Waiting).attempt(Flag(2, libc::WNOHANG as u32)).pointers(&[1, 3]).note("0 says that it would wait"),
-    row("waitid", 247, 95, Waiting).attempt(Flag(3, libc::WNOHANG as u32)).opcode(Opcode::WaitId).pointers(&[2, 4]).note("0 with si_pid 0 says that it would wait: the attempt needs a siginfo_t even where the caller gives none"),
+    row("wait4", 61, 260, Waiting).attempt(Flag(2, libc::WNOHANG as u32)).pointers(&[1, 3]).note("0 means that it would wait"),
+    row("waitid", 247, 95, Waiting).attempt(Flag(3, libc::WNOHANG as u32)).opcode(Opcode::WaitId).pointers(&[2, 4]).note("0 with si_pid 0 means that it would wait: the attempt needs a siginfo_t even if the caller passes none"),
     row("execve", 59, 221, Thread).path(0, None).pointers(&[1, 2]).note("replaces the process"),
     row("execveat", 322, 281, Thread).path_at(0, 1, Some(4)).pointers(&[2, 3]).note("replaces the process"),
     row("exit", 60, 93, Thread).note("ends the thread without its context's clean-up"),
@@ -461,16 +459,16 @@ pub static ROWS: &[Row] = &[
     row("getrandom", 318, 278, Waiting).attempt(Flag(2, libc::GRND_NONBLOCK)).pointers(&[0]).note("waits only until the generator is seeded, early at boot"),
     row("syslog", 103, 116, Waiting).pointers(&[1]).note("SYSLOG_ACTION_READ waits for a message"),
     row("vhangup", 153, 58, Waiting),
-    row("reboot", 169, 142, Thread).note("mostly does not return"),
+    row("reboot", 169, 142, Thread).note("usually does not return"),
     row("kexec_load", 246, 104, Instant).pointers(&[2]),
     row("kexec_file_load", 320, 294, FileRead).fd(0, Unordered).fd(1, Unordered).pointers(&[3]),
-    row("init_module", 175, 105, Waiting).pointers(&[0, 2]).note("runs the module's start, which may probe devices"),
-    row("finit_module", 313, 273, Waiting).fd(0, Unordered).pointers(&[1]).note("runs the module's start, which may probe devices"),
+    row("init_module", 175, 105, Waiting).pointers(&[0, 2]).note("runs the module's initialisation, which may probe devices"),
+    row("finit_module", 313, 273, Waiting).fd(0, Unordered).pointers(&[1]).note("runs the module's initialisation, which may probe devices"),
     row("delete_module", 176, 106, Waiting).pointers(&[0]),
     x86("iopl", 172, Thread),
     x86("ioperm", 173, Thread),
 
-    // Numbers whose call was removed or never came
+    // Numbers whose call was removed or never implemented
     x86("uselib", 134, Instant).note(GONE),
     x86("create_module", 174, Instant).note(GONE),
     x86("get_kernel_syms", 177, Instant).note(GONE),

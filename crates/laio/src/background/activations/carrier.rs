@@ -1,13 +1,13 @@
 //! A carrier: a kernel thread that can run the application.
 
 use super::flight::Flight;
-use super::shared::Shared;
+use super::shared::CarrierShared;
 use super::slots::Slot;
 use super::spare;
 use super::state::Gate;
 use crate::Errno;
-use crate::sys::away::Away;
-use crate::sys::handoff::{Bed, Birth, Control, spawn};
+use crate::sys::handoff::{Birth, Control, SleepWord, spawn};
+use crate::sys::high_fd::HighFd;
 use crate::sys::perf::Switches;
 use crate::sys::{self, mask};
 use rustix::event::epoll;
@@ -15,30 +15,31 @@ use rustix::fs::{Mode, OFlags};
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
 
-/// What a carrier's thread, its creator and those who take the application from it share. It lies in a [`Slot`].
+/// The state of a carrier, used by its thread, its creator and the carriers that take the
+/// application from it. It lies in a [`Slot`].
 #[repr(C)]
 #[derive(Debug)]
 pub(super) struct Carrier {
     pub(super) control: Control,
-    pub(super) shared: *const Shared,
-    /// Where its thread-local variables would be.
+    pub(super) shared: *const CarrierShared,
+    /// The address of its substitute for a thread block.
     pub(super) block: usize,
-    /// The thread's number; 0 when it has ended.
+    /// The thread's TID; 0 when it has ended.
     pub(super) number: AtomicU32,
-    /// When it was made.
+    /// The epoch in which it was made.
     epoch: u32,
     /// Whether it may begin: see [`readiness`].
     pub(super) ready: AtomicU32,
-    /// The operation whose call it makes.
+    /// The flight of the call that it makes.
     pub(super) flight: AtomicPtr<Flight>,
-    /// Signals sent to interrupt its call and not yet handled.
+    /// The number of signals sent to interrupt its call and not yet handled.
     pub(super) interrupts: AtomicU32,
-    /// For rings that are not there.
+    /// Substitute for `data_head` and `data_tail` without a ring of switch records.
     no_ring: [AtomicU64; 2],
-    /// Tells what the thread does: `/proc/self/task/TID/syscall`.
-    pub(super) activity: Option<Away>,
-    /// Tells which signals it blocks: `/proc/self/task/TID/status`.
-    pub(super) status: Option<Away>,
+    /// `/proc/self/task/TID/syscall`: what the thread does.
+    pub(super) activity: Option<HighFd>,
+    /// `/proc/self/task/TID/status`: which signals it blocks.
+    pub(super) status: Option<HighFd>,
 }
 
 /// Values of [`Carrier::ready`].
@@ -56,7 +57,7 @@ impl Carrier {
         unsafe { &*control.cast() }
     }
 
-    pub(super) fn shared(&self) -> &Shared {
+    pub(super) fn shared(&self) -> &CarrierShared {
         // SAFETY: it outlives its carriers.
         unsafe { &*self.shared }
     }
@@ -70,7 +71,7 @@ impl Carrier {
         Gate(unsafe { &*self.control.ring })
     }
 
-    /// Whether it still is who the application is. At home all changes are made.
+    /// Whether its identity is the application's. Changes are made on the home carrier.
     pub(super) fn is_current(&self) -> bool {
         self.is_home() || self.epoch == self.shared().epoch.load(SeqCst)
     }
@@ -80,7 +81,7 @@ impl Carrier {
     }
 }
 
-/// A carrier as its creator holds it.
+/// A carrier, owned by its creator.
 #[derive(Debug)]
 pub(super) struct Owned {
     pub(super) carrier: *mut Carrier,
@@ -89,11 +90,11 @@ pub(super) struct Owned {
 }
 
 impl Owned {
-    /// The carrier of the calling thread, whose application begins there.
-    pub(super) fn home(shared: &Shared) -> Result<Owned, Errno> {
+    /// Makes the home carrier: that of the calling thread.
+    pub(super) fn home(shared: &CarrierShared) -> Result<Owned, Errno> {
         let mut home = Owned::new(shared)?;
         #[cfg(laio_sanitized)]
-        // SAFETY: nobody else has it yet.
+        // SAFETY: no other thread has it yet.
         unsafe {
             (*home.carrier).block = sys::handoff::lend()?;
         }
@@ -105,20 +106,21 @@ impl Owned {
         Ok(home)
     }
 
-    /// A new kernel thread, which inherits who the calling one is. It waits to be told to begin.
-    pub(super) fn spare(shared: &Shared) -> Result<Owned, Errno> {
+    /// Starts a new kernel thread, which inherits the identity of the calling one. It waits for
+    /// [`Owned::start_or_end`].
+    pub(super) fn spare(shared: &CarrierShared) -> Result<Owned, Errno> {
         let mut spare = Owned::detector(shared, spare::begin)?;
         if let Err(errno) = spare.observe(shared) {
-            spare.tell(readiness::END);
+            spare.start_or_end(readiness::END);
             spare.wait_for_end();
             return Err(errno);
         }
         Ok(spare)
     }
 
-    /// A new kernel thread that does not carry, but begins here.
+    /// Starts a new kernel thread that is no carrier, with this entry function.
     pub(super) fn detector(
-        shared: &Shared,
+        shared: &CarrierShared,
         entry: unsafe extern "C" fn(*mut Control) -> !,
     ) -> Result<Owned, Errno> {
         let thread = Owned::new(shared)?;
@@ -130,16 +132,16 @@ impl Owned {
         };
         let _blocked = mask::AllBlocked::new();
         // SAFETY: the slot lives until the thread has ended, which its owner waits for. The thread does not look at it
-        // before it is told to begin.
+        // before it is started.
         unsafe { (*thread.carrier).block = spawn(&birth)? };
         Ok(thread)
     }
 
-    fn new(shared: &Shared) -> Result<Owned, Errno> {
+    fn new(shared: &CarrierShared) -> Result<Owned, Errno> {
         let slot = Slot::take()?;
         let carrier = slot.carrier();
         let no_ring = [const { AtomicU64::new(0) }; 2];
-        let beds: &[Bed] = shared.beds();
+        let sleep_words: &[SleepWord] = shared.sleep_words();
         // SAFETY: the slot is free, and large enough.
         unsafe {
             carrier.write(Carrier {
@@ -151,8 +153,8 @@ impl Owned {
                     interrupted: AtomicU32::new(0),
                     detected: shared.detected(),
                     processor: AtomicU32::new(0),
-                    beds: beds.len() as u32,
-                    bed: beds.as_ptr(),
+                    sleep_words: sleep_words.len() as u32,
+                    sleep_word: sleep_words.as_ptr(),
                     wake: super::detectors::wake,
                     on_return: spare::returned,
                     on_park: spare::parked,
@@ -181,16 +183,16 @@ impl Owned {
         unsafe { &*self.carrier }
     }
 
-    /// Makes it seen when the thread blocks.
-    fn observe(&mut self, shared: &Shared) -> Result<(), Errno> {
+    /// Opens the files, and the switch records, that show whether the thread blocks.
+    fn observe(&mut self, shared: &CarrierShared) -> Result<(), Errno> {
         let number = self.get().number.load(SeqCst);
         let open = |name: &str| {
             let path = format!("/proc/self/task/{number}/{name}");
             let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-            Ok::<_, Errno>(Away::from(rustix::fs::open(path, flags, Mode::empty())?))
+            Ok::<_, Errno>(HighFd::from(rustix::fs::open(path, flags, Mode::empty())?))
         };
         let (activity, status) = (open("syscall")?, open("status")?);
-        // SAFETY: the thread does not look at this before it is told to begin.
+        // SAFETY: the thread does not look at this before it is started.
         unsafe {
             (*self.carrier).activity = Some(activity);
             (*self.carrier).status = Some(status);
@@ -209,8 +211,8 @@ impl Owned {
         Ok(())
     }
 
-    /// Lets the thread begin, or end.
-    pub(super) fn tell(&self, what: u32) {
+    /// Makes the waiting thread start or end: see [`readiness`].
+    pub(super) fn start_or_end(&self, what: u32) {
         let ready = &self.get().ready;
         ready.store(what, SeqCst);
         sys::futex_wake(ready, 1);
@@ -218,14 +220,15 @@ impl Owned {
 
     /// Whether the thread has not ended.
     pub(super) fn is_alive(&self) -> bool {
-        self.living().is_some()
+        self.thread_number().is_some()
     }
 
-    /// The number of the thread, if it has not ended.
-    fn living(&self) -> Option<u32> {
+    /// The TID of the thread, if it has not ended.
+    fn thread_number(&self) -> Option<u32> {
         let number = self.get().number.load(SeqCst);
         if number == 0 {
-            // The kernel has cleared it; this was the thread's own last word.
+            // The kernel has cleared the TID; this orders later reads after the thread's last
+            // store.
             self.get().ready.load(Acquire);
         }
         (number != 0).then_some(number)
@@ -233,13 +236,13 @@ impl Owned {
 
     /// Waits until the thread has ended and no longer uses its slot.
     pub(super) fn wait_for_end(&self) {
-        while let Some(number) = self.living() {
-            // Not a private one: the kernel wakes as for any process.
+        while let Some(number) = self.thread_number() {
+            // Not a private futex: the kernel's wake on thread exit is not private.
             sys::futex_wait(&self.get().number, number, false);
         }
     }
 
-    /// In a forked child: the thread is the parent's.
+    /// In a forked child: forgets the thread, which is the parent's.
     pub(super) fn forget_in_child(&mut self) {
         if let Some(switches) = self.switches.take() {
             switches.forget_in_child();
@@ -250,7 +253,7 @@ impl Owned {
 impl Drop for Owned {
     fn drop(&mut self) {
         self.switches = None;
-        // SAFETY: the thread has ended, or is the application's own at home; nobody uses the carrier any more.
+        // SAFETY: the thread has ended, or is the application's own at home; no thread uses the carrier any more.
         unsafe { self.carrier.drop_in_place() };
         self.slot = None;
     }

@@ -1,4 +1,4 @@
-//! What must hold before the application may change its kernel thread.
+//! The conditions under which the application may change its kernel thread.
 
 use crate::Errno;
 use crate::sys::handoff;
@@ -8,9 +8,9 @@ const FSGSBASE: u64 = 1 << 1;
 const ARCH_SHSTK_STATUS: usize = 0x5005;
 
 /// # Errors
-/// `ENOSYS` on another architecture; `EOPNOTSUPP` where the kernel or processor does not let programs set
-/// the thread pointer, or keeps a shadow stack. That what the threads do can be seen (`/proc`, a process that is
-/// dumpable) shows when the first is looked at.
+/// `ENOSYS` on another architecture; `EOPNOTSUPP` where the kernel or processor does not let
+/// programs set the thread pointer, or uses a shadow stack. Whether `/proc` shows the threads (it
+/// exists, and the process is dumpable) is checked when the first is inspected.
 pub(super) fn check() -> Result<(), Errno> {
     if !handoff::AVAILABLE {
         return Err(Errno::NOSYS);
@@ -23,7 +23,7 @@ pub(super) fn check() -> Result<(), Errno> {
     Ok(())
 }
 
-/// Whether returns are checked against a second stack, which belongs to the kernel thread.
+/// Whether the thread has a shadow stack, which belongs to the kernel thread.
 fn has_shadow_stack() -> bool {
     let mut features = 0u64;
     #[cfg(target_arch = "x86_64")]

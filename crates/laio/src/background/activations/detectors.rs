@@ -1,22 +1,22 @@
-//! How it is noticed that the application has blocked, in two ways.
+//! Detectors, which notice that the application has blocked, in two ways.
 //!
-//! With `perf`, each carrier's switches are recorded, and the record of a switch during a call wakes a spare. With
-//! `idle`, a thread for each processor runs only when nothing else does, and then looks: this is quicker, but
-//! starves where another program keeps the processor busy; hence the backstop, which looks every millisecond while
-//! the application makes calls.
+//! With `perf`, the context switches of each carrier are recorded, and a record during a call wakes
+//! a spare. With `idle`, a thread on each processor with `SCHED_IDLE` runs only when nothing else
+//! does, and then checks for a call: this is faster, but starves while another program keeps the
+//! processor busy; so a backstop thread checks every millisecond while the application makes calls.
 
 use super::carrier::{Carrier, Owned, readiness};
-use super::shared::Shared;
+use super::shared::CarrierShared;
 use super::spare;
 use super::state::{self, CALL};
-use crate::sys::handoff::{Bed, Control};
+use crate::sys::handoff::{Control, SleepWord};
 use crate::sys::{self};
 use crate::{Errno, Options};
 use std::fmt;
 use std::str::FromStr;
 use std::sync::atomic::{Ordering::*, fence};
 
-/// A way of noticing that a call blocks (`activations`).
+/// How `activations` notices that a call blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Detector {
     /// Records of context switches (`perf_event_open`).
@@ -25,11 +25,11 @@ pub enum Detector {
     Idle,
 }
 
-/// Processors with a thread at most; on others only the backstop looks.
+/// The maximum number of processors with a detector; on others only the backstop checks.
 const PROCESSORS_MAX: usize = 16;
-/// How often the backstop looks.
+/// The interval of the backstop's checks.
 const BACKSTOP_NS: i64 = 1_000_000;
-/// Looks without news after which the backstop sleeps until the next call.
+/// Checks without a new call after which the backstop sleeps until the next call.
 const LOOKS: u32 = 16;
 const SCHED_IDLE: usize = 5;
 
@@ -42,7 +42,7 @@ impl Detector {
         }
     }
 
-    /// What it is, in words.
+    /// A description.
     pub const fn means(self) -> &'static str {
         match self {
             Detector::Perf => "perf (records of context switches)",
@@ -50,7 +50,7 @@ impl Detector {
         }
     }
 
-    /// Those to try, the best first.
+    /// Returns the detectors to try, the best first.
     pub(super) fn in_order(wanted: Option<Detector>) -> Result<Vec<Detector>, Errno> {
         let wanted = match wanted {
             Some(detector) => Some(detector),
@@ -58,7 +58,7 @@ impl Detector {
         };
         Ok(match wanted {
             Some(detector) => vec![detector],
-            // With one processor there is one thread, and nowhere else for the application to be.
+            // With one processor there is one detector thread, on the application's own processor.
             None if processors().len() == 1 => vec![Detector::Idle, Detector::Perf],
             None => vec![Detector::Perf, Detector::Idle],
         })
@@ -94,7 +94,7 @@ fn from_environment() -> Result<Option<Detector>, Errno> {
     }
 }
 
-/// Those on which the calling thread may run.
+/// Returns the processors on which the calling thread may run.
 fn processors() -> Vec<usize> {
     let Ok(set) = rustix::thread::sched_getaffinity(None) else {
         return Vec::new();
@@ -104,8 +104,8 @@ fn processors() -> Vec<usize> {
         .collect()
 }
 
-/// Beds for the backstop and the processors.
-pub(super) fn beds(detector: Detector) -> usize {
+/// The number of sleep words, for the backstop and the processors.
+pub(super) fn sleep_words(detector: Detector) -> usize {
     match detector {
         Detector::Perf => 0,
         Detector::Idle => {
@@ -115,13 +115,13 @@ pub(super) fn beds(detector: Detector) -> usize {
     }
 }
 
-/// Starts the threads that look, if any are needed.
-pub(super) fn start(shared: &Shared) -> Result<Vec<Owned>, Errno> {
+/// Starts the detector threads, if any are needed.
+pub(super) fn start(shared: &CarrierShared) -> Result<Vec<Owned>, Errno> {
     let mut threads = Vec::new();
-    if shared.beds().is_empty() {
+    if shared.sleep_words().is_empty() {
         return Ok(threads);
     }
-    let backstop = Owned::detector(shared, stop_back);
+    let backstop = Owned::detector(shared, backstop);
     let watchers = processors()
         .into_iter()
         .take(PROCESSORS_MAX)
@@ -139,7 +139,7 @@ pub(super) fn start(shared: &Shared) -> Result<Vec<Owned>, Errno> {
         }
     }
     for thread in &threads {
-        thread.tell(refused.map_or(readiness::SERVE, |_| readiness::END));
+        thread.start_or_end(refused.map_or(readiness::SERVE, |_| readiness::END));
     }
     match refused {
         None => Ok(threads),
@@ -150,7 +150,7 @@ pub(super) fn start(shared: &Shared) -> Result<Vec<Owned>, Errno> {
     }
 }
 
-/// The application begins a call while a detector sleeps.
+/// Wakes sleeping detectors when the application begins a call.
 ///
 /// # Safety
 /// From the assembly: on the carrier's own stack, with the application's thread pointer.
@@ -160,14 +160,14 @@ pub(super) unsafe extern "C" fn wake(control: *mut Control) {
     #[cfg(laio_sanitized)]
     // SAFETY: by the caller.
     unsafe {
-        spare::be_oneself(control);
+        spare::restore_thread_pointer(control);
     }
     // SAFETY: the carrier that runs the application.
     let carrier = unsafe { Carrier::at(control) };
-    let beds = carrier.shared().beds();
+    let sleep_words = carrier.shared().sleep_words();
     let processor = carrier.control.processor.load(Relaxed) as usize;
-    rouse(beds.first());
-    rouse(beds.get(processor + 1));
+    wake_detector(sleep_words.first());
+    wake_detector(sleep_words.get(processor + 1));
     #[cfg(laio_sanitized)]
     // SAFETY: as it was.
     unsafe {
@@ -175,28 +175,29 @@ pub(super) unsafe extern "C" fn wake(control: *mut Control) {
     }
 }
 
-fn rouse(bed: Option<&Bed>) {
-    if let Some(bed) = bed
-        && bed.asleep.swap(0, SeqCst) != 0
+fn wake_detector(sleep_word: Option<&SleepWord>) {
+    if let Some(sleep_word) = sleep_word
+        && sleep_word.asleep.swap(0, SeqCst) != 0
     {
-        sys::futex_wake(&bed.asleep, 1);
+        sys::futex_wake(&sleep_word.asleep, 1);
     }
 }
 
-/// Wakes all detectors, to see that it is over.
-pub(super) fn wake_all(shared: &Shared) {
-    for bed in shared.beds() {
-        rouse(Some(bed));
+/// Wakes all detectors, so that they notice the shutdown.
+pub(super) fn wake_all(shared: &CarrierShared) {
+    for sleep_word in shared.sleep_words() {
+        wake_detector(Some(sleep_word));
     }
 }
 
-/// Who keeps the order of what one side says and then sees of the other, when a detector goes to sleep while the
-/// application begins a call.
+/// Which side orders its store before its load, when a detector goes to sleep while the application
+/// begins a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Barrier {
-    /// Who goes to sleep, for both: `membarrier`. That is seldom, and calls are many.
+    /// The detector, for both sides, with `membarrier`: it goes to sleep rarely, and calls are
+    /// frequent.
     Sleepers,
-    /// Each for itself, where that is forbidden.
+    /// Each side with its own fence, where `membarrier` is forbidden.
     Program,
 }
 
@@ -204,7 +205,7 @@ impl Barrier {
     const REGISTER: usize = 1 << 4;
     const PRIVATE_EXPEDITED: usize = 1 << 3;
 
-    /// What this process may do.
+    /// Returns the barrier that this process may use.
     pub(super) fn of(detector: Detector) -> Barrier {
         // SAFETY: no pointers.
         let registered = detector == Detector::Idle
@@ -215,7 +216,7 @@ impl Barrier {
         }
     }
 
-    /// Between what is said and what is looked at.
+    /// Orders earlier stores before later loads.
     fn pass(self) {
         fence(SeqCst);
         if self == Barrier::Sleepers {
@@ -225,77 +226,78 @@ impl Barrier {
     }
 }
 
-/// Sleeps until the next call, unless there is something to see already.
-fn sleep(bed: &Bed, is_news: impl Fn() -> bool, shared: &Shared) {
-    bed.asleep.store(1, SeqCst);
+/// Sleeps until the next call, unless there is a new call already.
+fn sleep(sleep_word: &SleepWord, is_new_call: impl Fn() -> bool, shared: &CarrierShared) {
+    sleep_word.asleep.store(1, SeqCst);
     shared.barrier.pass();
-    // The application first says that it is in a call, and then looks who sleeps.
-    if is_news() || shared.closing.load(SeqCst) {
-        bed.asleep.store(0, SeqCst);
+    // The application first stores that it is in a call, and then checks for sleeping detectors.
+    if is_new_call() || shared.closing.load(SeqCst) {
+        sleep_word.asleep.store(0, SeqCst);
         return;
     }
-    sys::futex_wait(&bed.asleep, 1, true);
+    sys::futex_wait(&sleep_word.asleep, 1, true);
 }
 
-/// The call that the application is in, if it was begun on this processor.
-fn call_on(shared: &Shared, processor: Option<u32>) -> Option<u64> {
+/// The call that the application is in, if it was begun on this processor; `None` for any
+/// processor.
+fn call_on(shared: &CarrierShared, processor: Option<u32>) -> Option<u64> {
     // SAFETY: carriers live as long as what they share.
     let carrier = unsafe { shared.current.load(SeqCst).as_ref()? };
     let word = carrier.control.state.load(SeqCst);
     let here = processor.is_none_or(|here| carrier.control.processor.load(Relaxed) == here);
-    // Generations are each carrier's own.
+    // Each carrier has its own generations, so the carrier is part of the value.
     (state::state(word) == CALL && here)
         .then_some(word ^ (std::ptr::from_ref(carrier) as u64) << 16)
 }
 
-/// The life of a processor's detector. That it runs at all says that nothing else can.
+/// The main loop of a processor's detector. That it runs shows that nothing else can.
 ///
 /// # Safety
-/// The entry of a thread made for this.
+/// Only as the entry function of a new thread.
 unsafe extern "C" fn watch(control: *mut Control) -> ! {
     // SAFETY: by the caller.
     let me = unsafe { Carrier::at(control) };
-    spare::wait_for_order(me);
+    spare::wait_for_start(me);
     let shared = me.shared();
     let processor = me.control.processor.load(SeqCst);
-    stay_idle_on(processor as usize);
-    let Some(bed) = shared.beds().get(processor as usize + 1) else {
+    pin_idle(processor as usize);
+    let Some(sleep_word) = shared.sleep_words().get(processor as usize + 1) else {
         spare::end(me);
     };
-    let mut told = None;
+    let mut reported = None;
     while !shared.closing.load(SeqCst) {
         let call = call_on(shared, Some(processor));
-        if call.is_some() && call != told {
-            told = call;
+        if call.is_some() && call != reported {
+            reported = call;
             shared.wake_one();
         }
-        let news = || {
+        let new_call = || {
             let now = call_on(shared, Some(processor));
-            now.is_some() && now != told
+            now.is_some() && now != reported
         };
-        sleep(bed, news, shared);
+        sleep(sleep_word, new_call, shared);
     }
     spare::end(me)
 }
 
-/// The life of the backstop: it looks now and then, for a while after each call.
+/// The main loop of the backstop: it checks periodically, for a while after each call.
 ///
 /// # Safety
-/// The entry of a thread made for this.
-unsafe extern "C" fn stop_back(control: *mut Control) -> ! {
+/// Only as the entry function of a new thread.
+unsafe extern "C" fn backstop(control: *mut Control) -> ! {
     // SAFETY: by the caller.
     let me = unsafe { Carrier::at(control) };
-    spare::wait_for_order(me);
+    spare::wait_for_start(me);
     let shared = me.shared();
-    let Some(bed) = shared.beds().first() else {
+    let Some(sleep_word) = shared.sleep_words().first() else {
         spare::end(me);
     };
-    let (mut last, mut told, mut quiet) = (None, None, 0);
+    let (mut last, mut reported, mut quiet) = (None, None, 0);
     while !shared.closing.load(SeqCst) {
         let call = call_on(shared, None);
-        if call.is_some() && call == last && call != told {
-            // For a millisecond.
-            told = call;
+        if call.is_some() && call == last && call != reported {
+            // The same call for a millisecond.
+            reported = call;
             shared.wake_one();
         }
         quiet = if call == last { quiet + 1 } else { 0 };
@@ -304,7 +306,7 @@ unsafe extern "C" fn stop_back(control: *mut Control) -> ! {
             pause();
             continue;
         }
-        sleep(bed, || call_on(shared, None) != last, shared);
+        sleep(sleep_word, || call_on(shared, None) != last, shared);
         quiet = 0;
     }
     spare::end(me)
@@ -316,7 +318,7 @@ fn pause() {
     let _ = unsafe { sys::raw(libc::SYS_nanosleep, [(&raw const time) as usize, 0]) };
 }
 
-fn stay_idle_on(processor: usize) {
+fn pin_idle(processor: usize) {
     let mut set = [0u64; 16];
     if let Some(word) = set.get_mut(processor / 64) {
         *word = 1 << (processor % 64);

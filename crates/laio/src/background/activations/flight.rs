@@ -1,5 +1,4 @@
-//! A flight: one call that goes on without the application, from the carrier that makes it to the context that made
-//! it.
+//! A flight: one blocked call, from the carrier that makes it to the context that started it.
 
 use super::atomic::AtomicPtr;
 use super::carrier::Carrier;
@@ -15,13 +14,13 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
 pub(super) struct Flight {
     next: AtomicPtr<Flight>,
     inbox: *const Inbox,
-    /// What the call returned.
+    /// The word that the call returned.
     word: AtomicUsize,
-    /// A carrier is not done with this yet.
+    /// Whether a carrier still uses this.
     pub(super) busy: AtomicBool,
-    /// The rest is the application's only. The operation:
+    /// The operation. Only the application uses this and the next field.
     pub(super) handle: Cell<Option<Handle>>,
-    /// Who makes the call.
+    /// The carrier that makes the call.
     pub(super) carrier: Cell<*const Carrier>,
 }
 
@@ -31,7 +30,7 @@ impl Chained for Flight {
     }
 }
 
-/// Where the flights of one context land.
+/// The list of landed flights of one context.
 #[derive(Debug)]
 pub(super) struct Inbox {
     landed: AtomicPtr<Flight>,
@@ -50,12 +49,12 @@ impl Inbox {
         self.doorbell.clone()
     }
 
-    /// Whether any flight has landed and was not collected.
+    /// Whether there are landed flights to collect.
     pub(super) fn has_landed(&self) -> bool {
         !self.landed.load(SeqCst).is_null()
     }
 
-    /// Takes what has landed, in the order of landing, as pointers and words.
+    /// Takes the landed flights, in the order of landing, as pointers and words.
     pub(super) fn collect(&self, into: &mut Vec<(*const Flight, usize)>) {
         let mut node: *const Flight = take_all(&self.landed);
         let first = into.len();
@@ -81,7 +80,8 @@ impl Flight {
         })
     }
 
-    /// The call has returned. By the carrier, which must not touch the flight any more.
+    /// Publishes the result of the call. Called by the carrier, which must not touch the flight
+    /// afterwards.
     ///
     /// # Safety
     /// The flight of a call that was taken over, once.
@@ -98,15 +98,15 @@ impl Flight {
 }
 
 impl Flight {
-    /// Until the carrier has let go. Not for long: the call has returned, or is about to be collected.
+    /// Waits until the carrier no longer uses the flight. This is short: the call has returned.
     pub(super) fn wait_until_done(&self) {
         while self.busy.load(Acquire) {
             std::thread::yield_now();
         }
     }
 
-    /// For another call.
-    pub(super) fn use_again(&self) {
+    /// Prepares the flight for another call.
+    pub(super) fn recycle(&self) {
         self.busy.store(true, Relaxed);
     }
 }

@@ -1,27 +1,27 @@
-//! The home carrier: the kernel thread on which the application began, which the C library knows, and on which the
-//! application must end.
+//! The home carrier: the kernel thread on which the application began, which the C library knows,
+//! and on which the application must end.
 //!
-//! Once the application has been taken from it, it runs it only when it comes home. While it has nothing
-//! to do it waits for signals: those that are sent to the application by the number of this thread
-//! (`pthread_kill`, timers) are sent on to where the application is.
+//! After the first hand-off it runs the application only when that comes home. While idle it waits
+//! for signals: those sent to the application by the TID of this thread (`pthread_kill`, timers)
+//! are forwarded to the carrier that runs the application.
 
 use super::carrier::Carrier;
 use super::identity;
-use super::shared::Shared;
-use super::spare::{forward, go_on, next_signal};
+use super::shared::CarrierShared;
+use super::spare::{forward, next_signal, run_application};
 use crate::sys;
 use crate::sys::mask::bit;
 use std::sync::atomic::Ordering::*;
 
-/// Waits until the application comes home.
+/// Waits until the application comes home, and forwards signals.
 pub(super) fn wait(me: &Carrier) -> ! {
     let shared = me.shared();
     loop {
         let saved = shared.returning.swap(0, SeqCst);
         if saved != 0 {
-            go_on(me, saved);
+            run_application(me, saved);
         }
-        // Not those that the application blocks: another thread may wait for them.
+        // Not the signals that the application blocks: another thread may wait for them.
         let wanted = !shared.carried_mask() | bit(shared.signal);
         if let Some(mut info) = next_signal(wanted, None) {
             if info.is_of_library(CHANGES_IDENTITY, shared.process) {
@@ -32,12 +32,13 @@ pub(super) fn wait(me: &Carrier) -> ! {
     }
 }
 
-/// The signal by which glibc changes the user or group of each thread that it knows, when one of them calls `setuid`
-/// or its like. It waits until every thread has answered, and this thread cannot answer for the application.
+/// The signal with which glibc changes the user or group of every thread that it knows, when one of
+/// them calls `setuid` or a similar function. glibc waits for an answer from each thread, and the
+/// home carrier cannot answer for the application.
 const CHANGES_IDENTITY: i32 = 33;
 
-/// Tells the home carrier that the application is on its way.
-pub(super) fn call(shared: &Shared) {
+/// Wakes the home carrier, because the application has parked to come home.
+pub(super) fn call(shared: &CarrierShared) {
     // SAFETY: carriers live as long as what they share.
     let home = unsafe { &*shared.home.load(Relaxed) };
     let thread = home.number.load(Relaxed) as usize;

@@ -1,12 +1,12 @@
-//! Who a kernel thread is for the kernel: credentials, filters and namespaces belong to it, not to the process, and
-//! the C library knows nothing of carriers. A change must reach all carriers, or the program would be somebody else
-//! after its next hand-off.
+//! The identity of a kernel thread: its credentials, filters and namespaces. They belong to the
+//! kernel thread, not to the process, and the C library does not know carriers. A change must reach
+//! all carriers, or the program would have another identity after its next hand-off.
 
 use super::carrier::Carrier;
 use crate::{rights, sys};
 use std::sync::atomic::Ordering::Relaxed;
 
-/// The lines of `/proc/self/task/TID/status` that tell.
+/// The lines of `/proc/self/task/TID/status` that are compared.
 const LINES: [&str; 8] = [
     "Uid:",
     "Gid:",
@@ -18,7 +18,7 @@ const LINES: [&str; 8] = [
     "NStgid:",
 ];
 
-/// Whether two carriers are the same for the kernel. Yes, if it cannot be known.
+/// Whether two carriers have the same identity. True if it cannot be determined.
 pub(super) fn is_same(one: &Carrier, other: &Carrier) -> bool {
     let [one, other] = [one, other].map(|carrier| carrier.number.load(Relaxed));
     let (had, has) = (credentials(one), credentials(other));
@@ -29,7 +29,8 @@ pub(super) fn is_same(one: &Carrier, other: &Carrier) -> bool {
             && (!may_change_namespaces(&has) || namespaces(one) == namespaces(other)))
 }
 
-/// Who has not this capability now, and the same credentials as before, cannot have changed them.
+/// A thread without CAP_SYS_ADMIN, and with the same credentials as before, cannot have changed its
+/// namespaces.
 fn may_change_namespaces(credentials: &Option<Vec<String>>) -> bool {
     const SYS_ADMIN: u64 = 1 << 21;
     let mut lines = credentials.iter().flatten();
@@ -38,8 +39,8 @@ fn may_change_namespaces(credentials: &Option<Vec<String>>) -> bool {
     set.is_none_or(|set| set & SYS_ADMIN != 0)
 }
 
-/// Whether they have root, working directory and umask in common. Yes, if it cannot be known: a filter might end the
-/// process for the question.
+/// Whether they share root, working directory and umask. True if it cannot be determined: a filter
+/// might kill the process for the kcmp call.
 fn share_names(one: u32, other: u32) -> bool {
     rights::has_filters() || rights::share_names(one, other).unwrap_or(true)
 }
@@ -50,7 +51,7 @@ fn credentials(thread: u32) -> Option<Vec<String>> {
     Some(status.lines().filter(telling).map(str::to_owned).collect())
 }
 
-/// Those that calls work in; a change of the others is for children.
+/// The namespaces that the thread's own calls use; the others concern children only.
 fn namespaces(thread: u32) -> [Option<u64>; 5] {
     ["mnt", "net", "ipc", "uts", "user"].map(|name| {
         let link = format!("/proc/self/task/{thread}/ns/{name}");
@@ -58,24 +59,26 @@ fn namespaces(thread: u32) -> [Option<u64>; 5] {
     })
 }
 
-/// Whether the process may be looked at. The kernel takes this away when any of its threads changes its
-/// credentials, so it tells of changes behind the engine's back.
+/// Whether the process is dumpable. The kernel clears this when any of its threads changes its
+/// credentials, so it reveals changes made other than through laio.
 pub(super) fn is_dumpable() -> bool {
     // SAFETY: this command takes no pointers.
     unsafe { sys::raw(libc::SYS_prctl, [libc::PR_GET_DUMPABLE as usize]) == Ok(1) }
 }
 
-const CHANGED: &str = "laio: the credentials, filters or namespaces of this thread were changed behind the back end \
-     `activations`, which has just left the kernel thread that has them. Change them through laio, \
-     or before the context is made.";
+const CHANGED: &str = "laio: aborting: the credentials, filters or namespaces of this thread were changed other than \
+     through laio, while the back end `activations` runs it on several kernel threads. Change \
+     them through laio, or before the context is made.";
 
-/// There is no right way to go on: the program believes to be somebody else than it is.
+/// Aborts the process with a message. It cannot continue correctly: the program relies on an
+/// identity that it no longer has.
 pub(super) fn stop() -> ! {
     eprintln!("{CHANGED}");
     std::process::abort()
 }
 
-/// As [`stop`], on a carrier that does not run the application: no function of the C library may be called there.
+/// Does the same as [`stop`] on a carrier that does not run the application. No function of the C
+/// library may be called there.
 pub(super) fn stop_without_library() -> ! {
     let write = |text: &str| {
         let args = [2, text.as_ptr() as usize, text.len()];
@@ -84,11 +87,11 @@ pub(super) fn stop_without_library() -> ! {
     };
     write(CHANGED);
     write("\n");
-    // The default action, for a thread that does not block the signal: it ends the process.
+    // With the default action, SIGABRT ends the process if this thread does not block it.
     let default = [0u64; 4];
     let abort = libc::SIGABRT as usize;
     let action = (&raw const default) as usize;
-    // SAFETY: the kernel's `struct sigaction`, all zero.
+    // SAFETY: the pointer is to a `struct sigaction` as the kernel defines it, with all fields zero.
     let _ = unsafe { sys::raw(libc::SYS_rt_sigaction, [abort, action, 0, 8]) };
     sys::mask::unblock(sys::mask::bit(libc::SIGABRT));
     loop {

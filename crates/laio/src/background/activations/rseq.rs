@@ -1,10 +1,12 @@
-//! Restartable sequences: the kernel writes the processor's number, and clears what is being restarted, in memory that
-//! the C library registered for its thread. Two kernel threads would do so in one place, so it is taken back.
+//! Restartable sequences (rseq): the kernel writes the processor's number to memory that the C
+//! library registered for its thread. Two kernel threads must not use the same memory, so it is
+//! unregistered.
 
 use crate::sys;
 use std::ffi::{CStr, c_void};
 
-/// While this lives, the calling thread's area is not registered; `sched_getcpu` asks the kernel instead.
+/// Keeps the calling thread's rseq area unregistered while it lives; `sched_getcpu` then asks the
+/// kernel.
 #[derive(Debug)]
 pub(super) struct Unregistered(Option<Area>);
 
@@ -19,7 +21,8 @@ const UNREGISTER: usize = 1;
 const SIGNATURE: usize = 0x5305_3053;
 /// `RSEQ_CPU_ID_REGISTRATION_FAILED`.
 const NO_PROCESSOR: u32 = -2i32 as u32;
-/// Of the first version. Later C libraries tell a shorter length than they have registered.
+/// The length of the first version. Later C libraries report a shorter length than they have
+/// registered.
 const LENGTH_MIN: usize = 32;
 
 impl Unregistered {
@@ -28,14 +31,14 @@ impl Unregistered {
             let done = area.register(UNREGISTER);
             if done {
                 // `cpu_id`, behind `cpu_id_start`.
-                // SAFETY: the C library's own area of this thread, which the kernel has just let go of.
+                // SAFETY: the C library's own area of this thread, which the kernel does not use any more.
                 unsafe { ((area.address + 4) as *mut u32).write_volatile(NO_PROCESSOR) };
             }
             done
         }))
     }
 
-    /// In a forked child: what it has registered is its own affair.
+    /// In a forked child: the child's own registration is left alone.
     pub(super) fn forget_in_child(&mut self) {
         self.0 = None;
     }
@@ -57,7 +60,7 @@ impl Area {
     }
 }
 
-/// Where the C library (glibc since 2.35) has registered it, if it has.
+/// The area that the C library (glibc since 2.35) has registered, if it has.
 fn area() -> Option<Area> {
     let offset = symbol(c"__rseq_offset")?.cast::<isize>();
     let length = symbol(c"__rseq_size")?.cast::<u32>();

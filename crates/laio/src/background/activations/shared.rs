@@ -1,10 +1,10 @@
-//! What all carriers of one application thread share.
+//! The state shared by all carriers of one application thread.
 
 use super::carrier::Carrier;
 use super::detectors::{Barrier, Detector};
 use crate::Errno;
-use crate::sys::away::Away;
-use crate::sys::handoff::Bed;
+use crate::sys::handoff::SleepWord;
+use crate::sys::high_fd::HighFd;
 use crate::sys::mask::{Mask, bit};
 use rustix::event::{EventfdFlags, epoll, eventfd};
 use std::os::fd::AsFd;
@@ -12,35 +12,38 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize
 
 /// Never moves, and outlives the carriers.
 #[derive(Debug)]
-pub(super) struct Shared {
-    /// Where spares sleep: the records of all carriers, and the two bells below.
-    pub(super) waiting: Away,
+pub(super) struct CarrierShared {
+    /// The epoll set that spares sleep on: the switch records of all carriers, and the two eventfds
+    /// below.
+    pub(super) waiting: HighFd,
     /// Wakes one spare.
-    one: Away,
-    /// Wakes all spares, for ever.
-    all: Away,
+    one: HighFd,
+    /// Wakes all spares, level-triggered.
+    all: HighFd,
     pub(super) closing: AtomicBool,
-    /// Grows when the thread's identity changes; carriers of before do not run the application any more.
+    /// Incremented when the thread's identity changes; carriers of an earlier epoch do not run the
+    /// application any more.
     pub(super) epoch: AtomicU32,
     pub(super) detector: Detector,
-    beds: Box<[Bed]>,
+    sleep_words: Box<[SleepWord]>,
     pub(super) barrier: Barrier,
     /// The carrier that runs the application.
     pub(super) current: AtomicPtr<Carrier>,
-    /// From whom the application was taken last.
+    /// The carrier from which the application was taken last.
     pub(super) victim: AtomicPtr<Carrier>,
-    /// Threads that are sending a signal to it. Whoever is no longer the current one waits for them, and then
-    /// sends on what has come to itself.
+    /// The number of threads that are sending a signal to the current carrier. A carrier that is no
+    /// longer current waits until this is 0, and then forwards its pending signals.
     pub(super) forwarding: AtomicU32,
     /// The application's own kernel thread.
     pub(super) home: AtomicPtr<Carrier>,
-    /// Carriers that could take the application on.
+    /// The number of carriers that could continue the application.
     pub(super) spares: AtomicU32,
-    /// The signals that the application blocks, as far as is known.
+    /// The signals that the application blocks, as last seen.
     pub(super) mask: AtomicU64,
-    /// Where the application's thread-local variables are.
+    /// The application's thread pointer.
     pub(super) application: usize,
-    /// The application has parked itself, with this stack pointer, to go on at home.
+    /// The stack pointer of an application that has parked itself to continue at home; 0 if none
+    /// has.
     pub(super) returning: AtomicUsize,
     /// The signal that interrupts calls and wakes the home carrier.
     pub(super) signal: i32,
@@ -48,32 +51,36 @@ pub(super) struct Shared {
     pub(super) counts: Counts,
 }
 
-/// What has happened, for people.
+/// Statistics.
 #[derive(Debug, Default)]
 pub(super) struct Counts {
     pub(super) handoffs: AtomicU64,
-    /// Times a spare looked and the call had returned, or had only been preempted.
-    pub(super) in_vain: AtomicU64,
+    /// How often a spare was woken although the call had returned, or was only preempted.
+    pub(super) false_wakeups: AtomicU64,
 }
 
-impl Shared {
-    pub(super) fn new(detector: Detector, beds: usize, signal: i32) -> Result<Shared, Errno> {
+impl CarrierShared {
+    pub(super) fn new(
+        detector: Detector,
+        sleep_words: usize,
+        signal: i32,
+    ) -> Result<CarrierShared, Errno> {
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
-        let event = || Ok::<_, Errno>(Away::from(eventfd(0, flags)?));
+        let event = || Ok::<_, Errno>(HighFd::from(eventfd(0, flags)?));
         let (one, all) = (event()?, event()?);
-        let waiting = Away::from(epoll::create(epoll::CreateFlags::CLOEXEC)?);
+        let waiting = HighFd::from(epoll::create(epoll::CreateFlags::CLOEXEC)?);
         let data = epoll::EventData::new_u64(0);
         let edge = epoll::EventFlags::IN | epoll::EventFlags::ET;
         epoll::add(&waiting, one.as_fd(), data, edge)?;
         epoll::add(&waiting, all.as_fd(), data, epoll::EventFlags::IN)?;
-        Ok(Shared {
+        Ok(CarrierShared {
             waiting,
             one,
             all,
             closing: AtomicBool::new(false),
             epoch: AtomicU32::new(0),
             detector,
-            beds: (0..beds).map(|_| Bed::default()).collect(),
+            sleep_words: (0..sleep_words).map(|_| SleepWord::default()).collect(),
             barrier: Barrier::of(detector),
             current: AtomicPtr::new(std::ptr::null_mut()),
             victim: AtomicPtr::new(std::ptr::null_mut()),
@@ -89,15 +96,16 @@ impl Shared {
         })
     }
 
-    /// Where detectors sleep; the first is the backstop's. None where records tell.
-    pub(super) fn beds(&self) -> &[Bed] {
-        &self.beds
+    /// The sleep words of the detectors; the first is the backstop's. Empty if switch records are
+    /// used.
+    pub(super) fn sleep_words(&self) -> &[SleepWord] {
+        &self.sleep_words
     }
 
-    /// What the assembly does for detectors before a call.
+    /// The flags for what the assembly does before a call; see [`crate::sys::handoff::detected`].
     pub(super) fn detected(&self) -> u32 {
         use crate::sys::handoff::{detected, processor_known_by};
-        match (self.beds.is_empty(), self.barrier) {
+        match (self.sleep_words.is_empty(), self.barrier) {
             (true, _) => 0,
             (false, Barrier::Sleepers) => detected::YES | processor_known_by(),
             (false, Barrier::Program) => detected::YES | detected::BY_FENCE | processor_known_by(),
@@ -116,16 +124,16 @@ impl Shared {
         let _ = rustix::io::write(&self.all, &1u64.to_ne_bytes());
     }
 
-    /// The application blocks these signals, as the kernel thread shows on which it was last.
+    /// Records the signals that the application blocks, as seen on its last kernel thread.
     pub(super) fn note_mask(&self, mask: Mask) {
         let signal = bit(self.signal);
         let known = self.mask.load(Relaxed);
-        // Carriers never block that one; at home it is as the program wants it.
+        // Carriers never block the cancel signal; on the home carrier the program decides.
         self.mask
             .store((mask & !signal) | (known & signal), Relaxed);
     }
 
-    /// What a carrier that runs the application blocks: never the signal that interrupts calls.
+    /// The mask of a carrier that runs the application: without the signal that interrupts calls.
     pub(super) fn carried_mask(&self) -> Mask {
         self.mask.load(Relaxed) & !bit(self.signal)
     }

@@ -1,8 +1,9 @@
 //! Signal handlers of the program.
 //!
-//! A signal may be delivered to a kernel thread from which the program has been taken. A handler would run there with
-//! the thread-local variables of the program, which itself runs elsewhere at the same time. So handlers are
-//! wrapped: where the program is not, the signal is sent on to where it is.
+//! A signal may be delivered to a kernel thread from which the program has been taken. A handler
+//! would run there with the thread-local variables of the program, which runs on another thread at
+//! the same time. So handlers are wrapped: on such a thread the wrapper forwards the signal to the
+//! carrier that runs the program.
 
 use super::carrier::Carrier;
 use super::slots;
@@ -13,17 +14,18 @@ use crate::sys::handoff;
 use libc::{c_int, c_void, sigaction, siginfo_t, ucontext_t};
 use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering::SeqCst};
 
-/// What a handler is here: as with `SA_SIGINFO`.
+/// A signal handler, as with `SA_SIGINFO`.
 pub type Handler = extern "C" fn(c_int, *mut siginfo_t, *mut c_void);
 
-/// Installs a signal handler that always runs where the program runs, in contexts of the back end `activations`
-/// too. Instead of `sigaction`, and with its flags and mask.
+/// Installs a signal handler that always runs on the kernel thread that runs the program, in
+/// contexts of the back end `activations` too. Use it instead of `sigaction`, with its flags and
+/// mask.
 ///
-/// In the handler, laio may not be used. A signal that was sent on has the code `SI_QUEUE` where it had one that only
-/// the kernel may give.
+/// The handler must not use laio. A forwarded signal has the code `SI_QUEUE` instead of a code that
+/// only the kernel may set.
 ///
 /// # Errors
-/// Those of `sigaction`; `EINVAL` also for a number that is no signal.
+/// Those of `sigaction`; `EINVAL` also for an invalid signal number.
 pub fn handle_signal(
     signal: c_int,
     handler: Handler,
@@ -40,11 +42,12 @@ pub fn handle_signal(
     }
 }
 
-/// As `sigaction(2)`, for handlers that always run where the program runs: see [`handle_signal`]. Returns what was
-/// there before. `SIG_DFL` and `SIG_IGN` are what they are.
+/// Sets the action of a signal like `sigaction(2)`, with a handler that always runs on the kernel
+/// thread that runs the program: see [`handle_signal`]. Returns the previous action. `SIG_DFL` and
+/// `SIG_IGN` have their usual meaning.
 ///
 /// # Safety
-/// The handler is one, of the kind that the flags say.
+/// The handler must be valid, and of the kind that the flags say.
 ///
 /// # Errors
 /// Those of `sigaction`; nothing has changed then.
@@ -82,7 +85,7 @@ struct Handled {
     flags: AtomicI32,
 }
 
-/// By signal.
+/// The handlers, by signal.
 static HANDLED: [Handled; 65] = [const {
     Handled {
         handler: AtomicUsize::new(0),
@@ -90,12 +93,14 @@ static HANDLED: [Handled; 65] = [const {
     }
 }; 65];
 
-/// Flags that the wrapper has otherwise than the handler. The kernel would reset the action when a signal comes
-/// to where the program is not, and what is sent on would end the process.
+/// Flags in which the wrapper differs from the handler. With SA_RESETHAND the kernel would reset
+/// the action when a signal arrives on another carrier, and the forwarded signal would then kill
+/// the process.
 const CHANGED: c_int = libc::SA_SIGINFO | libc::SA_RESETHAND;
 
 impl Handled {
-    /// The action with the wrapper in place of its handler, if it has one, which is kept.
+    /// Returns the action with the wrapper instead of its handler, if it has one, and stores the
+    /// handler.
     fn wrap(&self, action: &sigaction) -> sigaction {
         let mut wrapped = *action;
         if !matches!(action.sa_sigaction, libc::SIG_DFL | libc::SIG_IGN) {
@@ -140,19 +145,20 @@ extern "C" fn wrapper(signal: c_int, info: *mut siginfo_t, context: *mut c_void)
     let word = carrier.control.state.load(SeqCst);
     let running = with_state(word, APP);
     match state::state(word) {
-        // Just before the call, or just after it. To send the signal on would be to send it here, for ever.
+        // Just before the call, or just after it. Forwarding the signal would send it to this
+        // thread again, for ever.
         APP => return handled.run(signal, info, context),
         CALL if state::change(&carrier.control.state, word, running) => {}
-        // Taken away, perhaps just now.
+        // The application has been taken over.
         _ => {
             // SAFETY: the kernel's own struct, of 128 bytes.
             let mut copy = unsafe { info.cast::<SignalInfo>().read_unaligned() };
             return forward(carrier.shared(), &mut copy);
         }
     }
-    // Nobody takes the program away while the handler runs.
+    // No spare takes the program over while the handler runs.
     handled.run(signal, info, context);
     carrier.control.state.store(word, SeqCst);
-    // The call may begin anew, and what told of its blocking is forgotten.
+    // The call may restart, and the evidence of its blocking is lost, so a spare inspects it again.
     carrier.shared().wake_one();
 }

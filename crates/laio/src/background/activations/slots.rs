@@ -1,5 +1,6 @@
-//! Memory of carriers: each has a slot with its control words, its stack, and what stands in for a C library's
-//! thread block. Slots are found by address, so that a signal handler can tell where it has come.
+//! The memory of carriers: each has a slot with its control words, its stack, and a substitute for
+//! the C library's thread block. Slots are found by address, so that a signal handler can find the
+//! carrier that it interrupted.
 
 use super::carrier::Carrier;
 use crate::Errno;
@@ -9,17 +10,17 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
 
 /// Bytes of a slot.
 const SLOT: usize = 64 * 1024;
-/// Where the block is that the thread pointer points to. What lies below stands in for thread-local variables: a
-/// signal handler may touch them.
+/// Offset of the block that the thread pointer points to. The memory below it is a substitute for
+/// thread-local variables, which a signal handler may access.
 const BLOCK: usize = 16 * 1024;
 const CONTROL: usize = 20 * 1024;
-/// A page that nobody may touch, below the stack.
+/// Offset of the guard page below the stack.
 const GUARD: usize = 24 * 1024;
 const STACK: usize = 28 * 1024;
 const SLOTS_IN_CHUNK: usize = 64;
 const CHUNK: usize = SLOT * SLOTS_IN_CHUNK;
 
-/// Slots in chunks, which are made as they are needed and kept. A bit for each slot in use.
+/// Chunks of slots, mapped on demand and kept. One bit for each slot in use.
 static CHUNKS: [(AtomicUsize, AtomicU64); Slot::MAX / SLOTS_IN_CHUNK] =
     [const { (AtomicUsize::new(0), AtomicU64::new(0)) }; Slot::MAX / SLOTS_IN_CHUNK];
 
@@ -28,10 +29,11 @@ static CHUNKS: [(AtomicUsize, AtomicU64); Slot::MAX / SLOTS_IN_CHUNK] =
 pub(super) struct Slot(usize);
 
 impl Slot {
-    /// Carriers of the process at most.
+    /// The maximum number of carriers of the process.
     pub(super) const MAX: usize = 4096;
 
-    /// Takes a free one. Without locks, so that a child forked at any time finds this in order.
+    /// Takes a free slot. Without locks, so that a child forked at any time finds a consistent
+    /// state.
     pub(super) fn take() -> Result<Slot, Errno> {
         for (base, used) in &CHUNKS {
             if base.load(SeqCst) == 0 {
@@ -50,12 +52,12 @@ impl Slot {
     }
 
     fn prepare(&self) -> Result<(), Errno> {
-        // SAFETY: the slot is ours; nobody touches its guard page.
+        // SAFETY: the slot is ours; no thread touches its guard page.
         unsafe {
             let guard = (self.0 + GUARD) as *mut _;
             mprotect(guard, STACK - GUARD, MprotectFlags::empty())?;
-            // The beginning of a thread's block as the compiler knows it: its own address, the stack protector's
-            // canary, the key of stored pointers.
+            // The start of a thread block as the compiler expects it: its own address, the stack
+            // protector's canary, the pointer guard.
             let (own, block) = (thread_pointer() as *const usize, self.0 + BLOCK);
             let words = std::slice::from_raw_parts_mut(block as *mut usize, 8);
             words.fill(0);
@@ -65,17 +67,18 @@ impl Slot {
         Ok(())
     }
 
-    /// The place of the carrier; it is not initialised.
+    /// The address of the carrier, which is not initialised.
     pub(super) fn carrier(&self) -> *mut Carrier {
         (self.0 + CONTROL) as *mut Carrier
     }
 
-    /// Where its thread pointer points.
+    /// The address for its thread pointer.
     pub(super) fn thread_pointer(&self) -> usize {
         self.0 + BLOCK
     }
 
-    /// The upper end of its stack; itself in the slot, so that a thread which has not pushed anything is found.
+    /// The upper end of its stack. It lies within the slot, so that a thread with an empty stack is
+    /// found.
     pub(super) fn stack(&self) -> usize {
         self.0 + SLOT - 64
     }
@@ -84,7 +87,8 @@ impl Slot {
 impl Drop for Slot {
     fn drop(&mut self) {
         if cfg!(laio_sanitized) {
-            // Sanitizers do not see how a thread ends on its stack, and would take the next one for a race.
+            // Sanitizers do not see a thread end on its stack, and would report its reuse as a
+            // race.
             return;
         }
         for (base, used) in &CHUNKS {
@@ -96,7 +100,7 @@ impl Drop for Slot {
     }
 }
 
-/// The carrier on whose stack an address lies. For signal handlers: it reads, and nothing else.
+/// The carrier on whose stack an address lies. Async-signal-safe: it only reads.
 pub(super) fn carrier_at(address: usize) -> Option<*mut Carrier> {
     for (base, used) in &CHUNKS {
         let base = base.load(SeqCst);

@@ -1,36 +1,37 @@
-//! What carriers do while they do not run the application.
+//! The code of carriers that do not run the application.
 //!
-//! The C library does not know these threads, so nothing here may use it, nor thread-local variables, nor
-//! memory from the heap, nor panic: system calls by assembly, and what [`Shared`] and [`Carrier`] hold.
-//! Stacks are given up without unwinding, so nothing here may own what needs dropping.
+//! The C library does not know these threads, so this code must not use it, nor thread-local
+//! variables, nor the heap, and must not panic: it makes system calls by assembly, and uses the
+//! memory of [`CarrierShared`] and [`Carrier`]. Stacks are abandoned without unwinding, so no value
+//! here may need dropping.
 
 use super::carrier::{Carrier, readiness};
 use super::flight::Flight;
-use super::shared::Shared;
+use super::shared::CarrierShared;
 use super::state::{self, APP, CALL, SPARE, become_, with_state};
-use super::{home, looking};
+use super::{home, inspect};
 use crate::sys::handoff::{Control, resume, set_thread_pointer};
 use crate::sys::mask::{self, Mask, bit};
 use crate::sys::{self};
 use std::os::fd::AsRawFd;
 use std::sync::atomic::Ordering::*;
 
-/// Milliseconds until a call whose thread was only preempted is looked at again.
+/// Milliseconds until a preempted thread is inspected again.
 const AGAIN_MS: usize = 2;
 
-/// The life of a new carrier.
+/// The entry function of a new carrier.
 ///
 /// # Safety
 /// The entry of a thread made by [`sys::handoff::spawn`].
 pub(super) unsafe extern "C" fn begin(control: *mut Control) -> ! {
     // SAFETY: the carrier that this thread was made for.
     let carrier = unsafe { Carrier::at(control) };
-    wait_for_order(carrier);
+    wait_for_start(carrier);
     serve(carrier)
 }
 
-/// Until the thread's creator has made everything ready, or thought better of it.
-pub(super) fn wait_for_order(me: &Carrier) {
+/// Waits until the creator has finished the initialisation, or wants the thread to end.
+pub(super) fn wait_for_start(me: &Carrier) {
     while me.ready.load(SeqCst) == readiness::NOT_YET {
         sys::futex_wait(&me.ready, readiness::NOT_YET, true);
     }
@@ -39,10 +40,10 @@ pub(super) fn wait_for_order(me: &Carrier) {
     }
 }
 
-/// Waits for the application to block somewhere, and takes it on.
+/// Waits until the application blocks, and continues it.
 fn serve(me: &Carrier) -> ! {
     let shared = me.shared();
-    let mut again: Option<looking::Preempted<'_>> = None;
+    let mut again: Option<inspect::Preempted<'_>> = None;
     loop {
         sleep(shared, again.is_some());
         if shared.closing.load(SeqCst) {
@@ -53,36 +54,36 @@ fn serve(me: &Carrier) -> ! {
             end(me);
         }
         if let Some(preempted) = again.take() {
-            again = preempted.look_again(me);
+            again = preempted.inspect_again(me);
         }
-        if let Some(preempted) = looking::look(me) {
+        if let Some(preempted) = inspect::inspect_current(me) {
             again = Some(preempted);
         }
     }
 }
 
-/// Until something happens.
-fn sleep(shared: &Shared, for_a_while: bool) {
+/// Sleeps until an event, or for [`AGAIN_MS`].
+fn sleep(shared: &CarrierShared, for_a_while: bool) {
     let mut event = [0u64; 2];
     let timeout = if for_a_while { AGAIN_MS } else { usize::MAX };
     let set = shared.waiting.as_raw_fd() as usize;
     let place = event.as_mut_ptr() as usize;
-    // SAFETY: room for one event. What it says is of no interest: there is only one application to look at.
+    // SAFETY: the buffer holds one event. Its content is not needed: there is only one application.
     let _ = unsafe { sys::raw(libc::SYS_epoll_pwait, [set, place, 1, timeout, 0, 8]) };
 }
 
-/// Goes on with the application of `victim`, which the caller has won.
-pub(super) fn take_on(me: &Carrier, victim: &Carrier) -> ! {
+/// Continues the application of `victim`, which the caller has won.
+pub(super) fn take_over(me: &Carrier, victim: &Carrier) -> ! {
     let shared = me.shared();
     victim.gate().close();
     shared.victim.store(from(victim), Relaxed);
     shared.spares.fetch_sub(1, Relaxed);
     shared.counts.handoffs.fetch_add(1, Relaxed);
-    go_on(me, victim.control.saved.load(Relaxed))
+    run_application(me, victim.control.saved.load(Relaxed))
 }
 
-/// Runs the application from where it has left its stack.
-pub(super) fn go_on(me: &Carrier, saved: usize) -> ! {
+/// Runs the application from its saved stack pointer.
+pub(super) fn run_application(me: &Carrier, saved: usize) -> ! {
     let shared = me.shared();
     me.control.interrupted.store(0, Relaxed);
     become_(&me.control.state, APP);
@@ -91,7 +92,7 @@ pub(super) fn go_on(me: &Carrier, saved: usize) -> ! {
     unsafe { resume(saved, shared.application) }
 }
 
-/// A call has returned whose application is elsewhere.
+/// Handles the return of a call whose application runs on another carrier.
 ///
 /// # Safety
 /// From the assembly: the carrier's own thread, on its own stack, with the application's thread pointer.
@@ -99,14 +100,14 @@ pub(super) unsafe extern "C" fn returned(control: *mut Control, word: usize) -> 
     #[cfg(laio_sanitized)]
     // SAFETY: by the caller.
     unsafe {
-        be_oneself(control);
+        restore_thread_pointer(control);
     }
     // SAFETY: by the caller.
     let me = unsafe { Carrier::at(control) };
     let flight = me.flight.load(Acquire);
     become_(&me.control.state, SPARE);
-    // From here on nobody begins to interrupt it; who has begun is waited for. The signal is let through even if
-    // the application has come to block it.
+    // From here on no new interruption begins; wait for those announced. The signal is unblocked
+    // even if the application blocks it now.
     while me.interrupts.load(SeqCst) != 0 {
         mask::unblock(bit(me.shared().signal));
         yield_now();
@@ -114,7 +115,8 @@ pub(super) unsafe extern "C" fn returned(control: *mut Control, word: usize) -> 
     leave_application(me);
     let serves = !me.is_home() && me.is_current();
     if serves {
-        // Before it lands: whoever has its result finds this carrier among the spares.
+        // Before the result is published, so that a reader of the result finds this carrier among
+        // the spares.
         me.shared().spares.fetch_add(1, Release);
     }
     // SAFETY: the flight of this call.
@@ -126,7 +128,7 @@ pub(super) unsafe extern "C" fn returned(control: *mut Control, word: usize) -> 
     }
 }
 
-/// The application has let go of its stack, to go on at home.
+/// Handles an application that has parked itself, to continue at home.
 ///
 /// # Safety
 /// As for [`returned`]; every signal is blocked.
@@ -134,14 +136,14 @@ pub(super) unsafe extern "C" fn parked(control: *mut Control) -> ! {
     #[cfg(laio_sanitized)]
     // SAFETY: by the caller.
     unsafe {
-        be_oneself(control);
+        restore_thread_pointer(control);
     }
     // SAFETY: by the caller.
     let me = unsafe { Carrier::at(control) };
     let shared = me.shared();
     let saved = me.control.saved.load(Relaxed);
     become_(&me.control.state, SPARE);
-    // Signals go there from now on.
+    // From now on signals are forwarded to the home carrier.
     shared.current.store(shared.home.load(Relaxed), SeqCst);
     leave_application(me);
     shared.spares.fetch_add(1, Release);
@@ -150,18 +152,18 @@ pub(super) unsafe extern "C" fn parked(control: *mut Control) -> ! {
     serve(me)
 }
 
-/// From here on the carrier's own thread-local variables count: what the sanitizers know of the application is in those
-/// of the application, which runs elsewhere, or is about to.
+/// Switches to the carrier's own thread-local variables: the sanitizers keep the application's
+/// state in the application's, which runs on another thread now, or soon.
 ///
 /// # Safety
 /// On the carrier's own stack, by its own thread.
 #[cfg(laio_sanitized)]
-pub(super) unsafe fn be_oneself(control: *mut Control) {
+pub(super) unsafe fn restore_thread_pointer(control: *mut Control) {
     // SAFETY: by the caller.
     unsafe { set_thread_pointer((*control.cast::<Carrier>()).block) };
 }
 
-/// From now on this thread has nothing to do with the application: neither its signals nor its variables.
+/// Detaches this thread from the application: from its signals and its thread-local variables.
 fn leave_application(me: &Carrier) {
     mask::set(Mask::MAX);
     // SAFETY: nothing on this path uses thread-local variables. Signals are blocked by now: no handler sees this
@@ -170,13 +172,13 @@ fn leave_application(me: &Carrier) {
     while me.shared().forwarding.load(SeqCst) != 0 {
         yield_now();
     }
-    // What came for the application while this thread was it.
+    // Forward the signals that arrived for the application while this thread ran it.
     while let Some(mut info) = next_signal(!me.shared().carried_mask(), Some(0)) {
         forward(me.shared(), &mut info);
     }
 }
 
-/// Takes the next pending signal of a set, waiting for it if no time is given.
+/// Takes the next pending signal of a set; waits for it if no time is given.
 pub(super) fn next_signal(set: Mask, seconds: Option<i64>) -> Option<SignalInfo> {
     let mut info = SignalInfo([0; 16]);
     let time = seconds.map(|seconds| [seconds, 0]);
@@ -212,12 +214,12 @@ impl SignalInfo {
     }
 }
 
-/// Sends a signal on to the thread that runs the application.
-pub(super) fn forward(shared: &Shared, info: &mut SignalInfo) {
+/// Forwards a signal to the thread that runs the application.
+pub(super) fn forward(shared: &CarrierShared, info: &mut SignalInfo) {
     if info.signal() == shared.signal {
         return;
     }
-    // Only the kernel may say that it sent a signal itself, or that a thread was meant.
+    // Only the kernel may use these codes (sent by the kernel, or to a thread).
     if info.code() >= 0 || info.code() == libc::SI_TKILL {
         info.set_code(libc::SI_QUEUE);
     }
@@ -242,9 +244,9 @@ fn yield_now() {
     let _ = unsafe { sys::raw(libc::SYS_sched_yield, []) };
 }
 
-/// Ends the thread. Its slot is free when the kernel says so.
+/// Ends the thread. Its slot is free when the kernel has cleared the TID.
 pub(super) fn end(me: &Carrier) -> ! {
-    // Whoever uses the slot next sees all that was done here: see `Owned::living`.
+    // The next user of the slot sees all stores made here: see `Owned::thread_number`.
     me.ready.store(readiness::END, Release);
     loop {
         // SAFETY: nothing of this thread needs cleaning up.

@@ -76,7 +76,7 @@ fn a_call_that_blocks_goes_on_without_the_program() {
 }
 
 #[test]
-fn a_forked_child_begins_anew() {
+fn a_forked_child_gets_a_new_context() {
     let Some(mut context) = context() else { return };
     let mut waiting = Waiting::new();
     let outcome = waiting.begin(&mut context);

@@ -1,4 +1,4 @@
-//! The application's side: one thread of the program, whose kernel thread changes.
+//! The application's side: a thread of the program, whose kernel thread changes.
 
 use super::carrier::{Owned, readiness};
 use super::conditions;
@@ -6,11 +6,11 @@ use super::detectors::{self, Detector};
 use super::flight::{Flight, Inbox};
 use super::identity;
 use super::rseq::Unregistered;
-use super::shared::Shared;
+use super::shared::CarrierShared;
 use super::slots;
 use super::state::{self, APP, TAKEN, become_};
-use crate::sys::away::{self, Away};
 use crate::sys::fork::Life;
+use crate::sys::high_fd::{self, HighFd};
 use crate::sys::interrupt::{self, Signal};
 use crate::sys::{self, handoff, mask};
 use crate::{Call, Errno};
@@ -20,12 +20,12 @@ use std::rc::{Rc, Weak};
 use std::sync::atomic::Ordering::*;
 use std::time::Duration;
 
-/// Spares kept waiting: one to take the application on, and one for the call that it makes next.
+/// Spares kept ready: one to continue the application, and one for its next call.
 const SPARES: u32 = 2;
-/// Seconds within which the hand-off at the start must be seen.
-const PROOF_SECONDS: i64 = 2;
-/// Milliseconds for which a change of identity waits for the home carrier.
-const PATIENCE_MS: u32 = 1000;
+/// Seconds within which the self-test hand-off must succeed.
+const SELF_TEST_SECONDS: i64 = 2;
+/// Milliseconds for which a change of identity waits for the home carrier to be free.
+const CHANGE_TIMEOUT_MS: u32 = 1000;
 
 std::thread_local! {
     /// The contexts of a thread share its carriers.
@@ -36,35 +36,35 @@ std::thread_local! {
 #[derive(Debug)]
 pub(super) struct Thread {
     life: Life,
-    /// Carriers at most, beside the home carrier.
+    /// The maximum number of carriers, without the home carrier.
     limit: Cell<usize>,
     spares: RefCell<Vec<Owned>>,
     /// Why no carrier can be added.
-    barren: Cell<Option<Errno>>,
+    cannot_grow: Cell<Option<Errno>>,
     /// See [`identity::is_dumpable`].
     dumpable: Cell<bool>,
-    /// A context of the thread does not promise that its rights are settled.
-    distrusts: Cell<bool>,
-    /// Threads that only look.
+    /// Whether a context of the thread does not promise settled rights.
+    compares_rights: Cell<bool>,
+    /// Detector threads.
     detectors: RefCell<Vec<Owned>>,
     home: Owned,
-    pub(super) shared: Box<Shared>,
+    pub(super) shared: Box<CarrierShared>,
     rseq: Unregistered,
 }
 
-/// How a call went.
+/// The outcome of a call.
 #[derive(Debug)]
-pub(super) enum Carried {
-    /// It did not block, or not for long: the word that it returned.
+pub(super) enum Handoff {
+    /// The call returned on its carrier, with this word.
     Done(usize),
-    /// It goes on.
-    Away,
-    /// Nobody could take the application on: the call has not been made.
+    /// The call blocked and is in flight.
+    InFlight,
+    /// There was no spare to continue the application, so the call has not been made.
     NoSpare(Errno),
 }
 
 impl Thread {
-    /// That of the calling thread, which is made if need be.
+    /// Returns the carriers of the calling thread, and makes them if there are none.
     pub(super) fn join(
         inbox: &Inbox,
         detector: Option<Detector>,
@@ -73,7 +73,7 @@ impl Thread {
     ) -> Result<Rc<Thread>, Errno> {
         let present = THREAD.with_borrow(Weak::upgrade);
         if let Some(thread) = present
-            && thread.life.goes_on()
+            && thread.life.is_current()
             && detector.is_none_or(|wanted| wanted == thread.shared.detector)
         {
             thread.limit.set(thread.limit.get().max(limit));
@@ -83,7 +83,7 @@ impl Thread {
         let detectors = Detector::in_order(detector)?;
         let mut refused = Errno::NOSYS;
         for detector in detectors {
-            match Thread::new(detector, limit, signal).and_then(|thread| thread.prove(inbox)) {
+            match Thread::new(detector, limit, signal).and_then(|thread| thread.self_test(inbox)) {
                 Ok(thread) => {
                     THREAD.set(Rc::downgrade(&thread));
                     return Ok(thread);
@@ -97,15 +97,15 @@ impl Thread {
     /// Whether the calling thread has carriers.
     pub(super) fn is_present() -> bool {
         let present = THREAD.try_with(|thread| thread.borrow().upgrade());
-        present.is_ok_and(|thread| thread.is_some_and(|thread| thread.life.goes_on()))
+        present.is_ok_and(|thread| thread.is_some_and(|thread| thread.life.is_current()))
     }
 
     fn new(detector: Detector, limit: usize, signal: Option<i32>) -> Result<Rc<Thread>, Errno> {
         let signal = Signal::install(signal)?;
-        interrupt::set_carriers(interrupted);
-        let shared = Box::new(Shared::new(
+        interrupt::set_carriers(on_cancel_signal);
+        let shared = Box::new(CarrierShared::new(
             detector,
-            detectors::beds(detector),
+            detectors::sleep_words(detector),
             signal.number(),
         )?);
         let home = Owned::home(&shared)?;
@@ -117,9 +117,9 @@ impl Thread {
             life: Life::current(),
             limit: Cell::new(limit),
             spares: RefCell::default(),
-            barren: Cell::new(None),
+            cannot_grow: Cell::new(None),
             dumpable: Cell::new(identity::is_dumpable()),
-            distrusts: Cell::new(false),
+            compares_rights: Cell::new(false),
             detectors: RefCell::default(),
             home,
             shared,
@@ -132,16 +132,16 @@ impl Thread {
         Ok(Rc::new(thread))
     }
 
-    /// Hands off once and comes home, so that it is known to work here.
-    fn prove(self: Rc<Thread>, inbox: &Inbox) -> Result<Rc<Thread>, Errno> {
+    /// Tests that a hand-off works here: makes a blocking call, and returns to the home carrier.
+    fn self_test(self: Rc<Thread>, inbox: &Inbox) -> Result<Rc<Thread>, Errno> {
         use rustix::event::{EventfdFlags, eventfd};
-        let event = Away::from(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
+        let event = HighFd::from(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
         let mut wanted = libc::pollfd {
             fd: event.as_raw_fd(),
             events: libc::POLLIN,
             revents: 0,
         };
-        let time = [PROOF_SECONDS, 0];
+        let time = [SELF_TEST_SECONDS, 0];
         let args = [
             (&raw mut wanted) as usize,
             1,
@@ -153,11 +153,11 @@ impl Thread {
         loop {
             // SAFETY: what is pointed to lives until the flight has landed, which is waited for.
             match unsafe { self.call(&flight, &Call::new(libc::SYS_ppoll, args)) } {
-                Carried::Away => break,
-                Carried::NoSpare(errno) => return Err(errno),
+                Handoff::InFlight => break,
+                Handoff::NoSpare(errno) => return Err(errno),
                 // A signal handler of the program.
-                Carried::Done(word) if Errno::from_register(word) == Err(Errno::INTR) => {}
-                Carried::Done(_) => return Err(Errno::TIME),
+                Handoff::Done(word) if Errno::from_register(word) == Err(Errno::INTR) => {}
+                Handoff::Done(_) => return Err(Errno::TIME),
             }
         }
         rustix::io::write(&event, &1u64.to_ne_bytes())?;
@@ -167,9 +167,9 @@ impl Thread {
         Ok(self)
     }
 
-    /// From now on compares rights after each hand-off.
-    pub(super) fn distrust_rights(&self) {
-        self.distrusts.set(true);
+    /// Turns on the comparison of rights after each hand-off.
+    pub(super) fn compare_rights(&self) {
+        self.compares_rights.set(true);
     }
 
     /// Makes a call; if it blocks, returns on another kernel thread.
@@ -177,11 +177,11 @@ impl Thread {
     /// # Safety
     /// As for the system call, and what is pointed to, and the flight, must live until it has landed.
     #[inline]
-    pub(super) unsafe fn call(&self, flight: &Flight, call: &Call) -> Carried {
+    pub(super) unsafe fn call(&self, flight: &Flight, call: &Call) -> Handoff {
         if self.shared.spares.load(Acquire) == 0
             && let Err(errno) = self.grow()
         {
-            return Carried::NoSpare(errno);
+            return Handoff::NoSpare(errno);
         }
         // SAFETY: carriers live as long as this; the current one is that of the running kernel thread.
         let returned = unsafe {
@@ -191,24 +191,24 @@ impl Thread {
             handoff::call(&raw mut (*carrier).control, call.number, &call.args)
         };
         if returned.taken == 0 {
-            return Carried::Done(returned.word);
+            return Handoff::Done(returned.word);
         }
-        self.arrive();
+        self.after_handoff();
         flight.carrier.set(self.shared.victim.load(Relaxed));
-        Carried::Away
+        Handoff::InFlight
     }
 
-    /// The application is on another kernel thread now.
+    /// Finishes a hand-off, on the new kernel thread.
     #[cold]
-    fn arrive(&self) {
+    fn after_handoff(&self) {
         mask::set(self.shared.carried_mask());
-        if self.distrusts.get() || self.dumpable.get() != identity::is_dumpable() {
+        if self.compares_rights.get() || self.dumpable.get() != identity::is_dumpable() {
             self.identity_may_have_changed();
         }
         while self.shared.spares.load(Relaxed) < SPARES && self.grow().is_ok() {}
     }
 
-    /// The signal mask may have changed.
+    /// Records the signal mask, which may have changed.
     pub(super) fn note_mask(&self) {
         self.shared.note_mask(mask::get());
     }
@@ -221,32 +221,33 @@ impl Thread {
         if spares.len() >= self.limit.get() {
             return Err(Errno::AGAIN);
         }
-        if let Some(errno) = self.barren.get() {
+        if let Some(errno) = self.cannot_grow.get() {
             return Err(errno);
         }
-        // Carriers stay, and with them their descriptors: the last ones are the program's.
-        if spares.len() >= SPARES as usize && !away::has_room(&self.shared.waiting) {
+        // Carriers keep their descriptors; the last free numbers are left to the program.
+        if spares.len() >= SPARES as usize && !high_fd::has_spare_numbers(&self.shared.waiting) {
             return Err(Errno::MFILE);
         }
         let spare = Owned::spare(&self.shared).inspect_err(|&errno| {
-            // Not worth another try for each call, unless it is for want of something that comes and goes.
+            // A lasting error is not retried for each call; a temporary shortage is.
             let passing = [Errno::AGAIN, Errno::NOMEM, Errno::MFILE, Errno::NFILE];
-            self.barren
+            self.cannot_grow
                 .set((!passing.contains(&errno)).then_some(errno));
         })?;
         self.shared.spares.fetch_add(1, Release);
-        spare.tell(readiness::SERVE);
+        spare.start_or_end(readiness::SERVE);
         spares.push(spare);
         Ok(())
     }
 
-    /// Prepares a change of credentials, filters or namespaces, which must be made at home.
+    /// Prepares a change of credentials, filters or namespaces, which must be made on the home
+    /// carrier.
     ///
     /// # Errors
-    /// `EBUSY` if the home carrier makes a call that does not end.
+    /// `EBUSY` if the home carrier is blocked in a call.
     pub(super) fn begin_change(&self) -> Result<(), Errno> {
         let home = &self.home.get().control.state;
-        for _ in 0..PATIENCE_MS {
+        for _ in 0..CHANGE_TIMEOUT_MS {
             if state::state(home.load(SeqCst)) != TAKEN {
                 self.go_home();
                 return Ok(());
@@ -256,8 +257,8 @@ impl Thread {
         Err(Errno::BUSY)
     }
 
-    /// The identity has changed, at home: other carriers inherit the new one. Calls that go on keep the old one, and
-    /// their carriers end with them.
+    /// Renews the carriers after a change of identity, so that they inherit the new one. Calls in
+    /// flight keep the old one, and their carriers end with them.
     pub(super) fn renew(&self) {
         self.shared.epoch.fetch_add(1, SeqCst);
         let mut spares = self.spares.borrow_mut();
@@ -270,13 +271,13 @@ impl Thread {
         }
         spares.retain(Owned::is_alive);
         drop(spares);
-        self.barren.set(None);
+        self.cannot_grow.set(None);
         self.dumpable.set(identity::is_dumpable());
         while self.shared.spares.load(Relaxed) < SPARES && self.grow().is_ok() {}
     }
 
-    /// Whether all carriers that may run the application are for the kernel who the present one is.
-    pub(super) fn is_one(&self) -> bool {
+    /// Whether all carriers that may run the application have the identity of the current one.
+    pub(super) fn carriers_agree(&self) -> bool {
         // SAFETY: carriers live as long as this.
         let current = unsafe { &*self.shared.current.load(Relaxed) };
         let spares = self.spares.borrow();
@@ -284,7 +285,8 @@ impl Thread {
         all.all(|one| !one.get().is_current() || identity::is_same(one.get(), current))
     }
 
-    /// A change that did not come through laio, and stayed behind with the last carrier.
+    /// Checks for a change of identity that was made other than through laio, so that only the
+    /// previous carrier has it.
     #[cold]
     fn identity_may_have_changed(&self) {
         self.dumpable.set(identity::is_dumpable());
@@ -295,7 +297,7 @@ impl Thread {
                 &*self.shared.victim.load(Relaxed),
             )
         };
-        // Looking goes through the C library, whose errno is the program's.
+        // The comparison uses the C library, whose errno belongs to the program.
         // SAFETY: the place of this thread's errno.
         let errno = unsafe { libc::__errno_location() };
         // SAFETY: as above.
@@ -307,7 +309,8 @@ impl Thread {
         unsafe { *errno = kept };
     }
 
-    /// Brings the application back to its own kernel thread, where it must end. No call of it may be in flight.
+    /// Brings the application back to its home carrier, where it must end. None of its calls may be
+    /// in flight there.
     fn go_home(&self) {
         let current = self.shared.current.load(Relaxed);
         if current == self.home.carrier {
@@ -316,7 +319,7 @@ impl Thread {
         mask::set(mask::Mask::MAX);
         // SAFETY: the current carrier is that of the running thread.
         unsafe { handoff::park(&raw mut (*current).control) };
-        // What the home carrier did before it let go.
+        // Orders this after the home carrier's last actions.
         self.shared.current.load(Acquire);
         mask::set(self.shared.mask.load(Relaxed));
     }
@@ -327,7 +330,7 @@ impl Thread {
         let carrier = unsafe { &*flight.carrier.get() };
         state::announce(&carrier.interrupts);
         let same = std::ptr::eq(carrier.flight.load(Relaxed), flight);
-        // Once it has left this state it waits for those who have announced themselves.
+        // A carrier that has left this state waits for announced interruptions.
         if state::state(carrier.control.state.load(SeqCst)) == TAKEN && same {
             carrier.control.interrupted.store(1, SeqCst);
             let thread = carrier.number.load(Relaxed) as usize;
@@ -341,7 +344,7 @@ impl Thread {
         carrier.interrupts.fetch_sub(1, SeqCst);
     }
 
-    /// Carriers alive, without the thread's own.
+    /// The number of live carriers, without the home carrier.
     pub(super) fn carriers(&self) -> usize {
         self.spares.borrow().len()
     }
@@ -349,7 +352,7 @@ impl Thread {
 
 impl Drop for Thread {
     fn drop(&mut self) {
-        if !self.life.goes_on() {
+        if !self.life.is_current() {
             for carrier in self.spares.get_mut() {
                 carrier.forget_in_child();
             }
@@ -368,8 +371,8 @@ impl Drop for Thread {
     }
 }
 
-/// The signal that interrupts calls has come: whether it was meant for a carrier.
-fn interrupted(context: &mut libc::ucontext_t) -> bool {
+/// Handles the signal that interrupts calls. Returns whether it was meant for a carrier.
+fn on_cancel_signal(context: &mut libc::ucontext_t) -> bool {
     let Some(carrier) = slots::carrier_at(handoff::stack_pointer(context)) else {
         return false;
     };

@@ -1,11 +1,12 @@
-//! Aligned memory for direct I/O whose own memory or place is not aligned, and copying between the two.
+//! Bounce buffers: aligned memory for direct I/O whose own memory or offset is not aligned, and
+//! copying between the two.
 
 use crate::sys::raw;
 use crate::{Errno, Limits};
 use std::alloc::{Layout, alloc, dealloc};
 use std::ptr::NonNull;
 
-/// What direct I/O on a file wants to be multiples of: addresses, and offsets and lengths.
+/// The alignment that direct I/O on a file needs, of addresses and of offsets and lengths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Alignment {
     pub(super) memory: usize,
@@ -13,7 +14,7 @@ pub(super) struct Alignment {
 }
 
 impl Alignment {
-    /// What some file systems report has been seen to be 0, and must not be divided by.
+    /// Some file systems report 0, which must not be divided by.
     pub(super) fn new(memory: u32, offset: u32) -> Alignment {
         let sane = |value: u32| (value.clamp(1, 1 << 16) as usize).next_power_of_two();
         Alignment {
@@ -23,7 +24,7 @@ impl Alignment {
     }
 
     pub(super) fn suits_memory(self, address: usize, length: usize) -> bool {
-        // A length that is not a multiple of what memory wants does not follow from the offset's rule.
+        // An aligned length is not implied by the alignment of offsets.
         address.is_multiple_of(self.memory) && length.is_multiple_of(self.memory.min(self.offset))
     }
 
@@ -31,8 +32,8 @@ impl Alignment {
         (offset as usize).is_multiple_of(self.offset) && length.is_multiple_of(self.offset)
     }
 
-    /// The aligned range around a part of a file as long as one step may be: its start, its length, and the
-    /// bytes of the part that it covers.
+    /// Returns the aligned range around a part of a file, at most as long as one step: its start,
+    /// its length, and the bytes of the part that it covers.
     pub(super) fn around(self, offset: i64, length: usize) -> (i64, usize, usize) {
         let start = offset as usize / self.offset * self.offset;
         let before = offset as usize - start;
@@ -42,19 +43,19 @@ impl Alignment {
     }
 }
 
-/// Aligned memory that one request reads into or writes from.
+/// The bounce buffer of one request.
 #[derive(Debug)]
 pub(super) struct Bounce {
     memory: NonNull<u8>,
     layout: Layout,
-    /// Bytes before those that were asked for.
+    /// The number of bytes before the requested ones.
     pub(super) before: usize,
-    /// Bytes that were asked for.
+    /// The number of requested bytes.
     pub(super) wanted: usize,
 }
 
 impl Bounce {
-    /// None where there is no memory.
+    /// Returns `None` if memory cannot be allocated.
     pub(super) fn new(
         alignment: Alignment,
         length: usize,
@@ -81,13 +82,13 @@ impl Bounce {
         self.layout.size()
     }
 
-    /// How many of the bytes asked for are among the first `read`.
+    /// Returns how many of the requested bytes are among the first `read`.
     pub(super) fn useful(&self, read: usize) -> usize {
         read.saturating_sub(self.before).min(self.wanted)
     }
 
-    /// Copies the bytes asked for to where they were to be read to: as the kernel does, so that bad memory
-    /// is `EFAULT` and not a crash.
+    /// Copies the requested bytes to the caller's memory. The kernel copies, so that bad memory is
+    /// `EFAULT` and not a crash.
     ///
     /// # Safety
     /// The vectors can be read.
@@ -110,7 +111,8 @@ impl Bounce {
         }
     }
 
-    /// Copies from where the bytes are to be written from; `EFAULT` also if a part of it cannot be read.
+    /// Copies the bytes to write from the caller's memory; fails with `EFAULT` also if only a part
+    /// of it cannot be read.
     ///
     /// # Safety
     /// The vectors can be read.
@@ -139,7 +141,7 @@ impl Drop for Bounce {
     }
 }
 
-/// Has the kernel copy between a range and vectors, both of this process.
+/// Makes the kernel copy between a range and vectors, both of this process.
 ///
 /// # Safety
 /// The vectors can be read, and the range is the caller's to use.

@@ -1,13 +1,14 @@
-//! Linux AIO: `io_setup`, `io_submit`, `io_getevents`, `io_cancel`, and an eventfd that tells of completions.
+//! Linux AIO: `io_setup`, `io_submit`, `io_getevents`, `io_cancel`, and an eventfd that reports
+//! completions.
 //!
-//! The kernel does direct I/O and `fsync` in the background, and nothing else: buffered I/O is done inside
-//! `io_submit`, which the caller then waits for. So only descriptors opened with `O_DIRECT` are served,
-//! unless the program asks for the other thing too ([`crate::Options::aio_blocking`]).
+//! The kernel does direct I/O and `fsync` in the background, and nothing else: buffered I/O blocks
+//! the caller inside `io_submit`. So only descriptors opened with `O_DIRECT` are served, unless the
+//! program asks for buffered I/O too ([`crate::Options::aio_blocking`]).
 
 use super::bounce::{Alignment, Bounce};
 use super::{Cancelled, Completed, Started, Step, Verb};
 use crate::stats::AioCounts;
-use crate::sys::away::Away;
+use crate::sys::high_fd::HighFd;
 use crate::sys::raw;
 use crate::transfer::{RW_COUNT_MAX, copied_vectors};
 use crate::{Errno, Handle, Limits, facts};
@@ -21,17 +22,18 @@ use std::time::Instant;
 pub(crate) struct Linux {
     context: Option<usize>,
     requests_max: u32,
-    bell: Away,
+    completion_fd: HighFd,
     /// Never moved: the kernel knows a request by the address of its control block.
     requests: Box<[Request]>,
     free: Vec<u16>,
-    /// Prepared and not yet given to the kernel, in order.
+    /// Prepared and not yet submitted, in order.
     prepared: VecDeque<u16>,
     submitted: usize,
     bounced_bytes: usize,
-    /// What `io_submit` waits for goes there too.
+    /// Whether requests that block in `io_submit` are submitted too.
     blocking: bool,
-    /// The kernel has `RWF_NOWAIT`. Kept here: to ask for all facts takes system calls.
+    /// Whether the kernel has `RWF_NOWAIT`; cached here, because querying all facts takes system
+    /// calls.
     nowait: bool,
     /// This is a child's copy: see [`Linux::forget_in_child`].
     inherited: bool,
@@ -41,23 +43,23 @@ struct Request {
     block: libc::iocb,
     handle: Option<Handle>,
     bounce: Option<Bounce>,
-    /// Where a bounced read is to go.
+    /// The destination of a bounced read.
     vectors: Vec<libc::iovec>,
-    /// What is missing of a step that was cut.
+    /// The bytes that a limited step covers.
     cut: Option<usize>,
-    /// `io_submit` waits for it.
+    /// Whether `io_submit` blocks until it is done.
     waits: bool,
 }
 
-/// How a step is to be done on the file that it is about.
-enum Terms {
-    /// `io_submit` waits until it is done, as it does with buffered I/O.
+/// How a step is done on its file.
+enum Placement {
+    /// `io_submit` blocks until it is done: buffered I/O.
     Waiting,
-    /// Direct I/O in the background; or waiting all the same, where that is said.
+    /// Direct I/O in the background; `waits`: it blocks in `io_submit` nevertheless.
     Direct { alignment: Alignment, waits: bool },
     /// `fsync`, in the background.
     Sync,
-    /// Not by this library, or not without waiting.
+    /// Not supported, or not without blocking.
     Declined,
 }
 
@@ -84,14 +86,17 @@ struct Event {
 const EVENTS: usize = 64;
 
 impl Linux {
-    /// Nothing is reserved before it is needed. `ENOSYS` where the kernel has no AIO, `EPERM` and the like where
-    /// it is forbidden.
+    /// Reserves nothing yet. Fails with `ENOSYS` where the kernel has no AIO, and with `EPERM` and
+    /// the like where it is forbidden.
     pub(crate) fn new(requests: u32, blocking: bool) -> Result<Linux, Errno> {
         probe()?;
         Ok(Linux {
             context: None,
             requests_max: requests,
-            bell: Away::from(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?),
+            completion_fd: HighFd::from(eventfd(
+                0,
+                EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK,
+            )?),
             requests: Box::default(),
             free: Vec::new(),
             prepared: VecDeque::new(),
@@ -103,9 +108,9 @@ impl Linux {
         })
     }
 
-    /// Makes the kernel's context with the first request, because each takes its part of what the system has
-    /// (`fs.aio-max-nr`), and to give it back takes milliseconds. For fewer requests where no more are left;
-    /// `EAGAIN` where none is.
+    /// Makes the kernel's AIO context with the first request, because each takes a share of the
+    /// system's requests (`fs.aio-max-nr`), and destroying it takes milliseconds. Asks for fewer
+    /// requests if not enough are left; fails with `EAGAIN` if none is.
     fn set_up(&mut self) -> Result<usize, Errno> {
         if let Some(context) = self.context {
             return Ok(context);
@@ -124,15 +129,15 @@ impl Linux {
     }
 
     pub(super) fn descriptor(&self) -> BorrowedFd<'_> {
-        self.bell.as_fd()
+        self.completion_fd.as_fd()
     }
 
-    pub(super) fn has_room(&self) -> bool {
+    pub(super) fn has_capacity(&self) -> bool {
         if self.context.is_none() {
             return true;
         }
-        let room = self.bounced_bytes + Limits::AIO_BOUNCE_STEP <= Limits::AIO_BOUNCE_BYTES;
-        !self.free.is_empty() && (room || self.bounced_bytes == 0)
+        let capacity = self.bounced_bytes + Limits::AIO_BOUNCE_STEP <= Limits::AIO_BOUNCE_BYTES;
+        !self.free.is_empty() && (capacity || self.bounced_bytes == 0)
     }
 
     /// Prepares a request; it is submitted with others at the next [`Linux::submit`].
@@ -145,8 +150,8 @@ impl Linux {
         step: &Step,
         counts: &mut AioCounts,
     ) -> Started {
-        let terms = self.terms(step);
-        if matches!(terms, Terms::Declined) {
+        let placement = self.placement(step);
+        if matches!(placement, Placement::Declined) {
             counts.declined += 1;
             return Started::Declined;
         }
@@ -154,15 +159,18 @@ impl Linux {
             counts.refused += 1;
             return Started::Declined;
         }
-        if !self.has_room() {
+        if !self.has_capacity() {
             return Started::Full;
         }
-        let index = *self.free.last().expect("there is room");
+        let index = *self.free.last().expect("a request is free");
         let request = &mut self.requests[index as usize];
-        request.block = block(step, index, &self.bell);
+        request.block = block(step, index, &self.completion_fd);
         request.cut = None;
-        request.waits = matches!(terms, Terms::Waiting | Terms::Direct { waits: true, .. });
-        if let Terms::Direct { alignment, .. } = terms {
+        request.waits = matches!(
+            placement,
+            Placement::Waiting | Placement::Direct { waits: true, .. }
+        );
+        if let Placement::Direct { alignment, .. } = placement {
             if !request.align(step, alignment) {
                 counts.declined += 1;
                 return Started::Declined;
@@ -171,8 +179,8 @@ impl Linux {
                 counts.bounced += 1;
                 self.bounced_bytes += bounce.bytes();
             }
-            // What is not to be had without waiting (dirty pages in the cache, no room in the device's
-            // queue) is told, and left to a helper. Of writes kernels say so much too often.
+            // With RWF_NOWAIT a read that would wait (dirty pages in the cache, a full device
+            // queue) fails, and a helper makes it. Not for writes, which kernels refuse too often.
             if self.nowait && matches!(step.verb, Verb::Read | Verb::ReadV) {
                 request.block.aio_rw_flags = libc::RWF_NOWAIT;
             }
@@ -183,26 +191,26 @@ impl Linux {
         Started::Taken
     }
 
-    fn terms(&self, step: &Step) -> Terms {
+    fn placement(&self, step: &Step) -> Placement {
         let Some(file) = File::look_at(step.fd) else {
-            return Terms::Declined;
+            return Placement::Declined;
         };
         if matches!(step.verb, Verb::Fsync | Verb::Fdatasync) {
-            return Terms::Sync;
+            return Placement::Sync;
         }
         let Some(alignment) = file.alignment else {
             return if self.blocking {
-                Terms::Waiting
+                Placement::Waiting
             } else {
-                Terms::Declined
+                Placement::Declined
             };
         };
-        // To make a file longer takes space from its file system, which `io_submit` waits for.
+        // Extending a file allocates blocks, which `io_submit` waits for.
         let writes = matches!(step.verb, Verb::Write | Verb::WriteV);
         let waits = writes && (file.appends || !file.holds(step));
         match waits && !self.blocking {
-            true => Terms::Declined,
-            false => Terms::Direct { alignment, waits },
+            true => Placement::Declined,
+            false => Placement::Direct { alignment, waits },
         }
     }
 
@@ -210,7 +218,7 @@ impl Linux {
         self.prepared.len() as u32
     }
 
-    /// Gives the kernel what is prepared. What it refuses is told in `refused`.
+    /// Submits the prepared requests. Adds those that the kernel refuses to `refused`.
     pub(super) fn submit(&mut self, counts: &mut AioCounts, refused: &mut Vec<Handle>) {
         while let (Some(context), false) = (self.context, self.prepared.is_empty()) {
             let blocks: Vec<*const libc::iocb> = self
@@ -239,10 +247,11 @@ impl Linux {
                     self.prepared.drain(..taken);
                     self.submitted += taken;
                 }
-                // The kernel is short of something that its own completions will give back: again after
-                // the next of them.
+                // The kernel lacks a resource that its completions free: retried after the next
+                // completion.
                 Ok(_) | Err(Errno::AGAIN) if self.submitted > 0 => return,
-                // The first is not to its taste, or it can do nothing at all: the plain call tells.
+                // The kernel refuses the first request, or all of them: helpers make the plain
+                // calls.
                 _ => {
                     let index = self.prepared.pop_front().expect("just submitted");
                     refused.push(self.release(index).0);
@@ -251,7 +260,7 @@ impl Linux {
         }
     }
 
-    /// Takes all that has finished.
+    /// Takes all finished requests.
     pub(super) fn collect(&mut self, completed: &mut Vec<Completed>) -> Result<(), Errno> {
         let Some(context) = self.context else {
             return Ok(());
@@ -268,7 +277,7 @@ impl Linux {
                 // SAFETY: written by the kernel.
                 let event = unsafe { event.assume_init() };
                 self.submitted -= 1;
-                if !self.goes_again(event.data as u16, event.result) {
+                if !self.resubmit(event.data as u16, event.result) {
                     completed.push(self.complete(event.data as u16, event.result));
                 }
             }
@@ -278,9 +287,10 @@ impl Linux {
         }
     }
 
-    /// Prepares a request once more that was refused for the sake of `RWF_NOWAIT`: not all files know it, and a
-    /// helper, which makes the caller's own call, cannot make one that is not aligned.
-    fn goes_again(&mut self, index: u16, result: i64) -> bool {
+    /// Prepares a request again without `RWF_NOWAIT`, if it was refused because of the flag: some
+    /// files do not support it, and a helper, which makes the caller's own call, cannot make an
+    /// unaligned one.
+    fn resubmit(&mut self, index: u16, result: i64) -> bool {
         let request = &mut self.requests[index as usize];
         let waits = request.bounce.is_some() && result == -i64::from(libc::EAGAIN);
         let unknown = result == -i64::from(libc::EOPNOTSUPP);
@@ -309,8 +319,8 @@ impl Linux {
         }
     }
 
-    /// Asks the kernel to stop a request, which of all that are made here none can be; one that it was not yet
-    /// given is taken back.
+    /// Cancels a request. One that is not submitted yet is removed. For others the kernel is asked,
+    /// but it can cancel none of the kinds made here.
     pub(super) fn cancel(&mut self, handle: Handle) -> Cancelled {
         let found = (0..self.requests.len())
             .find(|&index| self.requests[index].handle == Some(handle))
@@ -345,7 +355,7 @@ impl Linux {
         self.requests.len() * size_of::<Request>() + self.bounced_bytes
     }
 
-    /// In a forked child: the requests are the parent's.
+    /// In a forked child: forgets the requests, which are the parent's.
     pub(super) fn forget_in_child(&mut self) {
         self.inherited = true;
         for request in &mut self.requests {
@@ -367,7 +377,7 @@ impl std::fmt::Debug for Linux {
 impl Drop for Linux {
     fn drop(&mut self) {
         if let (Some(context), false) = (self.context, self.inherited) {
-            // Waits for what is in flight, so that the memory it uses can go.
+            // Waits for the requests in flight, so that their memory can be freed.
             io_destroy(context);
         }
     }
@@ -386,10 +396,11 @@ impl Request {
         }
     }
 
-    /// Gives the request memory of ours where its own does not suit direct I/O; false if that cannot be done.
+    /// Gives the request a bounce buffer if its own memory or offset is not aligned for direct I/O.
+    /// Returns false if that is impossible.
     ///
-    /// A write whose place does not suit is not done by reading and writing what is around it: two of
-    /// them at once, in one block, would lose one. The plain call refuses it.
+    /// An unaligned write is not done by reading and writing the blocks around it: two of them at
+    /// once, in one block, would lose one. The plain call refuses it.
     ///
     fn align(&mut self, step: &Step, alignment: Alignment) -> bool {
         let vectors = match step.verb {
@@ -439,7 +450,7 @@ impl Request {
     }
 }
 
-fn block(step: &Step, index: u16, bell: &Away) -> libc::iocb {
+fn block(step: &Step, index: u16, completion_fd: &HighFd) -> libc::iocb {
     let mut block = Request::empty().block;
     block.aio_lio_opcode = match step.verb {
         Verb::Read => PREAD,
@@ -455,21 +466,21 @@ fn block(step: &Step, index: u16, bell: &Away) -> libc::iocb {
     block.aio_nbytes = step.count as u64;
     block.aio_offset = step.offset;
     block.aio_flags = FLAG_RESFD;
-    block.aio_resfd = bell.as_raw_fd() as u32;
+    block.aio_resfd = completion_fd.as_raw_fd() as u32;
     block
 }
 
-/// What has to be known of a file.
+/// The facts about a file that decide how a step is done.
 struct File {
-    /// What direct I/O needs; none for a descriptor that is not open for it.
+    /// The alignment for direct I/O; `None` for a descriptor without `O_DIRECT`.
     alignment: Option<Alignment>,
     appends: bool,
-    /// Bytes of it; none for a device.
+    /// The size in bytes; `None` for a device.
     size: Option<u64>,
 }
 
 impl File {
-    /// None for what is no file, and no device of blocks.
+    /// Returns `None` for descriptors other than regular files and block devices.
     fn look_at(fd: i32) -> Option<File> {
         let mask = libc::STATX_TYPE | libc::STATX_SIZE | libc::STATX_DIOALIGN;
         let how = (libc::AT_EMPTY_PATH | libc::AT_STATX_DONT_SYNC) as usize;
@@ -485,12 +496,13 @@ impl File {
         if kind != libc::S_IFREG && kind != libc::S_IFBLK {
             return None;
         }
-        let told = status.stx_mask & libc::STATX_DIOALIGN != 0;
-        let direct = flags & libc::O_DIRECT != 0 && (!told || status.stx_dio_offset_align != 0);
+        let reported = status.stx_mask & libc::STATX_DIOALIGN != 0;
+        let direct = flags & libc::O_DIRECT != 0 && (!reported || status.stx_dio_offset_align != 0);
         Some(File {
-            alignment: direct.then(|| match told {
+            alignment: direct.then(|| match reported {
                 true => Alignment::new(status.stx_dio_mem_align, status.stx_dio_offset_align),
-                // Before Linux 6.1, and where the file system does not say: no device has larger blocks.
+                // Before Linux 6.1, and where the file system does not report it: no device has
+                // larger blocks.
                 false => Alignment::new(status.stx_blksize.max(4096), status.stx_blksize.max(4096)),
             }),
             appends: flags & libc::O_APPEND != 0,
@@ -527,12 +539,11 @@ fn io_setup(requests: u32) -> Result<usize, Errno> {
 }
 
 fn io_destroy(context: usize) {
-    // SAFETY: only the context's maker knows its name, and has done with it.
+    // SAFETY: only this code uses the context, and no longer.
     let _ = unsafe { raw(libc::SYS_io_destroy, [context]) };
 }
 
-/// Whether the kernel has AIO and lets this process have it: asked for a context without requests, it says
-/// `EINVAL`.
+/// Whether the kernel has AIO and allows it: `io_setup` for 0 requests then fails with `EINVAL`.
 pub(crate) fn probe() -> Result<(), Errno> {
     match io_setup(0) {
         Err(Errno::INVAL) => Ok(()),
@@ -549,7 +560,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_file_is_not_served() {
+    fn only_files_and_block_devices_are_served() {
         let (reader, _writer) = rustix::pipe::pipe().unwrap();
         assert!(File::look_at(reader.as_raw_fd()).is_none());
         assert!(File::look_at(-1).is_none());

@@ -1,13 +1,13 @@
-//! POSIX AIO of the C library: its threads, its queue, its order.
+//! POSIX AIO of the C library.
 //!
-//! The GNU C library makes requests on one descriptor one after the other, on at most 20 threads of the
-//! process. It can cancel what has not begun, but then may forget what stands behind that (see
-//! [`super::watcher`]); so what it has been given is left to come by itself. Of its notifications none suits a library: a signal
-//! comes to whichever thread of the program, and a notification thread lets through all signals that the
-//! program has blocked, and is lost where it cannot be started. So [`super::watcher`] waits for
-//! completions.
+//! The GNU C library makes requests on one descriptor one after the other, on at most 20 threads of
+//! the process. It can cancel requests that have not begun, but may then lose those queued behind
+//! them (see [`super::watcher`]); so submitted requests are never cancelled. None of its
+//! notifications suits a library: a signal is delivered to any thread of the program, and a
+//! notification thread unblocks all signals that the program has blocked, and is lost if it cannot
+//! be started. So [`super::watcher`] waits for completions.
 
-use super::watcher::{Block, Plug, Watcher};
+use super::watcher::{Block, Blocker, Watcher};
 use super::{Completed, Started, Step, Verb};
 use crate::background::doorbell::Doorbell;
 use crate::mounts::{FileKind, peek};
@@ -18,17 +18,18 @@ use std::sync::{Arc, OnceLock};
 /// The requests of one context.
 #[derive(Debug)]
 pub(crate) struct Posix {
-    /// Control blocks. They do not move, and stay until the watcher has ended.
+    /// Control blocks. They do not move, and live until the watcher has ended.
     blocks: Vec<Block>,
     requests_max: usize,
     free: Vec<Block>,
-    /// In the order in which they were made.
+    /// The requests in flight, oldest first.
     in_flight: Vec<Request>,
-    /// Started with the first request.
+    /// The watcher, started with the first request.
     watcher: Option<Watcher>,
     doorbell: Arc<Doorbell>,
-    plug: Arc<Plug>,
-    /// The process is a child of one that has used the library: its threads are gone and its queue is not.
+    blocker: Arc<Blocker>,
+    /// Whether this is a forked child of a process that has used the library: its threads are gone,
+    /// but its queue is not.
     broken: bool,
 }
 
@@ -38,7 +39,7 @@ struct Request {
     block: Block,
 }
 
-/// The process that first used the library here. It has no notion of `fork`.
+/// The process that first used the library, which does not detect `fork`.
 static USER: OnceLock<Life> = OnceLock::new();
 
 impl Posix {
@@ -50,8 +51,8 @@ impl Posix {
             in_flight: Vec::new(),
             watcher: None,
             doorbell,
-            plug: Plug::get()?,
-            broken: USER.get().is_some_and(|life| !life.goes_on()),
+            blocker: Blocker::get()?,
+            broken: USER.get().is_some_and(|life| !life.is_current()),
         })
     }
 
@@ -59,25 +60,25 @@ impl Posix {
         self.in_flight.len()
     }
 
-    pub(super) fn has_room(&self) -> bool {
+    pub(super) fn has_capacity(&self) -> bool {
         self.in_flight.len() < self.requests_max
     }
 
-    /// Hands a request to the library.
+    /// Starts a request.
     ///
     /// # Safety
     /// What the step points to stays valid until its completion has been collected.
     pub(super) unsafe fn start(&mut self, handle: Handle, step: &Step) -> Started {
-        // It has no requests for vectors. Bytes of a pipe may never come: they would hold one of its few
-        // threads, and could not be cancelled.
+        // The library has no vectored requests. A request on a pipe may never end: it would occupy
+        // one of the few threads, and could not be cancelled.
         if self.broken || matches!(step.verb, Verb::ReadV | Verb::WriteV) || !is_file(step.fd) {
             return Started::Declined;
         }
-        if !self.has_room() {
+        if !self.has_capacity() {
             return Started::Full;
         }
         if self.watcher.is_none() {
-            match Watcher::start(self.doorbell.clone(), self.plug.clone()) {
+            match Watcher::start(self.doorbell.clone(), self.blocker.clone()) {
                 Ok(watcher) => self.watcher = Some(watcher),
                 Err(_) => return Started::Declined,
             }
@@ -94,7 +95,8 @@ impl Posix {
                 self.in_flight.push(Request { handle, block });
                 Started::Taken
             }
-            // It is out of memory or threads, or does not like the request: the plain call tells.
+            // The library lacks memory or threads, or refuses the request: a helper makes the plain
+            // call.
             Err(_) => {
                 self.free.push(block);
                 Started::Declined
@@ -108,7 +110,7 @@ impl Posix {
             .any(|request| request.block.is_finished())
     }
 
-    /// Takes all that has finished.
+    /// Takes all finished requests.
     pub(super) fn collect(&mut self, completed: &mut Vec<Completed>) {
         let free = &mut self.free;
         self.in_flight.retain(|&Request { handle, block }| {
@@ -125,7 +127,7 @@ impl Posix {
         });
     }
 
-    /// Makes completions ring the doorbell from now on.
+    /// Makes completions ring the doorbell.
     pub(super) fn watch(&mut self) {
         if !self.in_flight.is_empty()
             && let Some(watcher) = &self.watcher
@@ -139,7 +141,7 @@ impl Posix {
         self.blocks.len() * (size_of::<libc::aiocb>() + 4 * size_of::<Block>())
     }
 
-    /// In a forked child: the requests and the watcher are the parent's.
+    /// In a forked child: forgets the requests and the watcher, which are the parent's.
     pub(super) fn forget_in_child(&mut self) {
         std::mem::forget(self.watcher.take());
         self.blocks.clear();
@@ -148,9 +150,10 @@ impl Posix {
 
 impl Drop for Posix {
     fn drop(&mut self) {
-        // It looks at the blocks.
+        // The watcher uses the blocks, so it ends first.
         drop(self.watcher.take());
-        // With requests in flight (the context could not wait for them) the library still writes to them.
+        // With requests in flight (the context could not wait for them) the library still writes to
+        // the blocks, so they are leaked.
         if self.in_flight.is_empty() {
             for block in self.blocks.drain(..) {
                 // SAFETY: no request uses it, and the watcher has ended.

@@ -1,18 +1,20 @@
-//! Waiting for completions of POSIX AIO, without signals and without polling: a thread in `aio_suspend`.
+//! Waits for completions of POSIX AIO, without signals and without polling: a thread in
+//! `aio_suspend`.
 //!
-//! `aio_suspend` waits for a list that cannot grow meanwhile, and nothing ends its wait but a completion
-//! or a signal. So there is one request on each list that has no purpose but to be cancelled: its mark. The
-//! library makes requests on one descriptor one after the other, and cancels those that have not begun; so
-//! all marks of the process stand behind one read that does not end ([`Plug`]). Cancelling a mark wakes
-//! its watcher, however near to its sleep that is.
+//! Only a completion or a signal ends `aio_suspend`, whose list cannot grow meanwhile. To end it at
+//! any time, each list contains a sentinel request, which is cancelled for that. The library makes
+//! requests on one descriptor one after the other, and can cancel those that have not begun; so all
+//! sentinels of the process are queued on a descriptor whose first read never completes
+//! ([`Blocker`]). Cancelling a sentinel wakes its watcher even if the watcher is only about to
+//! sleep.
 //!
-//! The list is handed over when the context is about to sleep, and not before: while the context runs, it
-//! looks itself.
+//! The context passes the list to the watcher only when it is about to sleep: while it runs, it
+//! checks for completions itself.
 
 use super::{Step, Verb};
 use crate::background::doorbell::Doorbell;
-use crate::sys::away::Away;
 use crate::sys::fork::Life;
+use crate::sys::high_fd::HighFd;
 use crate::sys::mask::SignalsBlocked;
 use crate::{Errno, Limits};
 use rustix::event::{EventfdFlags, eventfd};
@@ -36,13 +38,13 @@ impl Block {
     }
 
     /// # Safety
-    /// No request uses it, and nobody watches it any more.
+    /// No request uses it, and no watcher uses it any more.
     pub(super) unsafe fn free(self) {
         // SAFETY: made by `new`, by the caller freed once.
         drop(unsafe { Box::from_raw(self.0.as_ptr()) });
     }
 
-    /// Makes a request.
+    /// Starts a request.
     ///
     /// # Safety
     /// The block has no request in flight. What the step points to stays valid until it is finished.
@@ -76,7 +78,7 @@ impl Block {
         unsafe { libc::aio_error(self.0.as_ptr()) != libc::EINPROGRESS }
     }
 
-    /// The result of a request that is finished, once.
+    /// Takes the result of a finished request, once.
     pub(super) fn take_result(self) -> Result<usize, Errno> {
         // SAFETY: as above.
         let (errno, moved) = unsafe {
@@ -89,62 +91,64 @@ impl Block {
         }
     }
 
-    /// Takes the request back if it has not begun.
+    /// Cancels the request if it has not begun.
     ///
-    /// Only for marks. The GNU C library (seen in 2.36) forgets the later requests on a descriptor when the
-    /// first of them is cancelled before a thread has taken it.
+    /// Only for sentinels: the GNU C library (seen in 2.36) loses the later requests on a
+    /// descriptor when the first of them is cancelled before a thread has taken it.
     fn cancel(self) {
         // SAFETY: as above; the descriptor is the one that the request was made with.
         unsafe { libc::aio_cancel((*self.0.as_ptr()).aio_fildes, self.0.as_ptr()) };
     }
 }
 
-/// A read of a private event that nobody sends: what stands behind it on its descriptor does not begin. It
-/// takes one of the library's threads, while any context of the process has used the library.
+/// A read of a private eventfd that is never written: requests queued behind it on its descriptor
+/// do not begin. It occupies one of the library's threads while a context of the process has used
+/// the library.
 #[derive(Debug)]
-pub(super) struct Plug {
-    event: Away,
+pub(super) struct Blocker {
+    event: HighFd,
     read: Block,
-    /// What it reads.
-    room: NonNull<u64>,
+    /// The buffer of the read.
+    buffer: NonNull<u64>,
     life: Life,
     begun: Mutex<bool>,
 }
 
-// SAFETY: as for `Block`; the room is the library's until the read is over.
-unsafe impl Send for Plug {}
+// SAFETY: as for `Block`; the buffer is the library's until the read is over.
+unsafe impl Send for Blocker {}
 // SAFETY: nothing of it changes while it is shared.
-unsafe impl Sync for Plug {}
+unsafe impl Sync for Blocker {}
 
-impl Plug {
-    /// That of the process. Its descriptor is there from the start, as all that contexts have: programs see them.
-    pub(super) fn get() -> Result<Arc<Plug>, Errno> {
-        static PLUG: Mutex<Weak<Plug>> = Mutex::new(Weak::new());
-        // Held for ever in a child of a thread that was not in here alone.
-        let Ok(mut known) = PLUG.try_lock() else {
-            return Ok(Arc::new(Plug::new()?));
+impl Blocker {
+    /// Returns the blocker of the process. It makes the descriptor at once, together with the
+    /// context's other ones, so that programs see no later change.
+    pub(super) fn get() -> Result<Arc<Blocker>, Errno> {
+        static BLOCKER: Mutex<Weak<Blocker>> = Mutex::new(Weak::new());
+        // The lock may be held for ever in a forked child.
+        let Ok(mut known) = BLOCKER.try_lock() else {
+            return Ok(Arc::new(Blocker::new()?));
         };
-        match known.upgrade().filter(|plug| plug.life.goes_on()) {
-            Some(plug) => Ok(plug),
+        match known.upgrade().filter(|blocker| blocker.life.is_current()) {
+            Some(blocker) => Ok(blocker),
             None => {
-                let plug = Arc::new(Plug::new()?);
-                *known = Arc::downgrade(&plug);
-                Ok(plug)
+                let blocker = Arc::new(Blocker::new()?);
+                *known = Arc::downgrade(&blocker);
+                Ok(blocker)
             }
         }
     }
 
-    fn new() -> Result<Plug, Errno> {
-        Ok(Plug {
-            event: Away::from(eventfd(0, EventfdFlags::CLOEXEC)?),
+    fn new() -> Result<Blocker, Errno> {
+        Ok(Blocker {
+            event: HighFd::from(eventfd(0, EventfdFlags::CLOEXEC)?),
             read: Block::new(),
-            room: NonNull::from(Box::leak(Box::new(0u64))),
+            buffer: NonNull::from(Box::leak(Box::new(0u64))),
             life: Life::current(),
             begun: Mutex::new(false),
         })
     }
 
-    /// Begins the read, with the first watcher.
+    /// Begins the read, for the first watcher.
     fn begin(&self) -> Result<(), Errno> {
         let mut begun = self
             .begun
@@ -156,27 +160,28 @@ impl Plug {
         let step = Step {
             verb: Verb::Read,
             fd: self.event.as_raw_fd(),
-            address: self.room.as_ptr() as usize,
+            address: self.buffer.as_ptr() as usize,
             count: size_of::<u64>(),
             offset: 0,
         };
-        // SAFETY: the room stays until the read is over.
+        // SAFETY: the buffer stays until the read is over.
         unsafe { self.read.start(&step)? };
         *begun = true;
         Ok(())
     }
 }
 
-impl Drop for Plug {
+impl Drop for Blocker {
     fn drop(&mut self) {
-        if !self.life.goes_on() {
+        if !self.life.is_current() {
             return;
         }
         let begun = self
             .begun
             .get_mut()
             .unwrap_or_else(|poisoned| poisoned.into_inner());
-        // Else the library is not asked: in a child, its lock may be held for ever by a thread that is not there.
+        // Otherwise the library is not called: in a forked child a missing thread may hold its lock
+        // for ever.
         if *begun {
             let _ = rustix::io::write(&self.event, &1u64.to_ne_bytes());
             while !self.read.is_finished() {
@@ -184,61 +189,61 @@ impl Drop for Plug {
             }
             let _ = self.read.take_result();
         }
-        // SAFETY: the read is over or was never begun, and there are no more marks behind it.
+        // SAFETY: the read is over or was never begun, and there are no more sentinels behind it.
         unsafe {
             self.read.free();
-            drop(Box::from_raw(self.room.as_ptr()));
+            drop(Box::from_raw(self.buffer.as_ptr()));
         }
     }
 }
 
-/// The thread of one context.
+/// The watcher thread of one context.
 #[derive(Debug)]
 pub(super) struct Watcher {
-    shared: Arc<Shared>,
+    shared: Arc<WatcherShared>,
     thread: Option<JoinHandle<()>>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct WatcherShared {
     watch: Mutex<Watch>,
     handed: Condvar,
     doorbell: Arc<Doorbell>,
-    plug: Arc<Plug>,
+    blocker: Arc<Blocker>,
 }
 
 #[derive(Debug)]
 struct Watch {
-    stage: Stage,
+    state: WatchState,
     list: Vec<Block>,
-    /// The request that is there to be cancelled.
-    mark: Block,
+    /// The request that is cancelled to wake the watcher.
+    sentinel: Block,
     closing: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
-    /// Nothing is watched.
+enum WatchState {
+    /// The watcher has no list.
     Idle,
-    /// A list waits to be watched.
+    /// A new list waits for the watcher.
     Handed,
-    /// The last list is being watched; the mark is in flight.
+    /// The watcher waits for the last list; the sentinel is in flight.
     Watching,
 }
 
 impl Watcher {
-    pub(super) fn start(doorbell: Arc<Doorbell>, plug: Arc<Plug>) -> Result<Watcher, Errno> {
-        plug.begin()?;
-        let shared = Arc::new(Shared {
+    pub(super) fn start(doorbell: Arc<Doorbell>, blocker: Arc<Blocker>) -> Result<Watcher, Errno> {
+        blocker.begin()?;
+        let shared = Arc::new(WatcherShared {
             watch: Mutex::new(Watch {
-                stage: Stage::Idle,
+                state: WatchState::Idle,
                 list: Vec::new(),
-                mark: Block::new(),
+                sentinel: Block::new(),
                 closing: false,
             }),
             handed: Condvar::new(),
             doorbell,
-            plug,
+            blocker,
         });
         let builder = std::thread::Builder::new()
             .name("laio-watcher".to_owned())
@@ -256,15 +261,15 @@ impl Watcher {
     /// Makes the completion of any of these requests ring the doorbell.
     pub(super) fn watch(&self, list: Vec<Block>) {
         let mut watch = self.shared.lock();
-        if watch.stage == Stage::Watching && watch.list == list {
+        if watch.state == WatchState::Watching && watch.list == list {
             return;
         }
         watch.list = list;
-        match std::mem::replace(&mut watch.stage, Stage::Handed) {
-            Stage::Idle => self.shared.handed.notify_one(),
-            Stage::Handed => {}
-            Stage::Watching => {
-                watch.mark.cancel();
+        match std::mem::replace(&mut watch.state, WatchState::Handed) {
+            WatchState::Idle => self.shared.handed.notify_one(),
+            WatchState::Handed => {}
+            WatchState::Watching => {
+                watch.sentinel.cancel();
             }
         }
     }
@@ -274,21 +279,21 @@ impl Drop for Watcher {
     fn drop(&mut self) {
         let mut watch = self.shared.lock();
         watch.closing = true;
-        if watch.stage == Stage::Watching {
-            watch.mark.cancel();
+        if watch.state == WatchState::Watching {
+            watch.sentinel.cancel();
         }
         drop(watch);
         self.shared.handed.notify_one();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
-        let mark = self.shared.lock().mark;
+        let sentinel = self.shared.lock().sentinel;
         // SAFETY: the thread has taken its result, and has ended.
-        unsafe { mark.free() };
+        unsafe { sentinel.free() };
     }
 }
 
-impl Shared {
+impl WatcherShared {
     fn lock(&self) -> MutexGuard<'_, Watch> {
         // No code that can panic runs under the lock; a poisoned lock still guards consistent data.
         self.watch
@@ -296,39 +301,40 @@ impl Shared {
             .unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// The life of a watcher.
+    /// The main loop of the watcher.
     fn serve(&self) {
         let mut watch = self.lock();
         loop {
             if watch.closing {
                 return;
             }
-            if watch.stage != Stage::Handed {
+            if watch.state != WatchState::Handed {
                 let waited = self.handed.wait(watch);
                 watch = waited.unwrap_or_else(|poisoned| poisoned.into_inner());
                 continue;
             }
-            watch.stage = Stage::Watching;
-            let mark = watch.mark;
-            let marked = place_mark(mark, self.plug.event.as_raw_fd());
+            watch.state = WatchState::Watching;
+            let sentinel = watch.sentinel;
+            let has_sentinel = queue_sentinel(sentinel, self.blocker.event.as_raw_fd());
             let list = watch.list.clone();
             drop(watch);
-            suspend(marked.then_some(mark), &list);
+            suspend(has_sentinel.then_some(sentinel), &list);
             watch = self.lock();
-            if marked {
-                take_mark_back(mark);
+            if has_sentinel {
+                cancel_sentinel(sentinel);
             }
-            // Else there is a new list; what has finished meanwhile is on it, or was seen by the context.
-            if watch.stage == Stage::Watching {
-                watch.stage = Stage::Idle;
+            // Otherwise there is a new list; requests finished meanwhile are on it, or the context
+            // has seen them.
+            if watch.state == WatchState::Watching {
+                watch.state = WatchState::Idle;
                 self.doorbell.ring();
             }
         }
     }
 }
 
-/// Puts a mark behind the plug. False if the library has no memory for it.
-fn place_mark(mark: Block, fd: RawFd) -> bool {
+/// Queues a sentinel behind the blocker. Returns false if the library has no memory for it.
+fn queue_sentinel(sentinel: Block, fd: RawFd) -> bool {
     let step = Step {
         verb: Verb::Read,
         fd,
@@ -336,14 +342,14 @@ fn place_mark(mark: Block, fd: RawFd) -> bool {
         count: 0,
         offset: 0,
     };
-    // SAFETY: the mark is not in flight; asked for no bytes, the library touches none.
-    unsafe { mark.start(&step).is_ok() }
+    // SAFETY: the sentinel is not in flight; asked for no bytes, the library touches none.
+    unsafe { sentinel.start(&step).is_ok() }
 }
 
-/// Waits until the mark or one of the list is finished. Without a mark nobody can end the wait: then it ends by
-/// itself soon.
-fn suspend(mark: Option<Block>, list: &[Block]) {
-    let all: Vec<*const libc::aiocb> = mark
+/// Waits until the sentinel or a request of the list is finished. Without a sentinel nothing can
+/// end the wait early, so it has a time-out.
+fn suspend(sentinel: Option<Block>, list: &[Block]) {
+    let all: Vec<*const libc::aiocb> = sentinel
         .iter()
         .chain(list)
         .map(|block| block.0.as_ptr().cast_const())
@@ -352,7 +358,7 @@ fn suspend(mark: Option<Block>, list: &[Block]) {
         tv_sec: 0,
         tv_nsec: 10_000_000,
     };
-    let timeout = match mark {
+    let timeout = match sentinel {
         Some(_) => std::ptr::null(),
         None => &raw const soon,
     };
@@ -360,11 +366,11 @@ fn suspend(mark: Option<Block>, list: &[Block]) {
     unsafe { libc::aio_suspend(all.as_ptr(), all.len() as i32, timeout) };
 }
 
-fn take_mark_back(mark: Block) {
-    mark.cancel();
-    while !mark.is_finished() {
-        // It has just begun, which takes no time.
-        suspend(Some(mark), &[]);
+fn cancel_sentinel(sentinel: Block) {
+    sentinel.cancel();
+    while !sentinel.is_finished() {
+        // The read of 0 bytes has begun, and ends at once.
+        suspend(Some(sentinel), &[]);
     }
-    let _ = mark.take_result();
+    let _ = sentinel.take_result();
 }

@@ -1,5 +1,5 @@
-//! Architectures on which nobody has written the assembly yet. Nothing here is ever called: making a context with
-//! these carriers fails before.
+//! Stubs for architectures without the assembly. They are never called: making a context with
+//! `activations` fails before.
 
 use super::{Birth, Control, Returned};
 use crate::Errno;

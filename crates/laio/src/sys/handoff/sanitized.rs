@@ -1,13 +1,13 @@
-//! Carriers for the sanitizers (`--cfg laio_sanitized`). Their run-time libraries keep what they know of a thread in its
-//! thread-local variables, so each carrier is a thread of the C library, whose own variables it has while it does
-//! not run the application.
+//! Carriers for the sanitizers (`--cfg laio_sanitized`). The sanitizer run-time libraries keep
+//! their state of a thread in its thread-local variables, so each carrier is a thread of the C
+//! library, and uses its own variables while it does not run the application.
 
 use super::{Birth, thread_pointer};
 use crate::{Errno, sys};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::*};
 
-/// Bytes of the stack on which a carrier begins; it makes calls on another one.
+/// Bytes of the stack on which a carrier starts; it makes calls on another one.
 const STACK: usize = 256 * 1024;
 
 /// As without a sanitizer.
@@ -27,7 +27,8 @@ pub(crate) unsafe fn spawn(birth: &Birth) -> Result<usize, Errno> {
     })
 }
 
-/// The variables of a thread that sleeps for ever: for the home carrier, whose own are the application's.
+/// Returns the thread pointer of a thread that sleeps for ever: for the home carrier, whose own
+/// thread-local variables belong to the application.
 pub(crate) fn lend() -> Result<usize, Errno> {
     begin(|| {
         || loop {
@@ -37,18 +38,18 @@ pub(crate) fn lend() -> Result<usize, Errno> {
     })
 }
 
-/// Starts a thread that prepares itself, tells its thread pointer, and then never returns.
+/// Starts a thread that initialises itself, publishes its thread pointer, and then never returns.
 fn begin<P, L>(prepare: P) -> Result<usize, Errno>
 where
     P: FnOnce() -> L + Send + 'static,
     L: FnOnce(),
 {
     let own = Arc::new(AtomicUsize::new(0));
-    let told = own.clone();
+    let reported = own.clone();
     let body = move || {
         let live = prepare();
-        told.store(thread_pointer(), SeqCst);
-        drop(told);
+        reported.store(thread_pointer(), SeqCst);
+        drop(reported);
         live();
     };
     let thread = std::thread::Builder::new().stack_size(STACK);

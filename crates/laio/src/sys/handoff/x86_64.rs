@@ -1,10 +1,11 @@
 //! The hand-off on x86-64.
 //!
-//! A call is made on the carrier's own small stack with all its arguments in registers, so that from the moment
-//! the state word says so another thread may take the application's stack away. x86 makes stores visible in
-//! order: what was stored before the state word is seen by whoever sees the word.
+//! A call is made on the carrier's own small stack with all its arguments in registers, so that
+//! another thread may take the application's stack as soon as the state word allows it. x86 makes
+//! stores visible in order: what was stored before the state word is visible to any thread that
+//! reads the word.
 
-use super::{Bed, Control, Returned, detected};
+use super::{Control, Returned, SleepWord, detected};
 use std::arch::{asm, global_asm};
 use std::mem::offset_of;
 #[cfg(not(laio_sanitized))]
@@ -30,19 +31,20 @@ unsafe extern "C" {
     static laio_handoff_cancel: u8;
 }
 
-/// Makes a system call on a carrier that runs the application. Returns a second way: on another carrier, while
-/// the call goes on.
+/// Makes a system call on a carrier that runs the application. It may return on another carrier,
+/// while the call is in flight.
 ///
 /// # Safety
-/// `control` is that of the running kernel thread and says APP; as for the system call. On the second way every
-/// signal is blocked.
+/// `control` must be that of the running kernel thread, in state APP; and as for the system call.
+/// If it returns on another carrier, every signal is blocked.
 #[inline(always)]
 pub(crate) unsafe fn call(control: *mut Control, number: usize, args: &[usize; 6]) -> Returned {
     // SAFETY: by the caller.
     unsafe { laio_handoff_call(control, number, args) }
 }
 
-/// Leaves the application's stack to whoever resumes it; returns there, every signal blocked.
+/// Leaves the application's stack, which another carrier resumes; returns there, with every signal
+/// blocked.
 ///
 /// # Safety
 /// As for [`call`], and every signal is blocked.
@@ -51,16 +53,16 @@ pub(crate) unsafe fn park(control: *mut Control) {
     unsafe { laio_handoff_park(control) }
 }
 
-/// Takes the application on: the calling carrier's own stack is given up.
+/// Resumes the application; the calling carrier's own stack is abandoned.
 ///
 /// # Safety
-/// The caller has won the application, whose stack pointer and thread pointer these are.
+/// The caller must have won the application; these must be its stack pointer and thread pointer.
 pub(crate) unsafe fn resume(saved: usize, thread_pointer: usize) -> ! {
     // SAFETY: by the caller.
     unsafe { laio_handoff_resume(saved, thread_pointer) }
 }
 
-/// How the processor is asked for, of [`Control::detected`].
+/// Returns the bit of [`Control::detected`] for how the processor number is read.
 pub(crate) fn processor_known_by() -> u32 {
     const RDPID: u32 = 1 << 22;
     #[allow(unused_unsafe, reason = "safe in later versions of the library")]
@@ -79,17 +81,17 @@ pub(crate) fn processor_known_by() -> u32 {
     }
 }
 
-/// Changes what thread-local variables are relative to.
+/// Sets the thread pointer.
 ///
 /// # Safety
-/// Nothing thread-local is used by the caller from now on, unless the block is a real one.
+/// The caller must not use thread-local variables afterwards, unless the block is a real one.
 #[inline(always)]
 pub(crate) unsafe fn set_thread_pointer(thread_pointer: usize) {
     // SAFETY: by the caller; the instruction was found to be allowed.
     unsafe { asm!("wrfsbase {}", in(reg) thread_pointer, options(nostack, preserves_flags)) }
 }
 
-/// What thread-local variables of the running application are relative to.
+/// Returns the thread pointer of the running application.
 pub(crate) fn thread_pointer() -> usize {
     let pointer;
     // SAFETY: the first word of the block points to itself, by the ABI.
@@ -97,8 +99,8 @@ pub(crate) fn thread_pointer() -> usize {
     pointer
 }
 
-/// Starts a kernel thread that the C library does not know. It inherits the caller's signal mask. Returns the thread
-/// pointer that it has of its own.
+/// Starts a kernel thread that the C library does not know. It inherits the caller's signal mask.
+/// Returns its own thread pointer.
 ///
 /// # Safety
 /// The birth's memory lives until the thread has ended; `entry` uses neither the C library nor thread-local
@@ -141,7 +143,8 @@ pub(crate) fn stack_pointer(context: &libc::ucontext_t) -> usize {
     context.uc_mcontext.gregs[libc::REG_RSP as usize] as usize
 }
 
-/// Lets a thread that was interrupted before its call, or was to begin it anew, give it up.
+/// Makes a thread give its call up, if it was interrupted before the call or before a restart of
+/// it.
 pub(crate) fn interrupt(context: &mut libc::ucontext_t) {
     let counter = &mut context.uc_mcontext.gregs[libc::REG_RIP as usize];
     let (begin, end) = (
@@ -153,7 +156,7 @@ pub(crate) fn interrupt(context: &mut libc::ucontext_t) {
     }
 }
 
-const _: () = assert!(size_of::<Bed>() == 64);
+const _: () = assert!(size_of::<SleepWord>() == 64);
 
 global_asm!(
     ".text",
@@ -202,7 +205,7 @@ global_asm!(
     "\\name:",
     ".endm",
     //
-    // The call. rbx: the carrier; r13: the state word of this call; r14: its ring.
+    // Make the call. rbx: the carrier; r13: the state word of this call; r14: its ring.
     "laio_handoff_function laio_handoff_call",
     "laio_handoff_save",
     "mov r14, [rbx + {ring}]",
@@ -223,7 +226,7 @@ global_asm!(
     "add r13, 5",
     "cmp dword ptr [rbx + {detected}], 0",
     "jne 3f",
-    // From here on the application's stack may be another's.
+    // From here on another carrier may use the application's stack.
     "mov [rbx + {state}], r13",
     "laio_handoff_label laio_handoff_begin",
     "cmp dword ptr [rbx + {interrupted}], 0",
@@ -235,7 +238,7 @@ global_asm!(
     "lea r15, [r13 - 1]",
     "lock cmpxchg [rbx + {state}], r15",
     "jne 4f",
-    // Close the gate: the ring is full, and records are dropped without waking anybody.
+    // Close the gate: the ring is full, and records are dropped without a wakeup.
     "mov r15, [r14]",
     "inc r15",
     "mov [r14 + 8], r15",
@@ -250,8 +253,8 @@ global_asm!(
     "laio_handoff_label laio_handoff_cancel",
     "mov rax, -4",
     "jmp laio_handoff_end",
-    // Detectors need the processor, and to be woken. Publish, then test: who goes to sleep sees to the order, or the
-    // fence does.
+    // Detectors need the processor number and a wakeup. Store, then load: the detector's membarrier
+    // orders the two, or the fence does.
     "3:",
     "test dword ptr [rbx + {detected}], {by_rdpid}",
     "jz 7f",
@@ -259,7 +262,7 @@ global_asm!(
     "jmp 8f",
     "7:",
     "mov ecx, 0x7b",
-    // The kernel keeps the processor's number in the limit of this segment too; it takes longer.
+    // The limit of this segment also contains the processor number; reading it takes longer.
     "lsl ecx, ecx",
     "8:",
     "and ecx, 0xfff",
@@ -268,10 +271,10 @@ global_asm!(
     "test dword ptr [rbx + {detected}], {by_fence}",
     "jnz 9f",
     "12:",
-    "mov r15, [rbx + {bed}]",
+    "mov r15, [rbx + {sleep_word}]",
     "mov r11d, [r15]",
     "inc ecx",
-    "cmp ecx, [rbx + {beds}]",
+    "cmp ecx, [rbx + {sleep_words}]",
     "jae 5f",
     "shl rcx, 6",
     "or r11d, [r15 + rcx]",
@@ -300,7 +303,7 @@ global_asm!(
     "9:",
     "mfence",
     "jmp 12b",
-    // Taken away meanwhile: this thread has nothing left but its own stack.
+    // Taken over meanwhile: this thread has only its own stack left.
     "4:",
     "mov rdi, rbx",
     "mov rsi, r12",
@@ -357,8 +360,8 @@ global_asm!(
     interrupted = const offset_of!(Control, interrupted),
     detected = const offset_of!(Control, detected),
     processor = const offset_of!(Control, processor),
-    beds = const offset_of!(Control, beds),
-    bed = const offset_of!(Control, bed),
+    sleep_words = const offset_of!(Control, sleep_words),
+    sleep_word = const offset_of!(Control, sleep_word),
     wake = const offset_of!(Control, wake),
     on_return = const offset_of!(Control, on_return),
     on_park = const offset_of!(Control, on_park),

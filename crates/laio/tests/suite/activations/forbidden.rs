@@ -1,5 +1,5 @@
-//! Users without rights, and machines that forbid what is needed: it works, another way if need be, or says no and
-//! leaves nothing behind.
+//! Users without privileges, and machines that forbid required calls: `activations` works in
+//! another way, or fails with an error and leaves nothing behind.
 
 use super::stress;
 use laio::{BackendKind, Context, Detector, Errno, Options};

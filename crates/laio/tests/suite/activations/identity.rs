@@ -1,4 +1,4 @@
-//! Who the program is, for the kernel, must not change by a hand-off.
+//! A hand-off must not change the program's credentials, filters and namespaces.
 
 use super::support::{for_each_detector, start};
 use laio::{Context, Errno, Outcome};

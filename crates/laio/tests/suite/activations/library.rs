@@ -1,4 +1,5 @@
-//! What the C library and the compiler keep for a thread goes with the program, wherever it runs.
+//! The state that the C library and the compiler keep for a thread follows the program to its next
+//! carrier.
 
 use super::support::{for_each_detector, start};
 use laio::{BackendKind, Context, Options, Outcome};

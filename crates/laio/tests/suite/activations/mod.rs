@@ -1,4 +1,5 @@
-//! The back end `activations`: what only it has. What it has in common with others is in the contract suite.
+//! Tests specific to the back end `activations`. The contract suite has those that it shares with
+//! others.
 
 mod forbidden;
 mod identity;

@@ -1,6 +1,6 @@
 //! Signals while the program changes its kernel thread: each is handled, by the program, and no result is wrong.
 //!
-//! `LAIO_STORM_SIGNALS` sets how many signals there are to be.
+//! `LAIO_STORM_SIGNALS` sets the number of signals.
 
 use super::stress;
 use super::support::{for_each_detector, start};

@@ -1,6 +1,6 @@
 //! Pipes, files, names and waits, mixed at random, many in flight: every result is checked, and comes once.
 //!
-//! `LAIO_STRESS_HANDOFFS` sets how many hand-offs there are to be.
+//! `LAIO_STRESS_HANDOFFS` sets the number of hand-offs.
 
 use super::support::{Patience, for_each_detector, start};
 use laio::{Completion, Context, Errno, Outcome};

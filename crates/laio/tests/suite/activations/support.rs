@@ -1,4 +1,4 @@
-//! Contexts with carriers, in each way of noticing that a call blocks.
+//! Contexts with carriers, for each detector.
 
 use laio::{BackendKind, Call, Context, Detector, Options, Outcome};
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! Rule 2, complete, not partial: what a blocking call would have transferred.
+//! Rule 2, complete, not partial: a transfer moves the bytes that a blocking call would have moved.
 
 use crate::harness::{
     Arg, LIMIT, Mode, Way, at, at_mut, call, finish, for_each, for_each_backend, for_each_pending,

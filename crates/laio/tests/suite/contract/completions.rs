@@ -1,4 +1,5 @@
-//! Rule 3, exactly one completion for each operation, cancelled or not; and whose the buffer is when.
+//! Rule 3, exactly one completion for each operation, cancelled or not; and who owns the buffer
+//! when.
 
 use crate::harness::{
     Arg, LIMIT, Way, at, at_mut, collect, for_each_pending, for_each_pending_backend, later, own,

@@ -1,5 +1,4 @@
-//! Rule 12, it works where things are forbidden: the same scenarios, unchanged, in processes that may not
-//! make some calls.
+//! Rule 12: the same scenarios, unchanged, in processes that may not make some calls.
 
 use super::{
     received_whole, results_arguments, results_connections, results_datagrams, results_files,

@@ -1,4 +1,4 @@
-//! Rule 10: after `fork` the child begins anew; a context ends with its thread.
+//! Rule 10: after `fork` the child has an empty context; a context ends with its thread.
 
 use crate::harness::{
     Arg, LIMIT, Way, at, at_mut, call, collect, for_each_pending, for_each_pending_backend,

@@ -1,5 +1,5 @@
-//! Rules 7 and 8: every limit holds and is told; programs that finish everything inline still get to
-//! their completions. And what it all costs in memory.
+//! Rules 7 and 8: every limit holds and is reported; programs whose calls all finish inline still
+//! get to their completions. And the memory that a context takes.
 
 use crate::harness::{
     Arg, LIMIT, Way, at, at_mut, call, collect, finish, for_each_backend, for_each_pending,

@@ -1,4 +1,4 @@
-//! Rules 1 and 2: a receive of all that was asked for (`MSG_WAITALL`) loses no byte, however it ends.
+//! Rules 1 and 2: a receive with `MSG_WAITALL` loses no byte, however it ends.
 
 use crate::harness::{
     Arg, Sys, at_mut, for_each_pending, iovec_mut, pending, plain, start, wait_for, zeroed,

@@ -1,5 +1,4 @@
-//! Rule 1, results are those of the plain call: arguments that are wrong, or at the edge of what is
-//! right.
+//! Rule 1, results are those of the plain call: invalid arguments and boundary values.
 
 use crate::harness::{Arg, Sys, at, at_mut, call, for_each, iovec, iovec_mut, own, plain, zeroed};
 use laio::Errno;

@@ -1,8 +1,7 @@
 //! Rules 7 and 11, where C says less by design. The rest of the suite is run through the C API too, by
 //! `laio-through-c`.
 //!
-//! In C a limit of 0 stands for the default, and the file systems met are on the page of `laio_report` only,
-//! for people.
+//! In C a limit of 0 means the default, and only the text of `laio_report` lists the file systems.
 
 use super::statistics::{counted, for_each_lazy};
 use crate::harness::{Arg, LIMIT, at, at_mut, call, for_each_backend, later, plain};

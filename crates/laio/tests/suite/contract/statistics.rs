@@ -1,4 +1,5 @@
-//! Rule 11, everything is counted: for each call and for each file system, how often it went which way.
+//! Rule 11, statistics: how often each call, and calls on each file system, were made inline and in
+//! the background.
 
 use crate::harness::{
     Arg, LIMIT, Way, at_mut, call, collect, for_each_backend, for_each_pending_backend, own,

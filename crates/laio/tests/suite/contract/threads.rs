@@ -1,5 +1,5 @@
-//! Rule 9, calls that belong to the thread; and that a change of the thread's identity reaches those who work
-//! for it.
+//! Rule 9, calls that belong to the thread; and a change of the thread's identity reaches its
+//! helpers.
 
 use crate::harness::{
     Arg, LIMIT, Way, all_ways, at, at_mut, call, collect, cstring, finish, for_each,

@@ -1,4 +1,4 @@
-//! Rule 11, what is counted; and that injected faults really are injected.
+//! Rule 11, statistics; and that injected faults take effect.
 
 use super::support::{pipe, result_of};
 use crate::harness::{

@@ -1,4 +1,4 @@
-//! Rule 9: who the thread is decides what its later operations may do.
+//! Rule 9: the thread's credentials apply to its later operations.
 
 use super::support::result_of;
 use crate::harness::{

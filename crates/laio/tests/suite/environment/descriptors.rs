@@ -1,4 +1,5 @@
-//! The engine's own descriptors: out of the way of the program's, and missed with an error when they are gone.
+//! The engine's own descriptors have high numbers, and calls fail with an error after the program
+//! has closed them.
 
 use crate::harness::{
     Arg, LIMIT, Mode, Way, all_ways, at, at_mut, cstring, finish, pending, plain, start, wait_for,

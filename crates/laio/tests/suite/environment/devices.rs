@@ -1,4 +1,4 @@
-//! Devices: many are open for one only, and notice each open and close.
+//! Devices, of which many can be opened only once, and notice each open and close.
 
 use crate::harness::{
     Arg, LIMIT, Mode, Way, all_ways, at_mut, call, cstring, for_each_backend, own, plain,

@@ -1,4 +1,4 @@
-//! Random programs of system calls do and leave the same as with the plain calls.
+//! Random programs of system calls have the same results and file state as with plain calls.
 
 use super::support::Through;
 use crate::harness::{LIMIT, Mode, Way, all_ways, watch};

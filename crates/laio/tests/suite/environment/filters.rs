@@ -1,4 +1,4 @@
-//! Rule 12: where calls are forbidden, everything goes on in another way.
+//! Rule 12: where some calls are forbidden, operations use others.
 
 use super::differential;
 use super::support::{pipe, result_of};

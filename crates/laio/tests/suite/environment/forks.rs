@@ -1,4 +1,4 @@
-//! Rule 10: a child begins with nothing, and the parent's operations are the parent's.
+//! Rule 10: a forked child has no operations, and does not affect the parent's.
 
 use super::support::{goes_on, pipe};
 use crate::harness::{Arg, LIMIT, Mode, Way, all_ways, at_mut, collect, cstring, pending, plain};

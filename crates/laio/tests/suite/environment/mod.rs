@@ -1,4 +1,4 @@
-//! What surrounds the calls: stalls, threads, forks, filters, file systems. All of it in every back end.
+//! The environment of calls: stalls, threads, forks, filters, file systems, in every back end.
 //!
 //! Rules 9 to 12 of `DESIGN.md`, calls that must never stall the caller, and random programs compared
 //! with the plain calls. What the tests share is in [`harness`], and in [`support`].

@@ -1,4 +1,4 @@
-//! Rights that a thread gives up, or gains, hold for its calls in the background.
+//! Rights that a thread drops or gains apply to its calls in the background.
 //!
 //! Each way of changing them, at each time, in each back end: what laio answers is what the plain call answers at that
 //! moment. Each combination runs in a process of its own, forked from one that does nothing else.

@@ -1,4 +1,4 @@
-//! A file system with a server behind it hangs: the caller never does.
+//! A hanging file-system server never blocks the caller.
 
 use super::support::{Rescue, goes_on_with, pipe, result_of};
 use crate::harness::{

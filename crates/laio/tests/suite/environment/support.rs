@@ -1,4 +1,4 @@
-//! What the tests of this program share beyond [`harness`](crate::harness).
+//! Helpers shared by the tests of this module, in addition to [`harness`](crate::harness).
 
 use crate::harness::{LIMIT, at_mut, collect, finish, pending, plain};
 use laio::{Call, Context, Errno, Handle, Outcome};

@@ -1,4 +1,4 @@
-//! Terminals: how a read that waits ends when the other end goes away.
+//! Terminals: the result of a waiting read when the other end is closed.
 
 use crate::harness::{Arg, LIMIT, at_mut, call, for_each_backend, own, plain, start};
 use laio::{Errno, Outcome};

@@ -1,4 +1,5 @@
-//! What the contract tests share: back ends and modes, finishing operations, comparing with plain calls.
+//! Helpers shared by the contract tests: back ends and modes, finishing operations, comparing with
+//! plain calls.
 
 use laio::{BackendKind, Call, Completion, Context, Errno, Handle, Inject, Options, Outcome};
 use std::ffi::{CString, c_long};

@@ -1,7 +1,8 @@
-//! Waiting plainly for what does not come at once.
+//! Waits, by polling, for events that are not immediate.
 //!
-//! To drop a descriptor is not to close it: a child that another test has just made has a copy of every one, until it
-//! begins a program of its own. What the other end is told of, it is told of then.
+//! Dropping a descriptor does not always close the file at once: a child that another test has just
+//! forked has a copy of every descriptor until it calls `exec`. The other end gets its event only
+//! then.
 
 // Not all of the test programs that share this file use all of them.
 #![allow(dead_code)]

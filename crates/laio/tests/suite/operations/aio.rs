@@ -1,5 +1,5 @@
-//! What is special to the back ends `posix-aio` and `linux-aio`: which calls they take, direct I/O, their limits,
-//! children, kernels without them.
+//! Tests specific to the back ends `posix-aio` and `linux-aio`: which calls they take, direct I/O,
+//! their limits, forked children, kernels without them.
 
 use crate::harness::{
     Arg, LIMIT, at, at_mut, call, collect, finish, iovec_mut, pending, start, wait_for,

@@ -1,4 +1,4 @@
-//! Typed operations on what a file has besides its contents, by descriptor and by name.
+//! Typed operations on the attributes of a file, by descriptor and by name.
 
 use crate::harness::*;
 use laio::ops::{

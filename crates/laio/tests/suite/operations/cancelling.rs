@@ -1,4 +1,4 @@
-//! Rule 3, and cancelling: exactly one completion, wherever the operation is at the time.
+//! Rule 3, and cancelling: exactly one completion, in whichever state the operation is.
 
 use super::parked::{FRESH, Hanging, park, were_cancelled};
 use crate::harness::*;

@@ -1,4 +1,4 @@
-//! Rule 5: closing a descriptor in use, and descriptors that nobody asked for any more.
+//! Rule 5: closing a descriptor in use, and closing undelivered descriptors.
 
 use super::parked::FRESH;
 use crate::harness::*;

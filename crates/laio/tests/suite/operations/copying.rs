@@ -1,4 +1,4 @@
-//! Typed operations that move bytes inside the kernel, and where in a file they are.
+//! Typed operations that move bytes inside the kernel, and file positions.
 
 use super::attributes::{errno, run};
 use crate::harness::*;

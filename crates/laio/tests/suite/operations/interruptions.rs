@@ -1,4 +1,4 @@
-//! Rule 6: a signal handler runs all the time, and no call says `EINTR`.
+//! Rule 6: a signal handler runs all the time, and no call returns `EINTR`.
 
 use crate::harness::*;
 use laio::{Context, Errno};

@@ -1,6 +1,8 @@
-//! The life of operations: complete, once, in order, bounded, cancelled, delivered; in every back end.
+//! The lifecycle of operations: complete, once, in order, bounded, cancelled, delivered; in every
+//! back end.
 //!
-//! `contract` compares results with those of plain calls; this is about what a plain call does not have.
+//! `contract` compares results with those of plain calls; this module tests what plain calls do not
+//! have.
 
 mod parked;
 

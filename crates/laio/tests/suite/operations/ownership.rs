@@ -1,4 +1,4 @@
-//! Typed operations: what they own comes back once, or is dropped once.
+//! Typed operations: each owned buffer and descriptor is returned once, or dropped once.
 
 use crate::harness::*;
 use laio::ops::{Read, Sink, Sleep, Source, Write};
@@ -32,8 +32,8 @@ unsafe impl Source for Counted {
 
 // SAFETY: as for the vector.
 unsafe impl Sink for Counted {
-    fn room(&mut self) -> (*mut u8, usize) {
-        self.bytes.room()
+    fn spare_capacity(&mut self) -> (*mut u8, usize) {
+        self.bytes.spare_capacity()
     }
 
     unsafe fn append(&mut self, count: usize) {

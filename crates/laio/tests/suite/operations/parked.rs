@@ -1,4 +1,4 @@
-//! One operation in every place where an operation can wait.
+//! One operation in each state in which an operation can wait.
 
 use crate::harness::{LIMIT, at, at_mut, pending, plain, zeroed};
 use laio::{Completion, Context, Errno, Handle};

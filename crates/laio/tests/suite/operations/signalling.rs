@@ -1,4 +1,4 @@
-//! A signal tells of completions.
+//! A signal announces completions.
 
 use super::parked::FRESH;
 use crate::harness::*;

@@ -1,6 +1,6 @@
 //! Thousands of operations of all kinds on one context, cancelled at any time.
 //!
-//! `LAIO_STRESS` is how many operations, over all back ends.
+//! `LAIO_STRESS` sets the number of operations, over all back ends.
 
 use super::parked::FRESH;
 use crate::harness::*;

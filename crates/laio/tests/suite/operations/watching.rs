@@ -1,4 +1,4 @@
-//! Status words: they tell of an operation's end while its thread does something else.
+//! Status words, which report the end of an operation while the context's thread is busy.
 
 use super::parked::FRESH;
 use crate::harness::*;
@@ -15,7 +15,7 @@ fn start<const N: usize>(
     args: [usize; N],
 ) -> Outcome {
     // SAFETY: the tests wait for every operation before they leave its memory.
-    unsafe { context.call_watched(Call::new(number, args), 0, NonNull::from(status)) }
+    unsafe { context.call_with_status(Call::new(number, args), 0, NonNull::from(status)) }
 }
 
 /// Waits for the word alone.

@@ -1,4 +1,4 @@
-//! Sends without a copy: the memory is the operation's until the kernel has let go of it.
+//! Zero-copy sends: the operation owns the memory until the kernel has posted the notification.
 
 use crate::harness::*;
 use laio::ops::Send;

@@ -1,9 +1,10 @@
-//! Threads that make one call each: for calls that no thread started earlier may make.
+//! One-shot threads: each makes a single call that no thread started earlier may make.
 //!
-//! A thread inherits what its creator may do at that moment, also what the kernel does not show. So the context's own
-//! thread starts one for the call, and it ends with the call. At the limit calls wait here, and start when the
-//! context next collects results, if its thread still has the rights that it had when it made the call. As among
-//! the helpers, calls that end and calls that may wait without a bound have a limit each (see [`super::lane`]).
+//! A thread inherits the rights of its creator at that moment, including those that the kernel does
+//! not report. So the context's own thread starts one for the call, and it ends with the call. At
+//! the limit calls queue here, and start when the context next collects results, if its thread
+//! still has the rights that it had when it made the call. As with helpers, calls that end by
+//! themselves and calls that may wait without a bound have separate limits (see [`super::lane`]).
 
 use super::doorbell::Doorbell;
 use super::helpers::{Cancelled, Job, run};
@@ -16,25 +17,25 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 
-/// The calls of one context that have a thread to themselves.
+/// The one-shot threads of one context and the calls queued for them.
 #[derive(Debug)]
-pub(crate) struct Alone {
-    shared: Arc<Shared>,
+pub(crate) struct OneShotThreads {
+    shared: Arc<OneShotShared>,
     threads: Vec<JoinHandle<()>>,
     /// Calls that found the limit reached, oldest first.
-    waiting: VecDeque<Waiting>,
+    queued: VecDeque<QueuedCall>,
     signal: Option<i32>,
-    /// Calls started or waiting, and not yet collected.
+    /// The number of calls started or queued, and not yet collected.
     outstanding: usize,
-    /// This is a child's copy: see [`Alone::forget_in_child`].
+    /// This is a child's copy: see [`OneShotThreads::forget_in_child`].
     inherited: bool,
 }
 
 type Finished = Vec<(Handle, Result<usize, Errno>)>;
 
-/// A call that waits for room, with the epoch of the rights that it was made with.
+/// A queued call, with the epoch of the rights that it was made with.
 #[derive(Debug)]
-struct Waiting {
+struct QueuedCall {
     epoch: u32,
     lane: Lane,
     job: Job,
@@ -48,17 +49,17 @@ struct Running {
     interruptible: Arc<Interruptible>,
 }
 
-/// How many calls of each lane may run at a time.
+/// The number of calls of each lane that may run at a time.
 #[derive(Debug)]
 struct Bounds {
     ends: usize,
     waits: usize,
-    /// At the limit of those that wait, further ones queue rather than fail.
-    patient: bool,
+    /// At the limit of waiting calls, further ones queue rather than fail.
+    waits_at_limit: bool,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct OneShotShared {
     running: Mutex<Vec<Running>>,
     bounds: Bounds,
     finished: Mutex<Finished>,
@@ -66,19 +67,19 @@ struct Shared {
     doorbell: Arc<Doorbell>,
 }
 
-impl Alone {
-    /// Starts a thread for a call, or puts the call in line where the limit is reached. The epoch is that of the
+impl OneShotThreads {
+    /// Starts a thread for a call, or queues the call at the limit. The epoch is that of the
     /// calling thread's rights.
     ///
     /// # Errors
-    /// What keeps the thread from being started, if no other is running after which it could be tried again; `EAGAIN` if
-    /// as many calls wait as may.
+    /// The error of starting the thread, if no other call is running after which it could be
+    /// retried; `EAGAIN` at the limit of waiting calls.
     pub(crate) fn start(&mut self, lane: Lane, epoch: u32, job: Job) -> Result<(), Errno> {
-        let room = self.shared.room(lane);
-        if room == 0 && lane == Lane::Waits && !self.shared.bounds.patient {
+        let capacity = self.shared.capacity(lane);
+        if capacity == 0 && lane == Lane::Waits && !self.shared.bounds.waits_at_limit {
             return Err(Errno::AGAIN);
         }
-        let started = match room {
+        let started = match capacity {
             0 => Err(Errno::AGAIN),
             _ => self.spawn(lane, job),
         };
@@ -86,7 +87,7 @@ impl Alone {
             if self.shared.running(lane) == 0 {
                 return Err(errno);
             }
-            self.waiting.push_back(Waiting { epoch, lane, job });
+            self.queued.push_back(QueuedCall { epoch, lane, job });
         }
         self.outstanding += 1;
         Ok(())
@@ -95,31 +96,31 @@ impl Alone {
     pub(crate) fn new(
         doorbell: Arc<Doorbell>,
         limits: &Limits,
-        patient: bool,
+        waits_at_limit: bool,
         signal: Option<i32>,
-    ) -> Alone {
+    ) -> OneShotThreads {
         let ends = (limits.helpers as usize).max(1);
-        Alone {
-            shared: Arc::new(Shared {
+        OneShotThreads {
+            shared: Arc::new(OneShotShared {
                 running: Mutex::default(),
                 bounds: Bounds {
                     ends,
                     waits: (limits.waiting_helpers as usize).max(ends),
-                    patient,
+                    waits_at_limit,
                 },
                 finished: Mutex::default(),
                 any_finished: AtomicBool::new(false),
                 doorbell,
             }),
             threads: Vec::new(),
-            waiting: VecDeque::new(),
+            queued: VecDeque::new(),
             signal,
             outstanding: 0,
             inherited: false,
         }
     }
 
-    /// Calls whose results have not been collected.
+    /// The number of calls whose results have not been collected.
     pub(crate) fn outstanding(&self) -> usize {
         self.outstanding
     }
@@ -130,30 +131,30 @@ impl Alone {
         self.outstanding > 0 && self.shared.any_finished.load(SeqCst)
     }
 
-    /// Whether calls wait for room, so that [`Alone::collect`] would start some.
-    pub(crate) fn any_waiting(&self) -> bool {
-        !self.waiting.is_empty()
+    /// Whether calls are queued, so that [`OneShotThreads::collect`] would start some.
+    pub(crate) fn any_queued(&self) -> bool {
+        !self.queued.is_empty()
     }
 
-    /// Takes the results of finished calls, and starts calls that waited for room. Those that were made with rights of
-    /// another epoch than this fail with `EAGAIN`: no thread has these rights any more.
+    /// Takes the results of finished calls, and starts queued calls. Those that were made with
+    /// rights of another epoch fail with `EAGAIN`: no thread has these rights any more.
     pub(crate) fn collect(&mut self, epoch: u32) -> Finished {
         if !self.any_finished() {
             return Vec::new();
         }
         self.shared.any_finished.store(false, SeqCst);
         let mut finished = std::mem::take(&mut *self.shared.finished.lock().unwrap());
-        for waiting in std::mem::take(&mut self.waiting) {
-            let Waiting { lane, job, .. } = waiting;
-            let current = waiting.epoch == epoch;
-            let started = match current && self.shared.room(lane) > 0 {
+        for queued in std::mem::take(&mut self.queued) {
+            let QueuedCall { lane, job, .. } = queued;
+            let current = queued.epoch == epoch;
+            let started = match current && self.shared.capacity(lane) > 0 {
                 true => self.spawn(lane, job),
                 false => Err(Errno::AGAIN),
             };
             match started {
                 Ok(()) => {}
                 Err(_) if current && self.shared.running(lane) > 0 => {
-                    self.waiting.push_back(waiting);
+                    self.queued.push_back(queued);
                 }
                 Err(errno) => finished.push((job.handle, Err(errno))),
             }
@@ -162,14 +163,14 @@ impl Alone {
         finished
     }
 
-    /// Stops a call; `None` if it is not here.
+    /// Cancels a call; `None` if it is not here.
     pub(crate) fn cancel(&mut self, handle: Handle) -> Option<Cancelled> {
         if let Some(at) = self
-            .waiting
+            .queued
             .iter()
-            .position(|waiting| waiting.job.handle == handle)
+            .position(|queued| queued.job.handle == handle)
         {
-            self.waiting.remove(at);
+            self.queued.remove(at);
             self.outstanding -= 1;
             return Some(Cancelled::Removed);
         }
@@ -184,12 +185,12 @@ impl Alone {
         found.map(|_| Cancelled::Running)
     }
 
-    /// Threads alive.
+    /// The number of live threads.
     pub(crate) fn threads(&self) -> usize {
         self.shared.lock().len()
     }
 
-    /// In a forked child: the threads are the parent's, and one of them may hold a lock.
+    /// In a forked child: forgets the threads, which are the parent's; one of them may hold a lock.
     pub(crate) fn forget_in_child(&mut self) {
         std::mem::forget(std::mem::take(&mut self.threads));
         self.inherited = true;
@@ -205,7 +206,7 @@ impl Alone {
             interruptible: interruptible.clone(),
         });
         let builder = std::thread::Builder::new()
-            .name("laio-alone".to_owned())
+            .name("laio-one-shot".to_owned())
             .stack_size(Limits::HELPER_STACK);
         let started = {
             let (shared, interruptible) = (self.shared.clone(), interruptible.clone());
@@ -230,7 +231,7 @@ impl Alone {
     }
 }
 
-impl Drop for Alone {
+impl Drop for OneShotThreads {
     fn drop(&mut self) {
         if self.inherited {
             return;
@@ -241,16 +242,16 @@ impl Drop for Alone {
     }
 }
 
-impl Shared {
+impl OneShotShared {
     /// Makes the call and reports its result.
     fn serve(&self, lane: Lane, job: &Job, interruptible: &Arc<Interruptible>) {
-        let waits = lane == Lane::Ends && lane::opens_what_waits(job, interruptible);
+        let waits = lane == Lane::Ends && lane::opens_blocking_file(job, interruptible);
         let result = match waits {
             true => self.found_to_wait(interruptible),
             false => Ok(()),
         };
         let result = result.and_then(|()| run(job, interruptible));
-        job.tell(result);
+        job.publish_status(result);
         // From here on no cancellation finds this thread.
         self.leave(interruptible);
         let finished = self.finished.lock();
@@ -261,13 +262,14 @@ impl Shared {
         self.doorbell.ring();
     }
 
-    /// The thread's call turns out to be one that waits: another that ends may begin.
+    /// Moves the thread's call to the waiting lane, so that another call that ends by itself may
+    /// begin.
     ///
     /// # Errors
-    /// `EAGAIN`: as many calls wait as may.
+    /// `EAGAIN` at the limit of waiting calls.
     fn found_to_wait(&self, interruptible: &Arc<Interruptible>) -> Result<(), Errno> {
         let mut running = self.lock();
-        if self.room_among(&running, Lane::Waits) == 0 {
+        if self.capacity_among(&running, Lane::Waits) == 0 {
             return Err(Errno::AGAIN);
         }
         let own = running
@@ -275,18 +277,18 @@ impl Shared {
             .find(|running| Arc::ptr_eq(&running.interruptible, interruptible));
         own.expect("a thread is listed while it serves").lane = Lane::Waits;
         drop(running);
-        // Only the context's own thread may start what waits for room.
+        // Only the context's own thread may start queued calls.
         self.any_finished.store(true, SeqCst);
         self.doorbell.ring();
         Ok(())
     }
 
-    /// How many more calls of this lane may run.
-    fn room(&self, lane: Lane) -> usize {
-        self.room_among(&self.lock(), lane)
+    /// The number of further calls of this lane that may run.
+    fn capacity(&self, lane: Lane) -> usize {
+        self.capacity_among(&self.lock(), lane)
     }
 
-    fn room_among(&self, running: &[Running], lane: Lane) -> usize {
+    fn capacity_among(&self, running: &[Running], lane: Lane) -> usize {
         let limit = match lane {
             Lane::Ends => self.bounds.ends,
             Lane::Waits => self.bounds.waits,
@@ -294,7 +296,7 @@ impl Shared {
         limit.saturating_sub(running.iter().filter(|one| one.lane == lane).count())
     }
 
-    /// How many calls of this lane run.
+    /// The number of running calls of this lane.
     fn running(&self, lane: Lane) -> usize {
         self.lock().iter().filter(|one| one.lane == lane).count()
     }

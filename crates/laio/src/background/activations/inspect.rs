@@ -1,25 +1,26 @@
-//! Whether the application is blocked in its call, and taking it away if so.
+//! Inspects whether the application is blocked in its call, and takes it over if so.
 //!
-//! That its thread was switched out is a hint only: it may have been preempted, or be back already. The kernel is
-//! asked what the thread does before it is taken for blocked.
+//! A context switch of its thread is a hint only: the thread may have been preempted, or run again.
+//! `/proc` shows what it does.
 
 use super::carrier::Carrier;
 use super::spare;
 use super::state::{self, CALL};
 use crate::sys;
-use crate::sys::away::Away;
+use crate::sys::high_fd::HighFd;
 use crate::sys::mask::Mask;
 use std::os::fd::AsRawFd;
 use std::sync::atomic::Ordering::*;
 
-/// A carrier that was in a call, but ready to run.
+/// A carrier that was in a call, but runnable.
 pub(super) struct Preempted<'a> {
     carrier: &'a Carrier,
     word: u64,
 }
 
-/// Looks at whoever runs the application. Does not return if it is taken on.
-pub(super) fn look(me: &Carrier) -> Option<Preempted<'_>> {
+/// Inspects the carrier that runs the application. Does not return if the application is taken
+/// over.
+pub(super) fn inspect_current(me: &Carrier) -> Option<Preempted<'_>> {
     let shared = me.shared();
     // SAFETY: carriers live as long as what they share.
     let carrier = unsafe { shared.current.load(SeqCst).as_ref()? };
@@ -41,8 +42,8 @@ pub(super) fn look(me: &Carrier) -> Option<Preempted<'_>> {
 }
 
 impl<'a> Preempted<'a> {
-    /// Looks again, if it is still the same call.
-    pub(super) fn look_again(self, me: &Carrier) -> Option<Preempted<'a>> {
+    /// Inspects it again, if it is still in the same call.
+    pub(super) fn inspect_again(self, me: &Carrier) -> Option<Preempted<'a>> {
         if self.carrier.control.state.load(SeqCst) != self.word {
             return None;
         }
@@ -50,30 +51,31 @@ impl<'a> Preempted<'a> {
     }
 }
 
-/// Takes the application if it is blocked in this call. True if there is nothing more to be done; false if the
-/// thread could run.
+/// Takes the application over if it is blocked in this call. Returns false if the thread is
+/// runnable, and true if the call has returned.
 fn try_to_take(me: &Carrier, carrier: &Carrier, word: u64) -> bool {
     let shared = me.shared();
     if !is_blocked(carrier) {
-        shared.counts.in_vain.fetch_add(1, Relaxed);
+        shared.counts.false_wakeups.fetch_add(1, Relaxed);
         return false;
     }
-    // Before it is taken: afterwards its thread, which then blocks all signals, may return from the call.
+    // Read before the take-over: afterwards the thread, which then blocks all signals, may return
+    // from the call.
     let mask = blocked_signals(carrier);
     if state::take(&carrier.control.state, word) {
         if let Some(mask) = mask {
             shared.note_mask(mask);
         }
-        spare::take_on(me, carrier);
+        spare::take_over(me, carrier);
     }
-    // It has just returned.
-    shared.counts.in_vain.fetch_add(1, Relaxed);
+    // The call has just returned.
+    shared.counts.false_wakeups.fetch_add(1, Relaxed);
     true
 }
 
-/// Whether the thread sleeps in the very call that the assembly has made, and not, say, in a call of a signal
-/// handler that interrupted it. The kernel says `running`, or the call's number, its arguments, the stack pointer and
-/// the program counter.
+/// Whether the thread sleeps in the call that the assembly has made, and not, say, in a call of a
+/// signal handler that interrupted it. The file contains `running`, or the call's number, its
+/// arguments, the stack pointer and the program counter.
 fn is_blocked(carrier: &Carrier) -> bool {
     let Some(activity) = &carrier.activity else {
         return false;
@@ -85,7 +87,8 @@ fn is_blocked(carrier: &Carrier) -> bool {
     last_number(&text, length) == Some(sys::handoff::blocked_at())
 }
 
-/// Which signals the thread blocks in its call. `None` if that cannot be known now; what was known before stays.
+/// The signals that the thread blocks in its call. `None` if that cannot be known now; the last
+/// known mask stays.
 fn blocked_signals(carrier: &Carrier) -> Option<Mask> {
     let before = Status::of(carrier)?;
     if !is_blocked(carrier) {
@@ -94,18 +97,18 @@ fn blocked_signals(carrier: &Carrier) -> Option<Mask> {
     mask_of_the_sleeper((before, Status::of(carrier)?))
 }
 
-/// What the kernel says of the thread.
+/// A snapshot of `/proc/self/task/TID/status`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Status {
-    /// Which signals it blocks: the program may have changed that since laio last saw it.
+    /// The signals that it blocks, which may have changed since laio last read them.
     mask: Mask,
-    /// How often it gave its processor up, and how often that was taken from it.
+    /// Its voluntary and involuntary context switches.
     switches: [u64; 2],
 }
 
 impl Status {
     fn of(carrier: &Carrier) -> Option<Status> {
-        // The text is longer in a process of very many groups only.
+        // Longer texts occur only in processes with very many groups.
         let mut text = [0u8; 4096];
         let length = read(carrier.status.as_ref()?, &mut text)?;
         Status::in_text(text.get(..length)?)
@@ -123,25 +126,25 @@ impl Status {
     }
 }
 
-/// The mask of a thread that was found to sleep in its call between these two looks. `None` if it has run meanwhile: a
-/// handler that interrupts the call blocks signals that the program does not.
+/// The mask of a thread that slept in its call between two snapshots. `None` if it has run
+/// meanwhile: a handler that interrupts the call blocks signals that the program does not.
 fn mask_of_the_sleeper((before, after): (Status, Status)) -> Option<Mask> {
     (before == after).then_some(before.mask)
 }
 
-/// The decimal number behind a name.
+/// Parses the decimal number after a name.
 fn count_in(text: &[u8], name: &[u8]) -> Option<u64> {
     let begin = text.windows(name.len()).position(|part| part == name)? + name.len();
     let digits = text[begin..]
         .iter()
         .take_while(|byte| byte.is_ascii_digit());
-    // Cut off by the end of the buffer it would be another number.
+    // A number truncated by the end of the buffer is not valid.
     let end = begin + digits.clone().count();
     (text.get(end) == Some(&b'\n')).then_some(())?;
     Some(digits.fold(0, |number, digit| number * 10 + u64::from(digit - b'0')))
 }
 
-fn read(file: &Away, text: &mut [u8]) -> Option<usize> {
+fn read(file: &HighFd, text: &mut [u8]) -> Option<usize> {
     let args = [
         file.as_raw_fd() as usize,
         text.as_mut_ptr() as usize,
@@ -152,7 +155,7 @@ fn read(file: &Away, text: &mut [u8]) -> Option<usize> {
     unsafe { sys::raw(libc::SYS_pread64, args) }.ok()
 }
 
-/// The mask in the text of `/proc/PID/status`: sixteen hexadecimal digits.
+/// Parses the mask in the text of `/proc/PID/status`: sixteen hexadecimal digits.
 fn mask_in(text: &[u8]) -> Option<Mask> {
     const NAME: &[u8] = b"\nSigBlk:\t";
     let begin = text.windows(NAME.len()).position(|part| part == NAME)? + NAME.len();
@@ -168,7 +171,7 @@ fn mask_in(text: &[u8]) -> Option<Mask> {
     Some(mask)
 }
 
-/// The number at the end of a line, in hexadecimal digits.
+/// Parses the hexadecimal number at the end of a line.
 fn last_number(text: &[u8; 256], length: usize) -> Option<usize> {
     let (mut value, mut shift) = (0usize, 0u32);
     for &byte in text.iter().take(length).rev() {

@@ -1,31 +1,34 @@
-//! The life of an operation: where it goes, what a partial result means, when it is finished.
+//! The lifecycle of an operation: which part of the back end takes it, how partial results
+//! continue, and when it is finished.
 
 use crate::attempt::{Attempted, Blocked, Why, descriptor_range, may_open_device};
 use crate::background::helpers::Job;
 use crate::background::lane;
 use crate::background::prepare;
 use crate::background::reactor::Direction;
-use crate::background::ring::{Part, Reaped};
+use crate::background::ring::{CqeKind, Reaped};
 use crate::blocking::interrupted_transfer;
 use crate::context::{Context, Waiter};
-use crate::descriptors::{Claim, Link};
+use crate::descriptors::{Access, Link};
 use crate::mounts::FileKind;
 use crate::operation::{Operation, Slot, State};
-use crate::readiness::{direction, polls_one, waits_for_readiness};
+use crate::readiness::{direction, polled_descriptor, waits_for_readiness};
 use crate::rights::Maker;
+use crate::status_word::StatusTarget;
 use crate::table::{self, Attempt, Class, Opcode, Row, Transfer, Use};
-use crate::transfer::{Met, goes_on, only_plain, remaining, shortened, uses_position, wanted};
-use crate::watched::Watched;
+use crate::transfer::{
+    Provisional, continues, only_plain, remaining, shortened, uses_position, wanted,
+};
 use crate::{Call, Errno, Handle, sys};
 use std::os::fd::RawFd;
 
 impl Context {
-    /// Makes an operation of a call and sends it on its way, or lines it up behind earlier ones.
-    pub(crate) fn route(
+    /// Makes an operation of a call, and dispatches it or queues it behind earlier ones.
+    pub(crate) fn start_operation(
         &mut self,
         call: &Call,
         blocked: Blocked,
-        held: Option<Met>,
+        provisional: Option<Provisional>,
         user_data: u64,
     ) -> Result<Slot, Errno> {
         let (_, row) = table::find(call.number);
@@ -34,23 +37,23 @@ impl Context {
         let slot = self.operations.insert(row, call, user_data);
         let operation = &mut self.operations[slot];
         operation.done = blocked.done;
-        operation.watched = self.watched.take();
+        operation.status = self.status.take();
         operation.regular = regular;
         operation.zero_copy = blocked.why == Why::ZeroCopy;
         operation.links = links;
-        if held.is_some() {
-            operation.scratch.get_or_insert_default().held = held;
+        if provisional.is_some() {
+            operation.scratch.get_or_insert_default().provisional = provisional;
         }
         let waits = self.descriptors.link(&mut self.operations, slot);
-        if let Some(away) = self.away.take() {
-            // It goes on already.
+        if let Some(flight) = self.in_flight_call.take() {
+            // A carrier makes it already.
             if waits {
                 self.descriptors.count_queued(&self.operations, slot, -1);
             }
             self.operations[slot].state = State::Carrier;
             let handle = self.operations.handle(slot);
             if let Some(activations) = &self.activations {
-                activations.belongs_to(away, handle);
+                activations.set_owner(flight, handle);
             }
             return Ok(slot);
         }
@@ -58,7 +61,7 @@ impl Context {
             return Ok(slot);
         }
         let why = match blocked.why {
-            // Only pretended.
+            // The block was injected.
             Why::WouldBlock if self.inject.attempts_fail => Why::NotTried,
             why => why,
         };
@@ -70,7 +73,8 @@ impl Context {
         Ok(slot)
     }
 
-    /// Whether a short read may be continued: positioned calls are about files; others may be.
+    /// Whether a short transfer may be continued: positioned calls are on files; of others the
+    /// descriptor decides.
     fn is_regular(&mut self, row: &Row, call: &Call) -> bool {
         match (row.class, row.attempt) {
             (Class::FileRead | Class::FileWrite, _) if !uses_position(row, call) => true,
@@ -81,14 +85,14 @@ impl Context {
         }
     }
 
-    /// Gives an operation to whoever takes it to the background.
+    /// Hands an operation to the part of the back end that takes it: ring, epoll, AIO or a helper.
     fn dispatch(&mut self, slot: Slot, why: Why) -> Result<(), Errno> {
         let row = self.operations[slot].row;
-        let ring_may = self.has_ring() && self.ring_may_take(row);
+        let ring_allowed = self.has_ring() && self.ring_may_take(row);
         if row.attempt == Attempt::CloseRange && self.close_range_waits(slot) {
             return Ok(());
         }
-        if let Some((fd, direction)) = polls_one(&self.operations[slot])
+        if let Some((fd, direction)) = polled_descriptor(&self.operations[slot])
             && self.wait_until_ready(slot, fd, direction)?
         {
             return Ok(());
@@ -96,14 +100,15 @@ impl Context {
         let handle = self.operations.handle(slot);
         let whole = self.operations[slot].done == 0 && self.inject.short_transfer == 0;
         let rest = if whole { None } else { Some(self.step(slot)) };
-        let aside = self.mounts.any_remote() && self.may_ask_server(slot);
+        let force_async = self.mounts.any_remote() && self.may_ask_server(slot);
         let kind = self
             .descriptors
             .kind(self.operations[slot].call.descriptor(0));
-        let uses_it = self.uses_reactor();
-        let misplaced = self.has_ring() && why != Why::WouldBlock && self.is_misplaced(slot);
+        let uses_epoll = self.uses_reactor();
+        let invalid_offset =
+            self.has_ring() && why != Why::WouldBlock && self.has_invalid_offset(slot);
         let zero_copy = self.operations[slot].zero_copy;
-        if ring_may {
+        if ring_allowed {
             self.stamp_rights(slot)?;
         }
         let Operation {
@@ -111,7 +116,7 @@ impl Context {
             scratch,
             state,
             regular,
-            watched,
+            status,
             rights,
             began_hung_up,
             ..
@@ -120,67 +125,67 @@ impl Context {
         let fd = call.descriptor(0);
         let stream = row.class == Class::Stream && !*regular;
         let tried = why == Why::WouldBlock;
-        // Only the plain call keeps the time-out of the socket itself, and does not wait at all in
-        // non-blocking mode, which the ring ignores.
+        // Only the plain call observes SO_RCVTIMEO and SO_SNDTIMEO, and fails in non-blocking mode,
+        // which the ring ignores.
         let may_time_out = kind != Some(FileKind::Stream);
-        let patient = why == Why::Patient;
-        let own_terms = stream
-            && !(patient || zero_copy)
+        let expects_to_block = why == Why::ExpectedToBlock;
+        let needs_plain_call = stream
+            && !(expects_to_block || zero_copy)
             && ((may_time_out
                 && has_timeout(fd, direction(row) == Direction::Write || is_connect(row)))
                 || (!tried && sys::is_nonblocking(fd)));
-        // Found to be something that may wait to be opened.
-        let held = scratch
+        // The attempt has opened a FIFO or device, whose open may wait.
+        let provisional = scratch
             .as_ref()
-            .is_some_and(|scratch| scratch.held.is_some());
-        // The ring leaves the position of a file where it was when a transfer ends outside the submission
-        // (O_DIRECT, FUSE), and when the rest of it fails (the disk is full, a buffer is bad).
+            .is_some_and(|scratch| scratch.provisional.is_some());
+        // The ring does not advance the file position when a transfer ends outside the submission
+        // (O_DIRECT, FUSE), nor when the rest of it fails (the disk is full, a buffer is bad).
         let moves_position = *regular && uses_position(row, call);
-        // Of a file with a server the ring may report more bytes than were read (seen on Linux 6.18: the end of
-        // a FUSE file is met, and what came before it is counted twice).
-        let served = aside && row.class != Class::Path;
+        // For a file with a server the ring may report more bytes than were read (seen on Linux
+        // 6.18: at the end of a FUSE file it counts the bytes before it twice).
+        let on_server = force_async && row.class != Class::Path;
         *began_hung_up =
             stream && !tried && reads_bytes(row, call) && sys::terminal::is_hung_up(fd);
-        if watched.is_some()
+        if status.is_some()
             || may_open_device(row, call, false)
             || *began_hung_up
-            || own_terms
-            || misplaced
-            || held
+            || needs_plain_call
+            || invalid_offset
+            || provisional
             || moves_position
-            || served
+            || on_server
             || only_plain(row, call)
         {
             return self.dispatch_to_helper(slot);
         }
         let by_readiness = stream && waits_for_readiness(row, call) && why != Why::Unsupported;
-        // What is wrong with the call shows at once, readiness or not.
+        // An invalid call fails at once, so it is attempted before it waits for readiness.
         let try_first = by_readiness && !tried && row.attempt != Attempt::Never;
         match &mut self.waiter {
             Waiter::Ring(ring) => {
-                let entry = match (patient && stream, zero_copy) {
-                    _ if !ring_may => None,
-                    (true, _) => prepare::patient(call, ring.opcodes()),
+                let entry = match (expects_to_block && stream, zero_copy) {
+                    _ if !ring_allowed => None,
+                    (true, _) => prepare::poll_first(call, ring.opcodes()),
                     (_, true) => prepare::zero_copy(call, ring.opcodes()),
                     _ => prepare::entry(row, call, scratch, ring.opcodes()),
                 };
                 if let Some(mut entry) = entry {
                     *state = State::Ring;
-                    if aside {
-                        *state = State::Aside;
-                        entry = prepare::aside(entry);
+                    if force_async {
+                        *state = State::ForceAsync;
+                        entry = prepare::force_async(entry);
                     }
                     // SAFETY: the call's memory is the caller's promise until the completion is
                     // delivered; scratch memory lives as long as the operation.
                     unsafe { ring.push(entry, handle.to_raw())? };
                     if rights.is_some() || prepare::counts_from_submission(row, call) {
-                        // The kernel notes the thread's credentials now. What is not taken stays queued; an error
-                        // shows at the next poll.
+                        // Submitting now fixes the thread's credentials. An entry that the kernel
+                        // does not take stays queued; the next poll reports errors.
                         let _ = ring.submit();
                     }
                     return Ok(());
                 }
-                if by_readiness && !(ring_may && row.opcode == Some(Opcode::Accept)) {
+                if by_readiness && !(ring_allowed && row.opcode == Some(Opcode::Accept)) {
                     if try_first {
                         self.retry(slot);
                         return Ok(());
@@ -192,13 +197,14 @@ impl Context {
                 }
             }
             Waiter::Reactor(reactor) => {
-                if uses_it && try_first {
+                if uses_epoll && try_first {
                     self.retry(slot);
                     return Ok(());
                 }
-                // An error: of a kind that epoll does not know, not open, or at the limit
-                // (max_user_watches). A helper then makes the plain call, which tells.
-                if uses_it && by_readiness && reactor.add(fd, direction(row), slot).is_ok() {
+                // On an error (epoll does not support the descriptor, it is not open, or
+                // max_user_watches is reached) a helper makes the plain call, whose result is
+                // right.
+                if uses_epoll && by_readiness && reactor.add(fd, direction(row), slot).is_ok() {
                     *state = State::Readiness;
                     return Ok(());
                 }
@@ -211,9 +217,10 @@ impl Context {
         self.dispatch_to_helper(slot)
     }
 
-    /// Whether the ring, which first tries an operation on the submitting thread, could wait there for a
-    /// server. It relies on the name cache for `open`, and takes a FUSE file for one that is always
-    /// ready, because it can be polled (seen on Linux 6.18: a read then waits inside the submission).
+    /// Whether the ring, which first tries an operation on the submitting thread, could wait there
+    /// for a file server. It relies on the name cache for `open`, and treats a FUSE file as always
+    /// ready, because it can be polled (seen on Linux 6.18: a read then waits inside the
+    /// submission).
     fn may_ask_server(&mut self, slot: Slot) -> bool {
         let operation = &self.operations[slot];
         let fd = operation.call.descriptor(0);
@@ -224,8 +231,9 @@ impl Context {
         }
     }
 
-    /// Whether the call names a place in something that has none, which the ring does not mind.
-    fn is_misplaced(&mut self, slot: Slot) -> bool {
+    /// Whether the call gives an offset for a descriptor without positions, which the ring accepts
+    /// but the plain call refuses.
+    fn has_invalid_offset(&mut self, slot: Slot) -> bool {
         let operation = &self.operations[slot];
         let placed = matches!(
             operation.row.transfer,
@@ -238,8 +246,8 @@ impl Context {
             }
         );
         let fd = operation.call.descriptor(0);
-        // The number may have come to mean something else: a pipe has no position to ask for. While other
-        // operations are in flight on it, it was looked at when the first of them was started.
+        // The number may have been reused: a pipe has no position to ask for. While other
+        // operations are in flight on it, it was checked when the first of them was started.
         placed
             && !self.descriptors.has_others(fd)
             && (self.kind(fd) != FileKind::Regular || !sys::has_position(fd))
@@ -247,30 +255,33 @@ impl Context {
 
     pub(crate) fn dispatch_to_helper(&mut self, slot: Slot) -> Result<(), Errno> {
         let handle = self.operations.handle(slot);
-        // An injected bound is the helper's own affair.
+        // The helper itself applies an injected bound.
         let call = self.rest(slot);
         let maker = self.maker(self.operations[slot].row, &call);
         self.stamp_rights(slot)?;
         let operation = &mut self.operations[slot];
         operation.state = State::Helper;
-        let held = operation.scratch.as_ref().map(|scratch| &scratch.held);
-        let found_to_wait = matches!(held, Some(Some(_)));
+        let provisional = operation
+            .scratch
+            .as_ref()
+            .map(|scratch| &scratch.provisional);
+        let found_to_wait = matches!(provisional, Some(Some(_)));
         let lane = lane::of(operation.row, &call, operation.regular, found_to_wait);
         let job = Job {
             handle,
             row: operation.row,
             call,
             regular: operation.regular,
-            watched: operation.watched.map(|watched| (watched, operation.done)),
+            status: operation.status.map(|status| (status, operation.done)),
             short: self.inject.short_transfer,
         };
         match maker {
             Maker::Helper => self.helpers.start(lane, job),
-            Maker::Alone => self.alone.start(lane, self.rights.epoch(), job),
+            Maker::OneShotThreads => self.one_shot.start(lane, self.rights.epoch(), job),
         }
     }
 
-    /// What is left of an operation's call.
+    /// Returns the call for the bytes of an operation that are left.
     fn rest(&mut self, slot: Slot) -> Call {
         let operation = &mut self.operations[slot];
         let (row, call, done) = (operation.row, operation.call, operation.done);
@@ -278,7 +289,7 @@ impl Context {
         unsafe { remaining(row, &call, done, &mut operation.scratch) }
     }
 
-    /// As much of it as the next step is to move.
+    /// Returns the call for the next step: the remaining bytes, or an injected bound of them.
     fn step(&mut self, slot: Slot) -> Call {
         let rest = self.rest(slot);
         let operation = &mut self.operations[slot];
@@ -289,14 +300,14 @@ impl Context {
         }
     }
 
-    /// The ring has finished a step of an operation, or found its descriptor ready.
+    /// Handles a CQE: a step of an operation has finished, or its descriptor is ready.
     pub(crate) fn ring_completed(&mut self, reaped: Reaped) {
         let handle = Handle::from_raw(reaped.handle).expect("the ring's entries carry handles");
         let slot = self
             .operations
             .find(handle)
             .expect("an operation on the ring is live");
-        if reaped.part != Part::Whole && self.is_release(slot, &reaped) {
+        if reaped.kind != CqeKind::Only && self.is_notification(slot, &reaped) {
             return;
         }
         let operation = &self.operations[slot];
@@ -308,16 +319,19 @@ impl Context {
         }
         let result = prepare::result(operation, reaped.result);
         let (row, call, cancelled) = (operation.row, operation.call, operation.cancelled);
-        if operation.zero_copy && self.is_ordinary_after_all(slot, result) {
-            return self.again(slot, Why::WouldBlock);
+        if operation.zero_copy && self.falls_back_to_copy(slot, result) {
+            return self.redispatch(slot, Why::WouldBlock);
         }
         let operation = &self.operations[slot];
         if operation.state == State::Ring
             && row.attempt == Attempt::CachedOpen
-            && let Some(held) = self.opened_too_soon(row, &call, result)
+            && let Some(provisional) = self.opened_without_waiting(row, &call, result)
         {
-            if held.is_some() {
-                self.operations[slot].scratch.get_or_insert_default().held = held;
+            if provisional.is_some() {
+                self.operations[slot]
+                    .scratch
+                    .get_or_insert_default()
+                    .provisional = provisional;
             }
             if cancelled {
                 return self.finish_cancelled(slot);
@@ -327,15 +341,15 @@ impl Context {
             }
             return;
         }
-        self.stepped(slot, result);
+        self.on_step_result(slot, result);
     }
 
-    /// A step came to a result: the operation is finished, or goes on.
-    pub(crate) fn stepped(&mut self, slot: Slot, result: Result<usize, Errno>) {
+    /// Handles the result of a step: the operation is finished, or continues.
+    pub(crate) fn on_step_result(&mut self, slot: Slot, result: Result<usize, Errno>) {
         let operation = &self.operations[slot];
         let (row, call, done) = (operation.row, operation.call, operation.done);
         let errno = match result {
-            Ok(moved) => return self.moved(slot, moved),
+            Ok(moved) => return self.on_progress(slot, moved),
             Err(errno) => errno,
         };
         match errno {
@@ -348,21 +362,23 @@ impl Context {
             {
                 self.finish(slot, Err(Errno::CANCELED));
             }
-            // Interrupted for a reason of the kernel's own.
-            Errno::INTR => self.again(slot, Why::WouldBlock),
-            // Non-blocking mode, which the ring respects; or a literal EAGAIN of an operation that
-            // cannot wait on the ring (splice), which a helper can.
+            // The kernel interrupted it for reasons of its own.
+            Errno::INTR => self.redispatch(slot, Why::WouldBlock),
+            // Either non-blocking mode, which the ring respects; or an EAGAIN of an operation that
+            // cannot wait on the ring (splice) but can in a helper.
             Errno::AGAIN
                 if row.class == Class::Stream && sys::is_nonblocking(call.descriptor(0)) =>
             {
                 self.finish(slot, Err(errno))
             }
-            // With the rights of now the plain call might be allowed what it was not when it was made.
+            // With the thread's present rights the plain call might be allowed although it was not
+            // when the program made it.
             Errno::PERM | Errno::ACCES if self.has_other_rights(slot) => {
                 self.finish(slot, Err(errno));
             }
-            // True answers, or "not this operation here": an older kernel, or a filter for single
-            // operations. The plain call has the last word; it had no effect so far.
+            // Either the call's result, or "not supported here": an older kernel, or a filter for
+            // single operations. A helper makes the plain call to find out; the operation has had
+            // no effect so far.
             Errno::AGAIN
             | Errno::CANCELED
             | Errno::PERM
@@ -378,18 +394,18 @@ impl Context {
                     self.finish(slot, Err(errno));
                 }
             }
-            // The ring looks at names before it looks at flags.
+            // The ring checks names before flags; the plain call checks flags first.
             Errno::NAMETOOLONG | Errno::FAULT | Errno::NOENT
                 if row.class == Class::Path
                     && row.file.is_some()
-                    && (errno != Errno::NOENT || may_name_nothing(row, &call)) =>
+                    && (errno != Errno::NOENT || may_be_empty_name(row, &call)) =>
             {
                 if let Err(errno) = self.dispatch_to_helper(slot) {
                     self.finish(slot, Err(errno));
                 }
             }
-            // The ring looks at the memory before it looks at the descriptor. What was to be received may be
-            // gone: then it is only asked again where there can have been nothing.
+            // The ring checks the memory before the descriptor. Data may already be received and
+            // lost, so a helper repeats a receive only where nothing can have been received.
             Errno::FAULT | Errno::MSGSIZE
                 if row.descriptors[0].is_some_and(|first| {
                     let fd = call.descriptor(first.arg);
@@ -407,8 +423,8 @@ impl Context {
         }
     }
 
-    /// A step of an operation on the ring has moved bytes (or returned another number).
-    fn moved(&mut self, slot: Slot, moved: usize) {
+    /// Handles a step that has moved bytes (or returned another number).
+    fn on_progress(&mut self, slot: Slot, moved: usize) {
         let operation = &mut self.operations[slot];
         let (row, call, regular) = (operation.row, operation.call, operation.regular);
         operation.done += moved;
@@ -417,7 +433,7 @@ impl Context {
         if done == 0 && self.lost_its_terminal(slot) {
             return self.finish(slot, Err(Errno::IO));
         }
-        if moved == 0 || cancelled || !goes_on(row, &call, regular) {
+        if moved == 0 || cancelled || !continues(row, &call, regular) {
             return self.finish(slot, Ok(done));
         }
         // SAFETY: the kernel has just accepted the pointers.
@@ -427,8 +443,8 @@ impl Context {
         }
         let fd = call.descriptor(0);
         let over = match row.attempt {
-            // The kernel writes a file to the end, or to a limit (of space, or of the process); going
-            // on would meet that limit once more, and RLIMIT_FSIZE answers with a signal.
+            // The kernel writes a file to the end, or to a limit (of space, or of the process);
+            // continuing would meet that limit again, and RLIMIT_FSIZE raises a signal.
             Attempt::NowaitWrite => regular && moved != self.inject.short_transfer,
             // MSG_WAITALL has no meaning for datagrams, and a datagram is never sent in part.
             Attempt::Dontwait(_) => {
@@ -440,28 +456,29 @@ impl Context {
             return self.finish(slot, Ok(done));
         }
         if row.attempt == Attempt::NowaitRead && regular {
-            // Most often the end of the file, which an attempt finds without another round.
+            // This is usually the end of the file, which an attempt finds without another
+            // submission.
             return self.retry(slot);
         }
         if !regular && sys::is_nonblocking(fd) {
             return self.finish(slot, Ok(done));
         }
-        self.again(slot, Why::WouldBlock);
+        self.redispatch(slot, Why::WouldBlock);
     }
 
-    pub(crate) fn again(&mut self, slot: Slot, why: Why) {
+    pub(crate) fn redispatch(&mut self, slot: Slot, why: Why) {
         if let Err(errno) = self.dispatch(slot, why) {
             let done = self.operations[slot].done;
             self.finish(slot, if done > 0 { Ok(done) } else { Err(errno) });
         }
     }
 
-    /// Tries an operation again: its descriptor is ready, or what is left may be there already.
+    /// Attempts an operation again: its descriptor is ready, or the rest may be available.
     pub(crate) fn retry(&mut self, slot: Slot) {
         let operation = &self.operations[slot];
         let (row, before) = (operation.row, operation.done);
         if row.attempt == Attempt::Never {
-            // Ready, but the call has no form that cannot wait: a helper makes it.
+            // The call has no non-blocking form, so a helper makes it.
             if let Err(errno) = self.dispatch_to_helper(slot) {
                 self.finish(slot, Err(errno));
             }
@@ -470,24 +487,24 @@ impl Context {
         let call = self.step(slot);
         // SAFETY: the call's memory is the caller's promise until the completion is delivered.
         match unsafe { self.retry_attempt(row, &call) } {
-            Attempted::Done(Ok(moved)) | Attempted::Spent(Ok(moved)) => {
+            Attempted::Done(Ok(moved)) | Attempted::OverBudget(Ok(moved)) => {
                 if moved > 0 && self.inject.short_transfer > 0 {
-                    return self.moved(slot, moved);
+                    return self.on_progress(slot, moved);
                 }
                 self.finish(slot, Ok(before + moved));
             }
-            Attempted::Done(Err(errno)) | Attempted::Spent(Err(errno)) => {
+            Attempted::Done(Err(errno)) | Attempted::OverBudget(Err(errno)) => {
                 self.finish(slot, if before > 0 { Ok(before) } else { Err(errno) });
             }
             Attempted::Blocked(blocked) => {
                 let operation = &mut self.operations[slot];
                 operation.done += blocked.done;
-                operation.in_vain = match blocked.done {
-                    0 if operation.state == State::Readiness => operation.in_vain + 1,
+                operation.spurious_wakeups = match blocked.done {
+                    0 if operation.state == State::Readiness => operation.spurious_wakeups + 1,
                     _ => 0,
                 };
-                if operation.in_vain < IN_VAIN_MAX {
-                    self.again(slot, blocked.why);
+                if operation.spurious_wakeups < SPURIOUS_WAKEUPS_MAX {
+                    self.redispatch(slot, blocked.why);
                 } else if let Err(errno) = self.dispatch_to_helper(slot) {
                     self.finish(slot, Err(errno));
                 }
@@ -495,8 +512,9 @@ impl Context {
         }
     }
 
-    /// Whether a read that has met an end is of a terminal that was hung up since the read was started. The plain call
-    /// waits when that happens and fails with `EIO`; a helper or the ring may begin to read later, and meets an end.
+    /// Whether a read that returned 0 is of a terminal whose master was closed after the read had started. The
+    /// plain call waits at that moment and fails with `EIO`. A helper or the ring may begin to read only
+    /// afterwards, and then the kernel returns 0.
     fn lost_its_terminal(&self, slot: Slot) -> bool {
         let operation = &self.operations[slot];
         !operation.regular
@@ -505,7 +523,7 @@ impl Context {
             && sys::terminal::has_lost_its_master(operation.call.descriptor(0))
     }
 
-    /// A helper has made the call.
+    /// Handles the result of a call that a helper has made.
     pub(crate) fn helper_completed(&mut self, slot: Slot, result: Result<usize, Errno>) {
         let done = self.operations[slot].done;
         if done == 0 && result == Ok(0) && self.lost_its_terminal(slot) {
@@ -521,7 +539,7 @@ impl Context {
         );
     }
 
-    /// A call has returned from which another carrier had taken the program on.
+    /// Handles the result of a call that blocked, so that another carrier continued the program.
     pub(crate) fn carrier_completed(&mut self, slot: Slot, result: Result<usize, Errno>) {
         let operation = &self.operations[slot];
         let (row, call) = (operation.row, operation.call);
@@ -529,18 +547,19 @@ impl Context {
             Err(errno) if errno.is_interruption() && operation.cancelled => {
                 self.finish(slot, Err(Errno::CANCELED));
             }
-            // A signal handler of the program: a helper, which handles none, goes on.
-            Err(errno) if errno.is_interruption() => self.go_on_with_helper(slot, 0),
+            // A signal handler of the program interrupted it: a helper, which handles no signals,
+            // makes the rest.
+            Err(errno) if errno.is_interruption() => self.continue_with_helper(slot, 0),
             Ok(moved)
                 if moved > 0 && !operation.cancelled && interrupted_transfer(row, &call, moved) =>
             {
-                self.go_on_with_helper(slot, moved);
+                self.continue_with_helper(slot, moved);
             }
             result => self.finish(slot, result),
         }
     }
 
-    fn go_on_with_helper(&mut self, slot: Slot, moved: usize) {
+    fn continue_with_helper(&mut self, slot: Slot, moved: usize) {
         self.operations[slot].done = moved;
         if let Err(errno) = self.dispatch_to_helper(slot) {
             self.finish(slot, if moved > 0 { Ok(moved) } else { Err(errno) });
@@ -559,17 +578,18 @@ impl Context {
         );
     }
 
-    /// The operation has its result.
+    /// Stores the result of an operation, which is then finished unless a zero-copy notification is
+    /// outstanding.
     pub(crate) fn finish(&mut self, slot: Slot, mut result: Result<usize, Errno>) {
         let operation = &mut self.operations[slot];
-        if operation.lent > 0 {
+        if operation.awaiting_notif > 0 {
             operation.result = result;
-            operation.state = State::Lent;
+            operation.state = State::AwaitingNotif;
             return self.leave_descriptors(slot);
         }
         let (row, call) = (operation.row, operation.call);
-        let told = operation.watched.is_some_and(Watched::is_published);
-        // Its output closes the descriptor, unless its owner has a use for it: a connection should not be lost.
+        let status_published = operation.status.is_some_and(StatusTarget::is_published);
+        // The payload of a typed operation owns the descriptor, so that a connection is not lost.
         let owned = self
             .payloads
             .get(slot as usize)
@@ -577,12 +597,13 @@ impl Context {
         if row.yields_descriptor
             && let Ok(fd) = result
         {
-            if (operation.cancelled && !told && !owned) || operation.abandoned {
-                // Who gives up a call does not look for a descriptor: it must not leak.
+            if (operation.cancelled && !status_published && !owned) || operation.abandoned {
+                // The caller of a cancelled call does not expect a descriptor, so it is closed.
                 let _ = sys::close(fd as RawFd);
                 result = Err(Errno::CANCELED);
             } else {
-                // Whatever the number meant before, and was closed behind our back.
+                // The number may have belonged to a descriptor that was closed behind the context's
+                // back.
                 self.descriptors.forget(fd as RawFd);
             }
         }
@@ -596,8 +617,8 @@ impl Context {
         if operation.timed_out && result == Err(Errno::CANCELED) {
             result = Err(Errno::TIME);
         }
-        if let Some(watched) = operation.watched {
-            watched.publish(result);
+        if let Some(status) = operation.status {
+            status.publish(result);
         }
         operation.result = result;
         operation.state = State::Finished;
@@ -611,7 +632,8 @@ impl Context {
         }
     }
 
-    /// What waits for the operation on its descriptors may go on.
+    /// Removes the operation from its descriptors' lists and notes which of them have queued
+    /// operations.
     fn leave_descriptors(&mut self, slot: Slot) {
         self.descriptors.unlink(&mut self.operations, slot);
         let links = std::mem::replace(&mut self.operations[slot].links, [Link::UNUSED; 2]);
@@ -622,27 +644,28 @@ impl Context {
         }
     }
 
-    /// Sends on the operations that waited for those that have just ended.
-    pub(crate) fn settle(&mut self) {
+    /// Dispatches the queued operations that no longer wait for an earlier one.
+    pub(crate) fn unblock_queued(&mut self) {
         while let Some(fd) = self.unblocked.pop() {
             for slot in self.descriptors.operations(&self.operations, fd) {
                 let waits = self.operations[slot].state == State::Queued
                     && !self.descriptors.still_waits(&self.operations, slot);
                 if waits {
                     self.descriptors.count_queued(&self.operations, slot, -1);
-                    self.again(slot, Why::Ordered);
+                    self.redispatch(slot, Why::Ordered);
                 }
             }
         }
     }
 
-    /// Whether descriptors of a `close_range` are still in use; then it waits for two of them at a time.
+    /// Whether descriptors of a `close_range` are still in use; then it queues behind two of them
+    /// at a time.
     fn close_range_waits(&mut self, slot: Slot) -> bool {
         let (first, last) = descriptor_range(&self.operations[slot].call);
         self.descriptors.unlink(&mut self.operations, slot);
         let mut links = [Link::UNUSED; 2];
         for (link, fd) in links.iter_mut().zip(self.descriptors.busy_in(first, last)) {
-            *link = Link::new(fd, Claim::CLOSING);
+            *link = Link::new(fd, Access::CLOSING);
         }
         let operation = &mut self.operations[slot];
         operation.links = links;
@@ -651,14 +674,14 @@ impl Context {
     }
 }
 
-/// How often a descriptor may be ready in vain before a helper makes the call. Others may have taken what was
-/// there; but a datagram socket that is shut down for reading is always ready, has only `EAGAIN` for a call
-/// that cannot wait, and 0 for one that can.
-const IN_VAIN_MAX: u8 = 3;
+/// Readiness events in a row without progress after which a helper makes the call. Another process
+/// may have taken the data; and a datagram socket that is shut down for reading is always ready,
+/// but a non-blocking receive returns `EAGAIN` where a blocking one returns 0.
+const SPURIOUS_WAKEUPS_MAX: u8 = 3;
 
 /// Whether a name is empty, or may be. Only for names that the kernel has just read.
-fn may_name_nothing(row: &Row, call: &Call) -> bool {
-    // Of those that often name what is not there, it is worth knowing.
+fn may_be_empty_name(row: &Row, call: &Call) -> bool {
+    // Checked only for calls that frequently fail with ENOENT.
     let often = matches!(row.attempt, Attempt::CachedOpen | Attempt::CachedStat);
     let is_empty = |name: table::Name| {
         let first = call.args[name.path as usize] as *const u8;
@@ -668,7 +691,7 @@ fn may_name_nothing(row: &Row, call: &Call) -> bool {
     !often || row.file.is_some_and(is_empty)
 }
 
-/// Whether it reads something, by `read` or `readv`.
+/// Whether the call is a `read` or `readv` of at least one byte.
 fn reads_bytes(row: &Row, call: &Call) -> bool {
     row.attempt == Attempt::NowaitRead && row.transfer.length(call) != Some(0)
 }

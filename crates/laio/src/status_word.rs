@@ -1,4 +1,5 @@
-//! A word that tells when an operation has finished, whatever its thread is doing meanwhile.
+//! The status word of an operation: memory that a helper thread updates when the operation
+//! finishes, even if the context's own thread is busy.
 
 use crate::attempt::Attempted;
 use crate::context::Context;
@@ -6,7 +7,7 @@ use crate::{Call, Errno, Outcome};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicI32, AtomicIsize, Ordering::*};
 
-/// The word, and the result beside it. In C it is `struct laio_status`.
+/// The state and the result of an operation. In C it is `struct laio_status`.
 #[repr(C)]
 #[derive(Debug, Default)]
 pub struct StatusWord {
@@ -15,23 +16,24 @@ pub struct StatusWord {
     result: AtomicIsize,
 }
 
-/// A status that an operation will write.
+/// The address of the status word of an operation.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Watched(NonNull<StatusWord>);
+pub(crate) struct StatusTarget(NonNull<StatusWord>);
 
-// SAFETY: the status is made of atomics, and whoever made the operation keeps it in place until the
-// completion has been delivered.
-unsafe impl Send for Watched {}
+// SAFETY: the status is made of atomics, and the caller keeps it in place until the completion has
+// been delivered.
+unsafe impl Send for StatusTarget {}
 
 impl StatusWord {
-    /// One that says that nothing has finished yet.
+    /// Returns a status word in the state `EINPROGRESS`.
     pub fn new() -> StatusWord {
         let status = StatusWord::default();
         status.begin();
         status
     }
 
-    /// The result of the operation, if it has finished. What it wrote to its buffers is then visible.
+    /// Returns the result of the operation if it has finished. Data that the operation wrote to its
+    /// buffers is then visible.
     pub fn get(&self) -> Option<Result<usize, Errno>> {
         match self.state.load(Acquire) {
             libc::EINPROGRESS => None,
@@ -40,7 +42,7 @@ impl StatusWord {
         }
     }
 
-    /// `EINPROGRESS`, then 0 or the errno.
+    /// Returns `EINPROGRESS` while the operation runs, then 0 or the errno.
     pub fn state(&self) -> i32 {
         self.state.load(Acquire)
     }
@@ -55,12 +57,12 @@ impl StatusWord {
             Err(errno) => (-1, errno.raw()),
         };
         self.result.store(value, Relaxed);
-        // Whoever sees this sees the result and the buffers.
+        // A thread that loads this value also sees the result and the buffers.
         self.state.store(errno, Release);
     }
 }
 
-impl Watched {
+impl StatusTarget {
     pub(crate) fn publish(self, result: Result<usize, Errno>) {
         // SAFETY: it stays in place until the completion has been delivered, which is still to come.
         unsafe { self.0.as_ref() }.publish(result);
@@ -74,41 +76,42 @@ impl Watched {
 }
 
 impl Context {
-    /// As [`Context::call_with`]; `status` tells when the call has finished, without this thread's doing.
+    /// Makes a call like [`Context::call_with`], and updates `status` when the call has finished,
+    /// even while this thread does something else.
     ///
-    /// A call that would block is made by a helper thread, in every back end: only a thread can write
-    /// the word while this one does something else. It counts to [`Limits::helpers`] while it lasts, or to
-    /// [`Limits::waiting_helpers`]. A completion is delivered all the same.
+    /// A helper thread makes a call that would block, in every back end: only a thread can write
+    /// the status word while this one does something else. While it runs, the call counts against
+    /// [`Limits::helpers`] or [`Limits::waiting_helpers`]. Its completion is delivered as well.
     ///
     /// [`Limits::helpers`]: crate::Limits::helpers
     /// [`Limits::waiting_helpers`]: crate::Limits::waiting_helpers
     ///
     /// # Safety
     /// As for [`Context::call`]; and `status` must stay valid as long as what the call points to.
-    pub unsafe fn call_watched(
+    pub unsafe fn call_with_status(
         &mut self,
         call: Call,
         user_data: u64,
         status: NonNull<StatusWord>,
     ) -> Outcome {
         self.notice_fork();
-        let watched = Watched(status);
+        let target = StatusTarget(status);
         // SAFETY: by the caller.
         unsafe { status.as_ref() }.begin();
-        // Only a helper can tell of the result.
-        self.must_be_tried = true;
+        // Only a helper can write the status word.
+        self.no_carrier = true;
         // SAFETY: by the caller.
-        let attempted = unsafe { self.attempt_quickly(&call) };
-        self.must_be_tried = false;
-        self.watched = Some(watched);
+        let attempted = unsafe { self.attempt_fast(&call) };
+        self.no_carrier = false;
+        self.status = Some(target);
         let outcome = match attempted {
             Attempted::Done(result) => Outcome::Done(result),
-            Attempted::Spent(result) => self.file(&call, result, user_data),
+            Attempted::OverBudget(result) => self.defer_result(&call, result, user_data),
             Attempted::Blocked(blocked) => self.start(&call, blocked, user_data),
         };
-        self.watched = None;
+        self.status = None;
         if let Outcome::Done(result) = outcome {
-            watched.publish(result);
+            target.publish(result);
         }
         outcome
     }

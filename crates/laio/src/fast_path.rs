@@ -1,0 +1,146 @@
+//! The fast path: an attempt of a single system call for the most frequent calls.
+//!
+//! `read`, `write`, `pread64`, `pwrite64`, `recvfrom` and `sendto` are the most frequent calls of
+//! event-driven programs. While no operation is in flight on the descriptor, there is no order to
+//! keep, and the attempt is one system call. If that call moves all bytes, the call is done.
+//! Otherwise [`crate::attempt`] continues from its result.
+
+use crate::attempt::{Attempted, NowaitKind};
+use crate::context::Context;
+use crate::options::Inject;
+use crate::strategy::Strategy;
+use crate::table::{self, Class, FastCall};
+use crate::transfer::RW_COUNT_MAX;
+use crate::{Call, Errno, sys};
+
+/// Which of these calls a context attempts on the fast path.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct FastPaths {
+    streams: bool,
+    files: bool,
+}
+
+impl FastPaths {
+    pub(crate) fn new(
+        strategies: &[Strategy; Class::COUNT],
+        nowait: bool,
+        inject: Inject,
+    ) -> FastPaths {
+        let natural = nowait && inject == Inject::default();
+        FastPaths {
+            streams: natural && strategies[Class::Stream as usize] == Strategy::Try,
+            files: natural && strategies[Class::FileRead as usize] == Strategy::Try,
+        }
+    }
+}
+
+impl Context {
+    /// Returns the result of the first system call and whether that is the call's result, or `None`
+    /// if the call must take the slow path.
+    ///
+    /// # Safety
+    /// As for the system call.
+    #[inline]
+    pub(crate) unsafe fn try_fast(
+        &mut self,
+        fast_call: FastCall,
+        call: &Call,
+    ) -> Option<(Result<usize, Errno>, bool)> {
+        let args = &call.args;
+        let allowed = match fast_call {
+            FastCall::ReadAt | FastCall::WriteAt => self.fast_paths.files && args[3] as isize >= 0,
+            _ => self.fast_paths.streams,
+        };
+        let kind = match fast_call {
+            FastCall::Read | FastCall::ReadAt => Some(NowaitKind::Reads),
+            FastCall::Write | FastCall::WriteAt => Some(NowaitKind::Writes),
+            FastCall::Recv | FastCall::Send => None,
+        };
+        let length = args[2];
+        if !allowed
+            || !(1..=RW_COUNT_MAX).contains(&length)
+            || !self.is_quiet(call.descriptor(0), kind)
+            || (self.activations.is_some() && self.is_known_file(call))
+        {
+            return None;
+        }
+        let vector = libc::iovec {
+            iov_base: args[1] as *mut _,
+            iov_len: length,
+        };
+        let nowait = |number, offset| {
+            let address = (&raw const vector) as usize;
+            let flags = libc::RWF_NOWAIT as usize;
+            // SAFETY: the vector lives through the call; the buffer is the caller's.
+            unsafe { sys::raw(number, [args[0], address, 1, offset, 0, flags]) }
+        };
+        let dontwait = || {
+            let flags = args[3] | libc::MSG_DONTWAIT as usize;
+            let all = [args[0], args[1], length, flags, args[4], args[5]];
+            // SAFETY: by the caller.
+            unsafe {
+                sys::syscall(&Call {
+                    number: call.number,
+                    args: all,
+                })
+            }
+        };
+        let result = match fast_call {
+            FastCall::Read => nowait(libc::SYS_preadv2, usize::MAX),
+            FastCall::ReadAt => nowait(libc::SYS_preadv2, args[3]),
+            FastCall::Write => nowait(libc::SYS_pwritev2, usize::MAX),
+            FastCall::WriteAt => nowait(libc::SYS_pwritev2, args[3]),
+            FastCall::Recv | FastCall::Send => dontwait(),
+        };
+        let whole = match fast_call {
+            // A receive without MSG_WAITALL is complete with whatever was available.
+            FastCall::Recv => result.is_ok() && args[3] & libc::MSG_WAITALL as usize == 0,
+            _ => result == Ok(length),
+        };
+        Some((result, whole))
+    }
+
+    /// Attempts any call, on the fast path where possible.
+    ///
+    /// # Safety
+    /// As for the system call.
+    pub(crate) unsafe fn attempt_fast(&mut self, call: &Call) -> Attempted {
+        let (index, row) = table::find(call.number);
+        let fast_call = table::find_fast_call(call.number);
+        // SAFETY: by the caller.
+        match fast_call.and_then(|fast_call| unsafe { self.try_fast(fast_call, call) }) {
+            Some((result, true)) => self.count(index, Strategy::Try, Attempted::Done(result)),
+            Some((result, false)) => {
+                // SAFETY: by the caller.
+                let attempted = unsafe { self.continue_attempt(row, call, result) };
+                self.count(index, Strategy::Try, attempted)
+            }
+            // SAFETY: by the caller.
+            None => unsafe { self.attempt(index, row, call) },
+        }
+    }
+
+    /// Whether a call that is expected to block costs less on the ring alone than after an attempt.
+    #[inline]
+    pub(crate) fn can_skip_attempt(&self, call: &Call) -> bool {
+        let tries = match table::find(call.number).1.class {
+            Class::FileRead => self.fast_paths.files,
+            _ => self.fast_paths.streams,
+        };
+        tries && self.has_ring()
+    }
+
+    /// Whether the descriptor has no operation in flight, its file system is not known to refuse
+    /// the attempt, and it is known not to bypass the page cache.
+    #[inline]
+    fn is_quiet(&self, fd: i32, kind: Option<NowaitKind>) -> bool {
+        if self.descriptors.is_busy(fd) {
+            return false;
+        }
+        let Some(kind) = kind else {
+            return true;
+        };
+        let known_unsupported = |mount| self.is_known_unsupported(mount, kind);
+        self.descriptors.is_cached(fd) && !self.descriptors.mount(fd).is_some_and(known_unsupported)
+    }
+}

@@ -1,0 +1,134 @@
+//! The end of a context: shutting it down, and resetting it in a forked child.
+
+use crate::BackendKind;
+use crate::context::Context;
+use crate::operation::{Slot, State};
+use std::os::fd::RawFd;
+use std::time::{Duration, Instant};
+
+impl Context {
+    /// Shuts the context down as dropping it does, but waits at most `timeout`. Returns false if
+    /// operations are left, which cannot be cancelled because they hang in the kernel; the context
+    /// is then leaked, so that the memory they use stays valid.
+    ///
+    /// Meant for the end of a process, which ends such operations.
+    pub fn shutdown_timeout(mut self, timeout: Duration) -> bool {
+        if !self.life.is_current() || self.shut_down(Some(timeout)) {
+            return true;
+        }
+        std::mem::forget(self);
+        false
+    }
+
+    /// Cancels all operations and waits until the kernel no longer uses their buffers. Returns
+    /// false if `timeout` has passed before.
+    fn shut_down(&mut self, timeout: Option<Duration>) -> bool {
+        // The signaller polls a descriptor of this context, so it ends first.
+        self.signaller = None;
+        self.close_undelivered();
+        self.ready.clear();
+        let begun = Instant::now();
+        let end = timeout.and_then(|timeout| begun.checked_add(timeout));
+        let in_flight = |context: &Context| -> Vec<Slot> {
+            let slots = context.operations.slots();
+            slots
+                .filter(|&slot| context.operations[slot].state.is_in_flight())
+                .collect()
+        };
+        loop {
+            let awaiting = self.wait_for_notifs(begun);
+            // Repeated in each round: the submission queue may have been full for a cancel request.
+            for slot in in_flight(self) {
+                self.operations[slot].abandoned = true;
+                self.cancel_slot(slot);
+            }
+            self.unblock_queued();
+            if in_flight(self).is_empty() {
+                return true;
+            }
+            let left = end.map(|end| end.saturating_duration_since(Instant::now()));
+            if left == Some(Duration::ZERO) {
+                return false;
+            }
+            let left = [left, awaiting].into_iter().flatten().min();
+            if self.reap(left).is_err() {
+                // It cannot be known when the kernel is done, so memory that it may still write to
+                // is not freed.
+                std::mem::forget(std::mem::take(&mut self.payloads));
+                return true;
+            }
+        }
+    }
+
+    /// Closes the descriptors produced by finished operations whose completions are not delivered
+    /// any more.
+    fn close_undelivered(&mut self) {
+        let undelivered = |&slot: &Slot| {
+            let payload = self.payloads.get(slot as usize);
+            match self.operations[slot].state {
+                State::Finished => true,
+                State::Delivered => payload.is_some_and(Option::is_some),
+                _ => false,
+            }
+        };
+        for slot in self.operations.slots().filter(undelivered) {
+            let operation = &self.operations[slot];
+            if operation.row.yields_descriptor
+                && let Ok(fd) = operation.result
+            {
+                let _ = crate::sys::close(fd as RawFd);
+            }
+        }
+    }
+
+    /// Resets the context if this process is a forked child that inherited it.
+    #[inline]
+    pub(crate) fn notice_fork(&mut self) {
+        if !self.life.is_current() {
+            self.reset_in_child();
+        }
+    }
+
+    /// Replaces the context in a forked child: operations, ring, helpers and epoll set belong to
+    /// the parent.
+    #[cold]
+    fn reset_in_child(&mut self) {
+        let mut fresh = match Context::new(self.options.clone()) {
+            Ok(fresh) => fresh,
+            // Without descriptors or memory for more, fall back to the back end that needs neither.
+            Err(_) => match Context::new(self.options.clone().backend(BackendKind::Sync)) {
+                Ok(fresh) => fresh,
+                Err(errno) => panic!("laio: no context can be made after fork: {errno}"),
+            },
+        };
+        fresh.notifiable = self.notifiable;
+        self.doorbell.pass_on(fresh.doorbell.clone());
+        // Dropping the old context releases the inherited state.
+        *self = fresh;
+    }
+
+    /// Releases what a child inherited, without touching state shared with the parent.
+    fn forget_in_child(&mut self) {
+        self.helpers.forget_in_child();
+        self.one_shot.forget_in_child();
+        if let Some(activations) = &mut self.activations {
+            activations.forget_in_child();
+        }
+        // Buffers of typed operations are leaked: the parent's operations hold their addresses.
+        std::mem::forget(std::mem::take(&mut self.payloads));
+        if let Some(aio) = &mut self.aio {
+            aio.forget_in_child();
+        }
+    }
+}
+
+impl Drop for Context {
+    fn drop(&mut self) {
+        if !self.life.is_current() {
+            // In a forked child the operations belong to the parent.
+            self.forget_in_child();
+            return;
+        }
+        self.shut_down(None);
+    }
+}
