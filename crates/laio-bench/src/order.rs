@@ -6,8 +6,8 @@
 //! reads past the cache at random places, whose completions tell the order of completion, and writes that
 //! append records, whose order in the file is the order of issue.
 
-use crate::calls::Contender;
-use crate::calls::ground::choose_directory;
+use crate::calls::CallVariant;
+use crate::calls::workspace::choose_directory;
 use crate::error::{Error, While};
 use crate::machine::Machine;
 use crate::text::{Align, columns};
@@ -25,7 +25,7 @@ use std::rc::Rc;
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// The back ends, in order.
-    pub contenders: Vec<Contender>,
+    pub variants: Vec<CallVariant>,
     /// Operations started at once.
     pub operations: usize,
     /// Times that each is repeated.
@@ -36,9 +36,9 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Settings {
-        let has_order = |one: &Contender| one.options(false).is_some();
+        let has_order = |one: &CallVariant| one.options(false).is_some();
         Settings {
-            contenders: Contender::all().filter(has_order).collect(),
+            variants: CallVariant::all().filter(has_order).collect(),
             operations: 256,
             repetitions: 10,
             directory: None,
@@ -144,19 +144,19 @@ pub fn run(settings: &Settings, progress: &mut dyn FnMut(&str)) -> Result<Report
             .notes
             .push("no direct I/O here: the reads are of the cache".to_owned());
     }
-    for contender in &settings.contenders {
-        progress(contender.name());
-        let Some(options) = contender.options(false) else {
+    for variant in &settings.variants {
+        progress(variant.name());
+        let Some(options) = variant.options(false) else {
             continue;
         };
         if let Err(errno) = Context::new(options.clone()) {
-            report.notes.push(format!("{contender} left out: {errno}"));
+            report.notes.push(format!("{variant} left out: {errno}"));
             continue;
         }
-        let line = compare(contender.name(), &options, settings, &file, own.path());
+        let line = compare(variant.name(), &options, settings, &file, own.path());
         report
             .lines
-            .push(line.doing(format_args!("order through {contender}"))?);
+            .push(line.doing(format_args!("order through {variant}"))?);
     }
     Ok(report)
 }

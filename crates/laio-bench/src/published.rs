@@ -8,7 +8,7 @@ mod rmw;
 mod servers;
 mod share;
 
-use crate::calls::ground::choose_directory;
+use crate::calls::workspace::choose_directory;
 use crate::error::Error;
 use crate::machine::Machine;
 use crate::record::{Cache, Record};
@@ -25,10 +25,10 @@ pub struct Settings {
     pub quick: bool,
     /// Size of what is worked on, as a part of the published.
     pub scale: Option<f64>,
-    /// Turns of each contestant.
+    /// Turns of each subject.
     pub rounds: Option<u32>,
-    /// Only these contestants, besides those that others are compared with; none for all.
-    pub contestants: Vec<String>,
+    /// Only these subjects, besides those that others are compared with; none for all.
+    pub subjects: Vec<String>,
     /// Only with this in memory; none for both.
     pub caches: Vec<Cache>,
     /// Calls in flight, or clients; none for the published numbers.
@@ -117,7 +117,7 @@ impl Comparison {
     /// Measures. `progress` is told what is being done.
     ///
     /// # Errors
-    /// Files cannot be made, or `stop` was asked. A contestant that is not there or fails is left out, with the reason.
+    /// Files cannot be made, or `stop` was asked. A subject that is not there or fails is left out, with the reason.
     pub fn run(
         &self,
         settings: &Settings,
@@ -156,9 +156,9 @@ impl Settings {
         }
     }
 
-    /// Whether a contestant takes part.
+    /// Whether a subject takes part.
     fn takes(&self, name: &str) -> bool {
-        self.contestants.is_empty() || self.contestants.iter().any(|one| one == name)
+        self.subjects.is_empty() || self.subjects.iter().any(|one| one == name)
     }
 
     /// The record of a comparison that begins now, and the directory in which files are made.
@@ -172,7 +172,9 @@ impl Settings {
     }
 }
 
-/// The names of contestants that can be named.
-pub fn contestants() -> Vec<&'static str> {
-    crate::ways::Way::ALL.map(crate::ways::Way::name).to_vec()
+/// The names of subjects that can be named.
+pub fn subjects() -> Vec<&'static str> {
+    crate::strategy::Strategy::ALL
+        .map(crate::strategy::Strategy::name)
+        .to_vec()
 }

@@ -26,7 +26,7 @@ pub struct Record {
     pub cells: Vec<Cell>,
 }
 
-/// What one contestant did in one workload.
+/// What one subject did in one workload.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Cell {
     /// The workload's name.
@@ -36,8 +36,9 @@ pub struct Cell {
     /// Where on the axis of a plot: clients, calls in flight; none where there is no such axis.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<f64>,
-    /// The contestant's name.
-    pub contestant: String,
+    /// The subject's name.
+    #[serde(rename = "contestant")]
+    pub subject: String,
     /// What it was called with.
     pub command: Vec<String>,
     /// Why it took no part, if so; nothing was measured then.
@@ -48,9 +49,9 @@ pub struct Cell {
     pub measured: BTreeMap<String, Measured>,
 }
 
-/// Where contestants are compared.
+/// Where subjects are compared.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Place {
+pub struct Case {
     /// The workload's name.
     pub workload: String,
     /// Whether what is read was in memory before.
@@ -59,10 +60,10 @@ pub struct Place {
     pub at: Option<f64>,
 }
 
-impl Place {
+impl Case {
     /// A place without an axis.
-    pub fn new(workload: &str, cache: Cache) -> Place {
-        Place {
+    pub fn new(workload: &str, cache: Cache) -> Case {
+        Case {
             workload: workload.to_owned(),
             cache,
             at: None,
@@ -70,7 +71,7 @@ impl Place {
     }
 
     /// There, on the axis.
-    pub fn at(mut self, at: usize) -> Place {
+    pub fn at(mut self, at: usize) -> Case {
         self.at = Some(at as f64);
         self
     }
@@ -78,8 +79,8 @@ impl Place {
 
 impl Cell {
     /// Where it was measured.
-    pub fn place(&self) -> Place {
-        Place {
+    pub fn case(&self) -> Case {
+        Case {
             workload: self.workload.clone(),
             cache: self.cache,
             at: self.at,
@@ -116,7 +117,7 @@ pub struct Measured {
     pub low_quartile: f64,
     /// A quarter of them lies above.
     pub high_quartile: f64,
-    /// All of them, in order; round N of all contestants was measured in turns.
+    /// All of them, in order; round N of all subjects was measured in turns.
     pub rounds: Vec<f64>,
 }
 
@@ -155,50 +156,50 @@ impl Record {
         }
     }
 
-    /// What one contestant did at one place.
-    pub fn cell(&self, place: &Place, contestant: &str) -> Option<&Cell> {
+    /// What one subject did at one place.
+    pub fn cell(&self, case: &Case, subject: &str) -> Option<&Cell> {
         let mut cells = self.cells.iter();
-        cells.find(|cell| cell.contestant == contestant && cell.place() == *place)
+        cells.find(|cell| cell.subject == subject && cell.case() == *case)
     }
 
     /// Where something was measured, in order.
-    pub fn places(&self) -> Vec<Place> {
-        let mut places = Vec::new();
+    pub fn cases(&self) -> Vec<Case> {
+        let mut cases = Vec::new();
         for cell in &self.cells {
-            let place = cell.place();
-            if !places.contains(&place) {
-                places.push(place);
+            let case = cell.case();
+            if !cases.contains(&case) {
+                cases.push(case);
             }
         }
-        places
+        cases
     }
 
-    /// Contestants in the order in which they were measured.
-    pub fn contestants(&self) -> Vec<&str> {
+    /// Subjects in the order in which they were measured.
+    pub fn subjects(&self) -> Vec<&str> {
         let mut names: Vec<&str> = Vec::new();
         for cell in &self.cells {
-            if !names.contains(&cell.contestant.as_str()) {
-                names.push(&cell.contestant);
+            if !names.contains(&cell.subject.as_str()) {
+                names.push(&cell.subject);
             }
         }
         names
     }
 
     /// The median of one quantity.
-    pub fn median(&self, place: &Place, contestant: &str, quantity: &str) -> Option<f64> {
-        let measured = self.cell(place, contestant)?.measured.get(quantity)?;
+    pub fn median(&self, case: &Case, subject: &str, quantity: &str) -> Option<f64> {
+        let measured = self.cell(case, subject)?.measured.get(quantity)?;
         Some(measured.median)
     }
 
-    /// One quantity over another, round by round; each of a contestant at its place.
+    /// One quantity over another, round by round; each of a subject at its place.
     pub fn ratio(
         &self,
-        over: (&Place, &str),
-        under: (&Place, &str),
+        over: (&Case, &str),
+        under: (&Case, &str),
         quantity: &str,
     ) -> Option<Quartiles> {
-        let rounds = |(place, contestant): (&Place, &str)| {
-            let measured = self.cell(place, contestant)?.measured.get(quantity)?;
+        let rounds = |(case, subject): (&Case, &str)| {
+            let measured = self.cell(case, subject)?.measured.get(quantity)?;
             Some(&measured.rounds)
         };
         Quartiles::of_ratios(rounds(over)?, rounds(under)?)
@@ -256,7 +257,7 @@ mod tests {
             workload: "depth 2, 4 KiB".to_owned(),
             cache: Cache::Cold,
             at: None,
-            contestant: "cp".to_owned(),
+            subject: "cp".to_owned(),
             command: vec!["cp".to_owned(), "-r".to_owned()],
             left_out: None,
             verified: true,

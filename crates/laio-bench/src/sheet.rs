@@ -5,7 +5,7 @@ mod html;
 pub(crate) use html::escaped;
 
 use crate::plot::{Series, Style};
-use crate::record::{Cache, Place, Record};
+use crate::record::{Cache, Case, Record};
 use crate::text::{Align, columns};
 
 /// All that one benchmark shows.
@@ -100,7 +100,7 @@ impl Sheet {
         let mut left_out: Vec<String> = Vec::new();
         for cell in &record.cells {
             if let Some(reason) = &cell.left_out {
-                let line = format!("left out: {}, {reason}", cell.contestant);
+                let line = format!("left out: {}, {reason}", cell.subject);
                 if !left_out.contains(&line) {
                     left_out.push(line);
                 }
@@ -169,18 +169,18 @@ pub(crate) fn busy(record: &Record) -> Option<String> {
     })
 }
 
-/// One quantity of a contestant over places: medians, and the middle half of the rounds.
+/// One quantity of a subject over places: medians, and the middle half of the rounds.
 pub(crate) fn series(
     record: &Record,
-    places: &[Place],
+    cases: &[Case],
     name: &str,
     quantity: &str,
     style: Style,
 ) -> Series {
     let found = || {
-        places.iter().filter_map(|place| {
-            let measured = record.cell(place, name)?.measured.get(quantity)?;
-            Some((place.at?, measured))
+        cases.iter().filter_map(|case| {
+            let measured = record.cell(case, name)?.measured.get(quantity)?;
+            Some((case.at?, measured))
         })
     };
     Series {

@@ -1,4 +1,4 @@
-//! Which colour a series has: contestants that come in many plots have the same in all.
+//! Which colour a series has: subjects that come in many plots have the same in all.
 
 use super::canvas::COLOURS;
 

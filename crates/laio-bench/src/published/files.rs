@@ -14,10 +14,10 @@ use super::{Progress, Settings};
 use crate::caches;
 use crate::error::{Error, While};
 use crate::record::{Cache, Record};
+use crate::round_robin::{Figures, RoundRobin};
 use crate::stop::Stop;
+use crate::strategy::{PLAIN, Strategy};
 use crate::trace::Preset;
-use crate::turns::{Figures, Turns};
-use crate::ways::{PLAIN, Way};
 use laio::measure::Usage;
 use std::time::Duration;
 
@@ -58,40 +58,40 @@ fn run(
     record.settings.insert("trace".to_owned(), told(&trace));
     crate::trace::make(&trace, &own.path().join("set"), true, stop, progress)?;
     let work = Work::of(&trace, &own.path().join("set"), name == OPEN_STAT_READ);
-    let ways: Vec<_> = Way::ALL
+    let strategies: Vec<_> = Strategy::ALL
         .into_iter()
-        .filter(|way| *way == Way::Plain || settings.takes(way.name()))
+        .filter(|strategy| *strategy == Strategy::Plain || settings.takes(strategy.name()))
         .collect();
     let in_flight = settings.at(&IN_FLIGHT);
-    let all: Vec<(usize, Way)> = in_flight
+    let all: Vec<(usize, Strategy)> = in_flight
         .iter()
-        .flat_map(|count| ways.iter().map(|way| (*count, *way)))
+        .flat_map(|count| strategies.iter().map(|strategy| (*count, *strategy)))
         .collect();
-    let entrants: Vec<_> = all
+    let subjects: Vec<_> = all
         .iter()
-        .map(|(count, way)| (Some(*count as f64), way.name()))
+        .map(|(count, strategy)| (Some(*count as f64), strategy.name()))
         .collect();
     for cache in caches::possible(&settings.caches(), directory.place, &mut record) {
         if cache == Cache::Warm {
             work.plainly(1).doing("cannot read the files")?;
         }
-        let turns = Turns {
+        let round_robin = RoundRobin {
             workload: name,
             cache,
-            entrants: &entrants,
+            subjects: &subjects,
             rounds,
             stop,
         };
-        let cells = turns.take(&mut |index, round| {
-            let (count, way) = all[index];
+        let cells = round_robin.run(&mut |index, round| {
+            let (count, strategy) = all[index];
             let state = cache.name();
             progress(&format!(
                 "{state}, {} with {count}, round {} of {rounds}",
-                way.name(),
+                strategy.name(),
                 round + 1
             ));
             caches::settle(own.path(), cache).map_err(|error| error.to_string())?;
-            turn(&work, way, cache, count)
+            turn(&work, strategy, cache, count)
         })?;
         record.cells.extend(cells);
     }
@@ -114,7 +114,12 @@ fn told(trace: &crate::trace::Trace) -> String {
 const REQUESTS_MIN: usize = 50_000;
 
 /// All requests in one way: from a cold cache once, else as often as it takes.
-fn turn(work: &Work, way: Way, cache: Cache, in_flight: usize) -> Result<Figures, String> {
+fn turn(
+    work: &Work,
+    strategy: Strategy,
+    cache: Cache,
+    in_flight: usize,
+) -> Result<Figures, String> {
     let passes = match cache {
         Cache::Cold => 1,
         Cache::Warm => REQUESTS_MIN.div_ceil(work.requests()),
@@ -123,7 +128,7 @@ fn turn(work: &Work, way: Way, cache: Cache, in_flight: usize) -> Result<Figures
     let usage = Usage::of_process();
     let mut wall = Duration::ZERO;
     for _ in 0..passes {
-        let done = match way.options(in_flight) {
+        let done = match strategy.options(in_flight) {
             None => work.plainly(in_flight),
             Some(options) => work.through(options, in_flight),
         };
@@ -143,16 +148,16 @@ fn turn(work: &Work, way: Way, cache: Cache, in_flight: usize) -> Result<Figures
 }
 
 /// A place of one of the two.
-fn place(name: &str, cache: Cache, in_flight: usize) -> crate::record::Place {
-    crate::record::Place::new(name, cache).at(in_flight)
+fn case(name: &str, cache: Cache, in_flight: usize) -> crate::record::Case {
+    crate::record::Case::new(name, cache).at(in_flight)
 }
 
 /// How many times as long as plain threads, as many of them.
-fn beside_plain(record: &Record, cache: Cache, in_flight: usize, way: &str) -> Option<f64> {
-    let place = place(&record.benchmark, cache, in_flight);
+fn beside_plain(record: &Record, cache: Cache, in_flight: usize, strategy: &str) -> Option<f64> {
+    let case = case(&record.benchmark, cache, in_flight);
     Some(
         record
-            .ratio((&place, way), (&place, PLAIN), "each_us")?
+            .ratio((&case, strategy), (&case, PLAIN), "each_us")?
             .median,
     )
 }

@@ -17,9 +17,9 @@ use super::{Progress, Settings};
 use crate::error::{Error, While};
 use crate::pin;
 use crate::record::{Cache, Record};
+use crate::round_robin::{Figures, RoundRobin};
 use crate::stop::Stop;
-use crate::turns::{Figures, Turns};
-use crate::ways::Way;
+use crate::strategy::Strategy;
 use blocks::Blocks;
 use fio::Fio;
 use laio::measure::Usage;
@@ -36,18 +36,18 @@ enum Application {
     B,
 }
 
-/// Who runs an application.
+/// Subject runs an application.
 #[derive(Clone, Copy, Debug)]
-enum Who {
-    Way(Way),
+enum Subject {
+    Strategy(Strategy),
     Fio(Fio),
 }
 
-impl Who {
+impl Subject {
     fn name(self) -> &'static str {
         match self {
-            Who::Way(way) => way.name(),
-            Who::Fio(fio) => fio.name,
+            Subject::Strategy(strategy) => strategy.name(),
+            Subject::Fio(fio) => fio.name,
         }
     }
 }
@@ -89,36 +89,36 @@ pub(super) fn run(
     let blocks = Blocks::make(&own.path().join("blocks"), mib << 20)?;
     let fios = fio::usable(settings, &own.path().join("fio"), mib << 20, &mut record)?;
     for application in [Application::A, Application::B] {
-        let mut who: Vec<Who> = Way::ALL
+        let mut who: Vec<Subject> = Strategy::ALL
             .into_iter()
             // Names are not opened here.
-            .filter(|way| *way != Way::Trusting && settings.takes(way.name()))
-            .map(Who::Way)
+            .filter(|strategy| *strategy != Strategy::Trusting && settings.takes(strategy.name()))
+            .map(Subject::Strategy)
             .collect();
         match application {
-            Application::A => who.extend(fios.iter().copied().map(Who::Fio)),
+            Application::A => who.extend(fios.iter().copied().map(Subject::Fio)),
             // Whoever has a thread for each client needs no I/O process.
-            Application::B => who.retain(|who| !matches!(who, Who::Way(Way::Plain))),
+            Application::B => who.retain(|who| !matches!(who, Subject::Strategy(Strategy::Plain))),
         }
         for processors in processors() {
-            let all: Vec<(usize, Who)> = settings
+            let all: Vec<(usize, Subject)> = settings
                 .at(&CLIENTS)
                 .into_iter()
                 .flat_map(|clients| who.iter().map(move |who| (clients, *who)))
                 .collect();
-            let entrants: Vec<_> = all
+            let subjects: Vec<_> = all
                 .iter()
                 .map(|(clients, who)| (Some(*clients as f64), who.name()))
                 .collect();
             let workload = workload(application, processors);
-            let turns = Turns {
+            let round_robin = RoundRobin {
                 workload: &workload,
                 cache: Cache::Cold,
-                entrants: &entrants,
+                subjects: &subjects,
                 rounds,
                 stop,
             };
-            let cells = turns.take(&mut |index, round| {
+            let cells = round_robin.run(&mut |index, round| {
                 let (clients, who) = all[index];
                 progress(&format!(
                     "{workload}, {} with {clients} clients, round {} of {rounds}",
@@ -126,17 +126,17 @@ pub(super) fn run(
                     round + 1
                 ));
                 match who {
-                    Who::Way(way) => {
+                    Subject::Strategy(strategy) => {
                         let turn = Turn {
                             application,
-                            way,
+                            strategy,
                             clients,
                             processors,
                             time,
                         };
                         turn.take(&blocks)
                     }
-                    Who::Fio(fio) => {
+                    Subject::Fio(fio) => {
                         fio.turn(&own.path().join("fio"), clients, processors, time, stop)
                     }
                 }
@@ -147,10 +147,10 @@ pub(super) fn run(
     Ok(record)
 }
 
-/// One turn of one contestant.
+/// One turn of one subject.
 struct Turn {
     application: Application,
-    way: Way,
+    strategy: Strategy,
     clients: usize,
     processors: usize,
     time: Duration,
@@ -159,7 +159,7 @@ struct Turn {
 /// What came of a turn.
 struct Done {
     iterations: u64,
-    /// What the threads of clients used that are not the contestant's.
+    /// What the threads of clients used that are not the subject's.
     besides: Usage,
 }
 
@@ -171,7 +171,7 @@ impl Turn {
             let thread = scope.spawn(|| {
                 pin::to_first(self.processors).map_err(std::io::Error::from)?;
                 let until = Instant::now() + self.time;
-                match (self.application, self.way.options(self.clients)) {
+                match (self.application, self.strategy.options(self.clients)) {
                     (Application::A, None) => application_a::plainly(blocks, self.clients, until),
                     (Application::A, Some(options)) => {
                         application_a::through(blocks, options, self.clients, until)

@@ -5,11 +5,11 @@
 //! had one thread; nginx and lighttpd as well.
 
 mod accelerator;
-mod bout;
 mod clients;
 mod curves;
 mod flash;
 mod lighttpd;
+mod run;
 mod schedulers;
 mod serving;
 
@@ -22,13 +22,13 @@ use crate::error::{Error, While};
 use crate::record::{Cache, Record};
 use crate::stop::Stop;
 use crate::trace::{FILES, Trace, make};
-use bout::Bout;
+use run::ServerRun;
 use serving::Server;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
-/// Where servers are compared: sets of files, and what all bouts share.
-struct Arena<'a> {
+/// Where servers are compared: sets of files, and what all runs share.
+struct ServerWorkspace<'a> {
     settings: &'a Settings,
     own: TempDir,
     place: laio::Place,
@@ -36,25 +36,25 @@ struct Arena<'a> {
     stop: &'a Stop,
 }
 
-impl<'a> Arena<'a> {
+impl<'a> ServerWorkspace<'a> {
     fn open(
         name: &str,
         settings: &'a Settings,
         rounds: u32,
         stop: &'a Stop,
-    ) -> Result<(Arena<'a>, Record), Error> {
+    ) -> Result<(ServerWorkspace<'a>, Record), Error> {
         let (record, directory) = settings.begin(name, rounds)?;
         let own = tempfile::Builder::new()
             .prefix("laio-bench-")
             .tempdir_in(&directory.path);
-        let arena = Arena {
+        let workspace = ServerWorkspace {
             settings,
             own: own.doing("cannot make a directory")?,
             place: directory.place,
             rounds,
             stop,
         };
-        Ok((arena, record))
+        Ok((workspace, record))
     }
 
     /// Makes a set of files; the directory that is to be served.

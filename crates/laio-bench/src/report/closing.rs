@@ -2,7 +2,7 @@
 //! activations do even better? Activations beside others, on the same work.
 
 use crate::plot::{Axis, Bar, Bars, Group, Scale};
-use crate::record::{Cache, Place, Record};
+use crate::record::{Cache, Case, Record};
 use crate::sheet::{Finding, Picture, Sheet, Table, caption, cell, number};
 
 const QUESTION: &str = "“Would it be possible to achieve even better performance with a kernel that would provide those features \
@@ -48,7 +48,7 @@ pub(super) fn sheet(records: &[Record]) -> Sheet {
     sheet
 }
 
-fn ways() -> impl Iterator<Item = &'static str> {
+fn strategies() -> impl Iterator<Item = &'static str> {
     std::iter::once(ACTIVATIONS).chain(OTHERS)
 }
 
@@ -56,17 +56,17 @@ fn ways() -> impl Iterator<Item = &'static str> {
 fn works(records: &[Record]) -> Vec<Work> {
     let mut works = Vec::new();
     for record in records {
-        for (place, quantity, is_rate) in chosen(record) {
-            let time = |way: &str| {
-                let value = record.median(&place, way, quantity).or_else(|| {
+        for (case, quantity, is_rate) in chosen(record) {
+            let time = |strategy: &str| {
+                let value = record.median(&case, strategy, quantity).or_else(|| {
                     // Of `threads` there are several, by helpers.
-                    record.median(&place, &format!("{way}, 10 helpers"), quantity)
+                    record.median(&case, &format!("{strategy}, 10 helpers"), quantity)
                 })?;
                 Some(if is_rate { 1.0 / value } else { value })
             };
             let work = Work {
-                name: name(record, &place),
-                times: ways().map(time).collect(),
+                name: name(record, &case),
+                times: strategies().map(time).collect(),
             };
             if work.beside(0).is_some() {
                 works.push(work);
@@ -77,58 +77,52 @@ fn works(records: &[Record]) -> Vec<Work> {
 }
 
 /// Where a comparison is looked at, by which quantity, and whether more of that is better.
-fn chosen(record: &Record) -> Vec<(Place, &'static str, bool)> {
+fn chosen(record: &Record) -> Vec<(Case, &'static str, bool)> {
     let name = record.benchmark.as_str();
-    let mut places = record.places();
+    let mut cases = record.cases();
     match name {
-        "getpid" => places
+        "getpid" => cases
             .into_iter()
-            .map(|place| (place, "million_s", false))
+            .map(|case| (case, "million_s", false))
             .collect(),
         "open-stat" | "open-stat-read" => {
-            places.retain(|place| {
-                let at = place.at.unwrap_or(0.0) as usize;
+            cases.retain(|case| {
+                let at = case.at.unwrap_or(0.0) as usize;
                 matches!(
-                    (place.cache, at),
+                    (case.cache, at),
                     (Cache::Warm, 1 | 100) | (Cache::Cold, 100)
                 )
             });
-            places
+            cases
                 .into_iter()
-                .map(|place| (place, "each_us", false))
+                .map(|case| (case, "each_us", false))
                 .collect()
         }
         "rmw" => {
-            places.retain(|place| matches!(place.at, Some(30.0 | 100.0)));
-            places
-                .into_iter()
-                .map(|place| (place, "rate", true))
-                .collect()
+            cases.retain(|case| matches!(case.at, Some(30.0 | 100.0)));
+            cases.into_iter().map(|case| (case, "rate", true)).collect()
         }
         "clients" => {
-            places.retain(|place| matches!(place.at, Some(10.0 | 100.0 | 1000.0)));
-            places
-                .into_iter()
-                .map(|place| (place, "rate", true))
-                .collect()
+            cases.retain(|case| matches!(case.at, Some(10.0 | 100.0 | 1000.0)));
+            cases.into_iter().map(|case| (case, "rate", true)).collect()
         }
         _ => Vec::new(),
     }
 }
 
-fn name(record: &Record, place: &Place) -> String {
-    let at = place.at.map_or(String::new(), |at| format!(", {at}"));
+fn name(record: &Record, case: &Case) -> String {
+    let at = case.at.map_or(String::new(), |at| format!(", {at}"));
     match record.benchmark.as_str() {
         "getpid" => "getpid".to_owned(),
-        "rmw" => format!("rmw {}{at}", place.workload),
-        "clients" => format!("clients, {}{at}", place.cache.name()),
-        name => format!("{name}, {}{at}", place.cache.name()),
+        "rmw" => format!("rmw {}{at}", case.workload),
+        "clients" => format!("clients, {}{at}", case.cache.name()),
+        name => format!("{name}, {}{at}", case.cache.name()),
     }
 }
 
 fn table(works: &[Work]) -> Table {
     let mut head = vec!["times as long as lazy".to_owned()];
-    head.extend(ways().map(str::to_owned));
+    head.extend(strategies().map(str::to_owned));
     let line = |work: &Work| {
         let cells = (0..work.times.len()).map(|index| cell(work.beside(index)));
         std::iter::once(work.name.clone()).chain(cells).collect()
@@ -160,7 +154,7 @@ fn picture(record: &Record, works: &[Work]) -> Picture {
         caption: caption(record),
         x: Axis::new("time beside that of lazy", Scale::Log)
             .at(&[0.5, 1.0, 2.0, 5.0, 10.0, 100.0, 1000.0]),
-        series: ways().map(str::to_owned).collect(),
+        series: strategies().map(str::to_owned).collect(),
         groups: groups.collect(),
         reference: Some(1.0),
     };

@@ -73,7 +73,7 @@ fn introduction(records: &[Record]) -> String {
         lines => format!("<p><b>Beware.</b> {}.</p>\n", escaped(&lines.join("; "))),
     };
     format!(
-        "<p>Measured by laio {} on {}: {}. Contestants take turns in each round; figures are medians of rounds, \
+        "<p>Measured by laio {} on {}: {}. Subjects take turns in each round; figures are medians of rounds, \
          with the middle half. Each comparison says below where and how.</p>\n{busy}",
         escaped(&versions.join(", ")),
         escaped(&days.join(", ")),

@@ -65,7 +65,7 @@ fn check_room(trace: &Trace, directory: &Path) -> Result<(), Error> {
     let needed = bytes + bytes / 20;
     if free < needed {
         let (needed, free) = (needed >> 20, free >> 20);
-        let words = format!("it takes {needed} MiB, and {free} MiB are free; use --scale");
+        let words = format!("it needs {needed} MiB, and {free} MiB are free; use --scale");
         return Err(std::io::Error::new(ErrorKind::StorageFull, words)).doing("too little room");
     }
     Ok(())

@@ -3,7 +3,7 @@
 use crate::status::StatusLine;
 use crate::{Failure, print};
 use clap::Args;
-use laio_bench::calls::{self, Contender, Row, Settings};
+use laio_bench::calls::{self, CallVariant, Row, Settings};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ pub(crate) struct Arguments {
     rows: Vec<Vec<&'static Row>>,
     /// Only these back ends; the plain call is measured anyway
     #[arg(long = "backend", value_name = "NAME", num_args = 1.., value_delimiter = ',')]
-    backends: Vec<Contender>,
+    backends: Vec<CallVariant>,
     /// Seconds for each call, shared by its back ends
     #[arg(long, value_name = "S", default_value = "2", value_parser = seconds)]
     seconds: Duration,
@@ -44,7 +44,7 @@ fn help() -> String {
     for row in Row::all() {
         help.push_str(&format!("  {:<26}{}\n", row.name, row.what));
     }
-    let names: Vec<_> = Contender::all().map(Contender::name).collect();
+    let names: Vec<_> = CallVariant::all().map(CallVariant::name).collect();
     help.push_str(&format!("\nBack ends:\n  {}\n", names.join(" ")));
     help.push_str("  (lazy-epoll is lazy without io_uring; bare-ring is io_uring without laio;\n");
     help.push_str(
@@ -81,9 +81,11 @@ fn settings(arguments: Arguments) -> Settings {
             [] => usual.rows,
             _ => Row::all().filter(named).collect(),
         },
-        contenders: match arguments.backends.as_slice() {
-            [] => usual.contenders,
-            named => Contender::all().filter(|one| named.contains(one)).collect(),
+        variants: match arguments.backends.as_slice() {
+            [] => usual.variants,
+            named => CallVariant::all()
+                .filter(|one| named.contains(one))
+                .collect(),
         },
         time: arguments.seconds,
         directory: arguments.directory,

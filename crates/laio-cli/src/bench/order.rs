@@ -3,7 +3,7 @@
 use crate::status::StatusLine;
 use crate::{Failure, print};
 use clap::Args;
-use laio_bench::calls::Contender;
+use laio_bench::calls::CallVariant;
 use laio_bench::order::{self, Settings};
 use std::path::PathBuf;
 
@@ -13,7 +13,7 @@ use std::path::PathBuf;
 pub(crate) struct Arguments {
     /// Only these back ends
     #[arg(long = "backend", value_name = "NAME", num_args = 1.., value_delimiter = ',')]
-    backends: Vec<Contender>,
+    backends: Vec<CallVariant>,
     /// Operations started at once
     #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=65_536))]
     operations: u32,
@@ -31,9 +31,11 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
     let usual = Settings::default();
     let settings = Settings {
-        contenders: match arguments.backends.as_slice() {
-            [] => usual.contenders,
-            named => Contender::all().filter(|one| named.contains(one)).collect(),
+        variants: match arguments.backends.as_slice() {
+            [] => usual.variants,
+            named => CallVariant::all()
+                .filter(|one| named.contains(one))
+                .collect(),
         },
         operations: arguments.operations as usize,
         repetitions: arguments.repetitions as usize,

@@ -7,7 +7,7 @@ use laio_bench::published::{Comparison, Settings};
 use laio_bench::record::{Cache, save};
 use std::path::PathBuf;
 
-/// Today's figures stand beside the published ones, and sentences say what still holds. Contestants take turns.
+/// Today's figures stand beside the published ones, and sentences say what still holds. Subjects take turns.
 /// Cold caches are the system's, dropped before each turn, which is for root.
 #[derive(Debug, Args)]
 #[command(after_help = crate::EXIT_CODES)]
@@ -31,12 +31,12 @@ pub(super) struct Wanted {
     /// Size of what is worked on, as a part of the published
     #[arg(long, value_name = "FACTOR", value_parser = super::factor)]
     scale: Option<f64>,
-    /// Turns of each contestant
+    /// Turns of each subject
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..1000))]
     rounds: Option<u32>,
-    /// Only these contestants, besides what others are compared with
+    /// Only these subjects, besides what others are compared with
     #[arg(long = "contestant", value_name = "NAME", num_args = 1.., value_delimiter = ',')]
-    contestants: Vec<String>,
+    subjects: Vec<String>,
     /// Only with caches dropped, or only with all read before
     #[arg(long, value_name = "STATE", value_parser = ["cold", "warm"])]
     cache: Option<String>,
@@ -65,7 +65,7 @@ impl Wanted {
             quick: self.quick,
             scale: self.scale,
             rounds: self.rounds,
-            contestants: self.contestants.clone(),
+            subjects: self.subjects.clone(),
             caches: match self.cache.as_deref() {
                 Some("cold") => vec![Cache::Cold],
                 Some("warm") => vec![Cache::Warm],

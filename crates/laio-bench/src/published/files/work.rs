@@ -155,8 +155,8 @@ impl Work {
 mod tests {
     use super::*;
     use crate::stop::Stop;
+    use crate::strategy::Strategy;
     use crate::trace::{Preset, make};
-    use crate::ways::Way;
 
     #[test]
     fn every_way_does_all_of_it() {
@@ -167,18 +167,18 @@ mod tests {
         for read in [false, true] {
             let work = Work::of(&trace, &set, read);
             assert_eq!(work.plainly(3).unwrap().bytes, trace.transferred());
-            for way in Way::ALL {
-                let Some(options) = way.options(10) else {
+            for strategy in Strategy::ALL {
+                let Some(options) = strategy.options(10) else {
                     continue;
                 };
                 match work.through(options, 10) {
                     Ok(done) => {
-                        assert_eq!(done.bytes, trace.transferred(), "{}", way.name());
+                        assert_eq!(done.bytes, trace.transferred(), "{}", strategy.name());
                         let stats = done.stats.expect("there is a context");
                         assert!(stats.total().total() > 2 * work.requests() as u64);
                     }
                     // A back end that is not to be had here is not this test's concern.
-                    Err(error) => assert_ne!(way.name(), "lazy", "{error}"),
+                    Err(error) => assert_ne!(strategy.name(), "lazy", "{error}"),
                 }
             }
         }

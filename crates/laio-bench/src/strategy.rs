@@ -1,15 +1,15 @@
 //! Who does the work of a comparison: plain threads, or one thread with a back end of laio.
 
-use crate::calls::Contender;
+use crate::calls::CallVariant;
 use laio::{BackendKind, Options};
 
 /// A way to do it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Way {
+pub(crate) enum Strategy {
     /// Threads that make plain calls, as many as may be in flight.
     Plain,
     /// One thread and a back end.
-    Backend(Contender),
+    Backend(CallVariant),
     /// `lazy`, where names are promised to be harmless.
     Trusting,
 }
@@ -18,34 +18,34 @@ pub(crate) enum Way {
 pub(crate) const PLAIN: &str = "plain threads";
 pub(crate) const TRUSTING: &str = "lazy-trusting";
 
-impl Way {
-    pub(crate) const ALL: [Way; 10] = [
-        Way::Plain,
-        Way::Backend(Contender::Backend(BackendKind::Threads)),
-        Way::Backend(Contender::Backend(BackendKind::Hybrid)),
-        Way::Backend(Contender::Backend(BackendKind::PosixAio)),
-        Way::Backend(Contender::Backend(BackendKind::LinuxAio)),
-        Way::Backend(Contender::Backend(BackendKind::Uring)),
-        Way::Backend(Contender::LazyEpoll),
-        Way::Backend(Contender::Backend(BackendKind::Lazy)),
-        Way::Trusting,
-        Way::Backend(Contender::Backend(BackendKind::Activations)),
+impl Strategy {
+    pub(crate) const ALL: [Strategy; 10] = [
+        Strategy::Plain,
+        Strategy::Backend(CallVariant::Backend(BackendKind::Threads)),
+        Strategy::Backend(CallVariant::Backend(BackendKind::Hybrid)),
+        Strategy::Backend(CallVariant::Backend(BackendKind::PosixAio)),
+        Strategy::Backend(CallVariant::Backend(BackendKind::LinuxAio)),
+        Strategy::Backend(CallVariant::Backend(BackendKind::Uring)),
+        Strategy::Backend(CallVariant::LazyEpoll),
+        Strategy::Backend(CallVariant::Backend(BackendKind::Lazy)),
+        Strategy::Trusting,
+        Strategy::Backend(CallVariant::Backend(BackendKind::Activations)),
     ];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Way::Plain => PLAIN,
-            Way::Backend(contender) => contender.name(),
-            Way::Trusting => TRUSTING,
+            Strategy::Plain => PLAIN,
+            Strategy::Backend(variant) => variant.name(),
+            Strategy::Trusting => TRUSTING,
         }
     }
 
     /// How its context is made, if it has one, for so many calls in flight.
     pub(crate) fn options(self, in_flight: usize) -> Option<Options> {
         let options = match self {
-            Way::Plain => return None,
-            Way::Backend(contender) => contender.options(false)?,
-            Way::Trusting => Options::new()
+            Strategy::Plain => return None,
+            Strategy::Backend(variant) => variant.options(false)?,
+            Strategy::Trusting => Options::new()
                 .backend(BackendKind::Lazy)
                 .trust_names(true)
                 .settled_rights(true),
