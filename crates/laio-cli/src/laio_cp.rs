@@ -1,7 +1,7 @@
 #![forbid(unsafe_code)]
-//! The `laio-cp` command: what `laio cp` is, and nothing else.
+//! The `laio-cp` command: `laio cp` alone.
 
-/// A copy that runs out of memory says so.
+/// Reports exhausted memory.
 #[global_allocator]
 static ALLOCATOR: laio::Allocator = laio::Allocator;
 

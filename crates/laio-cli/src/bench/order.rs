@@ -7,20 +7,20 @@ use laio_bench::calls::CallVariant;
 use laio_bench::order::{self, Settings};
 use std::path::PathBuf;
 
-/// Operations are started at once, with and without the ordered mode of their descriptor: direct reads, of which
-/// the order of completion is told, and appending writes, whose order in the file is that of issue.
+/// Starts operations at once, with and without the ordered mode of their descriptor: direct reads, whose
+/// order of completion is shown, and appending writes, whose order in the file is that of issue.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// Only these back ends
     #[arg(long = "backend", value_name = "NAME", num_args = 1.., value_delimiter = ',')]
     backends: Vec<CallVariant>,
-    /// Operations started at once
+    /// Number of operations started at once
     #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=65_536))]
     operations: u32,
-    /// Times that each is repeated
+    /// Number of repetitions
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     repetitions: u32,
-    /// Where files are made [default: the temporary directory, unless it is in memory]
+    /// Directory for files [default: the temporary directory, unless it is in memory]
     #[arg(long, value_name = "DIR")]
     directory: Option<PathBuf>,
     /// Print one JSON array, an object for each back end
