@@ -297,7 +297,11 @@ fn add_library(
         add(&directories.libdir, "liblaio.so", Content::Link(soname()));
     }
     if let Some(archive) = &library.archive {
-        add(&directories.libdir, "liblaio.a", Content::Copy(archive.clone()));
+        add(
+            &directories.libdir,
+            "liblaio.a",
+            Content::Copy(archive.clone()),
+        );
     }
     let package = Content::Text(pkg_config(library, directories)?);
     add(&directories.libdir.join("pkgconfig"), "laio.pc", package);

@@ -146,7 +146,10 @@ fn install(arguments: &InstallArguments) -> Result<ExitCode, Failure> {
     let files = install::install(parts, &directories)?;
     print!("laio {VERSION} is installed:\n{}", advice::summary(&files));
     if let (Some(library), None) = (&library, &directories.destdir) {
-        print!("To use the library:\n{}", advice::usage(&directories, library));
+        print!(
+            "To use the library:\n{}",
+            advice::usage(&directories, library)
+        );
     }
     Ok(ExitCode::SUCCESS)
 }

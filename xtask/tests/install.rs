@@ -57,7 +57,7 @@ fn mode(path: &Path) -> u32 {
 #[test]
 fn each_thing_is_in_its_place() {
     let scratch = Scratch::new();
-    let place = Directories::below(scratch.path("prefix"));
+    let directories = Directories::below(scratch.path("prefix"));
     let files = install(&scratch.library, &directories).expect("an installation");
     let lib = scratch.path("prefix/lib");
     assert_eq!(
@@ -163,7 +163,9 @@ fn what_was_there_before_stays() {
     install(&less, &directories).expect("an installation");
     uninstall(&directories).expect("a removal");
     assert_eq!(below(&prefix), before);
-    let failure = uninstall(&directories).expect_err("nothing is there").to_string();
+    let failure = uninstall(&directories)
+        .expect_err("nothing is there")
+        .to_string();
     assert!(
         failure.contains("share/doc/laio/installed-files"),
         "{failure}"

@@ -1,4 +1,4 @@
-//! `laio info` for people.
+//! `laio info` as text.
 
 use super::Info;
 use crate::text::{Align, columns};
@@ -161,7 +161,7 @@ fn directory(directory: &Directory) -> Vec<String> {
     ]
 }
 
-/// Where the data are, in a word.
+/// Returns a word for the kind of storage.
 pub(super) fn place(place: Place) -> &'static str {
     match place {
         Place::Memory => "memory",

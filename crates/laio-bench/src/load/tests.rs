@@ -19,7 +19,7 @@ fn settings(server: SocketAddr, pace: Pace) -> Settings {
     }
 }
 
-/// A server that answers each request with what `answer` gives, until it is dropped with the process.
+/// A server that sends the result of `answer` to each request, until the process ends.
 fn server(answer: impl Fn(&str) -> Vec<u8> + Send + Sync + 'static) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -192,7 +192,7 @@ fn what_goes_wrong_is_told_by_kind() {
         ],
         "{outcome:?}"
     );
-    // What is short is wrong in its first bytes already.
+    // A short response already fails in its first bytes.
     assert_eq!((outcome.requests, outcome.errors["wrong bytes"]), (0, 2));
 }
 
