@@ -1,4 +1,4 @@
-//! `laio bench report`: one page of all that was measured, with an answer to the question that the thesis ends with.
+//! `laio bench report`: one page of all results, with an answer to the final question of the thesis.
 
 mod closing;
 mod page;
@@ -9,13 +9,13 @@ use crate::record::{Record, save};
 use crate::stop::Stop;
 use std::path::{Path, PathBuf};
 
-/// The page's file.
+/// The name of the page's file.
 pub const PAGE: &str = "report.html";
 
-/// Runs comparisons one after the other; each result is saved as soon as it is there. What could not be run is told.
+/// Runs comparisons one after the other, and saves each result at once. Reports comparisons that failed.
 ///
 /// # Errors
-/// A result cannot be saved.
+/// If a result cannot be saved.
 pub fn run(
     comparisons: &[&'static Comparison],
     settings: &Settings,
@@ -47,7 +47,7 @@ fn json_of(to: &Path, record: &Record) -> PathBuf {
     to.join(format!("{}.json", record.benchmark))
 }
 
-/// The page of these records.
+/// Returns the page of these records.
 pub fn page(records: &[Record]) -> String {
     page::html(records)
 }

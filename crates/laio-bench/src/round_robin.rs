@@ -1,26 +1,27 @@
-//! Subjects take turns, so that what else the machine does disturbs all alike.
+//! Measures subjects in turns, so that other load on the machine affects all alike.
 
 use crate::error::Error;
 use crate::record::{Cache, Cell, Measured};
 use crate::stop::Stop;
 use std::collections::BTreeMap;
 
-/// What one subject's turn gave, by name, with the unit at the end.
+/// The results of one subject's turn, by name, with the unit at the end.
 pub(crate) type Figures = Vec<(&'static str, f64)>;
 
-/// What is done in turns.
+/// The subjects and the case of a comparison.
 pub(crate) struct RoundRobin<'a> {
-    /// Its name.
+    /// The workload's name.
     pub(crate) workload: &'a str,
     pub(crate) cache: Cache,
-    /// Those who take part, in order, each with its place on the axis.
+    /// The subjects, in order, each with its position on the axis.
     pub(crate) subjects: &'a [(Option<f64>, &'a str)],
     pub(crate) rounds: u32,
     pub(crate) stop: &'a Stop,
 }
 
 impl RoundRobin<'_> {
-    /// `one` is told whose turn it is, and in which round. Who fails is left out from then on, with what was said.
+    /// Calls `one` with the index of the subject and the round, for each turn. A subject that fails is left
+    /// out from then on, with the reason.
     pub(crate) fn run(
         &self,
         one: &mut dyn FnMut(usize, u32) -> Result<Figures, String>,
@@ -48,7 +49,7 @@ impl RoundRobin<'_> {
                 }
             }
         }
-        // What failed may have failed because it was asked to stop.
+        // The failure may be a result of the request to stop.
         self.stop.check()?;
         let cells = series.into_iter().zip(left_out).enumerate();
         Ok(cells

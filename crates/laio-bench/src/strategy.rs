@@ -1,20 +1,20 @@
-//! Who does the work of a comparison: plain threads, or one thread with a back end of laio.
+//! The strategies of a comparison: plain threads, or one thread with a back end of laio.
 
 use crate::calls::CallVariant;
 use laio::{BackendKind, Options};
 
-/// A way to do it.
+/// A strategy to execute the requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Strategy {
-    /// Threads that make plain calls, as many as may be in flight.
+    /// Threads that make plain calls, as many as requests in flight.
     Plain,
     /// One thread and a back end.
     Backend(CallVariant),
-    /// `lazy`, where names are promised to be harmless.
+    /// `lazy` with `trust_names`.
     Trusting,
 }
 
-/// The name of what others are compared with.
+/// The name of the reference of all ratios.
 pub(crate) const PLAIN: &str = "plain threads";
 pub(crate) const TRUSTING: &str = "lazy-trusting";
 
@@ -40,7 +40,7 @@ impl Strategy {
         }
     }
 
-    /// How its context is made, if it has one, for so many calls in flight.
+    /// Returns the options of its context, if it has one, for this many calls in flight.
     pub(crate) fn options(self, in_flight: usize) -> Option<Options> {
         let options = match self {
             Strategy::Plain => return None,

@@ -1,4 +1,4 @@
-//! Recursive copies as one of the comparisons: `laio bench cp` has more to choose from.
+//! Recursive copies as one of the comparisons; `laio bench cp` has more options.
 
 use super::{Progress, Settings};
 use crate::copy::{self, Subject, Workload};
@@ -51,7 +51,7 @@ pub(super) fn show(record: &Record) -> Sheet {
         record,
         "cp: recursive copies (Parikh and Surendran, table 1)",
     );
-    // The table has these lines itself.
+    // The table itself contains these lines.
     sheet.about.truncate(1);
     let table = copy::table(record);
     sheet.text = table
@@ -68,7 +68,7 @@ pub(super) fn show(record: &Record) -> Sheet {
     sheet
 }
 
-/// The mean, over the cold trees of table 1, of how many times as fast as GNU cp.
+/// Returns the mean speed relative to GNU cp over the cold trees of table 1.
 fn finding(record: &Record) -> Finding {
     let mean = |subject: &str| {
         let cases = record.cases().into_iter();

@@ -1,8 +1,8 @@
 //! `laio bench open-stat` and `open-stat-read`: tables 3 and 4 of the thesis.
 //!
-//! The requests of a trace are taken in order: open the file, ask for its size, and in the second variant read all of
-//! it. Threads each do one request after the other, plainly; beside them one thread with a back end has as many
-//! requests in flight.
+//! The requests of a trace are executed in order: open the file, stat it, and in the second variant read all
+//! of it. Either threads execute one request after the other with plain calls, or one thread with a back end
+//! has as many requests in flight.
 
 mod show;
 mod work;
@@ -23,7 +23,7 @@ use std::time::Duration;
 
 pub(super) const OPEN_STAT: &str = "open-stat";
 pub(super) const OPEN_STAT_READ: &str = "open-stat-read";
-/// Threads, or requests in flight, as published.
+/// The numbers of threads, or of requests in flight, as published.
 pub(super) const IN_FLIGHT: [usize; 3] = [1, 10, 100];
 
 pub(super) fn run_open_stat(
@@ -110,10 +110,11 @@ fn told(trace: &crate::trace::Trace) -> String {
     )
 }
 
-/// Requests at least, in a turn with all in memory: a few would be over before threads are awake.
+/// The minimum of requests in a turn with a warm cache: with a few, the turn would end before all threads are
+/// awake.
 const REQUESTS_MIN: usize = 50_000;
 
-/// All requests in one way: from a cold cache once, else as often as it takes.
+/// Executes all requests with one strategy: once with a cold cache, otherwise repeatedly.
 fn turn(
     work: &Work,
     strategy: Strategy,
@@ -147,12 +148,12 @@ fn turn(
     ])
 }
 
-/// A place of one of the two.
+/// A case of one of the two comparisons.
 fn case(name: &str, cache: Cache, in_flight: usize) -> crate::record::Case {
     crate::record::Case::new(name, cache).at(in_flight)
 }
 
-/// How many times as long as plain threads, as many of them.
+/// Returns the time relative to the same number of plain threads.
 fn beside_plain(record: &Record, cache: Cache, in_flight: usize, strategy: &str) -> Option<f64> {
     let case = case(&record.benchmark, cache, in_flight);
     Some(

@@ -16,7 +16,7 @@ use laio::{BackendKind, Context};
 const SOURCE: &str = "2005: liblaiogen on Linux 2.6.10, Pentium 4 Xeon of 2.4 GHz; its helpers are one for each call in flight";
 const WORKLOAD: &str = "getpid";
 const DIRECT: &str = "direct";
-/// Helpers, and seconds for a million calls.
+/// The number of helpers, and the seconds for a million calls.
 const PUBLISHED: [(&str, f64); 4] = [
     (DIRECT, 0.80),
     ("threads, 1 helper", 6.12),
@@ -24,10 +24,10 @@ const PUBLISHED: [(&str, f64); 4] = [
     ("threads, 100 helpers", 6.12),
 ];
 const CALLS: f64 = 1e6;
-/// Blocks of plain calls and of the subject's, one after the other, in each turn.
+/// The number of blocks of plain calls, each followed by one of the subject's, in each turn.
 const BLOCKS: usize = 10;
 
-/// A subject, and how many calls may be in flight.
+/// A subject, and the number of calls in flight.
 type Entrant = (String, CallVariant, usize);
 
 fn subjects(settings: &Settings) -> Vec<Entrant> {
@@ -47,7 +47,7 @@ fn subjects(settings: &Settings) -> Vec<Entrant> {
                     )
                 }));
             }
-            // No other leaves this call to anybody: how many might be in flight changes nothing.
+            // No other back end passes this call to another thread, so the number in flight has no effect.
             _ => subjects.push((variant.name().to_owned(), variant, 1)),
         }
     }
@@ -84,7 +84,7 @@ pub(super) fn run(
             round + 1
         ));
         let entrant = index.checked_sub(1).map(|index| &subjects[index]);
-        // A thread of its own: some back ends change the thread that they are made on.
+        // In a thread of its own, because some back ends change their calling thread.
         let turn = std::thread::scope(|scope| scope.spawn(|| turn(entrant, block)).join());
         turn.map_err(|_| "it panicked".to_owned())?
     })?;
@@ -113,7 +113,7 @@ fn turn(entrant: Option<&Entrant>, block: usize) -> Result<Figures, String> {
             None => plain,
             Some(context) => calls.run(&mut Via::Context(context), block).map_err(told)?,
         };
-        // The first makes threads, and brings caches into use.
+        // The first block starts threads, and warms the caches.
         if number > 0 {
             own += spent;
             ratios.push(spent as f64 / plain as f64);

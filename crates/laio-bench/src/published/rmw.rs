@@ -1,9 +1,9 @@
 //! `laio bench rmw`: figures 3 to 6 of "Comparative analysis of asynchronous I/O in multithreaded UNIX" (Yoo, 1995).
 //!
-//! Clients read a block at a random place of a file, modify it, and write it back, with `O_DIRECT`. In application A
-//! they are tasks of one thread; in application B threads that compute, as many as processors, and pass what is to be
-//! read and written to an I/O thread. Each client has blocks of its own, and each read is checked: a block says how
-//! often it has been written.
+//! Clients read a block at a random offset of a file, modify it, and write it back, with `O_DIRECT`. In
+//! application A they are tasks of one thread. In application B one thread per processor computes, and passes
+//! reads and writes to an I/O thread. Each client has blocks of its own, and checks each block that it reads:
+//! a block contains the number of times it has been written.
 
 mod application_a;
 mod application_b;
@@ -25,7 +25,7 @@ use fio::Fio;
 use laio::measure::Usage;
 use std::time::{Duration, Instant};
 
-/// Clients of each application.
+/// The numbers of clients of each application.
 const CLIENTS: [usize; 4] = [1, 10, 30, 100];
 const FILE: f64 = 1024.0;
 
@@ -36,7 +36,7 @@ enum Application {
     B,
 }
 
-/// Subject runs an application.
+/// The subject that runs an application.
 #[derive(Clone, Copy, Debug)]
 enum Subject {
     Strategy(Strategy),
@@ -52,13 +52,13 @@ impl Subject {
     }
 }
 
-/// The name of an application on so many processors.
+/// Returns the name of an application on this many processors.
 fn workload(application: Application, processors: usize) -> String {
     let plural = if processors == 1 { "" } else { "s" };
     format!("{application:?}, {processors} processor{plural}")
 }
 
-/// Numbers of processors: one, two, and all.
+/// Returns the numbers of processors: one, two, and all.
 fn processors() -> Vec<usize> {
     let all = std::thread::available_parallelism().map_or(1, usize::from);
     let mut numbers = vec![1, 2, 4, 8, 16, all];
@@ -91,13 +91,13 @@ pub(super) fn run(
     for application in [Application::A, Application::B] {
         let mut who: Vec<Subject> = Strategy::ALL
             .into_iter()
-            // Names are not opened here.
+            // This workload opens no names.
             .filter(|strategy| *strategy != Strategy::Trusting && settings.takes(strategy.name()))
             .map(Subject::Strategy)
             .collect();
         match application {
             Application::A => who.extend(fios.iter().copied().map(Subject::Fio)),
-            // Whoever has a thread for each client needs no I/O process.
+            // A subject with a thread for each client needs no I/O thread.
             Application::B => who.retain(|who| !matches!(who, Subject::Strategy(Strategy::Plain))),
         }
         for processors in processors() {
@@ -147,7 +147,7 @@ pub(super) fn run(
     Ok(record)
 }
 
-/// One turn of one subject.
+/// One turn of a subject.
 struct Turn {
     application: Application,
     strategy: Strategy,
@@ -156,17 +156,17 @@ struct Turn {
     time: Duration,
 }
 
-/// What came of a turn.
+/// The result of a turn.
 struct Done {
     iterations: u64,
-    /// What the threads of clients used that are not the subject's.
+    /// The usage of the clients' threads, which does not belong to the subject.
     besides: Usage,
 }
 
 impl Turn {
     fn take(&self, blocks: &Blocks) -> Result<Figures, String> {
         let (usage, begin) = (Usage::of_process(), Instant::now());
-        // A thread of its own, whose threads stay on the same processors as itself.
+        // In a thread of its own, whose threads inherit its processors.
         let done = std::thread::scope(|scope| {
             let thread = scope.spawn(|| {
                 pin::to_first(self.processors).map_err(std::io::Error::from)?;

@@ -1,8 +1,8 @@
 //! Servers loaded with traces: `laio bench clients`, `flash` and `lighttpd`.
 //!
-//! In each turn a server is started as a process of its own, loaded until the trace ends, every byte checked, and
-//! ended. Client and server share the machine, alike for all. `laio serve` has one worker, as the published servers
-//! had one thread; nginx and lighttpd as well.
+//! In each turn a server is started as a process, loaded until the trace ends, with every byte checked, and
+//! stopped. Client and server share the machine in all turns. `laio serve` has one worker, as the published
+//! servers had one thread; so do nginx and lighttpd.
 
 mod accelerator;
 mod clients;
@@ -27,7 +27,7 @@ use serving::Server;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
-/// Where servers are compared: sets of files, and what all runs share.
+/// The directory of the file sets, and the settings that all runs share.
 struct ServerWorkspace<'a> {
     settings: &'a Settings,
     own: TempDir,
@@ -57,7 +57,7 @@ impl<'a> ServerWorkspace<'a> {
         Ok((workspace, record))
     }
 
-    /// Makes a set of files; the directory that is to be served.
+    /// Creates a file set; returns the directory to serve.
     fn make(
         &self,
         name: &str,
@@ -78,13 +78,13 @@ impl<'a> ServerWorkspace<'a> {
         Ok(set.join(FILES))
     }
 
-    /// The room of a set that is done with.
+    /// Removes a file set that is no longer needed.
     fn remove(&self, root: &Path) -> Result<(), Error> {
         let set = root.parent().unwrap_or(root);
         std::fs::remove_dir_all(set).doing("cannot remove a set of files")
     }
 
-    /// Those that are wanted and can be had here; notes tell of the others.
+    /// Returns the wanted cache states that are possible here, and adds a note for each other one.
     fn servers(&self, all: Vec<Server>, record: &mut Record) -> Vec<Server> {
         let mut servers = all;
         servers.retain(|server| self.settings.takes(&server.name));

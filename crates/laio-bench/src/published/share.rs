@@ -1,5 +1,5 @@
-//! `laio bench lazy-share`: why be lazy. How many of the calls that might block do not, and what is saved by asking
-//! nobody else then.
+//! `laio bench lazy-share`: the fraction of potentially blocking calls that do not block, and the time that
+//! lazy attempts save on these.
 
 use super::files::Work;
 use super::{Progress, Settings};
@@ -17,15 +17,15 @@ use laio::{BackendKind, Stats};
 use std::time::Duration;
 
 const WORKLOAD: &str = "open-stat-read";
-/// What stands for all calls together.
+/// The name of all calls together.
 const ALL: &str = "all";
 const PUBLISHED: (f64, f64) = (73.0, 86.0);
 const PUBLISHED_RATIO: f64 = 3.2;
-/// Requests in flight.
+/// The number of requests in flight.
 const IN_FLIGHT: usize = 100;
-/// Calls that never wait on a local file system: they are not counted.
+/// Calls that never block on a local file system: they are not counted.
 const INSTANT: [&str; 3] = ["close", "lseek", "fcntl"];
-/// Calls that do not block, and the asynchronous ways beside `lazy`.
+/// Calls that do not block, and the asynchronous back ends that are compared with `lazy`.
 const ROWS: [&str; 3] = ["pread4k", "recv-64", "pipe-write-64"];
 const EAGER: [BackendKind; 4] = [
     BackendKind::PosixAio,
@@ -79,7 +79,7 @@ pub(super) fn run(
     Ok(record)
 }
 
-/// One entrant for each call, and one for all of them; they share turns.
+/// One subject for each call, and one for all of them; they share turns.
 fn count(
     work: &Work,
     directory: &std::path::Path,
@@ -127,7 +127,7 @@ fn count(
     Ok(())
 }
 
-/// Of each call, and of all together.
+/// The fractions of each call, and of all together.
 fn shares(stats: &Stats) -> Vec<(String, Figures)> {
     let (mut inline, mut total) = (0, 0);
     let mut shares = Vec::new();
@@ -149,7 +149,7 @@ fn shares(stats: &Stats) -> Vec<(String, Figures)> {
     shares
 }
 
-/// Calls that do not block, through `lazy` and through those who always ask somebody else.
+/// The cost of calls that do not block, through `lazy` and through back ends without attempts.
 fn micro(settings: &Settings, progress: Progress<'_>, record: &mut Record) -> Result<(), Error> {
     let seconds = if settings.quick { 0.5 } else { 5.0 };
     let variants: Vec<_> = std::iter::once(BackendKind::Lazy)
@@ -192,7 +192,7 @@ pub(super) fn show(record: &Record) -> Sheet {
     sheet
 }
 
-/// The places of traces, with names for people.
+/// Returns the cases of traces, with readable names.
 fn cases(record: &Record) -> Vec<(String, Case)> {
     let mut cases = record.cases();
     cases.retain(|case| !ROWS.contains(&case.workload.as_str()));

@@ -1,5 +1,5 @@
-//! The question that the thesis ends with: would a kernel with light threads, a fast scheduler and scheduler
-//! activations do even better? Activations beside others, on the same work.
+//! The final question of the thesis: would a kernel with lightweight threads, a fast scheduler and scheduler
+//! activations do even better? Compares activations with other back ends, on the same work.
 
 use crate::plot::{Axis, Bar, Bars, Group, Scale};
 use crate::record::{Cache, Case, Record};
@@ -8,20 +8,20 @@ use crate::sheet::{Finding, Picture, Sheet, Table, caption, cell, number};
 const QUESTION: &str = "“Would it be possible to achieve even better performance with a kernel that would provide those features \
      [light threads, a fast scheduler, a good I/O scheduler] and also scheduler activations?”";
 const ACTIVATIONS: &str = "activations";
-/// What activations are held against.
+/// The back ends with which activations are compared.
 const OTHERS: [&str; 3] = ["lazy", "uring", "threads"];
-/// Differences below are those of rounds.
+/// Smaller differences are within those of rounds.
 const NOISE: f64 = 1.05;
 
-/// Some work, and how much time each way takes for it.
+/// A workload, and the time of each strategy for it.
 struct Work {
     name: String,
-    /// Of activations, then of the others.
+    /// The times of activations, then of the others.
     times: Vec<Option<f64>>,
 }
 
 impl Work {
-    /// Times as long as the first of the others takes.
+    /// Returns the time relative to the first of the others.
     fn beside(&self, index: usize) -> Option<f64> {
         Some(self.times[index]? / self.times[1]?)
     }
@@ -52,14 +52,14 @@ fn strategies() -> impl Iterator<Item = &'static str> {
     std::iter::once(ACTIVATIONS).chain(OTHERS)
 }
 
-/// All work of which the time through activations and lazy is known.
+/// Returns all workloads with times for activations and lazy.
 fn works(records: &[Record]) -> Vec<Work> {
     let mut works = Vec::new();
     for record in records {
         for (case, quantity, is_rate) in chosen(record) {
             let time = |strategy: &str| {
                 let value = record.median(&case, strategy, quantity).or_else(|| {
-                    // Of `threads` there are several, by helpers.
+                    // `threads` occurs several times, by the number of helpers.
                     record.median(&case, &format!("{strategy}, 10 helpers"), quantity)
                 })?;
                 Some(if is_rate { 1.0 / value } else { value })
@@ -76,7 +76,7 @@ fn works(records: &[Record]) -> Vec<Work> {
     works
 }
 
-/// Where a comparison is looked at, by which quantity, and whether more of that is better.
+/// Returns the cases of a comparison, their quantity, and whether more of it is better.
 fn chosen(record: &Record) -> Vec<(Case, &'static str, bool)> {
     let name = record.benchmark.as_str();
     let mut cases = record.cases();
@@ -164,7 +164,7 @@ fn picture(record: &Record, works: &[Work]) -> Picture {
     }
 }
 
-/// The answer, from all works.
+/// Returns the answer, from all workloads.
 fn answer(works: &[Work]) -> Finding {
     if works.is_empty() {
         return Finding::new(QUESTION, None);
@@ -208,7 +208,7 @@ fn answer(works: &[Work]) -> Finding {
     )
 }
 
-/// Of ratios.
+/// Formats ratios.
 fn mean(ratios: &[f64]) -> f64 {
     let logs: f64 = ratios.iter().map(|ratio| ratio.ln()).sum();
     (logs / ratios.len() as f64).exp()

@@ -49,7 +49,7 @@ fn the_page_has_all_and_loads_nothing() {
     for part in ["src=", "@import", "url(", "<script"] {
         assert!(!page.contains(part), "{part}");
     }
-    // The style of plots is there once.
+    // The style of plots is included once.
     assert_eq!(page.matches(".whisker{").count(), 1);
 }
 

@@ -1,4 +1,4 @@
-//! Tables 3 and 4, and what follows.
+//! Shows tables 3 and 4, and conclusions.
 
 use super::{IN_FLIGHT, OPEN_STAT, OPEN_STAT_READ, beside_plain, case};
 use crate::plot::{Axis, Bar, Bars, Group, Scale};
@@ -84,7 +84,7 @@ pub(in crate::published) fn show(record: &Record) -> Sheet {
     sheet
 }
 
-/// Cold or warm, and how many are in flight.
+/// A column: the cache state, and the number in flight.
 type Column = (Cache, f64);
 
 fn columns(record: &Record) -> Vec<Column> {
@@ -95,7 +95,7 @@ fn columns(record: &Record) -> Vec<Column> {
         .collect()
 }
 
-/// A table over the columns: published lines, then today's.
+/// Returns a table over the columns: published lines, then today's.
 fn table(
     record: &Record,
     title: String,
@@ -251,7 +251,7 @@ fn lazy(record: &Record) -> Finding {
     )
 }
 
-/// The quotient of times at two places, both cold.
+/// Returns the ratio of times in two cases, both cold.
 fn cold(record: &Record, over: (&str, usize), under: (&str, usize)) -> Option<f64> {
     let case = |in_flight| case(&record.benchmark, Cache::Cold, in_flight);
     let (first, second) = (case(over.1), case(under.1));
@@ -322,7 +322,7 @@ fn not_behind(record: &Record) -> Finding {
                     number(plain)
                 )
             });
-        // What a disk takes differs by more from turn to turn.
+        // The time of a disk differs more from turn to turn.
         (
             ratio <= 1.05,
             format!(

@@ -1,4 +1,4 @@
-//! Application A: clients are tasks of one thread, and asynchronous I/O is their only choice. Beside it, a thread for
+//! Application A: clients are tasks of one thread, which needs asynchronous I/O. For comparison, a thread for
 //! each client.
 
 use super::Done;
@@ -89,7 +89,7 @@ pub(super) async fn write(file: &File, room: Room, number: usize) -> io::Result<
     })
 }
 
-/// A thread for each client, with plain calls.
+/// Runs a thread for each client, with plain calls.
 pub(super) fn plainly(blocks: &Blocks, clients: usize, until: Instant) -> io::Result<Done> {
     let file = blocks.open()?;
     let iterations = std::thread::scope(|scope| {

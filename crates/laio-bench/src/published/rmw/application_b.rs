@@ -1,4 +1,4 @@
-//! Application B: threads compute, and pass what is to be read and written to one I/O thread, which issues it
+//! Application B: threads compute, and pass reads and writes to one I/O thread, which issues them
 //! asynchronously.
 
 use super::Done;
@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
-/// What is to be done with a block, or has been.
+/// A request for a block, or its result.
 struct Request {
     client: usize,
     number: usize,
@@ -25,14 +25,14 @@ struct Request {
     write: bool,
 }
 
-/// Requests on their way to the I/O thread.
+/// The queue of requests to the I/O thread.
 #[derive(Default)]
 struct Inbox(Mutex<Waiting>);
 
 #[derive(Default)]
 struct Waiting {
     requests: VecDeque<Request>,
-    /// Threads that may still pass some.
+    /// The number of threads that may still send requests.
     open: usize,
     waker: Option<Waker>,
 }
@@ -49,7 +49,7 @@ impl Inbox {
         }
     }
 
-    /// All that are there; none once no thread is left.
+    /// Takes all requests; returns `None` when all senders have ended.
     fn take(&self, context: &mut Context<'_>) -> Poll<VecDeque<Request>> {
         let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if waiting.requests.is_empty() && waiting.open > 0 {
@@ -60,7 +60,7 @@ impl Inbox {
     }
 }
 
-/// A thread's word that it passes no more, however it ends.
+/// Counts a sender as ended when dropped, also by a panic.
 struct Open(Arc<Inbox>);
 
 impl Drop for Open {
@@ -69,7 +69,7 @@ impl Drop for Open {
     }
 }
 
-/// Where each client's blocks go back to.
+/// The channels on which each thread gets its clients' blocks back.
 type Outboxes = Rc<Vec<Sender<io::Result<Request>>>>;
 
 pub(super) fn through(
@@ -110,7 +110,7 @@ pub(super) fn through(
     })
 }
 
-/// The I/O thread: whatever comes is begun at once.
+/// The I/O thread: starts each request at once.
 async fn serve(blocks: &Blocks, inbox: &Inbox, outboxes: Outboxes) -> io::Result<()> {
     let options = File::options().read(true).write(true);
     let file = options
@@ -128,7 +128,7 @@ async fn serve(blocks: &Blocks, inbox: &Inbox, outboxes: Outboxes) -> io::Result
             laio_rt::spawn(async move {
                 let client = request.client;
                 let result = perform(&file, request).await;
-                // A thread that has failed does not wait for it.
+                // A thread that has failed does not receive it.
                 let _ = outboxes[client % outboxes.len()].send(result);
             })
             .detach();
@@ -144,7 +144,8 @@ async fn perform(file: &File, mut request: Request) -> io::Result<Request> {
     Ok(request)
 }
 
-/// A computing thread: its clients' blocks come back, are modified, and go to be written, until time is up.
+/// A computing thread: it modifies its clients' blocks when they return, and sends them to be written, until
+/// the time is over.
 fn compute(
     blocks: &Blocks,
     own: impl Iterator<Item = usize>,

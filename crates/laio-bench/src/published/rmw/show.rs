@@ -1,4 +1,4 @@
-//! Figures 3 to 6, and what follows.
+//! Shows figures 3 to 6, and conclusions.
 
 use super::{Application, workload};
 use crate::plot::{Axis, Lines, Scale, Style};
@@ -9,7 +9,7 @@ use crate::strategy::PLAIN;
 const SOURCE: &str = "1995: Solaris 2, two commercial programs; the library approach is libaio with up to 50 kernel threads, \
      the kernel approach kaio. Only relations are told: peak 10 % (one processor) and 12 % (two) higher for A, 6 % (two) to 30 % (14) for B; context switches 4 : 1";
 const LIBRARY: &str = "threads";
-/// The kernel approach, today.
+/// The kernel-based strategies of today.
 const KERNEL: [&str; 3] = ["linux-aio", "uring", "lazy"];
 
 pub(in crate::published) fn show(record: &Record) -> Sheet {
@@ -97,7 +97,7 @@ fn clients(case: &Case) -> String {
     case.at.map_or_else(String::new, |at| at.to_string())
 }
 
-/// The highest rate over all numbers of clients, and where it is.
+/// Returns the highest rate over all numbers of clients, and its case.
 fn peak(record: &Record, workload: &str, strategy: &str) -> Option<(f64, Case)> {
     let rates = cases(record, workload)
         .into_iter()
@@ -172,7 +172,7 @@ fn picture(record: &Record, workload: &str, (quantity, label): (&str, &str)) -> 
         };
         series(record, &cases, name, quantity, style)
     });
-    // From some hundredths to some tens: of such only a logarithmic axis shows all.
+    // Values from some hundredths to some tens need a logarithmic axis.
     let scale = match quantity {
         "switches" => Scale::Log,
         _ => Scale::Linear,
@@ -195,7 +195,7 @@ fn picture(record: &Record, workload: &str, (quantity, label): (&str, &str)) -> 
     }
 }
 
-/// The best of the kernel's ways beside the library's.
+/// Compares the best of the kernel's strategies with the library.
 fn ahead(record: &Record, workload: &str, claim: &str) -> Finding {
     let found = peak(record, workload, LIBRARY).and_then(|(library, _)| {
         let ratios: Vec<_> = KERNEL
@@ -215,7 +215,7 @@ fn ahead(record: &Record, workload: &str, claim: &str) -> Finding {
     Finding::new(claim, found)
 }
 
-/// At as many clients as the published peak had, or the most there are.
+/// Returns the case with as many clients as the published peak, or with the most.
 fn crowded(record: &Record, workload: &str) -> Option<Case> {
     let cases = cases(record, workload);
     let thirty = cases.iter().find(|case| case.at == Some(30.0));
@@ -242,7 +242,7 @@ fn switches(record: &Record) -> Finding {
     )
 }
 
-/// Ahead by a tenth, with a quarter of the switches; or why not.
+/// Checks for 10 % more rate with a quarter of the switches; or gives the reason why not.
 fn aim(record: &Record, strategy: &str) -> Finding {
     let mut parts = Vec::new();
     let mut missed = None;
@@ -283,7 +283,7 @@ fn aim(record: &Record, strategy: &str) -> Finding {
     )
 }
 
-/// Where the disk is the limit for all, processor time is what is saved.
+/// If the disk limits all strategies, the difference is in processor time.
 fn reason(record: &Record, workload: &str, strategy: &str) -> Option<String> {
     let case = crowded(record, workload)?;
     let of = |name, quantity| record.median(&case, name, quantity);
@@ -323,7 +323,7 @@ mod tests {
         };
         let record = super::super::run(&settings, &Stop::new(), &mut |_| {}).unwrap();
         for cell in &record.cells {
-            // A way that is not to be had here says so; what was done was right.
+            // A strategy that this machine does not support is left out; all results are correct.
             let reason = cell.left_out.as_deref().unwrap_or_default();
             assert!(!reason.contains("not as it was written"), "{cell:?}");
         }

@@ -1,5 +1,4 @@
-//! The program that looks at files on behalf of a server, over FastCGI: the example `stat_accelerator` as a process
-//! of its own.
+//! The example `stat_accelerator` as a process: it calls stat on behalf of a server, over FastCGI.
 
 use super::serving::{LOOK, PATIENCE, free_port};
 use std::net::TcpStream;
@@ -9,17 +8,17 @@ use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
 const PROGRAM: &str = "stat_accelerator";
-/// As many as lighttpd's program had. Each serves one connection.
+/// As many processes as in lighttpd's program. Each serves one connection.
 const THREADS: &str = "20";
 
-/// How a server speaks to it.
+/// The protocol between a server and the accelerator.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Socket {
     Tcp,
     Unix,
 }
 
-/// One that runs; ended when dropped.
+/// A running accelerator, stopped when dropped.
 #[derive(Debug)]
 pub(super) struct Accelerator {
     child: Child,
@@ -67,7 +66,7 @@ impl Accelerator {
         Ok(accelerator)
     }
 
-    /// What a server is told of it.
+    /// Returns the server's arguments for it.
     pub(super) fn arguments(&self, root: &Path) -> Vec<String> {
         let root = root.display().to_string();
         let upstream = format!("/={}", self.address);
@@ -92,7 +91,7 @@ impl Drop for Accelerator {
     }
 }
 
-/// Beside the command, where Cargo puts examples, or where the command is found.
+/// Finds it in the command's directory, in Cargo's directory for examples, or in PATH.
 fn program(laio: &Path) -> Result<PathBuf, String> {
     let beside = laio.parent().unwrap_or(Path::new("."));
     let path = std::env::var_os("PATH").unwrap_or_default();

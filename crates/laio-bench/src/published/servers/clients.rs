@@ -59,7 +59,7 @@ pub(in crate::published) fn run(
                 trace: &trace,
                 root: &root,
                 subjects: numbers.iter().flat_map(each).collect(),
-                // As servers of that time were asked: each request is accepted anew.
+                // As servers of that time were loaded: each request has a connection of its own.
                 close: true,
             };
             run.take(&workspace, record, progress)
@@ -144,7 +144,7 @@ pub(in crate::published) fn show(record: &Record) -> Sheet {
     sheet
 }
 
-/// One server's peak over another's, in each group.
+/// Returns the ratio of two servers' peaks, in each group.
 fn ahead(
     record: &Record,
     (one, other): (&str, &str),
@@ -167,7 +167,7 @@ fn ahead(
             .map(|(group, ratio)| format!("{} {}", curves::title(group), number(*ratio)))
             .collect();
         let held = lowest >= least;
-        // Why it is so says nothing of why it is not.
+        // The explanation applies only if the claim does not hold.
         let why = match held {
             true => format!("; {why}"),
             false => curves::why_behind_most(record, &ratios, one, other),
@@ -181,7 +181,8 @@ fn ahead(
     Finding::new(claim, found)
 }
 
-/// Ten times the clients, ten times the response time: the server works at its limit, and wastes nothing on the crowd.
+/// Ten times the clients, ten times the response time: the server works at its limit, with no overhead for
+/// more clients.
 fn linear(record: &Record) -> Finding {
     let growth = |group: &Case| {
         let at = |clients: usize| Case {

@@ -1,4 +1,4 @@
-//! What all comparisons of servers show: throughput and response time over an axis.
+//! The common plots of the server comparisons: throughput and response time over an axis.
 
 use crate::plot::{Axis, Lines, Scale, Series, Style};
 use crate::record::{Case, Cell, Record};
@@ -19,7 +19,7 @@ pub(super) const SWITCHES: Quantity = (
     "context switches of the server for each request",
 );
 
-/// Workload and cache, in the order in which they were measured.
+/// Returns workloads and caches, in the order in which they were measured.
 pub(super) fn groups(record: &Record) -> Vec<Case> {
     let mut groups: Vec<Case> = Vec::new();
     for case in record.cases() {
@@ -51,7 +51,7 @@ fn names<'a>(record: &'a Record, group: &Case) -> Vec<&'a str> {
     record.subjects().into_iter().filter(takes_part).collect()
 }
 
-/// The highest value over the axis.
+/// Returns the highest value over the axis.
 pub(super) fn peak(record: &Record, group: &Case, name: &str, quantity: &str) -> Option<f64> {
     let values = cases(record, group).into_iter();
     values
@@ -59,7 +59,7 @@ pub(super) fn peak(record: &Record, group: &Case, name: &str, quantity: &str) ->
         .reduce(f64::max)
 }
 
-/// Why one is behind another in a group, from what a request costs both where clients are most.
+/// Returns why one is behind another in a group, from the cost of a request in both with the most clients.
 pub(super) fn why_behind(record: &Record, group: &Case, one: &str, other: &str) -> Option<String> {
     let case = cases(record, group).pop()?;
     let of = |name, quantity: Quantity| record.median(&case, name, quantity.0);
@@ -87,7 +87,7 @@ pub(super) fn why_behind(record: &Record, group: &Case, one: &str, other: &str) 
     ))
 }
 
-/// As [`why_behind`], in the group where it is behind by most.
+/// As [`why_behind`], in the group with the largest difference.
 pub(super) fn why_behind_most(
     record: &Record,
     ratios: &[(Case, f64)],
@@ -126,7 +126,7 @@ pub(super) fn table(
     }
 }
 
-/// Where back ends and presets are in one plot, presets are broken lines.
+/// If back ends and presets are in one plot, presets are dashed lines.
 fn style(record: &Record, name: &str) -> Style {
     let is_preset = super::clients::PRESETS.contains(&name);
     match is_preset && record.benchmark == "clients" {

@@ -91,7 +91,7 @@ pub(in crate::published) fn show(record: &Record) -> Sheet {
     sheet
 }
 
-/// Ours beside another, in each group.
+/// Returns the ratio of ours to another, in each group.
 fn meets(record: &Record, other: &str) -> Finding {
     let ratios: Vec<_> = curves::groups(record)
         .into_iter()
@@ -107,7 +107,7 @@ fn meets(record: &Record, other: &str) -> Finding {
             .iter()
             .map(|(group, ratio)| format!("{} {}", curves::title(group), number(*ratio)))
             .collect();
-        // What servers on a shared machine differ by anyway.
+        // The usual difference between servers on a shared machine.
         let held = lowest >= 0.95;
         let why = match (held, other) {
             (false, _) => curves::why_behind_most(record, &ratios, OURS, other),

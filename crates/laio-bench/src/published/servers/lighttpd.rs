@@ -1,4 +1,4 @@
-//! `laio bench lighttpd`: what lighttpd 1.5 published on asynchronous I/O (2006, 2007).
+//! `laio bench lighttpd`: the published measurements of asynchronous I/O in lighttpd 1.5 (2006, 2007).
 
 use super::super::{Progress, Settings};
 use super::accelerator::Socket;
@@ -61,7 +61,7 @@ pub(in crate::published) fn run(
     Ok(record)
 }
 
-/// One number on the axis: how many are in parallel.
+/// A case with one number on the axis: the number of parallel clients.
 fn at(parallel: usize, pace: Pace, servers: &[Server]) -> Vec<(usize, Server, Pace)> {
     servers
         .iter()
@@ -100,7 +100,7 @@ fn small(
     let accelerated = workspace.servers(accelerated, record);
     for cache in workspace.caches(record) {
         for (workload, servers) in [(SMALL, &servers), (STAT, &accelerated)] {
-            // Only a name that must be looked up on the disk makes stat wait.
+            // stat blocks only on a name that must be looked up on the disk.
             if servers.is_empty() || (workload == STAT && cache == Cache::Warm) {
                 continue;
             }
@@ -169,7 +169,7 @@ fn one(
     let servers = workspace.servers(servers, record);
     for cache in workspace.caches(record) {
         for (clients, _) in ONE_FILE {
-            // Each client asks once, as siege was told to.
+            // Each client sends one request, as siege was configured.
             trace.requests.resize(clients, trace.requests[0]);
             let run = ServerRun {
                 workload: ONE,
@@ -234,10 +234,10 @@ pub(in crate::published) fn show(record: &Record) -> Sheet {
     sheet
 }
 
-/// Fetches each second in 2006.
+/// Fetches per second in 2006.
 const SMALL_THEN: [(&str, f64); 2] = [(SENDFILE, 40.5), (AIO, 72.7)];
 
-/// One number on the axis: quantities are the columns.
+/// A table with one number on the axis: quantities are the columns.
 fn single(record: &Record, group: &Case, then: &[(&str, f64)]) -> Table {
     let quantities = [RATE, MEGABYTES, RESPONSE, ("idle_percent", "idle, %")];
     let mut head = vec![

@@ -1,4 +1,4 @@
-//! Turns of servers under the same load.
+//! Runs servers in turns under the same load.
 
 use super::super::Progress;
 use super::ServerWorkspace;
@@ -12,20 +12,20 @@ use crate::trace::Trace;
 use std::path::Path;
 use std::time::Duration;
 
-/// Servers that are loaded alike.
+/// Servers under the same load.
 pub(super) struct ServerRun<'a> {
     pub(super) workload: &'a str,
     pub(super) cache: Cache,
     pub(super) trace: &'a Trace,
-    /// What is served.
+    /// The directory to serve.
     pub(super) root: &'a Path,
-    /// Each with its place on the axis, and how requests follow each other.
+    /// Each with its position on the axis, and the scheduling of its requests.
     pub(super) subjects: Vec<(usize, Server, Pace)>,
-    /// A connection for each request.
+    /// Whether to use a new connection for each request.
     pub(super) close: bool,
 }
 
-/// Longest time for a request.
+/// The time-out of a request.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 impl ServerRun<'_> {
@@ -119,7 +119,7 @@ impl ServerRun<'_> {
     }
 }
 
-/// The machine's time, and how much of it nobody used: idle, and waiting for the disk.
+/// The total and idle time of all processors, including waiting for the disk.
 struct Idle {
     idle: u64,
     all: u64,
@@ -135,13 +135,14 @@ impl Idle {
             .filter_map(|word| word.parse().ok())
             .collect();
         Idle {
-            // The fourth and fifth of user, nice, system, idle, iowait …; what follows the eighth is counted before.
+            // The fourth and fifth of user, nice, system, idle, iowait …; the times after the eighth are
+            // contained in the first ones.
             idle: ticks.iter().skip(3).take(2).sum(),
             all: ticks.iter().take(8).sum(),
         }
     }
 
-    /// The part that was idle after an earlier look.
+    /// Returns the idle fraction since an earlier measurement.
     fn since(&self, earlier: &Idle) -> f64 {
         let all = self.all.saturating_sub(earlier.all).max(1);
         self.idle.saturating_sub(earlier.idle) as f64 / all as f64
