@@ -148,10 +148,10 @@ fn numbers(held: Held) -> Vec<String> {
 fn false_alarms(settings: &Settings, progress: &mut dyn FnMut(&str)) -> Result<String, Error> {
     let _pinned = Pinned::here();
     let _neighbour = Neighbour::new();
-    let head = ["way", "calls/s", "hand-offs/s", "looks in vain/s"];
+    let head = ["way", "calls/s", "hand-offs/s", "false wakeups/s"];
     let mut lines = vec![head.map(str::to_owned).to_vec()];
     for (name, options) in strategies().into_iter().take(2) {
-        progress(&format!("{name}, beside a busy thread"));
+        progress(&format!("{name}, with a busy thread"));
         let file = tempfile::tempfile().doing("making a file")?;
         std::os::unix::fs::FileExt::write_all_at(&file, &[1; 4096], 0).doing("writing a file")?;
         let Ok(mut context) = Context::new(options) else {

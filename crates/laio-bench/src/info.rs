@@ -19,7 +19,7 @@ pub struct Info {
 impl Info {
     /// Probes the machine, and the file systems under `paths`. Without paths: those of the current directory,
     /// the temporary directory, `/dev/shm` and the home directory, each file system once.
-    pub fn gather(paths: &[PathBuf]) -> Info {
+    pub fn probe(paths: &[PathBuf]) -> Info {
         let machine = Machine::probe();
         let choice = machine.choice();
         let directories = if paths.is_empty() {
@@ -77,7 +77,7 @@ mod tests {
     #[test]
     fn tells_people_and_programs_the_same() {
         let missing = PathBuf::from("/nowhere/at/all");
-        let info = Info::gather(&[std::env::temp_dir(), missing]);
+        let info = Info::probe(&[std::env::temp_dir(), missing]);
         let table = info.table();
         let json: serde_json::Value = serde_json::from_str(&info.json()).unwrap();
         let kernel = json["kernel"].as_str().unwrap();

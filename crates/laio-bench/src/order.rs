@@ -258,7 +258,7 @@ impl<O: Operation> Flight<O> {
             for completion in completions.drain(..) {
                 let index = completion.user_data as usize;
                 self.sequence.push(index);
-                let ticket = self.tickets[index].take().expect("told of once");
+                let ticket = self.tickets[index].take().expect("completed once");
                 let output = context.take(ticket).map_err(|_| io::ErrorKind::NotFound)?;
                 check(output)?;
             }
@@ -270,10 +270,10 @@ impl<O: Operation> Flight<O> {
 type Block = Limit<Vec<u8>>;
 
 /// A buffer for direct I/O: the aligned block of a longer buffer.
-fn room() -> Block {
-    let mut room: Vec<u8> = Vec::with_capacity(2 * BLOCK);
-    room.resize(room.as_ptr().align_offset(BLOCK), 0);
-    Limit::new(room, BLOCK)
+fn buffer() -> Block {
+    let mut buffer: Vec<u8> = Vec::with_capacity(2 * BLOCK);
+    buffer.resize(buffer.as_ptr().align_offset(BLOCK), 0);
+    Limit::new(buffer, BLOCK)
 }
 
 fn is_block((result, _): (io::Result<usize>, Block)) -> io::Result<()> {
@@ -300,7 +300,7 @@ fn reads(
             .wrapping_mul(6_364_136_223_846_793_005)
             .wrapping_add(1_442_695_040_888_963_407);
         let offset = (place >> 33) % BLOCKS * BLOCK as u64;
-        if let Some(output) = flight.start(context, ReadAt::new(file.clone(), room(), offset)) {
+        if let Some(output) = flight.start(context, ReadAt::new(file.clone(), buffer(), offset)) {
             is_block(output)?;
         }
     }
@@ -342,7 +342,7 @@ fn at_limit(options: Options, file: &Rc<OwnedFd>) -> io::Result<AtLimit> {
     let mut flight = Flight::new();
     for index in 0..CALLS {
         let offset = (index * BLOCK) as u64;
-        match flight.start(&mut context, ReadAt::new(file.clone(), room(), offset)) {
+        match flight.start(&mut context, ReadAt::new(file.clone(), buffer(), offset)) {
             None => found.started += 1,
             Some((Err(error), _)) if error.kind() == io::ErrorKind::WouldBlock => {
                 found.refused += 1;
@@ -419,7 +419,7 @@ impl Report {
 const NOTE: &str = "
 completed: direct reads at random places, by their completions
 issued: appended records, by their places in the file
-waited, refused: where calls at the limit wait for room; completions that nobody takes fill it again
+waited, refused: the same if calls at the limit wait for a free slot; completions that the program has not taken occupy slots too
 ";
 
 #[cfg(test)]

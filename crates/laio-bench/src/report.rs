@@ -23,7 +23,7 @@ pub fn run(
     stop: &Stop,
     progress: &mut dyn FnMut(&str),
 ) -> Result<(Vec<Record>, Vec<String>), Error> {
-    let (mut records, mut troubles) = (Vec::new(), Vec::new());
+    let (mut records, mut failures) = (Vec::new(), Vec::new());
     for comparison in comparisons {
         if stop.is_asked() {
             break;
@@ -37,10 +37,10 @@ pub fn run(
                 save(&json_of(to, &record), &record.json())?;
                 records.push(record);
             }
-            Err(error) => troubles.push(format!("{name}: {error}")),
+            Err(error) => failures.push(format!("{name}: {error}")),
         }
     }
-    Ok((records, troubles))
+    Ok((records, failures))
 }
 
 fn json_of(to: &Path, record: &Record) -> PathBuf {

@@ -18,7 +18,7 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
-    let info = Info::gather(&arguments.paths);
+    let info = Info::probe(&arguments.paths);
     print(&match arguments.json {
         true => info.json(),
         false => info.table(),

@@ -75,22 +75,22 @@ const ROWS: &[Row] = &[
     ),
     row(
         "send",
-        "send of 4 KiB to a local socket with room",
+        "send of 4 KiB to a local socket with free space",
         Kind::Send(4096),
     ),
     row(
         "send-64",
-        "send of 64 bytes to a local socket with room",
+        "send of 64 bytes to a local socket with free space",
         Kind::Send(64),
     ),
     row(
         "pipe-write",
-        "write of 4 KiB to a pipe with room",
+        "write of 4 KiB to a pipe with free space",
         Kind::WritePipe(4096),
     ),
     row(
         "pipe-write-64",
-        "write of 64 bytes to a pipe with room",
+        "write of 64 bytes to a pipe with free space",
         Kind::WritePipe(64),
     ),
     row(

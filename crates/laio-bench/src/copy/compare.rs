@@ -205,8 +205,8 @@ mod tests {
         let file = File::options().write(true).open(to.join("below/file"));
         file.unwrap().set_modified(std::time::UNIX_EPOCH).unwrap();
         assert_eq!(trees(&from, &to, false, &Stop::new()).unwrap(), None);
-        let told = trees(&from, &to, true, &Stop::new()).unwrap();
-        assert!(told.is_some_and(|what| what.ends_with("the times differ")));
+        let found = trees(&from, &to, true, &Stop::new()).unwrap();
+        assert!(found.is_some_and(|what| what.ends_with("the times differ")));
     }
 
     #[test]

@@ -54,7 +54,7 @@ const AS_PUBLISHED: [&str; 7] = [
 ];
 
 impl Subject {
-    /// Returns all subjects. [`try_all`] finds out which of them work here.
+    /// Returns all subjects. `try_all` finds out which of them work here.
     pub fn all() -> Vec<Subject> {
         let plain = |name: &str, program| Subject {
             name: name.to_owned(),

@@ -50,11 +50,11 @@ fn who_is_not_there_is_left_out_with_a_word() {
         .retain(|one| one.name().starts_with("laio") || one.name() == "cp");
     let record = run(&settings, &Stop::new(), &mut |_| {}).unwrap();
     assert!(record.cells.iter().all(|cell| cell.subject == "cp"));
-    let told = record
+    let found = record
         .notes
         .iter()
         .any(|note| note.starts_with("laio lazy left out: cannot run"));
-    assert!(told, "{:?}", record.notes);
+    assert!(found, "{:?}", record.notes);
 }
 
 #[test]

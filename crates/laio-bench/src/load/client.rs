@@ -76,7 +76,7 @@ impl Client {
             Some(connection) => (connection, None),
             None => {
                 let made = Connection::make(settings).await;
-                let (connection, made) = made.map_err(|error| told(&error))?;
+                let (connection, made) = made.map_err(|error| message(&error))?;
                 (connection, Some(made))
             }
         };
@@ -213,11 +213,11 @@ fn check_status(head: &Head, bytes: u64, expected: Expected) -> Result<(), Failu
 fn gone(error: &std::io::Error) -> Failure {
     match error.kind() {
         ErrorKind::ConnectionReset | ErrorKind::BrokenPipe => CLOSED,
-        _ => told(error),
+        _ => message(error),
     }
 }
 
-fn told(error: &std::io::Error) -> Failure {
+fn message(error: &std::io::Error) -> Failure {
     match error.kind() {
         ErrorKind::ConnectionRefused => "connection refused".into(),
         ErrorKind::ConnectionReset => "connection reset".into(),

@@ -34,8 +34,8 @@ impl Connection {
         };
         let session = Session::begin(tls, stream).await;
         let session = session.map_err(|error| {
-            let told = format!("TLS handshake failed: {error}");
-            io::Error::new(error.kind(), told)
+            let description = format!("TLS handshake failed: {error}");
+            io::Error::new(error.kind(), description)
         })?;
         let handshake = Some((began.elapsed() - connect, session.is_resumed()));
         let made = Made { connect, handshake };

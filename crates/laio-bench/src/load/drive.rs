@@ -177,7 +177,7 @@ async fn open(shared: Rc<Shared>) {
 /// Prints the progress, and measures how late this thread is.
 async fn watch(shared: &Shared, progress: &mut dyn FnMut(&str)) {
     let open = matches!(shared.settings.pace, Pace::Rate(_) | Pace::Times(_));
-    let (mut told, mut before) = (Instant::now(), 0);
+    let (mut shown, mut before) = (Instant::now(), 0);
     while !shared.over.get() && !shared.stop.is_asked() {
         let due = Instant::now() + TICK;
         time::sleep_until(due).await;
@@ -185,7 +185,7 @@ async fn watch(shared: &Shared, progress: &mut dyn FnMut(&str)) {
         if !open {
             record(&mut tally.lag, due.elapsed());
         }
-        let since = told.elapsed().as_secs_f64();
+        let since = shown.elapsed().as_secs_f64();
         if since >= 1.0 {
             let rate = (tally.requests - before) as f64 / since;
             let (requests, errors) = (tally.requests, tally.errors());
@@ -193,7 +193,7 @@ async fn watch(shared: &Shared, progress: &mut dyn FnMut(&str)) {
             progress(&format!(
                 "{requests} requests, {rate:.0}/s, {in_flight} in flight, {errors} errors"
             ));
-            (told, before) = (Instant::now(), requests);
+            (shown, before) = (Instant::now(), requests);
         }
     }
 }

@@ -205,11 +205,11 @@ fn ends_and_refusals() {
         ..settings(address, Pace::Random(2))
     };
     assert_eq!(load(&limited, &trace).requests, 40);
-    let nobody = TcpListener::bind("127.0.0.1:0")
+    let closed = TcpListener::bind("127.0.0.1:0")
         .unwrap()
         .local_addr()
         .unwrap();
-    let outcome = load(&settings(nobody, Pace::Clients(2)), &trace);
+    let outcome = load(&settings(closed, Pace::Clients(2)), &trace);
     assert_eq!(
         outcome.errors["connection refused"],
         trace.requests.len() as u64

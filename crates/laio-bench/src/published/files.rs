@@ -55,7 +55,7 @@ fn run(
         .tempdir_in(&directory.path);
     let own = own.doing("cannot make a directory")?;
     let trace = Preset::Rice.trace(1, settings.scale(0.02));
-    record.settings.insert("trace".to_owned(), told(&trace));
+    record.settings.insert("trace".to_owned(), describe(&trace));
     crate::trace::make(&trace, &own.path().join("set"), true, stop, progress)?;
     let work = Work::of(&trace, &own.path().join("set"), name == OPEN_STAT_READ);
     let strategies: Vec<_> = Strategy::ALL
@@ -98,7 +98,7 @@ fn run(
     Ok(record)
 }
 
-fn told(trace: &crate::trace::Trace) -> String {
+fn describe(trace: &crate::trace::Trace) -> String {
     let mib = |bytes: u64| bytes >> 20;
     format!(
         "{} like Rice's: {} requests for {} files, {} MiB of files, {} MiB in all answers",
@@ -136,7 +136,7 @@ fn turn(
         let done = done.map_err(|error| error.to_string())?;
         if done.bytes != work.bytes() {
             let (found, wanted) = (done.bytes, work.bytes());
-            return Err(format!("{found} bytes were told or read, not {wanted}"));
+            return Err(format!("{found} bytes were stated or read, not {wanted}"));
         }
         wall += done.wall;
     }

@@ -63,10 +63,10 @@ pub(super) fn run(
     let (mut record, _) = settings.begin("getpid", rounds)?;
     let calls = (CALLS * settings.scale(0.1) / f64::from(rounds)) as usize;
     let block = (calls / BLOCKS).max(10);
-    let told = format!(
+    let description = format!(
         "{block} calls at a time, in turns with as many plain ones, {BLOCKS} times each round"
     );
-    record.settings.insert("calls".to_owned(), told);
+    record.settings.insert("calls".to_owned(), description);
     let subjects = subjects(settings);
     let mut names = vec![(None, DIRECT)];
     names.extend(subjects.iter().map(|one| (None, one.0.as_str())));
@@ -92,7 +92,7 @@ pub(super) fn run(
 }
 
 fn turn(entrant: Option<&Entrant>, block: usize) -> Result<Figures, String> {
-    let told = |errno: laio::Errno| errno.to_string();
+    let message = |errno: laio::Errno| errno.to_string();
     let delegates = matches!(
         entrant,
         Some((_, CallVariant::Backend(BackendKind::Threads), _))
@@ -102,16 +102,18 @@ fn turn(entrant: Option<&Entrant>, block: usize) -> Result<Figures, String> {
         None => None,
         Some((_, variant, in_flight)) => {
             let options = variant.options(false).ok_or("it has no context")?;
-            Some(Context::new(options.helpers(*in_flight as u32)).map_err(told)?)
+            Some(Context::new(options.helpers(*in_flight as u32)).map_err(message)?)
         }
     };
     let mut calls = Getpids::new(entrant.map_or(1, |entrant| entrant.2));
     let (mut own, mut ratios) = (0, Vec::new());
     for number in 0..=BLOCKS {
-        let plain = calls.run(&mut Via::Plain, block).map_err(told)?;
+        let plain = calls.run(&mut Via::Plain, block).map_err(message)?;
         let spent = match &mut context {
             None => plain,
-            Some(context) => calls.run(&mut Via::Context(context), block).map_err(told)?,
+            Some(context) => calls
+                .run(&mut Via::Context(context), block)
+                .map_err(message)?,
         };
         // The first block starts threads, and warms the caches.
         if number > 0 {

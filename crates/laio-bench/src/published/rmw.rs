@@ -76,8 +76,8 @@ pub(super) fn run(
     let (mut record, directory) = settings.begin("rmw", rounds)?;
     let time = Duration::from_secs_f64(if settings.quick { 0.4 } else { 3.0 });
     let mib = (FILE * settings.scale(0.0625)).max(4.0) as u64;
-    let told = format!("{mib} MiB, blocks of 4 KiB, O_DIRECT");
-    record.settings.insert("file".to_owned(), told);
+    let description = format!("{mib} MiB, blocks of 4 KiB, O_DIRECT");
+    record.settings.insert("file".to_owned(), description);
     record
         .settings
         .insert("each turn".to_owned(), format!("{} s", time.as_secs_f64()));

@@ -22,7 +22,7 @@ struct Work {
 
 impl Work {
     /// Returns the time relative to the first of the others.
-    fn beside(&self, index: usize) -> Option<f64> {
+    fn relative(&self, index: usize) -> Option<f64> {
         Some(self.times[index]? / self.times[1]?)
     }
 }
@@ -68,7 +68,7 @@ fn works(records: &[Record]) -> Vec<Work> {
                 name: name(record, &case),
                 times: strategies().map(time).collect(),
             };
-            if work.beside(0).is_some() {
+            if work.relative(0).is_some() {
                 works.push(work);
             }
         }
@@ -124,11 +124,11 @@ fn table(works: &[Work]) -> Table {
     let mut head = vec!["times as long as lazy".to_owned()];
     head.extend(strategies().map(str::to_owned));
     let line = |work: &Work| {
-        let cells = (0..work.times.len()).map(|index| cell(work.beside(index)));
+        let cells = (0..work.times.len()).map(|index| cell(work.relative(index)));
         std::iter::once(work.name.clone()).chain(cells).collect()
     };
     Table {
-        title: "The same work, time beside that of lazy (less is better)".to_owned(),
+        title: "The same work, time relative to lazy (less is better)".to_owned(),
         head,
         lines: works.iter().map(line).collect(),
         foot: "The number behind a name is that of calls in flight, or clients.".to_owned(),
@@ -140,7 +140,7 @@ fn picture(record: &Record, works: &[Work]) -> Picture {
         name: work.name.clone(),
         bars: (0..work.times.len())
             .filter_map(|series| {
-                let value = work.beside(series)?;
+                let value = work.relative(series)?;
                 Some(Bar {
                     series,
                     value,
@@ -150,9 +150,9 @@ fn picture(record: &Record, works: &[Work]) -> Picture {
             .collect(),
     });
     let plot = Bars {
-        title: "Activations beside lazy, io_uring and helper threads".to_owned(),
+        title: "Activations compared with lazy, io_uring and helper threads".to_owned(),
         caption: caption(record),
-        x: Axis::new("time beside that of lazy", Scale::Log)
+        x: Axis::new("time relative to lazy", Scale::Log)
             .at(&[0.5, 1.0, 2.0, 5.0, 10.0, 100.0, 1000.0]),
         series: strategies().map(str::to_owned).collect(),
         groups: groups.collect(),
@@ -169,7 +169,7 @@ fn answer(works: &[Work]) -> Finding {
     if works.is_empty() {
         return Finding::new(QUESTION, None);
     }
-    let ratios: Vec<f64> = works.iter().filter_map(|work| work.beside(0)).collect();
+    let ratios: Vec<f64> = works.iter().filter_map(|work| work.relative(0)).collect();
     let faster = ratios.iter().filter(|ratio| **ratio < 1.0 / NOISE).count();
     let slower = ratios.iter().filter(|ratio| **ratio > NOISE).count();
     let mean = mean(&ratios);
@@ -180,14 +180,14 @@ fn answer(works: &[Work]) -> Finding {
         number(mean),
     )];
     for (index, other) in OTHERS.iter().enumerate().skip(1) {
-        let beside: Vec<f64> = works
+        let relative: Vec<f64> = works
             .iter()
             .filter_map(|work| Some(work.times[0]? / work.times[index + 1]?))
             .collect();
-        if !beside.is_empty() {
+        if !relative.is_empty() {
             words.push(format!(
                 "{} times as long as {other}",
-                number(self::mean(&beside))
+                number(self::mean(&relative))
             ));
         }
     }

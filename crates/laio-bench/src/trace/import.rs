@@ -39,26 +39,26 @@ struct Named {
 /// # Errors
 /// If a file cannot be read. Invalid lines are counted.
 pub fn import(logs: &[impl AsRef<Path>]) -> Result<Import, Error> {
-    let mut gathering = Gathering::default();
+    let mut reader = LogReader::default();
     for log in logs {
         let path = log.as_ref();
         let doing = || format!("cannot read {}", path.display());
         let file = File::open(path).doing(doing())?;
-        gathering.read(BufReader::new(file)).doing(doing())?;
+        reader.read(BufReader::new(file)).doing(doing())?;
     }
-    Ok(gathering.finish())
+    Ok(reader.finish())
 }
 
 /// Reads a log in memory.
 pub fn import_bytes(log: &[u8]) -> Import {
-    let mut gathering = Gathering::default();
+    let mut reader = LogReader::default();
     // Reading from memory does not fail.
-    let _ = gathering.read(log);
-    gathering.finish()
+    let _ = reader.read(log);
+    reader.finish()
 }
 
 #[derive(Default)]
-struct Gathering {
+struct LogReader {
     lines: u64,
     left_out: BTreeMap<String, u64>,
     names: Vec<(String, Named)>,
@@ -66,7 +66,7 @@ struct Gathering {
     requests: Vec<(u32, Option<f64>)>,
 }
 
-impl Gathering {
+impl LogReader {
     fn read(&mut self, mut reader: impl BufRead) -> std::io::Result<()> {
         let mut line = Vec::new();
         loop {
@@ -113,7 +113,7 @@ impl Gathering {
             Err(reason) => return self.leave_out(reason),
         };
         if self.requests.len() == REQUESTS_MAX || self.names.len() == FILES_MAX {
-            return self.leave_out("there is no room for more");
+            return self.leave_out("the trace is full");
         }
         let number = match self.known.get(&name) {
             Some(number) => *number,
@@ -171,7 +171,7 @@ impl Gathering {
         ];
         if guessed > 0 {
             about.push(format!(
-                "sizes of {guessed} files that were only asked for anew: the median, {median} bytes"
+                "sizes of {guessed} files that were only revalidated: the median, {median} bytes"
             ));
         }
         let requests = times(&self.requests, &mut about);

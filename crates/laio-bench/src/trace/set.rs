@@ -60,14 +60,15 @@ fn fill(
 }
 
 fn check_room(trace: &Trace, directory: &Path) -> Result<(), Error> {
-    let room = rustix::fs::statvfs(directory).doing("cannot see how much room there is")?;
-    let free = room.f_bavail * room.f_frsize;
+    let status = rustix::fs::statvfs(directory).doing("cannot determine the free space")?;
+    let free = status.f_bavail * status.f_frsize;
     let bytes = trace.set_bytes() + trace.set_files() as u64 * 4096;
     let needed = bytes + bytes / 20;
     if free < needed {
         let (needed, free) = (needed >> 20, free >> 20);
         let words = format!("it needs {needed} MiB, and {free} MiB are free; use --scale");
-        return Err(std::io::Error::new(ErrorKind::StorageFull, words)).doing("too little room");
+        return Err(std::io::Error::new(ErrorKind::StorageFull, words))
+            .doing("not enough free space");
     }
     Ok(())
 }

@@ -3,7 +3,7 @@
 
 use super::Done;
 use super::application_a::{read, write};
-use super::blocks::{Blocks, Room};
+use super::blocks::{BlockBuffer, Blocks};
 use crate::content::Random;
 use laio::Options;
 use laio::measure::Usage;
@@ -21,7 +21,7 @@ use std::time::Instant;
 struct Request {
     client: usize,
     number: usize,
-    room: Room,
+    buffer: BlockBuffer,
     write: bool,
 }
 
@@ -137,9 +137,9 @@ async fn serve(blocks: &Blocks, inbox: &Inbox, outboxes: Outboxes) -> io::Result
 }
 
 async fn perform(file: &File, mut request: Request) -> io::Result<Request> {
-    request.room = match request.write {
-        true => write(file, request.room, request.number).await?,
-        false => read(file, request.room, request.number).await?,
+    request.buffer = match request.write {
+        true => write(file, request.buffer, request.number).await?,
+        false => read(file, request.buffer, request.number).await?,
     };
     Ok(request)
 }
@@ -161,15 +161,15 @@ fn compute(
             .0
             .change(|waiting| waiting.requests.push_back(request))
     };
-    let mut begin = |client, room| Request {
+    let mut begin = |client, buffer| Request {
         client,
         number: blocks.draw(&mut random, client, clients),
-        room,
+        buffer,
         write: false,
     };
     let mut under_way = 0;
     for client in own {
-        pass(begin(client, Room::new()));
+        pass(begin(client, BlockBuffer::new()));
         under_way += 1;
     }
     let mut iterations = 0;
@@ -177,7 +177,7 @@ fn compute(
         let gone = |_| io::Error::from(io::ErrorKind::BrokenPipe);
         let mut request = back.recv().map_err(gone)??;
         if !request.write {
-            blocks.modify(request.number, request.room.block())?;
+            blocks.modify(request.number, request.buffer.block())?;
             request.write = true;
             pass(request);
             continue;
@@ -185,7 +185,7 @@ fn compute(
         blocks.written(request.number);
         iterations += 1;
         match Instant::now() < until {
-            true => pass(begin(request.client, request.room)),
+            true => pass(begin(request.client, request.buffer)),
             false => under_way -= 1,
         }
     }

@@ -89,27 +89,27 @@ impl Blocks {
 
 /// Aligned memory for one block.
 #[derive(Debug)]
-pub(super) struct Room {
+pub(super) struct BlockBuffer {
     /// The offset of the block; its length shows whether it is filled.
     pub(super) memory: Vec<u8>,
     pub(super) start: usize,
 }
 
-impl Room {
-    pub(super) fn new() -> Room {
+impl BlockBuffer {
+    pub(super) fn new() -> BlockBuffer {
         let memory: Vec<u8> = Vec::with_capacity(2 * BLOCK);
         let start = memory.as_ptr().align_offset(BLOCK);
-        Room { memory, start }
+        BlockBuffer { memory, start }
     }
 
     /// Returns an empty buffer.
-    pub(super) fn emptied(mut self) -> Room {
+    pub(super) fn emptied(mut self) -> BlockBuffer {
         self.memory.resize(self.start, 0);
         self
     }
 
     /// Returns a buffer with a block.
-    pub(super) fn filled(mut self) -> Room {
+    pub(super) fn filled(mut self) -> BlockBuffer {
         self.memory.resize(self.start + BLOCK, 0);
         self
     }

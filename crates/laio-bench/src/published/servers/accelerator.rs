@@ -1,6 +1,6 @@
 //! The example `stat_accelerator` as a process: it calls stat on behalf of a server, over FastCGI.
 
-use super::serving::{LOOK, PATIENCE, free_port};
+use super::serving::{LOOK, START_TIMEOUT, free_port};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -32,11 +32,11 @@ impl Accelerator {
         socket: Socket,
         scratch: &Path,
     ) -> Result<Accelerator, String> {
-        let told = |error: std::io::Error| format!("cannot start {PROGRAM}: {error}");
+        let message = |error: std::io::Error| format!("cannot start {PROGRAM}: {error}");
         let path = scratch.join("accelerator");
         let (address, listening): (String, Box<dyn Fn() -> bool>) = match socket {
             Socket::Tcp => {
-                let address = free_port().map_err(told)?;
+                let address = free_port().map_err(message)?;
                 let listening = move || TcpStream::connect(address).is_ok();
                 (address.to_string(), Box::new(listening))
             }
@@ -54,9 +54,9 @@ impl Accelerator {
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
-            .map_err(told)?;
+            .map_err(message)?;
         let accelerator = Accelerator { child, address };
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + START_TIMEOUT;
         while !listening() {
             if Instant::now() > until {
                 return Err(format!("{PROGRAM} does not listen"));
@@ -93,10 +93,10 @@ impl Drop for Accelerator {
 
 /// Finds it in the command's directory, in Cargo's directory for examples, or in PATH.
 fn program(laio: &Path) -> Result<PathBuf, String> {
-    let beside = laio.parent().unwrap_or(Path::new("."));
+    let directory = laio.parent().unwrap_or(Path::new("."));
     let path = std::env::var_os("PATH").unwrap_or_default();
-    std::iter::once(beside.join("examples"))
-        .chain([beside.to_owned()])
+    std::iter::once(directory.join("examples"))
+        .chain([directory.to_owned()])
         .chain(std::env::split_paths(&path))
         .map(|directory| directory.join(PROGRAM))
         .find(|file| file.is_file())

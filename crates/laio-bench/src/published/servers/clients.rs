@@ -172,11 +172,11 @@ fn ahead(
             true => format!("; {why}"),
             false => curves::why_behind_most(record, &ratios, one, other),
         };
-        let told = format!(
+        let description = format!(
             "peak of {one} over that of {other}: {}{why}",
             words.join(", ")
         );
-        (held, told)
+        (held, description)
     });
     Finding::new(claim, found)
 }

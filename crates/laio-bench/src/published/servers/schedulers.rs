@@ -37,11 +37,11 @@ impl Schedulers {
             .to_owned();
         if all.len() < 2 {
             return Err(format!(
-                "the kernel has no other than {own} for this device"
+                "the kernel has no scheduler but {own} for this device"
             ));
         }
         if std::fs::write(&file, &own).is_err() {
-            return Err("changing it is for root".to_owned());
+            return Err("only root may change it".to_owned());
         }
         Ok(Schedulers { file, own, all })
     }

@@ -31,7 +31,7 @@ enum Kind {
 /// The name of `laio serve` with default options.
 pub(super) const USUAL: &str = "laio serve";
 /// The time limit for a server to start, and to stop.
-pub(super) const PATIENCE: Duration = Duration::from_secs(30);
+pub(super) const START_TIMEOUT: Duration = Duration::from_secs(30);
 pub(super) const LOOK: Duration = Duration::from_millis(5);
 
 impl Server {
@@ -104,25 +104,25 @@ impl Server {
 
     /// Starts it, and waits until it responds.
     pub(super) fn start(&self, laio: &Path, root: &Path) -> Result<Serving, String> {
-        let told = |error: io::Error| format!("cannot start {}: {error}", self.name);
-        let scratch = tempfile::tempdir().map_err(told)?;
-        let said = tempfile::tempfile().map_err(told)?;
+        let message = |error: io::Error| format!("cannot start {}: {error}", self.name);
+        let scratch = tempfile::tempdir().map_err(message)?;
+        let said = tempfile::tempfile().map_err(message)?;
         let mut accelerator = None;
         let (mut command, address) = match &self.kind {
             Kind::Accelerated(arguments, socket) => {
-                let beside = Accelerator::start(laio, *socket, scratch.path())?;
-                let all = [arguments.as_slice(), &beside.arguments(root)].concat();
-                accelerator = Some(beside);
+                let accelerator_process = Accelerator::start(laio, *socket, scratch.path())?;
+                let all = [arguments.as_slice(), &accelerator_process.arguments(root)].concat();
+                accelerator = Some(accelerator_process);
                 (serve(laio, root, &all), None)
             }
             Kind::Laio(arguments) => (serve(laio, root, arguments), None),
-            Kind::Nginx => nginx(scratch.path(), root).map_err(told)?,
-            Kind::Lighttpd => lighttpd(scratch.path(), root).map_err(told)?,
+            Kind::Nginx => nginx(scratch.path(), root).map_err(message)?,
+            Kind::Lighttpd => lighttpd(scratch.path(), root).map_err(message)?,
         };
-        let stderr = said.try_clone().map_err(told)?;
-        let stdout = said.try_clone().map_err(told)?;
+        let stderr = said.try_clone().map_err(message)?;
+        let stdout = said.try_clone().map_err(message)?;
         command.stdin(Stdio::null()).stdout(stdout).stderr(stderr);
-        let child = command.spawn().map_err(told)?;
+        let child = command.spawn().map_err(message)?;
         let mut serving = Serving {
             child,
             said,
@@ -204,7 +204,7 @@ pub(super) struct Serving {
 impl Serving {
     /// Waits until it listens: on the configured address, or on the one that it prints.
     fn wait_for(&mut self, address: Option<SocketAddr>) -> Result<(), String> {
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + START_TIMEOUT;
         while Instant::now() < until {
             let ended = self.child.try_wait().ok().flatten();
             if let Some(status) = ended {
@@ -286,7 +286,7 @@ impl Drop for Serving {
             // It is our child and not waited for yet, so the process id is still its own.
             let _ = kill_process(pid, Signal::TERM);
         }
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + START_TIMEOUT;
         while Instant::now() < until {
             if let Ok(Some(_)) | Err(_) = self.child.try_wait() {
                 return;
