@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The long tests of the back end `activations`, which are too long for `cargo test`. Each prints what it has found, and
-# fails if anything was wrong, lost or doubled.
+# The long tests of the back end `activations`, which take too long for `cargo test`. Each prints its results,
+# and fails if a result is wrong, lost or duplicated.
 #
 #     benches/activations.sh million      a million hand-offs, with each detector, on two processors and on one
 #     benches/activations.sh storms       5,000 signals, three times, with each detector, on two processors and on one
@@ -8,7 +8,7 @@
 #                                         rust-src) and of gcc, with each detector
 #     benches/activations.sh fuzz         30 minutes of random programs, by plain calls and through laio
 #
-# HANDOFFS, SIGNALS and SECONDS_EACH in the environment change the numbers.
+# The environment variables HANDOFFS, SIGNALS and SECONDS_EACH change the numbers.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 target=${CARGO_TARGET_DIR:-$PWD/target}
@@ -33,7 +33,7 @@ storms() {
     done
 }
 
-# TSan keeps a stack of functions for each thread; those of carriers begin and do not end.
+# TSan keeps a function stack for each thread; the functions of carriers do not return.
 rust_sanitizer() {
     local name=$1 more=$2 host
     host=$(rustc -vV | sed -n 's/^host: //p')
@@ -43,7 +43,7 @@ rust_sanitizer() {
         cargo +nightly test --quiet -Zbuild-std --target "$host" -p laio --test suite activations::stress -- --nocapture | found
 }
 
-# Installs the C library, and tells where.
+# Installs the C library, and prints the directory.
 installed() {
     cargo xtask install --prefix "$target/activations" >/dev/null
     echo "$target/activations"

@@ -1,6 +1,6 @@
 /*
- * What the C API costs: each call through laio_syscall() against the plain syscall(2), interleaved, in one
- * run; and the same from several threads at once, which shows whether they disturb each other.
+ * Measures the cost of the C API: calls through laio_syscall() and plain syscall(2), interleaved, in one
+ * run; and the same from several threads at once, which shows whether they slow each other down.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -112,7 +112,7 @@ static void *run_thread(void *rounds)
 	return NULL;
 }
 
-/* Processor time that one call takes while so many threads make it. */
+/* Returns the processor time of one call while this many threads make it. */
 static double cpu_ns_per_call(calls *act, int count)
 {
 	pthread_t threads[THREADS_MAX];

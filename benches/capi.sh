@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# What the C API costs: getpid and a cached 4 KiB pread through laio_syscall() against syscall(2), and whether
-# threads disturb each other. Builds and installs the library into a temporary directory.
+# Measures the cost of the C API: getpid and a cached 4 KiB pread through laio_syscall() and syscall(2), and
+# whether threads slow each other down. Builds and installs the library into a temporary directory.
 #
 #   benches/capi.sh
 #
-# Settings, by the environment:
+# Environment variables:
 #   CC            the C compiler  (default: cc)
 #   LAIO_BACKEND  the back end    (default: lazy)
 set -euo pipefail

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Cold random reads of 4 KiB: laio next to fio's io_uring engine, on one file, in turns.
+# Compares cold random reads of 4 KiB by laio and by fio's io_uring engine, on one file, in turns.
 #
 #   benches/fio.sh [DIRECTORY]
 #
-# DIRECTORY (default: the temporary directory) must be on a disk. Settings, by the environment:
-#   LAIO      the laio command          (default: target/release/laio, built if it is not there)
+# DIRECTORY (default: the temporary directory) must be on a disk. Environment variables:
+#   LAIO      the laio command          (default: target/release/laio, built if missing)
 #   BACKENDS  back ends to compare      (default: "lazy uring")
 #   DEPTHS    reads in flight           (default: "32 128")
 #   DURATION  time of each measurement  (default: 3)
@@ -24,7 +24,7 @@ seconds=${DURATION:-3}
 rounds=${ROUNDS:-3}
 size=${SIZE_MIB:-1024}
 
-command -v fio >/dev/null || { echo "fio is not there: the comparison is left out"; exit 0; }
+command -v fio >/dev/null || { echo "fio is not installed: skipping the comparison"; exit 0; }
 if [ -z "${LAIO:-}" ] && [ ! -x "$laio" ]; then
     cargo build --release --locked --quiet --package laio-cli
 fi
@@ -34,14 +34,14 @@ trap 'rm -f "$file"' EXIT
 dd if=/dev/urandom of="$file" bs=1M count="$size" conv=fsync status=none
 
 drop() {
-    # Works for the owner of the file; the rest of the cache is for root only.
+    # Works for the owner of the file; only root may drop the rest of the cache.
     dd of="$file" oflag=nocache conv=notrunc,fdatasync count=0 status=none
     if [ -w /proc/sys/vm/drop_caches ]; then
         echo 1 >/proc/sys/vm/drop_caches
     fi
 }
 
-# Reads per second of fio. Field 8 of its terse format; without its time stamps, which cost it speed.
+# Prints fio's reads per second: field 8 of its terse format, without its time stamps, which slow it down.
 fio_iops() {
     drop
     fio --name=cold --filename="$file" --ioengine=io_uring --rw=randread --bs=4k --iodepth="$1" \
@@ -49,7 +49,8 @@ fio_iops() {
         --output-format=terse --terse-version=3 | cut -d';' -f8
 }
 
-# Reads per second of laio, from the nanoseconds that each takes. The mean, because fio leaves nothing out.
+# Prints laio's reads per second, from the mean nanoseconds of a read. The mean, because fio's rate contains
+# all reads.
 laio_iops() {
     drop
     "$laio" bench calls --call "cold-$1" --backend "$2" --file "$file" --seconds "$seconds" --json |

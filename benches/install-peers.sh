@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Installs the tools that benchmarks compare with, as far as they can be had here; what cannot is named.
+# Installs the tools with which benchmarks compare laio, as far as possible, and names the others.
 #
 #   benches/install-peers.sh [NAME ...]
 #
-# By apt-get (as root, on Debian and its kin): rsync wrk fio nginx lighttpd. By cargo: xcp cpz.
-# Benchmarks leave out what is not installed, with a word.
+# By apt-get (as root, on Debian and derivatives): rsync wrk fio nginx lighttpd. By cargo: xcp cpz. Benchmarks
+# leave out missing tools, with a note.
 set -uo pipefail
 
 wanted=${*:-rsync wrk fio nginx lighttpd xcp cpz}
@@ -15,20 +15,20 @@ from_apt() {
         echo "$1: needs apt-get, as root"
         return 1
     fi
-    # Servers are to be started by the benchmarks only.
+    # Only the benchmarks start the servers.
     DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 apt-get install --yes --no-install-recommends "$1" >/dev/null
 }
 
 for name in $wanted; do
     if command -v "$name" >/dev/null; then
-        echo "$name: is there"
+        echo "$name: is installed"
         continue
     fi
     case $name in
         rsync | wrk | fio | lighttpd) from_apt "$name" ;;
         nginx) from_apt nginx-light ;;
         xcp | cpz) cargo install --quiet --locked "$name" ;;
-        *) echo "$name: not known here"; false ;;
+        *) echo "$name: unknown"; false ;;
     esac
     if command -v "$name" >/dev/null || [ -x "${CARGO_HOME:-$HOME/.cargo}/bin/$name" ]; then
         echo "$name: installed"

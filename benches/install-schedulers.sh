@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs, on Debian and its like, what the tests of `laio cp --work` run under where they find it: GNU
-# parallel and Open MPI's mpirun. Needs root.
+# Installs, on Debian and derivatives, the programs under which the tests of `laio cp --work` run if
+# installed: GNU parallel and Open MPI's mpirun. Needs root.
 set -euo pipefail
 
 packages=(parallel openmpi-bin rsync)

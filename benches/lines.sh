@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# Lines of code of the server's steps that LAIO (2004, table 5) made shorter in Flash: beside those of then.
+# Counts the lines of code of the server's steps that LAIO (2004, table 5) shortened in Flash, next to the
+# published numbers.
 #
 #   benches/lines.sh
 #
-# Counted without blank lines, comments and tests.
+# Without blank lines, comments and tests.
 set -euo pipefail
 cd "$(dirname "$0")/../crates/laio-serve/src"
 

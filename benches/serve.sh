@@ -1,28 +1,29 @@
 #!/usr/bin/env bash
-# `laio serve` beside nginx and lighttpd, all with one worker on one processor, the client on the other, in
-# interleaved rounds: requests a second, processor time of the server for each request (/proc), p50 and p99.
+# Compares `laio serve` with nginx and lighttpd, all with one worker on one processor, the client on the
+# other, in interleaved rounds: requests per second, the server's processor time per request (/proc), p50 and
+# p99.
 #
 #   benches/serve.sh [CASE...]
 #
-# Cases, each told in docs/serve/speed.md (default: all):
+# Cases, described in docs/serve/speed.md (default: all):
 #   warm close    files in memory, connections kept or one for each request
-#   idle          the same beside 10,000 connections that wait, and the memory that each of those takes
-#   attack        the same beside 1,000 connections that are slow on purpose
+#   idle          the same with 10,000 idle connections, and the memory of each
+#   attack        the same with 1,000 deliberately slow connections
 #   cold          each file once, after dropping the caches
-#   slow          the same, from a disk that takes 2 ms for each read
-#   limited       files in memory and others, from a disk of 500 reads a second
+#   slow          the same, from a disk whose reads take 2 ms
+#   limited       cached files and others, from a disk with 500 reads per second
 #
-# Settings, by the environment:
+# Environment variables:
 #   LAIO     the command to measure       (default: target/release/laio, which is built first)
 #   ROUNDS   rounds, of which the median  (default: 3)
 #   SECONDS_EACH  of each measurement of warm, close and idle  (default: 3)
 #   SERVERS  which servers, of: laio laio-no-cache nginx nginx-threads nginx-NUMBER-OF-WORKERS lighttpd
 #   FILES    files of the cold cases      (default: 20000)
-#   ROOM     where to put files, 3 GB on a disk  (default: the directory for temporary files)
+#   ROOM     directory for files, 3 GB on a disk  (default: the directory for temporary files)
 #   RESULTS  a file for the lines of all rounds  (default: none)
 #
-# Needs wrk for warm, close and idle, and nginx and lighttpd as far as they are to be measured. Cold, slow and limited are
-# for root: they mount file systems (slow and limited one of FUSE) and drop caches.
+# Needs wrk for warm, close and idle; nginx and lighttpd take part if installed. Cold, slow and limited need
+# root: they mount file systems (slow and limited one of FUSE) and drop caches.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -37,8 +38,8 @@ ulimit -n 65536 2>/dev/null || ulimit -n "$(ulimit -Hn)"
 if [ -z "${LAIO:-}" ]; then cargo build -q --release -p laio-cli; fi
 cargo build -q --release -p laio-bench --example bad_clients -p laio-testing --example slow_disk
 helpers=$PWD/target/release/examples
-room=$(mktemp -d -p "${ROOM:-${TMPDIR:-/tmp}}")
-: >"$room/lines"
+workdir=$(mktemp -d -p "${ROOM:-${TMPDIR:-/tmp}}")
+: >"$workdir/lines"
 
 # shellcheck source=benches/serve/servers.sh
 . benches/serve/servers.sh
@@ -53,7 +54,7 @@ finish() {
     for pid in "${started[@]}"; do kill "$pid" 2>/dev/null || true; done
     detach
     wait 2>/dev/null || true
-    rm -rf "$room"
+    rm -rf "$workdir"
 }
 trap finish EXIT
 trap 'exit 130' INT TERM

@@ -1,11 +1,11 @@
 # shellcheck shell=bash
 # The cases.
 
-# The files of sizes in KiB, in $room/warm, named by them.
+# Creates the files of sizes in KiB in $workdir/warm, named after the sizes.
 warm_files() {
     local size
-    mkdir -p "$room/warm"
-    for size in "$@"; do head -c $((size * 1024)) /dev/urandom >"$room/warm/$size"; done
+    mkdir -p "$workdir/warm"
+    for size in "$@"; do head -c $((size * 1024)) /dev/urandom >"$workdir/warm/$size"; done
 }
 
 # in_memory CASE KIB...
@@ -15,46 +15,46 @@ in_memory() {
     warm_files "$@"
     [ "$case" = close ] && header="Connection: close"
     servers=$(installed laio nginx lighttpd)
-    for name in $servers; do start "$name" "$room/warm"; done
+    for name in $servers; do start "$name" "$workdir/warm"; done
     for round in $(seq "$rounds"); do
         for size in "$@"; do for name in $servers; do of_wrk "$case-${size}K" "$name" "$size" 64 "$header"; done; done
     done
     stop
 }
 
-# hold NAME SECONDS KIND=COUNT...: connections that take and do not give, by the process `$holder`, once they stand
+# hold NAME SECONDS KIND=COUNT...: opens connections of misbehaving clients, in the process `$holder`
 hold() {
     local name=$1 time=$2 _
     shift 2
-    "$helpers/bad_clients" "127.0.0.1:${ports[$name]}" /10240 "$time" "$@" >"$room/held" 2>&1 &
+    "$helpers/bad_clients" "127.0.0.1:${ports[$name]}" /10240 "$time" "$@" >"$workdir/held" 2>&1 &
     holder=$!
     started+=("$holder")
     for _ in $(seq 600); do
-        grep -q ready "$room/held" && return
+        grep -q ready "$workdir/held" && return
         kill -0 "$holder" 2>/dev/null || break
         sleep 0.1
     done
-    echo "$name: connections could not be made: $(cat "$room/held")" >&2
+    echo "$name: connections could not be made: $(cat "$workdir/held")" >&2
     exit 1
 }
 
 idle() {
     local name round servers before held=10000
     warm_files 1
-    # What waits has had an answer.
-    cp "$room/warm/1" "$room/warm/10240"
+    # An idle connection has had a response.
+    cp "$workdir/warm/1" "$workdir/warm/10240"
     servers=$(installed laio nginx lighttpd)
     if [ "$(ulimit -n)" -lt 20200 ] && [[ $servers == *lighttpd* ]]; then
         echo "lighttpd is left out: it takes half as many connections as it may have descriptors, $(ulimit -n)"
         servers=${servers//lighttpd/}
     fi
-    for name in $servers; do start "$name" "$room/warm"; done
+    for name in $servers; do start "$name" "$workdir/warm"; done
     for round in $(seq "$rounds"); do
         for name in $servers; do
             of_wrk idle-without "$name" 1 64
             before=$(resident "$name")
             hold "$name" 3600 idle=$held
-            # Later rounds find memory that was given back.
+            # In later rounds the server reuses memory that it has freed.
             [ "$round" != 1 ] || echo "$name: $((($(resident "$name") - before) * 1024 / held)) bytes resident for each of $held connections that wait"
             of_wrk idle-with "$name" 1 64
             kill "$holder"
@@ -65,33 +65,34 @@ idle() {
     stop
 }
 
-# All servers are told to have 3 seconds of patience.
+# All servers are configured with time-outs of 3 seconds.
 attack() {
     local name round before left time=12
     warm_files 1 10240
-    printf '# laio trace 1\n-\t200\t1024\t/1\n' >"$room/one.trace"
+    printf '# laio trace 1\n-\t200\t1024\t/1\n' >"$workdir/one.trace"
     for round in $(seq "$rounds"); do
         for name in $(installed laio nginx lighttpd); do
-            start "$name" "$room/warm" 3
-            of_load attack-without "$name" --trace "$room/one.trace" --rate 1000 --seconds 3
+            start "$name" "$workdir/warm" 3
+            of_load attack-without "$name" --trace "$workdir/one.trace" --rate 1000 --seconds 3
             before=$(sockets "$name")
             hold "$name" $time slow-head=400 slow-body=300 slow-read=300
-            of_load attack-with "$name" --trace "$room/one.trace" --rate 1000 --seconds $((time - 2))
+            of_load attack-with "$name" --trace "$workdir/one.trace" --rate 1000 --seconds $((time - 2))
             left=$(($(sockets "$name") - before))
             wait "$holder" || true
-            [ "$round" != 1 ] || sed -n "/ready/!s/^/$name: /p; \$a$name: has $left of 1000 sockets left" "$room/held"
+            [ "$round" != 1 ] || sed -n "/ready/!s/^/$name: /p; \$a$name: has $left of 1000 sockets left" "$workdir/held"
             stop
         done
     done
 }
 
-# each_once CASE KIB SECONDS SERVER...: by 100 connections, until all have been read or the time is up
+# each_once CASE KIB SECONDS SERVER...: requests each file once over 100 connections, until all are read or
+# the time is over
 each_once() {
-    local case=$1 trace=$room/$2.trace time=$3 name round
+    local case=$1 trace=$workdir/$2.trace time=$3 name round
     shift 3
     for round in $(seq "$rounds"); do
         for name in $(installed "$@"); do
-            start "$name" "$room/mnt/set/files"
+            start "$name" "$workdir/mnt/set/files"
             drop_caches
             of_load "$case" "$name" --trace "$trace" --clients 100 --seconds "$time"
             stop
@@ -103,13 +104,13 @@ cold() {
     local kib
     for kib in 100 4; do
         image $kib
-        attach "$room/$kib.img"
+        attach "$workdir/$kib.img"
         each_once cold-${kib}K $kib 600 laio nginx nginx-threads nginx-8
         detach
     done
 }
 
-# nginx takes 45 s for 20,000 files of this disk: it has 6.
+# nginx needs 45 s for 20,000 files on this disk, and has 6 s.
 slow() {
     local kib
     for kib in 100 4; do
@@ -120,22 +121,22 @@ slow() {
     done
 }
 
-# Nine of ten requests are for a hundred files, the others for one each that nobody has asked for. Both are cold at first.
+# Nine of ten requests are for a hundred files, the others for a new file each. All are cold at first.
 limited() {
     local rate=4000 time=6 name round
     image 4
     [ $((files - 100)) -ge $((rate * time / 10)) ] || { echo "limited takes $((rate * time / 10 + 100)) FILES" >&2; exit 2; }
-    grep -v '^#' "$room/4.trace" | awk -F'\t' -v OFS='\t' -v all=$((rate * time)) '
+    grep -v '^#' "$workdir/4.trace" | awk -F'\t' -v OFS='\t' -v all=$((rate * time)) '
         BEGIN { print "# laio trace 1"; print "# name: limited"; srand(1) }
         $4 ~ "^/d000/" { hot[hots++] = $0; next } { cold[colds++] = $0 }
-        END { for (n = 0; n < all; n++) print n % 10 ? hot[int(rand() * hots)] : cold[int(n / 10)] }' >"$room/limited.trace"
-    # Inodes are read one block at a time: they are as cold as the data.
+        END { for (n = 0; n < all; n++) print n % 10 ? hot[int(rand() * hots)] : cold[int(n / 10)] }' >"$workdir/limited.trace"
+    # Inodes are read one block at a time, so they are as cold as the data.
     attach_slow 4 0 500 inode_readahead_blks=0
     for round in $(seq "$rounds"); do
         for name in $(installed laio nginx nginx-threads lighttpd); do
-            start "$name" "$room/mnt/set/files"
+            start "$name" "$workdir/mnt/set/files"
             drop_caches
-            of_load "limited-hot limited-cold" "$name" --trace "$room/limited.trace" --rate $rate --seconds $time --warm-up 1
+            of_load "limited-hot limited-cold" "$name" --trace "$workdir/limited.trace" --rate $rate --seconds $time --warm-up 1
             stop
         done
     done

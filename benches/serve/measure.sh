@@ -1,13 +1,13 @@
 # shellcheck shell=bash
-# A measurement is a line of $room/lines: case, server, requests a second, µs of the server's processor time for each,
-# p50 and p99 in ms, requests that went wrong, MiB read from the disk.
+# A measurement is a line of $workdir/lines: case, server, requests per second, µs of the server's processor time
+# per request, p50 and p99 in ms, failed requests, MiB read from the disk.
 
 # of_wrk CASE NAME PATH CONNECTIONS [HEADER]
 of_wrk() {
     local label=$1 name=$2 path=$3 connections=$4 header=${5:-"Accept: */*"} before after
     before=$(computed "$name")
     taskset -c 1 wrk -t1 -c"$connections" -d"${seconds}s" --timeout 30s --latency -H "$header" \
-        "http://127.0.0.1:${ports[$name]}/$path" >"$room/wrk.out"
+        "http://127.0.0.1:${ports[$name]}/$path" >"$workdir/wrk.out"
     after=$(computed "$name")
     awk -v label="$label" -v name="$name" -v ticks=$((after - before)) -v tick="$tick" '
         function ms(text) { return text ~ /us$/ ? text / 1000 : text ~ /ms$/ ? text + 0 : text * 1000 }
@@ -15,18 +15,18 @@ of_wrk() {
         /requests in/ { count = $1; time = $4 + 0 }
         /Non-2xx/ { wrong += $NF } /Socket errors/ { gsub(/,/, ""); wrong += $4 + $6 + $8 + $10 }
         END { if (count) print label, name, count / time, ticks / tick / count * 1e6, p50, p99, wrong + 0, 0 }' \
-        "$room/wrk.out" >>"$room/lines"
+        "$workdir/wrk.out" >>"$workdir/lines"
 }
 
-# of_load CASE NAME ARGUMENTS: with `laio load`; two lines where CASE is two, that of requests for what had been asked for before,
-# and that of the others. Each answer's size is checked.
+# of_load CASE NAME ARGUMENTS: measures with `laio load`; prints two lines if CASE contains two names, for
+# repeated and for first requests. Checks each response's size.
 of_load() {
     local label=$1 name=$2 before after disk
     shift 2
     before=$(computed "$name") disk=$(read_so_far)
-    # What went wrong is in the table.
-    taskset -c 1 "$laio" load "http://127.0.0.1:${ports[$name]}/" --no-verify --json "$room/load.json" "$@" >/dev/null \
-        2>"$room/load.err" || [ -s "$room/load.json" ] || { cat "$room/load.err" >&2; exit 1; }
+    # Failed requests are shown in the table.
+    taskset -c 1 "$laio" load "http://127.0.0.1:${ports[$name]}/" --no-verify --json "$workdir/load.json" "$@" >/dev/null \
+        2>"$workdir/load.err" || [ -s "$workdir/load.json" ] || { cat "$workdir/load.err" >&2; exit 1; }
     after=$(computed "$name") disk=$(($(read_so_far) - disk))
     awk -v labels="$label" -v name="$name" -v ticks=$((after - before)) -v tick="$tick" -v disk="$disk" '
         function line(label, times, count) {
@@ -43,15 +43,15 @@ of_load() {
             if (split(labels, label, " ") == 1) line(labels, ("response", "p50") in value ? "response" : "service", all)
             else { line(label[1], "again", value["again", "count"]); line(label[2], "first", value["first", "count"]) }
             if (!all) { print "no request of " name " was answered" >"/dev/stderr" }
-        }' "$room/load.json" >>"$room/lines"
-    rm "$room/load.json"
+        }' "$workdir/load.json" >>"$workdir/lines"
+    rm "$workdir/load.json"
 }
 
-# The medians of all rounds since the last report, by case and server.
+# Prints the medians of all rounds since the last report, by case and server.
 report() {
-    [ -s "$room/lines" ] || return 0
+    [ -s "$workdir/lines" ] || return 0
     printf '%-14s %-14s %10s %10s %9s %9s %7s %9s\n' case server requests/s cpu-us/req p50-ms p99-ms errors disk-MiB
-    [ -z "${RESULTS:-}" ] || tr ' ' '\t' <"$room/lines" >>"$RESULTS"
+    [ -z "${RESULTS:-}" ] || tr ' ' '\t' <"$workdir/lines" >>"$RESULTS"
     awk '
         function median(list,   n, i, j, t, v) {
             n = split(list, v, " ")
@@ -63,7 +63,7 @@ report() {
           wrong[key] += $7 }
         END { for (k = 1; k <= keys; k++) { key = order[k]; split(key, part, " ")
           printf "%-14s %-14s %10.0f %10.2f %9.2f %9.2f %7d %9.0f\n", part[1], part[2], median(all[key, 3]), median(all[key, 4]),
-              median(all[key, 5]), median(all[key, 6]), wrong[key], median(all[key, 8]) } }' "$room/lines" |
+              median(all[key, 5]), median(all[key, 6]), wrong[key], median(all[key, 8]) } }' "$workdir/lines" |
         sort -s -k1,1
-    : >"$room/lines"
+    : >"$workdir/lines"
 }

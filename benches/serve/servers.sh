@@ -1,13 +1,14 @@
 # shellcheck shell=bash
-# The servers: started on processor 0, looked at, and stopped.
+# Starts the servers on processor 0, measures and stops them.
 
 started=()
-# name -> process ids, the first of which is to be ended; and port
+# name -> process ids, of which the first is signalled to stop; and port
 declare -A pids=() ports=()
 
-# start NAME ROOT [SECONDS]: a server, with so many seconds of patience with slow clients instead of the usual
+# start NAME ROOT [SECONDS]: starts a server, with time-outs of SECONDS for slow clients instead of the
+# default
 start() {
-    local name=$1 root=$2 patience=${3:-} port=$((18100 + ${#ports[@]})) workers=1 _
+    local name=$1 root=$2 timeout=${3:-} port=$((18100 + ${#ports[@]})) workers=1 _
     while (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null; do port=$((port + 10)); done
     ports[$name]=$port
     case $name in
@@ -30,10 +31,10 @@ has_workers() { [ "$(pgrep -c -P "${pids[$name]}")" -ge "$workers" ]; }
 start_laio() {
     local own=(--max-connections 20000 --max-requests 4000000000)
     [ "$name" = laio-no-cache ] && own+=(--no-cache)
-    # How long a client may take for 128 KiB is not less than what the rate gives it.
-    [ -n "$patience" ] && own=(--header-timeout "$patience" --body-timeout "$patience" --write-timeout "$patience"
-        --min-write-rate 65536 --linger-timeout "$patience")
-    taskset -c 0 "$laio" serve "$root" --listen "127.0.0.1:$port" --workers 1 --log off "${own[@]}" 2>"$room/$name.err" &
+    # The time-out for 128 KiB is not lower than the time at the minimum rate.
+    [ -n "$timeout" ] && own=(--header-timeout "$timeout" --body-timeout "$timeout" --write-timeout "$timeout"
+        --min-write-rate 65536 --linger-timeout "$timeout")
+    taskset -c 0 "$laio" serve "$root" --listen "127.0.0.1:$port" --workers 1 --log off "${own[@]}" 2>"$workdir/$name.err" &
 }
 
 start_nginx() {
@@ -42,10 +43,10 @@ start_nginx() {
     nginx-threads) aio="aio threads;" ;;
     nginx-[0-9]*) workers=${name#nginx-} ;;
     esac
-    [ -n "$patience" ] &&
-        times="client_header_timeout $patience; client_body_timeout $patience; send_timeout $patience; lingering_timeout $patience;"
-    cat >"$room/$name.conf" <<END
-worker_processes $workers; daemon off; pid $room/$name.pid; error_log $room/$name.err; worker_rlimit_nofile $(ulimit -n); user root;
+    [ -n "$timeout" ] &&
+        times="client_header_timeout $timeout; client_body_timeout $timeout; send_timeout $timeout; lingering_timeout $timeout;"
+    cat >"$workdir/$name.conf" <<END
+worker_processes $workers; daemon off; pid $workdir/$name.pid; error_log $workdir/$name.err; worker_rlimit_nofile $(ulimit -n); user root;
 events { worker_connections 16000; }
 http {
     access_log off; sendfile on; tcp_nopush on; $aio $times default_type application/octet-stream;
@@ -53,11 +54,11 @@ http {
     server { listen 127.0.0.1:$port backlog=4096; root $root; }
 }
 END
-    taskset -c 0 nginx -c "$room/$name.conf" -p "$room" 2>/dev/null &
+    taskset -c 0 nginx -c "$workdir/$name.conf" -p "$workdir" 2>/dev/null &
 }
 
 start_lighttpd() {
-    cat >"$room/$name.conf" <<END
+    cat >"$workdir/$name.conf" <<END
 server.document-root = "$root"
 server.port = $port
 server.bind = "127.0.0.1"
@@ -67,8 +68,8 @@ server.max-keep-alive-idle = 300
 server.max-fds = $(ulimit -n)
 server.max-connections = 16000
 END
-    [ -n "$patience" ] && printf 'server.max-read-idle = %d\nserver.max-write-idle = %d\n' "$patience" "$patience" >>"$room/$name.conf"
-    taskset -c 0 lighttpd -D -f "$room/$name.conf" 2>/dev/null &
+    [ -n "$timeout" ] && printf 'server.max-read-idle = %d\nserver.max-write-idle = %d\n' "$timeout" "$timeout" >>"$workdir/$name.conf"
+    taskset -c 0 lighttpd -D -f "$workdir/$name.conf" 2>/dev/null &
 }
 
 stop() {
@@ -80,16 +81,16 @@ stop() {
     pids=() ports=()
 }
 
-# Ticks that a server has computed so far.
+# Prints the ticks that a server has used so far.
 computed() { for pid in ${pids[$1]}; do cat "/proc/$pid/stat" 2>/dev/null; done | awk '{ sum += $14 + $15 } END { print sum + 0 }'; }
 
-# KiB of memory that a server has.
+# Prints the resident memory of a server in KiB.
 resident() { for pid in ${pids[$1]}; do awk '/^VmRSS/ { print $2 }' "/proc/$pid/status"; done | awk '{ sum += $1 } END { print sum }'; }
 
-# Sockets that a server has open.
+# Prints the number of open sockets of a server.
 sockets() { for pid in ${pids[$1]}; do find "/proc/$pid/fd" -lname 'socket:*' 2>/dev/null || true; done | wc -l; }
 
-# Those of the servers, or of $SERVERS instead, that are installed.
+# Prints which of the servers, or of $SERVERS instead, are installed.
 installed() {
     local name
     for name in ${SERVERS:-"$@"}; do

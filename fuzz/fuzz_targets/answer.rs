@@ -1,5 +1,5 @@
 #![no_main]
-//! The heads of other servers' answers, and of programs' output.
+//! Fuzzes the heads of responses of HTTP upstreams, and of CGI output.
 
 use laio_http::upstream::{Answer, BadAnswer, parse_answer, parse_cgi};
 use laio_http::{Framing, Limits};
@@ -17,7 +17,7 @@ fuzz_target!(|input: (bool, bool, &[u8])| {
         Ok(None) => assert!(bytes.len() < 512),
         Err(_) => {}
     }
-    // However the bytes came: never one outcome for a part and another for the whole.
+    // Splitting the bytes must not change the outcome.
     for end in 0..bytes.len().min(513) {
         match (parse(&bytes[..end], &limits, to_head), &whole) {
             (Ok(None), _) => {}

@@ -1,5 +1,5 @@
 #![no_main]
-//! Bodies in chunks, passed over.
+//! Fuzzes chunked bodies.
 
 use laio_http::{BodySkip, Framing, Rejection};
 use libfuzzer_sys::fuzz_target;
@@ -30,7 +30,7 @@ fn read(bytes: &[u8], limit: u64, step: usize) -> Result<(usize, bool), Rejectio
     Ok((used, skip.is_done()))
 }
 
-/// Where a body in chunks ends, read line by line.
+/// Returns the end of a chunked body, which it reads line by line.
 fn end(bytes: &[u8]) -> Option<usize> {
     let mut at = 0;
     let line = |at: &mut usize| {

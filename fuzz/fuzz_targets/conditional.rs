@@ -1,5 +1,5 @@
 #![no_main]
-//! The conditions of a request.
+//! Fuzzes the conditions of a request.
 
 use laio_http::{ETag, Limits, Method, Outcome, Parsed, Validators, conditional, parse};
 use libfuzzer_sys::fuzz_target;

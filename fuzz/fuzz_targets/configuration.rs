@@ -1,5 +1,5 @@
 #![no_main]
-//! A file of configuration: what is written of it is read as the same, whatever it was.
+//! Fuzzes configuration files: the printed form of a configuration must be parsed as the same configuration.
 
 use laio_cli::configuration;
 use libfuzzer_sys::fuzz_target;

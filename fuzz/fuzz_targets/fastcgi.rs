@@ -1,5 +1,5 @@
 #![no_main]
-//! What a FastCGI responder sends.
+//! Fuzzes the records of a FastCGI responder.
 
 use laio_http::fastcgi::{self, BadRecord, CONTENT_MAX, END_REQUEST, Event, HEAD, Head, REQUEST, Records};
 use libfuzzer_sys::fuzz_target;
@@ -37,7 +37,7 @@ fn read(bytes: &[u8], step: usize) -> Result<(Vec<u8>, Vec<u8>, bool, usize), Ba
     Ok((output, said, records.is_done(), used))
 }
 
-/// Record by record, of bytes that end with the request.
+/// Reads record by record from bytes that end with the request.
 fn plainly(mut bytes: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
     let (mut output, mut said) = (vec![], vec![]);
     loop {

@@ -1,5 +1,6 @@
 #![no_main]
-//! Paths before a guard: whatever comes out of a target, and however that is read, was guarded.
+//! Fuzzes paths that require a password: every interpretation of a path derived from a target must be
+//! protected too.
 
 use libfuzzer_sys::fuzz_target;
 

@@ -1,5 +1,5 @@
 #![no_main]
-//! Access logs, in which stands what anybody has asked.
+//! Fuzzes access logs, which contain arbitrary targets of clients.
 
 use laio_bench::trace::{file_of, import_bytes, target_of};
 use libfuzzer_sys::fuzz_target;
@@ -16,7 +16,7 @@ fuzz_target!(|log: &[u8]| {
         latest = request.at;
     }
     for file in &trace.files {
-        // It becomes the name of a file.
+        // It becomes a file name.
         assert!(!file.name.starts_with('/') && !file.name.contains(['\0', '\n', '\t']));
         assert!(file.name.split('/').all(|part| !part.is_empty() && !part.starts_with('.')));
         assert_eq!(file_of(&target_of(&file.name)).as_ref(), Ok(&file.name));

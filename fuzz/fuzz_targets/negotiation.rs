@@ -1,5 +1,5 @@
 #![no_main]
-//! Codings and media types.
+//! Fuzzes codings and media types.
 
 use laio_http::{Coding, Limits, Parsed, parse, prefers};
 use libfuzzer_sys::fuzz_target;
@@ -23,7 +23,7 @@ fuzz_target!(|input: (bool, &[u8])| {
     assert!(chosen == Coding::Identity || offered.contains(&chosen));
     assert_eq!(Coding::negotiate(&request.headers, &[]), Coding::Identity);
     if chosen != Coding::Identity {
-        // What was chosen among several would also be taken alone.
+        // A coding that was chosen among several must be acceptable alone.
         assert_eq!(Coding::negotiate(&request.headers, &[chosen]), chosen);
         let text = String::from_utf8_lossy(value).to_ascii_lowercase();
         assert!(text.contains(chosen.name()) || text.contains('*'));

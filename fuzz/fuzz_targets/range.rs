@@ -1,5 +1,5 @@
 #![no_main]
-//! The `Range` field, and the body made of it.
+//! Fuzzes the `Range` field, and the body made of it.
 
 use laio_http::{ByteRange, ContentType, Multipart, RangeLimits, Ranges};
 use libfuzzer_sys::fuzz_target;
@@ -29,7 +29,7 @@ fuzz_target!(|input: (u64, u8, u8, &[u8])| {
             }
             parts.push_end(&mut framing);
             let content: u64 = ranges.iter().map(ByteRange::len).sum();
-            // A file of nearly 2^64 bytes does not exist, and its length need not be right.
+            // A file of nearly 2^64 bytes does not exist, so its length need not be right.
             if content < u64::MAX / 2 {
                 assert_eq!(parts.content_length(), content + framing.len() as u64);
             }

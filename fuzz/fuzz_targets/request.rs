@@ -1,5 +1,5 @@
 #![no_main]
-//! A request head, and the path in it.
+//! Fuzzes a request head, and the path in it.
 
 use laio_http::{Limits, Parsed, Rejection, Version, log, parse, path};
 use libfuzzer_sys::fuzz_target;
@@ -7,7 +7,7 @@ use libfuzzer_sys::fuzz_target;
 fuzz_target!(|input: (u8, &[u8])| {
     let (split, bytes) = input;
     let whole = outcome(bytes);
-    // However the bytes come, and at whichever of them the verdict falls.
+    // Splitting the bytes must not change the outcome.
     let part = &bytes[..bytes.len() * usize::from(split) / 256];
     if let Some(early) = outcome(part) {
         assert_eq!(Some(early), whole);
@@ -51,7 +51,7 @@ fn is_name(name: &[u8]) -> bool {
     !matches!(name, b"" | b"." | b"..")
 }
 
-/// None while more is needed.
+/// Returns `None` while more bytes are needed.
 fn outcome(bytes: &[u8]) -> Option<Result<(String, usize), Rejection>> {
     match parse(bytes, &Limits::DEFAULT) {
         Ok(Parsed::Partial) => None,

@@ -1,12 +1,12 @@
-//! How to use what was installed.
+//! Prints how to use the installed files.
 
-use crate::install::Place;
+use crate::install::Directories;
 use crate::library::Library;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The files by directory, a line each: names, or how many if they are many.
+/// Returns the files by directory, a line each: their names, or their number if they are many.
 pub fn summary(files: &[PathBuf]) -> String {
     let mut directories: BTreeMap<&Path, Vec<&str>> = BTreeMap::new();
     for file in files {
@@ -25,15 +25,18 @@ pub fn summary(files: &[PathBuf]) -> String {
     text
 }
 
-/// The line that compiles a program, after what has to be set for it and for the program.
-pub fn usage(place: &Place, library: &Library) -> String {
-    let (includedir, libdir) = (place.includedir.display(), place.libdir.display());
+/// Returns the command line that compiles a program, after the environment variables that it needs.
+pub fn usage(directories: &Directories, library: &Library) -> String {
+    let (includedir, libdir) = (
+        directories.includedir.display(),
+        directories.libdir.display(),
+    );
     let is_static = library.shared.is_none();
     let mut text = String::new();
     if !is_static {
         if ["/usr", "/lib"]
             .iter()
-            .any(|system| place.libdir.starts_with(system))
+            .any(|system| directories.libdir.starts_with(system))
         {
             text += "  sudo ldconfig    # once, so that programs find the library\n";
         } else {
@@ -45,7 +48,7 @@ pub fn usage(place: &Place, library: &Library) -> String {
         .output();
     match known {
         Ok(known) => {
-            if Path::new(String::from_utf8_lossy(&known.stdout).trim()) != place.libdir {
+            if Path::new(String::from_utf8_lossy(&known.stdout).trim()) != directories.libdir {
                 text += &format!("  export PKG_CONFIG_PATH={libdir}/pkgconfig\n");
             }
             let option = if is_static { "--static " } else { "" };

@@ -1,21 +1,21 @@
-//! The C compiler, and the tools that belong to it.
+//! Finds the C compiler and its binutils.
 
 use crate::Failure;
 use crate::programs::{output_of, succeeds};
 use std::process::Command;
 
-/// A C or C++ compiler that is there.
+/// An installed C or C++ compiler.
 #[derive(Clone, Debug)]
 pub struct Compiler {
-    /// The program and the arguments that `$CC` adds to it.
+    /// The program, and the arguments in `$CC`.
     words: Vec<String>,
 }
 
 impl Compiler {
-    /// `$CC`, else the first of `cc`, `gcc` and `clang` that is there.
+    /// Returns `$CC`, or else the first of `cc`, `gcc` and `clang` that is installed.
     ///
     /// # Errors
-    /// None of them is.
+    /// If none is.
     pub fn find() -> Result<Compiler, Failure> {
         if let Some(name) = std::env::var("CC").ok().filter(|name| !name.is_empty()) {
             return Compiler::named(&name).ok_or_else(|| {
@@ -32,7 +32,7 @@ impl Compiler {
             })
     }
 
-    /// The compiler with this name, if it is there.
+    /// Returns the compiler with this name, if it is installed.
     pub fn named(name: &str) -> Option<Compiler> {
         let words: Vec<String> = name.split_whitespace().map(str::to_owned).collect();
         words.first()?;
@@ -40,19 +40,20 @@ impl Compiler {
         succeeds(compiler.command().arg("--version")).then_some(compiler)
     }
 
-    /// A call of the compiler, to be completed.
+    /// Returns a command that runs the compiler, without arguments.
     pub fn command(&self) -> Command {
         let mut command = Command::new(&self.words[0]);
         command.args(&self.words[1..]);
         command
     }
 
-    /// A call of one of its binutils (`ar`, `objcopy`, `nm`, `readelf`), speaking English.
+    /// Returns a command that runs one of its binutils (`ar`, `objcopy`, `nm`, `readelf`), with English
+    /// messages.
     ///
     /// # Errors
-    /// It is not there.
+    /// If it is not installed.
     pub fn tool(&self, name: &str) -> Result<Command, Failure> {
-        // A compiler for another machine has tools of its own.
+        // A cross compiler has binutils of its own.
         let path = output_of(self.command().arg(format!("-print-prog-name={name}")))?;
         let tool = || {
             let mut command = Command::new(path.trim());

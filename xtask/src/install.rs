@@ -1,7 +1,7 @@
-//! What goes where; putting it there and taking it away.
+//! Installs files, and removes them.
 //!
-//! An installation leaves a list of its files, and of the directories that it had to make, among its
-//! documents. So it can be removed without a trace by any later version of this program.
+//! An installation writes a list of its files, and of the directories that it created, to its documents
+//! directory. With it any later version of this program can remove the installation completely.
 
 use crate::files::{failure, replace};
 use crate::library::{Library, file_name, soname};
@@ -13,32 +13,32 @@ use std::io::ErrorKind;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
-/// Where things go: absolute paths, as programs will see them.
+/// The installation directories: absolute paths, as programs will see them.
 #[derive(Clone, Debug)]
-pub struct Place {
-    /// What is put before each path while installing, for those who make packages.
+pub struct Directories {
+    /// The staging directory that is prepended to each path while installing, for making packages.
     pub destdir: Option<PathBuf>,
-    /// What the others are below, usually.
+    /// The default parent of the others.
     pub prefix: PathBuf,
-    /// For the command.
+    /// The directory of the command.
     pub bindir: PathBuf,
-    /// For the header.
+    /// The directory of the header.
     pub includedir: PathBuf,
-    /// For the libraries; below it `pkgconfig`.
+    /// The directory of the libraries, with `pkgconfig` below it.
     pub libdir: PathBuf,
-    /// For completions; each shell has its directory below it.
+    /// The directory of completions, with a directory for each shell below it.
     pub datadir: PathBuf,
-    /// For the manual pages.
+    /// The directory of the manual pages.
     pub mandir: PathBuf,
-    /// For documents.
+    /// The directory of documents.
     pub docdir: PathBuf,
 }
 
-impl Place {
-    /// The usual directories below `prefix`.
-    pub fn below(prefix: impl Into<PathBuf>) -> Place {
+impl Directories {
+    /// Returns the usual directories below `prefix`.
+    pub fn below(prefix: impl Into<PathBuf>) -> Directories {
         let prefix = prefix.into();
-        Place {
+        Directories {
             destdir: None,
             bindir: prefix.join("bin"),
             includedir: prefix.join("include"),
@@ -50,7 +50,7 @@ impl Place {
         }
     }
 
-    /// The path where a file is while installing.
+    /// Returns the path of a file while installing.
     fn staged(&self, path: &Path) -> PathBuf {
         match &self.destdir {
             Some(destdir) => destdir.join(path.strip_prefix("/").unwrap_or(path)),
@@ -76,7 +76,7 @@ enum Content {
     Link(String),
 }
 
-/// What is to be installed.
+/// The parts to install.
 #[derive(Clone, Copy, Debug)]
 pub struct Parts<'a> {
     /// The C library, its header and manual pages.
@@ -94,48 +94,51 @@ impl<'a> From<&'a Library> for Parts<'a> {
     }
 }
 
-/// Installs; returns the files, as programs will see them.
+/// Installs the parts; returns the files, as programs will see them.
 ///
 /// # Errors
-/// A file cannot be read or written. Each file is then complete or as it was before, and [`uninstall`]
-/// finds them all.
-pub fn install<'a>(parts: impl Into<Parts<'a>>, place: &Place) -> Result<Vec<PathBuf>, Failure> {
-    let entries = entries(parts.into(), place)?;
-    let list_path = place.list();
+/// If a file cannot be read or written. Each file is then complete or unchanged, and [`uninstall`] finds them
+/// all.
+pub fn install<'a>(
+    parts: impl Into<Parts<'a>>,
+    directories: &Directories,
+) -> Result<Vec<PathBuf>, Failure> {
+    let entries = entries(parts.into(), directories)?;
+    let list_path = directories.list();
     let files = entries.iter().map(|entry| &entry.path);
     let files: BTreeSet<PathBuf> = files.chain([&list_path]).cloned().collect();
     let missing: BTreeSet<PathBuf> = files
         .iter()
         .flat_map(|file| file.ancestors().skip(1))
-        .filter(|directory| !place.staged(directory).exists())
+        .filter(|directory| !directories.staged(directory).exists())
         .map(Path::to_owned)
         .collect();
 
-    // Sorted: what is in a directory comes after it.
+    // Sorted, so that a directory precedes its contents.
     for directory in &missing {
-        make_directory(&place.staged(directory))?;
+        make_directory(&directories.staged(directory))?;
     }
-    let mut list = List::read(&place.staged(&list_path))?.unwrap_or_default();
+    let mut list = List::read(&directories.staged(&list_path))?.unwrap_or_default();
     list.files.extend(files);
-    if place.destdir.is_none() {
+    if directories.destdir.is_none() {
         list.directories.extend(missing);
     }
-    // The list first, so that an installation that fails can be removed.
-    list.write(&place.staged(&list_path))?;
+    // The list comes first, so that a failed installation can be removed.
+    list.write(&directories.staged(&list_path))?;
     for entry in &entries {
-        let path = place.staged(&entry.path);
-        replace(&path, |beside| put(&entry.content, beside))?;
+        let path = directories.staged(&entry.path);
+        replace(&path, |temporary| put(&entry.content, temporary))?;
     }
     Ok(entries.into_iter().map(|entry| entry.path).collect())
 }
 
-/// Takes away what [`install`] put there; returns the files.
+/// Removes the files of [`install`]; returns them.
 ///
 /// # Errors
-/// There is no installation, or a file cannot be removed.
-pub fn uninstall(place: &Place) -> Result<Vec<PathBuf>, Failure> {
-    let list_path = place.list();
-    let staged_list = place.staged(&list_path);
+/// If there is no installation, or a file cannot be removed.
+pub fn uninstall(directories: &Directories) -> Result<Vec<PathBuf>, Failure> {
+    let list_path = directories.list();
+    let staged_list = directories.staged(&list_path);
     let Some(mut list) = List::read(&staged_list)? else {
         let missing = staged_list.display();
         return Err(format!(
@@ -144,28 +147,28 @@ pub fn uninstall(place: &Place) -> Result<Vec<PathBuf>, Failure> {
         )
         .into());
     };
-    // The list last, so that what fails can be repeated.
+    // The list goes last, so that a failed removal can be repeated.
     list.files.remove(&list_path);
     for file in &list.files {
-        take_away(&place.staged(file), |path| fs::remove_file(path))?;
+        take_away(&directories.staged(file), |path| fs::remove_file(path))?;
     }
     take_away(&staged_list, |path| fs::remove_file(path))?;
-    if place.destdir.is_some() {
-        // Whoever made the directories: a package's staging area needs none that is empty.
+    if directories.destdir.is_some() {
+        // Also a directory that existed before: an empty one in a staging area is of no use.
         let above = list.files.iter().flat_map(|file| file.ancestors().skip(1));
         let above = above.chain(list_path.ancestors().skip(1));
         let above = above.filter(|directory| directory.parent().is_some());
         list.directories = above.map(Path::to_owned).collect();
     }
     for directory in list.directories.iter().rev() {
-        take_away(&place.staged(directory), |path| fs::remove_dir(path))?;
+        take_away(&directories.staged(directory), |path| fs::remove_dir(path))?;
     }
     Ok(list.files.into_iter().collect())
 }
 
 fn make_directory(path: &Path) -> Result<(), Failure> {
     fs::create_dir_all(path)
-        // Whatever the umask is: a library is for all users.
+        // Independent of the umask, because a library is for all users.
         .and_then(|()| fs::set_permissions(path, Permissions::from_mode(0o755)))
         .map_err(|error| failure("make", path, &error))
 }
@@ -185,7 +188,7 @@ fn put(content: &Content, path: &Path) -> Result<(), Failure> {
     }
 }
 
-/// Removes something, if it is there and, being a directory, empty.
+/// Removes a file, or an empty directory, if it exists.
 fn take_away(
     path: &Path,
     remove: impl FnOnce(&Path) -> std::io::Result<()>,
@@ -199,7 +202,7 @@ fn take_away(
     }
 }
 
-/// What an installation has made, as programs see it.
+/// The files and directories of an installation, as programs see them.
 #[derive(Default)]
 struct List {
     files: BTreeSet<PathBuf>,
@@ -207,7 +210,7 @@ struct List {
 }
 
 impl List {
-    /// The list in a file, if there is one: a path in each line, those of directories with a slash at the end.
+    /// Reads the list, if it exists: a path in each line, with a slash at the end for directories.
     fn read(path: &Path) -> Result<Option<List>, Failure> {
         let text = match fs::read_to_string(path) {
             Ok(text) => text,
@@ -232,77 +235,89 @@ impl List {
         for directory in &self.directories {
             text += &format!("{}/\n", directory.display());
         }
-        replace(path, |beside| put(&Content::Text(text), beside))
+        replace(path, |temporary| put(&Content::Text(text), temporary))
     }
 }
 
-fn entries(parts: Parts<'_>, place: &Place) -> Result<Vec<Entry>, Failure> {
+fn entries(parts: Parts<'_>, directories: &Directories) -> Result<Vec<Entry>, Failure> {
     let mut entries = Vec::new();
     if let Some(program) = parts.program {
-        add_program(&mut entries, program, place)?;
+        add_program(&mut entries, program, directories)?;
     }
     if let Some(library) = parts.library {
-        add_library(&mut entries, library, place)?;
+        add_library(&mut entries, library, directories)?;
     }
     for document in ["README.md", "CHANGELOG.md", "LICENSE-APACHE", "LICENSE-MIT"] {
         entries.push(Entry {
-            path: place.docdir.join(document),
+            path: directories.docdir.join(document),
             content: Content::Copy(root().join(document)),
         });
     }
     Ok(entries)
 }
 
-fn add_program(entries: &mut Vec<Entry>, program: &Program, place: &Place) -> Result<(), Failure> {
+fn add_program(
+    entries: &mut Vec<Entry>,
+    program: &Program,
+    directories: &Directories,
+) -> Result<(), Failure> {
     for (name, binary) in NAMES.iter().zip(&program.binaries) {
         entries.push(Entry {
-            path: place.bindir.join(name),
+            path: directories.bindir.join(name),
             content: Content::Program(binary.clone()),
         });
     }
     for (path, text) in &program.completions {
         entries.push(Entry {
-            path: place.datadir.join(path),
+            path: directories.datadir.join(path),
             content: Content::Text(text.clone()),
         });
     }
-    add_pages(entries, &root().join("man"), '1', place)
+    add_pages(entries, &root().join("man"), '1', directories)
 }
 
-fn add_library(entries: &mut Vec<Entry>, library: &Library, place: &Place) -> Result<(), Failure> {
+fn add_library(
+    entries: &mut Vec<Entry>,
+    library: &Library,
+    directories: &Directories,
+) -> Result<(), Failure> {
     let mut add = |directory: &Path, name: &str, content| {
         let path = directory.join(name);
         entries.push(Entry { path, content });
     };
     let header = capi().join("include/laio.h");
-    add(&place.includedir, "laio.h", Content::Copy(header));
+    add(&directories.includedir, "laio.h", Content::Copy(header));
     if let Some(shared) = &library.shared {
         add(
-            &place.libdir,
+            &directories.libdir,
             &file_name(),
             Content::Program(shared.clone()),
         );
-        add(&place.libdir, &soname(), Content::Link(file_name()));
-        add(&place.libdir, "liblaio.so", Content::Link(soname()));
+        add(&directories.libdir, &soname(), Content::Link(file_name()));
+        add(&directories.libdir, "liblaio.so", Content::Link(soname()));
     }
     if let Some(archive) = &library.archive {
-        add(&place.libdir, "liblaio.a", Content::Copy(archive.clone()));
+        add(
+            &directories.libdir,
+            "liblaio.a",
+            Content::Copy(archive.clone()),
+        );
     }
-    let package = Content::Text(pkg_config(library, place)?);
-    add(&place.libdir.join("pkgconfig"), "laio.pc", package);
+    let package = Content::Text(pkg_config(library, directories)?);
+    add(&directories.libdir.join("pkgconfig"), "laio.pc", package);
     for section in ['3', '7'] {
         let directory = root().join(format!("man/man{section}"));
-        add_pages(entries, &directory, section, place)?;
+        add_pages(entries, &directory, section, directories)?;
     }
     Ok(())
 }
 
-/// The manual pages of a section.
+/// Returns the manual pages of a section.
 fn add_pages(
     entries: &mut Vec<Entry>,
     from: &Path,
     section: char,
-    place: &Place,
+    directories: &Directories,
 ) -> Result<(), Failure> {
     let cannot = |error| failure("read", from, &error);
     let mut pages = Vec::new();
@@ -316,7 +331,7 @@ fn add_pages(
         }
     }
     pages.sort();
-    let directory = place.mandir.join(format!("man{section}"));
+    let directory = directories.mandir.join(format!("man{section}"));
     entries.extend(pages.into_iter().map(|page| Entry {
         path: directory.join(page.file_name().unwrap_or_default()),
         content: Content::Copy(page),
@@ -324,19 +339,19 @@ fn add_pages(
     Ok(())
 }
 
-/// `laio.pc`.
-fn pkg_config(library: &Library, place: &Place) -> Result<String, Failure> {
+/// Returns the contents of `laio.pc`.
+fn pkg_config(library: &Library, directories: &Directories) -> Result<String, Failure> {
     let path = capi().join("laio.pc.in");
     let template = fs::read_to_string(&path).map_err(|error| failure("read", &path, &error))?;
-    // Below the prefix relative to it, so that `pkg-config --define-prefix` works.
-    let below = |directory: &Path| match directory.strip_prefix(&place.prefix) {
+    // Paths below the prefix are relative to it, so that `pkg-config --define-prefix` works.
+    let below = |directory: &Path| match directory.strip_prefix(&directories.prefix) {
         Ok(rest) => format!("${{prefix}}/{}", rest.display()),
         Err(_) => directory.display().to_string(),
     };
     Ok(template
-        .replace("@PREFIX@", &place.prefix.display().to_string())
-        .replace("@INCLUDEDIR@", &below(&place.includedir))
-        .replace("@LIBDIR@", &below(&place.libdir))
+        .replace("@PREFIX@", &directories.prefix.display().to_string())
+        .replace("@INCLUDEDIR@", &below(&directories.includedir))
+        .replace("@LIBDIR@", &below(&directories.libdir))
         .replace("@VERSION@", VERSION)
         .replace("@LIBS_PRIVATE@", &library.private().join(" ")))
 }

@@ -14,27 +14,26 @@ use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-/// What the user asked for.
+/// The user's options.
 #[derive(Debug)]
 pub struct Request {
     /// Kernel versions as in [`packages::KNOWN`].
     pub versions: Vec<String>,
     /// Download the packages that are absent.
     pub fetch: bool,
-    /// The parts to run; every part where it is empty.
+    /// The parts to run; all parts if empty.
     pub parts: Vec<String>,
-    /// Use KVM, in place of an emulated processor.
+    /// Use KVM, instead of emulating the processor.
     pub kvm: bool,
-    /// Names of tests: only those that contain one of these run.
+    /// Names of tests: only tests whose names contain one of these run.
     pub filters: Vec<String>,
-    /// Seconds that one virtual machine may run.
+    /// The time limit of one virtual machine in seconds.
     pub limit: u64,
 }
 
 /// Boots each kernel and runs the jobs. Returns whether all of them passed.
 ///
-/// # Errors
-/// A program or a package is absent (the error names it and how to get it), or the build fails.
+/// If a program or a package is missing (the error names it and how to get it), or the build fails.
 pub fn run(request: &Request) -> Result<bool, Failure> {
     let versions = packages::chosen(&request.versions)?;
     machine::check_programs()?;
@@ -70,7 +69,7 @@ fn run_kernel(
     Ok(jobs::results(jobs, &output))
 }
 
-/// What runs in the virtual machine.
+/// The programs that run in the virtual machine.
 #[derive(Debug)]
 pub struct Programs {
     /// The command `laio`.
@@ -80,7 +79,7 @@ pub struct Programs {
 }
 
 impl Programs {
-    /// The files that the virtual machine needs, at the same paths as here.
+    /// The files that the virtual machine needs, at their paths on this machine.
     fn files(&self) -> Vec<PathBuf> {
         let suites = self.suites.iter().map(|(_, path)| path.clone());
         let site = crate::root().join("examples/site");
@@ -104,7 +103,7 @@ fn build() -> Result<Programs, Failure> {
     Ok(Programs { command, suites })
 }
 
-/// Runs cargo and returns the programs that it made, by the name of the target.
+/// Runs cargo, and returns the programs that it built, by the name of the target.
 fn executables(arguments: &[&str]) -> Result<Vec<(String, PathBuf)>, Failure> {
     let mut cargo = cargo();
     cargo
@@ -128,7 +127,7 @@ fn executables(arguments: &[&str]) -> Result<Vec<(String, PathBuf)>, Failure> {
     Ok(made)
 }
 
-/// The results of all kernels, a line for each job of each kernel.
+/// Returns a table of the results, with a line for each job of each kernel.
 fn table(summary: &[(&str, Vec<Outcome>)]) -> String {
     let mut text = format!("{:<8} {:<24} {:<8} details\n", "kernel", "job", "result");
     for (version, results) in summary {

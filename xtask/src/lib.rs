@@ -1,21 +1,21 @@
 #![forbid(unsafe_code)]
-//! Builds the command and the C library, installs them, and removes them again: what the command `cargo xtask` does, for its
-//! `main` and for the tests.
+//! Builds, installs and removes the command and the C library: the code of `cargo xtask`, for its `main` and
+//! for the tests.
 //!
-//! Needed are a Rust toolchain and a C compiler with its binutils; nothing else is run. In the order in
-//! which an installation goes through them:
+//! It needs a Rust toolchain and a C compiler with its binutils, and runs no other programs. The modules, in
+//! the order in which an installation uses them:
 //!
-//! | room | purpose |
+//! | module | purpose |
 //! | --- | --- |
-//! | [`programs`] | running other programs, and saying what went wrong |
-//! | [`compile`] | the C compiler and the tools that belong to it |
-//! | [`library`] | from the crate to `liblaio.so` and `liblaio.a` |
-//! | [`program`] | the command, and completions for shells |
-//! | [`install`] | what goes where; putting it there and taking it away |
-//! | [`files`] | files that are either complete or not there |
-//! | [`advice`] | how to use what was installed |
-//! | [`kernels`] | the suites under other kernels, in virtual machines |
-//! | [`skips`] | what a run of the tests has skipped |
+//! | [`programs`] | runs other programs, and reports their errors |
+//! | [`compile`] | finds the C compiler and its binutils |
+//! | [`library`] | builds `liblaio.so` and `liblaio.a` from the crate |
+//! | [`program`] | builds the command, and completions for shells |
+//! | [`install`] | installs files, and removes them |
+//! | [`files`] | writes files atomically |
+//! | [`advice`] | prints how to use the installed files |
+//! | [`kernels`] | runs the suites under other kernels, in virtual machines |
+//! | [`skips`] | summarizes the skips of a test run |
 
 pub mod advice;
 pub mod compile;
@@ -29,14 +29,14 @@ pub mod skips;
 
 use std::path::{Path, PathBuf};
 
-/// Why something failed, for people: what was tried, on what, and what to do.
+/// The message of a failure: what was tried, on what, and what to do.
 pub type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-/// The version of everything in the repository.
+/// The version of all crates of the repository.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// The root of the repository: above the package for which Cargo runs this program, so that a repository
-/// that was moved or copied together with its target directory finds itself.
+/// Returns the root of the repository: the parent of the package for which Cargo runs this program, so that a
+/// moved or copied repository finds itself.
 pub fn root() -> PathBuf {
     let package = std::env::var("CARGO_MANIFEST_DIR");
     let package = package.unwrap_or_else(|_| env!("CARGO_MANIFEST_DIR").to_owned());

@@ -1,9 +1,9 @@
-//! From the crate to the two libraries that C programs link.
+//! Builds the two libraries that C programs link.
 //!
-//! Cargo makes one archive of the crate, the engine and the Rust library. It is no good for C as it is:
-//! every Rust function in it is a global symbol, which would be exported, and would clash with those of
-//! any other Rust archive in the same program. So it is linked once more, and only the names in
-//! `laio.map` stay global.
+//! Cargo builds one archive of the crate, the engine and the Rust library. C programs cannot use it as it is:
+//! every Rust function in it is a global symbol, which would be exported, and would clash with those of any
+//! other Rust archive in the same program. So this links it again, and only the names in `laio.map` stay
+//! global.
 
 use crate::compile::Compiler;
 use crate::files::{failure, replace};
@@ -13,7 +13,7 @@ use serde_json::Value;
 use std::path::PathBuf;
 use std::process::Stdio;
 
-/// Which of the two.
+/// The kind of library.
 #[derive(Clone, Copy, Debug)]
 pub struct Kinds {
     /// `liblaio.so`.
@@ -22,43 +22,44 @@ pub struct Kinds {
     pub archive: bool,
 }
 
-/// What was built, in the target directory.
+/// The built files, in the target directory.
 #[derive(Debug)]
 pub struct Library {
-    /// `liblaio.so.0.1.0`, without debugging information. The one with it is beside its directory.
+    /// `liblaio.so.0.1.0`, without debugging information, which is in a separate file in the parent
+    /// directory.
     pub shared: Option<PathBuf>,
     /// `liblaio.a`, without debugging information.
     pub archive: Option<PathBuf>,
-    /// The libraries that a program needs that is linked with the archive.
+    /// The libraries that a program linked with the archive needs.
     pub needed: Vec<String>,
 }
 
 impl Library {
-    /// What a program links besides the archive. The unwinder is not named: every C compiler adds it, and
-    /// knows what it is called in a program without shared libraries.
+    /// The libraries that a program must link in addition to the archive. The unwinder is not among them:
+    /// every C compiler adds it, under the right name for programs without shared libraries.
     pub fn private(&self) -> Vec<&str> {
         let needed = self.needed.iter().map(String::as_str);
         needed.filter(|&library| library != "-lgcc_s").collect()
     }
 }
 
-/// The name by which programs find the shared library when they start.
+/// The soname, by which programs find the shared library when they start.
 pub fn soname() -> String {
     let major = VERSION.split('.').next().unwrap_or_default();
     format!("liblaio.so.{major}")
 }
 
-/// The name of the shared library's file.
+/// The file name of the shared library.
 pub fn file_name() -> String {
     format!("liblaio.so.{VERSION}")
 }
 
-/// Builds the library. Cargo tells what it does on standard error, unless `quiet`.
+/// Builds the library. Cargo prints its progress on standard error, unless `quiet`.
 ///
 /// # Errors
-/// A tool is not there or fails; the error says which.
+/// If a tool is missing or fails; the error names it.
 pub fn build(kinds: Kinds, quiet: bool) -> Result<Library, Failure> {
-    // Looked for first: building takes a while.
+    // Checked first, because building takes a while.
     let compiler = Compiler::find()?;
     let crude = build_crate(quiet)?;
     let made = Workshop {
@@ -76,7 +77,7 @@ pub fn build(kinds: Kinds, quiet: bool) -> Result<Library, Failure> {
     })
 }
 
-/// What cargo makes of the crate.
+/// The output of cargo for the crate.
 struct Crude {
     archive: PathBuf,
     needed: Vec<String>,
@@ -136,7 +137,7 @@ fn build_crate(quiet: bool) -> Result<Crude, Failure> {
     }
 }
 
-/// The names in `laio.map`.
+/// Returns the names in `laio.map`.
 fn exported() -> Result<Vec<String>, Failure> {
     let path = map();
     let text = std::fs::read_to_string(&path).map_err(|error| failure("read", &path, &error))?;
@@ -151,11 +152,11 @@ fn map() -> PathBuf {
     capi().join("laio.map")
 }
 
-/// Where the libraries are linked.
+/// The directory and file in which the libraries are linked.
 struct Workshop {
     compiler: Compiler,
     crude: Crude,
-    /// What stays visible.
+    /// The names that stay global.
     names: Vec<String>,
     directory: PathBuf,
 }
@@ -172,8 +173,8 @@ impl Workshop {
             link.args(&self.crude.needed);
             link.arg(format!("-Wl,--version-script={}", map().display()));
             link.arg(format!("-Wl,-soname,{}", soname()));
-            // Nothing undefined, and no lazy binding. Threads and a signal handler run in the library: it
-            // can never be unloaded.
+            // No undefined symbols, and no lazy binding. Threads and a signal handler run in the library, so
+            // it must never be unloaded.
             link.arg("-Wl,-z,defs,-z,relro,-z,now,-z,nodelete");
             run(&mut link).map(drop)
         })?;
@@ -186,12 +187,12 @@ impl Workshop {
 
     fn archive(&self) -> Result<PathBuf, Failure> {
         let stripped = self.directory.join("stripped/liblaio.a");
-        // The archive remembers the object's name, so this is told apart by its directory.
+        // The archive records the object's name, so the directory distinguishes the objects.
         let scratch = self.directory.join(std::process::id().to_string());
         std::fs::create_dir_all(&scratch).map_err(|error| failure("make", &scratch, &error))?;
         let (all, object) = (scratch.join("all.o"), scratch.join("laio.o"));
         let made = replace(&stripped, |path| {
-            // Of the archive's members come those that the names need, and those that these need.
+            // Only the archive members that define these names, and their dependencies.
             let mut link = self.compiler.command();
             link.args(["-r", "-nostdlib"]);
             link.args(self.names.iter().map(|name| format!("-Wl,-u,{name}")));
@@ -201,12 +202,13 @@ impl Workshop {
             hide.arg("--strip-debug");
             let keep = |name| format!("--keep-global-symbol={name}");
             hide.args(self.names.iter().map(keep));
-            // Of groups with the same name in several objects a linker keeps the first. Other Rust
-            // archives have such a group too (for the personality function); theirs must not be
-            // dropped for ours, whose symbols they cannot see.
+            // A linker keeps only the first of several section groups with the same name. Other Rust archives
+            // contain such a group too (for the personality function); the linker must not drop theirs for
+            // ours, whose symbols they cannot see.
             hide.arg("--remove-section=.group");
-            // Objects of Rust's library contain LLVM bitcode beside the code. Where the binutils have LLVM's plugin, `ar` and `nm`
-            // read that in place of the symbols, and an older LLVM finds none.
+            // Objects of Rust's library contain LLVM bitcode in addition to the code. If the binutils have
+            // LLVM's plugin, `ar` and `nm` read the bitcode instead of the symbols, and an older LLVM finds
+            // none.
             hide.args(["--remove-section=.llvmbc", "--remove-section=.llvmcmd"]);
             run(hide.args([&all, &object]))?;
 

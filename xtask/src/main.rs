@@ -1,10 +1,10 @@
 #![forbid(unsafe_code)]
-//! `cargo xtask`: arguments and exit codes; what is done is in the library.
+//! `cargo xtask`: arguments and exit codes. The library does the work.
 
 use clap::{Args, Parser, Subcommand};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use xtask::install::{Parts, Place};
+use xtask::install::{Directories, Parts};
 use xtask::kernels::Request;
 use xtask::library::{Kinds, build};
 use xtask::programs::{cannot_run, cargo};
@@ -23,18 +23,18 @@ enum Task {
     /// Build and install the command with its completions, and the C library: header, liblaio.so, liblaio.a,
     /// laio.pc; with manual pages
     Install(InstallArguments),
-    /// Remove what install has put there; takes the same options
+    /// Remove the files that install has installed; takes the same options
     Uninstall(InstallArguments),
     /// Run the C programs that test the library, for each back end
     TestC(TestArguments),
     /// Run the engine's suites, a served site and a copied tree under other kernels, in virtual machines
     ///
-    /// Installs nothing, and says which programs are absent. Without --kvm qemu emulates the processor, some thirty
-    /// times slower: a whole run of one kernel takes hours.
+    /// Installs nothing, and prints which programs are missing. Without --kvm qemu emulates the processor,
+    /// some thirty times slower: a whole run of one kernel takes hours.
     Kernels(KernelArguments),
-    /// Show what a run of the tests with LAIO_TEST_SKIPS=FILE has skipped, by what was missing
+    /// Summarize the skips of a test run with LAIO_TEST_SKIPS=FILE, by what was missing
     Skips {
-        /// What the tests have written; a file that is not there is a run without skips
+        /// The file that the tests have written; a missing file means no skips
         #[arg(value_name = "FILE")]
         file: PathBuf,
     },
@@ -42,18 +42,18 @@ enum Task {
 
 #[derive(Args, Debug)]
 struct KernelArguments {
-    /// 5.10, 6.1, 6.12 or newest; all of them where none is given
+    /// 5.10, 6.1, 6.12 or newest [default: all of them]
     versions: Vec<String>,
     /// Download the kernels' packages from Debian's archive to target/kernels
     #[arg(long)]
     fetch: bool,
-    /// Only this part: site, copy or suites (several times: these)
+    /// Only this part: site, copy or suites; may be given several times
     #[arg(long = "part", value_name = "PART")]
     parts: Vec<String>,
-    /// Use KVM, where /dev/kvm works; without it qemu emulates the processor
+    /// Use KVM, if /dev/kvm works; otherwise qemu emulates the processor
     #[arg(long)]
     kvm: bool,
-    /// Seconds that one virtual machine may run
+    /// Time limit of one virtual machine in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 7200)]
     limit: u64,
     /// Only tests whose name contains one of these
@@ -63,34 +63,34 @@ struct KernelArguments {
 
 #[derive(Args, Debug)]
 struct InstallArguments {
-    /// What the other directories are below
+    /// Parent of the other directories
     #[arg(long, value_name = "DIR", default_value = "/usr/local")]
     prefix: String,
-    /// Put everything below this directory, where it is not meant to stay: for making packages
+    /// Install everything below this staging directory: for making packages
     #[arg(long, value_name = "DIR")]
     destdir: Option<String>,
-    /// For the command
+    /// Directory of the command
     #[arg(long, value_name = "DIR", default_value = "bin")]
     bindir: String,
-    /// For laio.h
+    /// Directory of laio.h
     #[arg(long, value_name = "DIR", default_value = "include")]
     includedir: String,
-    /// For the libraries and pkgconfig/laio.pc
+    /// Directory of the libraries and of pkgconfig/laio.pc
     #[arg(long, value_name = "DIR", default_value = "lib")]
     libdir: String,
-    /// For the completions of bash, zsh and fish, in the directories where they look
+    /// Directory of the completions of bash, zsh and fish
     #[arg(long, value_name = "DIR", default_value = "share")]
     datadir: String,
-    /// For the manual pages
+    /// Directory of the manual pages
     #[arg(long, value_name = "DIR", default_value = "share/man")]
     mandir: String,
-    /// For the licences and other documents
+    /// Directory of the licences and other documents
     #[arg(long, value_name = "DIR", default_value = "share/doc/laio")]
     docdir: String,
     /// Without the command
     #[arg(long, conflicts_with = "no_library")]
     no_program: bool,
-    /// Without the C library, for which a C compiler is needed
+    /// Without the C library, which needs a C compiler
     #[arg(long)]
     no_library: bool,
     /// Without liblaio.a
@@ -103,16 +103,16 @@ struct InstallArguments {
 
 #[derive(Args, Debug)]
 struct TestArguments {
-    /// Everything: gcc and clang, C99, C17 and C++20, shared and static, sanitizers, valgrind
+    /// Run all variants: gcc and clang, C99, C17 and C++20, shared and static, sanitizers, valgrind
     #[arg(long)]
     full: bool,
-    /// For the test program: a part of the tests' names, --list, ...
+    /// Arguments of the test program: a part of the tests' names, --list, ...
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     rest: Vec<String>,
 }
 
 fn main() -> ExitCode {
-    // Wrong arguments end here, with 2.
+    // Wrong arguments end the process here, with status 2.
     let done = match Arguments::parse().command {
         Task::Install(arguments) => install(&arguments),
         Task::Uninstall(arguments) => uninstall(&arguments),
@@ -130,7 +130,7 @@ fn main() -> ExitCode {
 }
 
 fn install(arguments: &InstallArguments) -> Result<ExitCode, Failure> {
-    let place = arguments.place()?;
+    let directories = arguments.directories()?;
     let kinds = Kinds {
         shared: !arguments.no_shared,
         archive: !arguments.no_static,
@@ -143,16 +143,19 @@ fn install(arguments: &InstallArguments) -> Result<ExitCode, Failure> {
         library: library.as_ref(),
         program: program.as_ref(),
     };
-    let files = install::install(parts, &place)?;
+    let files = install::install(parts, &directories)?;
     print!("laio {VERSION} is installed:\n{}", advice::summary(&files));
-    if let (Some(library), None) = (&library, &place.destdir) {
-        print!("To use the library:\n{}", advice::usage(&place, library));
+    if let (Some(library), None) = (&library, &directories.destdir) {
+        print!(
+            "To use the library:\n{}",
+            advice::usage(&directories, library)
+        );
     }
     Ok(ExitCode::SUCCESS)
 }
 
 fn uninstall(arguments: &InstallArguments) -> Result<ExitCode, Failure> {
-    let files = install::uninstall(&arguments.place()?)?;
+    let files = install::uninstall(&arguments.directories()?)?;
     print!("laio is removed:\n{}", advice::summary(&files));
     Ok(ExitCode::SUCCESS)
 }
@@ -198,11 +201,11 @@ fn skips(file: &Path) -> Result<ExitCode, Failure> {
 }
 
 impl InstallArguments {
-    fn place(&self) -> Result<Place, Failure> {
+    fn directories(&self) -> Result<Directories, Failure> {
         let prefix = absolute(&self.prefix)?;
-        // An absolute path stays as it is.
+        // An absolute path stays unchanged.
         let below = |directory: &String| prefix.join(directory);
-        Ok(Place {
+        Ok(Directories {
             destdir: self.destdir.as_deref().map(absolute).transpose()?,
             bindir: below(&self.bindir),
             includedir: below(&self.includedir),
@@ -217,7 +220,7 @@ impl InstallArguments {
 
 fn absolute(path: &str) -> Result<PathBuf, Failure> {
     if path.starts_with('~') {
-        // As in --prefix=~/.local: shells replace it only at the beginning of a word.
+        // As in --prefix=~/.local: shells expand ~ only at the beginning of a word.
         return Err(
             format!("`{path}`: the shell has not replaced ~; write \"$HOME\" instead").into(),
         );

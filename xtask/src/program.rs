@@ -1,4 +1,4 @@
-//! The commands, and what shells need to complete the options of `laio`.
+//! Builds the commands, and the shell completions of `laio`.
 
 use crate::Failure;
 use crate::programs::{cannot_run, cargo, line, output_of};
@@ -6,34 +6,34 @@ use serde_json::Value;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-/// What was built.
+/// The built files.
 #[derive(Debug)]
 pub struct Program {
     /// [`NAMES`], in their order.
     pub binaries: Vec<PathBuf>,
-    /// Where a shell looks for completions, below the directory for data, and what it finds there.
+    /// The paths of the completions below the data directory, and their contents.
     pub completions: Vec<(&'static str, String)>,
 }
 
-/// The commands: all of it, and the copy alone.
+/// The commands: `laio`, and `laio-cp` for copies alone.
 pub const NAMES: [&str; 2] = ["laio", "laio-cp"];
 
-/// A shell, and where it looks.
+/// A shell, and the directory of its completions.
 const SHELLS: [(&str, &str); 3] = [
     ("bash", "bash-completion/completions/laio"),
     ("zsh", "zsh/site-functions/_laio"),
     ("fish", "fish/vendor_completions.d/laio.fish"),
 ];
 
-/// Builds it. Cargo tells what it does on standard error.
+/// Builds the commands. Cargo prints its progress on standard error.
 ///
 /// # Errors
-/// Cargo fails, or the program cannot be run on this machine.
+/// If cargo fails, or the program cannot run on this machine.
 pub fn build() -> Result<Program, Failure> {
     let binaries = build_binaries()?;
-    let completions = SHELLS.map(|(shell, place)| {
+    let completions = SHELLS.map(|(shell, directories)| {
         let text = output_of(Command::new(&binaries[0]).args(["completions", shell]))?;
-        Ok((place, text))
+        Ok((directories, text))
     });
     Ok(Program {
         completions: completions.into_iter().collect::<Result<_, Failure>>()?,

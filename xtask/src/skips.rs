@@ -1,10 +1,11 @@
-//! What a run of the tests has skipped, by what was missing.
+//! Summarizes the skips of a test run, by what was missing.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The summary of a file that the tests have written for `LAIO_TEST_SKIPS`: for each need the reasons, and the tests.
+/// Returns a summary of the file that the tests have written for `LAIO_TEST_SKIPS`: for each need the
+/// reasons, and the tests.
 ///
-/// A line that is not one of theirs is shown as it is: a skip must not get lost.
+/// Shows lines in another format unchanged, so that no skip is lost.
 pub fn summary(lines: &str) -> String {
     let mut needs: BTreeMap<&str, BTreeMap<&str, BTreeSet<&str>>> = BTreeMap::new();
     let mut others = Vec::new();

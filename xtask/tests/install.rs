@@ -1,4 +1,4 @@
-//! Installing and removing, with files in place of the libraries.
+//! Installs and removes files, with small files instead of the libraries.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -6,23 +6,23 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 use xtask::advice::usage;
-use xtask::install::{Parts, Place, install, uninstall};
+use xtask::install::{Directories, Parts, install, uninstall};
 use xtask::library::{Library, file_name, soname};
 use xtask::program::Program;
 
-struct Room {
+struct Scratch {
     directory: TempDir,
     library: Library,
 }
 
-impl Room {
-    fn new() -> Room {
+impl Scratch {
+    fn new() -> Scratch {
         let directory = tempfile::tempdir().expect("a directory");
         let (shared, archive) = (directory.path().join("so"), directory.path().join("a"));
         fs::write(&shared, "shared").expect("a file");
         fs::write(&archive, "archive").expect("a file");
         let needed = ["-lgcc_s", "-lm", "-lc"].map(str::to_owned).to_vec();
-        Room {
+        Scratch {
             library: Library {
                 shared: Some(shared),
                 archive: Some(archive),
@@ -37,7 +37,7 @@ impl Room {
     }
 }
 
-/// Everything below a directory.
+/// Returns all paths below a directory.
 fn below(directory: &Path) -> BTreeSet<PathBuf> {
     let mut all = BTreeSet::new();
     for entry in fs::read_dir(directory).into_iter().flatten() {
@@ -56,10 +56,10 @@ fn mode(path: &Path) -> u32 {
 
 #[test]
 fn each_thing_is_in_its_place() {
-    let room = Room::new();
-    let place = Place::below(room.path("prefix"));
-    let files = install(&room.library, &place).expect("an installation");
-    let lib = room.path("prefix/lib");
+    let scratch = Scratch::new();
+    let directories = Directories::below(scratch.path("prefix"));
+    let files = install(&scratch.library, &directories).expect("an installation");
+    let lib = scratch.path("prefix/lib");
     assert_eq!(
         fs::read_to_string(lib.join("liblaio.so")).expect("a link"),
         "shared"
@@ -81,27 +81,27 @@ fn each_thing_is_in_its_place() {
         "share/man/man7/laio.7",
         "share/doc/laio/LICENSE-MIT",
     ] {
-        let path = room.path("prefix").join(name);
+        let path = scratch.path("prefix").join(name);
         assert_eq!(mode(&path), 0o644);
         assert!(files.contains(&path));
     }
     let package = fs::read_to_string(lib.join("pkgconfig/laio.pc")).expect("laio.pc");
-    assert!(package.starts_with(&format!("prefix={}\n", room.path("prefix").display())));
+    assert!(package.starts_with(&format!("prefix={}\n", scratch.path("prefix").display())));
     assert!(package.contains("\nlibdir=${prefix}/lib\n"), "{package}");
     assert!(package.contains("\nLibs.private: -lm -lc\n"), "{package}");
     let is_hidden = |path: &&PathBuf| {
         let name = path.file_name().unwrap_or_default();
         name.to_string_lossy().starts_with('.')
     };
-    let all = below(&room.path("prefix"));
+    let all = below(&scratch.path("prefix"));
     assert_eq!(all.iter().find(is_hidden), None, "an unfinished file");
 }
 
 #[test]
 fn the_command_comes_with_its_page_and_completions() {
-    let room = Room::new();
+    let scratch = Scratch::new();
     let binaries = ["laio", "laio-cp"].map(|name| {
-        let binary = room.path(name);
+        let binary = scratch.path(name);
         fs::write(&binary, format!("command {name}")).expect("a file");
         binary
     });
@@ -113,13 +113,13 @@ fn the_command_comes_with_its_page_and_completions() {
         library: None,
         program: Some(&program),
     };
-    let staging = room.path("staging");
-    let place = Place {
+    let staging = scratch.path("staging");
+    let directories = Directories {
         destdir: Some(staging.clone()),
         bindir: PathBuf::from("/usr/sbin"),
-        ..Place::below("/usr")
+        ..Directories::below("/usr")
     };
-    let files = install(parts, &place).expect("an installation");
+    let files = install(parts, &directories).expect("an installation");
     let text = |name: &str| fs::read_to_string(staging.join(name)).expect("a file");
     for name in ["laio", "laio-cp"] {
         let path = format!("usr/sbin/{name}");
@@ -134,9 +134,9 @@ fn the_command_comes_with_its_page_and_completions() {
     let installed = |name: &str| files.contains(&PathBuf::from(name));
     assert!(installed("/usr/share/man/man1/laio.1"), "{files:?}");
     assert!(!installed("/usr/include/laio.h"), "{files:?}");
-    // Both, one after the other, are one installation.
-    install(&room.library, &place).expect("an installation");
-    let files = uninstall(&place).expect("a removal");
+    // Two parts, installed one after the other, are one installation.
+    install(&scratch.library, &directories).expect("an installation");
+    let files = uninstall(&directories).expect("a removal");
     assert!(
         files.contains(&PathBuf::from("/usr/sbin/laio")),
         "{files:?}"
@@ -146,24 +146,26 @@ fn the_command_comes_with_its_page_and_completions() {
 
 #[test]
 fn what_was_there_before_stays() {
-    let room = Room::new();
-    let prefix = room.path("prefix");
+    let scratch = Scratch::new();
+    let prefix = scratch.path("prefix");
     fs::create_dir_all(prefix.join("include")).expect("a directory");
     fs::create_dir_all(prefix.join("lib/other")).expect("a directory");
     fs::write(prefix.join("lib/other/file"), "").expect("a file");
     let before = below(&prefix);
-    let place = Place::below(&prefix);
-    install(&room.library, &place).expect("an installation");
-    // A second one, of less, forgets nothing of the first.
+    let directories = Directories::below(&prefix);
+    install(&scratch.library, &directories).expect("an installation");
+    // A second, smaller installation keeps the files of the first in the list.
     let less = Library {
         shared: None,
-        archive: room.library.archive.clone(),
+        archive: scratch.library.archive.clone(),
         needed: Vec::new(),
     };
-    install(&less, &place).expect("an installation");
-    uninstall(&place).expect("a removal");
+    install(&less, &directories).expect("an installation");
+    uninstall(&directories).expect("a removal");
     assert_eq!(below(&prefix), before);
-    let failure = uninstall(&place).expect_err("nothing is there").to_string();
+    let failure = uninstall(&directories)
+        .expect_err("nothing is there")
+        .to_string();
     assert!(
         failure.contains("share/doc/laio/installed-files"),
         "{failure}"
@@ -172,14 +174,14 @@ fn what_was_there_before_stays() {
 
 #[test]
 fn a_package_does_not_tell_where_it_was_made() {
-    let room = Room::new();
-    let staging = room.path("staging");
-    let place = Place {
+    let scratch = Scratch::new();
+    let staging = scratch.path("staging");
+    let directories = Directories {
         destdir: Some(staging.clone()),
         libdir: PathBuf::from("/elsewhere/lib64"),
-        ..Place::below("/usr")
+        ..Directories::below("/usr")
     };
-    install(&room.library, &place).expect("an installation");
+    install(&scratch.library, &directories).expect("an installation");
     let staged = below(&staging);
     for name in ["usr/include/laio.h", "elsewhere/lib64/liblaio.a"] {
         assert!(staged.contains(&staging.join(name)), "{staged:?}");
@@ -191,32 +193,32 @@ fn a_package_does_not_tell_where_it_was_made() {
     let package = staging.join("elsewhere/lib64/pkgconfig/laio.pc");
     let package = fs::read_to_string(package).expect("laio.pc");
     assert!(package.contains("\nlibdir=/elsewhere/lib64\n"), "{package}");
-    uninstall(&place).expect("a removal");
+    uninstall(&directories).expect("a removal");
     assert_eq!(below(&staging), BTreeSet::new());
 }
 
 #[test]
 fn a_failure_names_the_file_and_leaves_a_good_one() {
-    let room = Room::new();
-    let prefix = room.path("prefix");
-    let place = Place::below(&prefix);
-    install(&room.library, &place).expect("an installation");
-    fs::remove_file(room.path("so")).expect("a file");
-    let failure = install(&room.library, &place)
+    let scratch = Scratch::new();
+    let prefix = scratch.path("prefix");
+    let directories = Directories::below(&prefix);
+    install(&scratch.library, &directories).expect("an installation");
+    fs::remove_file(scratch.path("so")).expect("a file");
+    let failure = install(&scratch.library, &directories)
         .expect_err("the library is gone")
         .to_string();
     assert!(
-        failure.contains(&*room.path("so").to_string_lossy()),
+        failure.contains(&*scratch.path("so").to_string_lossy()),
         "{failure}"
     );
     let shared = prefix.join("lib").join(file_name());
     assert_eq!(fs::read_to_string(shared).expect("the old file"), "shared");
-    // What was begun can be removed.
-    uninstall(&place).expect("a removal");
+    // A partial installation can be removed.
+    uninstall(&directories).expect("a removal");
     assert!(!prefix.exists());
 
     fs::write(&prefix, "no directory").expect("a file");
-    let failure = install(&room.library, &place)
+    let failure = install(&scratch.library, &directories)
         .expect_err("no directory")
         .to_string();
     assert!(failure.contains(&*prefix.to_string_lossy()), "{failure}");
@@ -224,14 +226,14 @@ fn a_failure_names_the_file_and_leaves_a_good_one() {
 
 #[test]
 fn the_usage_fits_the_place() {
-    let room = Room::new();
-    let home = Place::below("/home/me/.local");
-    let text = usage(&home, &room.library);
+    let scratch = Scratch::new();
+    let home = Directories::below("/home/me/.local");
+    let text = usage(&home, &scratch.library);
     assert!(
         text.contains("export LD_LIBRARY_PATH=/home/me/.local/lib\n"),
         "{text}"
     );
     assert!(text.contains("  cc program.c "), "{text}");
-    let system = usage(&Place::below("/usr/local"), &room.library);
+    let system = usage(&Directories::below("/usr/local"), &scratch.library);
     assert!(system.contains("ldconfig"), "{system}");
 }

@@ -25,8 +25,8 @@ const TOGETHER: usize = 100;
 const AT_ONCE: usize = 50;
 const STEP: Duration = Duration::from_secs(1);
 /// What a client that reads slowly has room for.
-const ROOM: usize = 4096;
-const PATIENCE: Duration = Duration::from_secs(30);
+const RECEIVE_BUFFER: usize = 4096;
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
@@ -73,7 +73,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     settle(&mut clients[start..])?;
     println!("ready");
     let ends = hold(&mut clients, Instant::now() + time);
-    tell(&clients, &ends);
+    print(&clients, &ends);
     Ok(())
 }
 
@@ -111,7 +111,7 @@ impl Client {
             None,
         )?;
         if kind == Kind::SlowRead {
-            sockopt::set_socket_recv_buffer_size(&socket, ROOM)?;
+            sockopt::set_socket_recv_buffer_size(&socket, RECEIVE_BUFFER)?;
         }
         if server.ip().is_loopback() && server.is_ipv4() {
             bind(&socket, &SocketAddr::from((from, 0)))?;
@@ -139,12 +139,12 @@ impl Client {
             Kind::Idle | Kind::SlowRead => Ok(()),
         };
         let mut piece = [0; 1024];
-        let room = if self.kind == Kind::SlowRead {
+        let count_max = if self.kind == Kind::SlowRead {
             1
         } else {
             piece.len()
         };
-        let count = match self.stream.read(&mut piece[..room]) {
+        let count = match self.stream.read(&mut piece[..count_max]) {
             Ok(0) => return Some(self.status()),
             Ok(count) => count,
             Err(error) if error.kind() == ErrorKind::WouldBlock => 0,
@@ -167,7 +167,7 @@ impl Client {
 }
 
 fn wait(stream: &TcpStream, what: PollFlags) -> io::Result<()> {
-    let time = PATIENCE.try_into().map_err(io::Error::other)?;
+    let time = TIMEOUT.try_into().map_err(io::Error::other)?;
     let ready = poll(&mut [PollFd::new(stream, what)], Some(&time))?;
     match stream.take_error()? {
         Some(error) => Err(error),
@@ -207,7 +207,7 @@ fn hold(clients: &mut [Client], until: Instant) -> Vec<Option<(Duration, End)>> 
     ends
 }
 
-fn tell(clients: &[Client], ends: &[Option<(Duration, End)>]) {
+fn print(clients: &[Client], ends: &[Option<(Duration, End)>]) {
     for kind in KINDS {
         let of_kind = || {
             clients

@@ -1,8 +1,8 @@
-//! `laio bench activations`: what the back end costs where calls do not block, how long a call that blocks holds the
-//! caller up, and how often it is taken for blocked when it was only preempted.
+//! `laio bench activations`: the cost of the back end for calls that do not block, how long a blocking call
+//! delays its caller, and how often a preempted caller is mistaken for a blocked one.
 
 use crate::Error;
-use crate::calls::{self, Contender, Row};
+use crate::calls::{self, CallVariant, Row};
 use crate::error::While;
 use crate::machine::Machine;
 use crate::pin::Pinned;
@@ -16,17 +16,17 @@ use std::time::{Duration, Instant};
 /// What is measured.
 #[derive(Debug)]
 pub struct Settings {
-    /// Time for each line.
+    /// The measuring time of each line.
     pub time: Duration,
 }
 
-/// Calls in flight at once.
+/// The number of calls in flight at once.
 const OUTSTANDING: [usize; 3] = [1, 10, 100];
-/// What does not block.
+/// The calls that do not block.
 const INLINE: [&str; 4] = ["getpid", "pread4k", "stat", "pwrite4k"];
 
-/// The ways in which a call that blocks is held against each other.
-fn ways() -> Vec<(&'static str, Options)> {
+/// The back ends that are compared for calls that block.
+fn strategies() -> Vec<(&'static str, Options)> {
     let carried = |detector| {
         let options = settled(BackendKind::Activations);
         options.pure(true).detector(detector).carriers(512)
@@ -40,16 +40,16 @@ fn ways() -> Vec<(&'static str, Options)> {
     ]
 }
 
-/// Measurements keep their rights.
+/// Measurements do not change their rights.
 fn settled(kind: BackendKind) -> Options {
     Options::new().backend(kind).settled_rights(true)
 }
 
-/// Measures, and tells in tables.
+/// Measures, and returns the results as tables.
 ///
 /// # Errors
-/// If the machine's parts that every way needs cannot be had. A back end that is not to be had here is left out,
-/// and a note says so.
+/// If pipes, files or threads cannot be created. A back end that this machine does not support is
+/// left out, and a note says so.
 pub fn run(settings: &Settings, progress: &mut dyn FnMut(&str)) -> Result<String, Error> {
     let here = laio::probe::Directory::probe(&std::env::temp_dir()).doing("looking around")?;
     let mut text = format!("{}\n\n", Machine::of(&here).line());
@@ -58,12 +58,12 @@ pub fn run(settings: &Settings, progress: &mut dyn FnMut(&str)) -> Result<String
     for (title, pinned, busy) in [
         ("Calls that block, microseconds", false, false),
         ("The same on one processor", true, false),
-        ("The same beside a busy thread", true, true),
+        ("The same with a busy thread", true, true),
     ] {
         text.push_str(&format!("\n{title}\n"));
         text.push_str(&handoffs(settings, pinned, busy, progress)?);
     }
-    text.push_str("\nReads from the page cache beside a busy thread on the same processor\n");
+    text.push_str("\nReads from the page cache with a busy thread on the same processor\n");
     text.push_str(&false_alarms(settings, progress)?);
     Ok(text)
 }
@@ -72,9 +72,9 @@ fn inline(settings: &Settings, progress: &mut dyn FnMut(&str)) -> Result<String,
     let rows = Row::all().filter(|row| INLINE.contains(&row.name));
     let settings = calls::Settings {
         rows: rows.collect(),
-        contenders: vec![
-            Contender::Backend(BackendKind::Activations),
-            Contender::Backend(BackendKind::Lazy),
+        variants: vec![
+            CallVariant::Backend(BackendKind::Activations),
+            CallVariant::Backend(BackendKind::Lazy),
         ],
         time: settings.time,
         ..calls::Settings::default()
@@ -92,7 +92,7 @@ fn handoffs(
     let _neighbour = busy.then(Neighbour::new);
     let head = ["way", "in flight", "held up p50", "p99", "whole p50", "p99"];
     let mut lines = vec![head.map(str::to_owned).to_vec()];
-    for (name, options) in ways() {
+    for (name, options) in strategies() {
         for outstanding in OUTSTANDING {
             progress(&format!("{name}, {outstanding} in flight"));
             let cells = match measure(&options, outstanding, settings.time) {
@@ -119,7 +119,7 @@ fn handoffs(
 fn measure(options: &Options, outstanding: usize, time: Duration) -> Result<Held, laio::Errno> {
     let mut context = Context::new(options.clone())?;
     let mut reads = BlockingReads::new(outstanding)?;
-    // The first rounds make threads.
+    // The first rounds start threads.
     for _ in 0..3 {
         reads.run(&mut context, &mut Held::default())?;
     }
@@ -144,14 +144,14 @@ fn numbers(held: Held) -> Vec<String> {
     cells
 }
 
-/// How often the program is taken from a thread that was only preempted.
+/// Measures how often the program is taken from a thread that was only preempted.
 fn false_alarms(settings: &Settings, progress: &mut dyn FnMut(&str)) -> Result<String, Error> {
     let _pinned = Pinned::here();
     let _neighbour = Neighbour::new();
-    let head = ["way", "calls/s", "hand-offs/s", "looks in vain/s"];
+    let head = ["way", "calls/s", "hand-offs/s", "false wakeups/s"];
     let mut lines = vec![head.map(str::to_owned).to_vec()];
-    for (name, options) in ways().into_iter().take(2) {
-        progress(&format!("{name}, beside a busy thread"));
+    for (name, options) in strategies().into_iter().take(2) {
+        progress(&format!("{name}, with a busy thread"));
         let file = tempfile::tempfile().doing("making a file")?;
         std::os::unix::fs::FileExt::write_all_at(&file, &[1; 4096], 0).doing("writing a file")?;
         let Ok(mut context) = Context::new(options) else {
@@ -181,7 +181,7 @@ fn false_alarms(settings: &Settings, progress: &mut dyn FnMut(&str)) -> Result<S
     Ok(columns(&align, &lines))
 }
 
-/// A thread that computes for ever, on the processors of the one that made it.
+/// A thread that computes until it is dropped, on the same processors as the thread that started it.
 struct Neighbour {
     stop: Arc<AtomicBool>,
     thread: Option<std::thread::JoinHandle<()>>,

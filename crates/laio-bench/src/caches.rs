@@ -1,4 +1,4 @@
-//! Memory as a measurement is to find it: with what was read in it or not, and there.
+//! Brings the page cache into the state that a measurement requires: with the files in it, or without.
 
 use crate::error::{Error, While};
 use crate::record::{Cache, Record};
@@ -8,17 +8,17 @@ use std::fs::File;
 use std::io::Write;
 use std::path::Path;
 
-/// Writing here drops what the caches hold; for root only.
+/// Writing to this file drops the system's caches; only root may do so.
 const DROP: &str = "/proc/sys/vm/drop_caches";
-/// Pages, names and attributes.
+/// The value that drops pages, dentries and inodes.
 const ALL: &str = "3";
 
-/// Those of the wanted that can be had in such a place, with a note on those that cannot.
+/// Returns the wanted cache states that are possible in this directory, and adds a note for each other one.
 pub(crate) fn possible(wanted: &[Cache], place: Place, record: &mut Record) -> Vec<Cache> {
     let reason = match place {
         Place::Memory => Some("the directory is in memory; name a --dir on a disk"),
         _ if File::options().write(true).open(DROP).is_err() => {
-            Some("dropping the system's caches is for root")
+            Some("only root may drop the system's caches")
         }
         _ => None,
     };
@@ -30,20 +30,20 @@ pub(crate) fn possible(wanted: &[Cache], place: Place, record: &mut Record) -> V
     caches
 }
 
-/// What was written in a file system is brought to the device; then memory is made as it is to be.
+/// Writes all dirty data of a file system to the device, then brings the caches into the required state.
 pub(crate) fn settle(directory: &Path, cache: Cache) -> Result<(), Error> {
     let directory = File::open(directory).doing("cannot open the directory")?;
-    syncfs(&directory).doing("cannot write back what was written")?;
+    syncfs(&directory).doing("cannot write dirty pages to the device")?;
     match cache {
         Cache::Cold => std::fs::write(DROP, ALL).doing("cannot drop the system's caches"),
         Cache::Warm => Ok(()),
     }
 }
 
-/// The data of a tree, or of a file, goes out of memory, where it is on the device.
+/// Evicts the data of a tree, or of a file, from the page cache, as far as it is clean.
 pub(crate) fn evict(tree: &Path) -> Result<(), Error> {
-    let doing = || format!("cannot get {} out of memory", tree.display());
-    // A copy that failed may have left nothing; FIFOs and devices have no data.
+    let doing = || format!("cannot evict {} from the page cache", tree.display());
+    // A failed copy may have left no file; FIFOs and devices have no data.
     let Ok(status) = tree.symlink_metadata() else {
         return Ok(());
     };
@@ -58,16 +58,16 @@ pub(crate) fn evict(tree: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// Makes sure that so many bytes of the free memory are there, or all that is free.
+/// Makes sure that this many bytes of free memory, or all free memory, are backed by the host.
 ///
-/// A virtual machine that reports its free pages to its host (`page_reporting`, within seconds) has to ask for them
-/// again, a page at a time: that made one and the same copy of 4 GiB in memory take 1.8 s or 4.6 s.
+/// A virtual machine that reports its free pages to its host (`page_reporting`, within seconds) must fetch
+/// them again one by one: with that, the same copy of 4 GiB in memory took 1.8 s or 4.6 s.
 pub(crate) fn back(bytes: u64) -> Result<(), Error> {
     let system = rustix::system::sysinfo();
-    // More would crowd out what is to stay in the caches.
+    // More would evict pages that must stay in the caches.
     let bytes = bytes.min(system.freeram * u64::from(system.mem_unit) / 10 * 9);
     let doing = "cannot fill free memory";
-    // Not memory of this process, whose peak would be counted for the commands that it starts (getrusage(2)).
+    // Not memory of this process: the commands that it starts would inherit its peak (getrusage(2)).
     let file = memfd_create("laio-bench", MemfdFlags::CLOEXEC).doing(doing)?;
     let (mut file, piece) = (File::from(file), vec![0; 1 << 20]);
     for _ in 0..bytes.div_ceil(piece.len() as u64) {

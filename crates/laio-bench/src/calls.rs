@@ -1,46 +1,46 @@
-//! `laio bench calls`: what a call costs through each back end, next to the plain call.
+//! `laio bench calls`: the cost of a call through each back end, relative to the plain call.
 //!
-//! Every back end is measured in turns with the plain call, in rounds of about a millisecond, and the
-//! ratio is the median of the ratios of the rounds: what else the machine does disturbs both alike, and
-//! a few rounds that it disturbs alone do not count.
+//! Blocks of each back end alternate with blocks of the plain call, in rounds of about a millisecond. The
+//! ratio is the median of the rounds' ratios: other load on the machine affects both sides, and a few rounds
+//! in which it affects only one do not change the median.
 
 mod cache;
 mod catalogue;
-mod contender;
-pub(crate) mod ground;
 mod report;
 mod rounds;
+mod variant;
+pub(crate) mod workspace;
 
 pub use catalogue::Row;
-pub use contender::Contender;
 pub use report::{Measurement, Report};
+pub use variant::CallVariant;
 
 use crate::error::{Error, While};
 use crate::machine::Machine;
 use crate::pin::Pinned;
 use crate::statistics::{self, Summary};
-use ground::Ground;
 use laio::BackendKind;
 use laio::Context;
 use laio::measure::{BareRing, Via};
 use rounds::{Participant, Series};
 use std::path::PathBuf;
 use std::time::Duration;
+use workspace::Workspace;
 
-/// What to measure, and where.
+/// What to measure, and in which directory.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// The rows, in order.
     pub rows: Vec<&'static Row>,
     /// The back ends, in order.
-    pub contenders: Vec<Contender>,
-    /// Time for each row, shared by its back ends.
+    pub variants: Vec<CallVariant>,
+    /// The time for each row, shared by its back ends.
     pub time: Duration,
-    /// Where files are made; none to choose a directory that is not in memory.
+    /// The directory for files; `None` chooses one that is not in memory.
     pub directory: Option<PathBuf>,
-    /// The file of the cold reads; none to make one.
+    /// The file of the cold reads; `None` creates one.
     pub file: Option<PathBuf>,
-    /// Bytes of that file.
+    /// The size of that file in bytes.
     pub file_size: u64,
     /// Whether the page cache of the whole system may be dropped before cold reads.
     pub drop_caches: bool,
@@ -50,7 +50,7 @@ impl Default for Settings {
     fn default() -> Settings {
         Settings {
             rows: Row::all().collect(),
-            contenders: Contender::USUAL.to_vec(),
+            variants: CallVariant::USUAL.to_vec(),
             time: Duration::from_secs(2),
             directory: None,
             file: None,
@@ -60,32 +60,33 @@ impl Default for Settings {
     }
 }
 
-/// Measures. `progress` is told what is being done.
+/// Measures all rows. `progress` receives a line for each step.
 ///
 /// # Errors
-/// Files cannot be made, or a call did not do what it was meant to. A back end that is not to be had
-/// here is not an error: it is left out, and a note says so.
+/// If a file cannot be created, or a call did not have the expected result. A back end that this
+/// machine does not support is not an error: it is left out, and a note says so.
 pub fn run(settings: &Settings, progress: &mut dyn FnMut(&str)) -> Result<Report, Error> {
-    let mut ground = Ground::prepare(settings)?;
-    let mut report = Report::new(Machine::of(ground.directory()).line());
+    let mut workspace = Workspace::prepare(settings)?;
+    let mut report = Report::new(Machine::of(workspace.directory()).line());
     if let Some(note) = cpu_note() {
         report.note(note);
     }
     for row in &settings.rows {
         if row.is_cold() {
             progress("making the file of the cold reads");
-            if let Some(reason) = ground.prepare_cold(settings)? {
+            if let Some(reason) = workspace.prepare_cold(settings)? {
                 report.note(format!("{} left out: {reason}", row.name));
                 continue;
             }
         }
-        measure_row(row, settings, &mut ground, &mut report, progress)?;
+        measure_row(row, settings, &mut workspace, &mut report, progress)?;
     }
-    report.notes(ground.notes());
+    report.notes(workspace.notes());
     Ok(report)
 }
 
-/// A frequency that moves with the load makes absolute times hard to compare; ratios stay right.
+/// Returns a note if the CPU frequency varies with the load, which makes absolute times hard to compare.
+/// Ratios remain valid.
 fn cpu_note() -> Option<String> {
     let path = "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor";
     let governor = std::fs::read_to_string(path).ok()?;
@@ -96,7 +97,7 @@ fn cpu_note() -> Option<String> {
 fn measure_row(
     row: &'static Row,
     settings: &Settings,
-    ground: &mut Ground,
+    workspace: &mut Workspace,
     report: &mut Report,
     progress: &mut dyn FnMut(&str),
 ) -> Result<(), Error> {
@@ -104,37 +105,34 @@ fn measure_row(
         Ok(ring) if row.runs_on_a_ring() => Some(ring),
         _ => None,
     };
-    let wants_ring = settings.contenders.contains(&Contender::BareRing);
-    let mut contenders = settings.contenders.clone();
-    contenders.retain(|contender| *contender != Contender::BareRing && row.takes(*contender));
+    let wants_ring = settings.variants.contains(&CallVariant::BareRing);
+    let mut variants = settings.variants.clone();
+    variants.retain(|variant| *variant != CallVariant::BareRing && row.takes(*variant));
     let mut plain = Series::default();
     let mut bare = Series::default();
     let mut measured = Vec::new();
-    let turns = contenders.len().max(1) as u32;
-    for contender in &contenders {
-        progress(&format!("{}: {contender}", row.name));
-        // A ring serves the kernel thread that made it, and this one changes it.
-        let changes_thread = *contender == Contender::Backend(BackendKind::Activations);
+    let turns = variants.len().max(1) as u32;
+    for variant in &variants {
+        progress(&format!("{}: {variant}", row.name));
+        // A ring serves only the kernel thread that created it, and `activations` changes the kernel thread.
+        let changes_thread = *variant == CallVariant::Backend(BackendKind::Activations);
         let outcome = measure_one(
             row,
-            *contender,
+            *variant,
             ring.as_mut().filter(|_| !changes_thread),
-            ground,
+            workspace,
             settings.time / turns,
         )?;
         let (series, inline) = match outcome {
             Ok(outcome) => outcome,
             Err(reason) => {
-                report.note(format!(
-                    "{} through {contender} left out: {reason}",
-                    row.name
-                ));
+                report.note(format!("{} through {variant} left out: {reason}", row.name));
                 continue;
             }
         };
         let [plain_series, bare_series, own] = series;
         let own = Summarised::of(&own, &plain_series, Some(&bare_series));
-        measured.push(own.into_measurement(row, contender.name(), inline));
+        measured.push(own.into_measurement(row, variant.name(), inline));
         plain.append(plain_series);
         bare.append(bare_series);
     }
@@ -145,7 +143,7 @@ fn measure_row(
     report.add(baseline.into_measurement(row, "plain", None));
     if wants_ring && !bare.is_empty() {
         let bare = Summarised::of(&bare, &plain, None);
-        report.add(bare.into_measurement(row, Contender::BareRing.name(), None));
+        report.add(bare.into_measurement(row, CallVariant::BareRing.name(), None));
     }
     for measurement in measured {
         report.add(measurement);
@@ -153,20 +151,20 @@ fn measure_row(
     Ok(())
 }
 
-/// The plain call's rounds, the bare ring's (empty if it takes no part) and the contender's; and which
-/// part of the contender's calls finished inline, if it makes a difference between them.
+/// The rounds of the plain call, of the bare ring (empty if it does not take part) and of the variant; and
+/// the fraction of the variant's calls that finished inline, if the variant counts that.
 type Outcome = ([Series; 3], Option<f64>);
 
-/// Measures one back end in one row. The inner error says why it cannot be measured here.
+/// Measures one variant in one row. The inner error says why this machine cannot measure it.
 fn measure_one(
     row: &'static Row,
-    contender: Contender,
+    variant: CallVariant,
     ring: Option<&mut BareRing>,
-    ground: &mut Ground,
+    workspace: &mut Workspace,
     time: Duration,
 ) -> Result<Result<Outcome, String>, Error> {
-    // Before the context is made, so that its threads are where they would be in a program like this.
-    let pinned = if row.stays(contender) {
+    // Before the context is created, so that its threads inherit the affinity as in an ordinary program.
+    let pinned = if row.stays(variant) {
         Pinned::here()
     } else {
         None
@@ -176,17 +174,21 @@ fn measure_one(
             .as_ref()
             .is_none_or(|pinned| pinned.other_processor().is_none())
     {
-        return Ok(Err("it would take two processors to measure".to_owned()));
+        return Ok(Err("it needs two processors".to_owned()));
     }
-    let mut context = match contender.options(row.trusts_names()) {
+    let mut context = match variant.options(row.trusts_names()) {
         None => None,
         Some(options) => match Context::new(options) {
             Ok(context) => Some(context),
-            Err(errno) => return Ok(Err(format!("the back end is not to be had here: {errno}"))),
+            Err(errno) => {
+                return Ok(Err(format!(
+                    "this machine does not support the back end: {errno}"
+                )));
+            }
         },
     };
-    let doing = || format!("{} through {contender}", row.name);
-    let mut subject = row.subject(ground, pinned.as_ref())?;
+    let doing = || format!("{} through {variant}", row.name);
+    let mut subject = row.subject(workspace, pinned.as_ref())?;
     let own = match &mut context {
         Some(context) => Via::Context(context),
         None => Via::Direct,
@@ -196,7 +198,7 @@ fn measure_one(
         participants.insert(1, Participant::new(Via::Ring(ring)));
     }
     let blocks = row.blocks();
-    let mut before = || ground.before_block(row);
+    let mut before = || workspace.before_block(row);
     let series = rounds::run(&mut *subject, &mut participants, &blocks, time, &mut before);
     let mut series = series.doing(doing())?;
     if series.len() == 2 {
@@ -210,7 +212,7 @@ fn measure_one(
     Ok(Ok((series, inline)))
 }
 
-/// What is told of a series.
+/// The figures of a series.
 struct Summarised {
     summary: Summary,
     mean: f64,
@@ -246,7 +248,7 @@ impl Summarised {
     }
 }
 
-/// To three digits after the point: more would pretend to an exactness that no measurement has.
+/// Rounds to three decimals, because measurements are not more precise.
 fn rounded(number: f64) -> f64 {
     (number * 1000.0).round() / 1000.0
 }
@@ -257,7 +259,7 @@ mod tests {
 
     #[test]
     fn every_row_gives_valid_numbers() {
-        // A small file and no time: every row runs its smallest number of rounds.
+        // A small file and no time: every row runs its minimum of rounds.
         let settings = Settings {
             time: Duration::ZERO,
             file_size: 4 << 20,
@@ -281,7 +283,7 @@ mod tests {
                 .filter(|one| one.call == row.name);
             let backends: Vec<_> = backends.map(|one| one.backend.as_str()).collect();
             if row.is_far() && backends.is_empty() {
-                // There is one processor only.
+                // This machine has one processor only.
                 continue;
             }
             assert_eq!(backends[0], "plain");

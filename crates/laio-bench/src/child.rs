@@ -1,4 +1,4 @@
-//! Commands run as processes of their own: time, processor time and memory of each.
+//! Runs commands as child processes, and measures the time, processor time and memory of each.
 
 use crate::error::{Error, While};
 use crate::stop::Stop;
@@ -8,25 +8,25 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 use wait4::Wait4;
 
-/// How a command went.
+/// The result of a command.
 #[derive(Clone, Debug)]
 pub(crate) struct Ran {
-    /// From before its start to after its end.
+    /// The time from before its start to after its end.
     pub(crate) wall: Duration,
-    /// Time on processors, in its own code and in the kernel, of all its threads and children.
+    /// Processor time in user and kernel mode, of all its threads and children.
     pub(crate) user: Duration,
-    /// The kernel's part of it.
+    /// The kernel mode part of it.
     pub(crate) system: Duration,
-    /// Most memory it had at a time, in bytes.
+    /// The peak of its memory in bytes.
     pub(crate) memory: u64,
-    /// How it ended.
+    /// The exit status.
     pub(crate) status: ExitStatus,
-    /// What it said on standard error.
+    /// The output on standard error.
     pub(crate) said: String,
 }
 
 impl Ran {
-    /// What it complained of, for a line of text.
+    /// Returns its last error message, as one line.
     pub(crate) fn complaint(&self) -> String {
         let first = self.said.lines().find(|line| !line.trim().is_empty());
         match first {
@@ -36,15 +36,15 @@ impl Ran {
     }
 }
 
-/// Runs a command to its end. Its output goes nowhere, what it says of errors is kept.
+/// Runs a command to its end. Discards its output, and keeps its error messages.
 ///
 /// # Errors
-/// It cannot be started. That it fails is told by its status.
+/// If it cannot be started. A failure of the command is in its status.
 pub(crate) fn run(command: &mut Command, stop: &Stop) -> Result<Ran, Error> {
     stop.check()?;
     let name = command.get_program().to_string_lossy().into_owned();
     let doing = || format!("cannot run {name}");
-    // A file, not a pipe: nobody has to read while it runs.
+    // A file, not a pipe, so that no thread has to read while the command runs.
     let mut said = tempfile::tempfile().doing(doing())?;
     command
         .stdin(Stdio::null())
@@ -67,7 +67,7 @@ pub(crate) fn run(command: &mut Command, stop: &Stop) -> Result<Ran, Error> {
     })
 }
 
-/// What a command says is for people; what is not text, or too long, is not missed.
+/// Error messages are only shown: bytes that are not text, or too many, may be lost.
 fn read(file: &mut File) -> String {
     let mut bytes = Vec::new();
     if file.rewind().is_ok() {
@@ -105,7 +105,7 @@ mod tests {
             run(Command::new("sleep").arg("600"), &other)
         });
         receiver.recv().unwrap();
-        // Before, while or after the command is started.
+        // Before, while or after the command starts.
         stop.stop();
         let error = runner.join().unwrap().unwrap_err();
         assert!(error.to_string().starts_with("stopped as asked"), "{error}");

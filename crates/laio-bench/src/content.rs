@@ -1,9 +1,9 @@
-//! What the files of made sets contain: every byte follows from the file's name and the byte's place.
+//! The contents of generated files: every byte follows from the file's name and the byte's offset.
 //!
-//! So whoever fetches or copies a file can check it without having it. The bytes look random: nothing
-//! that stores or sends them can take them for zeros, repeat them or compress them.
+//! So a program that fetches or copies a file can check it without a reference copy. The bytes look random,
+//! so no storage or network layer can skip, deduplicate or compress them.
 
-/// The contents of one file, however long it is.
+/// The contents of one file, of any length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Content {
     seed: u64,
@@ -12,7 +12,7 @@ pub struct Content {
 const WORD: usize = 8;
 
 impl Content {
-    /// Of the file with this name, by which all who make or check it call it.
+    /// Returns the contents of the file with this name.
     pub fn of(name: &str) -> Content {
         // FNV-1a: short, and the same on every machine and in every version.
         let seed = name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
@@ -21,12 +21,12 @@ impl Content {
         Content { seed }
     }
 
-    /// The eight bytes at eight times `index`.
+    /// Returns the eight bytes at offset `8 * index`.
     fn word(self, index: u64) -> [u8; WORD] {
         mix(self.seed.wrapping_add(index.wrapping_mul(GOLDEN))).to_le_bytes()
     }
 
-    /// Fills a buffer with what lies at `offset`.
+    /// Fills a buffer with the contents at `offset`.
     pub fn fill(self, offset: u64, buffer: &mut [u8]) {
         let (head, words) = self.split(offset, buffer.len());
         let (first, rest) = buffer.split_at_mut(head);
@@ -37,7 +37,7 @@ impl Content {
         }
     }
 
-    /// Where bytes read at `offset` first differ from what ought to be there.
+    /// Returns the first offset at which bytes read at `offset` differ from the contents.
     pub fn differs(self, offset: u64, bytes: &[u8]) -> Option<u64> {
         let (head, words) = self.split(offset, bytes.len());
         let (first, rest) = bytes.split_at(head);
@@ -58,13 +58,13 @@ impl Content {
         None
     }
 
-    /// Bytes before the first whole word, and that word's index.
+    /// Returns the number of bytes before the first whole word, and that word's index.
     fn split(self, offset: u64, length: usize) -> (usize, u64) {
         let head = (WORD - (offset % WORD as u64) as usize) % WORD;
         (head.min(length), offset.div_ceil(WORD as u64))
     }
 
-    /// The end of a word that does not begin at `offset`.
+    /// Returns the tail of a word that begins before `offset`.
     fn part(self, offset: u64, buffer: &mut [u8]) {
         let within = (offset % WORD as u64) as usize;
         let word = self.word(offset / WORD as u64);
@@ -75,42 +75,43 @@ impl Content {
 
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// The finisher of SplitMix64.
+/// The finalizer of SplitMix64.
 pub(crate) fn mix(mut word: u64) -> u64 {
     word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     word ^ (word >> 31)
 }
 
-/// Numbers that look random and are the same for the same seed, on every machine and in every version.
+/// A random number generator that returns the same numbers for the same seed, on every machine and in every
+/// version.
 #[derive(Clone, Debug)]
 pub struct Random {
     state: u64,
 }
 
 impl Random {
-    /// From a seed.
+    /// Returns a generator with this seed.
     pub fn new(seed: u64) -> Random {
         Random { state: seed }
     }
 
-    /// Any word.
+    /// Returns a random word.
     pub fn word(&mut self) -> u64 {
         self.state = self.state.wrapping_add(GOLDEN);
         mix(self.state)
     }
 
-    /// At least 0 and below 1.
+    /// Returns a number of at least 0 and below 1.
     pub fn unit(&mut self) -> f64 {
         (self.word() >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// Below a bound, which must not be 0.
+    /// Returns a number below a bound, which must not be 0.
     pub fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.word()) * u128::from(bound)) >> 64) as u64
     }
 
-    /// Normal, with mean 0 and deviation 1 (Box and Muller).
+    /// Returns a normally distributed number, with mean 0 and deviation 1 (Box and Muller).
     pub fn normal(&mut self) -> f64 {
         let radius = (-2.0 * (1.0 - self.unit()).ln()).sqrt();
         radius * (2.0 * std::f64::consts::PI * self.unit()).cos()

@@ -1,60 +1,61 @@
 //! `laio bench cp`: recursive copies by `laio cp`, through each back end, and by other tools.
 //!
-//! In each round every contestant copies the same tree once, as a process of its own, in an order that
-//! moves on from round to round; so what else the machine does disturbs all alike. Every copy is compared
-//! with its source.
+//! In each round every subject copies the same tree once, in a process of its own. The order rotates from
+//! round to round, so other load on the machine affects all subjects alike. Every copy is compared with its
+//! source.
 
 mod compare;
-mod contestant;
-mod ground;
 mod pictures;
 mod published;
 mod report;
 mod rounds;
+mod subject;
 mod workload;
+mod workspace;
 
-pub use contestant::Contestant;
 pub use pictures::pictures;
 pub(crate) use report::is_published;
 pub use report::table;
+pub use subject::Subject;
 pub use workload::Workload;
 
 use crate::error::Error;
 use crate::machine::Machine;
 use crate::record::{Cache, Record};
 use crate::stop::Stop;
-use ground::Ground;
 use std::path::PathBuf;
+use workspace::Workspace;
 
-/// What to measure, and where.
+/// What to measure, and in which directory.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// The `laio` command.
     pub laio: PathBuf,
     /// The trees.
     pub workloads: Vec<Workload>,
-    /// Who copies them.
-    pub contestants: Vec<Contestant>,
-    /// With what in memory.
+    /// The copying tools.
+    pub subjects: Vec<Subject>,
+    /// The cache states of the source.
     pub caches: Vec<Cache>,
-    /// Copies by each contestant of each tree.
+    /// The number of copies of each tree by each subject.
     pub rounds: u32,
-    /// Where trees and copies are made; both are on one file system.
+    /// The directory for trees and copies, which are on one file system.
     pub directory: PathBuf,
 }
 
-/// Measures. `progress` is told what is being done.
+/// Measures all trees. `progress` receives a line for each step.
 ///
 /// # Errors
-/// A tree cannot be made, or `stop` was asked before a tree was measured; later it ends with those that were. A contestant that is not there, fails, or copies wrongly is
-/// left out, with the reason; [`Record::cells`] has it.
+/// If a tree cannot be created, or if `stop` is requested before the first tree is measured; after
+/// that, the record contains the trees measured so far. A subject that is missing, fails, or copies
+/// incorrectly is left out, and its [`Record::cells`] contain the reason.
 pub fn run(
     settings: &Settings,
     stop: &Stop,
     progress: &mut dyn FnMut(&str),
 ) -> Result<Record, Error> {
     let mut record = Record::begin("cp", Machine::with(&settings.directory)?);
-    let ground = Ground::prepare(&settings.directory)?;
+    let workspace = Workspace::prepare(&settings.directory)?;
     record
         .settings
         .insert("rounds".to_owned(), settings.rounds.to_string());
@@ -67,29 +68,30 @@ pub fn run(
             .settings
             .insert(workload.name(), workload.description());
     }
-    let caches = ground.caches(&settings.caches, &mut record);
+    let caches = workspace.caches(&settings.caches, &mut record);
     let mut settings = settings.clone();
     if caches.contains(&Cache::Cold) {
-        match ground.program(&settings.laio)? {
+        match workspace.program(&settings.laio)? {
             Some(copy) => settings.laio = copy,
             None => record.note(
-                "nothing can be run where the copies are made: laio, which runs, is in memory from the start"
+                "programs cannot be run in the directory of the copies (noexec): laio itself starts in the page cache"
                     .to_owned(),
             ),
         }
     }
     let settings = &settings;
-    let contestants = contestant::try_all(settings, &ground, stop, &mut record)?;
+    let subjects = subject::try_all(settings, &workspace, stop, &mut record)?;
     let measured = measure(
         settings,
-        &ground,
+        &workspace,
         &caches,
-        &contestants,
+        &subjects,
         &mut record,
         (stop, progress),
     );
     if measured.is_err() && stop.is_asked() && !record.cells.is_empty() {
-        record.note("stopped as asked: the trees measured before are all that is here".to_owned());
+        record
+            .note("stopped as asked: only the trees measured before that are included".to_owned());
         return Ok(record);
     }
     measured.map(|()| record)
@@ -97,22 +99,22 @@ pub fn run(
 
 fn measure(
     settings: &Settings,
-    ground: &Ground,
+    workspace: &Workspace,
     caches: &[Cache],
-    contestants: &[Contestant],
+    subjects: &[Subject],
     record: &mut Record,
     (stop, progress): (&Stop, &mut dyn FnMut(&str)),
 ) -> Result<(), Error> {
-    let mut pace = rounds::Pace::new(settings, caches, contestants.len());
+    let mut estimate = rounds::TimeEstimate::new(settings, caches, subjects.len());
     for workload in &settings.workloads {
-        let bytes = ground::size(workload)?;
-        if let Some(reason) = ground.lacks_room(workload, bytes)? {
+        let bytes = workspace::size(workload)?;
+        if let Some(reason) = workspace.lacks_space(workload, bytes)? {
             record.note(format!("{} left out: {reason}", workload.name()));
-            pace.skip(contestants.len() * caches.len() * settings.rounds as usize);
+            estimate.skip(subjects.len() * caches.len() * settings.rounds as usize);
             continue;
         }
         progress(&format!("{}: making the tree", workload.name()));
-        let source = ground.source(workload, stop)?;
+        let source = workspace.source(workload, stop)?;
         for cache in caches {
             let measuring = rounds::Measuring {
                 settings,
@@ -120,25 +122,25 @@ fn measure(
                 cache: *cache,
                 source: &source,
                 bytes,
-                ground,
+                workspace,
                 stop,
             };
-            let cells = measuring.run(contestants, &mut pace, progress)?;
+            let cells = measuring.run(subjects, &mut estimate, progress)?;
             record.cells.extend(cells);
         }
         if workload.shape().is_some() {
-            ground.done(source)?;
+            workspace.done(source)?;
         }
     }
     Ok(())
 }
 
-/// Whether everything that `laio cp` copied was right.
+/// Whether all copies by `laio cp` were correct.
 pub fn ours_were_right(record: &Record) -> bool {
     let ours = record
         .cells
         .iter()
-        .filter(|cell| cell.contestant.starts_with("laio"));
+        .filter(|cell| cell.subject.starts_with("laio"));
     ours.into_iter().all(|cell| cell.verified)
 }
 

@@ -1,9 +1,9 @@
-//! Errors, with what was being done.
+//! Errors with the action that failed.
 
 use std::fmt::{self, Display};
 use std::io;
 
-/// Something failed while something was being done.
+/// An I/O error, and the action that failed with it.
 #[derive(Debug)]
 pub struct Error {
     doing: String,
@@ -22,7 +22,7 @@ impl std::error::Error for Error {
     }
 }
 
-/// Says what was being done when something failed.
+/// Adds the action to a failed result.
 pub(crate) trait While<T> {
     fn doing(self, what: impl Display) -> Result<T, Error>;
 }

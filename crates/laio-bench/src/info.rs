@@ -1,4 +1,4 @@
-//! What this machine allows, for people and for programs.
+//! `laio info`: what this machine allows, as text and as JSON.
 
 mod json;
 mod table;
@@ -7,20 +7,19 @@ use laio::Errno;
 use laio::probe::{Choice, Directory, Machine};
 use std::path::{Path, PathBuf};
 
-/// Everything that `laio info` tells.
+/// The contents of the report.
 #[derive(Debug)]
 pub struct Info {
     machine: Machine,
-    /// Or why no context can be made.
+    /// The default context's properties, or the reason why it cannot be created.
     choice: Result<Choice, String>,
     directories: Vec<(PathBuf, Result<Directory, Errno>)>,
 }
 
 impl Info {
-    /// Tries what the machine allows, and what the file systems under `paths` do. Without paths: those
-    /// under the current directory, the temporary directory, `/dev/shm` and the home directory, each
-    /// file system once.
-    pub fn gather(paths: &[PathBuf]) -> Info {
+    /// Probes the machine, and the file systems under `paths`. Without paths: those of the current directory,
+    /// the temporary directory, `/dev/shm` and the home directory, each file system once.
+    pub fn probe(paths: &[PathBuf]) -> Info {
         let machine = Machine::probe();
         let choice = machine.choice();
         let directories = if paths.is_empty() {
@@ -36,12 +35,12 @@ impl Info {
         }
     }
 
-    /// For people.
+    /// Returns the report as text.
     pub fn table(&self) -> String {
         table::table(self)
     }
 
-    /// For programs: one object.
+    /// Returns the report as one JSON object.
     pub fn json(&self) -> String {
         format!("{:#}\n", json::object(self))
     }
@@ -78,7 +77,7 @@ mod tests {
     #[test]
     fn tells_people_and_programs_the_same() {
         let missing = PathBuf::from("/nowhere/at/all");
-        let info = Info::gather(&[std::env::temp_dir(), missing]);
+        let info = Info::probe(&[std::env::temp_dir(), missing]);
         let table = info.table();
         let json: serde_json::Value = serde_json::from_str(&info.json()).unwrap();
         let kernel = json["kernel"].as_str().unwrap();

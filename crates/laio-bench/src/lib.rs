@@ -20,14 +20,14 @@ pub mod plot;
 pub mod published;
 pub mod record;
 pub mod report;
+mod round_robin;
 pub mod sheet;
 pub mod statistics;
 mod stop;
+mod strategy;
 mod text;
 pub mod trace;
 pub mod trees;
-mod turns;
-mod ways;
 
 pub use error::Error;
 pub use stop::Stop;

@@ -1,11 +1,11 @@
-//! `laio load`: requests to an HTTP server, and how long they take.
+//! `laio load`: sends requests to an HTTP server, and measures their latencies.
 //!
-//! Closed loops: so many clients, each of which asks for the next file of a trace when it has got the one before,
-//! or for any file at random (as `http_load` does). Open loop: requests begin at a rate, or at the times of a log,
-//! however long those before take; then latency counts from the time at which a request was to begin, so that a
-//! server that stalls is not spared the requests that would have come meanwhile.
+//! In closed loops, each of a number of clients sends the next request of a trace when it has received the
+//! last response, or requests any file at random (as `http_load` does). In an open loop, requests start at a
+//! rate, or at the times of a log, however long earlier ones take. Latency then counts from the scheduled
+//! start, so a server that stalls is charged for the requests that were due meanwhile.
 //!
-//! All clients are tasks of one thread. Whether it keeps up is measured too: see [`Outcome::lag`].
+//! All clients are tasks of one thread. The client's own delay is measured too: see [`Outcome::lag`].
 
 mod client;
 mod connection;
@@ -25,56 +25,56 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// What to ask of whom, and how.
+/// The server, the load and its limits.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// The server.
     pub server: SocketAddr,
-    /// What the `Host` field says.
+    /// The value of the `Host` field.
     pub host: String,
-    /// How connections are encrypted; none for plain ones.
+    /// How connections are encrypted; `None` for plain connections.
     pub tls: Option<Tls>,
-    /// How requests follow each other.
+    /// How requests are scheduled.
     pub pace: Pace,
-    /// End after so many requests; none to end with the trace.
+    /// The number of requests; `None` to end with the trace.
     pub fetches: Option<u64>,
-    /// End after this time.
+    /// The duration of the load.
     pub time: Option<Duration>,
-    /// One connection for each request.
+    /// Whether to use a new connection for each request.
     pub close: bool,
-    /// Check every byte of the answers.
+    /// Whether to check every byte of the responses.
     pub verify: bool,
-    /// No times are kept of what begins before this has passed.
+    /// The duration at the start whose requests are excluded from the latencies.
     pub warm_up: Duration,
-    /// Longest time for a request.
+    /// The time-out of a request.
     pub timeout: Duration,
-    /// Where what is random comes from.
+    /// The seed of the random numbers.
     pub seed: u64,
 }
 
-/// How requests follow each other.
+/// How requests are scheduled.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Pace {
-    /// So many clients; each takes the next request of the trace, in order, until the trace ends.
+    /// This many clients; each sends the next request of the trace, in order, until the trace ends.
     Clients(usize),
-    /// So many clients; each takes any file at random, until an end that must be given.
+    /// This many clients; each requests any file at random, until an end, which must be given.
     Random(usize),
-    /// So many requests each second, in the order of the trace, from the start again if need be.
+    /// This many requests per second, in the order of the trace, which is repeated if necessary.
     Rate(f64),
-    /// At the times of the trace, so many times as fast.
+    /// At the times of the trace, divided by this factor.
     Times(f64),
 }
 
-/// Most requests in flight in an open loop; those that would be more are counted as errors.
+/// The maximum number of requests in flight in an open loop; requests beyond it count as errors.
 pub const IN_FLIGHT_MAX: usize = 10_000;
 
-/// What is asked for.
+/// The requests to send.
 struct Target {
     request: Rc<[u8]>,
     expected: Expected,
 }
 
-/// What the answer ought to be.
+/// The expected response.
 #[derive(Clone, Copy)]
 enum Expected {
     File {
@@ -82,11 +82,11 @@ enum Expected {
         size: u64,
     },
     Absent,
-    /// Of a file of which nothing is known.
+    /// A file whose contents are unknown.
     Anything,
 }
 
-/// The requests, ready to be sent.
+/// The prepared requests.
 struct Plan {
     targets: Vec<Target>,
     /// Indices of targets.
@@ -97,8 +97,7 @@ struct Plan {
 /// Loads a server with a trace, or with one target.
 ///
 /// # Errors
-/// Nothing could be begun, or `stop` was asked before anything was. What goes wrong with single requests is
-/// counted.
+/// If the load cannot start, or `stop` is requested before it starts. Errors of single requests are counted.
 pub fn run(
     settings: &Settings,
     what: &What,
@@ -112,12 +111,12 @@ pub fn run(
     Ok(runtime.block_on(drive::drive(settings, plan, stop, progress)))
 }
 
-/// What to ask for.
+/// The source of the targets.
 #[derive(Clone, Debug)]
 pub enum What {
     /// The requests of a trace.
     Trace(Trace),
-    /// One target, of which nothing is known.
+    /// One target with unknown contents.
     Target(String),
 }
 
@@ -157,7 +156,7 @@ impl Plan {
             .doing("nothing can be asked for")
     }
 
-    /// The target of the n-th request.
+    /// Returns the index of the target of the n-th request.
     fn index(&self, pace: Pace, number: u64, random: &mut Random) -> usize {
         match pace {
             Pace::Random(_) => random.below(self.targets.len() as u64) as usize,

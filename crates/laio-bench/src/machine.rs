@@ -1,4 +1,4 @@
-//! What a measurement was made on, so that a figure that is passed on says where it comes from.
+//! The machine of a measurement, which every result records.
 
 use crate::error::{Error, While};
 use laio::probe::Directory;
@@ -6,32 +6,32 @@ use serde::{Deserialize, Serialize};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// The machine, and the file system that was measured on.
+/// The machine, and the measured file system.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Machine {
     /// Name, release and architecture.
     pub kernel: String,
-    /// The processor's name, where the kernel tells it.
+    /// The processor's name, if the kernel reports it.
     pub processor: Option<String>,
-    /// Processors that this process may use.
+    /// The number of processors that this process may use.
     pub processors: usize,
-    /// Bytes of memory.
+    /// The memory in bytes.
     pub memory: Option<u64>,
     /// The measured directory.
     pub directory: String,
-    /// Type of its file system.
+    /// The type of its file system.
     pub file_system: String,
-    /// Processors that were busy with other things just before: the reader's measure of noise. Not the load average,
-    /// which still knows the measurement before this one.
+    /// The number of processors that were busy with other work just before: a measure of noise. Not the load
+    /// average, which still contains the previous measurement.
     #[serde(default)]
     pub busy: Option<f64>,
 }
 
 impl Machine {
-    /// This machine, for what is measured in a directory.
+    /// Returns the description of this machine, for measurements in a directory.
     ///
     /// # Errors
-    /// The directory cannot be opened.
+    /// If the directory cannot be opened.
     pub fn with(path: &Path) -> Result<Machine, Error> {
         let directory = Directory::probe(path);
         let directory = directory.doing(format_args!("cannot use {}", path.display()))?;
@@ -56,7 +56,7 @@ impl Machine {
         }
     }
 
-    /// All of it in a line.
+    /// Returns everything in one line.
     pub fn line(&self) -> String {
         let mut parts = vec![self.kernel.clone()];
         parts.extend(self.processor.clone());
@@ -73,7 +73,7 @@ impl Machine {
     }
 }
 
-/// The value of a line such as `model name : …` (not on every architecture).
+/// Returns the value of a line such as `model name : …` (which not every architecture has).
 fn field(file: &str, name: &str) -> Option<String> {
     let text = std::fs::read_to_string(file).ok()?;
     let line = text.lines().find(|line| line.starts_with(name))?;
@@ -87,22 +87,23 @@ fn memory() -> Option<u64> {
     Some(kibibytes << 10)
 }
 
-/// How long to look at what others do.
+/// How long to measure the load of other programs.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// Processors that compute while this process sleeps.
+/// Returns the number of processors that are busy while this process sleeps.
 fn busy() -> Option<f64> {
     let (before, begun) = (computed()?, Instant::now());
     std::thread::sleep(LOOK);
     Some((computed()? - before) / begun.elapsed().as_secs_f64())
 }
 
-/// Seconds that all processors together have computed since the machine was started.
+/// Returns the seconds that all processors together have been busy since boot.
 fn computed() -> Option<f64> {
     let text = std::fs::read_to_string("/proc/stat").ok()?;
     let times = text.lines().next()?.split_whitespace().skip(1);
     let times: Vec<u64> = times.map_while(|time| time.parse().ok()).collect();
-    // user, nice, system, idle, iowait, irq, softirq, steal; what guests do is in the first two again.
+    // user, nice, system, idle, iowait, irq, softirq, steal; the time of guests is contained in the first
+    // two.
     let ticks: u64 = [0, 1, 2, 5, 6, 7]
         .iter()
         .filter_map(|&at| times.get(at))

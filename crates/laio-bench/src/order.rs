@@ -1,13 +1,13 @@
-//! `laio bench order`: what each back end does to the order of operations, and at the limit of its slots.
+//! `laio bench order`: how each back end reorders operations, and what it does when all slots are in use.
 //!
-//! The comparison of libraries with the kernel (Yoo 1994) says that a library of threads loses the order of
-//! requests, and that the kernel keeps it until they are with the device; and that slots must be bounded. Here
-//! a number of operations are started at once, with and without the ordered mode of the descriptor:
-//! reads past the cache at random places, whose completions tell the order of completion, and writes that
-//! append records, whose order in the file is the order of issue.
+//! The comparison of libraries with the kernel (Yoo 1994) says that a thread library loses the order of
+//! requests, that the kernel keeps it until the requests reach the device, and that slots must be bounded.
+//! This benchmark starts a number of operations at once, with and without the ordered mode of the descriptor:
+//! direct reads at random offsets, whose completions show the order of completion, and writes that append
+//! records, whose order in the file is the order of issue.
 
-use crate::calls::Contender;
-use crate::calls::ground::choose_directory;
+use crate::calls::CallVariant;
+use crate::calls::workspace::choose_directory;
 use crate::error::{Error, While};
 use crate::machine::Machine;
 use crate::text::{Align, columns};
@@ -21,24 +21,24 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-/// What to compare, and where.
+/// What to compare, and in which directory.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// The back ends, in order.
-    pub contenders: Vec<Contender>,
-    /// Operations started at once.
+    pub variants: Vec<CallVariant>,
+    /// The number of operations started at once.
     pub operations: usize,
-    /// Times that each is repeated.
+    /// The number of repetitions.
     pub repetitions: usize,
-    /// Where files are made; none to choose a directory that is not in memory.
+    /// The directory for files; `None` chooses one that is not in memory.
     pub directory: Option<PathBuf>,
 }
 
 impl Default for Settings {
     fn default() -> Settings {
-        let has_order = |one: &Contender| one.options(false).is_some();
+        let has_order = |one: &CallVariant| one.options(false).is_some();
         Settings {
-            contenders: Contender::all().filter(has_order).collect(),
+            variants: CallVariant::all().filter(has_order).collect(),
             operations: 256,
             repetitions: 10,
             directory: None,
@@ -46,12 +46,12 @@ impl Default for Settings {
     }
 }
 
-/// How many came after one that was started later, of how many.
+/// The number of operations that completed after one that was started later.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Overtaken {
-    /// So many had been overtaken.
+    /// The number of overtaken operations.
     pub count: usize,
-    /// Of so many.
+    /// The number of all operations.
     pub of: usize,
 }
 
@@ -73,10 +73,10 @@ impl Overtaken {
     }
 }
 
-/// What became of calls beyond the limit of operations, without a look at completions between them.
+/// The results of calls beyond the limit of operations, without polling for completions between them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct AtLimit {
-    /// Done inline.
+    /// Completed inline.
     pub inline: usize,
     /// Started as operations.
     pub started: usize,
@@ -84,26 +84,26 @@ pub struct AtLimit {
     pub refused: usize,
 }
 
-/// One back end.
+/// The results of one back end.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Line {
     /// Its name.
     pub backend: String,
-    /// Reads past the cache: completions.
+    /// Overtaken direct reads.
     pub completion: Overtaken,
     /// The same on an ordered descriptor.
     pub completion_ordered: Overtaken,
-    /// Writes that append: as they went into the file.
+    /// Overtaken appending writes, by their offsets in the file.
     pub issue: Overtaken,
     /// The same on an ordered descriptor.
     pub issue_ordered: Overtaken,
-    /// With 16 slots, 64 reads.
+    /// 64 reads with 16 slots.
     pub at_limit: AtLimit,
-    /// The same where calls wait at the limit.
+    /// The same with `LAIO_WAIT_AT_LIMIT`.
     pub at_limit_waiting: AtLimit,
 }
 
-/// The table.
+/// All results.
 #[derive(Clone, Debug)]
 pub struct Report {
     machine: String,
@@ -111,19 +111,19 @@ pub struct Report {
     lines: Vec<Line>,
 }
 
-/// Bytes of a read.
+/// The size of a read in bytes.
 const BLOCK: usize = 4096;
-/// Blocks of the file that is read.
+/// The number of blocks of the file that is read.
 const BLOCKS: u64 = 4096;
-/// Slots, and calls, of the trial of the limit.
+/// The slots and the calls of the limit test.
 const SLOTS: u32 = 16;
 const CALLS: usize = 64;
 
-/// Compares. `progress` is told what is being done.
+/// Compares the back ends. `progress` receives a line for each step.
 ///
 /// # Errors
-/// Files cannot be made, or a call did not do what it was meant to. A back end that is not to be had here is
-/// left out, and a note says so.
+/// If a file cannot be created, or a call did not have the expected result. A back end that this machine does
+/// not support is left out, and a note says so.
 pub fn run(settings: &Settings, progress: &mut dyn FnMut(&str)) -> Result<Report, Error> {
     let directory = choose_directory(settings.directory.as_deref())?;
     let own = tempfile::Builder::new()
@@ -144,24 +144,24 @@ pub fn run(settings: &Settings, progress: &mut dyn FnMut(&str)) -> Result<Report
             .notes
             .push("no direct I/O here: the reads are of the cache".to_owned());
     }
-    for contender in &settings.contenders {
-        progress(contender.name());
-        let Some(options) = contender.options(false) else {
+    for variant in &settings.variants {
+        progress(variant.name());
+        let Some(options) = variant.options(false) else {
             continue;
         };
         if let Err(errno) = Context::new(options.clone()) {
-            report.notes.push(format!("{contender} left out: {errno}"));
+            report.notes.push(format!("{variant} left out: {errno}"));
             continue;
         }
-        let line = compare(contender.name(), &options, settings, &file, own.path());
+        let line = compare(variant.name(), &options, settings, &file, own.path());
         report
             .lines
-            .push(line.doing(format_args!("order through {contender}"))?);
+            .push(line.doing(format_args!("order through {variant}"))?);
     }
     Ok(report)
 }
 
-/// A file that is not in the cache, open past it where that can be.
+/// Returns a file that is not cached, opened with `O_DIRECT` if possible.
 fn data(directory: &Path) -> Result<(Rc<OwnedFd>, bool), Error> {
     let path = directory.join("data");
     let bytes = vec![7u8; BLOCK * BLOCKS as usize];
@@ -216,7 +216,7 @@ fn compare(
     Ok(line)
 }
 
-/// Operations of one kind that are in flight, and the order in which they were told of.
+/// Operations of one kind in flight, and the order in which they completed.
 struct Flight<O> {
     tickets: Vec<Option<Ticket<O>>>,
     sequence: Vec<usize>,
@@ -230,7 +230,7 @@ impl<O: Operation> Flight<O> {
         }
     }
 
-    /// Starts one; its output if it is done already.
+    /// Starts an operation; returns its output if it completed inline.
     fn start(&mut self, context: &mut Context, operation: O) -> Option<O::Output> {
         let index = self.tickets.len();
         match context.submit(operation, index as u64) {
@@ -246,7 +246,7 @@ impl<O: Operation> Flight<O> {
         }
     }
 
-    /// Waits for all, and gives each output to `check`.
+    /// Waits for all, and passes each output to `check`.
     fn land(
         mut self,
         context: &mut Context,
@@ -258,7 +258,7 @@ impl<O: Operation> Flight<O> {
             for completion in completions.drain(..) {
                 let index = completion.user_data as usize;
                 self.sequence.push(index);
-                let ticket = self.tickets[index].take().expect("told of once");
+                let ticket = self.tickets[index].take().expect("completed once");
                 let output = context.take(ticket).map_err(|_| io::ErrorKind::NotFound)?;
                 check(output)?;
             }
@@ -269,11 +269,11 @@ impl<O: Operation> Flight<O> {
 
 type Block = Limit<Vec<u8>>;
 
-/// Room that suits direct I/O: of a longer buffer, the block that is aligned.
-fn room() -> Block {
-    let mut room: Vec<u8> = Vec::with_capacity(2 * BLOCK);
-    room.resize(room.as_ptr().align_offset(BLOCK), 0);
-    Limit::new(room, BLOCK)
+/// A buffer for direct I/O: the aligned block of a longer buffer.
+fn buffer() -> Block {
+    let mut buffer: Vec<u8> = Vec::with_capacity(2 * BLOCK);
+    buffer.resize(buffer.as_ptr().align_offset(BLOCK), 0);
+    Limit::new(buffer, BLOCK)
 }
 
 fn is_block((result, _): (io::Result<usize>, Block)) -> io::Result<()> {
@@ -283,7 +283,7 @@ fn is_block((result, _): (io::Result<usize>, Block)) -> io::Result<()> {
     }
 }
 
-/// The order in which reads at random places complete.
+/// Returns the order in which reads at random offsets complete.
 fn reads(
     context: &mut Context,
     file: &Rc<OwnedFd>,
@@ -295,19 +295,19 @@ fn reads(
     let mut flight = Flight::new();
     let mut place = round as u64 + 1;
     for _ in 0..count {
-        // Knuth's numbers: what matters is that the places are not in order.
+        // Knuth's multiplier: any that scatters the offsets would do.
         place = place
             .wrapping_mul(6_364_136_223_846_793_005)
             .wrapping_add(1_442_695_040_888_963_407);
         let offset = (place >> 33) % BLOCKS * BLOCK as u64;
-        if let Some(output) = flight.start(context, ReadAt::new(file.clone(), room(), offset)) {
+        if let Some(output) = flight.start(context, ReadAt::new(file.clone(), buffer(), offset)) {
             is_block(output)?;
         }
     }
     flight.land(context, is_block)
 }
 
-/// The order in which records were written that go to the end of a file, wherever that is.
+/// Returns the order in which appended records were written.
 fn appended(
     context: &mut Context,
     directory: &Path,
@@ -342,7 +342,7 @@ fn at_limit(options: Options, file: &Rc<OwnedFd>) -> io::Result<AtLimit> {
     let mut flight = Flight::new();
     for index in 0..CALLS {
         let offset = (index * BLOCK) as u64;
-        match flight.start(&mut context, ReadAt::new(file.clone(), room(), offset)) {
+        match flight.start(&mut context, ReadAt::new(file.clone(), buffer(), offset)) {
             None => found.started += 1,
             Some((Err(error), _)) if error.kind() == io::ErrorKind::WouldBlock => {
                 found.refused += 1;
@@ -358,18 +358,18 @@ fn at_limit(options: Options, file: &Rc<OwnedFd>) -> io::Result<AtLimit> {
 }
 
 impl Report {
-    /// What was found, back end by back end.
+    /// The results of each back end.
     pub fn lines(&self) -> &[Line] {
         &self.lines
     }
 
-    /// For programs: one array of objects.
+    /// Returns the results as a JSON array of objects.
     pub fn json(&self) -> String {
         let json = serde_json::to_string_pretty(&self.lines);
         json.expect("numbers and names have a form in JSON") + "\n"
     }
 
-    /// For people.
+    /// Returns the results as a table.
     pub fn table(&self) -> String {
         let mut text = format!(
             "{}\n\nOvertaken by later ones, and what {CALLS} calls came to with {SLOTS} slots\n",
@@ -415,11 +415,11 @@ impl Report {
     }
 }
 
-/// What the columns mean.
+/// An explanation of the columns.
 const NOTE: &str = "
 completed: direct reads at random places, by their completions
 issued: appended records, by their places in the file
-waited, refused: where calls at the limit wait for room; completions that nobody takes fill it again
+waited, refused: the same if calls at the limit wait for a free slot; completions that the program has not taken occupy slots too
 ";
 
 #[cfg(test)]
@@ -446,7 +446,7 @@ mod tests {
             } = line.at_limit;
             assert_eq!(inline + started + refused, CALLS, "{line:?}");
             assert!(started <= SLOTS as usize, "{line:?}");
-            // The completions that nobody takes hold slots too, as many again.
+            // Completions that the program has not taken occupy slots too, as many again.
             let AtLimit {
                 inline,
                 started,

@@ -1,8 +1,8 @@
-//! Keeping the measuring thread on one processor.
+//! Pins the measuring thread to a processor.
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
 
-/// While this lives, the thread stays on the processor that it was on.
+/// While this exists, the thread stays on its current processor.
 #[derive(Debug)]
 pub(crate) struct Pinned {
     before: CpuSet,
@@ -10,7 +10,8 @@ pub(crate) struct Pinned {
 }
 
 impl Pinned {
-    /// `None` where the system does not allow it: then the thread moves, and the spread shows it.
+    /// Returns `None` if the system does not permit it: then the thread may migrate, which increases the
+    /// spread.
     pub(crate) fn here() -> Option<Pinned> {
         let before = sched_getaffinity(None).ok()?;
         let here = sched_getcpu();
@@ -23,12 +24,12 @@ impl Pinned {
         Some(Pinned { before, here })
     }
 
-    /// The processor.
+    /// Returns the processor.
     pub(crate) fn processor(&self) -> usize {
         self.here
     }
 
-    /// Another one, if the thread was allowed to run on one.
+    /// Returns another processor, if the thread was allowed to run on one.
     pub(crate) fn other_processor(&self) -> Option<usize> {
         let allowed = |processor: &usize| self.before.is_set(*processor);
         (0..CpuSet::MAX_CPU)
@@ -39,12 +40,12 @@ impl Pinned {
 
 impl Drop for Pinned {
     fn drop(&mut self) {
-        // It was allowed before; if it is not any more, measuring goes on here.
+        // If the old set is no longer allowed, the thread stays pinned.
         let _ = sched_setaffinity(None, &self.before);
     }
 }
 
-/// Keeps this thread, and those that it starts, on the first so many of the processors that it may use.
+/// Pins this thread, and those that it starts, to the first `count` of the processors that it may use.
 pub(crate) fn to_first(processors: usize) -> rustix::io::Result<()> {
     let allowed = sched_getaffinity(None)?;
     let mut only = CpuSet::new();

@@ -1,6 +1,6 @@
 //! Plots as SVG: lines over an axis, and bars in groups. Readable at page width, and in light and dark mode.
 //!
-//! A small writer of our own: the crates at hand draw for one background.
+//! A small writer of our own, because the available crates draw for one background.
 
 mod bars;
 mod canvas;

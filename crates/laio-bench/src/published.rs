@@ -1,5 +1,5 @@
-//! The comparisons that were published, each reproduced by one command: today's figures beside those, and what
-//! follows from them.
+//! The published comparisons, each reproduced by one command: today's figures next to the published ones, and
+//! conclusions.
 
 mod copies;
 mod files;
@@ -8,7 +8,7 @@ mod rmw;
 mod servers;
 mod share;
 
-use crate::calls::ground::choose_directory;
+use crate::calls::workspace::choose_directory;
 use crate::error::Error;
 use crate::machine::Machine;
 use crate::record::{Cache, Record};
@@ -16,33 +16,33 @@ use crate::sheet::Sheet;
 use crate::stop::Stop;
 use std::path::PathBuf;
 
-/// What is wanted of a comparison.
+/// The options of a comparison.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
-    /// The `laio` command, for those who start servers.
+    /// The `laio` command, for comparisons that start servers.
     pub laio: PathBuf,
     /// Minutes rather than hours.
     pub quick: bool,
-    /// Size of what is worked on, as a part of the published.
+    /// The size of the workload, as a fraction of the published one.
     pub scale: Option<f64>,
-    /// Turns of each contestant.
+    /// The number of turns of each subject.
     pub rounds: Option<u32>,
-    /// Only these contestants, besides those that others are compared with; none for all.
-    pub contestants: Vec<String>,
-    /// Only with this in memory; none for both.
+    /// Only these subjects, besides the ones that others are compared with; empty for all.
+    pub subjects: Vec<String>,
+    /// Only this cache state; `None` for both.
     pub caches: Vec<Cache>,
-    /// Calls in flight, or clients; none for the published numbers.
+    /// The numbers of calls in flight, or of clients; empty for the published numbers.
     pub at: Vec<usize>,
-    /// Where files are made; none to choose a directory that is not in memory.
+    /// The directory for files; `None` chooses one that is not in memory.
     pub directory: Option<PathBuf>,
 }
 
-/// A comparison.
+/// A published comparison.
 #[derive(Clone, Copy, Debug)]
 pub struct Comparison {
-    /// What follows `laio bench`.
+    /// The subcommand of `laio bench`.
     pub name: &'static str,
-    /// What is compared.
+    /// A description.
     pub what: &'static str,
     run: fn(&Settings, &Stop, Progress<'_>) -> Result<Record, Error>,
     show: fn(&Record) -> Sheet,
@@ -51,7 +51,7 @@ pub struct Comparison {
 pub(crate) type Progress<'a> = &'a mut dyn FnMut(&str);
 
 impl Comparison {
-    /// All, in the order of the publications.
+    /// All comparisons, in the order of the publications.
     pub const ALL: &[Comparison] = &[
         Comparison {
             name: "getpid",
@@ -109,15 +109,16 @@ impl Comparison {
         },
     ];
 
-    /// The one of that name.
+    /// Returns the comparison with this name.
     pub fn named(name: &str) -> Option<&'static Comparison> {
         Comparison::ALL.iter().find(|one| one.name == name)
     }
 
-    /// Measures. `progress` is told what is being done.
+    /// Runs the comparison. `progress` receives a line for each step.
     ///
     /// # Errors
-    /// Files cannot be made, or `stop` was asked. A contestant that is not there or fails is left out, with the reason.
+    /// If a file cannot be created, or `stop` is requested. A subject that is missing or fails is left out,
+    /// with the reason.
     pub fn run(
         &self,
         settings: &Settings,
@@ -127,7 +128,7 @@ impl Comparison {
         (self.run)(settings, stop, progress)
     }
 
-    /// What a record of it shows.
+    /// Returns the tables, plots and conclusions of a record.
     pub fn show(&self, record: &Record) -> Sheet {
         (self.show)(record)
     }
@@ -156,12 +157,12 @@ impl Settings {
         }
     }
 
-    /// Whether a contestant takes part.
+    /// Whether a subject takes part.
     fn takes(&self, name: &str) -> bool {
-        self.contestants.is_empty() || self.contestants.iter().any(|one| one == name)
+        self.subjects.is_empty() || self.subjects.iter().any(|one| one == name)
     }
 
-    /// The record of a comparison that begins now, and the directory in which files are made.
+    /// Returns a new record, and the directory for files.
     fn begin(&self, name: &str, rounds: u32) -> Result<(Record, laio::probe::Directory), Error> {
         let directory = choose_directory(self.directory.as_deref())?;
         let mut record = Record::begin(name, Machine::of(&directory));
@@ -172,7 +173,9 @@ impl Settings {
     }
 }
 
-/// The names of contestants that can be named.
-pub fn contestants() -> Vec<&'static str> {
-    crate::ways::Way::ALL.map(crate::ways::Way::name).to_vec()
+/// Returns the names of all subjects.
+pub fn subjects() -> Vec<&'static str> {
+    crate::strategy::Strategy::ALL
+        .map(crate::strategy::Strategy::name)
+        .to_vec()
 }

@@ -1,4 +1,4 @@
-//! What a benchmark found, for programs: every round's value, and where and how it was measured.
+//! The results of a benchmark, as saved in JSON: the values of every round, and the machine and settings.
 
 use crate::error::{Error, While};
 use crate::machine::Machine;
@@ -7,79 +7,80 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// One run of one benchmark.
+/// One run of a benchmark.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Record {
-    /// Its name: what follows `laio bench`.
+    /// The subcommand of `laio bench`.
     pub benchmark: String,
-    /// Version of laio.
+    /// The version of laio.
     pub version: String,
-    /// Seconds since 1970 when it began.
+    /// The start of the run, in seconds since 1970.
     pub began: u64,
     /// The machine.
     pub machine: Machine,
-    /// What was asked for, in words.
+    /// The settings.
     pub settings: BTreeMap<String, String>,
-    /// What the reader must know: what was left out, and why.
+    /// Notes for the reader: what was left out, and why.
     pub notes: Vec<String>,
-    /// What was measured.
+    /// The results.
     pub cells: Vec<Cell>,
 }
 
-/// What one contestant did in one workload.
+/// The result of one subject in one case.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Cell {
     /// The workload's name.
     pub workload: String,
-    /// Whether what is read was in memory before.
+    /// The state of the page cache.
     pub cache: Cache,
-    /// Where on the axis of a plot: clients, calls in flight; none where there is no such axis.
+    /// The position on the axis of a plot: clients, or calls in flight; `None` without such an axis.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<f64>,
-    /// The contestant's name.
-    pub contestant: String,
-    /// What it was called with.
+    /// The subject's name.
+    #[serde(rename = "contestant")]
+    pub subject: String,
+    /// Its command line.
     pub command: Vec<String>,
-    /// Why it took no part, if so; nothing was measured then.
+    /// The reason why it was left out, if it was; it has no results then.
     pub left_out: Option<String>,
-    /// Whether each result was compared with what it ought to be.
+    /// Whether each result was compared with the expected one.
     pub verified: bool,
     /// By name, with the unit at the end: `wall_s`, `cpu_s`.
     pub measured: BTreeMap<String, Measured>,
 }
 
-/// Where contestants are compared.
+/// A case in which subjects are compared.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Place {
+pub struct Case {
     /// The workload's name.
     pub workload: String,
-    /// Whether what is read was in memory before.
+    /// The state of the page cache.
     pub cache: Cache,
-    /// Where on the axis of a plot.
+    /// The position on the axis of a plot.
     pub at: Option<f64>,
 }
 
-impl Place {
-    /// A place without an axis.
-    pub fn new(workload: &str, cache: Cache) -> Place {
-        Place {
+impl Case {
+    /// Returns a case without an axis.
+    pub fn new(workload: &str, cache: Cache) -> Case {
+        Case {
             workload: workload.to_owned(),
             cache,
             at: None,
         }
     }
 
-    /// There, on the axis.
-    pub fn at(mut self, at: usize) -> Place {
+    /// Returns the case at this position on the axis.
+    pub fn at(mut self, at: usize) -> Case {
         self.at = Some(at as f64);
         self
     }
 }
 
 impl Cell {
-    /// Where it was measured.
-    pub fn place(&self) -> Place {
-        Place {
+    /// Returns the case of the cell.
+    pub fn case(&self) -> Case {
+        Case {
             workload: self.workload.clone(),
             cache: self.cache,
             at: self.at,
@@ -87,18 +88,18 @@ impl Cell {
     }
 }
 
-/// Whether what is read was in memory before.
+/// The state of the page cache before a measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Cache {
     /// The system's caches were dropped before each round.
     Cold,
-    /// All was read before.
+    /// All files were read before.
     Warm,
 }
 
 impl Cache {
-    /// The word for it.
+    /// Returns its name.
     pub fn name(self) -> &'static str {
         match self {
             Cache::Cold => "cold",
@@ -107,21 +108,21 @@ impl Cache {
     }
 }
 
-/// The rounds of one quantity.
+/// The values of one quantity in all rounds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Measured {
     /// Median of the rounds.
     pub median: f64,
-    /// A quarter of them lies below.
+    /// The first quartile.
     pub low_quartile: f64,
-    /// A quarter of them lies above.
+    /// The third quartile.
     pub high_quartile: f64,
-    /// All of them, in order; round N of all contestants was measured in turns.
+    /// The values, in order; in round N all subjects took turns.
     pub rounds: Vec<f64>,
 }
 
 impl Measured {
-    /// `None` of no rounds.
+    /// Returns `None` without rounds.
     pub fn of(rounds: Vec<f64>) -> Option<Measured> {
         let quartiles = Quartiles::of(&rounds)?;
         Some(Measured {
@@ -134,7 +135,7 @@ impl Measured {
 }
 
 impl Record {
-    /// Of a benchmark that begins now.
+    /// Returns the record of a benchmark that starts now.
     pub fn begin(benchmark: &str, machine: Machine) -> Record {
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
         Record {
@@ -148,73 +149,73 @@ impl Record {
         }
     }
 
-    /// Adds a note, once.
+    /// Adds a note, unless it was added before.
     pub fn note(&mut self, note: String) {
         if !self.notes.contains(&note) {
             self.notes.push(note);
         }
     }
 
-    /// What one contestant did at one place.
-    pub fn cell(&self, place: &Place, contestant: &str) -> Option<&Cell> {
+    /// Returns the cell of one subject in one case.
+    pub fn cell(&self, case: &Case, subject: &str) -> Option<&Cell> {
         let mut cells = self.cells.iter();
-        cells.find(|cell| cell.contestant == contestant && cell.place() == *place)
+        cells.find(|cell| cell.subject == subject && cell.case() == *case)
     }
 
-    /// Where something was measured, in order.
-    pub fn places(&self) -> Vec<Place> {
-        let mut places = Vec::new();
+    /// Returns the cases, in the order in which they were measured.
+    pub fn cases(&self) -> Vec<Case> {
+        let mut cases = Vec::new();
         for cell in &self.cells {
-            let place = cell.place();
-            if !places.contains(&place) {
-                places.push(place);
+            let case = cell.case();
+            if !cases.contains(&case) {
+                cases.push(case);
             }
         }
-        places
+        cases
     }
 
-    /// Contestants in the order in which they were measured.
-    pub fn contestants(&self) -> Vec<&str> {
+    /// Returns the subjects, in the order in which they were measured.
+    pub fn subjects(&self) -> Vec<&str> {
         let mut names: Vec<&str> = Vec::new();
         for cell in &self.cells {
-            if !names.contains(&cell.contestant.as_str()) {
-                names.push(&cell.contestant);
+            if !names.contains(&cell.subject.as_str()) {
+                names.push(&cell.subject);
             }
         }
         names
     }
 
-    /// The median of one quantity.
-    pub fn median(&self, place: &Place, contestant: &str, quantity: &str) -> Option<f64> {
-        let measured = self.cell(place, contestant)?.measured.get(quantity)?;
+    /// Returns the median of one quantity.
+    pub fn median(&self, case: &Case, subject: &str, quantity: &str) -> Option<f64> {
+        let measured = self.cell(case, subject)?.measured.get(quantity)?;
         Some(measured.median)
     }
 
-    /// One quantity over another, round by round; each of a contestant at its place.
+    /// Returns the ratios of one quantity of two subjects in their cases, for each round.
     pub fn ratio(
         &self,
-        over: (&Place, &str),
-        under: (&Place, &str),
+        over: (&Case, &str),
+        under: (&Case, &str),
         quantity: &str,
     ) -> Option<Quartiles> {
-        let rounds = |(place, contestant): (&Place, &str)| {
-            let measured = self.cell(place, contestant)?.measured.get(quantity)?;
+        let rounds = |(case, subject): (&Case, &str)| {
+            let measured = self.cell(case, subject)?.measured.get(quantity)?;
             Some(&measured.rounds)
         };
         Quartiles::of_ratios(rounds(over)?, rounds(under)?)
     }
 
-    /// For programs.
+    /// Returns the record as JSON.
     pub fn json(&self) -> String {
         let json = serde_json::to_string_pretty(self);
         json.expect("numbers and names have a form in JSON") + "\n"
     }
 }
 
-/// Reads a result that was saved.
+/// Reads a saved record.
 ///
 /// # Errors
-/// The file cannot be read, or is no result of ours.
+/// If the file cannot be read, or is not a record.
 pub fn load(path: &Path) -> Result<Record, Error> {
     let doing = || format!("cannot read {}", path.display());
     let text = std::fs::read_to_string(path).doing(doing())?;
@@ -222,10 +223,10 @@ pub fn load(path: &Path) -> Result<Record, Error> {
     record.doing(doing())
 }
 
-/// Writes a file of results, whole or not at all.
+/// Writes a file atomically.
 ///
 /// # Errors
-/// The file cannot be written; what was there before stays.
+/// If the file cannot be written; its previous contents stay.
 pub fn save(path: &Path, contents: &str) -> Result<(), Error> {
     let doing = || format!("cannot write {}", path.display());
     let directory = path
@@ -256,7 +257,7 @@ mod tests {
             workload: "depth 2, 4 KiB".to_owned(),
             cache: Cache::Cold,
             at: None,
-            contestant: "cp".to_owned(),
+            subject: "cp".to_owned(),
             command: vec!["cp".to_owned(), "-r".to_owned()],
             left_out: None,
             verified: true,

@@ -1,4 +1,4 @@
-//! `laio bench report`: one page of all that was measured, with an answer to the question that the thesis ends with.
+//! `laio bench report`: one page of all results, with an answer to the final question of the thesis.
 
 mod closing;
 mod page;
@@ -9,13 +9,13 @@ use crate::record::{Record, save};
 use crate::stop::Stop;
 use std::path::{Path, PathBuf};
 
-/// The page's file.
+/// The name of the page's file.
 pub const PAGE: &str = "report.html";
 
-/// Runs comparisons one after the other; each result is saved as soon as it is there. What could not be run is told.
+/// Runs comparisons one after the other, and saves each result at once. Reports comparisons that failed.
 ///
 /// # Errors
-/// A result cannot be saved.
+/// If a result cannot be saved.
 pub fn run(
     comparisons: &[&'static Comparison],
     settings: &Settings,
@@ -23,7 +23,7 @@ pub fn run(
     stop: &Stop,
     progress: &mut dyn FnMut(&str),
 ) -> Result<(Vec<Record>, Vec<String>), Error> {
-    let (mut records, mut troubles) = (Vec::new(), Vec::new());
+    let (mut records, mut failures) = (Vec::new(), Vec::new());
     for comparison in comparisons {
         if stop.is_asked() {
             break;
@@ -37,17 +37,17 @@ pub fn run(
                 save(&json_of(to, &record), &record.json())?;
                 records.push(record);
             }
-            Err(error) => troubles.push(format!("{name}: {error}")),
+            Err(error) => failures.push(format!("{name}: {error}")),
         }
     }
-    Ok((records, troubles))
+    Ok((records, failures))
 }
 
 fn json_of(to: &Path, record: &Record) -> PathBuf {
     to.join(format!("{}.json", record.benchmark))
 }
 
-/// The page of these records.
+/// Returns the page of these records.
 pub fn page(records: &[Record]) -> String {
     page::html(records)
 }

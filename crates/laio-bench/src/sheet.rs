@@ -1,65 +1,65 @@
-//! What a benchmark has to show: tables, plots, and whether what was published holds today.
+//! The presentation of a benchmark: tables, plots, and whether the published claims hold today.
 
 mod html;
 
 pub(crate) use html::escaped;
 
 use crate::plot::{Series, Style};
-use crate::record::{Cache, Place, Record};
+use crate::record::{Cache, Case, Record};
 use crate::text::{Align, columns};
 
-/// All that one benchmark shows.
+/// The presentation of one benchmark.
 #[derive(Clone, Debug, Default)]
 pub struct Sheet {
-    /// What it is about.
+    /// The title.
     pub title: String,
-    /// Where and how it was measured, what was left out.
+    /// The machine, the settings and the notes.
     pub about: Vec<String>,
-    /// Today's figures beside the published ones.
+    /// Today's figures next to the published ones.
     pub tables: Vec<Table>,
-    /// Tables that are text already.
+    /// Tables that are already formatted.
     pub text: String,
     /// Plots.
     pub pictures: Vec<Picture>,
-    /// What follows from the figures.
+    /// The conclusions.
     pub findings: Vec<Finding>,
 }
 
-/// Lines under a head; the first column has names.
+/// A table; its first column contains names.
 #[derive(Clone, Debug, Default)]
 pub struct Table {
-    /// What it shows, with units.
+    /// The title, with units.
     pub title: String,
     /// The names of the columns.
     pub head: Vec<String>,
-    /// As many cells each as the head has.
+    /// Each line has as many cells as the head.
     pub lines: Vec<Vec<String>>,
-    /// What the reader must know.
+    /// A note for the reader.
     pub foot: String,
 }
 
 /// A plot.
 #[derive(Clone, Debug)]
 pub struct Picture {
-    /// For its file, without the ending.
+    /// The name of its file, without the extension.
     pub name: String,
-    /// The plot itself.
+    /// The plot as SVG.
     pub svg: String,
 }
 
-/// What was published, and what is found today.
+/// A published claim, and today's result.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Finding {
-    /// What was published, or aimed at.
+    /// The published claim, or the aim.
     pub claim: String,
-    /// Whether it holds today; none if it could not be measured.
+    /// Whether it holds today; `None` if it was not measured.
     pub holds: Option<bool>,
-    /// The figures, and why.
+    /// The figures, and an explanation.
     pub today: String,
 }
 
 impl Finding {
-    /// `holds` and `today` from what was measured; none if it was not.
+    /// Sets `holds` and `today` from the result, if it was measured.
     pub fn new(claim: &str, found: Option<(bool, String)>) -> Finding {
         let (holds, today) = match found {
             Some((holds, today)) => (Some(holds), today),
@@ -90,7 +90,7 @@ impl Finding {
 }
 
 impl Sheet {
-    /// With where and how a record was measured.
+    /// Adds the machine, the settings and the notes of a record.
     pub fn of(record: &Record, title: &str) -> Sheet {
         let mut about = vec![record.machine.line()];
         let settings = record.settings.iter();
@@ -100,7 +100,7 @@ impl Sheet {
         let mut left_out: Vec<String> = Vec::new();
         for cell in &record.cells {
             if let Some(reason) = &cell.left_out {
-                let line = format!("left out: {}, {reason}", cell.contestant);
+                let line = format!("left out: {}, {reason}", cell.subject);
                 if !left_out.contains(&line) {
                     left_out.push(line);
                 }
@@ -114,7 +114,7 @@ impl Sheet {
         }
     }
 
-    /// For terminals.
+    /// Returns the presentation as text.
     pub fn text(&self) -> String {
         let mut text = format!("{}\n", self.title);
         for line in &self.about {
@@ -157,10 +157,10 @@ impl Table {
     }
 }
 
-/// The part of the processors that others may have without making figures unsteady.
+/// The fraction of the processors that other programs may use without making the figures unreliable.
 const QUIET: f64 = 0.1;
 
-/// Where others used the processors, figures are unsteady, and the reader must know.
+/// Returns a note if other programs used the processors, which makes the figures unreliable.
 pub(crate) fn busy(record: &Record) -> Option<String> {
     let (machine, name) = (&record.machine, &record.benchmark);
     let (busy, processors) = (machine.busy?, machine.processors);
@@ -169,18 +169,18 @@ pub(crate) fn busy(record: &Record) -> Option<String> {
     })
 }
 
-/// One quantity of a contestant over places: medians, and the middle half of the rounds.
+/// Returns one quantity of a subject over cases: medians, and interquartile ranges.
 pub(crate) fn series(
     record: &Record,
-    places: &[Place],
+    cases: &[Case],
     name: &str,
     quantity: &str,
     style: Style,
 ) -> Series {
     let found = || {
-        places.iter().filter_map(|place| {
-            let measured = record.cell(place, name)?.measured.get(quantity)?;
-            Some((place.at?, measured))
+        cases.iter().filter_map(|case| {
+            let measured = record.cell(case, name)?.measured.get(quantity)?;
+            Some((case.at?, measured))
         })
     };
     Series {
@@ -195,7 +195,7 @@ pub(crate) fn series(
     }
 }
 
-/// The small letters below a plot.
+/// Returns the caption of a plot.
 pub(crate) fn caption(record: &Record) -> String {
     let machine = &record.machine;
     let rounds = match record.settings.get("rounds").map_or("", String::as_str) {
@@ -207,7 +207,7 @@ pub(crate) fn caption(record: &Record) -> String {
     format!("{kernel}, {processors} CPUs, {file_system}; {rounds}")
 }
 
-/// A number as tables have it: three digits that count.
+/// Formats a number with three significant digits.
 pub(crate) fn number(value: f64) -> String {
     match value.abs() {
         0.0 => "0".to_owned(),
@@ -219,7 +219,7 @@ pub(crate) fn number(value: f64) -> String {
     }
 }
 
-/// The number, or a dash where there is none.
+/// Formats the number, or a dash if there is none.
 pub(crate) fn cell(value: Option<f64>) -> String {
     value.map_or_else(|| "-".to_owned(), number)
 }

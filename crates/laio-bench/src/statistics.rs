@@ -1,17 +1,16 @@
-//! Statistics that a few disturbed rounds do not move.
+//! Statistics that are robust against a few disturbed rounds.
 
-/// The middle and the spread of a number of rounds.
+/// The median and the spread of a number of rounds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Summary {
     /// The median.
     pub median: f64,
-    /// The interquartile range as a part of the median: half of the rounds lie within it. 0 for a single
-    /// round.
+    /// The interquartile range as a fraction of the median. 0 for a single round.
     pub spread: f64,
 }
 
 impl Summary {
-    /// Of any number of rounds, in any order.
+    /// Computes the summary of rounds in any order.
     ///
     /// # Panics
     /// If there are none.
@@ -30,16 +29,16 @@ impl Summary {
 /// The median and the quartiles of a number of rounds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Quartiles {
-    /// A quarter of the rounds lies below.
+    /// The first quartile.
     pub low: f64,
     /// The median.
     pub median: f64,
-    /// A quarter of the rounds lies above.
+    /// The third quartile.
     pub high: f64,
 }
 
 impl Quartiles {
-    /// Of any number of rounds, in any order; `None` of none.
+    /// Computes the quartiles of rounds in any order; `None` without rounds.
     pub fn of(rounds: &[f64]) -> Option<Quartiles> {
         let mut sorted = rounds.to_vec();
         sorted.sort_by(f64::total_cmp);
@@ -50,7 +49,7 @@ impl Quartiles {
         })
     }
 
-    /// Of the quotients of corresponding rounds; see [`ratio`].
+    /// Computes the quartiles of the ratios of corresponding rounds; see [`ratio`].
     pub fn of_ratios(rounds: &[f64], reference: &[f64]) -> Option<Quartiles> {
         let pairs = rounds.iter().zip(reference);
         let quotients: Vec<f64> = pairs.map(|(round, reference)| round / reference).collect();
@@ -58,8 +57,8 @@ impl Quartiles {
     }
 }
 
-/// The median of the quotients of corresponding rounds. What disturbs a round disturbs both, so this is
-/// steadier than the quotient of the medians.
+/// Returns the median of the ratios of corresponding rounds. A disturbance affects both sides of a round, so
+/// this is more stable than the ratio of the medians.
 ///
 /// # Panics
 /// If there are no rounds.
@@ -68,7 +67,7 @@ pub fn ratio(rounds: &[f64], reference: &[f64]) -> f64 {
     quotients.expect("at least one round").median
 }
 
-/// The value below which a part of the sorted values lies, linear between neighbours.
+/// Returns a quantile of sorted values, interpolated linearly.
 fn quantile(sorted: &[f64], part: f64) -> f64 {
     let position = part * (sorted.len() - 1) as f64;
     let (below, above) = (position.floor() as usize, position.ceil() as usize);
@@ -111,7 +110,7 @@ mod tests {
 
     #[test]
     fn what_disturbs_both_leaves_the_ratio() {
-        // The second and third round were three times as slow for both.
+        // The second and third round took three times as long for both.
         let ratio = ratio(&[20.0, 60.0, 60.0, 20.0], &[10.0, 30.0, 30.0, 10.0]);
         assert_eq!(ratio, 2.0);
     }

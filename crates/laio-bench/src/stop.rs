@@ -1,4 +1,4 @@
-//! Ending a benchmark before its time, with everything that it has made removed.
+//! Stops a benchmark early, and removes all its files.
 
 use crate::error::{Error, While};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
@@ -8,24 +8,24 @@ use std::process::Child;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Asks a benchmark to stop: what it has started is ended, and what it has made is removed.
+/// A request to stop a benchmark: its processes are ended, and its files are removed.
 #[derive(Clone, Debug, Default)]
 pub struct Stop(Arc<Asked>);
 
 #[derive(Debug, Default)]
 struct Asked {
     asked: AtomicBool,
-    /// The command that runs now. Not its number, which could be another process's by now.
+    /// The running command. Not its process id, which the kernel may have reused.
     running: Mutex<Option<OwnedFd>>,
 }
 
 impl Stop {
-    /// Nobody has asked yet.
+    /// Returns a request that is not made yet.
     pub fn new() -> Stop {
         Stop::default()
     }
 
-    /// Asks.
+    /// Makes the request.
     pub fn stop(&self) {
         self.0.asked.store(true, Ordering::SeqCst);
         if let Some(running) = self.running().as_ref() {
@@ -33,12 +33,12 @@ impl Stop {
         }
     }
 
-    /// Whether somebody has asked.
+    /// Whether the request was made.
     pub fn is_asked(&self) -> bool {
         self.0.asked.load(Ordering::SeqCst)
     }
 
-    /// An error if somebody has asked.
+    /// Returns an error if the request was made.
     pub(crate) fn check(&self) -> Result<(), Error> {
         match self.is_asked() {
             true => Err(std::io::Error::from(ErrorKind::Interrupted)).doing("stopped as asked"),
@@ -46,7 +46,7 @@ impl Stop {
         }
     }
 
-    /// While what is returned lives, asking ends this process.
+    /// While the returned value exists, a request kills this process.
     pub(crate) fn ends(&self, child: &Child) -> Ending<'_> {
         let descriptor = Pid::from_raw(child.id().cast_signed())
             .and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
@@ -56,7 +56,7 @@ impl Stop {
             end(descriptor);
         }
         *self.running() = descriptor;
-        // Between the look and the entry somebody may have asked.
+        // The request may have been made between the check and the registration.
         if self.is_asked() {
             self.stop();
         }

@@ -2,14 +2,14 @@
 
 use std::fmt::Write;
 
-/// How a column is set.
+/// The alignment of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Align {
     Left,
     Right,
 }
 
-/// Lines of cells as columns, two spaces apart, without trailing space.
+/// Formats lines of cells as columns, two spaces apart, without trailing spaces.
 pub(crate) fn columns(align: &[Align], lines: &[Vec<String>]) -> String {
     let mut widths = vec![0; align.len()];
     for line in lines {

@@ -1,7 +1,8 @@
-//! `laio trace`: file sets, and requests for them in order; made up to a stated shape, or taken from access logs.
+//! `laio trace`: file sets, and requests for them in order; generated from a known shape, or derived from
+//! access logs.
 //!
-//! The same seed gives the same set and the same requests, on every machine. What is in each file follows from
-//! its name (see [`crate::content`]), so who fetches it can check it.
+//! The same seed creates the same set and the same requests, on every machine. The contents of each file
+//! follow from its name (see [`crate::content`]), so a client can check them.
 
 mod distribution;
 mod file;
@@ -23,60 +24,60 @@ pub use set::{FILES, make};
 
 use std::time::Duration;
 
-/// Requests in order, and the files they are for.
+/// Requests in order, and their files.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Trace {
-    /// What it is.
+    /// The title.
     pub name: String,
-    /// How it was made: distributions with their parameters, seed, scale, what a log lacked.
+    /// How it was generated: distributions with their parameters, seed, scale, and what a log lacked.
     pub about: Vec<String>,
-    /// The files, and names that are asked for and not there.
+    /// The files, and names that are requested and do not exist.
     pub files: Vec<Entry>,
     /// The requests.
     pub requests: Vec<Request>,
 }
 
-/// A file, or a name that is asked for and not there.
+/// A file, or a name that is requested and does not exist.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// The name below the directory that is served.
+    /// The name below the served directory.
     pub name: String,
-    /// Bytes; none if there is to be no such file.
+    /// The size in bytes; `None` if the file does not exist.
     pub size: Option<u64>,
 }
 
 /// A request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// Index of what is asked for.
+    /// The index of the requested file.
     pub file: u32,
-    /// When, from the first request on, if that is known.
+    /// The time in seconds from the first request, if known.
     pub at: Option<Duration>,
 }
 
-/// Most requests of a trace: what fits comfortably into memory.
+/// The maximum number of requests of a trace, which must fit into memory.
 pub const REQUESTS_MAX: usize = 50_000_000;
-/// Most files of a set.
+/// The maximum number of files of a set.
 pub const FILES_MAX: usize = 10_000_000;
 
 impl Trace {
-    /// Bytes of all files together.
+    /// Returns the size of all files in bytes.
     pub fn set_bytes(&self) -> u64 {
         self.files.iter().filter_map(|file| file.size).sum()
     }
 
-    /// Files that are there.
+    /// Returns the number of existing files.
     pub fn set_files(&self) -> usize {
         self.files.iter().filter(|file| file.size.is_some()).count()
     }
 
-    /// Bytes of all answers together.
+    /// Returns the size of all responses in bytes.
     pub fn transferred(&self) -> u64 {
         let size = |request: &Request| self.files[request.file as usize].size.unwrap_or(0);
         self.requests.iter().map(size).sum()
     }
 
-    /// What it is, for people.
+    /// Returns a description of the trace.
     pub fn summary(&self) -> String {
         let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
         let absent = self.files.len() - self.set_files();

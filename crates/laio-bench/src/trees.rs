@@ -1,4 +1,4 @@
-//! Directory trees of made files, for what copies or serves them.
+//! Directory trees of generated files, for copying or serving.
 
 use crate::content::Content;
 use crate::error::{Error, While};
@@ -7,44 +7,44 @@ use std::fs::File;
 use std::io::{Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-/// What a tree looks like.
+/// The shape of a tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
-    /// Two directories in each directory, `depth` levels of them, with as many files in each: the trees of
-    /// `workload.py`, which "Implementing cp -r with Linux AIO" (2014) copied.
+    /// Two directories in each directory, `depth` levels of them, with the same number of files in each: the
+    /// trees of `workload.py`, which "Implementing cp -r with Linux AIO" (2014) copied.
     Binary {
-        /// Levels, the topmost too.
+        /// The number of levels, including the root.
         depth: u32,
-        /// Files in each directory.
+        /// The number of files in each directory.
         files: u64,
-        /// Bytes of each file.
+        /// The size of each file in bytes.
         size: u64,
     },
-    /// So many files in one directory.
+    /// Files in one directory.
     Flat {
-        /// How many.
+        /// The number of files.
         files: u64,
-        /// Bytes of each file.
+        /// The size of each file in bytes.
         size: u64,
     },
-    /// One file, most of which is holes, as an image of a disk.
+    /// One sparse file, like a disk image.
     Sparse {
-        /// Bytes, with the holes.
+        /// The size in bytes, including holes.
         size: u64,
-        /// Pieces that are there, at equal distances.
+        /// The number of data extents, at equal distances.
         pieces: u64,
-        /// Bytes of each piece.
+        /// The size of each extent in bytes.
         piece: u64,
     },
 }
 
-/// Most levels of a binary tree: with more, there would be more directories than anybody waits for.
+/// The maximum number of levels of a binary tree, which bounds the number of directories.
 pub const DEPTH_MAX: u32 = 20;
 
 const BUFFER: usize = 1 << 20;
 
 impl Shape {
-    /// Directories in it, the topmost too.
+    /// Returns the number of directories, including the root.
     pub fn directories(self) -> u64 {
         match self {
             Shape::Binary { depth, .. } => (1 << depth.min(DEPTH_MAX)) - 1,
@@ -52,7 +52,7 @@ impl Shape {
         }
     }
 
-    /// Files in it.
+    /// Returns the number of files.
     pub fn files(self) -> u64 {
         match self {
             Shape::Binary { files, .. } => files * self.directories(),
@@ -61,7 +61,7 @@ impl Shape {
         }
     }
 
-    /// Bytes of its files, without holes.
+    /// Returns the size of its files in bytes, without holes.
     pub fn bytes(self) -> u64 {
         match self {
             Shape::Binary { size, .. } | Shape::Flat { size, .. } => size * self.files(),
@@ -69,11 +69,11 @@ impl Shape {
         }
     }
 
-    /// Makes it in a directory that must not be there yet. What is in each file follows from its name
-    /// below that directory (see [`Content`]).
+    /// Creates the tree in a new directory. The contents of each file follow from its name below that
+    /// directory (see [`Content`]).
     ///
     /// # Errors
-    /// A file cannot be made, or `stop` was asked; what has been made stays.
+    /// If a file cannot be created, or `stop` is requested; the created files remain.
     pub fn make(self, at: &Path, stop: &Stop) -> Result<(), Error> {
         match self {
             Shape::Binary { depth, files, size } => {
@@ -108,7 +108,7 @@ fn cannot_make(path: &Path) -> String {
     format!("cannot make {}", path.display())
 }
 
-/// Makes a directory, named with a slash at its end, and the files in it.
+/// Creates a directory, whose name ends in a slash, and its files.
 fn fill_directory(at: &Path, name: &str, files: u64, size: u64, stop: &Stop) -> Result<(), Error> {
     let directory = at.join(name);
     std::fs::create_dir(&directory).doing(cannot_make(&directory))?;
@@ -121,7 +121,7 @@ fn fill_directory(at: &Path, name: &str, files: u64, size: u64, stop: &Stop) -> 
     Ok(())
 }
 
-/// Makes one file; the buffer is there to be used again.
+/// Creates one file; `buffer` is reused.
 pub(crate) fn make_file(
     path: &Path,
     content: Content,
@@ -154,7 +154,7 @@ fn make_sparse(
         if stop.is_asked() {
             return Err(std::io::ErrorKind::Interrupted.into());
         }
-        // Pages are whole, or there would be no holes between the pieces.
+        // Whole pages, or there would be no holes between the extents.
         let offset = (size / pieces.max(1) * number) & !4095;
         content.fill(offset, &mut buffer);
         file.seek(SeekFrom::Start(offset))?;

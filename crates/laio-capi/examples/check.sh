@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT OR Apache-2.0
 #
-# check.sh - runs the built examples as a user would, and compares what they do with what they should.
+# check.sh - runs the built examples as a user would, and checks their results.
 #
 #     check.sh DIR [EXAMPLE]...
 #
-# DIR holds the built programs; without names, all that are there are run, those of porting/ too. The
-# back end is that of $LAIO_BACKEND. Exit status: 0, 1 if something is wrong, 77 if nothing that was asked
-# for can run here. Needs bash and coreutils, and uses find(1) and flock(1) where they are.
+# DIR contains the built programs; without names it runs all of them, including those of porting/. The
+# back end is that of $LAIO_BACKEND. Exit status: 0, 1 after a failure, 77 if none of the requested programs
+# can run here. Needs bash and coreutils, and uses find(1) and flock(1) if installed.
 set -u
 shopt -s globstar dotglob nullglob
 export LC_ALL=C
@@ -52,7 +52,7 @@ mkfifo "$root/fifo"
 ln -s /etc/passwd "$root/outward"
 ln -s sub/big "$root/inward"
 
-# Starts the server, with at most so many descriptors if told; sets $pid and $port.
+# Starts the server, with a limit of descriptors if given; sets $pid and $port.
 start() { # [DESCRIPTORS]
 	local i arguments=(0)
 	[ "$example" = server ] || arguments+=("$root") # it serves the current directory
@@ -139,7 +139,7 @@ check_server() {
 	[ "$(timeout 60 head -c 1 <&"$socket" 2>/dev/null | wc -c)" -eq 0 ] || wrong "a line of 5000 bytes is answered"
 	exec {socket}>&-
 
-	# Clients that vanish in the middle of an answer.
+	# Clients that disconnect in the middle of a response.
 	for i in 1 2 3 4 5; do
 		exec {socket}<>"/dev/tcp/127.0.0.1/$port"
 		printf 'GET sub/big\nGET sub/big\n' >&"$socket"
@@ -162,7 +162,7 @@ check_server() {
 		expect_same "slow reader $i" "$scratch/slow$i" "$scratch/expected"
 	done
 
-	# More clients than there are places: the last ones get theirs when the first have left.
+	# More clients than slots: the last ones are served when the first have left.
 	if [ "$backend" != sync ]; then
 		for ((i = 0; i < 70; i++)); do
 			exec {socket}<>"/dev/tcp/127.0.0.1/$port"
@@ -178,7 +178,7 @@ check_server() {
 	stop
 }
 
-# A server that runs out of descriptors goes on when it has some again.
+# A server that runs out of descriptors continues when some are free again.
 check_few_descriptors() {
 	local i socket sockets=() line
 	[ "$backend" = sync ] && return
@@ -319,7 +319,7 @@ forbids_ring() {
 }
 
 if [ "$backend" = uring ] && forbids_ring; then
-	echo "check.sh: io_uring is not to be had here" >&2
+	echo "check.sh: io_uring is not available here" >&2
 	exit 77
 fi
 
@@ -334,7 +334,7 @@ for example; do
 		continue
 	fi
 	if [ "$example" = liburing ] && forbids_ring; then
-		echo "check.sh: io_uring is not to be had here, and liburing is left out"
+		echo "check.sh: io_uring is not available here: liburing is left out"
 		continue
 	fi
 	case $example in

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
  *
- * epoll.c - laio inside an event loop that exists already: counts lines and bytes of files, as wc(1).
+ * epoll.c - laio in an existing event loop: counts lines and bytes of files, as wc(1).
  *
  *     cc epoll.c -o epoll $(pkg-config --cflags --libs laio)
  *     find /etc -type f | ./epoll
  *
- * Reads names of files, one a line, and prints the lines, the bytes and the name of each when it is done
- * with it. The loop is the program's own. It waits for names on standard input, for signals, and for
- * laio_fd(), which is readable when laio_poll() has something to deliver. However slow a disk is, the
- * next name and Ctrl-C are seen at once.
+ * Reads names of files, one per line, and prints the lines, the bytes and the name of each file when it has
+ * read it. The loop is the program's own. It waits for names on standard input, for signals, and for
+ * laio_fd(), which is readable when laio_poll() has completions to deliver. However slow a disk is, the
+ * loop handles the next name and Ctrl-C at once.
  */
 #define _GNU_SOURCE 1
 #include <err.h>
@@ -47,7 +47,7 @@ static void file_done(struct file *file, long result)
 		printf("%llu %llu %s\n", file->lines, file->bytes, file->name);
 	}
 	if (file->descriptor >= 0)
-		laio_syscall(SYS_close, file->descriptor); /* without a user: nobody waits for it */
+		laio_syscall(SYS_close, file->descriptor); /* without a user pointer: its completion is ignored */
 	free(file->name);
 	free(file);
 	files--;
@@ -69,7 +69,7 @@ static void count_chunk(struct file *file, size_t length)
 		file->lines++;
 }
 
-/* Goes on with a file, whose call has come to `result`, until one goes to the background. */
+/* Continues with a file, whose last call returned `result`, until a call goes to the background. */
 static void advance(struct file *file, long result)
 {
 	if (file->descriptor == -1 && result >= 0) {
@@ -86,7 +86,7 @@ static void advance(struct file *file, long result)
 		file_done(file, result);
 }
 
-/* Begins with as many files as are allowed. Returns whether more names are wanted. */
+/* Starts as many files as are allowed. Returns whether to read more names. */
 static bool begin(void)
 {
 	char *end;
@@ -108,7 +108,7 @@ static bool begin(void)
 	return files < FILES_MAX;
 }
 
-/* Returns whether there may be more. The descriptor is ready, so this does not wait. */
+/* Returns whether there may be more input. The descriptor is ready, so this does not block. */
 static bool read_names(void)
 {
 	ssize_t count = read(STDIN_FILENO, names + names_length, sizeof(names) - names_length);

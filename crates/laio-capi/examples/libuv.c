@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
  *
- * libuv.c - laio inside a libuv loop: copies files under a lock, which libuv has no call for.
+ * libuv.c - laio in a libuv loop: copies files under a lock, for which libuv has no function.
  *
  *     cc libuv.c -o libuv $(pkg-config --cflags --libs laio libuv)
  *
- * A uv_poll_t that watches laio_fd() is all the glue there is. Another program may hold the lock of a
- * source for hours: only that copy waits. A timer and Ctrl-C show that the loop goes on meanwhile.
+ * A uv_poll_t for laio_fd() is the only connection between the two. Another program may hold the lock of a
+ * source for hours: only that copy waits. A timer and Ctrl-C show that the loop keeps running.
  */
 #define _GNU_SOURCE
 #include <err.h>
@@ -31,8 +31,8 @@ struct copy;
 typedef bool handler(struct copy *copy, long result);
 
 struct copy {
-	handler *then;       /* goes on when the call being made is done */
-	long result;         /* what that call returned, or -errno */
+	handler *then;       /* continues when the current call has finished */
+	long result;         /* the result of that call, or -errno */
 	const char **names;  /* of source and target */
 	int source, target;
 	unsigned long long bytes;
@@ -43,7 +43,7 @@ static uv_timer_t timer;
 static uv_signal_t interrupt;
 static int copies, failures; /* to be made or under way; without success */
 
-/* Says whether `then` can go on at once. If not, it will when laio_poll() delivers the copy. */
+/* Returns whether `then` can continue at once. If not, it runs when laio_poll() delivers the copy. */
 static bool await(struct copy *copy, handler *then, long value)
 {
 	copy->then = then;
@@ -54,7 +54,7 @@ static bool await(struct copy *copy, handler *then, long value)
 	return false;
 }
 
-/* A loop, since calls that are done at once would otherwise nest as deep as a file is long. */
+/* A loop, because handlers whose calls complete inline would otherwise recurse for each part of a file. */
 static void resume(struct copy *copy, long value, int error)
 {
 	copy->result = value == -1 ? -error : value;
@@ -79,7 +79,7 @@ static bool copy_done(struct copy *copy, long result)
 		printf("%llu %s\n", copy->bytes, copy->names[1]);
 	}
 	if (copy->source >= 0)
-		laio_syscall(SYS_close, copy->source); /* and gives back the lock; nobody waits for it */
+		laio_syscall(SYS_close, copy->source); /* also releases the lock; its completion is ignored */
 	if (--copies == 0)
 		end_loop();
 	return false;
@@ -92,7 +92,7 @@ static bool part_copied(struct copy *copy, long result)
 		return copy_done(copy, result);
 	}
 	copy->bytes += (unsigned long long)result;
-	if (result == 0) /* some file systems say only at the close that there was no room */
+	if (result == 0) /* some file systems report ENOSPC only at the close */
 		return await(copy, copy_done, laio_syscall(SYS_close, copy->target));
 	return await(copy, part_copied, laio_syscall(SYS_sendfile, copy->target, copy->source, NULL,
 	             (size_t)PART_SIZE));

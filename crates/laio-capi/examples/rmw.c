@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
  *
- * rmw.c - clients that read a block of a file, modify it, and write it back, with a bound on what is in
- * flight and a choice of how to learn that an operation has finished.
+ * rmw.c - clients that read a block of a file, modify it, and write it back, with a limit on operations in
+ * flight and a choice of how the program is notified of completions.
  *
  *     cc rmw.c -o rmw $(pkg-config --cflags --libs laio)
  *     ./rmw signal scratch-file
  *
- * Each of CLIENTS adds 1 to every 64-bit number of its own block of the file, ITERATIONS times. It reads
- * the block again right behind its write, without waiting: laio_set_ordered() keeps the order. Each has a
- * descriptor of its own, since the order is one of all calls on a descriptor.
+ * Each of CLIENTS adds 1 to every 64-bit number of its own block of the file, ITERATIONS times. It starts the
+ * next read right after its write, without waiting: laio_set_ordered() keeps the order. Each client has a
+ * descriptor of its own, since the order applies to all calls on a descriptor.
  */
 #define _GNU_SOURCE 1
 #include <err.h>
@@ -28,16 +28,16 @@ enum { CLIENTS = 32, ITERATIONS = 100, IN_FLIGHT_MAX = 8, BLOCK_SIZE = 4096 };
 struct operation {
 	struct client *client;
 	void *handle;              /* NULL: not in flight */
-	struct laio_status status; /* when words are watched */
+	struct laio_status status; /* if the program watches status words */
 };
 
 static struct client {
 	int file;
 	off_t offset;
-	int turn;    /* which is next */
-	int pending; /* operations that have not finished; the next turn comes when none is left */
+	int turn;    /* the next turn */
+	int pending; /* operations that have not finished; the next turn starts when none is left */
 	struct operation read, write;
-	uint64_t blocks[2][BLOCK_SIZE / 8]; /* that of this turn, and that which the next read fills */
+	uint64_t blocks[2][BLOCK_SIZE / 8]; /* the block of this turn, and the buffer of the next read */
 } clients[CLIENTS];
 static bool words;
 
@@ -106,7 +106,7 @@ static void wait_by_poll(void)
 	poll_for(NULL);
 }
 
-/* The signal is blocked, and taken here; a handler that sets a flag would do as well. */
+/* The signal is blocked, and received here; a handler that sets a flag would work too. */
 static void wait_by_signal(void)
 {
 	static const struct timespec now = { 0, 0 };
@@ -128,7 +128,7 @@ static void take_if_finished(struct operation *operation)
 		deliver(&completion);
 }
 
-/* Where a program has something to compute, it would look at the words now and then. */
+/* A program that computes would check the status words periodically. */
 static void wait_by_word(void)
 {
 	struct client *client;
@@ -159,7 +159,7 @@ int main(int argc, char **argv)
 	else
 		errx(2, "usage: rmw poll|signal|word FILE");
 	words = wait == wait_by_word;
-	/* laio counts too: were there a mistake above, a call would fail with EAGAIN. */
+	/* laio has the same limit: after a mistake above, a call would fail with EAGAIN. */
 	options.operations = IN_FLIGHT_MAX;
 	if (laio_init(&options) == -1)
 		err(1, "laio");

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
  *
- * server.c - an event-driven echo and file server whose calls all look as if they blocked.
+ * server.c - an event-driven echo and file server with ordinary, blocking-style calls.
  *
  *     cc server.c -o server $(pkg-config --cflags --libs laio)
  *
- * Serves the current directory at a port of 127.0.0.1 (0: any). A line `GET path' is answered by length,
- * newline, file, or `ERR reason'; other lines come back.
+ * Serves the current directory on a port of 127.0.0.1 (0: any). The response to a line `GET path' is the length,
+ * a newline and the file, or `ERR reason'; other lines are echoed.
  *
  * Every call goes through laio_syscall(), on ordinary blocking descriptors. A handler makes one call and
- * names the handler that goes on with its result: at once, or from the event loop when laio_poll()
- * delivers it. With LAIO_BACKEND=sync nothing is ever in the background: one client at a time is served.
+ * names the handler that continues with its result: at once, or from the event loop when laio_poll()
+ * delivers it. With LAIO_BACKEND=sync no call goes to the background: the server serves one client at a time.
  */
 #define _GNU_SOURCE 1
 #include <err.h>
@@ -32,8 +32,8 @@ typedef bool handler(struct client *client, long result);
 static handler accepted, line_read, replied;
 
 static struct client {
-	handler *then;      /* goes on when the call being made is done */
-	long result;        /* what that call returned, or -errno */
+	handler *then;      /* continues when the current call has finished */
+	long result;        /* the result of that call, or -errno */
 	int socket, file;   /* or -1 */
 	size_t read, used;  /* bytes in line[], perhaps of several lines, and in the line being answered */
 	struct stat status;
@@ -47,7 +47,7 @@ static int listener;
 static const struct open_how how = { O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0, RESOLVE_BENEATH };
 static const struct timespec second = { 1, 0 };
 
-/* Says whether `then` can go on at once. If not, the event loop will call it. */
+/* Returns whether `then` can continue at once. If not, the event loop will call it. */
 static bool await(struct client *client, handler *then, long value)
 {
 	client->then = then;
@@ -58,7 +58,7 @@ static bool await(struct client *client, handler *then, long value)
 	return false;
 }
 
-/* A loop, since calls that are done at once would otherwise nest as deep as a file is long. */
+/* A loop, because handlers whose calls complete inline would otherwise recurse for each part of a file. */
 static void resume(struct client *client, long value, int error)
 {
 	client->result = value == -1 ? -error : value;
@@ -66,7 +66,7 @@ static void resume(struct client *client, long value, int error)
 		;
 }
 
-/* A close that goes to the background has no user: nobody waits for it. */
+/* A close that goes to the background has no user pointer: its completion is ignored. */
 static void close_later(int *descriptor)
 {
 	if (*descriptor >= 0)
@@ -74,7 +74,7 @@ static void close_later(int *descriptor)
 	*descriptor = -1;
 }
 
-/* The place of a client that is done with waits for another. */
+/* Frees the slot of a client for the next one. */
 static bool next_client(struct client *client, long result)
 {
 	(void)result;
@@ -84,7 +84,7 @@ static bool next_client(struct client *client, long result)
 	return await(client, accepted, laio_syscall(SYS_accept4, listener, NULL, NULL, SOCK_CLOEXEC));
 }
 
-/* A call that writes has written all or has failed: there is no partial write to remember. */
+/* A write completes entirely or fails, so no state of a partial write is needed. */
 static bool reply(struct client *client, const char *data, size_t length)
 {
 	return await(client, replied, laio_syscall(SYS_sendto, client->socket, data, length,
@@ -118,7 +118,7 @@ static bool next_line(struct client *client)
 
 	client->read = rest;
 	client->used = end ? (size_t)(end + 1 - line) : 0;
-	if (!end) /* without room for more, this reads nothing */
+	if (!end) /* if the buffer is full, this reads nothing */
 		return await(client, line_read,
 		             laio_syscall(SYS_read, client->socket, line + rest, LINE_SIZE - rest));
 	if (client->used < 5 || memcmp(line, "GET ", 4) != 0)
@@ -144,7 +144,7 @@ static bool accepted(struct client *client, long result)
 	return await(client, next_client, laio_syscall(SYS_nanosleep, &second, NULL));
 }
 
-/* The length was promised: only hanging up tells that the file has become shorter since. */
+/* The length was sent already: closing the connection is the only way to report that the file has shrunk. */
 static bool chunk_read(struct client *client, long result)
 {
 	if (result <= 0)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
  *
- * walk.c - adds up what is below a directory, many names at a time.
+ * walk.c - adds up the sizes of all files below a directory, many names at a time.
  *
  *     cc walk.c -o walk $(pkg-config --cflags --libs laio)
  *     ./walk /usr
@@ -8,9 +8,9 @@
  * Prints how many names there are, the directory included, and the sum of their sizes, as find -printf
  * '%s\n' lists them. Symbolic links are not followed.
  *
- * openat(2), getdents64(2) and statx(2) have no non-blocking form; here they need no threads of one's
- * own. On a disk or a network that takes its time, what counts is that many calls are under way; in a
- * warm cache, that they cost little more than plain calls.
+ * openat(2), getdents64(2) and statx(2) have no non-blocking form; with laio the program needs no threads for
+ * them. On a slow disk or network many calls are in flight at a time; with a warm cache they cost little more
+ * than plain calls.
  */
 #define _GNU_SOURCE 1
 #include <dirent.h>
@@ -26,10 +26,10 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
-/* Each walker makes one call at a time: this bounds the operations in flight, far below laio's limit. */
+/* Each walker makes one call at a time, so this limits the operations in flight, far below laio's limit. */
 enum { WALKERS = 64 };
 
-/* A name that has been found. Those that nobody has looked at yet are a stack: depth first, there are
+/* A name that the walk has found. Unprocessed names are a stack: depth first, there are
    fewer of them than breadth first. */
 struct path {
 	struct path *next;
@@ -40,9 +40,9 @@ struct walker;
 typedef bool handler(struct walker *walker, long result);
 
 static struct walker {
-	handler *then;     /* goes on when the call being made is done */
-	long result;       /* what that call returned, or -errno */
-	struct path *path; /* what it is looking at; NULL: it is idle */
+	handler *then;     /* continues when the current call has finished */
+	long result;       /* the result of that call, or -errno */
+	struct path *path; /* the current path; NULL: idle */
 	int directory;
 	struct statx status;
 	uint64_t names[4096]; /* as getdents64() writes them */
@@ -64,7 +64,7 @@ static void push(const char *parent, const char *name)
 	found = path;
 }
 
-/* Says whether `then` can go on at once. If not, it will when laio_poll() delivers the walker. */
+/* Returns whether `then` can continue at once. If not, it runs when laio_poll() delivers the walker. */
 static bool await(struct walker *walker, handler *then, long value)
 {
 	walker->then = then;
@@ -75,7 +75,7 @@ static bool await(struct walker *walker, handler *then, long value)
 	return false;
 }
 
-/* A loop, since calls that are done at once would otherwise nest ever deeper. */
+/* A loop, because handlers whose calls complete inline would otherwise recurse. */
 static void resume(struct walker *walker, long value, int error)
 {
 	walker->result = value == -1 ? -error : value;
@@ -108,7 +108,7 @@ static bool names_read(struct walker *walker, long result)
 	char *at = (char *)walker->names;
 
 	if (result <= 0) {
-		laio_syscall(SYS_close, walker->directory); /* without a user: nobody waits for it */
+		laio_syscall(SYS_close, walker->directory); /* without a user pointer: its completion is ignored */
 		return path_done(walker, result);
 	}
 	while (at < (char *)walker->names + result) {

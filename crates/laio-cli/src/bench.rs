@@ -14,11 +14,12 @@ use clap::Subcommand;
 pub(crate) enum Command {
     /// Measure single calls: nanoseconds, and the ratio to the plain call, through every back end
     Calls(calls::Arguments),
-    /// What each back end does to the order of operations, and at the limit of its slots
+    /// Measure how each back end reorders operations, and what it does when all slots are in use
     Order(order::Arguments),
-    /// Measure the back end activations: calls that do not block, the hand-off when one does, and false alarms
+    /// Measure the back end activations: calls that do not block, the hand-off when one does, and false
+    /// alarms
     Activations(activations::Arguments),
-    /// A million getpid, plainly and through every back end (thesis, table 2)
+    /// Measure a million getpid, plainly and through every back end (thesis, table 2)
     Getpid(published::Arguments),
     /// Open and stat the files of a trace (thesis, table 3)
     OpenStat(published::Arguments),
@@ -26,15 +27,15 @@ pub(crate) enum Command {
     OpenStatRead(published::Arguments),
     /// Read, modify and write back blocks of a file with O_DIRECT (Yoo, figures 3 to 6)
     Rmw(published::Arguments),
-    /// The share of potentially blocking calls that do not block (LAIO, why be lazy)
+    /// Measure the share of potentially blocking calls that do not block (LAIO, why be lazy)
     LazyShare(published::Arguments),
-    /// Servers by the number of their clients (thesis, figures 6 to 13)
+    /// Measure servers by the number of their clients (thesis, figures 6 to 13)
     Clients(published::Arguments),
-    /// One server with four kinds of disk I/O (LAIO, large and small workload)
+    /// Measure one server with four kinds of disk I/O (LAIO, large and small workload)
     Flash(published::Arguments),
-    /// Asynchronous bodies, chunks, and stat (lighttpd 1.5)
+    /// Measure asynchronous bodies, chunks, and stat (lighttpd 1.5)
     Lighttpd(published::Arguments),
-    /// Run all of these, or some, and write one page with tables, plots and what follows from them
+    /// Run all of these, or some, and write one page with tables, plots and conclusions
     Report(report::Arguments),
     /// Measure recursive copies: laio cp through every back end, GNU cp, and other tools
     Cp(cp::Arguments),
@@ -58,7 +59,7 @@ pub(crate) fn run(command: Command) -> Result<(), Failure> {
     }
 }
 
-/// A number to multiply with.
+/// A positive number to multiply with.
 pub(crate) fn factor(text: &str) -> Result<f64, String> {
     let factor: f64 = text.parse().map_err(|_| "not a number")?;
     let fits = (0.000_001..=1000.0).contains(&factor);

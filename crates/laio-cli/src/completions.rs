@@ -1,11 +1,11 @@
-//! `laio completions`: what a shell completes.
+//! `laio completions`: scripts with which shells complete commands and options.
 
 use crate::{Failure, print};
 use clap::{Args, CommandFactory};
 use clap_complete::{Shell, generate};
 
-/// For bash, `laio completions bash > ~/.local/share/bash-completion/completions/laio`; other shells have such places
-/// too.
+/// For bash: `laio completions bash > ~/.local/share/bash-completion/completions/laio`. Other shells have
+/// similar directories.
 #[derive(Debug, Args)]
 #[command(after_help = crate::EXIT_CODES)]
 pub(crate) struct Arguments {

@@ -5,10 +5,10 @@ use clap::Args;
 use laio_bench::info::Info;
 use std::path::PathBuf;
 
-/// Everything is found out by trying; nothing is left behind.
+/// Finds everything out by trying, and leaves no files behind.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// Directories (or files in them) whose file systems are tried [default: the current directory, the
+    /// Directories (or files in them) whose file systems are probed [default: the current directory, the
     /// temporary directory, /dev/shm and the home directory, each file system once]
     #[arg(value_name = "PATH")]
     paths: Vec<PathBuf>,
@@ -18,7 +18,7 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
-    let info = Info::gather(&arguments.paths);
+    let info = Info::probe(&arguments.paths);
     print(&match arguments.json {
         true => info.json(),
         false => info.table(),

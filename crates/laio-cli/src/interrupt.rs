@@ -1,11 +1,12 @@
-//! Ctrl-C: what was begun is given up and removed; a second one ends the process at once.
+//! Ctrl-C: the first one stops the command, which removes its files; a second one ends the process at once.
 
 use crate::Failure;
 use crate::signals::{Second, catch};
 use laio_bench::Stop;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-/// What a signal asks to stop. Before other threads start, which inherit what is set up here.
+/// Installs the signal handlers, and returns the request to stop that they set. Must be called before other
+/// threads start, which inherit the signal mask.
 pub(crate) fn listen() -> Result<Stop, Failure> {
     let stop = Stop::new();
     let mut signals = catch(&[SIGINT, SIGTERM, SIGHUP], Second::ExitsBySignal, &[])?;

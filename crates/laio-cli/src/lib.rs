@@ -1,5 +1,5 @@
 #![forbid(unsafe_code)]
-//! The `laio` command: arguments and exit codes; what is done is in the libraries.
+//! The `laio` command: arguments and exit codes. The libraries do the work.
 
 mod bench;
 mod completions;
@@ -18,7 +18,7 @@ use clap::{Parser, Subcommand};
 use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
 
-/// Lazy asynchronous I/O for Linux: a system call that does not block costs what it costs plainly, and
+/// Lazy asynchronous I/O for Linux: a system call that does not block costs what the plain call costs, and
 /// only one that would block goes to the background.
 #[derive(Debug, Parser)]
 #[command(name = "laio", version, propagate_version = true, after_help = EXIT_CODES, arg_required_else_help = true)]
@@ -41,27 +41,27 @@ enum Command {
     Cp(Box<cp::Arguments>),
     /// Show what this machine allows, and which back end would be chosen
     Info(info::Arguments),
-    /// Measure
+    /// Measure system calls, copies and servers
     #[command(subcommand)]
     Bench(bench::Command),
-    /// Make file sets, and requests for them
+    /// Create file sets, and requests for them
     #[command(subcommand)]
     Trace(trace::Command),
-    /// Load an HTTP server, and measure how long its answers take
+    /// Load an HTTP server, and measure the latency of its responses
     Load(load::Arguments),
-    /// Write what a shell needs to complete these commands and options
+    /// Write a script with which a shell completes these commands and options
     Completions(completions::Arguments),
 }
 
-/// Why a command failed, for people.
+/// The message of a failed command.
 type Failure = Box<dyn std::error::Error>;
 
-/// Does what the command line says.
+/// Runs the command line.
 pub fn main() -> ExitCode {
     if cp::is_called() {
         return cp::main("cp");
     }
-    // Wrong arguments end here, with 2.
+    // Wrong arguments end the process here, with status 2.
     let arguments = Arguments::parse();
     let result = match arguments.command {
         Command::Serve(arguments) => serve::run(*arguments),
@@ -75,7 +75,7 @@ pub fn main() -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            // Nothing can be done if standard error is gone too.
+            // If standard error is closed too, the message is lost.
             let _ = writeln!(std::io::stderr(), "laio: {failure}");
             ExitCode::from(if failure.is::<serve::Mistakes>() {
                 2
@@ -91,7 +91,7 @@ pub fn copy() -> ExitCode {
     cp::main(if cp::is_called() { "cp" } else { "laio-cp" })
 }
 
-/// Writes a result. A reader who has seen enough (`laio info | head`) is not an error.
+/// Writes a result. If the reader closes the pipe early (`laio info | head`), that is not an error.
 fn print(text: &str) -> Result<(), Failure> {
     match std::io::stdout().write_all(text.as_bytes()) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
@@ -144,7 +144,7 @@ mod tests {
             );
         }
         let letter = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-        // Not the lines between the parts of a body.
+        // Skips the lines between the parts of a multipart body.
         let pages = pages.replace("`--", " --");
         for part in pages
             .split(" --")

@@ -10,64 +10,66 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Without a pace: ten clients take the requests of the trace in order, until it ends. Answers are checked byte by
-/// byte: what is in a made file follows from its name. Without a trace, the URL itself is asked for.
+/// By default ten clients take the requests of the trace in order, until it ends. Responses are checked byte
+/// by byte: the contents of a generated file follow from its name. Without a trace, the URL itself is
+/// requested.
 #[derive(Debug, Args)]
 #[command(after_help = crate::EXIT_CODES)]
 pub(crate) struct Arguments {
     /// The server, and without --trace the target: http://HOST:PORT/PATH, or https://…
     #[arg(value_name = "URL", value_parser = url)]
     url: Url,
-    /// The requests: what `laio trace` has made
+    /// The requests: a trace written by `laio trace`
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
-    /// So many clients, each of which takes the next request of the trace
+    /// Number of clients, each of which takes the next request of the trace
     #[arg(long, value_name = "N", group = "pace", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     clients: Option<u32>,
-    /// So many clients, each of which takes any file at random, with a connection for each, as http_load does
+    /// Number of clients, each of which takes any file at random, with a new connection for each, as
+    /// http_load does
     #[arg(long, value_name = "N", group = "pace", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     parallel: Option<u32>,
-    /// Begin so many requests each second, whether those before are over or not
+    /// Start this many requests per second, whether earlier ones have finished or not
     #[arg(long, value_name = "N", group = "pace", value_parser = positive)]
     rate: Option<f64>,
-    /// Begin requests at the times of the trace, so many times as fast
+    /// Start requests at the times of the trace, divided by this factor
     #[arg(long, value_name = "FACTOR", group = "pace", num_args = 0..=1, require_equals = true,
         default_missing_value = "1", value_parser = positive)]
     at_times: Option<f64>,
-    /// End after so many requests
+    /// End after this many requests
     #[arg(long, value_name = "N")]
     fetches: Option<u64>,
     /// End after this time
     #[arg(long, value_name = "S", value_parser = positive)]
     seconds: Option<f64>,
-    /// Keep no times of requests that begin in the first so many seconds
+    /// Exclude requests that start in the first seconds from the latencies
     #[arg(long, value_name = "S", value_parser = positive)]
     warm_up: Option<f64>,
-    /// A connection for each request
+    /// Use a new connection for each request
     #[arg(long)]
     close: bool,
-    /// Keep connections, with --parallel too
+    /// Keep connections open, also with --parallel
     #[arg(long, conflicts_with = "close")]
     keep_alive: bool,
-    /// Trust servers with certificates that lead to one in FILE (PEM), not to those that the system trusts
+    /// Trust servers whose certificates are signed by one in FILE (PEM), instead of the system's roots
     #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
     ca: Option<PathBuf>,
     /// Trust any certificate
     #[arg(long)]
     insecure: bool,
-    /// Resume TLS sessions; otherwise each connection makes a whole handshake
+    /// Resume TLS sessions; otherwise each connection makes a full handshake
     #[arg(long)]
     resume: bool,
-    /// Do not check the bytes of answers
+    /// Do not check the bytes of responses
     #[arg(long)]
     no_verify: bool,
-    /// Longest time for a request, in seconds
+    /// Time-out of a request, in seconds
     #[arg(long, value_name = "S", default_value = "60", value_parser = positive)]
     timeout: f64,
-    /// What is drawn at random follows from this number
+    /// Seed of the random numbers
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Write all that was measured to FILE; - for standard output, in place of the table
+    /// Write all results to FILE as JSON; - writes them to standard output, instead of the table
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     /// Write a line for each second to FILE
@@ -79,7 +81,7 @@ pub(crate) struct Arguments {
 struct Url {
     encrypted: bool,
     server: SocketAddr,
-    /// With the port, if one was given.
+    /// With the port, if the URL has one.
     authority: String,
     host: String,
     target: String,
@@ -89,7 +91,7 @@ fn url(text: &str) -> Result<Url, String> {
     let (encrypted, rest) = match (text.strip_prefix("https://"), text.strip_prefix("http://")) {
         (Some(rest), _) => (true, rest),
         (_, Some(rest)) => (false, rest),
-        _ => return Err("it begins with http:// or https://".to_owned()),
+        _ => return Err("a URL begins with http:// or https://".to_owned()),
     };
     let at = rest.find('/').unwrap_or(rest.len());
     let (authority, target) = rest.split_at(at);
@@ -107,7 +109,7 @@ fn url(text: &str) -> Result<Url, String> {
         .to_socket_addrs()
         .map_err(|error| format!("{authority}: {error}"))?;
     if target.contains(|one: char| one.is_whitespace() || one.is_control()) {
-        return Err("the path has spaces, or control characters".to_owned());
+        return Err("the path contains spaces or control characters".to_owned());
     }
     Ok(Url {
         encrypted,
@@ -125,7 +127,7 @@ impl Arguments {
         if !self.url.encrypted {
             let asked = self.insecure || self.resume || self.ca.is_some();
             return match asked {
-                true => Err("--ca, --insecure and --resume are for https://".into()),
+                true => Err("--ca, --insecure and --resume are for https:// URLs".into()),
                 false => Ok(None),
             };
         }
@@ -200,6 +202,6 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
     })?;
     match outcome.failed() {
         0 => Ok(()),
-        failed => Err(format!("{failed} requests went wrong").into()),
+        failed => Err(format!("{failed} requests failed").into()),
     }
 }

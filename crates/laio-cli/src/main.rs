@@ -1,7 +1,7 @@
 #![forbid(unsafe_code)]
-//! The `laio` command; all of it is in the library beside, where fuzzing reaches it too.
+//! The `laio` command. Its code is in the library, so that fuzz targets can call it.
 
-/// A copy that runs out of memory says so.
+/// Reports exhausted memory.
 #[global_allocator]
 static ALLOCATOR: laio::Allocator = laio::Allocator;
 

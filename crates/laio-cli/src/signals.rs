@@ -1,24 +1,24 @@
-//! Signals that a command catches. One that the process was started to ignore (`nohup`, a shell's background job) stays
-//! ignored, in every command.
+//! Signals that a command catches. A signal that is ignored when the process starts (`nohup`, a shell's
+//! background job) stays ignored, in every command.
 
 use signal_hook::iterator::Signals;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// What a second signal that ends the command does: it ends the process at once.
+/// The effect of a second ending signal: it ends the process at once.
 #[derive(Clone, Copy)]
 pub(crate) enum Second {
-    /// As the signal does where no program catches it.
+    /// The signal's default action.
     Killed,
-    /// The process exits with 128 and the number of the signal.
+    /// The process exits with 128 plus the number of the signal.
     ExitsBySignal,
     /// The process exits with this status.
     Exits(i32),
 }
 
-/// Catches signals, of which `ending` end the command, and a second one of those the process. To be called before
-/// there are other threads, which inherit what is set up here.
+/// Catches signals. Those in `ending` end the command, and a second one of them the process. Must be called
+/// before other threads start, which inherit the signal mask.
 pub(crate) fn catch(ending: &[i32], second: Second, others: &[i32]) -> io::Result<Signals> {
     let impatient = Arc::new(AtomicBool::new(false));
     let ending = heeded(ending);
@@ -40,7 +40,7 @@ pub(crate) fn catch(ending: &[i32], second: Second, others: &[i32]) -> io::Resul
     Signals::new(ending.into_iter().chain(heeded(others)))
 }
 
-/// Those of these signals that the process does not ignore.
+/// Returns those of these signals that the process does not ignore.
 pub(crate) fn heeded(signals: &[i32]) -> Vec<i32> {
     let signals = signals.iter().copied();
     signals

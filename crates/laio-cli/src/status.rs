@@ -1,14 +1,14 @@
-//! What is being done, for people who watch.
+//! The progress line.
 
 use std::io::{IsTerminal, Write};
 
-/// A line on standard error that says what is being done, if someone watches.
+/// A progress line on standard error, shown only on a terminal.
 pub(crate) struct StatusLine {
     watched: bool,
 }
 
 impl StatusLine {
-    /// Moves to the start of the line and empties it.
+    /// Moves the cursor to the start of the line and clears it.
     const EMPTY: &str = "\r\x1b[K";
 
     pub(crate) fn new() -> StatusLine {
@@ -20,7 +20,7 @@ impl StatusLine {
     pub(crate) fn show(&mut self, text: &str) {
         if self.watched {
             let mut stderr = std::io::stderr();
-            // Whether it can be shown changes nothing.
+            // An error is ignored, because the line is only informative.
             let _ = write!(stderr, "{}{text} …", StatusLine::EMPTY);
             let _ = stderr.flush();
         }

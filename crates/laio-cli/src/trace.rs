@@ -9,21 +9,21 @@ use std::path::PathBuf;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Make a file set and requests for it, of a known shape
+    /// Create a file set of a known shape, and requests for it
     Make(Make),
-    /// Make the requests of access logs, and the file set that they imply
+    /// Convert access logs to requests and the file set that they imply
     Import(Import),
-    /// Tell what a trace is
+    /// Describe a trace
     Show(Show),
 }
 
-/// Where things go.
+/// Output options.
 #[derive(Debug, Args)]
 struct Out {
-    /// The directory to make: trace.tsv, and the files below files/, which is what to serve
+    /// The directory to create: trace.tsv, and the files to serve below files/
     #[arg(long, value_name = "DIR")]
     to: PathBuf,
-    /// Make no files, only the trace
+    /// Create only the trace, no files
     #[arg(long)]
     trace_only: bool,
     /// Draw sizes and popularity into DIR
@@ -31,8 +31,8 @@ struct Out {
     svg: Option<PathBuf>,
 }
 
-/// The same seed gives the same files and requests everywhere. What is in a file follows from its name, so `laio
-/// load` can check each byte of it.
+/// The same seed creates the same files and requests everywhere. The contents of a file follow from its name,
+/// so `laio load` can check each byte.
 #[derive(Debug, Args)]
 #[command(after_help = help())]
 pub(crate) struct Make {
@@ -41,19 +41,19 @@ pub(crate) struct Make {
     shape: String,
     #[command(flatten)]
     out: Out,
-    /// Requests and files, as a part of the usual number
+    /// Number of requests and files, as a fraction of the usual number
     #[arg(long, value_name = "FACTOR", default_value = "1", value_parser = crate::bench::factor)]
     scale: f64,
-    /// What is drawn at random follows from this number
+    /// Seed of the random numbers
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Levels of a tree
+    /// Number of levels of a tree
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=16))]
     depth: u32,
-    /// Files in each directory of a tree
+    /// Number of files in each directory of a tree
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u64).range(1..=100_000))]
     files: u64,
-    /// Bytes of each file of a tree
+    /// Size of each file of a tree in bytes
     #[arg(long, value_name = "BYTES", default_value_t = 65536, value_parser = clap::value_parser!(u64).range(..=1 << 40))]
     size: u64,
 }
@@ -66,8 +66,8 @@ fn help() -> String {
     help + "\n" + crate::EXIT_CODES
 }
 
-/// Logs are in the common or combined format, or JSON with a line for each request; each line may be of another.
-/// Requests other than GET, and answers from which no file follows, are left out and counted.
+/// Logs are in the common or combined format, or JSON with a line for each request; the formats may be mixed.
+/// Requests other than GET, and responses that do not imply a file, are left out and counted.
 #[derive(Debug, Args)]
 pub(crate) struct Import {
     /// The logs, in order

@@ -8,7 +8,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// A client that says nothing for so long is disconnected.
+/// The time after which an idle client is disconnected.
 const SILENCE_MAX: Duration = Duration::from_secs(60);
 
 async fn echo(client: TcpStream) -> io::Result<()> {
@@ -29,7 +29,7 @@ async fn serve(listener: TcpListener) -> io::Result<()> {
     loop {
         let (client, peer) = match listener.accept().await {
             Ok(accepted) => accepted,
-            // Of one client, or of too many: the others go on.
+            // The error concerns one client, or there are too many: keep accepting.
             Err(error) => {
                 eprintln!("accept: {error}");
                 time::sleep(Duration::from_millis(10)).await;

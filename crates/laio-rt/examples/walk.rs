@@ -8,7 +8,7 @@ use std::io;
 use std::path::PathBuf;
 use std::rc::Rc;
 
-/// Directories read at a time: each has a descriptor open.
+/// The number of directories read at a time: each has a descriptor open.
 const DIRECTORIES_MAX: usize = 64;
 
 #[derive(Default)]
@@ -17,11 +17,11 @@ struct Sum {
     bytes: Cell<u64>,
 }
 
-fn walk(path: PathBuf, turns: Semaphore, sum: Rc<Sum>) -> JoinHandle<io::Result<()>> {
+fn walk(path: PathBuf, permits: Semaphore, sum: Rc<Sum>) -> JoinHandle<io::Result<()>> {
     spawn(async move {
         let mut below = Vec::new();
         {
-            let _turn = turns.acquire().await;
+            let _permit = permits.acquire().await;
             let mut entries = fs::read_dir(&path).await?;
             while let Some(entry) = entries.next().await? {
                 let mut kind = entry.file_type();
@@ -34,10 +34,10 @@ fn walk(path: PathBuf, turns: Semaphore, sum: Rc<Sum>) -> JoinHandle<io::Result<
                     }
                 }
                 if kind == FileType::Directory {
-                    below.push(walk(entry.path().to_owned(), turns.clone(), sum.clone()));
+                    below.push(walk(entry.path().to_owned(), permits.clone(), sum.clone()));
                 }
             }
-            // The descriptor and the turn go back here, before waiting for what is below.
+            // The descriptor and the permit are released here, before waiting for the subdirectories.
         }
         for directory in below {
             if let Err(error) = directory

@@ -1,7 +1,7 @@
 //! Descriptors that operations share and the context closes.
 
-use crate::beside::ContextId;
 use crate::executor::Core;
+use crate::extra_contexts::ContextId;
 use crate::submission::submit;
 use laio::ops::Close;
 use std::cell::Cell;
@@ -11,17 +11,17 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
 use std::task::{Poll, Waker};
 
-/// A descriptor that any number of operations may hold. The last to let go of it closes it: through the
-/// context of the runtime, so that a close that waits for a server keeps nobody waiting.
+/// A reference-counted descriptor, which any number of operations may use. Dropping the last reference closes it
+/// through the runtime's context, so that a close that waits for a file server does not stall other tasks.
 ///
-/// Use it with [`submit`] for operations that the types of this crate have no method for.
+/// Use it with [`submit`] for operations for which this crate has no method.
 #[derive(Clone)]
-pub struct Descriptor(Rc<Shared>);
+pub struct Descriptor(Rc<Inner>);
 
-struct Shared {
-    /// There until dropped.
+struct Inner {
+    /// `None` only while dropped.
     descriptor: Option<OwnedFd>,
-    /// Where the result of the close goes, if somebody waits for it.
+    /// Receives the result of the close, if a task waits for it.
     closing: Cell<Option<Rc<Closing>>>,
 }
 
@@ -32,8 +32,8 @@ struct Closing {
 }
 
 impl Descriptor {
-    /// Lets go of the descriptor and waits until it is closed, which is when all others have let go of
-    /// it too. For one of them only.
+    /// Drops this reference and waits until the descriptor is closed, which happens when all other references
+    /// are dropped. Only one reference may call this.
     pub(crate) async fn close(self) -> io::Result<()> {
         let closing = Rc::new(Closing::default());
         self.0.closing.set(Some(closing.clone()));
@@ -58,14 +58,14 @@ impl Closing {
     }
 }
 
-impl Drop for Shared {
+impl Drop for Inner {
     fn drop(&mut self) {
         let Some(descriptor) = self.descriptor.take() else {
             return;
         };
         let core = Core::try_current();
         if let Some(core) = &core {
-            core.forget_beside(descriptor.as_raw_fd());
+            core.forget_in_extra(descriptor.as_raw_fd());
         }
         let operation = Close::new(descriptor);
         match (core, self.closing.take()) {
@@ -89,7 +89,7 @@ impl Drop for Shared {
 
 impl From<OwnedFd> for Descriptor {
     fn from(descriptor: OwnedFd) -> Descriptor {
-        Descriptor(Rc::new(Shared {
+        Descriptor(Rc::new(Inner {
             descriptor: Some(descriptor),
             closing: Cell::new(None),
         }))

@@ -1,6 +1,6 @@
-//! The executor: runs what is ready, then gathers completions, and sleeps only if nothing is ready.
+//! The executor's loop: it polls ready tasks, then reaps completions, and sleeps only if no task is ready.
 
-use crate::beside::{AllBeside, ContextId};
+use crate::extra_contexts::{ContextId, ExtraContexts};
 use crate::join::{Aborted, Join, JoinHandle};
 use crate::limits;
 use crate::submission::Engine;
@@ -18,33 +18,33 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-/// Something to do with the engine, put off because the engine was busy.
+/// An action on the engine that was postponed because the engine was borrowed.
 type Deferred = Box<dyn FnOnce(&mut Engine)>;
 
-/// Everything a runtime consists of. Each part is borrowed only for a moment, never while foreign code
-/// (a future, a waker, a destructor of a task) runs.
+/// The state of a runtime. No `RefCell` of it stays borrowed while foreign code (a future, a waker, a destructor
+/// of a task) runs.
 pub(crate) struct Core {
     pub(crate) engine: RefCell<Engine>,
-    pub(crate) beside: AllBeside,
+    pub(crate) extra: ExtraContexts,
     pub(crate) timers: RefCell<Timers>,
     tasks: RefCell<Tasks>,
     ready: RefCell<VecDeque<TaskId>>,
-    /// Tasks that have given way.
-    later: RefCell<VecDeque<Waker>>,
+    /// Wakers of the tasks that have called [`give_way`](crate::give_way).
+    yielded: RefCell<VecDeque<Waker>>,
     remote: Arc<Remote>,
     deferred: RefCell<Vec<(ContextId, Deferred)>>,
-    /// Operations that the present poll of a task may still start.
+    /// The number of operations that the current poll of a task may still start.
     budget: Cell<u32>,
-    /// Operations started since completions were gathered.
+    /// The number of operations started since completions were last reaped.
     started: Cell<u32>,
     running: Cell<bool>,
-    /// The engine is being asked for completions, and may sleep.
-    gathering: Cell<bool>,
-    /// No new tasks: the runtime is being dropped.
+    /// Whether the engine is being polled for completions, and may sleep.
+    reaping: Cell<bool>,
+    /// Whether the runtime is being dropped, and refuses new tasks.
     closing: Cell<bool>,
-    /// Room used anew in each turn.
+    /// A vector that is reused in each turn.
     woken: RefCell<Vec<Waker>>,
-    /// Times that completions were gathered.
+    /// The number of times that completions were reaped.
     turn: Cell<u64>,
 }
 
@@ -52,7 +52,7 @@ thread_local! {
     static CURRENT: RefCell<Option<Rc<Core>>> = const { RefCell::new(None) };
 }
 
-/// Makes a core the current one of the thread, until dropped.
+/// Makes a core the current one of the thread, and restores the previous one when dropped.
 struct Entered {
     before: Option<Rc<Core>>,
 }
@@ -71,29 +71,29 @@ impl Core {
         let remote = Remote::new(context.notifier());
         Ok(Rc::new(Core {
             engine: RefCell::new(Engine::new(context)),
-            beside: AllBeside::default(),
+            extra: ExtraContexts::default(),
             timers: RefCell::default(),
             tasks: RefCell::default(),
             ready: RefCell::default(),
-            later: RefCell::default(),
+            yielded: RefCell::default(),
             remote,
             deferred: RefCell::default(),
             budget: Cell::new(limits::OPERATIONS_PER_POLL),
             started: Cell::new(0),
             running: Cell::new(false),
-            gathering: Cell::new(false),
+            reaping: Cell::new(false),
             closing: Cell::new(false),
             woken: RefCell::default(),
             turn: Cell::new(0),
         }))
     }
 
-    /// The core whose `block_on` the calling code runs in.
+    /// Returns the core whose `block_on` runs the calling code.
     pub(crate) fn current() -> Rc<Core> {
         Core::try_current().expect("laio_rt is used outside of Runtime::block_on")
     }
 
-    /// As [`Core::current`]; none also while the thread ends.
+    /// As [`Core::current`], but returns `None` outside of `block_on` and while the thread's locals are destroyed.
     pub(crate) fn try_current() -> Option<Rc<Core>> {
         CURRENT
             .try_with(|current| current.borrow().clone())
@@ -101,13 +101,13 @@ impl Core {
             .flatten()
     }
 
-    /// Queues a task if the calling thread is just running its core: no other thread need know.
+    /// Queues a task without the notifier if the calling thread runs the task's core. Returns whether it did.
     pub(crate) fn queue_here(remote: &Arc<Remote>, id: TaskId) -> bool {
         let queued = CURRENT.try_with(|current| match &*current.borrow() {
             Some(core) if Arc::ptr_eq(&core.remote, remote) => {
                 core.ready.borrow_mut().push_back(id);
-                if core.gathering.get() {
-                    // By the destructor of something that the engine has dropped: it must not sleep on.
+                if core.reaping.get() {
+                    // A destructor that the engine runs has woken the task: the engine must not go to sleep.
                     remote.notify();
                 }
                 true
@@ -122,7 +122,7 @@ impl Core {
         Entered { before }
     }
 
-    /// Counts an operation about to be started. False if the task has had its share for now.
+    /// Counts an operation that is about to start. Returns false if the current poll has used up its budget.
     pub(crate) fn spend_budget(&self) -> bool {
         let left = self.budget.get();
         if left == 0 {
@@ -133,8 +133,8 @@ impl Core {
         true
     }
 
-    /// Does something with the engine: now, or if it is busy (because this is called from within it, by
-    /// the destructor of something that it dropped) before the executor sleeps.
+    /// Runs an action on the engine: now, or, if a destructor that the engine runs calls this, before the
+    /// executor sleeps.
     pub(crate) fn with_engine(&self, id: ContextId, action: impl FnOnce(&mut Engine) + 'static) {
         match self.engine_of(id).try_borrow_mut() {
             Ok(mut engine) => action(&mut engine),
@@ -167,12 +167,12 @@ impl Core {
             join.finish(Err(Aborted::on_request()));
             return JoinHandle::new(TaskId::MAIN, Rc::downgrade(self), join);
         }
-        let told = join.clone();
-        // In a box of its own: an async block that awaited it would have room for it twice.
+        let output_slot = join.clone();
+        // Boxed separately: an async block that awaited the future would contain it twice.
         let mut future = Box::pin(future);
         let future = Box::pin(poll_fn(move |context| {
             let polled = future.as_mut().poll(context);
-            polled.map(|output| told.finish(Ok(output)))
+            polled.map(|output| output_slot.finish(Ok(output)))
         }));
         let mut wakes = None;
         let id = self.tasks.borrow_mut().insert(|id| {
@@ -207,7 +207,7 @@ impl Core {
         self.tasks.borrow().count()
     }
 
-    /// Runs until the future has its output.
+    /// Runs the executor until the future is ready.
     pub(crate) fn block_on<F: Future>(self: &Rc<Core>, future: F) -> F::Output {
         assert!(
             !self.running.replace(true),
@@ -236,27 +236,27 @@ impl Core {
                     self.run(id);
                 }
             }
-            self.admit_later();
-            self.gather();
+            self.requeue_yielded();
+            self.reap();
         }
     }
 
-    /// Has a task woken when others had their turn.
+    /// Wakes a task after the other ready tasks have run.
     pub(crate) fn give_way(&self, waker: Waker) {
-        self.later.borrow_mut().push_back(waker);
+        self.yielded.borrow_mut().push_back(waker);
     }
 
-    /// Queues some of the tasks that have given way behind those that are ready.
-    fn admit_later(&self) {
+    /// Queues some of the tasks that have yielded behind those that are ready.
+    fn requeue_yielded(&self) {
         for _ in 0..limits::GIVEN_WAY_PER_TURN {
-            let Some(waker) = self.later.borrow_mut().pop_front() else {
+            let Some(waker) = self.yielded.borrow_mut().pop_front() else {
                 return;
             };
             waker.wake();
         }
     }
 
-    /// The next task of this turn.
+    /// Returns the next task of this turn, if the turn's budget of operations is not used up.
     fn next_ready(&self) -> Option<TaskId> {
         if self.started.get() >= limits::OPERATIONS_PER_TURN {
             return None;
@@ -264,7 +264,7 @@ impl Core {
         self.ready.borrow_mut().pop_front()
     }
 
-    /// Polls a task, if it is not over.
+    /// Polls a task, unless it has ended.
     fn run(&self, id: TaskId) {
         let Some(mut task) = self.tasks.borrow_mut().take_to_poll(id) else {
             return;
@@ -293,7 +293,7 @@ impl Core {
     }
 
     fn fire_timers(&self) {
-        // Without a timer there is no need to know the time.
+        // Without a timer the clock is not read.
         if self.timers.borrow().next().is_none() {
             return;
         }
@@ -303,14 +303,14 @@ impl Core {
         self.woken.replace(due);
     }
 
-    /// Wakes the tasks whose operations have finished; sleeps if there is nothing else to do.
-    fn gather(&self) {
+    /// Wakes the tasks whose operations have finished. Sleeps if no task is ready.
+    fn reap(&self) {
         self.started.set(0);
         self.turn.set(self.turn.get() + 1);
         let mut woken = std::mem::take(&mut *self.woken.borrow_mut());
-        self.gathering.set(true);
-        let beside = self.gather_beside(&mut woken);
-        let busy = !matches!(beside, Ok(false))
+        self.reaping.set(true);
+        let extra = self.reap_extra(&mut woken);
+        let busy = !matches!(extra, Ok(false))
             || !self.ready.borrow().is_empty()
             || !self.deferred.borrow().is_empty()
             || !woken.is_empty();
@@ -320,17 +320,17 @@ impl Core {
             let next = self.timers.borrow().next();
             next.map(|next| next.saturating_duration_since(Instant::now()))
         };
-        let result = self.engine.borrow_mut().gather(timeout, &mut woken);
-        self.gathering.set(false);
+        let result = self.engine.borrow_mut().reap(timeout, &mut woken);
+        self.reaping.set(false);
         woken.drain(..).for_each(Waker::wake);
         self.woken.replace(woken);
-        if let Err(error) = beside.and(result) {
-            // Nothing that waits could ever go on.
+        if let Err(error) = extra.and(result) {
+            // No waiting task could ever continue.
             panic!("laio_rt cannot wait for operations any more: {error}");
         }
     }
 
-    /// Ends all tasks, and lets go of the operations they had in flight.
+    /// Ends all tasks, and abandons their operations in flight.
     pub(crate) fn close(self: &Rc<Core>) {
         let _entered = self.enter();
         self.closing.set(true);
@@ -343,7 +343,7 @@ impl Core {
     }
 }
 
-/// Marks the core as not running when `block_on` ends, also by a panic of its future.
+/// Clears the core's `running` flag when `block_on` ends, also if its future panics.
 struct Running<'a>(&'a Cell<bool>);
 
 impl Drop for Running<'_> {
@@ -352,14 +352,14 @@ impl Drop for Running<'_> {
     }
 }
 
-/// Drops a task that has no output, then tells whoever awaits it.
+/// Drops a task that has no output, then wakes the task that awaits it.
 fn end(task: Task, why: Aborted) {
     let join = task.join.clone();
     drop_quietly(task);
     join.fail(why);
 }
 
-/// A destructor that panics has been reported by the panic hook; other tasks are not to suffer.
+/// Drops a task. The panic hook has reported a panicking destructor, which must not end other tasks.
 fn drop_quietly(task: Task) {
     if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(task))) {
         // The payload's own destructor could panic again.

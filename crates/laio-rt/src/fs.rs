@@ -1,7 +1,7 @@
 //! Files and directories.
 //!
-//! The functions take paths as `std::fs` does. Buffers are owned: they are given to an operation and come
-//! back with its result, because the kernel may use them while nothing of the program runs.
+//! The functions take paths as `std::fs` does. An operation owns its buffer and returns it with the result,
+//! because the kernel may use the buffer while no code of the program runs.
 
 mod attributes;
 mod directory;
@@ -25,23 +25,23 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// The whole contents of a file.
+/// Reads the whole contents of a file.
 ///
 /// # Errors
 /// Those of opening and reading.
 pub async fn read(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
     let file = File::open(path).await?;
-    // One byte more than the file has, so that the end is seen without another buffer.
+    // One byte more than the size, so that the read that sees the end needs no larger buffer.
     let size = file.metadata().await?.size();
-    let room = usize::try_from(size)
+    let capacity = usize::try_from(size)
         .unwrap_or(usize::MAX)
         .saturating_add(1);
-    let (result, contents) = file.read_to_end(Vec::with_capacity(room)).await;
+    let (result, contents) = file.read_to_end(Vec::with_capacity(capacity)).await;
     result?;
     Ok(contents)
 }
 
-/// Makes a file with these contents; a file that has the name loses its own.
+/// Writes a file. Creates it, or replaces its contents if it exists.
 ///
 /// # Errors
 /// Those of opening and writing.
@@ -51,8 +51,8 @@ pub async fn write(path: impl AsRef<Path>, contents: impl Source) -> io::Result<
     file.close().await
 }
 
-/// Copies the contents and permissions of a file; returns the number of bytes. Inside the kernel if it
-/// can; a file that has the new name loses its contents.
+/// Copies the contents and permissions of a file, inside the kernel where that is possible. Replaces the contents
+/// of `to` if it exists. Returns the number of bytes copied.
 ///
 /// # Errors
 /// Those of opening, reading and writing.
@@ -66,7 +66,7 @@ pub async fn copy(from: impl AsRef<Path>, to: impl AsRef<Path>) -> io::Result<u6
         let (source, target) = (from.descriptor().clone(), to.descriptor().clone());
         match submit(CopyRange::new(source, done, target, done, COPY_MAX)).await {
             Ok(0) if done > 0 => break,
-            // Some file systems (procfs) copy nothing where there is something to read.
+            // Some file systems (procfs) return 0 although the file has contents.
             Ok(0) => return copy_through_memory(&from, to, 0).await,
             Ok(count) => done += count as u64,
             Err(error) if copies_by_hand(&error) => {
@@ -79,10 +79,10 @@ pub async fn copy(from: impl AsRef<Path>, to: impl AsRef<Path>) -> io::Result<u6
     Ok(done)
 }
 
-/// Bytes copied by one operation, so that one that is cancelled ends soon.
+/// The number of bytes that one operation copies, so that a cancelled operation ends soon.
 const COPY_MAX: usize = 64 << 20;
 
-/// Whether it says that this pair of files cannot be copied inside the kernel.
+/// Whether the error means that the kernel cannot copy between these two files.
 fn copies_by_hand(error: &io::Error) -> bool {
     use laio::Errno;
     let errno = error.raw_os_error().map(Errno::from_raw);
@@ -108,7 +108,7 @@ async fn copy_through_memory(from: &File, to: File, mut done: u64) -> io::Result
     }
 }
 
-/// The metadata of a file, through symbolic links.
+/// Returns the metadata of a file. Follows symbolic links.
 ///
 /// # Errors
 /// `NotFound` if there is no such file.
@@ -116,7 +116,7 @@ pub async fn metadata(path: impl AsRef<Path>) -> io::Result<Metadata> {
     submit(StatPath::new(Name::from_path(path)?)).await
 }
 
-/// The metadata of a file, which may be a symbolic link itself.
+/// Returns the metadata of a file. Does not follow a symbolic link.
 ///
 /// # Errors
 /// `NotFound` if there is no such file.
@@ -124,21 +124,21 @@ pub async fn symlink_metadata(path: impl AsRef<Path>) -> io::Result<Metadata> {
     submit(StatPath::new(Name::from_path(path)?).no_follow()).await
 }
 
-/// Makes a directory.
+/// Creates a directory.
 ///
 /// # Errors
-/// `AlreadyExists` if the name is there, whatever it is.
+/// `AlreadyExists` if the name exists, whatever its type.
 pub async fn create_dir(path: impl AsRef<Path>) -> io::Result<()> {
     submit(Mkdir::new(Name::from_path(path)?, 0o777)).await
 }
 
-/// Makes a directory, and those above it that are missing.
+/// Creates a directory and its missing parents.
 ///
 /// # Errors
-/// `NotADirectory` if something on the way is none.
+/// `NotADirectory` if a component of the path is not a directory.
 pub async fn create_dir_all(path: impl AsRef<Path>) -> io::Result<()> {
     let path = path.as_ref();
-    // Upwards to what is there, then down again.
+    // Up to the first directory that exists, then down again.
     let mut missing = Vec::new();
     for ancestor in path.ancestors() {
         if ancestor.as_os_str().is_empty() {
@@ -155,7 +155,7 @@ pub async fn create_dir_all(path: impl AsRef<Path>) -> io::Result<()> {
     }
     for directory in missing.into_iter().rev() {
         match create_dir(directory).await {
-            // Somebody else has just made it.
+            // Another process has just created it.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             result => result?,
         }
@@ -179,7 +179,7 @@ pub async fn remove_dir(path: impl AsRef<Path>) -> io::Result<()> {
     submit(Unlink::directory(Name::from_path(path)?)).await
 }
 
-/// Gives a file another name, in one step; a file that has the new name loses it.
+/// Renames a file atomically. Replaces a file that has the new name.
 ///
 /// # Errors
 /// `CrossesDevices` if the names are on different mounts.
@@ -187,7 +187,7 @@ pub async fn rename(from: impl AsRef<Path>, to: impl AsRef<Path>) -> io::Result<
     submit(Rename::new(Name::from_path(from)?, Name::from_path(to)?)).await
 }
 
-/// Gives a file one more name.
+/// Creates a hard link to a file.
 ///
 /// # Errors
 /// `CrossesDevices` if the names are on different mounts.
@@ -195,16 +195,16 @@ pub async fn hard_link(file: impl AsRef<Path>, name: impl AsRef<Path>) -> io::Re
     submit(Link::new(Name::from_path(file)?, Name::from_path(name)?)).await
 }
 
-/// Makes `name` a symbolic link that says `text`.
+/// Creates the symbolic link `name` with the target `text`.
 ///
 /// # Errors
-/// `AlreadyExists` if the name is there, whatever it is.
+/// `AlreadyExists` if the name exists, whatever its type.
 pub async fn symlink(text: impl AsRef<Path>, name: impl AsRef<Path>) -> io::Result<()> {
     let text = CString::new(text.as_ref().as_os_str().as_bytes())?;
     submit(Symlink::new(text, Name::from_path(name)?)).await
 }
 
-/// What a symbolic link says.
+/// Returns the target of a symbolic link.
 ///
 /// # Errors
 /// `InvalidInput` if it is not a symbolic link.

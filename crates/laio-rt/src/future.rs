@@ -1,20 +1,20 @@
-//! Waiting for more than one thing.
+//! Waiting for two futures at a time.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::task::Poll;
 
-/// Which of two futures was first.
+/// The output of the first of two futures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Either<A, B> {
-    /// The first one, with its output.
+    /// The output of the first argument.
     Left(A),
-    /// The second one, with its output.
+    /// The output of the second argument.
     Right(B),
 }
 
-/// Waits for the first of two futures to be ready, and drops the other, which abandons its operations.
-/// If both are ready it is the left one.
+/// Waits until one of two futures is ready, and drops the other, which abandons its operations. If both are
+/// ready, the left one wins.
 ///
 /// ```
 /// use laio_rt::future::{Either, race};

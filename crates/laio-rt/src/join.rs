@@ -1,4 +1,4 @@
-//! The other end of a task: its output, its early end.
+//! The handle of a task: it awaits the task's output, and can abort the task.
 
 use crate::executor::Core;
 use crate::task::TaskId;
@@ -11,11 +11,11 @@ use std::rc::{Rc, Weak};
 use std::sync::{Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-/// Awaits the output of a spawned task. Dropped, it leaves the task to itself.
+/// Awaits the output of a spawned task. Dropping it detaches the task, which continues to run.
 ///
-/// If the task panics, the panic does not spread: the handle gives [`Aborted`], which has the panic's
+/// If the task panics, the panic does not propagate: the handle yields [`Aborted`], which contains the panic's
 /// payload for [`std::panic::resume_unwind`].
-#[must_use = "dropping the handle leaves the task to itself: `detach` says that this is meant"]
+#[must_use = "dropping the handle detaches the task: call `detach` if that is intended"]
 pub struct JoinHandle<T> {
     id: TaskId,
     core: Weak<Core>,
@@ -27,19 +27,18 @@ impl<T> JoinHandle<T> {
         JoinHandle { id, core, join }
     }
 
-    /// Ends the task where it waits: its future is dropped now, and with it the operations it had
-    /// started. If it is the calling task itself, that happens at its next wait. Does nothing if the
-    /// task is over.
+    /// Ends the task: drops its future now, which abandons the operations it has started. If the task aborts
+    /// itself, that happens when its current poll returns. Does nothing if the task has ended.
     pub fn abort(&self) {
         if let Some(core) = self.core.upgrade() {
             core.abort(self.id);
         }
     }
 
-    /// Leaves the task to itself, as dropping the handle does.
+    /// Lets the task run without a handle, as dropping the handle does.
     pub fn detach(self) {}
 
-    /// Whether the task is over, in whatever way.
+    /// Whether the task has ended: returned, panicked or been aborted.
     pub fn is_finished(&self) -> bool {
         !matches!(*self.join.state.borrow(), State::Running(_))
     }
@@ -57,7 +56,7 @@ impl<T> Future for JoinHandle<T> {
                 Poll::Pending
             }
             State::Over(result) => Poll::Ready(result),
-            State::Taken => panic!("a JoinHandle was polled after it had given the output"),
+            State::Taken => panic!("a JoinHandle was polled after it had completed"),
         }
     }
 }
@@ -71,7 +70,7 @@ impl<T> fmt::Debug for JoinHandle<T> {
     }
 }
 
-/// Where a task leaves its output.
+/// The slot for a task's output, shared by the task and its handle.
 pub(crate) struct Join<T> {
     state: RefCell<State<T>>,
 }
@@ -94,13 +93,13 @@ impl<T> Join<T> {
         match before {
             State::Running(Some(waker)) => waker.wake(),
             State::Running(None) => {}
-            // The first end counts: a task that was aborted while it returned has returned.
+            // The first result counts: a task that returned and was aborted afterwards has returned.
             before => drop(self.state.replace(before)),
         }
     }
 }
 
-/// A [`Join`] of any type, for the executor.
+/// A [`Join`] of any output type, through which the executor ends a task.
 pub(crate) trait Fail {
     fn fail(&self, why: Aborted);
 }
@@ -111,9 +110,9 @@ impl<T> Fail for Join<T> {
     }
 }
 
-/// Why a task has no output: it was aborted, or it panicked.
+/// The reason why a task has no output: it was aborted, or it panicked.
 pub struct Aborted {
-    /// In a lock so that the error can be shared with other threads.
+    /// The panic's payload. The lock makes the error `Sync`.
     panic: Option<Mutex<Box<dyn Any + Send>>>,
 }
 
@@ -128,12 +127,12 @@ impl Aborted {
         }
     }
 
-    /// Whether it panicked.
+    /// Whether the task panicked.
     pub fn is_panic(&self) -> bool {
         self.panic.is_some()
     }
 
-    /// What it panicked with.
+    /// Returns the panic's payload, if the task panicked.
     pub fn into_panic(self) -> Option<Box<dyn Any + Send>> {
         self.panic
             .map(|payload| payload.into_inner().unwrap_or_else(PoisonError::into_inner))

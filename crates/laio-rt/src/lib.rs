@@ -4,10 +4,10 @@
 //!
 //! # One idea
 //!
-//! The first poll of an operation makes the system call. If it does not block, and most do not, the
-//! output is there at once: nothing has been allocated, queued or woken, and the call has cost what the
+//! The first poll of an operation makes the system call. If the call does not block, and most do not, the
+//! future is ready at once: nothing has been allocated, queued or woken, and the call has cost what the
 //! plain call costs. Only a call that would block goes to the background, and only then the task waits.
-//! So a handler is straight-line code that stalls nobody:
+//! So a handler is straight-line code that does not stall other tasks:
 //!
 //! ```
 //! use laio_rt::net::{TcpListener, TcpStream};
@@ -55,14 +55,14 @@
 //!
 //! # Buffers
 //!
-//! An operation owns its buffer, and gives it back with the result: `let (result, buffer) =
-//! file.read_at(buffer, 0).await`. Reads append to the room that a `Vec<u8>` has beyond its length
+//! An operation owns its buffer, and returns it with the result: `let (result, buffer) =
+//! file.read_at(buffer, 0).await`. Reads append to a `Vec<u8>` within its spare capacity
 //! ([`laio::ops::Limit`] bounds it); writes take a `Vec<u8>`, `String`, `&'static str`, `Rc<[u8]>`, …, or
-//! a [`laio::ops::Part`] of one. That is what makes it safe to drop a future at any time: the operation is
-//! cancelled, and its memory and descriptor live on until the kernel has let go of them.
+//! a [`laio::ops::Part`] of one. Therefore a future may be dropped at any time: the operation is
+//! cancelled, and its memory and descriptor stay alive until the kernel has released them.
 //!
-//! A cancelled operation may have had its effect all the same. A read from a stream that is given up
-//! may take bytes with it, and an accept a connection; what was opened is closed.
+//! A cancelled operation may have had its effect nevertheless. A cancelled read from a stream may
+//! consume bytes, and a cancelled accept a connection; a descriptor that a cancelled operation opens is closed.
 //!
 //! # Tasks
 //!
@@ -70,21 +70,21 @@
 //! other threads. [`JoinHandle`] awaits a task's output or [aborts](JoinHandle::abort) it. A task that
 //! panics ends, and the others go on.
 //!
-//! Nobody starves: a task that makes operation after operation, none of which blocks, is interrupted
-//! after [`limits::OPERATIONS_PER_POLL`]. For loops without operations there is [`yield_now`]; for
-//! tasks with much to do, [`give_way`].
+//! Tasks do not starve each other: a task whose operations never block is suspended after
+//! [`limits::OPERATIONS_PER_POLL`] of them. Use [`yield_now`] in loops without operations, and
+//! [`give_way`] in long-running tasks.
 //!
-//! For operations that have no method here there is [`submit`], with any [`laio::Operation`].
+//! [`submit`] makes any [`laio::Operation`], also those without a method here.
 //!
-//! # Not done
+//! # Not provided
 //!
-//! Work stealing, other executors' traits (`AsyncRead`), name look-up (`getaddrinfo` reads files and talks
-//! to servers in ways that no single call covers; look names up on a thread), and a pool for
+//! Work stealing, other executors' traits (`AsyncRead`), host name resolution (`getaddrinfo` reads files and
+//! queries servers, which no single system call covers: resolve names on a thread), and a thread pool for
 //! computations.
 
-mod beside;
 mod descriptor;
 mod executor;
+mod extra_contexts;
 pub mod fs;
 pub mod future;
 mod join;
@@ -101,8 +101,8 @@ pub mod time;
 mod timers;
 mod write;
 
-pub use beside::ContextId;
 pub use descriptor::Descriptor;
+pub use extra_contexts::ContextId;
 pub use join::{Aborted, JoinHandle};
 pub use laio;
 pub use runtime::{Runtime, give_way, spawn, turn, with_context, with_context_of, yield_now};

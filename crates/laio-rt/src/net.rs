@@ -1,7 +1,7 @@
 //! Sockets: TCP, Unix streams, UDP.
 //!
-//! All of them are in blocking mode, as operations want it: an operation waits by itself. Names are not
-//! looked up, since that can take long in a way that no operation covers: addresses are numbers.
+//! All sockets are in blocking mode, because an operation waits by itself. Addresses are numeric: host names are
+//! not resolved, because no operation covers a resolver.
 
 mod address;
 mod listener;

@@ -9,7 +9,7 @@ use std::future::Future;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// Makes a pipe. Both ends are closed on `exec`.
+/// Creates a pipe. Both ends are closed on `exec`.
 ///
 /// # Errors
 /// `EMFILE` or `ENFILE` if there are no descriptors left.
@@ -31,18 +31,18 @@ pub fn pipe() -> io::Result<(Reader, Writer)> {
     Ok((reader.into(), writer.into()))
 }
 
-/// The end of a pipe, FIFO or terminal that is read from.
+/// The reading end of a pipe, FIFO or terminal.
 #[derive(Debug)]
 pub struct Reader(Descriptor);
 
 impl Reader {
-    /// Reads what is there, waiting only if there is nothing. Gives the bytes read (0 at the end), and
-    /// the buffer with them appended.
+    /// Reads the available bytes; waits only if there are none. Returns the number of bytes (0 at the end), and
+    /// the buffer with the bytes appended.
     pub fn read<B: Sink>(&self, buffer: B) -> impl Future<Output = (io::Result<usize>, B)> {
         submit(Read::new(self.0.clone(), buffer))
     }
 
-    /// The descriptor, for operations of other kinds.
+    /// Returns the descriptor, for operations without a method here.
     pub fn descriptor(&self) -> &Descriptor {
         &self.0
     }
@@ -60,17 +60,17 @@ impl AsFd for Reader {
     }
 }
 
-/// The end of a pipe, FIFO or terminal that is written to.
+/// The writing end of a pipe, FIFO or terminal.
 #[derive(Debug)]
 pub struct Writer(Descriptor);
 
 impl Writer {
-    /// Writes all of the buffer. `EPIPE` if there is no reader.
+    /// Writes all of the buffer. Fails with `EPIPE` if there is no reader.
     pub fn write_all<B: Source>(&self, buffer: B) -> impl Future<Output = (io::Result<()>, B)> {
         write_all(buffer, |part| Write::new(self.0.clone(), part))
     }
 
-    /// The descriptor, for operations of other kinds.
+    /// Returns the descriptor, for operations without a method here.
     pub fn descriptor(&self) -> &Descriptor {
         &self.0
     }

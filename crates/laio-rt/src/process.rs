@@ -21,14 +21,14 @@ use std::process::{Child as StdChild, Command, ExitStatus};
 /// # Ok::<(), std::io::Error>(())
 /// ```
 ///
-/// Dropping it leaves the process running; nobody then collects its exit status, unless it is converted
-/// back into a [`std::process::Child`].
+/// Dropping it leaves the process running, and its exit status uncollected. To avoid that, convert it into a
+/// [`std::process::Child`].
 #[derive(Debug)]
 pub struct Child(StdChild);
 
 impl Child {
-    /// Starts a process, with [`Command::spawn`]. That does not return before the program has been
-    /// found and loaded, or has not.
+    /// Starts a process with [`Command::spawn`], which blocks until the program is loaded or loading it has
+    /// failed.
     ///
     /// # Errors
     /// Those of [`Command::spawn`].
@@ -36,49 +36,49 @@ impl Child {
         Ok(Child(command.spawn()?))
     }
 
-    /// The process id.
+    /// Returns the process id.
     pub fn id(&self) -> u32 {
         self.0.id()
     }
 
-    /// Waits until the process ends. Its standard input is closed first, so that it does not wait for
-    /// it.
+    /// Waits until the process ends. Closes its standard input first, so that the process does not wait for
+    /// input.
     ///
-    /// Dropped and called again it loses nothing: only a wait that gives the status collects it.
+    /// The future may be dropped and `wait` called again: only a wait that returns the status collects it.
     ///
     /// # Errors
-    /// `ECHILD` if other code has waited for the process.
+    /// `ECHILD` if other code has collected the status.
     pub async fn wait(&mut self) -> io::Result<ExitStatus> {
         drop(self.0.stdin.take());
         if let Some(status) = self.0.try_wait()? {
             return Ok(status);
         }
         submit(WaitProcess::new(self.id()).keep()).await?;
-        // It has ended, so this returns at once; and it makes the standard library's handle know that
-        // the process id is not this child's any more.
+        // The process has ended, so this returns at once. It records in the standard library's handle that the
+        // process id is no longer this child's.
         self.0.wait()
     }
 
-    /// Kills the process with `SIGKILL`, if it has not ended. It still must be waited for.
+    /// Kills the process with `SIGKILL`, if it has not ended. The program still must wait for it.
     ///
     /// # Errors
-    /// `EPERM` if it runs as somebody else.
+    /// `EPERM` if it runs as another user.
     pub fn kill(&mut self) -> io::Result<()> {
         self.0.kill()
     }
 
-    /// The other end of its standard input, if that is [`Stdio::piped`](std::process::Stdio::piped)
+    /// Returns the writing end of its standard input, if that is [`Stdio::piped`](std::process::Stdio::piped)
     /// and has not been taken.
     pub fn take_stdin(&mut self) -> Option<Writer> {
         Some(OwnedFd::from(self.0.stdin.take()?).into())
     }
 
-    /// The other end of its standard output, likewise.
+    /// Returns the reading end of its standard output, likewise.
     pub fn take_stdout(&mut self) -> Option<Reader> {
         Some(OwnedFd::from(self.0.stdout.take()?).into())
     }
 
-    /// The other end of its standard error, likewise.
+    /// Returns the reading end of its standard error, likewise.
     pub fn take_stderr(&mut self) -> Option<Reader> {
         Some(OwnedFd::from(self.0.stderr.take()?).into())
     }

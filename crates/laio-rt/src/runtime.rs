@@ -1,7 +1,7 @@
-//! The runtime as programs see it.
+//! The public face of the executor: `Runtime`, `spawn`, and the functions for tasks.
 
-use crate::beside::ContextId;
 use crate::executor::Core;
+use crate::extra_contexts::ContextId;
 use crate::join::JoinHandle;
 use laio::{Context, Options, Stats};
 use std::fmt;
@@ -12,21 +12,21 @@ use std::task::Poll;
 
 /// A single-threaded executor with a [`laio::Context`] of its own.
 ///
-/// It belongs to the thread that makes it. A program that wants to use several processors makes one on
+/// It belongs to the thread that creates it. A program that wants to use several processors creates one on
 /// each of several threads.
 ///
-/// Whether one task can wait while another runs is up to the back end: with `sync`, which is there for
-/// comparisons, a call that waits keeps all tasks waiting, and with `threads` there must be as many
-/// helpers as calls that wait for each other.
+/// Whether one task can wait while another runs depends on the back end. With `sync`, which exists for
+/// comparisons, a blocking call stalls all tasks. With `threads` there must be as many helpers as calls that
+/// wait for each other.
 ///
-/// Dropping it drops all tasks, cancels their operations, and waits until the last of them has let go
-/// of its buffers.
+/// Dropping the runtime drops all tasks, cancels their operations, and waits until the last operation has
+/// released its buffers.
 pub struct Runtime {
     core: Rc<Core>,
 }
 
 impl Runtime {
-    /// Makes a runtime whose context has these options.
+    /// Creates a runtime whose context has these options.
     ///
     /// # Errors
     /// Those of [`Context::new`].
@@ -36,15 +36,16 @@ impl Runtime {
         })
     }
 
-    /// Adds a context with other options, for the operations that are given to it by
-    /// [`submit_to`](crate::submit_to). It lives as long as the runtime. Waiting for it costs an operation of the
-    /// runtime's own context each time that its operations complete; while it has none it costs nothing.
+    /// Adds a context with other options, for operations submitted with [`submit_to`](crate::submit_to). It lives
+    /// as long as the runtime. Each batch of its completions costs one operation of the runtime's own context; a
+    /// context without operations in flight costs nothing.
     ///
-    /// Order on a descriptor is kept within a context, not among several: use each descriptor in one at a time.
+    /// The order of operations on a descriptor is kept within one context, not between contexts: use each
+    /// descriptor in one context at a time.
     ///
     /// # Errors
-    /// Those of [`Context::new`], and one that says so beyond
-    /// [`CONTEXTS_BESIDE`](crate::limits::CONTEXTS_BESIDE).
+    /// Those of [`Context::new`], and an error of kind `Other` beyond
+    /// [`EXTRA_CONTEXTS`](crate::limits::EXTRA_CONTEXTS).
     ///
     /// ```
     /// use laio::ops::{Name, StatPath};
@@ -59,12 +60,11 @@ impl Runtime {
         self.core.add_context(options)
     }
 
-    /// Runs the future, and the tasks that are spawned, until the future has its output. Tasks that are
-    /// not over by then go on at the next call.
+    /// Runs the future and the spawned tasks until the future is ready. Tasks that have not ended by then
+    /// continue in the next call.
     ///
     /// # Panics
-    /// If the future panics; if called from within itself; and if the context can no longer be waited
-    /// on (see [`Context::poll`]).
+    /// If the future panics, if called from within itself, and if [`Context::poll`] fails.
     ///
     /// ```
     /// let runtime = laio_rt::Runtime::new(laio::Options::new())?;
@@ -84,25 +84,25 @@ impl Runtime {
         self.core.spawn(future)
     }
 
-    /// Gives access to the context. Completions belong to the runtime: do not poll it, nor replace it.
+    /// Calls `action` with the context. Completions belong to the runtime: do not poll or replace the context.
     ///
     /// # Panics
-    /// From within itself.
+    /// If called from within `action`.
     pub fn with_context<R>(&self, action: impl FnOnce(&mut Context) -> R) -> R {
         action(&mut self.core.engine.borrow_mut().context)
     }
 
-    /// What the context has counted so far.
+    /// Returns the counters of the context.
     pub fn stats(&self) -> Stats {
         self.with_context(|context| context.stats())
     }
 
-    /// Tasks that are not over.
+    /// Returns the number of tasks that have not ended.
     pub fn tasks(&self) -> usize {
         self.core.tasks()
     }
 
-    /// Timers that are not due yet.
+    /// Returns the number of timers that have not expired.
     pub fn timers(&self) -> usize {
         self.core.timers.borrow().count()
     }
@@ -123,10 +123,10 @@ impl fmt::Debug for Runtime {
     }
 }
 
-/// Starts a task: a future that runs by itself, beside the one that starts it, on the same thread.
+/// Starts a task: a future that runs concurrently with its caller, on the same thread.
 ///
 /// # Panics
-/// Outside of [`Runtime::block_on`]; there, see [`Runtime::spawn`].
+/// Outside of [`Runtime::block_on`]. Outside of it use [`Runtime::spawn`].
 ///
 /// ```
 /// let runtime = laio_rt::Runtime::new(laio::Options::new())?;
@@ -146,7 +146,7 @@ where
     Core::current().spawn(future)
 }
 
-/// Lets all other tasks that are ready run first.
+/// Suspends the calling task until all other ready tasks have run.
 pub async fn yield_now() {
     let mut yielded = false;
     poll_fn(|context| {
@@ -159,9 +159,9 @@ pub async fn yield_now() {
     .await
 }
 
-/// Lets all others go first, also those that become ready meanwhile: of the tasks that have given way only
-/// [`GIVEN_WAY_PER_TURN`](crate::limits::GIVEN_WAY_PER_TURN) go on before completions are gathered again. So many tasks
-/// with much to do do not keep one waiting that has little.
+/// Suspends the calling task until all other ready tasks have run, including those that become ready meanwhile:
+/// only [`GIVEN_WAY_PER_TURN`](crate::limits::GIVEN_WAY_PER_TURN) of the tasks that have called this continue before
+/// completions are reaped again. So many long-running tasks do not delay a short one.
 ///
 /// # Panics
 /// Outside of [`Runtime::block_on`].
@@ -177,8 +177,8 @@ pub async fn give_way() {
     .await
 }
 
-/// The number of the present turn: it changes when completions are gathered, and not while tasks run. What an
-/// operation in the background has brought is known to have happened before the turn began.
+/// Returns the number of the current turn, which changes when completions are reaped, and not while tasks run. An
+/// operation whose completion a task sees in a turn has completed before that turn began.
 ///
 /// # Panics
 /// Outside of [`Runtime::block_on`].
@@ -194,11 +194,11 @@ pub fn with_context_of<R>(id: ContextId, action: impl FnOnce(&mut Context) -> R)
     action(&mut Core::current().engine_of(id).borrow_mut().context)
 }
 
-/// Gives access to the context of the runtime that the calling task runs in. Completions belong to the
-/// runtime: do not poll the context, nor replace it.
+/// Calls `action` with the context of the runtime that runs the calling task. Completions belong to the runtime:
+/// do not poll or replace the context.
 ///
 /// # Panics
-/// Outside of [`Runtime::block_on`], and from within itself.
+/// Outside of [`Runtime::block_on`], and if called from within `action`.
 pub fn with_context<R>(action: impl FnOnce(&mut Context) -> R) -> R {
     action(&mut Core::current().engine.borrow_mut().context)
 }

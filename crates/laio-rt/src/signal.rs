@@ -1,4 +1,4 @@
-//! Signals to the process.
+//! Waiting for signals to the process.
 
 use crate::Descriptor;
 use crate::submission::{Submission, submit};
@@ -12,10 +12,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 pub use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 
-/// Waits for signals. As long as it lives they do not have their usual effect; afterwards they are
-/// ignored, since the handler stays.
+/// Waits for signals. While it lives, the signals do not have their default effect. Afterwards they are ignored,
+/// because the handler stays installed.
 ///
-/// Several may wait for the same signal, also on several threads: each is told.
+/// Several `Signals`, also on several threads, may wait for the same signal: each receives it.
 ///
 /// ```no_run
 /// use laio_rt::signal::{SIGINT, SIGTERM, Signals};
@@ -27,14 +27,15 @@ pub use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1
 #[derive(Debug)]
 pub struct Signals {
     reader: Descriptor,
-    /// Kept when the future of `next` is dropped: an abandoned read could take a byte with it.
+    /// The pending read. It survives when the future of `next` is dropped, because an abandoned read could
+    /// consume a byte.
     read: Option<Submission<Read<Descriptor, Vec<u8>>>>,
     flags: Vec<(i32, Arc<AtomicBool>)>,
     registrations: Vec<SigId>,
 }
 
 impl Signals {
-    /// Waits for these signals.
+    /// Installs handlers for these signals.
     ///
     /// # Errors
     /// `EINVAL` for a signal that does not exist or cannot be handled.
@@ -51,7 +52,7 @@ impl Signals {
         };
         for &signal in signals {
             let flag = Arc::new(AtomicBool::new(false));
-            // In this order: whoever reads the byte must find the flag set.
+            // The flag's handler runs first, so that the reader of the byte finds the flag set.
             let id = signal_hook::flag::register(signal, flag.clone())?;
             made.registrations.push(id);
             made.flags.push((signal, flag));
@@ -61,11 +62,11 @@ impl Signals {
         Ok(made)
     }
 
-    /// Waits for one of the signals; returns which. Signals that come again before they are waited for
-    /// are merged into one.
+    /// Waits for one of the signals, and returns its number. A signal that arrives several times before the
+    /// program waits for it is returned once.
     ///
     /// # Errors
-    /// Those of a read.
+    /// Those of `read`.
     pub async fn next(&mut self) -> io::Result<i32> {
         loop {
             let came = |(_, flag): &&(i32, Arc<AtomicBool>)| flag.swap(false, Ordering::AcqRel);
@@ -78,7 +79,7 @@ impl Signals {
                 .get_or_insert_with(|| submit(Read::new(reader.clone(), Vec::with_capacity(64))));
             let (result, _) = read.await;
             self.read = None;
-            // However many bytes: the flags tell what they mean.
+            // The number of bytes does not matter: the flags identify the signals.
             if result? == 0 {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }

@@ -1,7 +1,7 @@
 //! Operations as futures.
 
-use crate::beside::ContextId;
 use crate::executor::Core;
+use crate::extra_contexts::ContextId;
 use laio::{Handle, Operation, Submitted, Ticket};
 use std::fmt;
 use std::future::Future;
@@ -11,12 +11,12 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-/// Makes an operation a future.
+/// Returns a future that makes an operation.
 ///
-/// The first poll makes the call. If that does not block, the output is there at once, and nothing has
-/// been allocated or queued. Otherwise the operation goes on in the background and wakes the task when
-/// it is over. If the future is dropped before, the operation is abandoned: cancelled, with its buffers
-/// and descriptors kept until the kernel has let go of them.
+/// The first poll makes the call. If the call does not block, the future is ready at once, without an
+/// allocation or a queue entry. Otherwise the operation continues in the background and wakes the task when it
+/// completes. If the future is dropped before that, the operation is abandoned: it is cancelled, and its buffers
+/// and descriptors stay alive until the kernel has released them.
 ///
 /// # Panics
 /// When polled outside of [`Runtime::block_on`](crate::Runtime::block_on).
@@ -32,7 +32,7 @@ pub fn submit<O: Operation>(operation: O) -> Submission<O> {
     submit_to(ContextId::OWN, operation)
 }
 
-/// As [`submit`], to one of the contexts that were added to the runtime.
+/// As [`submit`], in one of the contexts that were added to the runtime.
 ///
 /// # Panics
 /// When polled outside of [`Runtime::block_on`](crate::Runtime::block_on), or in a runtime that has no such context.
@@ -43,8 +43,8 @@ pub fn submit_to<O: Operation>(context: ContextId, operation: O) -> Submission<O
     }
 }
 
-/// Makes an operation and waits for it, for a runtime whose back end is [`BackendKind::Sync`](laio::BackendKind::Sync): a
-/// program that wants to wait then needs no other context, with descriptors of its own.
+/// Makes an operation and blocks until it completes, in a runtime whose back end is
+/// [`BackendKind::Sync`](laio::BackendKind::Sync). So a program that wants to block needs no second context.
 ///
 /// # Panics
 /// Outside of [`Runtime::block_on`](crate::Runtime::block_on), and with any other back end for a call that would block.
@@ -79,7 +79,7 @@ enum State<O: Operation> {
     Over,
 }
 
-// The operation is moved to the heap before the kernel gets to know its address.
+// The operation moves to the heap before its address is passed to the kernel.
 impl<O: Operation> Unpin for Submission<O> {}
 
 impl<O: Operation> Future for Submission<O> {
@@ -100,14 +100,14 @@ impl<O: Operation> Future for Submission<O> {
                     }
                 }
             }
-            State::Over => panic!("an operation was polled after it had given its output"),
+            State::Over => panic!("a Submission was polled after it had completed"),
         }
     }
 }
 
 impl<O: Operation> Submission<O> {
-    /// Whether the call was made. It may take several polls: a task that has made many has to let others have their
-    /// turn first.
+    /// Whether the call was made. That may take several polls: a task that has used up its budget of operations
+    /// first lets other tasks run.
     pub fn is_started(&self) -> bool {
         !matches!(self.state, State::New(_))
     }
@@ -149,7 +149,7 @@ impl<O: Operation> fmt::Debug for Submission<O> {
     }
 }
 
-/// The context, and who waits for which of its operations.
+/// A context, and the wakers of the tasks that wait for its operations.
 pub(crate) struct Engine {
     pub(crate) context: laio::Context,
     waiters: Waiters,
@@ -163,9 +163,8 @@ impl Engine {
         }
     }
 
-    /// Adds the wakers of operations that have finished to `woken`, waiting for the first at most
-    /// `timeout`.
-    pub(crate) fn gather(
+    /// Adds the wakers of finished operations to `woken`. Waits up to `timeout` for the first.
+    pub(crate) fn reap(
         &mut self,
         timeout: Option<Duration>,
         woken: &mut Vec<Waker>,
@@ -180,13 +179,13 @@ impl Engine {
         Ok(())
     }
 
-    /// Lets an operation come to its end by itself.
+    /// Cancels an operation, whose output is dropped when it completes.
     pub(crate) fn abandon<O: Operation>(&mut self, ticket: Ticket<O>) {
         self.waiters.take(ticket.handle());
         self.context.abandon(ticket);
     }
 
-    /// Starts an operation that wakes `waker` when it is over.
+    /// Starts an operation that wakes `waker` when it completes.
     pub(crate) fn start<O: Operation>(&mut self, operation: O, waker: &Waker) -> Submitted<O> {
         let submitted = self.context.submit(operation, 0);
         if let Submitted::Pending(ticket) = &submitted {
@@ -195,7 +194,7 @@ impl Engine {
         submitted
     }
 
-    /// Starts an operation whose output nobody wants.
+    /// Starts an operation, and drops its output when it completes.
     pub(crate) fn start_detached<O: Operation>(&mut self, operation: O) {
         match self.context.submit(operation, 0) {
             Submitted::Done(output) => drop(output),
@@ -204,8 +203,8 @@ impl Engine {
     }
 }
 
-/// Wakers by the slots of operations, which are dense. The handle tells whether a waker is for the
-/// present operation of the slot.
+/// Wakers, indexed by the slots of operations, which are dense. The handle identifies the operation of the slot
+/// to which the waker belongs.
 #[derive(Default)]
 struct Waiters(Vec<Option<(Handle, Waker)>>);
 
@@ -217,13 +216,13 @@ impl Waiters {
         }
         match &mut self.0[slot] {
             Some((present, old)) if *present == handle => old.clone_from(waker),
-            place => *place = Some((handle, waker.clone())),
+            entry => *entry = Some((handle, waker.clone())),
         }
     }
 
     fn take(&mut self, handle: Handle) -> Option<Waker> {
-        let place = self.0.get_mut(handle.slot())?;
-        let (_, waker) = place.take_if(|(present, _)| *present == handle)?;
+        let entry = self.0.get_mut(handle.slot())?;
+        let (_, waker) = entry.take_if(|(present, _)| *present == handle)?;
         Some(waker)
     }
 }

@@ -1,4 +1,4 @@
-//! Waiting for another task of the same thread: a signal, a share of something limited.
+//! Synchronization of tasks on one thread: `Notify` and `Semaphore`.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -7,35 +7,35 @@ use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-/// One task that waits in a line.
+/// A task in a queue of waiters.
 #[derive(Default)]
 struct Waiter {
-    called: Cell<bool>,
+    woken: Cell<bool>,
     waker: Cell<Option<Waker>>,
 }
 
 impl Waiter {
     fn poll(&self, context: &mut Context<'_>) -> Poll<()> {
-        if self.called.get() {
+        if self.woken.get() {
             return Poll::Ready(());
         }
         self.waker.set(Some(context.waker().clone()));
         Poll::Pending
     }
 
-    fn call(&self) {
-        self.called.set(true);
+    fn wake(&self) {
+        self.woken.set(true);
         if let Some(waker) = self.waker.take() {
             waker.wake();
         }
     }
 }
 
-/// Waiters, first come first served.
+/// A FIFO queue of waiters.
 #[derive(Default)]
-struct Line(RefCell<VecDeque<Rc<Waiter>>>);
+struct WaitQueue(RefCell<VecDeque<Rc<Waiter>>>);
 
-impl Line {
+impl WaitQueue {
     fn join(&self) -> Rc<Waiter> {
         let waiter = Rc::new(Waiter::default());
         self.0.borrow_mut().push_back(waiter.clone());
@@ -43,53 +43,53 @@ impl Line {
     }
 
     fn leave(&self, waiter: &Rc<Waiter>) {
-        let mut line = self.0.borrow_mut();
-        line.retain(|other| !Rc::ptr_eq(other, waiter));
+        let mut queue = self.0.borrow_mut();
+        queue.retain(|other| !Rc::ptr_eq(other, waiter));
     }
 
-    /// Calls the first. False if nobody waits.
-    fn call_one(&self) -> bool {
+    /// Wakes the first waiter. Returns false if the queue is empty.
+    fn wake_one(&self) -> bool {
         let first = self.0.borrow_mut().pop_front();
-        first.map(|waiter| waiter.call()).is_some()
+        first.map(|waiter| waiter.wake()).is_some()
     }
 
-    fn call_all(&self) {
+    fn wake_all(&self) {
         let all = std::mem::take(&mut *self.0.borrow_mut());
-        all.iter().for_each(|waiter| waiter.call());
+        all.iter().for_each(|waiter| waiter.wake());
     }
 }
 
-/// A waiter that leaves the line when its future is dropped.
-struct Place<'a, F: Fn()> {
-    line: &'a Line,
+/// A waiter in a queue, which it leaves when its future is dropped.
+struct QueuedWaiter<'a, F: Fn()> {
+    queue: &'a WaitQueue,
     waiter: Rc<Waiter>,
-    /// What becomes of a call that came too late to be heard.
-    unheard: F,
-    heard: bool,
+    /// Passes a wakeup on if the future is dropped before it has seen the wakeup.
+    pass_on: F,
+    seen: bool,
 }
 
-impl<F: Fn()> Drop for Place<'_, F> {
+impl<F: Fn()> Drop for QueuedWaiter<'_, F> {
     fn drop(&mut self) {
-        if self.waiter.called.get() {
-            if !self.heard {
-                (self.unheard)();
+        if self.waiter.woken.get() {
+            if !self.seen {
+                (self.pass_on)();
             }
         } else {
-            self.line.leave(&self.waiter);
+            self.queue.leave(&self.waiter);
         }
     }
 }
 
-impl<'a, F: Fn()> Place<'a, F> {
-    async fn wait(line: &'a Line, unheard: F) {
-        let mut place = Place {
-            line,
-            waiter: line.join(),
-            unheard,
-            heard: false,
+impl<'a, F: Fn()> QueuedWaiter<'a, F> {
+    async fn wait(queue: &'a WaitQueue, pass_on: F) {
+        let mut queued = QueuedWaiter {
+            queue,
+            waiter: queue.join(),
+            pass_on,
+            seen: false,
         };
-        poll_fn(|context| place.waiter.poll(context)).await;
-        place.heard = true;
+        poll_fn(|context| queued.waiter.poll(context)).await;
+        queued.seen = true;
     }
 }
 
@@ -112,34 +112,34 @@ impl<'a, F: Fn()> Place<'a, F> {
 /// ```
 #[derive(Default)]
 pub struct Notify {
-    line: Line,
-    /// A signal that nobody has waited for yet.
-    kept: Cell<bool>,
+    queue: WaitQueue,
+    /// Whether a signal was given while no task waited.
+    stored: Cell<bool>,
 }
 
 impl Notify {
-    /// With no signal given.
+    /// Returns a `Notify` without a stored signal.
     pub fn new() -> Notify {
         Notify::default()
     }
 
-    /// Signals the task that has waited longest. If none waits, the next that does goes on at once;
-    /// such signals are merged into one.
+    /// Signals the task that has waited longest. If none waits, the signal is stored for the next task that
+    /// waits; at most one signal is stored.
     pub fn notify_one(&self) {
-        if !self.line.call_one() {
-            self.kept.set(true);
+        if !self.queue.wake_one() {
+            self.stored.set(true);
         }
     }
 
     /// Signals all tasks that wait now.
     pub fn notify_waiters(&self) {
-        self.line.call_all();
+        self.queue.wake_all();
     }
 
     /// Waits for a signal.
     pub async fn notified(&self) {
-        if !self.kept.replace(false) {
-            Place::wait(&self.line, || self.notify_one()).await;
+        if !self.stored.replace(false) {
+            QueuedWaiter::wait(&self.queue, || self.notify_one()).await;
         }
     }
 }
@@ -147,13 +147,13 @@ impl Notify {
 impl fmt::Debug for Notify {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Notify")
-            .field("waiting", &self.line.0.borrow().len())
-            .field("kept", &self.kept.get())
+            .field("waiting", &self.queue.0.borrow().len())
+            .field("stored", &self.stored.get())
             .finish()
     }
 }
 
-/// A number of permits, to bound how many tasks do something at a time. Clones share the permits.
+/// A number of permits, which bounds how many tasks do something at a time. Clones share the permits.
 ///
 /// ```
 /// use laio_rt::sync::Semaphore;
@@ -168,36 +168,36 @@ pub struct Semaphore(Rc<Permits>);
 
 struct Permits {
     free: Cell<usize>,
-    line: Line,
+    queue: WaitQueue,
 }
 
 impl Semaphore {
-    /// With so many permits.
+    /// Returns a semaphore with this number of permits.
     pub fn new(permits: usize) -> Semaphore {
         Semaphore(Rc::new(Permits {
             free: Cell::new(permits),
-            line: Line::default(),
+            queue: WaitQueue::default(),
         }))
     }
 
-    /// Permits that nobody has.
+    /// Returns the number of free permits.
     pub fn available(&self) -> usize {
         self.0.free.get()
     }
 
-    /// Takes a permit if there is one.
+    /// Takes a permit if one is free.
     pub fn try_acquire(&self) -> Option<Permit> {
         self.0.free.set(self.0.free.get().checked_sub(1)?);
         Some(Permit(self.0.clone()))
     }
 
-    /// Waits for a permit, behind all that wait already.
+    /// Waits for a permit. Tasks that already wait come first.
     pub async fn acquire(&self) -> Permit {
         if let Some(permit) = self.try_acquire() {
             return permit;
         }
-        // Whoever calls passes a permit on.
-        Place::wait(&self.0.line, || self.0.release()).await;
+        // `release` leaves the permit to the waiter that it wakes.
+        QueuedWaiter::wait(&self.0.queue, || self.0.release()).await;
         Permit(self.0.clone())
     }
 
@@ -209,7 +209,7 @@ impl Semaphore {
 
 impl Permits {
     fn release(&self) {
-        if !self.line.call_one() {
+        if !self.queue.wake_one() {
             self.free.set(self.free.get() + 1);
         }
     }
@@ -219,13 +219,13 @@ impl fmt::Debug for Semaphore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Semaphore")
             .field("available", &self.available())
-            .field("waiting", &self.0.line.0.borrow().len())
+            .field("waiting", &self.0.queue.0.borrow().len())
             .finish()
     }
 }
 
-/// A permit of a [`Semaphore`], given back when dropped.
-#[must_use = "the permit is given back at once if it is not kept"]
+/// A permit of a [`Semaphore`], released when dropped.
+#[must_use = "dropping the permit releases it at once"]
 pub struct Permit(Rc<Permits>);
 
 impl Drop for Permit {

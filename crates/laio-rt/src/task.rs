@@ -1,4 +1,4 @@
-//! The table of tasks, and how they are woken.
+//! The table of tasks, and their wakers.
 
 use crate::executor::Core;
 use crate::join::Fail;
@@ -10,7 +10,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Wake, Waker};
 
-/// The identity of a task: its place in the table, and how many tasks had that place before.
+/// Identifies a task: its slot in the table, and the slot's generation, which distinguishes it from earlier tasks
+/// of the slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TaskId {
     index: u32,
@@ -18,18 +19,18 @@ pub(crate) struct TaskId {
 }
 
 impl TaskId {
-    /// The future given to `block_on`, which is on the stack and not in the table.
+    /// The future of `block_on`, which is on the stack and not in the table.
     pub(crate) const MAIN: TaskId = TaskId {
         index: u32::MAX,
         generation: 0,
     };
 }
 
-/// What a waker points to: enough to queue the task from any thread, also when it is long over.
+/// The data behind a waker. Any thread can queue the task with it, also after the task has ended.
 #[derive(Debug)]
 pub(crate) struct Header {
     id: TaskId,
-    /// Whether the task is in a queue, so that it is there once at most.
+    /// Whether the task is in a queue. Keeps it from being queued twice.
     queued: AtomicBool,
     remote: Arc<Remote>,
 }
@@ -43,9 +44,9 @@ impl Header {
         })
     }
 
-    /// The task was taken from the queue and is about to be polled: wakes from now on queue it again.
+    /// Notes that the task has left the queue and is about to be polled: later wakeups queue it again.
     ///
-    /// This must read what the last waker wrote, or the poll might not see what it was woken for.
+    /// This must acquire the last waker's writes, or the poll might not see the event that woke the task.
     pub(crate) fn unqueue(&self) {
         self.queued.swap(false, Ordering::AcqRel);
     }
@@ -81,7 +82,7 @@ impl Remote {
     }
 
     fn queue(&self, id: TaskId) {
-        // Pushing cannot leave the list in disorder.
+        // A panic while pushing leaves the list intact, so a poisoned lock is harmless.
         self.woken
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -90,12 +91,12 @@ impl Remote {
         self.notifier.notify();
     }
 
-    /// Makes the executor look around instead of going to sleep, or of sleeping on.
+    /// Wakes the executor, or keeps it from going to sleep.
     pub(crate) fn notify(&self) {
         self.notifier.notify();
     }
 
-    /// Takes the tasks woken so far.
+    /// Removes and returns the tasks woken so far.
     pub(crate) fn take(&self) -> Vec<TaskId> {
         if !self.any.load(Ordering::Acquire) {
             return Vec::new();
@@ -106,19 +107,19 @@ impl Remote {
     }
 }
 
-/// A spawned future and what belongs to it.
+/// A spawned future, its waker, and the slot for its output.
 pub(crate) struct Task {
     pub(crate) future: Pin<Box<dyn Future<Output = ()>>>,
     pub(crate) header: Arc<Header>,
     pub(crate) waker: Waker,
-    /// Told when the task ends without an output.
+    /// Receives the error when the task ends without an output.
     pub(crate) join: Rc<dyn Fail>,
 }
 
-enum Place {
+enum Slot {
     Free,
     Waiting(Task),
-    /// The executor has the task out to poll it; `aborted` meanwhile, it does not come back.
+    /// The executor has taken the task out to poll it. If it is `aborted` meanwhile, it is not put back.
     Polled {
         aborted: bool,
     },
@@ -127,48 +128,48 @@ enum Place {
 /// All spawned tasks.
 #[derive(Default)]
 pub(crate) struct Tasks {
-    places: Vec<(u32, Place)>,
+    slots: Vec<(u32, Slot)>,
     free: Vec<u32>,
 }
 
 impl Tasks {
-    /// Takes a place for a task, which `make` makes for it.
+    /// Inserts the task that `make` returns for its identity.
     pub(crate) fn insert(&mut self, make: impl FnOnce(TaskId) -> Task) -> TaskId {
         let index = self.free.pop().unwrap_or_else(|| {
-            self.places.push((0, Place::Free));
-            (self.places.len() - 1) as u32
+            self.slots.push((0, Slot::Free));
+            (self.slots.len() - 1) as u32
         });
-        let (generation, place) = &mut self.places[index as usize];
+        let (generation, slot) = &mut self.slots[index as usize];
         let id = TaskId {
             index,
             generation: *generation,
         };
-        *place = Place::Waiting(make(id));
+        *slot = Slot::Waiting(make(id));
         id
     }
 
-    fn place(&mut self, id: TaskId) -> Option<&mut Place> {
-        let (generation, place) = self.places.get_mut(id.index as usize)?;
-        (*generation == id.generation).then_some(place)
+    fn slot(&mut self, id: TaskId) -> Option<&mut Slot> {
+        let (generation, slot) = self.slots.get_mut(id.index as usize)?;
+        (*generation == id.generation).then_some(slot)
     }
 
-    /// Takes a task out to poll it. `None` if it is over.
+    /// Takes a task out to poll it. Returns `None` if it has ended.
     pub(crate) fn take_to_poll(&mut self, id: TaskId) -> Option<Task> {
-        let place = self.place(id)?;
-        match std::mem::replace(place, Place::Polled { aborted: false }) {
-            Place::Waiting(task) => Some(task),
+        let slot = self.slot(id)?;
+        match std::mem::replace(slot, Slot::Polled { aborted: false }) {
+            Slot::Waiting(task) => Some(task),
             other => {
-                *place = other;
+                *slot = other;
                 None
             }
         }
     }
 
-    /// Puts a task back that is not over. Gives it back if it was aborted meanwhile.
+    /// Puts a task back that has not ended. Returns it if it was aborted meanwhile.
     pub(crate) fn put_back(&mut self, id: TaskId, task: Task) -> Result<(), Task> {
-        match self.place(id) {
-            Some(place @ Place::Polled { aborted: false }) => {
-                *place = Place::Waiting(task);
+        match self.slot(id) {
+            Some(slot @ Slot::Polled { aborted: false }) => {
+                *slot = Slot::Waiting(task);
                 Ok(())
             }
             _ => {
@@ -178,42 +179,42 @@ impl Tasks {
         }
     }
 
-    /// Frees the place of a task that is over.
+    /// Frees the slot of a task that has ended.
     pub(crate) fn remove(&mut self, id: TaskId) {
-        if let Some(place) = self.place(id) {
-            *place = Place::Free;
-            let (generation, _) = &mut self.places[id.index as usize];
+        if let Some(slot) = self.slot(id) {
+            *slot = Slot::Free;
+            let (generation, _) = &mut self.slots[id.index as usize];
             *generation = generation.wrapping_add(1);
             self.free.push(id.index);
         }
     }
 
-    /// Ends a task. One that is not being polled is removed and returned.
+    /// Ends a task. Removes and returns it unless it is being polled.
     pub(crate) fn abort(&mut self, id: TaskId) -> Option<Task> {
-        let place = self.place(id)?;
-        if let Place::Polled { aborted } = place {
+        let slot = self.slot(id)?;
+        if let Slot::Polled { aborted } = slot {
             *aborted = true;
             return None;
         }
-        let Place::Waiting(task) = std::mem::replace(place, Place::Free) else {
+        let Slot::Waiting(task) = std::mem::replace(slot, Slot::Free) else {
             return None;
         };
         self.remove(id);
         Some(task)
     }
 
-    /// Takes all tasks out.
+    /// Removes and returns all tasks.
     pub(crate) fn drain(&mut self) -> Vec<Task> {
-        let ids = self.places.iter().enumerate().map(|(index, place)| TaskId {
+        let ids = self.slots.iter().enumerate().map(|(index, slot)| TaskId {
             index: index as u32,
-            generation: place.0,
+            generation: slot.0,
         });
         let ids: Vec<_> = ids.collect();
         ids.into_iter().filter_map(|id| self.abort(id)).collect()
     }
 
-    /// Tasks that are not over.
+    /// Returns the number of tasks that have not ended.
     pub(crate) fn count(&self) -> usize {
-        self.places.len() - self.free.len()
+        self.slots.len() - self.free.len()
     }
 }

@@ -1,6 +1,7 @@
-//! Waiting for a time, and for something at most so long.
+//! Sleeping, time-outs and intervals.
 //!
-//! Timers are the executor's own: they take no operation, and the next one bounds its sleep.
+//! The executor keeps its timers itself: a timer needs no operation, and the earliest deadline bounds the
+//! executor's sleep.
 
 use crate::executor::Core;
 use crate::timers::TimerId;
@@ -11,7 +12,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-/// Waits that long, at least.
+/// Waits for at least `duration`.
 ///
 /// ```
 /// use std::time::Duration;
@@ -23,7 +24,7 @@ pub fn sleep(duration: Duration) -> Sleep {
     sleep_until(after(duration))
 }
 
-/// Waits until that time.
+/// Waits until `deadline`.
 pub fn sleep_until(deadline: Instant) -> Sleep {
     Sleep {
         deadline,
@@ -31,22 +32,23 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
     }
 }
 
-/// The time that much later; if there is no such time, one in thirty years.
+/// Returns the time `duration` from now, or in thirty years if an `Instant` cannot represent that.
 fn after(duration: Duration) -> Instant {
-    const FOR_EVER: Duration = Duration::from_secs(30 * 365 * 24 * 3600);
+    const FAR_FUTURE: Duration = Duration::from_secs(30 * 365 * 24 * 3600);
     let now = Instant::now();
-    now.checked_add(duration).unwrap_or_else(|| now + FOR_EVER)
+    now.checked_add(duration)
+        .unwrap_or_else(|| now + FAR_FUTURE)
 }
 
-/// The future of [`sleep`] and [`sleep_until`]. Dropped, it takes its timer with it.
-#[must_use = "the time is waited for when the future is polled"]
+/// The future of [`sleep`] and [`sleep_until`]. Dropping it removes its timer.
+#[must_use = "the timer starts when the future is polled"]
 pub struct Sleep {
     deadline: Instant,
     timer: Option<(Rc<Core>, TimerId)>,
 }
 
 impl Sleep {
-    /// When it ends.
+    /// Returns the time at which the sleep ends.
     pub fn deadline(&self) -> Instant {
         self.deadline
     }
@@ -94,13 +96,13 @@ impl fmt::Debug for Sleep {
     }
 }
 
-/// Waits for a future, but at most that long. If the time is up the future is dropped, which abandons
+/// Waits for a future for at most `duration`. When the time has elapsed, the future is dropped, which abandons
 /// its operations.
 ///
-/// A future that is ready at once costs no timer, not even a look at the clock.
+/// A future that is ready at its first poll costs no timer, and the clock is not read.
 ///
 /// # Errors
-/// [`Elapsed`] if the time is up first.
+/// [`Elapsed`] if the time elapses first.
 pub async fn timeout<F: Future>(duration: Duration, future: F) -> Result<F::Output, Elapsed> {
     let mut future = pin!(future);
     let mut limit = None;
@@ -114,10 +116,10 @@ pub async fn timeout<F: Future>(duration: Duration, future: F) -> Result<F::Outp
     .await
 }
 
-/// As [`timeout`], until that time.
+/// As [`timeout`], with an absolute deadline.
 ///
 /// # Errors
-/// [`Elapsed`] if it comes first.
+/// [`Elapsed`] if the deadline passes first.
 pub async fn timeout_at<F: Future>(deadline: Instant, future: F) -> Result<F::Output, Elapsed> {
     let mut future = pin!(future);
     let mut limit = sleep_until(deadline);
@@ -130,7 +132,7 @@ pub async fn timeout_at<F: Future>(deadline: Instant, future: F) -> Result<F::Ou
     .await
 }
 
-/// The time was up.
+/// The error of [`timeout`] and [`timeout_at`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Elapsed;
 
@@ -148,7 +150,7 @@ impl From<Elapsed> for std::io::Error {
     }
 }
 
-/// Ticks every `period`, for the first time after one.
+/// Returns an interval that ticks every `period`, first after one period.
 ///
 /// # Panics
 /// If the period is zero.
@@ -160,7 +162,7 @@ pub fn interval(period: Duration) -> Interval {
     }
 }
 
-/// Ticks of [`interval`].
+/// A periodic timer; see [`interval`].
 #[derive(Debug)]
 pub struct Interval {
     period: Duration,
@@ -168,7 +170,7 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// Waits for the next tick; returns when it was due. Ticks that were missed are left out.
+    /// Waits for the next tick, and returns the time at which it was due. Missed ticks are skipped.
     pub async fn tick(&mut self) -> Instant {
         Pin::new(&mut self.sleep).await;
         let due = self.sleep.deadline();

@@ -1,14 +1,14 @@
-//! Timers of one executor, in the order in which they are due.
+//! The timers of one executor, ordered by expiry.
 
 use std::collections::BTreeMap;
 use std::task::Waker;
 use std::time::Instant;
 
-/// The identity of a timer: when it is due, and a number that makes it unique.
+/// Identifies a timer: its deadline, and a number that makes it unique.
 pub(crate) type TimerId = (Instant, u64);
 
-/// A search tree rather than a heap: most timers guard an operation that finishes first, and a tree
-/// takes those out for good.
+/// A search tree rather than a heap: most timers are time-outs of operations that finish first, and a tree
+/// can remove them.
 #[derive(Default)]
 pub(crate) struct Timers {
     timers: BTreeMap<TimerId, Waker>,
@@ -24,7 +24,7 @@ impl Timers {
         id
     }
 
-    /// Changes whom a timer wakes. False if it was due before.
+    /// Replaces the waker of a timer. Returns false if the timer has expired.
     pub(crate) fn update(&mut self, id: TimerId, waker: &Waker) -> bool {
         match self.timers.get_mut(&id) {
             Some(present) => {
@@ -35,18 +35,18 @@ impl Timers {
         }
     }
 
-    /// Takes a timer out, if it was not due before.
+    /// Removes a timer and returns its waker, unless it has expired.
     pub(crate) fn remove(&mut self, id: TimerId) -> Option<Waker> {
         self.timers.remove(&id)
     }
 
-    /// When the next timer is due.
+    /// Returns the earliest deadline.
     pub(crate) fn next(&self) -> Option<Instant> {
         let (first, _) = self.timers.first_key_value()?;
         Some(first.0)
     }
 
-    /// Moves the wakers of all timers due at `now` to `due`, earliest first.
+    /// Moves the wakers of all timers that have expired at `now` to `due`, earliest first.
     pub(crate) fn take_due(&mut self, now: Instant, due: &mut Vec<Waker>) {
         while let Some(first) = self.timers.first_entry()
             && first.key().0 <= now
@@ -55,7 +55,7 @@ impl Timers {
         }
     }
 
-    /// Timers that are not due yet.
+    /// Returns the number of timers that have not expired.
     pub(crate) fn count(&self) -> usize {
         self.timers.len()
     }

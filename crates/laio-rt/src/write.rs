@@ -1,13 +1,12 @@
-//! Writing all of a buffer, or knowing why not.
+//! `write_all`, for all kinds of descriptors.
 
 use crate::submission::submit;
 use laio::Operation;
 use laio::ops::{Part, Source};
 use std::io;
 
-/// Makes operations of the parts of the buffer that are left, until all is written or an error says why
-/// not. An operation writes everything by itself unless there is an error on the way; then it reports
-/// how far it got, and the next one what stopped it.
+/// Writes all of a buffer. One operation writes everything, unless an error interrupts it: then it returns the
+/// number of bytes written, and a second operation for the rest returns the error.
 pub(crate) async fn write_all<B, O>(
     buffer: B,
     mut operation: impl FnMut(Part<B>) -> O,

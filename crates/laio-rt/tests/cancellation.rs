@@ -1,6 +1,6 @@
-//! Futures dropped in the middle of operations: nothing leaks, nothing is touched too late.
+//! Dropping the futures of operations in flight leaks nothing, and leaves the kernel no dangling buffer.
 //!
-//! A program of its own, and one test at a time: they count the descriptors of the process.
+//! These tests have a program of their own and run one at a time, because they count the descriptors of the process.
 
 #[path = "suite/common/mod.rs"]
 mod common;
@@ -31,16 +31,16 @@ fn pending() -> usize {
     laio_rt::with_context(|context| context.pending())
 }
 
-/// Polls once, and drops (what it was given, which may be a reference).
+/// Polls a future once, and drops it (or the reference passed).
 fn give_up<F: Future>(future: F) {
     let mut future = Box::pin(future);
     let mut context = Context::from_waker(Waker::noop());
     let _ = future.as_mut().poll(&mut context);
 }
 
-/// Runs `step` often, and checks that descriptors and slots are as they were before.
+/// Runs `step` `times` times, and checks that the numbers of open descriptors and of used slots are unchanged.
 async fn leaks_nothing(times: usize, mut step: impl AsyncFnMut()) {
-    // Helpers and tables may grow once.
+    // The first run may start helpers and grow tables.
     step().await;
     eventually("no operation is in flight", || pending() == 0).await;
     let before = open_descriptors();
@@ -78,7 +78,7 @@ fn a_timeout_cancels_a_read_and_leaks_nothing() {
 fn every_kind_of_operation_may_be_given_up() {
     let _alone = alone();
     let mut back_ends = waiting();
-    // Carriers, of which each has two descriptors, stay until the context ends.
+    // Carriers live as long as the context, and have two descriptors each.
     back_ends.retain(|(name, _)| *name != "activations");
     each(back_ends, async |_| {
         let directory = tempfile::tempdir().unwrap();
@@ -120,7 +120,7 @@ fn connections_that_nobody_took_are_closed() {
         leaks_nothing(20, async || {
             let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
             let address = listener.local_addr().unwrap();
-            // The connection comes and the accept is given up, in no particular order.
+            // The connection arrives and the accept is cancelled, in either order.
             let accept = listener.accept();
             let both = future::race(accept, TcpStream::connect(address)).await;
             drop(both);
@@ -167,7 +167,7 @@ fn a_close_that_is_given_up_is_carried_through() {
         leaks_nothing(20, async || {
             let (reader, writer) = std::io::pipe().unwrap();
             give_up(submit(Close::new(reader.into())));
-            // Not even begun: closed all the same.
+            // The close has not started: the descriptor is closed nevertheless.
             drop(submit(Close::new(writer.into())));
             let file = File::open("/dev/null").await.unwrap();
             give_up(file.close());
@@ -201,7 +201,7 @@ fn the_last_operation_closes_the_descriptor() {
         give_up(&mut read);
         drop(other);
         drop(read);
-        // The engine lets go of it while the runtime sleeps, and then wakes it to close it.
+        // The engine drops it while the runtime sleeps, then wakes the runtime to close it.
         let (result, _) = one.read(Vec::with_capacity(1)).await;
         assert_eq!(result.unwrap(), 0);
     });
@@ -259,10 +259,10 @@ fn operations_may_outlive_the_runtime() {
     assert_eq!(open_descriptors(), before);
 }
 
-/// A buffer whose destructor uses the runtime, which is then busy in the engine.
-struct Troublesome(Vec<u8>, Rc<Cell<u32>>);
+/// A buffer whose destructor uses the runtime while the engine, which drops the buffer, is borrowed.
+struct ReentrantBuffer(Vec<u8>, Rc<Cell<u32>>);
 
-impl Drop for Troublesome {
+impl Drop for ReentrantBuffer {
     fn drop(&mut self) {
         let dropped = self.1.clone();
         let (reader, _writer) = pipe().unwrap();
@@ -274,8 +274,8 @@ impl Drop for Troublesome {
     }
 }
 
-/// Descriptors of an operation are dropped by the engine too.
-impl std::os::fd::AsFd for Troublesome {
+/// An operation also owns its descriptor, which the engine drops likewise.
+impl std::os::fd::AsFd for ReentrantBuffer {
     fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
         panic!("{} on purpose", self.0.len())
     }
@@ -286,7 +286,7 @@ fn destructors_may_use_the_runtime() {
     let _alone = alone();
     each(waiting(), async |_| {
         let dropped = Rc::new(Cell::new(0));
-        struct Held(Descriptor, #[allow(dead_code)] Troublesome);
+        struct Held(Descriptor, #[allow(dead_code)] ReentrantBuffer);
         impl std::os::fd::AsFd for Held {
             fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
                 self.0.as_fd()
@@ -296,7 +296,7 @@ fn destructors_may_use_the_runtime() {
             let (reader, _writer) = pipe().unwrap();
             let held = Held(
                 reader.descriptor().clone(),
-                Troublesome(vec![], dropped.clone()),
+                ReentrantBuffer(vec![], dropped.clone()),
             );
             give_up(submit(laio::ops::Read::new(held, Vec::with_capacity(10))));
         }
@@ -318,7 +318,7 @@ fn closing_needs_no_room() {
             let mut read = Box::pin(one.read(Vec::with_capacity(10)));
             give_up(&mut read);
             assert_eq!(pending(), 1);
-            // The only operation there may be is taken.
+            // The only slot for an operation is in use.
             let result = reader.read(Vec::with_capacity(10)).await.0;
             assert_eq!(result.unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
             drop(other);
@@ -346,7 +346,7 @@ fn a_connect_without_an_answer_is_given_up() {
             let address = rustix::net::getsockname(&listener).unwrap();
             let address = std::net::SocketAddr::try_from(address).unwrap();
             let _first = std::net::TcpStream::connect(address).unwrap();
-            // It takes the only place once its last packet has come, which connect does not wait for.
+            // This connection fills the backlog when its last packet arrives, for which `connect` does not wait.
             let mut here = [rustix::event::PollFd::new(
                 &listener,
                 rustix::event::PollFlags::IN,

@@ -1,6 +1,7 @@
-//! Which needs of the tests this machine lacks, for `LAIO_TEST_MAY_SKIP`: `.ci/lacks` is this program.
+//! Prints the needs of the tests that this machine lacks, for `LAIO_TEST_MAY_SKIP`. `.ci/lacks` runs this
+//! program.
 //!
-//! With `--why` each has a line of its own, with what it is.
+//! With `--why` it prints a line with a description for each.
 
 use laio_testing::needs::NEEDS;
 

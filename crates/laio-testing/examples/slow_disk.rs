@@ -24,7 +24,7 @@ const FOR_EVER: Duration = Duration::from_secs(3600);
 struct SlowDisk {
     file: Arc<File>,
     delay: Duration,
-    /// How long the disk is busy with each read, and until when it is.
+    /// The time that each read takes, and the time until which the disk is busy.
     busy: Duration,
     until: Arc<Mutex<Instant>>,
 }
@@ -61,7 +61,7 @@ impl SlowDisk {
         })
     }
 
-    /// When a read that comes now is over.
+    /// Returns the time at which a read that arrives now ends.
     fn turn(&self) -> Instant {
         let now = Instant::now();
         if self.busy.is_zero() {
@@ -112,7 +112,7 @@ impl Filesystem for SlowDisk {
         reply: ReplyData,
     ) {
         let (file, over) = (self.file.clone(), self.turn());
-        // A thread for each: as many reads at a time as the kernel has.
+        // One thread for each read that the kernel may have in flight.
         std::thread::spawn(move || {
             let mut data = vec![0; size as usize];
             let read = file.read_at(&mut data, offset);

@@ -1,4 +1,4 @@
-//! A thread that is sent signals all the time.
+//! A thread that is bombarded with signals.
 
 use rustix::process::{Pid, getpid};
 use rustix::thread::gettid;
@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Sends signals to the thread that began it, until it is dropped. The handler only counts, and does not restart
-/// calls: they fail with `EINTR`.
+/// Sends signals to the thread that created it, until it is dropped. The handler only counts, and is
+/// installed without `SA_RESTART`: calls fail with `EINTR`.
 #[derive(Debug)]
 pub struct Bombardment {
     over: Arc<AtomicBool>,
@@ -24,10 +24,10 @@ extern "C" fn count(_: i32) {
 impl Bombardment {
     const PAUSE: Duration = Duration::from_micros(200);
 
-    /// Returns once a first signal was handled: on a busy machine the test could be over before.
+    /// Returns when the first signal was handled: on a busy machine the test could end before.
     ///
     /// # Panics
-    /// If `signal` is none that can be handled.
+    /// If `signal` cannot be caught.
     pub fn begin(signal: i32) -> Bombardment {
         // SAFETY: a whole action; its handler only adds to an atomic.
         unsafe {

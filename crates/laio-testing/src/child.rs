@@ -1,6 +1,6 @@
-//! One test in a process of its own: the test program starts itself again.
+//! Runs one test in a process of its own: the test program executes itself again.
 //!
-//! For what must not touch the other tests of a program: a seccomp filter (see
+//! For code that must not affect the other tests of a program: installing a seccomp filter (see
 //! [`forbid`](crate::forbid)), counting descriptors, forking, exiting with operations in flight.
 //!
 //! ```no_run
@@ -25,23 +25,23 @@ use std::time::Duration;
 use crate::limit::wait_until;
 use crate::watchdog;
 
-/// Marks a child process; its value says for which body.
+/// Marks a child process; its value identifies the body.
 const CHILD: &str = "LAIO_TEST_CHILD";
-/// What a child prints when its body came to an end: proof that it has run at all.
+/// The line that a child prints when its body has returned: proof that the body ran.
 const PROOF: &str = "laio-testing: the body came to its end:";
 
-/// How a child ended.
+/// The result of a child.
 #[derive(Debug)]
 pub struct Ended {
-    /// Its status; `None` when it was killed for taking too long.
+    /// Its exit status; `None` if it was killed after the time limit.
     pub status: Option<ExitStatus>,
-    /// What it printed, on both outputs.
+    /// Its output on both streams.
     pub output: String,
-    /// Whether its body came to its end.
+    /// Whether its body returned.
     pub finished: bool,
 }
 
-/// Runs `body` in a child process, on a test thread there, and says how the child ended.
+/// Runs `body` on a test thread in a child process, and returns the child's result.
 ///
 /// `test` is the full name of the running test: write [`test_name!()`](crate::test_name). The test
 /// program is started again for this one test; there, the test comes to this line again, runs the
@@ -75,18 +75,18 @@ pub fn run_with(
             println!("{PROOF} {wanted}");
             std::process::exit(0);
         }
-        // The child of another mark, on its way there.
+        // A child with another mark, which has not reached its own call yet.
         Ok(ours) if ours.split(' ').next() == Some(test) => None,
         _ => Some(start(limit, test, &wanted, variables)),
     }
 }
 
-/// As [`run`], and the body must come to its end.
+/// As [`run`], and checks that the body returns.
 ///
 /// # Panics
 ///
-/// Besides, when the body panicked, did not run, or took longer than `limit`. The message holds what
-/// the child printed.
+/// Also if the body panicked, did not run, or took longer than `limit`. The message contains the child's
+/// output.
 pub fn check(limit: Duration, test: &str, mark: &str, body: impl FnOnce()) {
     let Some(ended) = run(limit, test, mark, body) else {
         return;
@@ -108,19 +108,19 @@ pub fn is_child() -> bool {
     std::env::var_os(CHILD).is_some()
 }
 
-/// The test for which this process was started, if it is a child of [`run`].
+/// Returns the test for which this process was started, if it is a child of [`run`].
 pub(crate) fn running() -> Option<String> {
     let wanted = std::env::var(CHILD).ok()?;
     wanted.split(' ').next().map(str::to_owned)
 }
 
-/// Waits for a child process and kills it after `limit`; `None` when it was killed.
+/// Waits for a child process, and kills it after `limit`; returns `None` if it was killed.
 ///
 /// # Panics
 ///
-/// When it is not a child of this process any more.
+/// If it is not a child of this process.
 pub fn wait_within(limit: Duration, mut child: Child) -> Option<ExitStatus> {
-    /// A killed process ends at once, unless it waits for something that no signal ends.
+    /// A killed process ends at once, unless it is in an uninterruptible wait.
     const KILL_LIMIT: Duration = Duration::from_secs(60);
     let mut status = None;
     let mut ended = || {
@@ -175,9 +175,9 @@ fn contents(mut file: File) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// The name of the running test as the test harness knows it, such as `module::tests::name`.
+/// Returns the name of the running test as the test harness knows it, such as `module::tests::name`.
 ///
-/// It is taken from the place in the source, so it is right on every thread.
+/// It is derived from the position in the source, so it is correct on every thread.
 #[macro_export]
 macro_rules! test_name {
     () => {{
@@ -186,7 +186,7 @@ macro_rules! test_name {
     }};
 }
 
-/// What [`test_name!`](crate::test_name) does with the path of a function inside the test.
+/// Helper of [`test_name!`](crate::test_name): converts the path of a function inside the test.
 #[doc(hidden)]
 pub fn test_name_of(path: &'static str) -> &'static str {
     let mut name = path.strip_suffix("::here").unwrap_or(path);
@@ -230,7 +230,7 @@ mod tests {
         }
     }
 
-    /// What a function panics with. In a child the panic is left alone.
+    /// Returns the panic message of a function. In a child the panic is not caught.
     fn message_of(body: impl FnOnce()) -> String {
         if is_child() {
             body();

@@ -1,8 +1,8 @@
-//! A file system that delays, fails, hangs and shortens on command.
+//! A FUSE file system that delays, fails, hangs and shortens requests on command.
 //!
-//! Whether a call on an ordinary file blocks is luck: the page cache decides. On a [`FaultFs`] the
-//! test decides. It is a FUSE file system with its files in memory, served by threads of the test
-//! itself; each request may be made to wait and to end in a chosen way, and is counted.
+//! Whether a call on an ordinary file blocks depends on the page cache. On a [`FaultFs`] the test decides. It
+//! keeps its files in memory; threads of the test serve it. The test can delay each request, choose its
+//! result, and count it.
 //!
 //! ```
 //! use laio_testing::{FaultFs, or_skip};
@@ -21,7 +21,7 @@
 //! assert!(fs.requests_at("slow", Kind::Read) >= 1);
 //! ```
 //!
-//! # What the kernel does in between
+//! # Caching and locks in the kernel
 //!
 //! - By default nothing is cached: every path walk asks [`Kind::Lookup`] for each component, every
 //!   `stat` asks [`Kind::Getattr`], every read and write comes here, in pieces of at most 128 KiB.
@@ -30,24 +30,24 @@
 //!   lock of the file during a write that extends it: while such a request hangs, others like it in
 //!   the same directory or file wait in the kernel and do not come here. Lookups, reads and
 //!   overwriting writes do not wait for each other.
-//! - `close` sends [`Kind::Flush`] and waits for it; [`Kind::Release`] comes later and nobody waits.
-//! - When looking up a name that it knew before fails, the kernel looks it up once more.
-//! - An answer of `ENOSYS` to some kinds (open, flush, fsync, access, create, fallocate) tells the
-//!   kernel never to ask again on this mount.
+//! - `close` sends [`Kind::Flush`] and waits for it; the kernel sends [`Kind::Release`] later and does not
+//!   wait for it.
+//! - If a lookup of a name that the kernel knew fails, the kernel repeats the lookup.
+//! - After a reply of `ENOSYS` to some kinds (open, flush, fsync, access, create, fallocate) the kernel never
+//!   sends them again on this mount.
 //!
-//! # Interrupts and the end
+//! # Interrupts and unmounting
 //!
-//! A signal to a thread that waits here ends its request with `EINTR`. With
-//! [`Options::interruptible`]`(false)` the file system ignores signals, like a server that is gone: then
-//! a request that hangs cannot be ended by anything, SIGKILL included, except by this file system.
+//! A signal to a thread that waits for a request ends the request with `EINTR`. With
+//! [`Options::interruptible`]`(false)` the file system ignores signals, like an unreachable file server: then
+//! nothing but this file system can end a hanging request, not even SIGKILL.
 //!
-//! Dropping a [`FaultFs`] ends everything that waits with `ECONNABORTED`, unmounts even when files are
-//! open, and never blocks. When the test process dies in any other way, a small watching process
-//! unmounts in its place; without it, a killed test with a request that hangs would stay for ever.
-//! Both processes and threads show: a mount has five threads and one child process, which `wait` does
-//! not see.
+//! Dropping a [`FaultFs`] ends all waiting requests with `ECONNABORTED`, unmounts even if files are open, and
+//! never blocks. If the test process dies in any other way, a small watchdog process unmounts instead;
+//! without it, a killed test with a hanging request would never end. Both processes and threads are visible:
+//! a mount has five threads and one child process, which `wait` does not return.
 //!
-//! # What it needs
+//! # Requirements
 //!
 //! `/dev/fuse`, and either root or `fusermount3` together with fusectl mounted on
 //! `/sys/fs/fuse/connections`, as systems usually have it.
@@ -73,7 +73,7 @@ use server::{Handshake, Server};
 use tree::{NewNode, ROOT, Tree};
 use watchdog::Watchdog;
 
-/// How long dropping waits for threads that have nothing left to do.
+/// The time limit for threads to end when the file system is dropped.
 const DROP_LIMIT: Duration = Duration::from_secs(60);
 
 /// The kinds of request that the kernel sends.
@@ -87,23 +87,23 @@ pub enum Kind {
     Setattr,
     /// The target of a symbolic link.
     Readlink,
-    /// Making a special file.
+    /// Creating a special file.
     Mknod,
-    /// Making a directory.
+    /// Creating a directory.
     Mkdir,
     /// Removing a file.
     Unlink,
     /// Removing a directory.
     Rmdir,
-    /// Making a symbolic link.
+    /// Creating a symbolic link.
     Symlink,
-    /// Renaming; the name for rules and counts is the old one.
+    /// Renaming; rules and counts use the old name.
     Rename,
-    /// Making a hard link; the name is the new one.
+    /// Creating a hard link; rules and counts use the new name.
     Link,
-    /// Opening a file that exists.
+    /// Opening an existing file.
     Open,
-    /// Making and opening a file: `O_CREAT` when there is none.
+    /// Creating and opening a file: `O_CREAT` without an existing file.
     Create,
     /// Reading data.
     Read,
@@ -162,25 +162,25 @@ impl Kind {
     ];
 }
 
-/// What goes wrong with a request.
+/// A fault of a request.
 ///
-/// `Delay` and `Hang` say when it is answered, `Fail`, `Short` and `Flip` say how. One of each sort may hold for
-/// the same request: hang, and then fail.
+/// `Delay` and `Hang` define when the file system replies; `Fail`, `Short` and `Flip` define the reply. A
+/// request may have one of each sort: hang, and then fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// It is answered after this time.
+    /// The reply comes after this time.
     Delay(Duration),
-    /// It is answered when the test releases it.
+    /// The reply comes when the test releases the request.
     Hang,
-    /// It fails with this errno.
+    /// The request fails with this errno.
     Fail(i32),
-    /// A read or write transfers at most so many bytes although it could more; a listing has at most
-    /// so many entries. Only without [`Options::cached`]: a caching kernel takes a short read for the
-    /// end of the file.
+    /// A read or write transfers at most this many bytes, even if more are available; a listing has at most
+    /// this many entries. Only without [`Options::cached`]: a caching kernel takes a short read for the end
+    /// of the file.
     Short(usize),
-    /// The first byte that a read returns, or that a write stores, is another than it should be.
+    /// The first byte that a read returns, or that a write stores, is wrong.
     Flip,
-    /// Attributes are said to have been set, and have not been.
+    /// Setting attributes succeeds without any effect.
     Pretend,
 }
 
@@ -190,16 +190,16 @@ impl Fault {
     }
 }
 
-/// How a request that hangs goes on when it is released.
+/// How a hanging request continues when it is released.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Released {
-    /// As if it had not hung; a rule that says how it ends still holds.
+    /// As if it had not hung; a rule for its result still applies.
     Served,
     /// It fails with this errno.
     Fail(i32),
 }
 
-/// How to mount a [`FaultFs`].
+/// Options of a [`FaultFs`].
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
     cached: bool,
@@ -220,17 +220,17 @@ impl Options {
         }
     }
 
-    /// Mounts on a fresh directory.
+    /// Mounts the file system on a new directory.
     ///
     /// # Errors
     ///
-    /// Where FUSE is not there or not permitted.
+    /// If FUSE is not available or not permitted.
     pub fn mount(self) -> Result<FaultFs, Skip> {
         watchdog::without_signals(|| FaultFs::with(self))
     }
 }
 
-/// What the server's threads and the test share.
+/// State that the server's threads and the test share.
 #[derive(Debug)]
 struct Shared {
     rules: Arc<Rules>,
@@ -247,14 +247,14 @@ impl Shared {
 #[derive(Debug)]
 pub struct FaultFs {
     shared: Arc<Shared>,
-    /// Everything that ends with the mount, in the order of [`FaultFs::drop`]. `None` after that.
+    /// The parts that end with the mount, in the order of [`FaultFs::drop`]. `None` after that.
     parts: Option<Parts>,
     directory: TempDir,
 }
 
 #[derive(Debug)]
 struct Parts {
-    /// Has mounted and unmounts. It serves nothing: the requests go through the relay to `server`.
+    /// The FUSE session, which mounts and unmounts. It serves no requests: the relay passes them to `server`.
     mount: Session<Handshake>,
     server: BackgroundSession,
     relay: Relay,
@@ -262,16 +262,16 @@ struct Parts {
 }
 
 impl FaultFs {
-    /// Mounts an empty file system on a fresh directory, uncached and interruptible.
+    /// Mounts an empty file system on a new directory, uncached and interruptible.
     ///
     /// # Errors
     ///
-    /// Where FUSE is not there or not permitted.
+    /// If FUSE is not available or not permitted.
     pub fn mount() -> Result<FaultFs, Skip> {
         FaultFs::options().mount()
     }
 
-    /// The options, to be changed and mounted.
+    /// Returns the options of a mount, which can be changed before mounting.
     pub fn options() -> Options {
         Options {
             cached: false,
@@ -299,7 +299,7 @@ impl FaultFs {
 
         let mut config = Config::default();
         config.mount_options = vec![MountOption::FSName("laio-fault".into())];
-        // As root other users may look too, such as a server that has dropped its privileges.
+        // Allows access by other users if run as root, for servers that drop privileges.
         config.acl = if owner.0 == 0 {
             SessionACL::All
         } else {
@@ -326,7 +326,7 @@ impl FaultFs {
             relay,
             watchdog: None,
         });
-        // From here on, giving up is dropping.
+        // From here on, an error drops the mount.
         let mut fs = FaultFs {
             shared,
             parts,
@@ -339,21 +339,21 @@ impl FaultFs {
         Ok(fs)
     }
 
-    /// Where it is mounted.
+    /// Returns the mount point.
     pub fn path(&self) -> &Path {
         self.directory.path()
     }
 
-    /// The path of a name below the mount.
+    /// Returns the path of a name below the mount point.
     pub fn join(&self, name: &str) -> PathBuf {
         self.path().join(name)
     }
 
-    /// Adds a file, or replaces the contents of one. Needs no request and meets no fault.
+    /// Adds a file, or replaces its contents, without a request or a fault.
     ///
     /// # Panics
     ///
-    /// When the directory of the name does not exist or the name is a directory.
+    /// If the directory of the name does not exist, or the name is a directory.
     pub fn add_file(&self, name: &str, contents: &[u8]) {
         self.add(name, FileType::RegularFile, 0o644, contents);
     }
@@ -362,7 +362,7 @@ impl FaultFs {
     ///
     /// # Panics
     ///
-    /// When the name exists already, or its directory does not.
+    /// If the name exists, or its directory does not.
     pub fn add_dir(&self, name: &str) {
         self.add(name, FileType::Directory, 0o755, b"");
     }
@@ -392,37 +392,38 @@ impl FaultFs {
         }
     }
 
-    /// Makes a file seem to have been as it is for so much longer: all its times are earlier.
+    /// Moves all times of a file back by this duration.
     ///
     /// # Panics
     ///
-    /// When there is no such file.
+    /// If the file does not exist.
     pub fn age(&self, name: &str, by: Duration) {
         let mut tree = self.shared.tree();
         let aged = tree.find(name).and_then(|inode| tree.age(inode, by));
         aged.unwrap_or_else(|errno| panic!("{name}: {}", std::io::Error::from_raw_os_error(errno)));
     }
 
-    /// The contents of a file as the server has them, without a request; `None` when there is none.
+    /// Returns the contents of a file in the server, without a request; `None` if it does not exist.
     pub fn contents(&self, name: &str) -> Option<Vec<u8>> {
         let mut tree = self.shared.tree();
         let inode = tree.find(name).ok()?;
         tree.read(inode, 0, usize::MAX).ok().map(<[u8]>::to_vec)
     }
 
-    /// From now on, all requests of this kind have this fault. It replaces an earlier one of the same
-    /// sort: see [`Fault`].
+    /// Sets a fault for all later requests of this kind. Replaces an earlier fault of the same sort: see
+    /// [`Fault`].
     pub fn set(&self, kind: Kind, fault: Fault) {
         self.shared.rules.set(None, kind, fault, false);
     }
 
-    /// As [`set`](FaultFs::set), for requests about one name: a path below the mount, or `""` for the
-    /// root. It comes before a rule for all names.
+    /// As [`set`](FaultFs::set), for requests about one name: a path below the mount, or `""` for the root.
+    /// It takes precedence over a rule for all names.
     pub fn set_at(&self, name: &str, kind: Kind, fault: Fault) {
         self.shared.rules.set(Some(name), kind, fault, false);
     }
 
-    /// The next request of this kind has this fault, before any lasting rule. Several wait in line.
+    /// Sets a fault for the next request of this kind, which takes precedence over lasting rules. Several are
+    /// queued.
     pub fn next(&self, kind: Kind, fault: Fault) {
         self.shared.rules.set(None, kind, fault, true);
     }
@@ -432,37 +433,37 @@ impl FaultFs {
         self.shared.rules.set(Some(name), kind, fault, true);
     }
 
-    /// Removes the rules for one kind. Requests that wait go on waiting.
+    /// Removes the rules for one kind. Waiting requests continue to wait.
     pub fn clear(&self, kind: Kind) {
         self.shared.rules.clear(Some(kind));
     }
 
-    /// Removes all rules. Requests that wait go on waiting.
+    /// Removes all rules. Waiting requests continue to wait.
     pub fn clear_all(&self) {
         self.shared.rules.clear(None);
     }
 
-    /// How many requests hang at the moment.
+    /// Returns how many requests hang now.
     pub fn hung(&self) -> usize {
         self.shared.rules.hung()
     }
 
-    /// Waits until at least so many requests hang; false when that has not happened within `limit`.
+    /// Waits until at least `count` requests hang; returns false if they do not within `limit`.
     pub fn wait_hung(&self, count: usize, limit: Duration) -> bool {
         self.shared.rules.wait_hung(count, limit)
     }
 
-    /// Lets all requests that hang go on, and removes all rules to hang. Says how many there were.
+    /// Releases all hanging requests, and removes all rules to hang. Returns how many there were.
     pub fn release(&self, released: Released) -> usize {
         self.shared.rules.release(released, false)
     }
 
-    /// Lets the oldest request that hangs go on and keeps the rules. False when none hangs.
+    /// Releases the oldest hanging request, and keeps the rules. Returns false if none hangs.
     pub fn release_one(&self, released: Released) -> bool {
         self.shared.rules.release(released, true) == 1
     }
 
-    /// How many requests of a kind have come, whatever became of them.
+    /// Returns how many requests of a kind have arrived, whatever their results.
     pub fn requests(&self, kind: Kind) -> u64 {
         self.shared.rules.requests(None, kind)
     }
@@ -472,12 +473,12 @@ impl FaultFs {
         self.shared.rules.requests(Some(name), kind)
     }
 
-    /// How many requests have come in all.
+    /// Returns how many requests have arrived in all.
     pub fn all_requests(&self) -> u64 {
         self.shared.rules.all_requests()
     }
 
-    /// Counts from 0 again.
+    /// Resets the counters.
     pub fn reset_counts(&self) {
         self.shared.rules.reset_counts();
     }
@@ -494,16 +495,16 @@ impl Drop for FaultFs {
         else {
             return;
         };
-        // First nothing waits here any more, so that nothing below can wait for it.
+        // First release all waiting requests, so that the steps below cannot wait for them.
         self.shared.rules.close();
-        // Where that is permitted, this also ends all requests, and all later ones, in the kernel.
+        // If permitted, this also ends all current and later requests in the kernel.
         watchdog::unmount_by_force(self.path());
-        // Without the permission this asks fusermount3, which needs the server alive.
+        // Without the permission this calls fusermount3, which needs a running server.
         drop(mount);
         self.shared.rules.wait_idle(DROP_LIMIT);
-        // The relay has the last descriptor of the device: without it the kernel ends all requests.
+        // The relay has the last descriptor of the device: when it is closed, the kernel ends all requests.
         relay.stop();
-        // An error only says that the relay has hung up.
+        // An error only means that the relay has closed its end.
         let _ = server.join();
         if let Some(watchdog) = watchdog {
             watchdog.stop();
@@ -511,7 +512,7 @@ impl Drop for FaultFs {
     }
 }
 
-/// Says what is wrong with the device in better words than the mount would.
+/// Returns a clearer error than `mount` if the device cannot be used.
 fn device_is_there() -> Result<(), Skip> {
     match std::fs::File::options()
         .read(true)
@@ -527,7 +528,7 @@ fn device_is_there() -> Result<(), Skip> {
     }
 }
 
-/// The root has this inode in FUSE itself.
+/// FUSE defines this inode of the root.
 const _: () = assert!(ROOT == fuser::INodeNo::ROOT.0);
 
 #[cfg(test)]

@@ -1,10 +1,10 @@
-//! System calls that are not there: a thread, a test or a program under a seccomp filter.
+//! Forbids system calls: runs a thread, a test or a program under a seccomp filter.
 //!
-//! Containers forbid calls: Docker answers `EPERM`, older runtimes `ENOSYS`, some policies `EACCES`. A
-//! filter made here gives a chosen answer to chosen calls, so every fallback can be tested anywhere
-//! and without privileges. A filter can never be taken back, hence three ways to use it:
+//! Containers forbid calls: Docker returns `EPERM`, older runtimes `ENOSYS`, some policies `EACCES`. A filter
+//! made here returns a chosen errno for chosen calls, so every fallback can be tested anywhere and without
+//! privileges. A filter cannot be removed, so there are three ways to use it:
 //!
-//! - [`forbid`] puts it on the calling thread and on all threads which that makes later;
+//! - [`forbid`] installs it on the calling thread and on all threads that it creates later;
 //! - [`child()`] runs the body of a test in a child process, under the filter;
 //! - [`spawn_forbidden`] starts another program under it.
 //!
@@ -45,7 +45,7 @@ pub const NOWAIT: &[c_long] = &[libc::SYS_preadv2, libc::SYS_pwritev2];
 /// Opening with a resolve policy, such as `RESOLVE_CACHED` and `RESOLVE_BENEATH`.
 pub const OPENAT2: &[c_long] = &[libc::SYS_openat2];
 
-/// After this time a child of [`child()`] is killed.
+/// The time limit of a child of [`child()`].
 const LIMIT: Duration = Duration::from_secs(600);
 
 /// Which calls fail, and with which errno.
@@ -62,16 +62,16 @@ pub struct Forbid {
 }
 
 impl Forbid {
-    /// These calls fail with this errno.
+    /// Returns a filter in which these calls fail with this errno.
     pub fn new(calls: &[c_long], errno: c_int) -> Forbid {
         Forbid { sets: Vec::new() }.and(calls, errno)
     }
 
-    /// These calls too, with an errno of their own.
+    /// Adds these calls, with an errno of their own.
     ///
     /// # Panics
     ///
-    /// When there are no calls, or the errno is out of range: such a filter would forbid nothing.
+    /// If there are no calls, or the errno is out of range: such a filter would forbid nothing.
     pub fn and(mut self, calls: &[c_long], errno: c_int) -> Forbid {
         assert!(!calls.is_empty(), "a filter without calls");
         assert!((1..=4095).contains(&errno), "errno {errno} is out of range");
@@ -79,32 +79,32 @@ impl Forbid {
         self
     }
 
-    /// Without io_uring.
+    /// Forbids io_uring.
     pub fn io_uring(errno: c_int) -> Forbid {
         Forbid::new(IO_URING, errno)
     }
 
-    /// Without perf events.
+    /// Forbids perf events.
     pub fn perf(errno: c_int) -> Forbid {
         Forbid::new(PERF, errno)
     }
 
-    /// Without both, as in an ordinary container.
+    /// Forbids both, as an ordinary container does.
     pub fn io_uring_and_perf(errno: c_int) -> Forbid {
         Forbid::io_uring(errno).and(PERF, errno)
     }
 
-    /// Without `preadv2` and `pwritev2`.
+    /// Forbids `preadv2` and `pwritev2`.
     pub fn nowait(errno: c_int) -> Forbid {
         Forbid::new(NOWAIT, errno)
     }
 
-    /// Without `openat2`.
+    /// Forbids `openat2`.
     pub fn openat2(errno: c_int) -> Forbid {
         Forbid::new(OPENAT2, errno)
     }
 
-    /// One program per errno; the kernel asks all of them.
+    /// One filter program per errno; the kernel evaluates all of them.
     fn programs(&self) -> Vec<BpfProgram> {
         let arch = TargetArch::try_from(std::env::consts::ARCH)
             .expect("filters are made for x86-64 and aarch64");
@@ -124,7 +124,7 @@ impl Forbid {
     }
 }
 
-/// As `NUMBER,NUMBER=ERRNO`, one word for each errno.
+/// Writes `NUMBER,NUMBER=ERRNO`, one word for each errno.
 impl std::fmt::Display for Forbid {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         for (index, (calls, errno)) in self.sets.iter().enumerate() {
@@ -142,15 +142,15 @@ impl std::fmt::Display for Forbid {
     }
 }
 
-/// Makes these calls fail with this errno, on this thread and all that it starts, for ever.
+/// Makes these calls fail with this errno, on this thread and all threads that it starts, permanently.
 ///
-/// Other threads of the process are not touched. A test thread ends with its test, so this is fine in
-/// a test as long as the code under test keeps nothing for the whole process, such as the result of
-/// a probe. It usually does: use [`child()`].
+/// Other threads of the process are not affected. A test thread ends with its test, so a test may call this
+/// if the code under test keeps no state for the whole process, such as the result of a probe. Usually it
+/// does: use [`child()`].
 ///
 /// # Panics
 ///
-/// When the kernel refuses the filter.
+/// If the kernel refuses the filter.
 pub fn forbid(calls: &[c_long], errno: c_int) {
     install(&Forbid::new(calls, errno));
 }
@@ -159,7 +159,7 @@ pub fn forbid(calls: &[c_long], errno: c_int) {
 ///
 /// # Panics
 ///
-/// When the kernel refuses the filter.
+/// If the kernel refuses the filter.
 pub fn install(forbid: &Forbid) {
     apply(&forbid.programs()).expect("a seccomp filter on this thread");
 }
@@ -175,7 +175,7 @@ fn apply(programs: &[BpfProgram]) -> io::Result<()> {
     Ok(())
 }
 
-/// Starts a program under a filter: it, and all it starts, cannot make the forbidden calls.
+/// Starts a program under a filter: it and its children cannot make the forbidden calls.
 ///
 /// # Errors
 ///
@@ -191,19 +191,19 @@ pub fn spawn_forbidden(mut command: Command, forbid: &Forbid) -> io::Result<Chil
 /// Runs the body of a test in a child process under a filter.
 ///
 /// `test` is the full name of the running test as the test harness knows it: write
-/// [`test_name!()`](crate::test_name). The filter is put on the test's thread in the child, before the
-/// body. A test may call this several times with different filters. Which code runs in which process
-/// is said at [`child::run`].
+/// [`test_name!()`](crate::test_name). In the child, the filter is installed on the test's thread before the
+/// body runs. A test may call this several times with different filters. [`child::run`] explains which code
+/// runs in which process.
 ///
 /// # Panics
 ///
-/// In the first process, when the body panicked, did not run, or took longer than two minutes. The
-/// message holds what the child printed.
+/// In the first process, if the body panicked, did not run, or took longer than two minutes. The message
+/// contains the child's output.
 pub fn child(test: &str, forbid: &Forbid, body: impl FnOnce()) {
     child_within(LIMIT, test, forbid, body);
 }
 
-/// As [`child()`] with another limit of time.
+/// As [`child()`] with another time limit.
 ///
 /// # Panics
 ///
@@ -221,7 +221,7 @@ mod tests {
     use crate::test_name;
     use std::process::Stdio;
 
-    /// The errno of a call with impossible arguments: it never does anything.
+    /// Returns the errno of a call with impossible arguments, which has no effect.
     fn errno_of(call: c_long) -> c_int {
         // SAFETY: null pointers and the descriptor -1 are refused by every call used here.
         let result = unsafe { libc::syscall(call, -1, 0, 0, 0, 0, 0) };

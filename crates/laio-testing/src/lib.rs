@@ -1,20 +1,20 @@
-//! For the tests of the other crates: what makes blocking, failing and comparing deterministic.
+//! Helpers for the tests of the other crates, which make blocking, failures and comparisons deterministic.
 //!
-//! | module | what it is for |
+//! | module | contents |
 //! | --- | --- |
 //! | [`fault_fs`] | a file system that delays, fails, hangs and shortens on command, and counts |
-//! | [`forbid`] | system calls that are not there, by seccomp, for a test or a program |
+//! | [`forbid`] | system calls that fail, by seccomp, for a test or a program |
 //! | [`child`] | one test in a process of its own |
-//! | [`bombardment`] | a thread that is sent signals all the time |
-//! | [`oracle`] | random programs of system calls, run plainly and in another way, and compared |
+//! | [`bombardment`] | a thread that is bombarded with signals |
+//! | [`oracle`] | random programs of system calls, run plainly and through the library, and compared |
 //! | [`temp`] | cold files, full pipes, connected sockets |
-//! | [`process`] | how many descriptors, threads and bytes this process has |
+//! | [`process`] | the number of descriptors, threads and bytes of this process |
 //! | [`random`] | random numbers with a seed that a failing test prints |
-//! | [`watchdog`] | the end of a program in which a test hangs, and where it stood |
-//! | [`limit`] | hard limits of time |
-//! | [`needs`] | what tests need of a machine, and whether this one has it |
+//! | [`watchdog`] | ends a program in which a test hangs, and reports its state |
+//! | [`limit`] | time limits |
+//! | [`needs`] | features that tests need, and whether this machine has them |
 //!
-//! The tests of a crate need few lines for each. A call that blocks for certain:
+//! The tests of a crate need few lines for each. A call that always blocks:
 //!
 //! ```
 //! use laio_testing::fault_fs::{Fault, FaultFs, Kind, Released};
@@ -30,7 +30,8 @@
 //! assert_eq!(reader.join().unwrap().unwrap_err().raw_os_error(), Some(libc::EIO));
 //! ```
 //!
-//! A test without io_uring, as in a container. It runs in a child process, since a filter stays:
+//! A test without io_uring, as in a container. It runs in a child process, because a filter cannot be
+//! removed:
 //!
 //! ```no_run
 //! use laio_testing::forbid::{self, Forbid};
@@ -43,7 +44,7 @@
 //! }
 //! ```
 //!
-//! A file that is not in memory, a hard limit, a seed:
+//! A file that is not in the page cache, a time limit, a seed:
 //!
 //! ```
 //! use laio_testing::{Random, limit, or_skip, temp};
@@ -61,21 +62,23 @@
 //! });
 //! ```
 //!
-//! What a machine does not offer is skipped with its name and a reason, never silently: [`skip`], [`or_skip`], or a
-//! [`Skip`] that is recorded by a harness of one's own. The environment:
+//! Tests skip features that a machine lacks with the feature's name and a reason, never silently: [`skip`],
+//! [`or_skip`], or a [`Skip`] recorded by a harness. The environment:
 //!
 //! | variable | meaning |
 //! | --- | --- |
 //! | `LAIO_TEST_SEED` | the seed of all random tests |
-//! | `LAIO_TEST_PIPE_SIZE` | how many bytes the pipes of [`temp::pipe`] hold: 4096 finds tests that need more |
-//! | `LAIO_TEST_DIR` | where [`temp::scratch`] makes its directories |
-//! | `LAIO_TEST_LIMIT` | for how many seconds a test may make no progress; else 300 |
+//! | `LAIO_TEST_PIPE_SIZE` | the capacity of the pipes of [`temp::pipe`] in bytes: 4096 finds tests that need
+//! more |
+//! | `LAIO_TEST_DIR` | the directory in which [`temp::scratch`] creates its directories |
+//! | `LAIO_TEST_LIMIT` | the number of seconds for which a test may make no progress; default 300 |
 //! | `LAIO_TEST_NO_SKIP` | a skip is a failure |
-//! | `LAIO_TEST_MAY_SKIP` | but for these needs, with commas between: `.ci/lacks` finds those that this machine lacks |
+//! | `LAIO_TEST_MAY_SKIP` | except for these needs, separated by commas: `.ci/lacks` prints those that this
+//! machine lacks |
 //! | `LAIO_TEST_SKIPS` | a file that gets a line for each skip: `cargo xtask skips FILE` shows it |
 //!
-//! This crate must not know the others: they use it in their tests. It has unsafe code where it makes
-//! raw system calls: `bombardment`, `oracle` (arena, world), `fault_fs::watchdog`, `forbid`, `temp`.
+//! This crate must not depend on the others, which use it in their tests. It has unsafe code for raw system
+//! calls in `bombardment`, `oracle` (arena, world), `fault_fs::watchdog`, `forbid` and `temp`.
 
 pub mod bombardment;
 pub mod child;

@@ -1,4 +1,4 @@
-//! Hard time limits, so that a test of something that hangs ends.
+//! Time limits for code that might hang.
 
 use std::panic::resume_unwind;
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -7,14 +7,14 @@ use std::time::{Duration, Instant};
 
 use crate::watchdog;
 
-/// Runs `body` on a thread of its own and fails when it takes longer than `limit`.
+/// Runs `body` on a thread of its own, and panics if it takes longer than `limit`.
 ///
-/// A panic in `body` is a panic here. After the limit the thread is left behind: nothing can end it
-/// when it sits in a system call. The limit is for "hangs", not for "slow": choose it generously.
+/// A panic in `body` is propagated. After the limit the thread keeps running: a thread in a system call
+/// cannot be ended. The limit detects hangs, not slowness: choose it generously.
 ///
 /// # Panics
 ///
-/// When the limit passes, or with the panic of `body`.
+/// If the limit passes, or with the panic of `body`.
 ///
 /// ```
 /// use std::time::Duration;
@@ -28,7 +28,7 @@ pub fn within<T: Send + 'static>(limit: Duration, body: impl FnOnce() -> T + Sen
         .name("limited-test".into())
         .spawn(move || {
             let value = body();
-            // Nobody listens after the limit has passed.
+            // The receiver is gone after the limit has passed.
             let _ = done.send(value);
         })
         .expect("a thread for the test");
@@ -45,7 +45,7 @@ pub fn within<T: Send + 'static>(limit: Duration, body: impl FnOnce() -> T + Sen
     }
 }
 
-/// Asks `condition` again and again until it is true or `limit` has passed; returns the last answer.
+/// Checks `condition` repeatedly until it is true or `limit` has passed; returns its last value.
 ///
 /// ```
 /// use std::time::Duration;

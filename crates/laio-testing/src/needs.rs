@@ -1,7 +1,7 @@
-//! What tests need of a machine, and whether this one has it.
+//! The features that tests need of a machine, and probes for them.
 //!
-//! The probes are not those of the engine or of the tests: what breaks one of these is still found by the run that
-//! allows the skips of what is lacking, and no more.
+//! The probes do not use code of the engine or of the tests, so a bug there cannot make a test skip: the run
+//! allows skips only for features that these probes find missing.
 
 use std::ffi::c_void;
 use std::fs::File;
@@ -14,12 +14,12 @@ use std::process::{Command, Stdio};
 
 use crate::temp;
 
-/// Something that a test needs.
+/// A feature that a test needs.
 #[derive(Clone, Copy, Debug)]
 pub struct Need {
     /// Its short name, in skips and in `LAIO_TEST_MAY_SKIP`.
     pub name: &'static str,
-    /// What it is, and what to do to have it.
+    /// A description, and how to get the feature.
     pub what: &'static str,
     probe: fn() -> bool,
 }
@@ -31,7 +31,7 @@ impl Need {
     }
 }
 
-/// All of them.
+/// All needs.
 pub const NEEDS: &[Need] = &[
     need(
         "io_uring",
@@ -204,7 +204,7 @@ const fn need(name: &'static str, what: &'static str, probe: fn() -> bool) -> Ne
     Need { name, what, probe }
 }
 
-/// The need of a name.
+/// Returns the need with this name.
 pub fn find(name: &str) -> Option<&'static Need> {
     NEEDS.iter().find(|need| need.name == name)
 }
@@ -225,7 +225,7 @@ fn zero_copy() -> bool {
 
 fn linux_aio() -> bool {
     let mut context: libc::c_ulong = 0;
-    // SAFETY: the kernel stores the number of a context, which is ended at once.
+    // SAFETY: the kernel stores the id of a context, which is destroyed at once.
     unsafe {
         libc::syscall(libc::SYS_io_setup, 1, &raw mut context) == 0
             && libc::syscall(libc::SYS_io_destroy, context) == 0
@@ -235,7 +235,7 @@ fn linux_aio() -> bool {
 fn activations() -> bool {
     /// `HWCAP2_FSGSBASE` of x86.
     const FSGSBASE: libc::c_ulong = 1 << 1;
-    // SAFETY: it reads what the kernel has said of the processor.
+    // SAFETY: it only reads the auxiliary vector.
     let features = unsafe { libc::getauxval(libc::AT_HWCAP2) };
     cfg!(target_arch = "x86_64") && features & FSGSBASE != 0 && Path::new("/proc/self").exists()
 }
@@ -449,7 +449,7 @@ fn compiles(compiler: &str, arguments: &[&str]) -> bool {
         return false;
     };
     if let Some(mut input) = child.stdin.take() {
-        // A compiler that does not read fails by itself.
+        // A compiler that does not read its input fails by itself.
         let _ = input.write_all(b"int main(void) { return 0; }\n");
     }
     child.wait().is_ok_and(|status| status.success())
@@ -478,7 +478,7 @@ fn succeeds(command: &mut Command) -> bool {
     status.is_ok_and(|status| status.success())
 }
 
-/// Where tests make directories that need not be on a disk.
+/// A directory for files that need not be on a disk.
 fn ordinary() -> tempfile::TempDir {
     tempfile::tempdir().expect("a temporary directory")
 }
@@ -496,7 +496,7 @@ fn name_of(path: &Path) -> std::ffi::CString {
     std::ffi::CString::new(path.as_os_str().as_bytes()).expect("a path without zeros")
 }
 
-/// The version of the kernel.
+/// Returns the version of the kernel.
 fn kernel() -> (u32, u32) {
     let uname = rustix::system::uname();
     let release = uname.release().to_string_lossy().into_owned();

@@ -1,10 +1,9 @@
-//! Is it the same as the plain system calls? Random programs, run twice and compared.
+//! Compares a library with plain system calls: runs random programs twice, and compares the results.
 //!
-//! A [`Program`] is a list of [`Step`]s: mostly one system call each, with good and bad arguments. It
-//! runs in a [`World`]: an empty directory, a pipe, two pairs of sockets, some slots for descriptors.
-//! The calls are made by a [`Kernel`]: [`Plain`] makes them as they are; the one under test makes them
-//! in its own way and waits for the result. Both runs must give the same [`Trace`] and leave the same
-//! [`State`].
+//! A [`Program`] is a list of [`Step`]s: mostly one system call each, with valid and invalid arguments. It
+//! runs in a [`World`]: an empty directory, a pipe, two pairs of sockets, some slots for descriptors. A
+//! [`Kernel`] makes the calls: [`Plain`] makes plain system calls; the one under test makes them through the
+//! library and waits for the result. Both runs must give the same [`Trace`] and leave the same [`State`].
 //!
 //! ```
 //! use laio_testing::{Random, oracle};
@@ -24,8 +23,8 @@
 //! oracle::check(&mut random, 3, 50, &mut Elsewhere);
 //! ```
 //!
-//! Calls that would wait for ever in a plain world are skipped. Two steps wait for certain:
-//! [`Step::ReadFed`] and [`Step::WriteDrained`] have another thread that ends the waiting.
+//! Calls that would block forever when made plainly are skipped. Two steps always block: for
+//! [`Step::ReadFed`] and [`Step::WriteDrained`] another thread ends the wait.
 
 mod arena;
 mod generate;
@@ -44,25 +43,25 @@ pub use step::{At, Buffer, Data, Fd, Name, Program, SLOTS, Step, Via};
 pub use trace::{Bytes, Entry, Event, OpenFile, Outcome, State, Trace};
 pub use world::World;
 
-/// Something that makes system calls.
+/// Makes system calls.
 pub trait Kernel {
-    /// Makes a call and returns what the kernel leaves in the result register: an error is a negative
-    /// errno. It returns when the call has ended.
+    /// Makes a call, and returns the value of the result register: an error is a negative errno. Returns when
+    /// the call has ended.
     ///
     /// # Safety
     ///
-    /// As of the system call itself: what the words point to must be there until it returns.
+    /// As for the system call itself: the memory to which the words point must exist until it returns.
     unsafe fn call(&mut self, number: c_long, words: [usize; 6]) -> isize;
 }
 
-/// The system calls as they are.
+/// Makes plain system calls.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Plain;
 
 impl Kernel for Plain {
     unsafe fn call(&mut self, number: c_long, words: [usize; 6]) -> isize {
         let [a, b, c, d, e, f] = words;
-        // SAFETY: the caller has promised what the call needs.
+        // SAFETY: the caller upholds the contract of the call.
         let result = unsafe { libc::syscall(number, a, b, c, d, e, f) };
         match result {
             -1 => -(std::io::Error::last_os_error().raw_os_error().unwrap_or(0) as isize),
@@ -71,14 +70,14 @@ impl Kernel for Plain {
     }
 }
 
-/// Two runs of one program that are not the same.
+/// Two runs of one program that differ.
 #[derive(Clone, Debug)]
 pub struct Difference {
     /// The program.
     pub program: Program,
-    /// What the plain calls did, and what they left.
+    /// The trace and final state of the plain calls.
     pub plain: (Trace, State),
-    /// The same of the calls under test.
+    /// The trace and final state of the calls under test.
     pub tested: (Trace, State),
 }
 
@@ -109,15 +108,15 @@ impl fmt::Display for Difference {
     }
 }
 
-/// Runs a program with the plain calls and with those under test, each in a fresh world.
+/// Runs a program with plain calls and with those under test, each in a new world.
 ///
 /// # Errors
 ///
-/// The difference, where there is one.
+/// The difference, if there is one.
 ///
 /// # Panics
 ///
-/// When no world can be made.
+/// If no world can be created.
 pub fn compare(program: &Program, kernel: &mut dyn Kernel) -> Result<(), Box<Difference>> {
     let (plain, tested) = (observe(program, &mut Plain), observe(program, kernel));
     if plain == tested {
@@ -130,11 +129,11 @@ pub fn compare(program: &Program, kernel: &mut dyn Kernel) -> Result<(), Box<Dif
     }))
 }
 
-/// Runs a program in a fresh world and says what it did and what it left.
+/// Runs a program in a new world, and returns its trace and final state.
 ///
 /// # Panics
 ///
-/// When no world can be made.
+/// If no world can be created.
 pub fn observe(program: &Program, kernel: &mut dyn Kernel) -> (Trace, State) {
     let directory = scratch();
     let mut world = World::new(directory.path()).expect("a world");
@@ -143,12 +142,11 @@ pub fn observe(program: &Program, kernel: &mut dyn Kernel) -> (Trace, State) {
     (trace, state)
 }
 
-/// Compares so many random programs of so many steps; the first that differs is made smaller and
-/// printed.
+/// Compares `programs` random programs of `steps` steps; reduces and prints the first that differs.
 ///
 /// # Panics
 ///
-/// When a program differs.
+/// If a program differs.
 pub fn check(random: &mut Random, programs: usize, steps: usize, kernel: &mut dyn Kernel) {
     for index in 0..programs {
         let program = Program::random(random, steps);
@@ -166,7 +164,7 @@ pub fn check(random: &mut Random, programs: usize, steps: usize, kernel: &mut dy
     }
 }
 
-/// Leaves steps out of a program as long as it still fails.
+/// Removes steps from a program as long as it still fails.
 pub fn minimise(program: &Program, mut fails: impl FnMut(&Program) -> bool) -> Program {
     let mut program = program.clone();
     let mut size = program.steps.len().div_ceil(2);

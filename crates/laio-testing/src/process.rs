@@ -1,7 +1,7 @@
-//! What this process holds: descriptors, threads, memory. For tests that look for leaks.
+//! Resources of this process: descriptors, threads, memory. For tests that look for leaks.
 //!
-//! The numbers are of the whole process: tests that compare them must not run beside others, so
-//! give such a test a file (that is, a process) of its own, or a child.
+//! The numbers are those of the whole process: tests that compare them must not run concurrently with others,
+//! so give such a test a program of its own, or a child process.
 
 use std::fs;
 
@@ -9,37 +9,38 @@ use rustix::process::{Resource, getrlimit, setrlimit};
 
 use crate::Skip;
 
-/// How many descriptors are open, without the one needed to count them.
+/// Returns the number of open descriptors, without the one needed to count them.
 pub fn fd_count() -> usize {
     open_fds().len()
 }
 
-/// The open descriptors, ascending, without the one needed to list them.
+/// Returns the open descriptors, ascending, without the one needed to list them.
 pub fn open_fds() -> Vec<i32> {
     let mut fds: Vec<i32> = fs::read_dir("/proc/self/fd")
         .expect("/proc is needed to list descriptors")
         .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
         .collect();
-    // The listing holds its own descriptor, closed by now.
+    // The listing contained its own descriptor, which is closed now.
     fds.retain(|&fd| fs::symlink_metadata(format!("/proc/self/fd/{fd}")).is_ok());
     fds.sort_unstable();
     fds
 }
 
-/// Raises the soft limit of descriptors to the hard one, and returns it: shells, containers and services begin with 1,024.
+/// Raises the soft limit of descriptors to the hard one, and returns it: shells, containers and services
+/// start with 1,024.
 pub fn raise_descriptors() -> u64 {
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
-    // The kernel refuses only what is above the hard limit.
+    // The kernel only refuses values above the hard limit.
     let _ = setrlimit(Resource::Nofile, limit);
     getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
 }
 
-/// As [`raise_descriptors`], for a test that needs so many.
+/// As [`raise_descriptors`], for a test that needs this many.
 ///
 /// # Errors
 ///
-/// When the hard limit is lower.
+/// If the hard limit is lower.
 pub fn allow_descriptors(wanted: u64) -> Result<(), Skip> {
     let most = raise_descriptors();
     match most >= wanted {
@@ -51,12 +52,13 @@ pub fn allow_descriptors(wanted: u64) -> Result<(), Skip> {
     }
 }
 
-/// A number of a descriptor that nothing else takes meanwhile: the kernel gives the lowest free one. Where the hard limit is
-/// below `wanted` it is near that limit, in the same order and 10 apart for each 1,000.
+/// Returns a descriptor number that no other thread gets, because the kernel assigns the lowest free number.
+/// If the hard limit is below `wanted`, the number is near that limit, in the same order and 10 apart for
+/// each 1,000.
 ///
 /// # Panics
 ///
-/// When the limit is below 1,000, or `wanted` is not below 10,000.
+/// If the limit is below 1,000, or `wanted` is not below 10,000.
 pub fn high_descriptor(wanted: u64) -> usize {
     let most = raise_descriptors();
     assert!(most >= 1_000 && wanted < 10_000, "{wanted} of {most}");
@@ -64,17 +66,17 @@ pub fn high_descriptor(wanted: u64) -> usize {
     wanted.min(near_limit) as usize
 }
 
-/// How many threads there are.
+/// Returns the number of threads.
 pub fn thread_count() -> usize {
     status_field("Threads:")
 }
 
-/// How many bytes are resident: the memory that the process really occupies.
+/// Returns the resident memory of the process in bytes.
 pub fn resident_bytes() -> usize {
     status_field("VmRSS:") * 1024
 }
 
-/// The names of the threads, as a debugger shows them, in no order.
+/// Returns the names of the threads, in no order.
 pub fn thread_names() -> Vec<String> {
     fs::read_dir("/proc/self/task")
         .expect("/proc is needed to list threads")

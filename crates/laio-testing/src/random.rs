@@ -24,7 +24,7 @@ pub struct Random {
 }
 
 impl Random {
-    /// A generator with this seed; every value is a good seed.
+    /// Returns a generator with this seed; every value is a valid seed.
     pub fn new(seed: u64) -> Random {
         Random {
             state: spread(seed),
@@ -33,8 +33,8 @@ impl Random {
         }
     }
 
-    /// A generator for one test: its seed is `LAIO_TEST_SEED` or else new each time, and a test that
-    /// fails while the generator is alive prints it.
+    /// Returns a generator for one test. Its seed is `LAIO_TEST_SEED`, or else new each time; a test that
+    /// fails while the generator exists prints it.
     ///
     /// # Panics
     ///
@@ -52,12 +52,12 @@ impl Random {
         }
     }
 
-    /// The seed that this generator was made with.
+    /// Returns the seed of this generator.
     pub fn seed(&self) -> u64 {
         self.seed
     }
 
-    /// The next 64 bits.
+    /// Returns the next 64 bits.
     pub fn bits(&mut self) -> u64 {
         self.state ^= self.state >> 12;
         self.state ^= self.state << 25;
@@ -65,18 +65,18 @@ impl Random {
         self.state.wrapping_mul(0x2545_F491_4F6C_DD1D)
     }
 
-    /// A number in `0..bound`.
+    /// Returns a number in `0..bound`.
     ///
     /// # Panics
     ///
     /// When `bound` is 0.
     pub fn below(&mut self, bound: usize) -> usize {
         assert!(bound > 0, "nothing is below 0");
-        // The high half of the product: no bias worth speaking of for the small bounds of tests.
+        // The high half of the product: its bias is negligible for the small bounds of tests.
         ((u128::from(self.bits()) * bound as u128) >> 64) as usize
     }
 
-    /// A number of the range.
+    /// Returns a number of the range.
     ///
     /// # Panics
     ///
@@ -85,16 +85,16 @@ impl Random {
         range.start + self.below(range.end - range.start)
     }
 
-    /// True `times` times out of `of`, on average.
+    /// Returns true with probability `times / of`.
     pub fn chance(&mut self, times: usize, of: usize) -> bool {
         self.below(of) < times
     }
 
-    /// One of the choices.
+    /// Returns one of the choices.
     ///
     /// # Panics
     ///
-    /// When there are none.
+    /// If there are none.
     pub fn pick<'a, T>(&mut self, choices: &'a [T]) -> &'a T {
         &choices[self.below(choices.len())]
     }
@@ -107,7 +107,7 @@ impl Random {
         }
     }
 
-    /// So many random bytes.
+    /// Returns `length` random bytes.
     pub fn bytes(&mut self, length: usize) -> Vec<u8> {
         let mut bytes = vec![0; length];
         self.fill(&mut bytes);
@@ -123,7 +123,7 @@ impl Drop for Random {
     }
 }
 
-/// Mixes a seed so that near seeds give far states, and none gives the state 0, which never leaves 0.
+/// Mixes a seed so that similar seeds give different states, and none gives the state 0, a fixed point.
 fn spread(seed: u64) -> u64 {
     let mut z = seed.wrapping_add(0x9E37_79B9_7F4A_7C15);
     z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);

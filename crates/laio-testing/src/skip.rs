@@ -1,4 +1,4 @@
-//! What this machine lacks for a test: said, written down, and a failure where it may not be skipped.
+//! Skips of tests: printed, recorded, and failures if they are not allowed.
 
 use std::fmt;
 use std::fs::File;
@@ -7,23 +7,25 @@ use std::path::{Path, PathBuf};
 
 use crate::{child, needs};
 
-/// The name of the variable that turns every skip into a failure, but those of [`MAY_SKIP`].
+/// The name of the variable that turns every skip into a failure, except those of [`MAY_SKIP`].
 ///
 /// A run that skips silently tests nothing. `.ci/run` sets both.
 pub const NO_SKIP: &str = "LAIO_TEST_NO_SKIP";
 
-/// The name of the variable that lists the needs for which a test may be skipped all the same, with commas between.
+/// The name of the variable that lists the needs for which a test may be skipped nevertheless, separated by
+/// commas.
 pub const MAY_SKIP: &str = "LAIO_TEST_MAY_SKIP";
 
-/// The name of the variable that names a file, to which each skip adds a line: test, need and reason, with tabs between.
+/// The name of the variable that names a file, to which each skip appends a line: test, need and reason,
+/// separated by tabs.
 ///
-/// `cargo xtask skips FILE` shows it in order.
+/// `cargo xtask skips FILE` shows a summary.
 pub const SKIPS: &str = "LAIO_TEST_SKIPS";
 
-/// The need of a skip that no machine can remedy: the test makes no sense in this combination.
+/// The need of a skip that no machine can avoid: the test is not applicable in this combination.
 pub const INAPPLICABLE: &str = "inapplicable";
 
-/// Why something cannot be tested on this machine.
+/// The reason why a test cannot run on this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Skip {
     need: String,
@@ -31,11 +33,12 @@ pub struct Skip {
 }
 
 impl Skip {
-    /// A skip, with the name of what is needed (one of [`needs::NEEDS`]) and a reason that says what to change.
+    /// Returns a skip, with the name of the missing need (one of [`needs::NEEDS`]) and a reason that says
+    /// what to change.
     ///
     /// # Panics
     ///
-    /// When the need is not in the list: `.ci/lacks` would not look for it.
+    /// If the need is not in the list: `.ci/lacks` would not look for it.
     #[track_caller]
     pub fn because(need: &str, reason: impl Into<String>) -> Skip {
         assert!(
@@ -48,30 +51,30 @@ impl Skip {
         }
     }
 
-    /// A skip that no machine can remedy: the test makes no sense in this combination.
+    /// Returns a skip that no machine can avoid: the test is not applicable in this combination.
     pub fn inapplicable(reason: impl Into<String>) -> Skip {
         Skip::because(INAPPLICABLE, reason)
     }
 
-    /// The name of what is needed.
+    /// Returns the name of the missing need.
     pub fn need(&self) -> &str {
         &self.need
     }
 
-    /// The reason.
+    /// Returns the reason.
     pub fn reason(&self) -> &str {
         &self.reason
     }
 
-    /// Writes the skip down for the end of the run, if the environment names a file.
+    /// Appends the skip to the file that the environment names, if any.
     ///
     /// # Errors
     ///
-    /// With the message for the test that fails, when this may not be skipped.
+    /// With the message for the failing test, if this skip is not allowed.
     ///
     /// # Panics
     ///
-    /// When the file cannot be written.
+    /// If the file cannot be written.
     pub fn record(&self, test: &str) -> Result<(), String> {
         self.record_in(&Settings::of_environment(), test)
     }
@@ -95,7 +98,7 @@ impl Skip {
         let package = std::env::var("CARGO_PKG_NAME").unwrap_or_default();
         let reason = self.reason.replace(['\n', '\t'], " ");
         let line = format!("{package} {test}\t{}\t{reason}\n", self.need);
-        // In one write: test programs and their children write to the same file.
+        // In one write, because test programs and their children write to the same file.
         let mut file = File::options().append(true).create(true).open(file)?;
         file.write_all(line.as_bytes())
     }
@@ -109,7 +112,7 @@ impl fmt::Display for Skip {
 
 impl std::error::Error for Skip {}
 
-/// Says that the running test, or a part of it, is skipped, and why; the caller returns.
+/// Records that the running test, or a part of it, is skipped, and why; the caller then returns.
 ///
 /// ```
 /// # fn is_root() -> bool { true }
@@ -124,13 +127,13 @@ impl std::error::Error for Skip {}
 ///
 /// # Panics
 ///
-/// When this may not be skipped: see [`NO_SKIP`].
+/// If this skip is not allowed: see [`NO_SKIP`].
 #[track_caller]
 pub fn skip(need: &str, reason: impl Into<String>) {
     take(&Skip::because(need, reason));
 }
 
-/// Unwraps what a test needs, or skips and returns `None`.
+/// Unwraps a resource that a test needs, or skips and returns `None`.
 ///
 /// ```
 /// use laio_testing::{FaultFs, or_skip};
@@ -144,7 +147,7 @@ pub fn skip(need: &str, reason: impl Into<String>) {
 ///
 /// # Panics
 ///
-/// When this may not be skipped: see [`NO_SKIP`].
+/// If this skip is not allowed: see [`NO_SKIP`].
 #[track_caller]
 pub fn or_skip<T>(needed: Result<T, Skip>) -> Option<T> {
     needed.inspect_err(take).ok()
@@ -158,7 +161,8 @@ fn take(skip: &Skip) {
     }
 }
 
-/// The name of the running test: the harness gives it to the thread, and a child process has it from its parent.
+/// Returns the name of the running test: the harness names the thread after it, and a child process gets it
+/// from its parent.
 fn running_test() -> String {
     let thread = std::thread::current().name().map(str::to_owned);
     let program = || {
@@ -171,7 +175,7 @@ fn running_test() -> String {
         .unwrap_or_default()
 }
 
-/// What the environment says of skips.
+/// The environment variables about skips.
 struct Settings {
     strict: bool,
     allowed: String,

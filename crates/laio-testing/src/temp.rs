@@ -1,4 +1,4 @@
-//! Files, pipes and sockets in the state that a test wants: cold, full, connected.
+//! Files, pipes and sockets in a given state: cold, full, connected.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -14,18 +14,18 @@ use tempfile::{NamedTempFile, TempDir};
 
 use crate::{Skip, watchdog};
 
-/// The name of the variable that says where [`scratch`] makes its directories.
+/// The name of the variable with the directory in which [`scratch`] creates its directories.
 pub const DIRECTORY: &str = "LAIO_TEST_DIR";
 
-/// A fresh directory, on a real file system where there is one, removed when dropped.
+/// Returns a new directory, on a disk file system if possible, which is removed when dropped.
 ///
-/// `/tmp` is often a tmpfs, which behaves unlike other file systems: it is never cold and has no
-/// non-blocking reads. So unless `LAIO_TEST_DIR` names a place, this takes the first of the directory
-/// of the test program (below `target/`) and `/var/tmp` that is writable and not kept in memory.
+/// `/tmp` is often a tmpfs, which behaves unlike other file systems: its files are never cold, and it has no
+/// non-blocking reads. So unless `LAIO_TEST_DIR` is set, this takes the first of the directory of the test
+/// program (below `target/`) and `/var/tmp` that is writable and not in memory.
 ///
 /// # Panics
 ///
-/// When no directory can be made at all.
+/// If no directory can be created.
 pub fn scratch() -> TempDir {
     watchdog::enter();
     if let Some(chosen) = std::env::var_os(DIRECTORY) {
@@ -49,7 +49,7 @@ fn named(parent: &Path) -> io::Result<TempDir> {
         .tempdir_in(parent)
 }
 
-/// Whether a path is on a file system that is kept in memory: tmpfs or ramfs.
+/// Whether a path is on a file system in memory: tmpfs or ramfs.
 pub fn in_memory(path: &Path) -> bool {
     const TMPFS: u64 = 0x0102_1994;
     const RAMFS: u64 = 0x8584_58f6;
@@ -58,7 +58,7 @@ pub fn in_memory(path: &Path) -> bool {
     kind == TMPFS || kind == RAMFS
 }
 
-/// Bytes that name their own place, so that a block read from a wrong offset is seen.
+/// Returns bytes that identify their offset, so that a block read from a wrong offset is detected.
 ///
 /// The byte at an offset depends on the offset and the seed only: `pattern(n, s)` is the start of
 /// `pattern(n + 1, s)`.
@@ -72,11 +72,11 @@ pub fn pattern(length: usize, seed: u64) -> Vec<u8> {
     bytes
 }
 
-/// A temporary file in `directory` with these contents, its position at the start.
+/// Creates a temporary file in `directory` with these contents, and the file position at the start.
 ///
 /// # Panics
 ///
-/// When it cannot be made.
+/// If it cannot be created.
 pub fn file_with(directory: &Path, contents: &[u8]) -> NamedTempFile {
     let mut file = NamedTempFile::new_in(directory).expect("a temporary file");
     file.write_all(contents).expect("contents written");
@@ -84,12 +84,12 @@ pub fn file_with(directory: &Path, contents: &[u8]) -> NamedTempFile {
     file
 }
 
-/// As [`file_with`], and then written to the disk and out of the page cache, so that a read of it
-/// waits for the disk.
+/// As [`file_with`], but written to the disk and evicted from the page cache, so that a read of it waits for
+/// the disk.
 ///
 /// # Errors
 ///
-/// When its pages stay in memory: on tmpfs, and where the page cache is not the kernel's own.
+/// If its pages stay in memory: on tmpfs, and on file systems with a cache of their own.
 pub fn cold_file(directory: &Path, contents: &[u8]) -> Result<NamedTempFile, Skip> {
     let file = file_with(directory, contents);
     make_cold(file.as_file())?;
@@ -100,12 +100,12 @@ pub fn cold_file(directory: &Path, contents: &[u8]) -> Result<NamedTempFile, Ski
 ///
 /// # Errors
 ///
-/// When pages stay in memory.
+/// If pages stay in memory.
 pub fn make_cold(file: &File) -> Result<(), Skip> {
     rustix::fs::fsync(file)
         .map_err(|e| Skip::because("disk", format!("fsync of a test file: {e}")))?;
     let mut pages = 0;
-    // The kernel may have its hands on a page at the moment, which then stays.
+    // A page that the kernel is using at the moment stays.
     for _ in 0..100 {
         evict(file, 0, 0)?;
         pages = resident_pages(file);
@@ -120,11 +120,11 @@ pub fn make_cold(file: &File) -> Result<(), Skip> {
     ))
 }
 
-/// Drops the clean pages of one range from the page cache; length 0 is "to the end".
+/// Drops the clean pages of a range from the page cache; length 0 means to the end.
 ///
 /// # Errors
 ///
-/// When the file system refuses.
+/// If the file system refuses.
 pub fn evict(file: &File, offset: u64, length: u64) -> Result<(), Skip> {
     rustix::fs::fadvise(
         file,
@@ -135,7 +135,7 @@ pub fn evict(file: &File, offset: u64, length: u64) -> Result<(), Skip> {
     .map_err(|e| Skip::because("disk", format!("posix_fadvise(DONTNEED): {e}")))
 }
 
-/// How many pages of a file are in the page cache.
+/// Returns how many pages of a file are in the page cache.
 pub fn resident_pages(file: &File) -> usize {
     residency(file)
         .into_iter()
@@ -143,13 +143,13 @@ pub fn resident_pages(file: &File) -> usize {
         .count()
 }
 
-/// Which pages of a file are in the page cache, one answer per page.
+/// Returns for each page of a file whether it is in the page cache.
 ///
-/// The file must belong to the caller: of others' files the kernel does not tell.
+/// The file must belong to the caller: the kernel does not report this for other users' files.
 ///
 /// # Panics
 ///
-/// When the file cannot be mapped.
+/// If the file cannot be mapped.
 pub fn residency(file: &File) -> Vec<bool> {
     let size = file.metadata().expect("a file with a size").len() as usize;
     if size == 0 {
@@ -181,15 +181,15 @@ pub fn residency(file: &File) -> Vec<bool> {
     pages.into_iter().map(|page| page & 1 == 1).collect()
 }
 
-/// The name of the variable that says how many bytes the pipes of [`pipe`] hold: 4096 is what they hold where
-/// `fs.pipe-max-size` is low, or for a user who has many.
+/// The name of the variable with the capacity of the pipes of [`pipe`] in bytes: 4096 is the capacity if
+/// `fs.pipe-max-size` is low, or for a user with many pipes.
 pub const PIPE_SIZE: &str = "LAIO_TEST_PIPE_SIZE";
 
-/// A pipe: its reading end and its writing end.
+/// Returns a pipe: its reading end and its writing end.
 ///
 /// # Panics
 ///
-/// As all of the following when there are no more descriptors.
+/// As all of the following functions, if no descriptors are left.
 pub fn pipe() -> (OwnedFd, OwnedFd) {
     watchdog::enter();
     let pipe = rustix::pipe::pipe_with(PipeFlags::CLOEXEC).expect("a pipe");
@@ -202,26 +202,26 @@ pub fn pipe() -> (OwnedFd, OwnedFd) {
     pipe
 }
 
-/// As [`pipe`], for a test that puts so many bytes into it, or as many pages, before it takes any out.
+/// As [`pipe`], for a test that writes this many bytes, or pages, before it reads any.
 ///
 /// # Errors
 ///
-/// When a pipe holds less: `fs.pipe-max-size` is low, or the user has many pipes.
+/// If the pipe's capacity is lower: `fs.pipe-max-size` is low, or the user has many pipes.
 ///
 /// # Panics
 ///
-/// When there are no more descriptors.
+/// If no descriptors are left.
 pub fn pipe_of(bytes: usize) -> Result<(OwnedFd, OwnedFd), Skip> {
     let (reader, writer) = pipe();
     holds(&writer, bytes)?;
     Ok((reader, writer))
 }
 
-/// Whether a pipe holds so many bytes, in as many pages.
+/// Checks that a pipe holds this many bytes, in as many pages.
 ///
 /// # Errors
 ///
-/// When it holds less.
+/// If it holds less.
 pub fn holds(pipe: impl AsFd, bytes: usize) -> Result<(), Skip> {
     let size = rustix::pipe::fcntl_getpipe_size(pipe).expect("a pipe");
     match size >= bytes {
@@ -233,12 +233,12 @@ pub fn holds(pipe: impl AsFd, bytes: usize) -> Result<(), Skip> {
     }
 }
 
-/// A connected pair of local stream sockets.
+/// Returns a connected pair of local stream sockets.
 pub fn stream_pair() -> (OwnedFd, OwnedFd) {
     local_pair(SocketType::STREAM)
 }
 
-/// A connected pair of local datagram sockets.
+/// Returns a connected pair of local datagram sockets.
 pub fn datagram_pair() -> (OwnedFd, OwnedFd) {
     local_pair(SocketType::DGRAM)
 }
@@ -249,7 +249,7 @@ fn local_pair(kind: SocketType) -> (OwnedFd, OwnedFd) {
         .expect("a pair of sockets")
 }
 
-/// Two ends of one TCP connection over the loopback: the connecting and the accepting one.
+/// Returns two ends of one TCP connection over the loopback: the connecting and the accepting one.
 pub fn tcp_pair() -> (TcpStream, TcpStream) {
     watchdog::enter();
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
@@ -257,25 +257,25 @@ pub fn tcp_pair() -> (TcpStream, TcpStream) {
     let client = TcpStream::connect(address).expect("a connection");
     loop {
         let (server, peer) = listener.accept().expect("the other end");
-        // Another process may knock at the same port.
+        // Another process may connect to the same port.
         if peer == client.local_addr().expect("our address") {
             return (client, server);
         }
     }
 }
 
-/// Writes to a pipe or stream socket until not one more byte fits; returns how many did.
+/// Writes to a pipe or stream socket until it accepts no more byte; returns how many it accepted.
 ///
-/// Whether the descriptor blocks is the same afterwards. What TCP has taken is on its way for a while, and
-/// makes room when it arrives; so this waits until it has arrived, and fills again.
+/// Restores the blocking mode of the descriptor. Bytes that TCP has accepted are in transit for a while, and
+/// free buffer space when they arrive; so this waits until they have arrived, and writes again.
 pub fn fill(fd: impl AsFd) -> usize {
-    /// In rounds of two milliseconds: what the peer had no room for is sent again and again, and never arrives.
-    const PATIENCE: u32 = 500;
+    /// In rounds of two milliseconds: bytes beyond the peer's window are retransmitted, and never arrive.
+    const ROUNDS_MAX: u32 = 500;
     let fd = fd.as_fd();
     without_blocking(fd, || {
         let block = pattern(64 * 1024, 0x00F1_110F);
         let (mut total, mut size, mut quiet) = (0, block.len(), 0);
-        while quiet < 3 || (is_on_its_way(fd) && quiet < PATIENCE) {
+        while quiet < 3 || (is_on_its_way(fd) && quiet < ROUNDS_MAX) {
             match rustix::io::write(fd, &block[..size]) {
                 Ok(written) => {
                     total += written;
@@ -293,16 +293,16 @@ pub fn fill(fd: impl AsFd) -> usize {
     })
 }
 
-/// Whether there is data that has been sent and not been acknowledged. That which the peer has no window for
-/// has not been sent. Pipes and local sockets know neither.
+/// Whether data has been sent and not been acknowledged. Data beyond the peer's window has not been sent. Not
+/// supported by pipes and local sockets.
 fn is_on_its_way(fd: BorrowedFd<'_>) -> bool {
     /// `SIOCOUTQNSD` of `linux/sockios.h`: bytes that have not been sent yet.
     const NOT_SENT: libc::c_ulong = 0x894B;
     let count = |request| {
         let mut bytes: libc::c_int = 0;
         // SAFETY: both requests store an int.
-        let told = unsafe { libc::ioctl(fd.as_raw_fd(), request, &raw mut bytes) };
-        (told == 0).then_some(bytes)
+        let result = unsafe { libc::ioctl(fd.as_raw_fd(), request, &raw mut bytes) };
+        (result == 0).then_some(bytes)
     };
     match (count(libc::TIOCOUTQ), count(NOT_SENT)) {
         (Some(kept), Some(not_sent)) => kept > not_sent,
@@ -320,7 +320,7 @@ pub fn drain(fd: impl AsFd) -> Vec<u8> {
             match rustix::io::read(fd, &mut block) {
                 Ok(0) | Err(rustix::io::Errno::AGAIN) => return bytes,
                 Ok(read) => bytes.extend_from_slice(&block[..read]),
-                // Said once, when the peer went away and left data unread; ours may still be there.
+                // Reported once, when the peer closed with unread data; our own data may remain.
                 Err(rustix::io::Errno::CONNRESET) => {}
                 Err(error) => panic!("draining: {error}"),
             }
@@ -383,7 +383,7 @@ mod tests {
     #[test]
     fn a_full_pipe_is_full_and_empties() {
         let (reader, writer) = pipe();
-        // Less than usual for a user who has many.
+        // Less than the default for a user with many pipes.
         let size = rustix::pipe::fcntl_getpipe_size(&writer).unwrap();
         assert_eq!(fill(&writer), size);
         assert_eq!(fill(&writer), 0);

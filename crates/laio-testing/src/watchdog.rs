@@ -1,9 +1,10 @@
-//! No test hangs for ever: when one makes no progress for too long, the program says where it stands, and ends.
+//! No test hangs without a limit: if a test makes no progress for too long, the program reports its state and
+//! ends.
 //!
-//! The harness of Rust has no limit for a test. Here every helper of this crate notes the test that calls it
-//! ([`enter`]), and a thread looks at all of them. A test that takes long for good reasons says what it does next
-//! ([`step`]), which gives it as long again. The report names the tests that run, for how long, and at which step; and what
-//! each thread of the process waits for in the kernel.
+//! Rust's test harness has no time limit for a test. Here every helper of this crate registers the test that
+//! calls it ([`enter`]), and a thread checks all registered tests. A test that legitimately takes long names
+//! its next step ([`step`]), which restarts its time limit. The report names the running tests, their
+//! durations and current steps, and the kernel function in which each thread of the process waits.
 
 use std::cell::RefCell;
 use std::fmt::{self, Write};
@@ -14,16 +15,16 @@ use std::time::{Duration, Instant};
 
 use crate::child;
 
-/// The name of the variable that says for how many seconds a test may make no progress.
+/// The name of the variable with the seconds for which a test may make no progress.
 pub const LIMIT: &str = "LAIO_TEST_LIMIT";
 
-/// The limit without that variable. It is about "hangs", not about "slow".
+/// The default limit. It detects hangs, not slowness.
 const DEFAULT_LIMIT: Duration = Duration::from_secs(300);
 
-/// How often the watchdog looks.
+/// The interval between two checks of the watchdog.
 const PERIOD: Duration = Duration::from_millis(500);
 
-/// What is being watched, one for each test or part of one.
+/// The watched tests, or parts of tests.
 static RUNNING: Mutex<Vec<Watch>> = Mutex::new(Vec::new());
 
 struct Watch {
@@ -31,20 +32,21 @@ struct Watch {
     what: String,
     since: Instant,
     step: Option<String>,
-    /// Moved on by each step.
+    /// Advanced by each step.
     end: Instant,
 }
 
 std::thread_local! {
-    /// The watch over the test that this thread runs. It ends with the thread, and a test has one of its own.
+    /// The registration of the test that this thread runs, which ends with the thread. Each test has a thread
+    /// of its own.
     static OF_THREAD: RefCell<Option<Watched>> = const { RefCell::new(None) };
 }
 
-/// Notes that the calling thread runs a test, if it does: the harness gives the thread the test's name.
+/// Registers the test that the calling thread runs, if any: the harness names the thread after the test.
 ///
-/// Children of [`child::run`] are not watched by it: their parent has a limit for them.
+/// Children of [`child::run`] are not registered: their parent has a limit for them.
 pub fn enter() {
-    // The thread may be about to end.
+    // The thread may be exiting.
     let _ = OF_THREAD.try_with(|own| {
         let Ok(mut own) = own.try_borrow_mut() else {
             return;
@@ -57,12 +59,12 @@ pub fn enter() {
     });
 }
 
-/// Notes what the calling thread's test does next, and gives it the whole limit again.
+/// Names the next step of the calling thread's test, and restarts its time limit.
 pub fn step(what: impl fmt::Display) {
     extend(limit(), Some(what.to_string()));
 }
 
-/// Gives the calling thread's test so much time for what it does next, and the usual limit besides.
+/// Grants the calling thread's test this much additional time for its next step.
 pub(crate) fn allow(time: Duration) {
     extend(limit() + time, None);
 }
@@ -79,12 +81,12 @@ fn extend(time: Duration, step: Option<String>) {
     });
 }
 
-/// Stops watching when dropped.
+/// Ends the watch when dropped.
 #[derive(Debug)]
 #[must_use = "it watches for as long as it lives"]
 pub struct Watched(u64);
 
-/// Watches something on whatever thread, in children too: from now on the process ends when it takes longer than the limit.
+/// Watches code on any thread, in children too: the process ends if it takes longer than the limit.
 pub fn watch(what: &str) -> Watched {
     static STARTED: OnceLock<()> = OnceLock::new();
     static NEXT: AtomicU64 = AtomicU64::new(0);
@@ -140,7 +142,7 @@ fn look() {
             late.next().map(|late| report(late, &running))
         };
         if let Some(report) = report {
-            // Not through the harness, which keeps what tests print until they end.
+            // Not through the harness, which captures the output of tests until they end.
             let _ = std::io::Write::write_all(&mut std::io::stderr(), report.as_bytes());
             std::process::abort();
         }
@@ -176,7 +178,7 @@ pub fn threads() -> String {
     text
 }
 
-/// What the kernel shows of a thread; to most users it shows no stack.
+/// The kernel's state of a thread; most users may not read its stack.
 fn thread(text: &mut String, task: &Path) {
     let shown = |name: &str| {
         let contents = std::fs::read_to_string(task.join(name)).unwrap_or_default();
@@ -202,7 +204,7 @@ mod tests {
         let ended = child::run_with(limit, test_name!(), "hangs", &[(LIMIT, "1")], || {
             let test = std::thread::Builder::new().name("suite::a_test".into());
             let hangs = test.spawn(|| {
-                // As if this were no child.
+                // As if this were not a child.
                 OF_THREAD.set(Some(watch("suite::a_test")));
                 step("the last one");
                 loop {

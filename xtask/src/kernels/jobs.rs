@@ -1,9 +1,9 @@
-//! What runs in the virtual machine, and what came of it.
+//! The jobs in the virtual machine, and their results.
 
 use super::Programs;
 use crate::Failure;
 
-/// A script, with the name by which the summary calls it.
+/// A script, with its name in the summary.
 #[derive(Debug)]
 pub struct Job {
     /// Unique among the jobs.
@@ -11,21 +11,22 @@ pub struct Job {
     script: String,
 }
 
-/// What came of a job.
+/// The result of a job.
 #[derive(Debug)]
 pub struct Outcome {
     /// The job's name.
     pub job: String,
-    /// It ran to its end with status 0.
+    /// Whether it ended with status 0.
     pub passed: bool,
-    /// The line of counts that a test program ends with, failed tests, or why there is no result.
+    /// The last line of a test program, with its counts, the failed tests, or the reason why there is no
+    /// result.
     pub details: String,
 }
 
 /// The parts that a user can choose, in the order in which they run.
 pub const PARTS: [&str; 3] = ["site", "copy", "suites"];
 
-/// The line by which the machine says that all jobs ran.
+/// The line that the machine prints after all jobs.
 pub const END: &str = "laio-jobs: all ended";
 
 /// Seconds after which a test's watchdog ends the suite. Emulated processors are some thirty times slower.
@@ -34,10 +35,10 @@ const TEST_LIMIT: u32 = 1800;
 /// The back ends, as LAIO_BACKEND and `laio serve --backend` name them, that serve the site.
 const BACKENDS: [&str; 6] = ["lazy", "uring", "threads", "linux-aio", "posix-aio", "sync"];
 
-/// The jobs of the parts that were asked for, or of all.
+/// Returns the jobs of the requested parts, or of all parts.
 ///
 /// # Errors
-/// A part is not known.
+/// If a part is not known.
 pub fn chosen(
     parts: &[String],
     filters: &[String],
@@ -70,7 +71,7 @@ pub fn chosen(
     Ok(jobs)
 }
 
-/// Serves the example site by one back end and compares every file of it.
+/// Serves the example site through one back end, and compares every file.
 fn site(programs: &Programs, backend: &str) -> Job {
     let command = quoted(&programs.command.display().to_string());
     let site = quoted(&crate::root().join("examples/site").display().to_string());
@@ -130,12 +131,12 @@ pub fn script(jobs: &[Job]) -> String {
     script
 }
 
-/// A word of the shell.
+/// Quotes a word for the shell.
 fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "'\\''"))
 }
 
-/// Whether a person who waits wants to see this line.
+/// Whether a user who waits should see this line.
 pub fn is_news(line: &str) -> bool {
     ["laio-job", "test result:", "differs:"]
         .iter()
@@ -143,7 +144,7 @@ pub fn is_news(line: &str) -> bool {
         || line.ends_with("... FAILED")
 }
 
-/// What came of each job, by what the machine printed.
+/// Returns the result of each job, from the output of the machine.
 pub fn results(jobs: &[Job], output: &str) -> Vec<Outcome> {
     let found = jobs.iter().enumerate().map(|(index, job)| {
         let begin = format!("laio-job {index} begins:");
@@ -176,7 +177,7 @@ fn details(text: &str, status: &str) -> String {
     details.trim().to_owned()
 }
 
-/// How many tests passed, and the names of those that failed.
+/// Returns how many tests passed, and the names of those that failed.
 fn counts(text: &str) -> String {
     let lines = || text.lines().map(str::trim_end);
     let passed = lines().filter(|line| line.ends_with("... ok")).count();

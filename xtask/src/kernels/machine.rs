@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// What boots: files in the kernel's directory.
+/// The files of a kernel, in the kernel's directory.
 #[derive(Debug)]
 pub struct Boot {
     kernel: PathBuf,
@@ -22,7 +22,7 @@ pub struct Boot {
     modules: PathBuf,
 }
 
-/// The programs that make and run the machine, and Debian's packages of them.
+/// The programs that build and run the machine, and Debian's packages of them.
 const PROGRAMS: [(&str, &str); 7] = [
     ("qemu-system-x86_64", "qemu-system-x86"),
     ("mkfs.ext4", "e2fsprogs"),
@@ -33,11 +33,11 @@ const PROGRAMS: [(&str, &str); 7] = [
     ("busybox", "busybox-static"),
 ];
 
-/// Modules by which the root file system is reached, each loaded with what it depends on. A kernel that lacks one of
-/// them as a module has it built in, or needs it no more.
+/// Modules that the root file system needs, each loaded with its dependencies. If a kernel does not have one
+/// of them as a module, it is built in or not needed.
 const BOOT_MODULES: [&str; 4] = ["virtio_pci", "virtio_blk", "crc32c_generic", "ext4"];
 
-/// Packages whose programs the suites and the jobs run, where they are installed.
+/// Packages whose programs the suites and the jobs run, if installed.
 const GUEST_PACKAGES: [&str; 22] = [
     "acl",
     "attr",
@@ -72,10 +72,10 @@ const SCRATCH: u64 = 8 << 30;
 /// How often the output of the virtual machine is read.
 const PERIOD: Duration = Duration::from_millis(500);
 
-/// Whether every program is there that makes and runs a virtual machine.
+/// Checks that every program that builds and runs a virtual machine is installed.
 ///
 /// # Errors
-/// Names each one that is absent, and its package.
+/// Names each missing one, and its package.
 pub fn check_programs() -> Result<(), Failure> {
     let absent: Vec<String> = PROGRAMS
         .iter()
@@ -95,7 +95,7 @@ fn is_there(program: &str) -> bool {
 /// Unpacks the kernel's packages and makes the initial file system, once.
 ///
 /// # Errors
-/// A package does not have what a kernel's package has, or a program fails.
+/// If a package does not contain a kernel, or a program fails.
 pub fn prepare(directory: &Path) -> Result<Boot, Failure> {
     let tree = directory.join("tree");
     if !directory.join("unpacked").exists() {
@@ -106,7 +106,7 @@ pub fn prepare(directory: &Path) -> Result<Boot, Failure> {
             run(Command::new("dpkg-deb").arg("-x").args([&package, &tree]))?;
         }
         let modules = modules(&tree)?;
-        // Debian 12 and before has the modules in /lib, which depmod expects.
+        // In Debian 12 and earlier the modules are in /lib, where depmod expects them.
         let base = modules
             .parent()
             .and_then(Path::parent)
@@ -149,7 +149,7 @@ fn kernel(tree: &Path, modules: &Path) -> Result<PathBuf, Failure> {
     kernels.next().ok_or_else(none)
 }
 
-/// The files of [`BOOT_MODULES`] and of what they depend on, in the order in which they can be loaded.
+/// Returns the files of [`BOOT_MODULES`] and of their dependencies, in load order.
 fn boot_modules(modules: &Path) -> Result<Vec<PathBuf>, Failure> {
     let path = modules.join("modules.dep");
     let listed = fs::read_to_string(&path).map_err(|error| failure("read", &path, &error))?;
@@ -163,7 +163,7 @@ fn boot_modules(modules: &Path) -> Result<Vec<PathBuf>, Failure> {
         let Some((file, dependencies)) = line.and_then(|line| line.split_once(':')) else {
             continue;
         };
-        // A module depends on those to its right.
+        // A module depends on those after it in the line.
         for file in dependencies.split_whitespace().rev().chain([file]) {
             let path = modules.join(file);
             if !ordered.contains(&path) {
@@ -223,11 +223,11 @@ fn output_bytes(command: &mut Command) -> Result<Vec<u8>, Failure> {
     run(command).map(|output| output.stdout)
 }
 
-/// Makes the root disk: the programs of some packages, `files` at their own paths, the libraries of both, the kernel's
-/// modules, and the script that runs the jobs.
+/// Builds the root disk: the programs of some packages, `files` at their own paths, the libraries of both,
+/// the kernel's modules, and the script that runs the jobs.
 ///
 /// # Errors
-/// A file cannot be copied, or a program fails.
+/// If a file cannot be copied, or a program fails.
 pub fn disk(directory: &Path, files: &[PathBuf], script: &str) -> Result<PathBuf, Failure> {
     let stage = directory.join("stage");
     if stage.exists() {
@@ -289,7 +289,7 @@ pub fn disk(directory: &Path, files: &[PathBuf], script: &str) -> Result<PathBuf
     Ok(image)
 }
 
-/// The programs and libraries of [`GUEST_PACKAGES`] that are installed here.
+/// Returns the programs and libraries of the installed [`GUEST_PACKAGES`].
 fn packaged() -> Result<BTreeSet<PathBuf>, Failure> {
     let mut files = BTreeSet::new();
     for package in GUEST_PACKAGES {
@@ -315,12 +315,12 @@ fn packaged() -> Result<BTreeSet<PathBuf>, Failure> {
             .filter(|path| !path.is_dir());
         files.extend(wanted);
     }
-    // `sh` is a link that no package lists.
+    // `sh` is a symbolic link that belongs to no package.
     files.insert(PathBuf::from("/usr/bin/sh"));
     Ok(files)
 }
 
-/// A file, or every file below a directory.
+/// Returns a file, or every file below a directory.
 fn below(path: &Path) -> Result<Vec<PathBuf>, Failure> {
     if !path.is_dir() {
         return Ok(vec![path.to_owned()]);
@@ -333,12 +333,12 @@ fn below(path: &Path) -> Result<Vec<PathBuf>, Failure> {
     Ok(files)
 }
 
-/// The shared libraries of the programs, and the loader.
+/// Returns the shared libraries of the programs, and the loader.
 fn libraries(programs: &BTreeSet<PathBuf>) -> Result<BTreeSet<PathBuf>, Failure> {
     let mut libraries = BTreeSet::new();
     let programs: Vec<&PathBuf> = programs.iter().filter(|path| is_program(path)).collect();
     for some in programs.chunks(64) {
-        // ldd fails where one of the files is a script or static.
+        // ldd fails if one of the files is a script or static.
         let listed = Command::new("ldd").args(some).output();
         let listed = listed.map_err(|error| cannot_run(&Command::new("ldd"), &error))?;
         for word in String::from_utf8_lossy(&listed.stdout).split_whitespace() {
@@ -356,12 +356,12 @@ fn is_program(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(executable)
 }
 
-/// Puts a file into the stage at its own path; a link with what it leads to.
+/// Copies a file to its own path on the disk; a symbolic link with its target.
 fn place(path: &Path, stage: &Path) -> Result<(), Failure> {
     let Some(parent) = path.parent() else {
         return Ok(());
     };
-    // /bin, /lib and so on are links in the stage too: the file goes where they lead.
+    // /bin, /lib and so on are symbolic links on the disk too: the file goes to their targets.
     let parent = fs::canonicalize(parent).map_err(|error| failure("find", parent, &error))?;
     let name = path.file_name().ok_or("a file has a name")?;
     let within = stage.join(parent.strip_prefix("/")?);
@@ -403,16 +403,17 @@ fn executable(path: &Path) -> Result<(), Failure> {
     fs::set_permissions(path, permissions).map_err(|error| failure("change", path, &error))
 }
 
-/// A file of this size without data.
+/// Creates a file of this size without data.
 fn sparse(path: &Path, size: u64) -> Result<(), Failure> {
     let made = File::create(path).and_then(|file| file.set_len(size));
     made.map_err(|error| failure("make", path, &error))
 }
 
-/// Boots the machine and returns what the jobs printed. Lines that a person waits for appear on standard output at once.
+/// Boots the machine, and returns the output of the jobs. Prints progress lines at once.
 ///
 /// # Errors
-/// qemu cannot be run. A machine that ends early, or that the limit ends, has printed less: that is not an error here.
+/// If qemu cannot be run. A machine that ends early, or is killed at the limit, returns less output: that is
+/// not an error here.
 pub fn boot(
     directory: &Path,
     boot: &Boot,
@@ -442,7 +443,7 @@ pub fn boot(
     for path in [&console, &output] {
         qemu.arg("-serial").arg(format!("file:{}", path.display()));
     }
-    // The layer for `snapshot` is a large file.
+    // The overlay for `snapshot` is a large file.
     qemu.env("TMPDIR", directory).stdin(Stdio::null());
     let mut machine = qemu.spawn().map_err(|error| cannot_run(&qemu, &error))?;
     let text = follow(&mut machine, &output, Duration::from_secs(limit));
@@ -460,9 +461,10 @@ pub fn boot(
     Ok(text)
 }
 
-/// KVM where it was asked for: a machine that is itself virtual may have a /dev/kvm that does not work. Else qemu emulates a
-/// processor: each of the machine's in a thread, but for kernels from 7 on one thread for all, since these stop at times
-/// otherwise; without CMPXCHG16B, which qemu 7.2 emulates wrongly between threads.
+/// Uses KVM if requested: on a virtual machine, /dev/kvm may exist and not work. Otherwise qemu emulates the
+/// processor, with one thread for each emulated processor; from Linux 7 on with one thread for all, because
+/// these kernels sometimes hang otherwise; and without CMPXCHG16B, which qemu 7.2 emulates wrongly between
+/// threads.
 fn acceleration(boot: &Boot, kvm: bool) -> [&'static str; 4] {
     if kvm {
         return ["-accel", "kvm", "-cpu", "host"];
@@ -484,7 +486,7 @@ fn acceleration(boot: &Boot, kvm: bool) -> [&'static str; 4] {
     ["-accel", threads, "-cpu", "max,cx16=off"]
 }
 
-/// Reads what the machine prints until it ends or the limit ends it.
+/// Reads the output of the machine until it ends, or kills it at the limit.
 fn follow(machine: &mut Child, output: &Path, limit: Duration) -> Result<String, Failure> {
     let deadline = Instant::now() + limit;
     let mut text = String::new();
@@ -512,7 +514,8 @@ fn follow(machine: &mut Child, output: &Path, limit: Duration) -> Result<String,
     }
 }
 
-/// What a file has from an offset on; bytes that are no text count as one byte each, so that lengths stay offsets.
+/// Reads a file from an offset on. Bytes that are not UTF-8 become one byte each, so that lengths remain
+/// offsets.
 fn from(path: &Path, offset: u64) -> String {
     let mut bytes = Vec::new();
     if let Ok(mut file) = File::open(path) {

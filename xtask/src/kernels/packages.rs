@@ -1,4 +1,4 @@
-//! Which kernels there are, and their packages.
+//! The known kernels, and their packages.
 
 use crate::Failure;
 use crate::files::failure;
@@ -6,8 +6,8 @@ use crate::programs::{output_of, run};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The kernels that `cargo xtask kernels` knows: the version, and the Debian release that has it. The package's name
-/// begins with the version, except for `newest`.
+/// The kernels that `cargo xtask kernels` knows: the version, and the Debian release that contains it. The
+/// package's name begins with the version, except for `newest`.
 pub const KNOWN: [(&str, &str); 4] = [
     ("5.10", "bullseye"),
     ("6.1", "bookworm"),
@@ -15,16 +15,16 @@ pub const KNOWN: [(&str, &str); 4] = [
     ("newest", "sid"),
 ];
 
-/// The archive from which the packages are downloaded, through the machine's own `apt`.
+/// The archive from which the machine's own `apt` downloads the packages.
 const ARCHIVE: &str = "http://deb.debian.org/debian";
 
 /// The keys that sign the archive, as Debian installs them.
 const KEYS: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 
-/// The versions that were asked for, or all known ones.
+/// Returns the requested versions, or all known ones.
 ///
 /// # Errors
-/// One of them is not known.
+/// If one of them is not known.
 pub fn chosen(asked: &[String]) -> Result<Vec<&'static str>, Failure> {
     let known = KNOWN.map(|(version, _)| version);
     if asked.is_empty() {
@@ -37,10 +37,10 @@ pub fn chosen(asked: &[String]) -> Result<Vec<&'static str>, Failure> {
     asked.iter().map(find).collect()
 }
 
-/// Downloads the packages that are absent below `cache`, without installing anything.
+/// Downloads missing packages to `cache`, without installing them.
 ///
 /// # Errors
-/// `apt-get` or `apt-cache` is absent or fails.
+/// If `apt-get` or `apt-cache` is missing or fails.
 pub fn fetch(versions: &[&str], cache: &Path) -> Result<(), Failure> {
     let absent = |version: &&&str| packages(&cache.join(version)).is_empty();
     let wanted: Vec<&str> = versions.iter().filter(absent).copied().collect();
@@ -58,10 +58,10 @@ pub fn fetch(versions: &[&str], cache: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Whether all packages are there.
+/// Checks that all packages are downloaded.
 ///
 /// # Errors
-/// Some are absent: the error says which, and how to download them.
+/// Names the missing ones, and how to download them.
 pub fn check(versions: &[&str], cache: &Path) -> Result<(), Failure> {
     let absent = |version: &&&str| packages(&cache.join(version)).is_empty();
     let absent: Vec<&str> = versions.iter().filter(absent).copied().collect();
@@ -77,7 +77,7 @@ pub fn check(versions: &[&str], cache: &Path) -> Result<(), Failure> {
     .into())
 }
 
-/// The packages in a kernel's directory.
+/// Returns the packages in a kernel's directory.
 pub fn packages(directory: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
     let mut packages: Vec<_> = entries
@@ -88,7 +88,7 @@ pub fn packages(directory: &Path) -> Vec<PathBuf> {
     packages
 }
 
-/// `apt` with lists and caches of its own, so that the machine's are not touched.
+/// Returns `apt` with package lists and caches of its own, so that those of the machine do not change.
 struct Apt {
     directory: PathBuf,
 }
@@ -117,7 +117,7 @@ impl Apt {
             format!("Dir::State::Lists={}", path("lists")),
             format!("Dir::Cache={}", path("cache")),
             "Dir::State::Status=/dev/null".to_owned(),
-            // `download` writes to a directory of root's otherwise.
+            // Otherwise `download` writes to a directory that belongs to root.
             "APT::Sandbox::User=root".to_owned(),
             "Acquire::Languages=none".to_owned(),
         ] {
@@ -127,7 +127,8 @@ impl Apt {
         command
     }
 
-    /// The packages of the newest kernel of this version: the image, and since Debian 14 also the modules.
+    /// Returns the packages of the newest kernel of this version: the image, and since Debian 14 also the
+    /// modules.
     fn kernel(&self, version: &str) -> Result<Vec<String>, Failure> {
         let listed = output_of(&mut self.command("apt-cache", &["pkgnames", "linux-"]))?;
         let prefix = match version {
@@ -140,7 +141,7 @@ impl Apt {
     }
 }
 
-/// Of the listed packages those that hold the newest kernel whose version begins with `prefix`.
+/// Selects from the listed packages those of the newest kernel whose version begins with `prefix`.
 fn newest(listed: &str, prefix: &str) -> Option<Vec<String>> {
     let names: Vec<&str> = listed.lines().collect();
     let plain = |kind: &str| {
@@ -154,7 +155,7 @@ fn newest(listed: &str, prefix: &str) -> Option<Vec<String>> {
         });
         of_kind.max_by_key(|version| numbers(version))
     };
-    // A linux-image of Debian 14 is an empty package beside linux-binary and linux-modules.
+    // In Debian 14 linux-image is an empty package; linux-binary and linux-modules contain the kernel.
     if let Some(version) = plain("linux-binary-") {
         let name = |kind: &str| format!("linux-{kind}-{version}-amd64");
         return Some(vec![name("binary"), name("modules")]);
@@ -162,7 +163,7 @@ fn newest(listed: &str, prefix: &str) -> Option<Vec<String>> {
     plain("linux-image-").map(|version| vec![format!("linux-image-{version}-amd64")])
 }
 
-/// The numbers in a version, by which versions are ordered.
+/// Returns the numbers in a version, by which versions are ordered.
 fn numbers(version: &str) -> Vec<u64> {
     let parts = version.split(|letter: char| !letter.is_ascii_digit());
     parts.filter_map(|part| part.parse().ok()).collect()

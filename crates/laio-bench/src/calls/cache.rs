@@ -1,4 +1,4 @@
-//! Getting a file out of the page cache, and seeing whether it is.
+//! Evicts a file from the page cache, and checks whether it is evicted.
 
 use laio::Errno;
 use rustix::fs::{Advice, fadvise, fstat};
@@ -6,25 +6,25 @@ use rustix::io::{ReadWriteFlags, preadv2};
 use std::fs::File;
 use std::io::IoSliceMut;
 
-/// What is known of one file in the cache.
+/// The cache state of one file.
 #[derive(Debug)]
 pub(super) struct Cache {
-    /// The whole system's cache was dropped once.
+    /// Whether the whole system's cache was dropped once.
     dropped_all: Result<(), &'static str>,
-    /// Pages looked at after dropping, and those found in the cache.
+    /// The number of pages checked after dropping, and of those found in the cache.
     looked_at: u64,
     found: u64,
     length: u64,
 }
 
-/// Pages looked at after each dropping.
+/// The number of pages checked after each drop.
 const SAMPLE: u64 = 16;
 
 impl Cache {
-    /// Drops the system's cache, if that is wanted and allowed: also the file system's own data, such as
-    /// where the file's blocks are. Later droppings are of the file's pages only, which is quick.
+    /// Drops the system's cache, if requested and permitted, which includes file system metadata such as
+    /// block maps. Later calls drop only the file's pages, which is fast.
     pub(super) fn new(file: &File, drop_all: bool) -> Result<Cache, Errno> {
-        // The kernel is not to read ahead what was not asked for.
+        // Disables read-ahead.
         fadvise(file, 0, None, Advice::Random)?;
         let pages_only = "1";
         let dropped_all = match drop_all {
@@ -39,9 +39,9 @@ impl Cache {
         })
     }
 
-    /// Drops the file's pages, and looks at a few.
+    /// Drops the file's pages, and checks some of them.
     pub(super) fn drop_pages(&mut self, file: &File) {
-        // It is advice: whether it was followed is looked at.
+        // The kernel may ignore this advice, so the result is checked.
         let _ = fadvise(file, 0, None, Advice::DontNeed);
         let mut byte = [0];
         for part in 0..SAMPLE {
@@ -50,14 +50,14 @@ impl Cache {
             match preadv2(file, &mut vector, offset, ReadWriteFlags::NOWAIT) {
                 Ok(_) => self.found += 1,
                 Err(rustix::io::Errno::AGAIN) => {}
-                // A file system that does not tell.
+                // The file system does not support `RWF_NOWAIT`.
                 Err(_) => return,
             }
             self.looked_at += 1;
         }
     }
 
-    /// What the reader must know.
+    /// Returns notes for the reader of the results.
     pub(super) fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         notes.push(match self.dropped_all {

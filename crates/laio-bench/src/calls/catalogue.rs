@@ -1,19 +1,19 @@
 //! The rows of the table.
 
-use super::Contender;
-use super::ground::Ground;
+use super::CallVariant;
 use super::rounds::Blocks;
+use super::workspace::Workspace;
 use crate::error::{Error, While};
 use crate::pin::Pinned;
 use laio::BackendKind;
 use laio::measure::{AnsweredRead, CachedBatch, ColdReads, Inline, ManyPipes, Subject};
 
-/// One call, or set of calls, under certain circumstances.
+/// A call, or a sequence of calls, in a given situation.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Row {
-    /// Its name in the table and in arguments.
+    /// The name in the table and in arguments.
     pub name: &'static str,
-    /// What is measured, in a few words.
+    /// A short description.
     pub what: &'static str,
     kind: Kind,
 }
@@ -34,9 +34,9 @@ enum Kind {
     Cold(usize),
 }
 
-/// Reads in a batch.
+/// The number of reads in a batch.
 const BATCH: usize = 64;
-/// Pipes read at once.
+/// The number of pipes read at once.
 const PIPES: usize = 100;
 
 const ROWS: &[Row] = &[
@@ -75,22 +75,22 @@ const ROWS: &[Row] = &[
     ),
     row(
         "send",
-        "send of 4 KiB to a local socket with room",
+        "send of 4 KiB to a local socket with free space",
         Kind::Send(4096),
     ),
     row(
         "send-64",
-        "send of 64 bytes to a local socket with room",
+        "send of 64 bytes to a local socket with free space",
         Kind::Send(64),
     ),
     row(
         "pipe-write",
-        "write of 4 KiB to a pipe with room",
+        "write of 4 KiB to a pipe with free space",
         Kind::WritePipe(4096),
     ),
     row(
         "pipe-write-64",
-        "write of 64 bytes to a pipe with room",
+        "write of 64 bytes to a pipe with free space",
         Kind::WritePipe(64),
     ),
     row(
@@ -140,15 +140,16 @@ const fn row(name: &'static str, what: &'static str, kind: Kind) -> Row {
 }
 
 impl Row {
-    /// All rows, in the order of the table.
+    /// Returns all rows, in the order of the table.
     pub fn all() -> impl Iterator<Item = &'static Row> {
         ROWS.iter()
     }
 
-    /// The rows that an argument names: the one of that name, and those whose name goes on with `-`.
+    /// Returns the rows that an argument selects: the row of that name, and those whose name continues with
+    /// `-`.
     ///
     /// # Errors
-    /// In words, if there is none.
+    /// A message, if no row has that name.
     pub fn named(name: &str) -> Result<Vec<&'static Row>, String> {
         let meant = |row: &&Row| {
             let rest = row.name.strip_prefix(name);
@@ -165,17 +166,17 @@ impl Row {
         Ok(found)
     }
 
-    /// Whether it reads what must not be in the cache.
+    /// Whether the row reads data that must not be in the cache.
     pub(super) fn is_cold(&self) -> bool {
         matches!(self.kind, Kind::Cold(_))
     }
 
-    /// Whether names are promised to be harmless.
+    /// Whether the row sets `trust_names`.
     pub(super) fn trusts_names(&self) -> bool {
         self.kind == Kind::OpenFstatClose { trust: true }
     }
 
-    /// Whether a bare ring can run it too.
+    /// Whether a bare ring can run the row too.
     pub(super) fn runs_on_a_ring(&self) -> bool {
         matches!(
             self.kind,
@@ -183,42 +184,43 @@ impl Row {
         )
     }
 
-    /// Whether a contender says anything here.
-    pub(super) fn takes(&self, contender: Contender) -> bool {
-        // Nothing is told by making a call that blocks with another instruction.
-        contender != Contender::Direct || !self.runs_on_a_ring()
+    /// Whether the row can measure this variant.
+    pub(super) fn takes(&self, variant: CallVariant) -> bool {
+        // A different system-call instruction makes no difference to a call that blocks.
+        variant != CallVariant::Direct || !self.runs_on_a_ring()
     }
 
-    /// Whether the measuring thread stays on one processor. Not where threads of the back end take part
-    /// that would have to stay there too; but where one answers, it must be known who runs where.
-    pub(super) fn stays(&self, contender: Contender) -> bool {
+    /// Whether the measuring thread is pinned to one processor. Not if threads of the back end take part,
+    /// which would inherit the pin; but always if a peer thread answers, so that the processors of both are
+    /// known.
+    pub(super) fn stays(&self, variant: CallVariant) -> bool {
         let answered = matches!(self.kind, Kind::AnsweredRead { .. });
-        // Where a file system has no non-blocking write, someone else writes.
-        let writes = self.kind == Kind::Write && contender != Contender::Backend(BackendKind::Sync);
-        answered || !(self.is_cold() || writes || contender.delegates())
+        // If the file system has no non-blocking write, a helper writes.
+        let writes = self.kind == Kind::Write && variant != CallVariant::Backend(BackendKind::Sync);
+        answered || !(self.is_cold() || writes || variant.delegates())
     }
 
-    /// Whether it needs two processors.
+    /// Whether the row needs two processors.
     pub(super) fn is_far(&self) -> bool {
         self.kind == Kind::AnsweredRead { far: true }
     }
 
-    /// The calls, prepared. `pinned` is where the measuring thread stays.
+    /// Prepares the calls. `pinned` is the processor of the measuring thread.
     pub(super) fn subject(
         &self,
-        ground: &Ground,
+        workspace: &Workspace,
         pinned: Option<&Pinned>,
     ) -> Result<Box<dyn Subject>, Error> {
         let subject: Result<Box<dyn Subject>, laio::Errno> = match self.kind {
             Kind::Getpid => Ok(Box::new(Inline::getpid())),
-            Kind::ReadCached(bytes) => Ok(Box::new(Inline::read_file(ground.file()?, bytes))),
-            Kind::OpenFstatClose { .. } => boxed(Inline::open_fstat_close(ground.path())),
-            Kind::Stat => boxed(Inline::stat(ground.path())),
-            Kind::Write => Ok(Box::new(Inline::write_file(ground.file()?, 4096))),
+            Kind::ReadCached(bytes) => Ok(Box::new(Inline::read_file(workspace.file()?, bytes))),
+            Kind::OpenFstatClose { .. } => boxed(Inline::open_fstat_close(workspace.path())),
+            Kind::Stat => boxed(Inline::stat(workspace.path())),
+            Kind::Write => Ok(Box::new(Inline::write_file(workspace.file()?, 4096))),
             Kind::Receive(bytes) => boxed(Inline::receive(bytes)),
             Kind::Send(bytes) => boxed(Inline::send(bytes)),
             Kind::WritePipe(bytes) => boxed(Inline::write_pipe(bytes)),
-            Kind::Batch => boxed(CachedBatch::new(ground.file()?, BATCH)),
+            Kind::Batch => boxed(CachedBatch::new(workspace.file()?, BATCH)),
             Kind::AnsweredRead { far: true } => {
                 boxed(AnsweredRead::far(pinned.and_then(Pinned::other_processor)))
             }
@@ -226,21 +228,21 @@ impl Row {
                 boxed(AnsweredRead::near(pinned.map(Pinned::processor)))
             }
             Kind::ManyPipes => boxed(ManyPipes::new(PIPES)),
-            Kind::Cold(depth) => boxed(ColdReads::new(ground.cold_file()?, depth)),
+            Kind::Cold(depth) => boxed(ColdReads::new(workspace.cold_file()?, depth)),
         };
         subject.doing(format_args!("cannot prepare {}", self.name))
     }
 
-    /// How many calls make a block.
+    /// Returns how many calls make a block.
     pub(super) fn blocks(&self) -> Blocks {
         match self.kind {
             Kind::Batch => Blocks::Timed { multiple_of: BATCH },
             Kind::ManyPipes => Blocks::Timed { multiple_of: PIPES },
-            // Enough that filling and emptying the queue does not count; few when one at a time, where
+            // Enough calls that filling and draining the queue does not matter; few with one in flight, where
             // each call takes long.
             Kind::Cold(depth) => Blocks::Fixed {
                 plain: 256,
-                contender: if depth == 1 { 256 } else { 32 * depth.max(16) },
+                variant: if depth == 1 { 256 } else { 32 * depth.max(16) },
             },
             _ => Blocks::Timed { multiple_of: 1 },
         }

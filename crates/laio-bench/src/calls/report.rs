@@ -1,36 +1,36 @@
-//! The results, for people and for programs.
+//! The results, as a table and as JSON.
 
 use super::Row;
 use crate::text::{Align, columns};
 use serde::Serialize;
 
-/// One row of one back end.
+/// The result of one variant in one row.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Measurement {
     /// The row's name.
     pub call: String,
-    /// The back end's name; `plain` is the call itself, and `bare-ring` io_uring with nothing around it.
+    /// The variant's name; `plain` is the plain call, and `bare-ring` io_uring without laio.
     pub backend: String,
     /// Nanoseconds per call: the median of the rounds.
     pub median_ns: f64,
-    /// Nanoseconds per call over all rounds, those that were disturbed too: for comparison with a tool
-    /// that tells only how much it did in all.
+    /// Nanoseconds per call: the mean of all rounds, including disturbed ones, for comparison with tools that
+    /// only report a total.
     pub mean_ns: f64,
-    /// Time over that of the plain call: the median of the rounds' ratios.
+    /// Time relative to the plain call: the median of the rounds' ratios.
     pub ratio: f64,
-    /// Interquartile range of the rounds, as a part of the median.
+    /// The interquartile range of the rounds, as a fraction of the median.
     pub spread: f64,
-    /// Time over that of the bare ring, in the rows that it runs in.
+    /// Time relative to the bare ring, in the rows that it runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ratio_to_ring: Option<f64>,
-    /// Which part of the calls finished inline.
+    /// The fraction of calls that finished inline.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub inline: Option<f64>,
-    /// Rounds measured.
+    /// The number of rounds measured.
     pub rounds: usize,
 }
 
-/// All that was measured.
+/// All results.
 #[derive(Clone, Debug)]
 pub struct Report {
     machine: String,
@@ -61,18 +61,18 @@ impl Report {
         self.measurements.push(measurement);
     }
 
-    /// What was measured, row by row.
+    /// Returns the results, row by row.
     pub fn measurements(&self) -> &[Measurement] {
         &self.measurements
     }
 
-    /// For programs: one array of objects.
+    /// Returns the results as a JSON array of objects.
     pub fn json(&self) -> String {
         let json = serde_json::to_string_pretty(&self.measurements);
         json.expect("numbers and names have a form in JSON") + "\n"
     }
 
-    /// For people.
+    /// Returns the results as a table.
     pub fn table(&self) -> String {
         let mut text = format!("{}\n\n", self.machine);
         let head = [

@@ -1,19 +1,19 @@
-//! Rounds of short blocks, in which the participants take turns.
+//! Rounds of short blocks, in which the participants alternate.
 
 use laio::Errno;
 use laio::measure::{Subject, Via};
 use std::time::{Duration, Instant};
 
-/// How many calls make a block.
+/// The number of calls in a block.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Blocks {
-    /// As many as take about a millisecond, in such multiples.
+    /// As many calls as take about a millisecond, rounded to this multiple.
     Timed { multiple_of: usize },
-    /// This many: where time depends on what is in flight.
-    Fixed { plain: usize, contender: usize },
+    /// This many calls: for rows whose time depends on the number in flight.
+    Fixed { plain: usize, variant: usize },
 }
 
-/// One who takes turns.
+/// One side of a comparison.
 #[derive(Debug)]
 pub(super) struct Participant<'a> {
     via: Via<'a>,
@@ -25,7 +25,7 @@ impl<'a> Participant<'a> {
     }
 }
 
-/// Nanoseconds per call, round by round.
+/// Nanoseconds per call, for each round.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Series(Vec<f64>);
 
@@ -43,13 +43,14 @@ impl Series {
     }
 }
 
-/// Long enough that reading the clock does not count, short enough that what else the machine does falls
-/// between blocks more often than into them.
+/// The duration of a block: long enough that reading the clock does not matter, short enough that most
+/// interruptions fall between blocks.
 const BLOCK: Duration = Duration::from_millis(1);
-/// Rounds of a series at least, however little time there is.
+/// The minimum number of rounds of a series.
 const ROUNDS_MIN: usize = 5;
 
-/// Runs rounds until the time is over; one series for each participant. `before` prepares each block.
+/// Runs rounds until the time is over, and returns one series for each participant. `before` prepares each
+/// block.
 pub(super) fn run(
     subject: &mut dyn Subject,
     participants: &mut [Participant<'_>],
@@ -62,20 +63,20 @@ pub(super) fn run(
     for (index, participant) in participants.iter_mut().enumerate() {
         counts.push(match *blocks {
             Blocks::Fixed { plain, .. } if index == 0 => plain,
-            Blocks::Fixed { contender, .. } => contender,
+            Blocks::Fixed { variant, .. } => variant,
             Blocks::Timed { multiple_of } => calibrate(subject, &mut participant.via, multiple_of)?,
         });
     }
     let mut series = vec![Series::default(); participants.len()];
     let mut round = 0;
     while round < ROUNDS_MIN || start.elapsed() < time {
-        // Each goes first now and then, so that none gains by its place.
+        // The order rotates, so that no participant gains from its position.
         for turn in 0..participants.len() {
             let index = (turn + round) % participants.len();
             let (via, count) = (&mut participants[index].via, counts[index]);
             before();
             if let Blocks::Timed { multiple_of } = *blocks {
-                // The turn of another has left the processor's caches in another state.
+                // The previous participant's block has displaced the contents of the processor's caches.
                 subject.run(via, multiple_of.max(8))?;
             }
             let nanoseconds = subject.run(via, count)?;
@@ -86,7 +87,7 @@ pub(super) fn run(
     Ok(series)
 }
 
-/// How many calls take about as long as a block should. Also brings the caches into use.
+/// Returns how many calls take about as long as a block. Also warms the caches.
 fn calibrate(
     subject: &mut dyn Subject,
     via: &mut Via<'_>,

@@ -1,4 +1,4 @@
-//! Whether a copy is one: our own comparison, and rsync's where it is installed.
+//! Compares a copy with its source: with our own comparison, and with rsync where it is installed.
 
 use crate::child;
 use crate::error::{Error, While};
@@ -9,10 +9,10 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The first difference found, in words. With attributes: modes, owners and times count too.
+/// Returns a description of the first difference. With attributes, modes, owners and times are compared too.
 ///
 /// # Errors
-/// Something could not be read, or `stop` was asked.
+/// If a file cannot be read, or `stop` is requested.
 pub(super) fn trees(
     source: &Path,
     copy: &Path,
@@ -50,7 +50,7 @@ pub(super) fn trees(
                 .find(|name| expected.binary_search(name).is_err())
             {
                 return Ok(Some(format!(
-                    "{} ought not to be there",
+                    "{} should not exist",
                     shown(&name.join(more))
                 )));
             }
@@ -111,8 +111,7 @@ fn entry(
 
 const BUFFER: usize = 256 << 10;
 
-/// Two buffers, for one file and its copy, used again and again: new ones for each file would cost more
-/// than to compare it.
+/// Two buffers, reused for each pair of files: allocating new ones would cost more than the comparison.
 struct Buffers(Vec<u8>, Vec<u8>);
 
 impl Buffers {
@@ -120,7 +119,7 @@ impl Buffers {
         Buffers(vec![0; BUFFER], vec![0; BUFFER])
     }
 
-    /// Where two files of one length first differ.
+    /// Returns the offset of the first difference between two files of the same length.
     fn compare(&mut self, from: &Path, to: &Path) -> std::io::Result<Option<u64>> {
         let (mut one, mut other) = (File::open(from)?, File::open(to)?);
         let mut offset = 0;
@@ -143,7 +142,8 @@ impl Buffers {
     }
 }
 
-/// What rsync would still have to copy: nothing, after a good copy. `None` if it says so, or is not there.
+/// Returns what rsync would still copy, which is nothing after a correct copy. `None` if rsync would copy
+/// nothing, or is not installed.
 pub(super) fn by_rsync(
     source: &Path,
     copy: &Path,
@@ -169,7 +169,7 @@ pub(super) fn by_rsync(
     })
 }
 
-/// Whether rsync is there to compare.
+/// Whether rsync is installed.
 pub(super) fn rsync_is_there(stop: &Stop) -> bool {
     child::run(Command::new("rsync").arg("--version"), stop).is_ok()
 }
@@ -201,12 +201,12 @@ mod tests {
         let (_scratch, from, to) = pair();
         assert_eq!(trees(&from, &to, false, &Stop::new()).unwrap(), None);
         assert_eq!(by_rsync(&from, &to, false, &Stop::new()).unwrap(), None);
-        // Made one after the other, they need not differ; now they do.
+        // Files created one after the other may have the same times; now the times differ.
         let file = File::options().write(true).open(to.join("below/file"));
         file.unwrap().set_modified(std::time::UNIX_EPOCH).unwrap();
         assert_eq!(trees(&from, &to, false, &Stop::new()).unwrap(), None);
-        let told = trees(&from, &to, true, &Stop::new()).unwrap();
-        assert!(told.is_some_and(|what| what.ends_with("the times differ")));
+        let found = trees(&from, &to, true, &Stop::new()).unwrap();
+        assert!(found.is_some_and(|what| what.ends_with("the times differ")));
     }
 
     #[test]
@@ -229,7 +229,7 @@ mod tests {
         std::fs::remove_dir(&file).unwrap();
         std::fs::copy(from.join("below/file"), &file).unwrap();
         std::fs::write(to.join("more"), "").unwrap();
-        assert_eq!(difference(&from, &to), "more ought not to be there");
+        assert_eq!(difference(&from, &to), "more should not exist");
         std::fs::remove_file(to.join("more")).unwrap();
         std::fs::remove_file(to.join("below/link")).unwrap();
         symlink("elsewhere", to.join("below/link")).unwrap();

@@ -6,7 +6,7 @@ use super::{Workload, published};
 use crate::plot::{Axis, Bar, Bars, Group, Lines, Scale, Series, Style};
 use crate::record::{Cache, Record};
 
-/// Plots, each with a name for its file.
+/// Returns the plots, each with a name for its file.
 pub fn pictures(record: &Record) -> Vec<(String, String)> {
     let mut pictures = Vec::new();
     for cache in [Cache::Cold, Cache::Warm] {
@@ -34,21 +34,21 @@ fn caption(record: &Record) -> String {
     )
 }
 
-/// Speed over the size of the files, today's contestants and the published ones.
+/// Plots the speed over the size of the files, for the measured subjects and the published ones.
 fn table1(record: &Record, depth: u32, cache: Cache) -> Option<String> {
     let mut series = Vec::new();
-    for contestant in record.contestants() {
+    for subject in record.subjects() {
         let of_size = |kib: &u64| {
             let name = Workload::Published { depth, kib: *kib }.name();
-            let cell = find(record, &name, cache, contestant)?;
+            let cell = find(record, &name, cache, subject)?;
             Some((*kib as f64, speed(record, cell)?))
         };
         let found: Vec<_> = SIZES.iter().filter_map(of_size).collect();
-        if found.is_empty() || contestant == super::contestant::REFERENCE {
+        if found.is_empty() || subject == super::subject::REFERENCE {
             continue;
         }
         series.push(Series {
-            name: contestant.to_owned(),
+            name: subject.to_owned(),
             points: found
                 .iter()
                 .map(|(kib, speed)| (*kib, speed.median))
@@ -91,9 +91,9 @@ fn table1(record: &Record, depth: u32, cache: Cache) -> Option<String> {
     Some(plot.svg())
 }
 
-/// Speed on every other tree.
+/// Plots the speed on each of the other trees.
 fn trees(record: &Record, cache: Cache) -> Option<String> {
-    let names = record.contestants();
+    let names = record.subjects();
     let mut groups: Vec<Group> = Vec::new();
     for cell in &record.cells {
         if cell.cache != cache || is_published(&cell.workload) {
@@ -101,7 +101,7 @@ fn trees(record: &Record, cache: Cache) -> Option<String> {
         }
         let (Some(speed), Some(series)) = (
             speed(record, cell),
-            names.iter().position(|name| *name == cell.contestant),
+            names.iter().position(|name| *name == cell.subject),
         ) else {
             continue;
         };

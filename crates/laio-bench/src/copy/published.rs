@@ -1,6 +1,7 @@
-//! What was published: table 1 of "Implementing `cp -r` with Linux AIO" (M. Parikh and S. Surendran, 2014).
+//! The published figures: table 1 of "Implementing `cp -r` with Linux AIO" (M. Parikh and S. Surendran,
+//! 2014).
 
-/// Where the figures are from.
+/// The source of the figures.
 pub(super) const SOURCE: &str = "M. Parikh, S. Surendran: Implementing `cp -r` with Linux AIO, 2014; Linux 3.5, \
      ext4 on a rotating disk, cold cache, mean of three runs";
 
@@ -27,7 +28,7 @@ const SECONDS: [(u32, u64, [f64; 4]); 15] = [
     (8, 64, [3.72, 10.3,   3.59,  3.39]),
 ];
 
-/// The seconds of the programs for one tree.
+/// Returns the seconds of the programs for one tree.
 pub(super) fn seconds(depth: u32, kib: u64) -> Option<[f64; 4]> {
     let found = SECONDS.iter().find(|row| (row.0, row.1) == (depth, kib));
     found.map(|row| row.2)

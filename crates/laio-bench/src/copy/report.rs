@@ -1,13 +1,13 @@
-//! The results for people: today's figures beside the published ones.
+//! The results as text: today's figures next to the published ones.
 
-use super::contestant::REFERENCE;
+use super::subject::REFERENCE;
 use super::workload::{DEPTHS, SIZES};
 use super::{Workload, published};
-use crate::record::{Cache, Cell, Place, Record};
+use crate::record::{Cache, Case, Cell, Record};
 use crate::statistics::Quartiles;
 use crate::text::{Align, columns};
 
-/// All that was measured.
+/// Returns all results as tables.
 pub fn table(record: &Record) -> String {
     let mut text = format!("{}\n", record.machine.line());
     for (name, what) in &record.settings {
@@ -20,9 +20,9 @@ pub fn table(record: &Record) -> String {
     }
     let mut seen = Vec::new();
     for cell in &record.cells {
-        let place = (&cell.workload, cell.cache);
-        if !seen.contains(&place) && !is_published(&cell.workload) {
-            seen.push(place);
+        let case = (&cell.workload, cell.cache);
+        if !seen.contains(&case) && !is_published(&cell.workload) {
+            seen.push(case);
             text.push_str(&tree(record, &cell.workload, cell.cache));
         }
     }
@@ -35,14 +35,14 @@ pub fn table(record: &Record) -> String {
     text
 }
 
-/// How many times as fast as GNU cp in the same rounds.
+/// Returns the speed relative to GNU cp in the same rounds.
 pub(super) fn speed(record: &Record, cell: &Cell) -> Option<Quartiles> {
     let reference = find(record, &cell.workload, cell.cache, REFERENCE)?;
     let wall = |cell: &Cell| cell.measured.get("wall_s").map(|wall| wall.rounds.clone());
     Quartiles::of_ratios(&wall(reference)?, &wall(cell)?)
 }
 
-/// Processor time over that of GNU cp in the same rounds.
+/// Returns the processor time relative to GNU cp in the same rounds.
 fn work(record: &Record, cell: &Cell) -> Option<f64> {
     let reference = find(record, &cell.workload, cell.cache, REFERENCE)?;
     let spent = |cell: &Cell| cell.measured.get("cpu_s").map(|cpu| cpu.rounds.clone());
@@ -53,9 +53,9 @@ pub(super) fn find<'a>(
     record: &'a Record,
     workload: &str,
     cache: Cache,
-    contestant: &str,
+    subject: &str,
 ) -> Option<&'a Cell> {
-    record.cell(&Place::new(workload, cache), contestant)
+    record.cell(&Case::new(workload, cache), subject)
 }
 
 pub(crate) fn is_published(workload: &str) -> bool {
@@ -63,9 +63,9 @@ pub(crate) fn is_published(workload: &str) -> bool {
     trees.iter().any(|tree| tree.name() == workload)
 }
 
-/// A part of table 1: the published seconds, today's, and what matters more, the speed beside GNU cp's.
+/// A part of table 1: the published seconds, today's seconds, and the speed relative to GNU cp.
 fn published_trees(record: &Record, depth: u32, cache: Cache) -> String {
-    let names = record.contestants();
+    let names = record.subjects();
     let name = |kib| Workload::Published { depth, kib }.name();
     let sizes = SIZES.iter().filter(|kib| {
         let cells = record.cells.iter();
@@ -105,8 +105,8 @@ fn published_trees(record: &Record, depth: u32, cache: Cache) -> String {
                     false => format!("{:.2}", then[0] / time),
                 }));
             }
-            line.extend(names.iter().map(|contestant| {
-                let cell = find(record, &name(*kib), cache, contestant);
+            line.extend(names.iter().map(|subject| {
+                let cell = find(record, &name(*kib), cache, subject);
                 let value = cell.and_then(|cell| match seconds {
                     true => Some(format!("{:.4}", cell.measured.get("wall_s")?.median)),
                     false => Some(format!("{:.2}", speed(record, cell)?.median)),
@@ -124,7 +124,7 @@ fn published_trees(record: &Record, depth: u32, cache: Cache) -> String {
     text
 }
 
-/// One tree: a line for each contestant.
+/// The table of one tree, with a line for each subject.
 fn tree(record: &Record, workload: &str, cache: Cache) -> String {
     let mut text = format!("\n{workload}, {}", cache.name());
     if let Some(what) = record.settings.get(workload) {
@@ -143,8 +143,8 @@ fn tree(record: &Record, workload: &str, cache: Cache) -> String {
         "",
     ];
     let mut lines = vec![head.map(str::to_owned).to_vec()];
-    for contestant in record.contestants() {
-        let Some(cell) = find(record, workload, cache, contestant) else {
+    for subject in record.subjects() {
+        let Some(cell) = find(record, workload, cache, subject) else {
             continue;
         };
         lines.push(line(record, cell));
@@ -164,7 +164,7 @@ fn line(record: &Record, cell: &Cell) -> Vec<String> {
     });
     let ratio = |ratio: Option<f64>| ratio.map_or(String::new(), |ratio| format!("{ratio:.2}"));
     vec![
-        cell.contestant.clone(),
+        cell.subject.clone(),
         median("wall_s", 3),
         middle,
         ratio(speed(record, cell).map(|speed| speed.median)),

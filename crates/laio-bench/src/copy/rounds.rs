@@ -1,7 +1,7 @@
-//! The rounds of one tree: everybody copies it, in turns.
+//! The rounds of one tree: all subjects copy it in rotating order.
 
-use super::contestant::Contestant;
-use super::ground::Ground;
+use super::subject::Subject;
+use super::workspace::Workspace;
 use super::{Settings, Workload, compare};
 use crate::child;
 use crate::error::Error;
@@ -17,15 +17,15 @@ pub(super) struct Measuring<'a> {
     pub(super) workload: &'a Workload,
     pub(super) cache: Cache,
     pub(super) source: &'a Path,
-    /// What the tree takes.
+    /// The disk space of the tree in bytes.
     pub(super) bytes: u64,
-    pub(super) ground: &'a Ground,
+    pub(super) workspace: &'a Workspace,
     pub(super) stop: &'a Stop,
 }
 
-/// What a contestant has shown so far.
-struct Standing<'a> {
-    contestant: &'a Contestant,
+/// The state of one subject in the current tree.
+struct SubjectState<'a> {
+    subject: &'a Subject,
     rounds: BTreeMap<&'static str, Vec<f64>>,
     left_out: Option<String>,
 }
@@ -33,56 +33,56 @@ struct Standing<'a> {
 impl Measuring<'_> {
     pub(super) fn run(
         &self,
-        contestants: &[Contestant],
-        pace: &mut Pace,
+        subjects: &[Subject],
+        estimate: &mut TimeEstimate,
         progress: &mut dyn FnMut(&str),
     ) -> Result<Vec<Cell>, Error> {
-        let stand = |contestant| Standing {
-            contestant,
+        let start = |subject| SubjectState {
+            subject,
             rounds: BTreeMap::new(),
             left_out: None,
         };
-        let mut standings: Vec<_> = contestants.iter().map(stand).collect();
+        let mut states: Vec<_> = subjects.iter().map(start).collect();
         let rsync = compare::rsync_is_there(self.stop);
         if self.cache == Cache::Warm {
-            progress(&format!("{}: reading all once", self.workload.name()));
+            progress(&format!(
+                "{}: reading the tree into the page cache",
+                self.workload.name()
+            ));
             compare::trees(self.source, self.source, false, self.stop)?;
         }
         for round in 0..self.settings.rounds as usize {
-            for turn in 0..standings.len() {
-                let first = round % standings.len();
-                let number = (first + turn) % standings.len();
-                let standing = &mut standings[number];
-                if standing.left_out.is_some() {
-                    pace.skip(1);
+            for offset in 0..states.len() {
+                let first = round % states.len();
+                let number = (first + offset) % states.len();
+                let state = &mut states[number];
+                if state.left_out.is_some() {
+                    estimate.skip(1);
                     continue;
                 }
                 let (tree, cache) = (self.workload.name(), self.cache.name());
-                let (who, left) = (standing.contestant, pace.left());
+                let (who, left) = (state.subject, estimate.left());
                 progress(&format!(
                     "{tree}, {cache}, round {}: {who}{left}",
                     round + 1
                 ));
-                self.copy(standing, rsync && round == 0)?;
-                pace.done();
+                self.copy(state, rsync && round == 0)?;
+                estimate.done();
             }
         }
-        Ok(standings
-            .into_iter()
-            .map(|standing| self.cell(standing))
-            .collect())
+        Ok(states.into_iter().map(|state| self.cell(state)).collect())
     }
 
-    /// One copy: made, measured, compared.
-    fn copy(&self, standing: &mut Standing<'_>, rsync: bool) -> Result<(), Error> {
-        let copy = self.ground.path("copy");
+    /// Makes, measures and compares one copy.
+    fn copy(&self, state: &mut SubjectState<'_>, rsync: bool) -> Result<(), Error> {
+        let copy = self.workspace.path("copy");
         let attributes = self.workload.with_attributes();
-        let contestant = standing.contestant;
-        let mut command = contestant.command(&self.settings.laio, attributes, self.source, &copy);
-        self.ground.settle(self.cache, self.bytes)?;
+        let subject = state.subject;
+        let mut command = subject.command(&self.settings.laio, attributes, self.source, &copy);
+        self.workspace.settle(self.cache, self.bytes)?;
         let ran = child::run(&mut command, self.stop)?;
         let wrong = if ran.status.success() {
-            let held_to = attributes && contestant.keeps_attributes();
+            let held_to = attributes && subject.keeps_attributes();
             match compare::trees(self.source, &copy, held_to, self.stop)? {
                 None if rsync => compare::by_rsync(self.source, &copy, held_to, self.stop)?,
                 found => found,
@@ -91,9 +91,9 @@ impl Measuring<'_> {
             Some(ran.complaint())
         };
         match wrong {
-            Some(wrong) => standing.left_out = Some(wrong),
+            Some(wrong) => state.left_out = Some(wrong),
             None => {
-                let mut add = |name, value| standing.rounds.entry(name).or_default().push(value);
+                let mut add = |name, value| state.rounds.entry(name).or_default().push(value);
                 add("wall_s", ran.wall.as_secs_f64());
                 add("user_s", ran.user.as_secs_f64());
                 add("system_s", ran.system.as_secs_f64());
@@ -104,44 +104,44 @@ impl Measuring<'_> {
                 }
             }
         }
-        self.ground.done(copy)
+        self.workspace.done(copy)
     }
 
-    fn cell(&self, standing: Standing<'_>) -> Cell {
-        let measured = standing.rounds.into_iter();
+    fn cell(&self, state: SubjectState<'_>) -> Cell {
+        let measured = state.rounds.into_iter();
         let measured =
             measured.filter_map(|(name, rounds)| Some((name.to_owned(), Measured::of(rounds)?)));
         Cell {
             workload: self.workload.name(),
             cache: self.cache,
             at: None,
-            contestant: standing.contestant.name().to_owned(),
-            command: standing.contestant.words(self.workload.with_attributes()),
-            verified: standing.left_out.is_none(),
-            left_out: standing.left_out,
+            subject: state.subject.name().to_owned(),
+            command: state.subject.words(self.workload.with_attributes()),
+            verified: state.left_out.is_none(),
+            left_out: state.left_out,
             measured: measured.collect(),
         }
     }
 }
 
-/// What the copy of a sparse image takes on the device.
+/// The disk space of the copy of a sparse image.
 fn blocks(copy: &Path, workload: &Workload) -> Option<f64> {
     let sparse = matches!(workload.shape(), Some(crate::trees::Shape::Sparse { .. }));
     let status = sparse.then(|| copy.join("image").metadata().ok())??;
     Some((status.blocks() * 512) as f64 / f64::from(1 << 20))
 }
 
-/// How far a run has come.
-pub(super) struct Pace {
+/// The progress of a run, from which the remaining time is estimated.
+pub(super) struct TimeEstimate {
     began: Instant,
     done: usize,
     all: usize,
 }
 
-impl Pace {
-    pub(super) fn new(settings: &Settings, caches: &[Cache], contestants: usize) -> Pace {
-        let each = caches.len() * contestants * settings.rounds as usize;
-        Pace {
+impl TimeEstimate {
+    pub(super) fn new(settings: &Settings, caches: &[Cache], subjects: usize) -> TimeEstimate {
+        let each = caches.len() * subjects * settings.rounds as usize;
+        TimeEstimate {
             began: Instant::now(),
             done: 0,
             all: each * settings.workloads.len(),
@@ -156,10 +156,10 @@ impl Pace {
         self.all = self.all.saturating_sub(copies);
     }
 
-    /// For the line that says what is being done.
+    /// Returns the estimate for the progress line.
     fn left(&self) -> String {
         let (done, all) = (self.done, self.all);
-        // Trees differ; before a few are done, nothing can be said.
+        // Trees differ, so there is no estimate before a few copies are done.
         if done < 3 {
             return format!(" ({done} of {all})");
         }

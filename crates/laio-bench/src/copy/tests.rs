@@ -1,10 +1,10 @@
 use super::*;
 use crate::trees::Shape;
 
-/// GNU cp alone, which is everywhere: `laio` itself is tested with the command.
+/// GNU cp only, which is installed everywhere; the command's tests cover `laio` itself.
 fn settings(directory: &std::path::Path) -> Settings {
-    let mut contestants = Contestant::all();
-    contestants.truncate(1);
+    let mut subjects = Subject::all();
+    subjects.truncate(1);
     let (files, size) = (3, 100);
     Settings {
         laio: "/nowhere/laio".into(),
@@ -12,7 +12,7 @@ fn settings(directory: &std::path::Path) -> Settings {
             Workload::Published { depth: 2, kib: 4 },
             Workload::Made("flat", Shape::Flat { files, size }),
         ],
-        contestants,
+        subjects,
         caches: vec![Cache::Warm],
         rounds: 2,
         directory: directory.to_owned(),
@@ -36,11 +36,7 @@ fn copies_are_measured_and_nothing_is_left() {
     ] {
         assert!(text.contains(part), "{part} in {text}");
     }
-    assert_eq!(
-        pictures(&record).len(),
-        1,
-        "of one contestant, only the trees"
-    );
+    assert_eq!(pictures(&record).len(), 1, "of one subject, only the trees");
     assert_eq!(std::fs::read_dir(scratch.path()).unwrap().count(), 0);
 }
 
@@ -48,17 +44,17 @@ fn copies_are_measured_and_nothing_is_left() {
 fn who_is_not_there_is_left_out_with_a_word() {
     let scratch = tempfile::tempdir().unwrap();
     let mut settings = settings(scratch.path());
-    settings.contestants = Contestant::few();
+    settings.subjects = Subject::few();
     settings
-        .contestants
+        .subjects
         .retain(|one| one.name().starts_with("laio") || one.name() == "cp");
     let record = run(&settings, &Stop::new(), &mut |_| {}).unwrap();
-    assert!(record.cells.iter().all(|cell| cell.contestant == "cp"));
-    let told = record
+    assert!(record.cells.iter().all(|cell| cell.subject == "cp"));
+    let found = record
         .notes
         .iter()
         .any(|note| note.starts_with("laio lazy left out: cannot run"));
-    assert!(told, "{:?}", record.notes);
+    assert!(found, "{:?}", record.notes);
 }
 
 #[test]
@@ -86,7 +82,7 @@ fn what_does_not_fit_is_left_out() {
     let record = run(&settings, &Stop::new(), &mut |_| {}).unwrap();
     assert!(record.cells.is_empty());
     assert!(
-        record.notes[0].starts_with("flat left out: it takes"),
+        record.notes[0].starts_with("flat left out: it needs"),
         "{:?}",
         record.notes
     );

@@ -3,23 +3,23 @@
 use crate::trees::Shape;
 use std::path::PathBuf;
 
-/// A tree.
+/// A tree to copy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Workload {
-    /// One of the trees of the published table 1.
+    /// A tree of the published table 1.
     Published {
-        /// Levels.
+        /// The number of levels.
         depth: u32,
-        /// KiB of each file.
+        /// The size of each file in KiB.
         kib: u64,
     },
-    /// A tree that is made.
+    /// A generated tree.
     Made(&'static str, Shape),
-    /// A tree that is there.
+    /// An existing tree.
     Given(PathBuf),
 }
 
-/// What a name stands for, and what it is.
+/// The names, and descriptions of their trees.
 pub(super) const NAMES: [(&str, &str); 6] = [
     (
         "table1",
@@ -31,25 +31,28 @@ pub(super) const NAMES: [(&str, &str); 6] = [
         "100,254 files of 1 KiB in a binary tree of 1,023 directories",
     ),
     ("big", "one file of 4 GiB"),
-    ("sparse", "an image of 4 GiB, of which 256 MiB are there"),
+    (
+        "sparse",
+        "an image of 4 GiB, of which 256 MiB are allocated",
+    ),
     ("usr", "/usr"),
 ];
 
-/// Depths of table 1, with the files that each directory has there: the fewer, the more directories.
+/// The depths of table 1, and the number of files in each directory there: the more directories, the fewer.
 pub(super) const DEPTHS: [(u32, u64); 3] = [(2, 8), (4, 4), (8, 2)];
-/// Sizes of table 1, in KiB.
+/// The sizes of table 1, in KiB.
 pub(super) const SIZES: [u64; 5] = [4, 8, 16, 32, 64];
 
 impl Workload {
-    /// The names that [`Workload::named`] knows, with what they are.
+    /// Returns the names that [`Workload::named`] knows, with descriptions.
     pub fn names() -> impl Iterator<Item = (&'static str, &'static str)> {
         NAMES.into_iter()
     }
 
-    /// The trees of a name. Made trees other than the published ones are scaled.
+    /// Returns the trees of a name. Generated trees other than the published ones are scaled.
     ///
     /// # Errors
-    /// There is no such name.
+    /// If there is no such name.
     pub fn named(name: &str, scale: f64) -> Result<Vec<Workload>, String> {
         let scaled = |number: u64| ((number as f64 * scale).round() as u64).max(1);
         let whole_pages = |size: u64| scaled(size).next_multiple_of(4096);
@@ -89,7 +92,7 @@ impl Workload {
         })
     }
 
-    /// The trees of table 1 with files of these sizes, in KiB.
+    /// Returns the trees of table 1 with files of these sizes, in KiB.
     pub fn table1(sizes: &[u64]) -> Vec<Workload> {
         let of_depth = |(depth, _)| {
             sizes
@@ -99,7 +102,7 @@ impl Workload {
         DEPTHS.into_iter().flat_map(of_depth).collect()
     }
 
-    /// What to call it.
+    /// Returns the name of the tree.
     pub fn name(&self) -> String {
         match self {
             Workload::Published { depth, kib } => format!("depth {depth}, {kib} KiB"),
@@ -108,7 +111,7 @@ impl Workload {
         }
     }
 
-    /// What it is, with numbers.
+    /// Returns a description with numbers.
     pub(super) fn description(&self) -> String {
         match self.shape() {
             Some(shape) => {
@@ -116,7 +119,7 @@ impl Workload {
                 let directories = shape.directories();
                 format!("{files} files, {bytes:.1} MiB, {directories} directories")
             }
-            None => "a tree that is there".to_owned(),
+            None => "an existing tree".to_owned(),
         }
     }
 

@@ -73,7 +73,7 @@ fn refused(refusal: &Refusal) -> Value {
     })
 }
 
-/// `null` is no limit.
+/// `null` means no limit.
 fn ceiling(ceiling: Ceiling) -> Value {
     json!({ "soft": ceiling.soft, "hard": ceiling.hard })
 }
@@ -95,7 +95,7 @@ fn directory(directory: &Directory) -> Value {
     })
 }
 
-/// `yes`, the errno's name, or `null` where it could not be tried.
+/// `yes`, the errno's name, or `null` if it was not probed.
 fn answer(answer: Answer) -> Value {
     match answer {
         Answer::Yes => "yes".into(),

@@ -1,4 +1,4 @@
-//! `laio info` for people.
+//! `laio info` as text.
 
 use super::Info;
 use crate::text::{Align, columns};
@@ -21,17 +21,17 @@ pub(super) fn table(info: &Info) -> String {
 fn machine(info: &Info) -> Vec<Vec<String>> {
     let machine = &info.machine;
     let mut lines = Vec::new();
-    let mut tell = |what: &str, text: String| lines.push(vec![what.to_owned(), text]);
-    tell(
+    let mut add = |what: &str, text: String| lines.push(vec![what.to_owned(), text]);
+    add(
         "Kernel",
         format!("Linux {} {}", machine.kernel, machine.architecture),
     );
     match &info.choice {
         Ok(choice) => {
-            tell("Back end", choice.summary.clone());
-            tell("", choice.reason.clone());
+            add("Back end", choice.summary.clone());
+            add("", choice.reason.clone());
         }
-        Err(error) => tell("Back end", format!("none: {error}")),
+        Err(error) => add("Back end", format!("none: {error}")),
     }
     match &machine.io_uring {
         Ok(ring) => {
@@ -39,7 +39,7 @@ fn machine(info: &Info) -> Vec<Vec<String>> {
                 [] => "none missing that laio uses".to_owned(),
                 missing => format!("missing: {}", missing.join(" ")),
             };
-            tell(
+            add(
                 "io_uring",
                 format!("yes; {} operations, {missing}", ring.operations),
             );
@@ -49,29 +49,29 @@ fn machine(info: &Info) -> Vec<Vec<String>> {
                 } else {
                     "          "
                 };
-                tell("", format!("{head}{}", features.join(" ")));
+                add("", format!("{head}{}", features.join(" ")));
             }
         }
-        Err(refusal) => tell("io_uring", no(refusal)),
+        Err(refusal) => add("io_uring", no(refusal)),
     }
     let paranoid = match machine.perf.paranoid {
         Some(level) => format!(" (perf_event_paranoid {level})"),
         None => String::new(),
     };
-    tell(
+    add(
         "Perf events",
         format!("{}{paranoid}", allowed(&machine.perf.usable)),
     );
-    tell(
+    add(
         "Activations",
         match &machine.activations {
             Ok(detector) => format!("yes; blocking is noticed by {}", detector.means()),
             Err(refusal) => no(refusal),
         },
     );
-    tell("RWF_NOWAIT", allowed(&machine.nowait));
-    tell("RESOLVE_CACHED", allowed(&machine.cached_open));
-    tell("Linux AIO", allowed(&machine.linux_aio));
+    add("RWF_NOWAIT", allowed(&machine.nowait));
+    add("RESOLVE_CACHED", allowed(&machine.cached_open));
+    add("Linux AIO", allowed(&machine.linux_aio));
     lines
 }
 
@@ -88,7 +88,7 @@ fn no(refusal: &Refusal) -> String {
 
 fn limits(info: &Info) -> Vec<Vec<String>> {
     let limits = &info.machine.limits;
-    let number = |number: Option<u64>| number.map_or("not told".to_owned(), |n| n.to_string());
+    let number = |number: Option<u64>| number.map_or("not known".to_owned(), |n| n.to_string());
     [
         ("Open files", ceiling(limits.open_files, "")),
         ("Processes of the user", ceiling(limits.processes, "")),
@@ -161,7 +161,7 @@ fn directory(directory: &Directory) -> Vec<String> {
     ]
 }
 
-/// Where the data are, in a word.
+/// Returns a word for the kind of storage.
 pub(super) fn place(place: Place) -> &'static str {
     match place {
         Place::Memory => "memory",

@@ -1,4 +1,4 @@
-//! One client: its connection, and one request after the other on it.
+//! A client: a connection, and the requests on it.
 
 use super::connection::{Connection, Made};
 use super::{Expected, Settings, Target};
@@ -7,31 +7,31 @@ use std::borrow::Cow;
 use std::io::ErrorKind;
 use std::time::{Duration, Instant};
 
-/// Why a request failed, in words that are counted.
+/// The reason why a request failed, which is a key of the error counters.
 pub(super) type Failure = Cow<'static, str>;
 
 /// A client.
 pub(super) struct Client {
     connection: Option<Connection>,
     buffer: Vec<u8>,
-    /// Connections that the server had closed between two requests.
+    /// The number of connections that the server has closed between two requests.
     pub(super) reopened: u64,
 }
 
-/// How long the parts of a request took.
+/// The durations of the parts of a request.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fetched {
-    /// None if the connection was there.
+    /// `None` if the connection was open already.
     pub(super) made: Option<Made>,
-    /// From the request to the first byte of the answer.
+    /// From the request to the first byte of the response.
     pub(super) first_byte: Duration,
-    /// All of it, with the connection.
+    /// The whole duration, including connecting.
     pub(super) total: Duration,
-    /// Bytes of the content.
+    /// The size of the content.
     pub(super) bytes: u64,
 }
 
-/// Bytes read at a time; an answer's head must fit.
+/// The number of bytes read at a time; a response head must fit.
 const BUFFER: usize = 64 << 10;
 const HEADERS_MAX: usize = 64;
 
@@ -46,7 +46,7 @@ impl Client {
         }
     }
 
-    /// Asks for a target, and reads the answer to its end.
+    /// Requests a target, and reads the response to its end.
     pub(super) async fn fetch(
         &mut self,
         settings: &Settings,
@@ -55,7 +55,7 @@ impl Client {
         let deadline = Instant::now() + settings.timeout;
         let reused = self.connection.is_some();
         let result = match timeout_at(deadline, self.attempt(settings, target)).await {
-            // A server may end an idle connection at any time: that is no answer to this request.
+            // A server may close an idle connection at any time: that is not a response to this request.
             Ok(Err(failure)) if reused && failure == CLOSED => {
                 self.connection = None;
                 self.reopened += 1;
@@ -76,7 +76,7 @@ impl Client {
             Some(connection) => (connection, None),
             None => {
                 let made = Connection::make(settings).await;
-                let (connection, made) = made.map_err(|error| told(&error))?;
+                let (connection, made) = made.map_err(|error| message(&error))?;
                 (connection, Some(made))
             }
         };
@@ -113,7 +113,7 @@ impl Client {
         })
     }
 
-    /// Reads more, behind what is there.
+    /// Appends more bytes to the buffer.
     async fn read(&mut self, connection: &mut Connection) -> Result<usize, Failure> {
         let result = connection.read(&mut self.buffer).await;
         result.map_err(|error| gone(&error))
@@ -154,12 +154,12 @@ impl Client {
     }
 }
 
-/// What counts of the head of an answer.
+/// The relevant fields of a response head.
 struct Head {
-    /// Of the head itself.
+    /// The size of the head.
     length: usize,
     status: u16,
-    /// Bytes of the content; none if it goes on until the end of the connection.
+    /// The size of the content; `None` if it ends with the connection.
     content: Option<u64>,
     closes: bool,
 }
@@ -209,15 +209,15 @@ fn check_status(head: &Head, bytes: u64, expected: Expected) -> Result<(), Failu
     }
 }
 
-/// What befell a connection that was there.
+/// Errors of a connection that was open.
 fn gone(error: &std::io::Error) -> Failure {
     match error.kind() {
         ErrorKind::ConnectionReset | ErrorKind::BrokenPipe => CLOSED,
-        _ => told(error),
+        _ => message(error),
     }
 }
 
-fn told(error: &std::io::Error) -> Failure {
+fn message(error: &std::io::Error) -> Failure {
     match error.kind() {
         ErrorKind::ConnectionRefused => "connection refused".into(),
         ErrorKind::ConnectionReset => "connection reset".into(),

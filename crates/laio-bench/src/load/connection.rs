@@ -1,4 +1,4 @@
-//! A connection to the server, encrypted or not.
+//! A plain or encrypted connection to the server.
 
 use super::Settings;
 use super::tls::Session;
@@ -12,12 +12,12 @@ pub(super) enum Connection {
     Encrypted(Box<Session>),
 }
 
-/// What it took to make one.
+/// The durations of connecting.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Made {
     /// Until TCP was connected.
     pub(super) connect: Duration,
-    /// How long the handshake took from there on, and whether it was spared a part.
+    /// The duration of the handshake after that, and whether it was abbreviated.
     pub(super) handshake: Option<(Duration, bool)>,
 }
 
@@ -25,7 +25,7 @@ impl Connection {
     pub(super) async fn make(settings: &Settings) -> io::Result<(Connection, Made)> {
         let began = Instant::now();
         let stream = TcpStream::connect(settings.server).await?;
-        // Requests are one write each: nothing is to wait for more.
+        // A request is one write, so it must not wait for more data.
         let _ = stream.set_nodelay(true);
         let connect = began.elapsed();
         let Some(tls) = &settings.tls else {
@@ -34,8 +34,8 @@ impl Connection {
         };
         let session = Session::begin(tls, stream).await;
         let session = session.map_err(|error| {
-            let told = format!("TLS handshake failed: {error}");
-            io::Error::new(error.kind(), told)
+            let description = format!("TLS handshake failed: {error}");
+            io::Error::new(error.kind(), description)
         })?;
         let handshake = Some((began.elapsed() - connect, session.is_resumed()));
         let made = Made { connect, handshake };
@@ -49,7 +49,7 @@ impl Connection {
         }
     }
 
-    /// Reads more, behind what is there.
+    /// Appends more bytes to the buffer.
     pub(super) async fn read(&mut self, buffer: &mut Vec<u8>) -> io::Result<usize> {
         match self {
             Connection::Plain(stream) => {

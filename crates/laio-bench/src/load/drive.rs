@@ -1,4 +1,4 @@
-//! The loops: who asks when, and when it is over.
+//! The loops that schedule the requests, and end the load.
 
 use super::client::Client;
 use super::report::Outcome;
@@ -11,28 +11,28 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-/// What all tasks share.
+/// State that all tasks share.
 struct Shared {
     settings: Settings,
     plan: Plan,
     tally: RefCell<Tally>,
     random: RefCell<Random>,
-    /// Which targets have been asked for.
+    /// Which targets have been requested.
     asked: RefCell<Vec<bool>>,
-    /// When times begin to count.
+    /// The time at which the warm-up ends.
     warm: Instant,
-    /// The next request.
+    /// The number of the next request.
     next: Cell<u64>,
-    /// One behind the last.
+    /// The number after the last request.
     last: u64,
     until: Option<Instant>,
     over: Cell<bool>,
-    /// Clients of the open loop that have nothing to do.
+    /// Idle clients of the open loop.
     idle: RefCell<Vec<Client>>,
     stop: Stop,
 }
 
-/// Between two looks at how far things have come, and at the loop's own lag.
+/// The interval of progress messages and of measuring the loop's own delay.
 const TICK: Duration = Duration::from_millis(10);
 
 pub(super) async fn drive(
@@ -41,7 +41,7 @@ pub(super) async fn drive(
     stop: &Stop,
     progress: &mut dyn FnMut(&str),
 ) -> Outcome {
-    // Only clients and times follow a trace to its end and no further.
+    // Only these end with the trace.
     let ordered =
         matches!(settings.pace, Pace::Clients(_) | Pace::Times(_)) && plan.order.len() > 1;
     let once = if settings.time.is_some() && !ordered {
@@ -75,7 +75,7 @@ pub(super) async fn drive(
         let shared = shared.clone();
         async move {
             for task in load {
-                // A task that panics has been told on standard error.
+                // The panic hook has reported a task that panicked.
                 let _ = task.await;
             }
             while shared.tally.borrow().in_flight > 0 && !shared.stop.is_asked() {
@@ -91,7 +91,7 @@ pub(super) async fn drive(
 }
 
 impl Shared {
-    /// The number of the next request, if there is one.
+    /// Returns the number of the next request, if there is one.
     fn take(&self) -> Option<u64> {
         let number = self.next.get();
         let time_is_up = || self.until.is_some_and(|until| Instant::now() >= until);
@@ -122,7 +122,7 @@ impl Shared {
     }
 }
 
-/// A client that asks when it has its answer.
+/// A client of a closed loop.
 async fn closed(shared: Rc<Shared>) {
     let mut client = Client::new();
     while let Some(number) = shared.take() {
@@ -130,7 +130,7 @@ async fn closed(shared: Rc<Shared>) {
     }
 }
 
-/// Begins requests when it is time for them.
+/// Starts requests at their scheduled times.
 async fn open(shared: Rc<Shared>) {
     let began = Instant::now();
     while let Some(number) = shared.take() {
@@ -152,7 +152,7 @@ async fn open(shared: Rc<Shared>) {
         if intended > Instant::now() {
             time::sleep_until(intended).await;
         } else {
-            // It is late already; what is in flight is not to wait for that.
+            // The request is late already; requests in flight must not be delayed for it.
             laio_rt::yield_now().await;
         }
         record(&mut shared.tally.borrow_mut().lag, intended.elapsed());
@@ -174,10 +174,10 @@ async fn open(shared: Rc<Shared>) {
     }
 }
 
-/// Tells how far things have come, and measures how late this thread is.
+/// Prints the progress, and measures how late this thread is.
 async fn watch(shared: &Shared, progress: &mut dyn FnMut(&str)) {
     let open = matches!(shared.settings.pace, Pace::Rate(_) | Pace::Times(_));
-    let (mut told, mut before) = (Instant::now(), 0);
+    let (mut shown, mut before) = (Instant::now(), 0);
     while !shared.over.get() && !shared.stop.is_asked() {
         let due = Instant::now() + TICK;
         time::sleep_until(due).await;
@@ -185,7 +185,7 @@ async fn watch(shared: &Shared, progress: &mut dyn FnMut(&str)) {
         if !open {
             record(&mut tally.lag, due.elapsed());
         }
-        let since = told.elapsed().as_secs_f64();
+        let since = shown.elapsed().as_secs_f64();
         if since >= 1.0 {
             let rate = (tally.requests - before) as f64 / since;
             let (requests, errors) = (tally.requests, tally.errors());
@@ -193,7 +193,7 @@ async fn watch(shared: &Shared, progress: &mut dyn FnMut(&str)) {
             progress(&format!(
                 "{requests} requests, {rate:.0}/s, {in_flight} in flight, {errors} errors"
             ));
-            (told, before) = (Instant::now(), requests);
+            (shown, before) = (Instant::now(), requests);
         }
     }
 }

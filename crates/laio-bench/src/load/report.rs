@@ -1,4 +1,4 @@
-//! What came of it, for people and for programs.
+//! The results, as a table, JSON and CSV.
 
 use super::tally::Tally;
 use super::{Pace, Settings};
@@ -6,88 +6,89 @@ use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// What came of loading a server.
+/// The results of loading a server.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
-    /// How requests followed each other.
+    /// How requests were scheduled.
     pub pace: String,
-    /// Whether each request had a connection of its own.
+    /// Whether each request used a new connection.
     pub close: bool,
     /// Whether every byte was checked.
     pub verified: bool,
-    /// From the first request to the last answer.
+    /// Seconds from the first request to the last response.
     pub seconds: f64,
-    /// Good answers.
+    /// The number of successful responses.
     pub requests: u64,
-    /// Bytes of their contents.
+    /// The size of their contents in bytes.
     pub bytes: u64,
-    /// Good answers each second.
+    /// Successful responses per second.
     pub rate: f64,
-    /// Requests that went wrong, by what did.
+    /// The number of failed requests, by reason.
     pub errors: BTreeMap<String, u64>,
-    /// Most requests at a time.
+    /// The maximum number of requests in flight.
     pub most_in_flight: usize,
-    /// Connections that the server had closed between two requests.
+    /// The number of connections that the server closed between two requests.
     pub reopened: u64,
-    /// Making connections.
+    /// The times of connecting.
     pub connect: Option<Percentiles>,
-    /// Agreeing on keys, once connected; of TLS.
+    /// The times of TLS handshakes.
     pub handshake: Option<Percentiles>,
-    /// Handshakes that went on with what an earlier connection had agreed on.
+    /// The number of resumed handshakes.
     pub resumed: u64,
-    /// From the request to the first byte of its answer.
+    /// The times from a request to the first byte of its response.
     pub first_byte: Option<Percentiles>,
-    /// From the real begin of a request to the end of its answer: not corrected for coordinated omission.
+    /// The times from the actual start of a request to the end of its response: not corrected for coordinated
+    /// omission.
     pub service: Option<Percentiles>,
-    /// From the intended begin, in open loops: corrected.
+    /// The times from the scheduled start, in open loops: corrected for coordinated omission.
     pub response: Option<Percentiles>,
-    /// Latency, from the intended begin in open loops, of the first request for each target.
+    /// The latency (from the scheduled start in open loops) of the first request for each target.
     pub first: Option<Percentiles>,
-    /// The same of all other requests.
+    /// The latency of all other requests.
     pub again: Option<Percentiles>,
     /// How late this program itself was.
     pub lag: Option<Percentiles>,
-    /// The part of one processor that this program used.
+    /// The fraction of one processor that this program used.
     pub processor: f64,
-    /// What happened in each second.
+    /// The results of each second.
     pub series: Vec<Second>,
 }
 
 /// Times in milliseconds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Percentiles {
-    /// How many.
+    /// The number of values.
     pub count: u64,
-    /// Their mean.
+    /// The mean.
     pub mean: f64,
-    /// Half of them are below.
+    /// The median.
     pub p50: f64,
-    /// Nine of ten.
+    /// The 90th percentile.
     pub p90: f64,
-    /// 99 of 100.
+    /// The 99th percentile.
     pub p99: f64,
-    /// 999 of 1,000.
+    /// The 99.9th percentile.
     pub p999: f64,
-    /// The longest.
+    /// The maximum.
     pub max: f64,
 }
 
-/// One second.
+/// The results of one second.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Second {
-    /// Which one, from 0.
+    /// The number of the second, from 0.
     pub second: usize,
-    /// Good answers.
+    /// Successful responses.
     pub requests: u64,
-    /// Bytes of their contents.
+    /// The size of their contents in bytes.
     pub bytes: u64,
-    /// Requests that went wrong.
+    /// Failed requests.
     pub errors: u64,
-    /// Most requests at a time.
+    /// The maximum number of requests in flight.
     pub in_flight: usize,
-    /// Median latency, in milliseconds.
+    /// The median latency in milliseconds.
     pub p50: f64,
-    /// 99 of 100 were faster, in milliseconds.
+    /// The 99th percentile of the latency in milliseconds.
     pub p99: f64,
 }
 
@@ -156,18 +157,18 @@ impl Outcome {
         }
     }
 
-    /// Requests that went wrong.
+    /// Returns the number of failed requests.
     pub fn failed(&self) -> u64 {
         self.errors.values().sum()
     }
 
-    /// For programs.
+    /// Returns the results as JSON.
     pub fn json(&self) -> String {
         let json = serde_json::to_string_pretty(self);
         json.expect("numbers and names have a form in JSON") + "\n"
     }
 
-    /// The seconds, for spreadsheets and plots.
+    /// Returns the results of each second as CSV.
     pub fn csv(&self) -> String {
         let mut text = "second,requests,bytes,errors,in_flight,p50_ms,p99_ms\n".to_owned();
         for one in &self.series {
@@ -187,7 +188,7 @@ impl Outcome {
         text
     }
 
-    /// For people.
+    /// Returns the results as a table.
     pub fn table(&self) -> String {
         let mib = self.bytes as f64 / f64::from(1 << 20);
         let connections = if self.close {
@@ -265,7 +266,8 @@ impl Outcome {
         text
     }
 
-    /// Whether the client was the bottleneck: late by milliseconds half of the time, or without time to spare.
+    /// Whether the client was the bottleneck: its median delay is milliseconds, or it used nearly a whole
+    /// processor.
     fn is_late(&self) -> bool {
         let late = self.lag.as_ref().is_some_and(|lag| lag.p50 > 5.0);
         late || self.processor > 0.95

@@ -1,18 +1,18 @@
-//! What is counted while a server is loaded.
+//! The counters of a load.
 
 use super::client::{Failure, Fetched};
 use hdrhistogram::Histogram;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// Longest time that is told apart, in nanoseconds: an hour.
+/// The maximum of the histograms in nanoseconds: an hour.
 const LONGEST: u64 = 3_600_000_000_000;
-/// Digits to which times are kept.
+/// The significant digits of the histograms.
 const DIGITS: u8 = 3;
 
 pub(super) struct Tally {
     pub(super) began: Instant,
-    /// What this process had used before.
+    /// The resource usage of this process before the load.
     pub(super) used: Duration,
     pub(super) requests: u64,
     pub(super) bytes: u64,
@@ -21,33 +21,33 @@ pub(super) struct Tally {
     pub(super) reopened: u64,
     pub(super) errors: BTreeMap<String, u64>,
     pub(super) connect: Histogram<u64>,
-    /// Of TLS, whole and resumed.
+    /// Handshakes of TLS, full and resumed.
     pub(super) handshake: Histogram<u64>,
     pub(super) resumed: u64,
     pub(super) first_byte: Histogram<u64>,
-    /// From the moment a request really began.
+    /// Times from the actual start of a request.
     pub(super) service: Histogram<u64>,
-    /// From the moment it was to begin; of open loops.
+    /// Times from the scheduled start, in open loops.
     pub(super) response: Histogram<u64>,
-    /// The latency of those for what had not been asked for before, and of the others.
+    /// The latencies of first requests for a target, and of repeated ones.
     pub(super) first: Histogram<u64>,
     pub(super) again: Histogram<u64>,
-    /// How much later than it was to happen something happened in this very program.
+    /// The delays of this program itself: how much later than scheduled it acted.
     pub(super) lag: Histogram<u64>,
     pub(super) seconds: Vec<Interval>,
 }
 
-/// What a request counts as.
+/// The class of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// No time of it is kept.
+    /// In the warm-up: its times are not recorded.
     WarmUp,
-    /// The first for its target.
+    /// The first request for its target.
     First,
     Again,
 }
 
-/// What happened in one second.
+/// The counters of one second.
 pub(super) struct Interval {
     pub(super) requests: u64,
     pub(super) bytes: u64,
@@ -60,14 +60,14 @@ fn histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, LONGEST, DIGITS).expect("the bounds are valid")
 }
 
-/// For what is kept each second: coarser, and as large as need be.
+/// A histogram for each second: coarser, and growing on demand.
 fn small_histogram() -> Histogram<u64> {
     Histogram::new(2).expect("two digits are valid")
 }
 
 pub(super) fn record(histogram: &mut Histogram<u64>, time: Duration) {
     let nanoseconds = u64::try_from(time.as_nanos()).unwrap_or(LONGEST);
-    // Within the bounds, of which a small one has none: it grows, which saturating would not let it.
+    // The value is within the bounds. A small histogram has none: it grows, which saturating would prevent.
     let _ = histogram.record(nanoseconds.clamp(1, LONGEST));
 }
 
@@ -100,7 +100,7 @@ impl Tally {
         self.most_in_flight = self.most_in_flight.max(self.in_flight);
     }
 
-    /// A request is over. `intended` is when it was to begin, in open loops.
+    /// Records a finished request. `intended` is its scheduled start, in open loops.
     pub(super) fn end(
         &mut self,
         result: Result<Fetched, Failure>,

@@ -19,7 +19,7 @@ fn settings(server: SocketAddr, pace: Pace) -> Settings {
     }
 }
 
-/// A server that answers each request with what `answer` gives, until it is dropped with the process.
+/// A server that sends the result of `answer` to each request, until the process ends.
 fn server(answer: impl Fn(&str) -> Vec<u8> + Send + Sync + 'static) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -192,7 +192,7 @@ fn what_goes_wrong_is_told_by_kind() {
         ],
         "{outcome:?}"
     );
-    // What is short is wrong in its first bytes already.
+    // A short response already fails in its first bytes.
     assert_eq!((outcome.requests, outcome.errors["wrong bytes"]), (0, 2));
 }
 
@@ -205,11 +205,11 @@ fn ends_and_refusals() {
         ..settings(address, Pace::Random(2))
     };
     assert_eq!(load(&limited, &trace).requests, 40);
-    let nobody = TcpListener::bind("127.0.0.1:0")
+    let closed = TcpListener::bind("127.0.0.1:0")
         .unwrap()
         .local_addr()
         .unwrap();
-    let outcome = load(&settings(nobody, Pace::Clients(2)), &trace);
+    let outcome = load(&settings(closed, Pace::Clients(2)), &trace);
     assert_eq!(
         outcome.errors["connection refused"],
         trace.requests.len() as u64

@@ -1,5 +1,4 @@
-//! Encrypted connections: whom a client trusts, and a session over a stream. rustls computes, the engine moves the
-//! bytes.
+//! TLS for the client: trust, and a session over a stream. rustls encrypts, the engine moves the bytes.
 
 use crate::error::{Error, While};
 use laio_rt::net::TcpStream;
@@ -21,23 +20,23 @@ pub struct Tls {
     name: ServerName<'static>,
 }
 
-/// Whose certificates are taken.
+/// The trusted certificates.
 #[derive(Clone, Debug)]
 pub enum Trust {
-    /// Those that lead to a root that the system trusts.
+    /// Certificates that are signed by the system's roots.
     System,
-    /// Those that lead to one of the certificates in this file (PEM).
+    /// Certificates that are signed by one in this file (PEM).
     Roots(PathBuf),
-    /// Anybody's: nothing is proved about the server.
+    /// Any certificate: the server is not authenticated.
     Anybody,
 }
 
 impl Tls {
-    /// For a server of that name or address. With `resume`, connections go on with what earlier ones agreed on;
-    /// without, each makes a whole handshake.
+    /// Returns TLS for a server with this name or address. With `resume`, connections resume earlier
+    /// sessions; without, each makes a full handshake.
     ///
     /// # Errors
-    /// The name is none, or the certificates cannot be read.
+    /// If the name is invalid, or the certificates cannot be read.
     pub fn new(host: &str, trust: &Trust, resume: bool) -> Result<Tls, Error> {
         let name = ServerName::try_from(host.trim_matches(['[', ']']).to_owned());
         let name = name
@@ -85,7 +84,7 @@ fn roots(file: &std::path::Path) -> io::Result<RootCertStore> {
 
 fn system() -> Result<RootCertStore, Error> {
     let mut roots = RootCertStore::empty();
-    // A system has certificates that are malformed or out of date; the others do.
+    // Some of the system's certificates may be malformed or expired; the others remain usable.
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     match roots.is_empty() {
         true => Err(io::Error::from(io::ErrorKind::NotFound))
@@ -94,7 +93,7 @@ fn system() -> Result<RootCertStore, Error> {
     }
 }
 
-/// Takes any certificate; that its owner is at the other end is still checked.
+/// Accepts any certificate; still checks that the peer has its private key.
 #[derive(Debug)]
 struct Credulous(Arc<CryptoProvider>);
 
@@ -135,20 +134,20 @@ impl ServerCertVerifier for Credulous {
     }
 }
 
-/// Bytes of records received at a time.
+/// The number of bytes of records received at a time.
 const RECORDS: usize = 32 << 10;
 
 /// An encrypted connection.
 pub(super) struct Session {
     connection: ClientConnection,
     stream: TcpStream,
-    /// Received, and not yet looked at from `used` on.
+    /// Received bytes, of which those before `used` are processed.
     records: Vec<u8>,
     used: usize,
 }
 
 impl Session {
-    /// Agrees with the server on keys.
+    /// Makes the handshake.
     pub(super) async fn begin(tls: &Tls, stream: TcpStream) -> io::Result<Session> {
         let connection = ClientConnection::new(tls.config.clone(), tls.name.clone());
         let mut session = Session {
@@ -167,7 +166,7 @@ impl Session {
         Ok(session)
     }
 
-    /// Whether it went on with what an earlier connection agreed on.
+    /// Whether it resumed an earlier session.
     pub(super) fn is_resumed(&self) -> bool {
         self.connection.handshake_kind() == Some(HandshakeKind::Resumed)
     }
@@ -177,7 +176,7 @@ impl Session {
         self.flush().await
     }
 
-    /// Appends what comes next, as far as there is room; 0 at the end that the server has told.
+    /// Appends the next decrypted bytes, as many as fit; returns 0 at a close_notify of the server.
     pub(super) async fn read(&mut self, buffer: &mut Vec<u8>) -> io::Result<usize> {
         loop {
             match self.connection.reader().fill_buf() {
@@ -195,7 +194,7 @@ impl Session {
         }
     }
 
-    /// Gives rustls what has come.
+    /// Passes received bytes to rustls.
     async fn receive(&mut self) -> io::Result<usize> {
         if self.used == self.records.len() {
             let mut records = std::mem::take(&mut self.records);
@@ -208,7 +207,7 @@ impl Session {
         let count = self.connection.read_tls(&mut left)?;
         self.used = self.records.len() - left.len();
         if let Err(error) = self.connection.process_new_packets() {
-            // The alert tells the server why.
+            // The alert tells the server the reason.
             let _ = self.flush().await;
             return Err(io::Error::new(io::ErrorKind::InvalidData, error));
         }

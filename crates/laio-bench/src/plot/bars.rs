@@ -1,4 +1,4 @@
-//! Bars in groups, lying, so that names stay readable.
+//! Horizontal bars in groups, so that names stay readable.
 
 use super::canvas::{Area, Canvas, Sample, WIDTH, legend_height};
 use super::palette::colours;
@@ -7,17 +7,17 @@ use super::scale::{Axis, Span, written};
 /// A plot of bars.
 #[derive(Clone, Debug)]
 pub struct Bars {
-    /// What it shows.
+    /// The title.
     pub title: String,
-    /// Where and how it was measured, in small letters below.
+    /// A caption in small letters: where and how the values were measured.
     pub caption: String,
-    /// The axis below.
+    /// The horizontal axis.
     pub x: Axis,
     /// The names of the series, in the order of their colours.
     pub series: Vec<String>,
-    /// From above to below.
+    /// The groups, from top to bottom.
     pub groups: Vec<Group>,
-    /// A value to compare with, drawn from above to below.
+    /// A reference value, drawn as a vertical line.
     pub reference: Option<f64>,
 }
 
@@ -26,18 +26,18 @@ pub struct Bars {
 pub struct Group {
     /// Its name.
     pub name: String,
-    /// From above to below.
+    /// The bars, from top to bottom.
     pub bars: Vec<Bar>,
 }
 
 /// One value.
 #[derive(Clone, Copy, Debug)]
 pub struct Bar {
-    /// Which of the series.
+    /// The index of the series.
     pub series: usize,
     /// How long it is.
     pub value: f64,
-    /// The middle half of what was measured.
+    /// The interquartile range.
     pub range: Option<(f64, f64)>,
 }
 
@@ -45,7 +45,7 @@ const THICK: f64 = 13.0;
 const GAP: f64 = 14.0;
 
 impl Bars {
-    /// The plot.
+    /// Returns the plot as SVG.
     pub fn svg(&self) -> String {
         let colours = colours(self.series.iter().map(String::as_str));
         let names = self.series.iter().zip(&colours);
@@ -68,7 +68,7 @@ impl Bars {
         let ends = bars.flat_map(|bar| [bar.value, bar.range.map_or(bar.value, |range| range.1)]);
         let x = Span::over(&self.x, ends.chain(self.reference));
         canvas.below(area, &self.x, &x);
-        // Below the numbers, which are read across it.
+        // Below the numbers, so that these stay readable.
         if let Some(part) = self.reference.and_then(|value| x.place(value)) {
             let down = area.x(part);
             canvas.line("mean", (down, area.top), (down, area.bottom));

@@ -1,11 +1,11 @@
-//! What all plots have: the sheet, its colours, title, caption, legend and axes.
+//! The common parts of all plots: colours, title, caption, legend and axes.
 
 use super::scale::{Axis, Span, written};
 use std::fmt::Write;
 
-/// Width of every plot: that of a page.
+/// The width of every plot: that of a page.
 pub(super) const WIDTH: f64 = 760.0;
-/// Series that can be told apart; of more, some look alike.
+/// The number of distinguishable series; beyond it colours repeat.
 pub(super) const COLOURS: usize = 10;
 
 const LIGHT: [&str; COLOURS] = [
@@ -17,7 +17,7 @@ const DARK: [&str; COLOURS] = [
     "#bd9bff", "#52d6dd",
 ];
 
-/// The rectangle that data is drawn in.
+/// The rectangle in which data is drawn.
 #[derive(Clone, Copy)]
 pub(super) struct Area {
     pub(super) left: f64,
@@ -36,7 +36,7 @@ impl Area {
     }
 }
 
-/// An SVG image that grows.
+/// An SVG image under construction.
 pub(super) struct Canvas {
     text: String,
 }
@@ -77,7 +77,7 @@ impl Canvas {
         ));
     }
 
-    /// Grid, numbers and label of the axis below.
+    /// Draws grid, numbers and label of the horizontal axis.
     pub(super) fn below(&mut self, area: Area, axis: &Axis, span: &Span) {
         for tick in &span.ticks {
             let Some(part) = span.place(*tick) else {
@@ -91,7 +91,7 @@ impl Canvas {
         self.words(middle, area.bottom + 34.0, "label", "middle", &axis.label);
     }
 
-    /// Grid, numbers and label of the axis on the left; its label lies flat above it, to be read easily.
+    /// Draws grid, numbers and label of the vertical axis; its label is horizontal, above the axis.
     pub(super) fn left(&mut self, area: Area, axis: &Axis, span: &Span) {
         for tick in &span.ticks {
             let Some(part) = span.place(*tick) else {
@@ -104,7 +104,7 @@ impl Canvas {
         self.words(16.0, area.top - 10.0, "label", "start", &axis.label);
     }
 
-    /// Names beside samples, in as many lines as they take.
+    /// Draws the legend, in as many lines as necessary.
     pub(super) fn legend(&mut self, top: f64, entries: &[(String, Sample)]) {
         for ((name, sample), (x, y)) in entries.iter().zip(legend_places(top, entries)) {
             match *sample {
@@ -122,7 +122,7 @@ impl Canvas {
         }
     }
 
-    /// A point, of a shape that also tells its series.
+    /// Draws a point, whose shape also identifies its series.
     pub(super) fn mark(&mut self, colour: usize, x: f64, y: f64) {
         match colour % 3 {
             0 => self.add(format_args!(
@@ -146,14 +146,14 @@ impl Canvas {
     }
 }
 
-/// What stands for a series in the legend.
+/// The symbol of a series in the legend.
 #[derive(Clone, Copy)]
 pub(super) enum Sample {
     Bar(usize),
     Line(usize, bool),
 }
 
-/// Height that a legend takes.
+/// Returns the height of a legend.
 pub(super) fn legend_height(entries: &[(String, Sample)]) -> f64 {
     let last = legend_places(0.0, entries).last();
     last.map_or(0.0, |(_, y)| y + 18.0)
@@ -162,7 +162,7 @@ pub(super) fn legend_height(entries: &[(String, Sample)]) -> f64 {
 fn legend_places(top: f64, entries: &[(String, Sample)]) -> impl Iterator<Item = (f64, f64)> {
     let (mut x, mut y) = (16.0, top);
     entries.iter().map(move |(name, _)| {
-        // Seven units are as wide as most letters of this size.
+        // Seven units are the width of most letters of this size.
         let width = 24.0 + 7.0 * name.chars().count() as f64 + 16.0;
         if x + width > WIDTH && x > 16.0 {
             (x, y) = (16.0, y + 18.0);
@@ -173,7 +173,7 @@ fn legend_places(top: f64, entries: &[(String, Sample)]) -> impl Iterator<Item =
     })
 }
 
-/// What all plots look like; in each of them, and once in a page of many.
+/// The style of all plots; included in each plot, and once in a page with many.
 pub(crate) fn style() -> String {
     let mut style = "text{font-family:system-ui,-apple-system,'Segoe UI','DejaVu Sans',sans-serif}\
         .title{font-size:16px;font-weight:600}.label{font-size:13px}.small{font-size:12px}\

@@ -7,41 +7,41 @@ use super::scale::{Axis, Span};
 /// A plot of lines.
 #[derive(Clone, Debug)]
 pub struct Lines {
-    /// What it shows.
+    /// The title.
     pub title: String,
-    /// Where and how it was measured, in small letters below.
+    /// A caption in small letters: where and how the values were measured.
     pub caption: String,
-    /// The axis below.
+    /// The horizontal axis.
     pub x: Axis,
-    /// The axis on the left.
+    /// The vertical axis.
     pub y: Axis,
-    /// What is drawn.
+    /// The series.
     pub series: Vec<Series>,
-    /// A value to compare with, drawn across.
+    /// A reference value, drawn as a horizontal line.
     pub reference: Option<f64>,
 }
 
-/// Points of one kind.
+/// A series of points.
 #[derive(Clone, Debug)]
 pub struct Series {
     /// Its name in the legend.
     pub name: String,
-    /// Where the points are.
+    /// The points.
     pub points: Vec<(f64, f64)>,
-    /// For each point, or for none: the middle half of what was measured.
+    /// The interquartile range of each point, or empty.
     pub ranges: Vec<(f64, f64)>,
-    /// How it is drawn.
+    /// The style of the series.
     pub style: Style,
 }
 
-/// How a series is drawn.
+/// The style of a series.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Style {
     /// A line with points.
     Line,
-    /// A broken line with points: what others have published.
+    /// A dashed line with points: published values.
     Dashed,
-    /// A line without points, for many.
+    /// A line without points, for many values.
     Plain,
     /// Points without a line.
     Points,
@@ -50,7 +50,7 @@ pub enum Style {
 const HEIGHT: f64 = 300.0;
 
 impl Lines {
-    /// The plot.
+    /// Returns the plot as SVG.
     pub fn svg(&self) -> String {
         let colours = colours(self.series.iter().map(|series| series.name.as_str()));
         let coloured = || self.series.iter().zip(&colours);
@@ -152,7 +152,7 @@ mod tests {
         }
         assert!(svg.contains("prefers-color-scheme:dark"));
         assert!(!svg.contains("NaN"), "{svg}");
-        // Two points that can be drawn, and one in the legend.
+        // Two drawable points, and one in the legend.
         assert_eq!(svg.matches("<circle").count(), 3);
     }
 }

@@ -1,8 +1,8 @@
-//! Which colour a series has: contestants that come in many plots have the same in all.
+//! The colours of series: a subject has the same colour in all plots.
 
 use super::canvas::COLOURS;
 
-/// In the order of colours. What is alike in kind, and never in one plot in the same style, shares one.
+/// In the order of colours. Similar series that never occur in one plot in the same style share a colour.
 const KNOWN: [&[&str]; COLOURS] = [
     &["lazy", "laio lazy", "flash-laio", "thttpd-laio"],
     &["threads", "flash-amped", "thttpd-laiogen"],
@@ -22,7 +22,7 @@ const KNOWN: [&[&str]; COLOURS] = [
     &["lazy-trusting", "ohttpd-networkonly"],
 ];
 
-/// The colour of each series: its own, or else the next that nobody here has, as far as there are any.
+/// Returns the colour of each series: its own, or else the next free one, as long as there are any.
 pub(super) fn colours<'a>(names: impl Iterator<Item = &'a str> + Clone) -> Vec<usize> {
     let own = |name: &str| KNOWN.iter().position(|alike| alike.contains(&name));
     let taken: Vec<usize> = names.clone().filter_map(own).collect();

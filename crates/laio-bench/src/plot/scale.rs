@@ -1,27 +1,27 @@
-//! Axes: from numbers to places, and the numbers written beside them.
+//! Axes: maps numbers to positions, and chooses the numbers to print.
 
-/// What an axis tells, and how.
+/// The quantity and scale of an axis.
 #[derive(Clone, Debug)]
 pub struct Axis {
     /// The quantity, with its unit.
     pub label: String,
-    /// How numbers are laid out.
+    /// The scale.
     pub scale: Scale,
-    /// The numbers written; none to choose round ones.
+    /// The printed numbers; `None` chooses round ones.
     pub ticks: Vec<f64>,
 }
 
-/// How numbers are laid out on an axis.
+/// The scale of an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scale {
-    /// Equal differences are equal lengths, from zero.
+    /// Linear, from zero.
     Linear,
-    /// Equal ratios are equal lengths; numbers must be above zero.
+    /// Logarithmic; numbers must be positive.
     Log,
 }
 
 impl Axis {
-    /// With round numbers.
+    /// Returns an axis with round numbers.
     pub fn new(label: &str, scale: Scale) -> Axis {
         Axis {
             label: label.to_owned(),
@@ -30,14 +30,14 @@ impl Axis {
         }
     }
 
-    /// With these numbers.
+    /// Returns an axis with these numbers.
     pub fn at(mut self, ticks: &[f64]) -> Axis {
         self.ticks = ticks.to_vec();
         self
     }
 }
 
-/// An axis over the values that are drawn.
+/// An axis with the range of the drawn values.
 pub(super) struct Span {
     scale: Scale,
     low: f64,
@@ -72,7 +72,7 @@ impl Span {
         }
     }
 
-    /// Where a value lies: 0 to 1. `None` if it cannot be drawn.
+    /// Returns the position of a value: 0 to 1, or `None` if it cannot be drawn.
     pub(super) fn place(&self, value: f64) -> Option<f64> {
         let part = match self.scale {
             Scale::Linear => (value - self.low) / (self.high - self.low),
@@ -82,7 +82,7 @@ impl Span {
     }
 }
 
-/// Five or so, each 1, 2 or 5 times a power of ten apart.
+/// Returns about five numbers, each 1, 2 or 5 times a power of ten apart.
 fn linear_ticks(low: f64, high: f64) -> Vec<f64> {
     let rough = (high - low) / 5.0;
     let power = 10f64.powf(rough.log10().floor());
@@ -94,7 +94,7 @@ fn linear_ticks(low: f64, high: f64) -> Vec<f64> {
     (first..=last).map(|number| number as f64 * step).collect()
 }
 
-/// Powers of ten, and where these are few also what lies between.
+/// Returns powers of ten, and intermediate numbers if there are few.
 fn log_ticks(low: f64, high: f64) -> Vec<f64> {
     let decades = (high / low).log10();
     let steps: &[f64] = match decades {
@@ -102,7 +102,7 @@ fn log_ticks(low: f64, high: f64) -> Vec<f64> {
         some if some < 3.0 => &[1.0, 2.0, 5.0],
         _ => &[1.0],
     };
-    // Of very many powers, each second, third …
+    // Of very many powers, every second, third …
     let apart = ((decades / 8.0).ceil() as i32).max(1);
     let powers = (low.log10().floor() as i32..=high.log10().ceil() as i32)
         .filter(|power| power.rem_euclid(apart) == 0);
@@ -112,7 +112,7 @@ fn log_ticks(low: f64, high: f64) -> Vec<f64> {
         .collect()
 }
 
-/// A number of an axis.
+/// Formats a number of an axis.
 pub(super) fn written(value: f64) -> String {
     let (value, unit) = match value.abs() {
         large if large >= 1e9 => (value / 1e9, " G"),
@@ -120,7 +120,7 @@ pub(super) fn written(value: f64) -> String {
         large if large >= 1e4 => (value / 1e3, " k"),
         _ => (value, ""),
     };
-    // What is left of the arithmetic behind the digits that are meant.
+    // Removes digits that come from rounding errors.
     let rounded = format!("{value:.6}");
     let rounded = rounded.trim_end_matches('0').trim_end_matches('.');
     format!("{rounded}{unit}")

@@ -1,9 +1,9 @@
-//! Recursive copies as one of the comparisons: `laio bench cp` has more to choose from.
+//! Recursive copies as one of the comparisons; `laio bench cp` has more options.
 
 use super::{Progress, Settings};
-use crate::copy::{self, Contestant, Workload};
+use crate::copy::{self, Subject, Workload};
 use crate::error::Error;
-use crate::record::{Cache, Place, Record};
+use crate::record::{Cache, Case, Record};
 use crate::sheet::{Finding, Picture, Sheet, number};
 use crate::stop::Stop;
 
@@ -12,7 +12,7 @@ pub(super) fn run(
     stop: &Stop,
     progress: Progress<'_>,
 ) -> Result<Record, Error> {
-    let directory = crate::calls::ground::choose_directory(settings.directory.as_deref())?;
+    let directory = crate::calls::workspace::choose_directory(settings.directory.as_deref())?;
     let mut workloads = Workload::table1(if settings.quick {
         &[4, 64]
     } else {
@@ -24,21 +24,21 @@ pub(super) fn run(
             .filter_map(|name| Workload::named(name, settings.scale(1.0)).ok());
         workloads.extend(trees.flatten());
     }
-    let mut contestants = match settings.quick {
-        true => Contestant::few(),
-        false => Contestant::all(),
+    let mut subjects = match settings.quick {
+        true => Subject::few(),
+        false => Subject::all(),
     };
-    if !settings.contestants.is_empty() {
-        contestants = Contestant::all();
-        let reference = contestants[0].clone();
-        contestants.retain(|one| {
+    if !settings.subjects.is_empty() {
+        subjects = Subject::all();
+        let reference = subjects[0].clone();
+        subjects.retain(|one| {
             *one == reference || settings.takes(one.name().trim_start_matches("laio "))
         });
     }
     let settings = copy::Settings {
         laio: settings.laio.clone(),
         workloads,
-        contestants,
+        subjects,
         caches: settings.caches(),
         rounds: settings.rounds(3, 5),
         directory: directory.path,
@@ -51,7 +51,7 @@ pub(super) fn show(record: &Record) -> Sheet {
         record,
         "cp: recursive copies (Parikh and Surendran, table 1)",
     );
-    // The table has these lines itself.
+    // The table itself contains these lines.
     sheet.about.truncate(1);
     let table = copy::table(record);
     sheet.text = table
@@ -68,16 +68,16 @@ pub(super) fn show(record: &Record) -> Sheet {
     sheet
 }
 
-/// The mean, over the cold trees of table 1, of how many times as fast as GNU cp.
+/// Returns the mean speed relative to GNU cp over the cold trees of table 1.
 fn finding(record: &Record) -> Finding {
-    let mean = |contestant: &str| {
-        let places = record.places().into_iter();
-        let speeds: Vec<f64> = places
-            .filter(|place| place.cache == Cache::Cold && copy::is_published(&place.workload))
-            .filter_map(|place: Place| {
+    let mean = |subject: &str| {
+        let cases = record.cases().into_iter();
+        let speeds: Vec<f64> = cases
+            .filter(|case| case.cache == Cache::Cold && copy::is_published(&case.workload))
+            .filter_map(|case: Case| {
                 Some(
                     record
-                        .ratio((&place, "cp"), (&place, contestant), "wall_s")?
+                        .ratio((&case, "cp"), (&case, subject), "wall_s")?
                         .median,
                 )
             })
@@ -86,7 +86,7 @@ fn finding(record: &Record) -> Finding {
         (!speeds.is_empty()).then(|| (logs / speeds.len() as f64).exp())
     };
     let ours: Vec<_> = record
-        .contestants()
+        .subjects()
         .into_iter()
         .filter(|name| name.starts_with("laio"))
         .filter_map(|name| Some((name, mean(name)?)))

@@ -1,8 +1,8 @@
 //! `laio bench open-stat` and `open-stat-read`: tables 3 and 4 of the thesis.
 //!
-//! The requests of a trace are taken in order: open the file, ask for its size, and in the second variant read all of
-//! it. Threads each do one request after the other, plainly; beside them one thread with a back end has as many
-//! requests in flight.
+//! The requests of a trace are executed in order: open the file, stat it, and in the second variant read all
+//! of it. Either threads execute one request after the other with plain calls, or one thread with a back end
+//! has as many requests in flight.
 
 mod show;
 mod work;
@@ -14,16 +14,16 @@ use super::{Progress, Settings};
 use crate::caches;
 use crate::error::{Error, While};
 use crate::record::{Cache, Record};
+use crate::round_robin::{Figures, RoundRobin};
 use crate::stop::Stop;
+use crate::strategy::{PLAIN, Strategy};
 use crate::trace::Preset;
-use crate::turns::{Figures, Turns};
-use crate::ways::{PLAIN, Way};
 use laio::measure::Usage;
 use std::time::Duration;
 
 pub(super) const OPEN_STAT: &str = "open-stat";
 pub(super) const OPEN_STAT_READ: &str = "open-stat-read";
-/// Threads, or requests in flight, as published.
+/// The numbers of threads, or of requests in flight, as published.
 pub(super) const IN_FLIGHT: [usize; 3] = [1, 10, 100];
 
 pub(super) fn run_open_stat(
@@ -55,50 +55,50 @@ fn run(
         .tempdir_in(&directory.path);
     let own = own.doing("cannot make a directory")?;
     let trace = Preset::Rice.trace(1, settings.scale(0.02));
-    record.settings.insert("trace".to_owned(), told(&trace));
+    record.settings.insert("trace".to_owned(), describe(&trace));
     crate::trace::make(&trace, &own.path().join("set"), true, stop, progress)?;
     let work = Work::of(&trace, &own.path().join("set"), name == OPEN_STAT_READ);
-    let ways: Vec<_> = Way::ALL
+    let strategies: Vec<_> = Strategy::ALL
         .into_iter()
-        .filter(|way| *way == Way::Plain || settings.takes(way.name()))
+        .filter(|strategy| *strategy == Strategy::Plain || settings.takes(strategy.name()))
         .collect();
     let in_flight = settings.at(&IN_FLIGHT);
-    let all: Vec<(usize, Way)> = in_flight
+    let all: Vec<(usize, Strategy)> = in_flight
         .iter()
-        .flat_map(|count| ways.iter().map(|way| (*count, *way)))
+        .flat_map(|count| strategies.iter().map(|strategy| (*count, *strategy)))
         .collect();
-    let entrants: Vec<_> = all
+    let subjects: Vec<_> = all
         .iter()
-        .map(|(count, way)| (Some(*count as f64), way.name()))
+        .map(|(count, strategy)| (Some(*count as f64), strategy.name()))
         .collect();
     for cache in caches::possible(&settings.caches(), directory.place, &mut record) {
         if cache == Cache::Warm {
             work.plainly(1).doing("cannot read the files")?;
         }
-        let turns = Turns {
+        let round_robin = RoundRobin {
             workload: name,
             cache,
-            entrants: &entrants,
+            subjects: &subjects,
             rounds,
             stop,
         };
-        let cells = turns.take(&mut |index, round| {
-            let (count, way) = all[index];
+        let cells = round_robin.run(&mut |index, round| {
+            let (count, strategy) = all[index];
             let state = cache.name();
             progress(&format!(
                 "{state}, {} with {count}, round {} of {rounds}",
-                way.name(),
+                strategy.name(),
                 round + 1
             ));
             caches::settle(own.path(), cache).map_err(|error| error.to_string())?;
-            turn(&work, way, cache, count)
+            turn(&work, strategy, cache, count)
         })?;
         record.cells.extend(cells);
     }
     Ok(record)
 }
 
-fn told(trace: &crate::trace::Trace) -> String {
+fn describe(trace: &crate::trace::Trace) -> String {
     let mib = |bytes: u64| bytes >> 20;
     format!(
         "{} like Rice's: {} requests for {} files, {} MiB of files, {} MiB in all answers",
@@ -110,11 +110,17 @@ fn told(trace: &crate::trace::Trace) -> String {
     )
 }
 
-/// Requests at least, in a turn with all in memory: a few would be over before threads are awake.
+/// The minimum of requests in a turn with a warm cache: with a few, the turn would end before all threads are
+/// awake.
 const REQUESTS_MIN: usize = 50_000;
 
-/// All requests in one way: from a cold cache once, else as often as it takes.
-fn turn(work: &Work, way: Way, cache: Cache, in_flight: usize) -> Result<Figures, String> {
+/// Executes all requests with one strategy: once with a cold cache, otherwise repeatedly.
+fn turn(
+    work: &Work,
+    strategy: Strategy,
+    cache: Cache,
+    in_flight: usize,
+) -> Result<Figures, String> {
     let passes = match cache {
         Cache::Cold => 1,
         Cache::Warm => REQUESTS_MIN.div_ceil(work.requests()),
@@ -123,14 +129,14 @@ fn turn(work: &Work, way: Way, cache: Cache, in_flight: usize) -> Result<Figures
     let usage = Usage::of_process();
     let mut wall = Duration::ZERO;
     for _ in 0..passes {
-        let done = match way.options(in_flight) {
+        let done = match strategy.options(in_flight) {
             None => work.plainly(in_flight),
             Some(options) => work.through(options, in_flight),
         };
         let done = done.map_err(|error| error.to_string())?;
         if done.bytes != work.bytes() {
             let (found, wanted) = (done.bytes, work.bytes());
-            return Err(format!("{found} bytes were told or read, not {wanted}"));
+            return Err(format!("{found} bytes were stated or read, not {wanted}"));
         }
         wall += done.wall;
     }
@@ -142,17 +148,17 @@ fn turn(work: &Work, way: Way, cache: Cache, in_flight: usize) -> Result<Figures
     ])
 }
 
-/// A place of one of the two.
-fn place(name: &str, cache: Cache, in_flight: usize) -> crate::record::Place {
-    crate::record::Place::new(name, cache).at(in_flight)
+/// A case of one of the two comparisons.
+fn case(name: &str, cache: Cache, in_flight: usize) -> crate::record::Case {
+    crate::record::Case::new(name, cache).at(in_flight)
 }
 
-/// How many times as long as plain threads, as many of them.
-fn beside_plain(record: &Record, cache: Cache, in_flight: usize, way: &str) -> Option<f64> {
-    let place = place(&record.benchmark, cache, in_flight);
+/// Returns the time relative to the same number of plain threads.
+fn beside_plain(record: &Record, cache: Cache, in_flight: usize, strategy: &str) -> Option<f64> {
+    let case = case(&record.benchmark, cache, in_flight);
     Some(
         record
-            .ratio((&place, way), (&place, PLAIN), "each_us")?
+            .ratio((&case, strategy), (&case, PLAIN), "each_us")?
             .median,
     )
 }

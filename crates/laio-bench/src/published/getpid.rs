@@ -1,22 +1,22 @@
 //! `laio bench getpid`: table 2 of the thesis.
 
 use super::{Progress, Settings};
-use crate::calls::Contender;
+use crate::calls::CallVariant;
 use crate::error::Error;
 use crate::pin::Pinned;
 use crate::plot::{Axis, Bar, Bars, Group, Scale};
 use crate::record::{Cache, Record};
+use crate::round_robin::{Figures, RoundRobin};
 use crate::sheet::{Finding, Picture, Sheet, Table, caption, number};
 use crate::statistics::Quartiles;
 use crate::stop::Stop;
-use crate::turns::{Figures, Turns};
 use laio::measure::{Getpids, Subject, Via};
 use laio::{BackendKind, Context};
 
 const SOURCE: &str = "2005: liblaiogen on Linux 2.6.10, Pentium 4 Xeon of 2.4 GHz; its helpers are one for each call in flight";
 const WORKLOAD: &str = "getpid";
 const DIRECT: &str = "direct";
-/// Helpers, and seconds for a million calls.
+/// The number of helpers, and the seconds for a million calls.
 const PUBLISHED: [(&str, f64); 4] = [
     (DIRECT, 0.80),
     ("threads, 1 helper", 6.12),
@@ -24,34 +24,34 @@ const PUBLISHED: [(&str, f64); 4] = [
     ("threads, 100 helpers", 6.12),
 ];
 const CALLS: f64 = 1e6;
-/// Blocks of plain calls and of the contestant's, one after the other, in each turn.
+/// The number of blocks of plain calls, each followed by one of the subject's, in each turn.
 const BLOCKS: usize = 10;
 
-/// A contestant, and how many calls may be in flight.
-type Entrant = (String, Contender, usize);
+/// A subject, and the number of calls in flight.
+type Entrant = (String, CallVariant, usize);
 
-fn entrants(settings: &Settings) -> Vec<Entrant> {
-    let mut entrants = Vec::new();
-    for &contender in Contender::USUAL {
-        if contender == Contender::BareRing || !settings.takes(contender.name()) {
+fn subjects(settings: &Settings) -> Vec<Entrant> {
+    let mut subjects = Vec::new();
+    for &variant in CallVariant::USUAL {
+        if variant == CallVariant::BareRing || !settings.takes(variant.name()) {
             continue;
         }
-        match contender {
-            Contender::Backend(BackendKind::Threads) => {
-                entrants.extend(settings.at(&[1, 10, 100]).into_iter().map(|helpers| {
+        match variant {
+            CallVariant::Backend(BackendKind::Threads) => {
+                subjects.extend(settings.at(&[1, 10, 100]).into_iter().map(|helpers| {
                     let plural = if helpers == 1 { "" } else { "s" };
                     (
                         format!("threads, {helpers} helper{plural}"),
-                        contender,
+                        variant,
                         helpers,
                     )
                 }));
             }
-            // No other leaves this call to anybody: how many might be in flight changes nothing.
-            _ => entrants.push((contender.name().to_owned(), contender, 1)),
+            // No other back end passes this call to another thread, so the number in flight has no effect.
+            _ => subjects.push((variant.name().to_owned(), variant, 1)),
         }
     }
-    entrants
+    subjects
 }
 
 pub(super) fn run(
@@ -63,28 +63,28 @@ pub(super) fn run(
     let (mut record, _) = settings.begin("getpid", rounds)?;
     let calls = (CALLS * settings.scale(0.1) / f64::from(rounds)) as usize;
     let block = (calls / BLOCKS).max(10);
-    let told = format!(
+    let description = format!(
         "{block} calls at a time, in turns with as many plain ones, {BLOCKS} times each round"
     );
-    record.settings.insert("calls".to_owned(), told);
-    let entrants = entrants(settings);
+    record.settings.insert("calls".to_owned(), description);
+    let subjects = subjects(settings);
     let mut names = vec![(None, DIRECT)];
-    names.extend(entrants.iter().map(|one| (None, one.0.as_str())));
-    let turns = Turns {
+    names.extend(subjects.iter().map(|one| (None, one.0.as_str())));
+    let round_robin = RoundRobin {
         workload: WORKLOAD,
         cache: Cache::Warm,
-        entrants: &names,
+        subjects: &names,
         rounds,
         stop,
     };
-    record.cells = turns.take(&mut |index, round| {
+    record.cells = round_robin.run(&mut |index, round| {
         progress(&format!(
             "{}, round {} of {rounds}",
             names[index].1,
             round + 1
         ));
-        let entrant = index.checked_sub(1).map(|index| &entrants[index]);
-        // A thread of its own: some back ends change the thread that they are made on.
+        let entrant = index.checked_sub(1).map(|index| &subjects[index]);
+        // In a thread of its own, because some back ends change their calling thread.
         let turn = std::thread::scope(|scope| scope.spawn(|| turn(entrant, block)).join());
         turn.map_err(|_| "it panicked".to_owned())?
     })?;
@@ -92,28 +92,30 @@ pub(super) fn run(
 }
 
 fn turn(entrant: Option<&Entrant>, block: usize) -> Result<Figures, String> {
-    let told = |errno: laio::Errno| errno.to_string();
+    let message = |errno: laio::Errno| errno.to_string();
     let delegates = matches!(
         entrant,
-        Some((_, Contender::Backend(BackendKind::Threads), _))
+        Some((_, CallVariant::Backend(BackendKind::Threads), _))
     );
     let _pinned = if delegates { None } else { Pinned::here() };
     let mut context = match entrant {
         None => None,
-        Some((_, contender, in_flight)) => {
-            let options = contender.options(false).ok_or("it has no context")?;
-            Some(Context::new(options.helpers(*in_flight as u32)).map_err(told)?)
+        Some((_, variant, in_flight)) => {
+            let options = variant.options(false).ok_or("it has no context")?;
+            Some(Context::new(options.helpers(*in_flight as u32)).map_err(message)?)
         }
     };
     let mut calls = Getpids::new(entrant.map_or(1, |entrant| entrant.2));
     let (mut own, mut ratios) = (0, Vec::new());
     for number in 0..=BLOCKS {
-        let plain = calls.run(&mut Via::Plain, block).map_err(told)?;
+        let plain = calls.run(&mut Via::Plain, block).map_err(message)?;
         let spent = match &mut context {
             None => plain,
-            Some(context) => calls.run(&mut Via::Context(context), block).map_err(told)?,
+            Some(context) => calls
+                .run(&mut Via::Context(context), block)
+                .map_err(message)?,
         };
-        // The first makes threads, and brings caches into use.
+        // The first block starts threads, and warms the caches.
         if number > 0 {
             own += spent;
             ratios.push(spent as f64 / plain as f64);
@@ -125,8 +127,8 @@ fn turn(entrant: Option<&Entrant>, block: usize) -> Result<Figures, String> {
 }
 
 fn found(record: &Record, name: &str, quantity: &str) -> Option<f64> {
-    let place = crate::record::Place::new(WORKLOAD, Cache::Warm);
-    record.median(&place, name, quantity)
+    let case = crate::record::Case::new(WORKLOAD, Cache::Warm);
+    record.median(&case, name, quantity)
 }
 
 pub(super) fn show(record: &Record) -> Sheet {
@@ -162,7 +164,7 @@ fn table(record: &Record) -> Table {
     Table {
         title: "A million getpid, seconds, and times as long as plainly".to_owned(),
         head: head.map(str::to_owned).to_vec(),
-        lines: record.contestants().into_iter().map(line).collect(),
+        lines: record.subjects().into_iter().map(line).collect(),
         foot: SOURCE.to_owned(),
     }
 }
@@ -170,7 +172,7 @@ fn table(record: &Record) -> Table {
 fn picture(record: &Record) -> Picture {
     let group = |cell: &crate::record::Cell| {
         let ratio = cell.measured.get("ratio")?;
-        let then = PUBLISHED.iter().find(|row| row.0 == cell.contestant);
+        let then = PUBLISHED.iter().find(|row| row.0 == cell.subject);
         let then = then.map(|row| Bar {
             series: 1,
             value: row.1 / PUBLISHED[0].1,
@@ -182,7 +184,7 @@ fn picture(record: &Record) -> Picture {
             range: Some((ratio.low_quartile, ratio.high_quartile)),
         };
         Some(Group {
-            name: cell.contestant.clone(),
+            name: cell.subject.clone(),
             bars: std::iter::once(today).chain(then).collect(),
         })
     };

@@ -1,9 +1,9 @@
 //! `laio bench rmw`: figures 3 to 6 of "Comparative analysis of asynchronous I/O in multithreaded UNIX" (Yoo, 1995).
 //!
-//! Clients read a block at a random place of a file, modify it, and write it back, with `O_DIRECT`. In application A
-//! they are tasks of one thread; in application B threads that compute, as many as processors, and pass what is to be
-//! read and written to an I/O thread. Each client has blocks of its own, and each read is checked: a block says how
-//! often it has been written.
+//! Clients read a block at a random offset of a file, modify it, and write it back, with `O_DIRECT`. In
+//! application A they are tasks of one thread. In application B one thread per processor computes, and passes
+//! reads and writes to an I/O thread. Each client has blocks of its own, and checks each block that it reads:
+//! a block contains the number of times it has been written.
 
 mod application_a;
 mod application_b;
@@ -17,15 +17,15 @@ use super::{Progress, Settings};
 use crate::error::{Error, While};
 use crate::pin;
 use crate::record::{Cache, Record};
+use crate::round_robin::{Figures, RoundRobin};
 use crate::stop::Stop;
-use crate::turns::{Figures, Turns};
-use crate::ways::Way;
+use crate::strategy::Strategy;
 use blocks::Blocks;
 use fio::Fio;
 use laio::measure::Usage;
 use std::time::{Duration, Instant};
 
-/// Clients of each application.
+/// The numbers of clients of each application.
 const CLIENTS: [usize; 4] = [1, 10, 30, 100];
 const FILE: f64 = 1024.0;
 
@@ -36,29 +36,29 @@ enum Application {
     B,
 }
 
-/// Who runs an application.
+/// The subject that runs an application.
 #[derive(Clone, Copy, Debug)]
-enum Who {
-    Way(Way),
+enum Subject {
+    Strategy(Strategy),
     Fio(Fio),
 }
 
-impl Who {
+impl Subject {
     fn name(self) -> &'static str {
         match self {
-            Who::Way(way) => way.name(),
-            Who::Fio(fio) => fio.name,
+            Subject::Strategy(strategy) => strategy.name(),
+            Subject::Fio(fio) => fio.name,
         }
     }
 }
 
-/// The name of an application on so many processors.
+/// Returns the name of an application on this many processors.
 fn workload(application: Application, processors: usize) -> String {
     let plural = if processors == 1 { "" } else { "s" };
     format!("{application:?}, {processors} processor{plural}")
 }
 
-/// Numbers of processors: one, two, and all.
+/// Returns the numbers of processors: one, two, and all.
 fn processors() -> Vec<usize> {
     let all = std::thread::available_parallelism().map_or(1, usize::from);
     let mut numbers = vec![1, 2, 4, 8, 16, all];
@@ -76,8 +76,8 @@ pub(super) fn run(
     let (mut record, directory) = settings.begin("rmw", rounds)?;
     let time = Duration::from_secs_f64(if settings.quick { 0.4 } else { 3.0 });
     let mib = (FILE * settings.scale(0.0625)).max(4.0) as u64;
-    let told = format!("{mib} MiB, blocks of 4 KiB, O_DIRECT");
-    record.settings.insert("file".to_owned(), told);
+    let description = format!("{mib} MiB, blocks of 4 KiB, O_DIRECT");
+    record.settings.insert("file".to_owned(), description);
     record
         .settings
         .insert("each turn".to_owned(), format!("{} s", time.as_secs_f64()));
@@ -89,36 +89,36 @@ pub(super) fn run(
     let blocks = Blocks::make(&own.path().join("blocks"), mib << 20)?;
     let fios = fio::usable(settings, &own.path().join("fio"), mib << 20, &mut record)?;
     for application in [Application::A, Application::B] {
-        let mut who: Vec<Who> = Way::ALL
+        let mut who: Vec<Subject> = Strategy::ALL
             .into_iter()
-            // Names are not opened here.
-            .filter(|way| *way != Way::Trusting && settings.takes(way.name()))
-            .map(Who::Way)
+            // This workload opens no names.
+            .filter(|strategy| *strategy != Strategy::Trusting && settings.takes(strategy.name()))
+            .map(Subject::Strategy)
             .collect();
         match application {
-            Application::A => who.extend(fios.iter().copied().map(Who::Fio)),
-            // Whoever has a thread for each client needs no I/O process.
-            Application::B => who.retain(|who| !matches!(who, Who::Way(Way::Plain))),
+            Application::A => who.extend(fios.iter().copied().map(Subject::Fio)),
+            // A subject with a thread for each client needs no I/O thread.
+            Application::B => who.retain(|who| !matches!(who, Subject::Strategy(Strategy::Plain))),
         }
         for processors in processors() {
-            let all: Vec<(usize, Who)> = settings
+            let all: Vec<(usize, Subject)> = settings
                 .at(&CLIENTS)
                 .into_iter()
                 .flat_map(|clients| who.iter().map(move |who| (clients, *who)))
                 .collect();
-            let entrants: Vec<_> = all
+            let subjects: Vec<_> = all
                 .iter()
                 .map(|(clients, who)| (Some(*clients as f64), who.name()))
                 .collect();
             let workload = workload(application, processors);
-            let turns = Turns {
+            let round_robin = RoundRobin {
                 workload: &workload,
                 cache: Cache::Cold,
-                entrants: &entrants,
+                subjects: &subjects,
                 rounds,
                 stop,
             };
-            let cells = turns.take(&mut |index, round| {
+            let cells = round_robin.run(&mut |index, round| {
                 let (clients, who) = all[index];
                 progress(&format!(
                     "{workload}, {} with {clients} clients, round {} of {rounds}",
@@ -126,17 +126,17 @@ pub(super) fn run(
                     round + 1
                 ));
                 match who {
-                    Who::Way(way) => {
+                    Subject::Strategy(strategy) => {
                         let turn = Turn {
                             application,
-                            way,
+                            strategy,
                             clients,
                             processors,
                             time,
                         };
                         turn.take(&blocks)
                     }
-                    Who::Fio(fio) => {
+                    Subject::Fio(fio) => {
                         fio.turn(&own.path().join("fio"), clients, processors, time, stop)
                     }
                 }
@@ -147,31 +147,31 @@ pub(super) fn run(
     Ok(record)
 }
 
-/// One turn of one contestant.
+/// One turn of a subject.
 struct Turn {
     application: Application,
-    way: Way,
+    strategy: Strategy,
     clients: usize,
     processors: usize,
     time: Duration,
 }
 
-/// What came of a turn.
+/// The result of a turn.
 struct Done {
     iterations: u64,
-    /// What the threads of clients used that are not the contestant's.
+    /// The usage of the clients' threads, which does not belong to the subject.
     besides: Usage,
 }
 
 impl Turn {
     fn take(&self, blocks: &Blocks) -> Result<Figures, String> {
         let (usage, begin) = (Usage::of_process(), Instant::now());
-        // A thread of its own, whose threads stay on the same processors as itself.
+        // In a thread of its own, whose threads inherit its processors.
         let done = std::thread::scope(|scope| {
             let thread = scope.spawn(|| {
                 pin::to_first(self.processors).map_err(std::io::Error::from)?;
                 let until = Instant::now() + self.time;
-                match (self.application, self.way.options(self.clients)) {
+                match (self.application, self.strategy.options(self.clients)) {
                     (Application::A, None) => application_a::plainly(blocks, self.clients, until),
                     (Application::A, Some(options)) => {
                         application_a::through(blocks, options, self.clients, until)

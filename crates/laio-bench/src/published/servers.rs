@@ -1,15 +1,15 @@
 //! Servers loaded with traces: `laio bench clients`, `flash` and `lighttpd`.
 //!
-//! In each turn a server is started as a process of its own, loaded until the trace ends, every byte checked, and
-//! ended. Client and server share the machine, alike for all. `laio serve` has one worker, as the published servers
-//! had one thread; nginx and lighttpd as well.
+//! In each turn a server is started as a process, loaded until the trace ends, with every byte checked, and
+//! stopped. Client and server share the machine in all turns. `laio serve` has one worker, as the published
+//! servers had one thread; so do nginx and lighttpd.
 
 mod accelerator;
-mod bout;
 mod clients;
 mod curves;
 mod flash;
 mod lighttpd;
+mod run;
 mod schedulers;
 mod serving;
 
@@ -22,13 +22,13 @@ use crate::error::{Error, While};
 use crate::record::{Cache, Record};
 use crate::stop::Stop;
 use crate::trace::{FILES, Trace, make};
-use bout::Bout;
+use run::ServerRun;
 use serving::Server;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
-/// Where servers are compared: sets of files, and what all bouts share.
-struct Arena<'a> {
+/// The directory of the file sets, and the settings that all runs share.
+struct ServerWorkspace<'a> {
     settings: &'a Settings,
     own: TempDir,
     place: laio::Place,
@@ -36,28 +36,28 @@ struct Arena<'a> {
     stop: &'a Stop,
 }
 
-impl<'a> Arena<'a> {
+impl<'a> ServerWorkspace<'a> {
     fn open(
         name: &str,
         settings: &'a Settings,
         rounds: u32,
         stop: &'a Stop,
-    ) -> Result<(Arena<'a>, Record), Error> {
+    ) -> Result<(ServerWorkspace<'a>, Record), Error> {
         let (record, directory) = settings.begin(name, rounds)?;
         let own = tempfile::Builder::new()
             .prefix("laio-bench-")
             .tempdir_in(&directory.path);
-        let arena = Arena {
+        let workspace = ServerWorkspace {
             settings,
             own: own.doing("cannot make a directory")?,
             place: directory.place,
             rounds,
             stop,
         };
-        Ok((arena, record))
+        Ok((workspace, record))
     }
 
-    /// Makes a set of files; the directory that is to be served.
+    /// Creates a file set; returns the directory to serve.
     fn make(
         &self,
         name: &str,
@@ -78,13 +78,13 @@ impl<'a> Arena<'a> {
         Ok(set.join(FILES))
     }
 
-    /// The room of a set that is done with.
+    /// Removes a file set that is no longer needed.
     fn remove(&self, root: &Path) -> Result<(), Error> {
         let set = root.parent().unwrap_or(root);
         std::fs::remove_dir_all(set).doing("cannot remove a set of files")
     }
 
-    /// Those that are wanted and can be had here; notes tell of the others.
+    /// Returns the wanted cache states that are possible here, and adds a note for each other one.
     fn servers(&self, all: Vec<Server>, record: &mut Record) -> Vec<Server> {
         let mut servers = all;
         servers.retain(|server| self.settings.takes(&server.name));

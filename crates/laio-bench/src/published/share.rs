@@ -1,31 +1,31 @@
-//! `laio bench lazy-share`: why be lazy. How many of the calls that might block do not, and what is saved by asking
-//! nobody else then.
+//! `laio bench lazy-share`: the fraction of potentially blocking calls that do not block, and the time that
+//! lazy attempts save on these.
 
 use super::files::Work;
 use super::{Progress, Settings};
 use crate::caches;
-use crate::calls::{self, Contender, Row};
+use crate::calls::{self, CallVariant, Row};
 use crate::error::{Error, While};
 use crate::plot::{Axis, Bar, Bars, Group, Scale};
-use crate::record::{Cache, Place, Record};
+use crate::record::{Cache, Case, Record};
+use crate::round_robin::{Figures, RoundRobin};
 use crate::sheet::{Finding, Picture, Sheet, Table, caption, cell, number};
 use crate::stop::Stop;
+use crate::strategy::Strategy;
 use crate::trace::{Preset, make};
-use crate::turns::{Figures, Turns};
-use crate::ways::Way;
 use laio::{BackendKind, Stats};
 use std::time::Duration;
 
 const WORKLOAD: &str = "open-stat-read";
-/// What stands for all calls together.
+/// The name of all calls together.
 const ALL: &str = "all";
 const PUBLISHED: (f64, f64) = (73.0, 86.0);
 const PUBLISHED_RATIO: f64 = 3.2;
-/// Requests in flight.
+/// The number of requests in flight.
 const IN_FLIGHT: usize = 100;
-/// Calls that never wait on a local file system: they are not counted.
+/// Calls that never block on a local file system: they are not counted.
 const INSTANT: [&str; 3] = ["close", "lseek", "fcntl"];
-/// Calls that do not block, and the asynchronous ways beside `lazy`.
+/// Calls that do not block, and the asynchronous back ends that are compared with `lazy`.
 const ROWS: [&str; 3] = ["pread4k", "recv-64", "pipe-write-64"];
 const EAGER: [BackendKind; 4] = [
     BackendKind::PosixAio,
@@ -62,11 +62,11 @@ pub(super) fn run(
         );
         record.settings.insert(name.to_owned(), words);
         for cache in caches::possible(&settings.caches(), directory.place, &mut record) {
-            let place = (name, cache);
+            let case = (name, cache);
             count(
                 &work,
                 own.path(),
-                place,
+                case,
                 (rounds, stop),
                 progress,
                 &mut record,
@@ -79,7 +79,7 @@ pub(super) fn run(
     Ok(record)
 }
 
-/// One entrant for each call, and one for all of them; they share turns.
+/// One subject for each call, and one for all of them; they share turns.
 fn count(
     work: &Work,
     directory: &std::path::Path,
@@ -91,7 +91,7 @@ fn count(
     if cache == Cache::Warm {
         work.plainly(1).doing("cannot read the files")?;
     }
-    let lazy = Way::Backend(Contender::Backend(BackendKind::Lazy));
+    let lazy = Strategy::Backend(CallVariant::Backend(BackendKind::Lazy));
     let mut found: Vec<Vec<(String, Figures)>> = Vec::new();
     for round in 0..rounds {
         progress(&format!(
@@ -108,15 +108,15 @@ fn count(
         found.push(shares(&stats));
     }
     let names: Vec<String> = found[0].iter().map(|(name, _)| name.clone()).collect();
-    let entrants: Vec<_> = names.iter().map(|name| (None, name.as_str())).collect();
-    let turns = Turns {
+    let subjects: Vec<_> = names.iter().map(|name| (None, name.as_str())).collect();
+    let round_robin = RoundRobin {
         workload: name,
         cache,
-        entrants: &entrants,
+        subjects: &subjects,
         rounds,
         stop,
     };
-    let cells = turns.take(&mut |index, round| {
+    let cells = round_robin.run(&mut |index, round| {
         let shares = &found[round as usize];
         let share = shares.iter().find(|(name, _)| *name == names[index]);
         share
@@ -127,7 +127,7 @@ fn count(
     Ok(())
 }
 
-/// Of each call, and of all together.
+/// The fractions of each call, and of all together.
 fn shares(stats: &Stats) -> Vec<(String, Figures)> {
     let (mut inline, mut total) = (0, 0);
     let mut shares = Vec::new();
@@ -149,16 +149,16 @@ fn shares(stats: &Stats) -> Vec<(String, Figures)> {
     shares
 }
 
-/// Calls that do not block, through `lazy` and through those who always ask somebody else.
+/// The cost of calls that do not block, through `lazy` and through back ends without attempts.
 fn micro(settings: &Settings, progress: Progress<'_>, record: &mut Record) -> Result<(), Error> {
     let seconds = if settings.quick { 0.5 } else { 5.0 };
-    let contenders: Vec<_> = std::iter::once(BackendKind::Lazy)
+    let variants: Vec<_> = std::iter::once(BackendKind::Lazy)
         .chain(EAGER)
-        .map(Contender::Backend)
+        .map(CallVariant::Backend)
         .collect();
     let calls = calls::Settings {
         rows: Row::all().filter(|row| ROWS.contains(&row.name)).collect(),
-        contenders,
+        variants,
         time: Duration::from_secs_f64(seconds),
         directory: settings.directory.clone(),
         ..calls::Settings::default()
@@ -170,7 +170,7 @@ fn micro(settings: &Settings, progress: Progress<'_>, record: &mut Record) -> Re
             workload: measurement.call.clone(),
             cache: Cache::Warm,
             at: None,
-            contestant: measurement.backend.clone(),
+            subject: measurement.backend.clone(),
             command: Vec::new(),
             left_out: None,
             verified: true,
@@ -192,22 +192,22 @@ pub(super) fn show(record: &Record) -> Sheet {
     sheet
 }
 
-/// The places of traces, with names for people.
-fn places(record: &Record) -> Vec<(String, Place)> {
-    let mut places = record.places();
-    places.retain(|place| !ROWS.contains(&place.workload.as_str()));
-    let named = |place: Place| (format!("{}, {}", place.workload, place.cache.name()), place);
-    places.into_iter().map(named).collect()
+/// Returns the cases of traces, with readable names.
+fn cases(record: &Record) -> Vec<(String, Case)> {
+    let mut cases = record.cases();
+    cases.retain(|case| !ROWS.contains(&case.workload.as_str()));
+    let named = |case: Case| (format!("{}, {}", case.workload, case.cache.name()), case);
+    cases.into_iter().map(named).collect()
 }
 
 fn share_table(record: &Record) -> Table {
-    let places = places(record);
+    let cases = cases(record);
     let mut head = vec!["% that did not block".to_owned()];
-    head.extend(places.iter().map(|(name, _)| name.clone()));
+    head.extend(cases.iter().map(|(name, _)| name.clone()));
     let line = |call: &str| -> Option<Vec<String>> {
-        let shares: Vec<_> = places
+        let shares: Vec<_> = cases
             .iter()
-            .map(|(_, place)| record.median(place, call, "share"))
+            .map(|(_, case)| record.median(case, call, "share"))
             .collect();
         shares.iter().any(Option::is_some).then(|| {
             std::iter::once(call.to_owned())
@@ -219,7 +219,7 @@ fn share_table(record: &Record) -> Table {
     Table {
         title: "Potentially blocking calls that did not block, in %".to_owned(),
         head,
-        lines: record.contestants().into_iter().filter_map(line).collect(),
+        lines: record.subjects().into_iter().filter_map(line).collect(),
         foot: format!(
             "2004: {low} to {high} % in the Flash web server, Rice and Berkeley workloads, FreeBSD 5.2. {} are not counted",
             INSTANT.join(", ")
@@ -228,19 +228,21 @@ fn share_table(record: &Record) -> Table {
 }
 
 fn micro_table(record: &Record) -> Table {
-    let ways: Vec<_> = std::iter::once(BackendKind::Lazy)
+    let strategies: Vec<_> = std::iter::once(BackendKind::Lazy)
         .chain(EAGER)
         .map(BackendKind::name)
         .collect();
     let mut head = vec!["ns each, and x lazy".to_owned(), "plain".to_owned()];
-    head.extend(ways.iter().map(|way| (*way).to_owned()));
+    head.extend(strategies.iter().map(|strategy| (*strategy).to_owned()));
     let line = |row: &&str| {
-        let place = Place::new(row, Cache::Warm);
-        let of = |way: &str| record.median(&place, way, "ns");
-        let cells = ways.iter().map(|way| match (of(way), of("lazy")) {
-            (Some(own), Some(lazy)) => format!("{} ({})", number(own), number(own / lazy)),
-            _ => "-".to_owned(),
-        });
+        let case = Case::new(row, Cache::Warm);
+        let of = |strategy: &str| record.median(&case, strategy, "ns");
+        let cells = strategies
+            .iter()
+            .map(|strategy| match (of(strategy), of("lazy")) {
+                (Some(own), Some(lazy)) => format!("{} ({})", number(own), number(own / lazy)),
+                _ => "-".to_owned(),
+            });
         [(*row).to_owned(), cell(of("plain"))]
             .into_iter()
             .chain(cells)
@@ -257,23 +259,23 @@ fn micro_table(record: &Record) -> Table {
 }
 
 fn picture(record: &Record) -> Picture {
-    let places = places(record);
+    let cases = cases(record);
     let calls: Vec<&str> = record
-        .contestants()
+        .subjects()
         .into_iter()
         .filter(|call| {
-            places
+            cases
                 .iter()
-                .any(|(_, place)| record.cell(place, call).is_some())
+                .any(|(_, case)| record.cell(case, call).is_some())
         })
         .collect();
     let groups = calls.iter().map(|call| Group {
         name: (*call).to_owned(),
-        bars: places
+        bars: cases
             .iter()
             .enumerate()
-            .filter_map(|(series, (_, place))| {
-                let share = record.cell(place, call)?.measured.get("share")?;
+            .filter_map(|(series, (_, case))| {
+                let share = record.cell(case, call)?.measured.get("share")?;
                 Some(Bar {
                     series,
                     value: share.median,
@@ -287,7 +289,7 @@ fn picture(record: &Record) -> Picture {
         caption: caption(record),
         x: Axis::new("share of the calls, %", Scale::Linear)
             .at(&[0.0, 20.0, 40.0, 60.0, 80.0, 100.0]),
-        series: places.iter().map(|(name, _)| name.clone()).collect(),
+        series: cases.iter().map(|(name, _)| name.clone()).collect(),
         groups: groups.collect(),
         reference: Some(PUBLISHED.0),
     };
@@ -298,9 +300,9 @@ fn picture(record: &Record) -> Picture {
 }
 
 fn most_do_not_block(record: &Record) -> Finding {
-    let shares: Vec<_> = places(record)
+    let shares: Vec<_> = cases(record)
         .into_iter()
-        .filter_map(|(name, place)| Some((name, record.median(&place, ALL, "share")?)))
+        .filter_map(|(name, case)| Some((name, record.median(&case, ALL, "share")?)))
         .collect();
     let least = shares.iter().map(|share| share.1).reduce(f64::min);
     let found = least.map(|least| {
@@ -315,14 +317,14 @@ fn most_do_not_block(record: &Record) -> Finding {
 }
 
 fn slower(record: &Record) -> Finding {
-    let place = Place::new(ROWS[0], Cache::Warm);
-    let found = record.median(&place, "lazy", "ns").and_then(|lazy| {
+    let case = Case::new(ROWS[0], Cache::Warm);
+    let found = record.median(&case, "lazy", "ns").and_then(|lazy| {
         let ratios: Vec<_> = EAGER
             .iter()
-            .filter_map(|kind| Some((kind.name(), record.median(&place, kind.name(), "ns")? / lazy)))
+            .filter_map(|kind| Some((kind.name(), record.median(&case, kind.name(), "ns")? / lazy)))
             .collect();
         let posix = ratios.iter().find(|ratio| ratio.0 == BackendKind::PosixAio.name())?.1;
-        let words: Vec<_> = ratios.iter().map(|(way, ratio)| format!("{way} {}", number(*ratio))).collect();
+        let words: Vec<_> = ratios.iter().map(|(strategy, ratio)| format!("{strategy} {}", number(*ratio))).collect();
         Some((posix >= 2.0, format!("a read of 4 KiB from memory, times as long as lazy: {}; io_uring also tries first, in the kernel, but its round costs more than the read", words.join(", "))))
     });
     Finding::new(

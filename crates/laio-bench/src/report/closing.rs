@@ -1,28 +1,28 @@
-//! The question that the thesis ends with: would a kernel with light threads, a fast scheduler and scheduler
-//! activations do even better? Activations beside others, on the same work.
+//! The final question of the thesis: would a kernel with lightweight threads, a fast scheduler and scheduler
+//! activations do even better? Compares activations with other back ends, on the same work.
 
 use crate::plot::{Axis, Bar, Bars, Group, Scale};
-use crate::record::{Cache, Place, Record};
+use crate::record::{Cache, Case, Record};
 use crate::sheet::{Finding, Picture, Sheet, Table, caption, cell, number};
 
 const QUESTION: &str = "“Would it be possible to achieve even better performance with a kernel that would provide those features \
      [light threads, a fast scheduler, a good I/O scheduler] and also scheduler activations?”";
 const ACTIVATIONS: &str = "activations";
-/// What activations are held against.
+/// The back ends with which activations are compared.
 const OTHERS: [&str; 3] = ["lazy", "uring", "threads"];
-/// Differences below are those of rounds.
+/// Smaller differences are within those of rounds.
 const NOISE: f64 = 1.05;
 
-/// Some work, and how much time each way takes for it.
+/// A workload, and the time of each strategy for it.
 struct Work {
     name: String,
-    /// Of activations, then of the others.
+    /// The times of activations, then of the others.
     times: Vec<Option<f64>>,
 }
 
 impl Work {
-    /// Times as long as the first of the others takes.
-    fn beside(&self, index: usize) -> Option<f64> {
+    /// Returns the time relative to the first of the others.
+    fn relative(&self, index: usize) -> Option<f64> {
         Some(self.times[index]? / self.times[1]?)
     }
 }
@@ -48,27 +48,27 @@ pub(super) fn sheet(records: &[Record]) -> Sheet {
     sheet
 }
 
-fn ways() -> impl Iterator<Item = &'static str> {
+fn strategies() -> impl Iterator<Item = &'static str> {
     std::iter::once(ACTIVATIONS).chain(OTHERS)
 }
 
-/// All work of which the time through activations and lazy is known.
+/// Returns all workloads with times for activations and lazy.
 fn works(records: &[Record]) -> Vec<Work> {
     let mut works = Vec::new();
     for record in records {
-        for (place, quantity, is_rate) in chosen(record) {
-            let time = |way: &str| {
-                let value = record.median(&place, way, quantity).or_else(|| {
-                    // Of `threads` there are several, by helpers.
-                    record.median(&place, &format!("{way}, 10 helpers"), quantity)
+        for (case, quantity, is_rate) in chosen(record) {
+            let time = |strategy: &str| {
+                let value = record.median(&case, strategy, quantity).or_else(|| {
+                    // `threads` occurs several times, by the number of helpers.
+                    record.median(&case, &format!("{strategy}, 10 helpers"), quantity)
                 })?;
                 Some(if is_rate { 1.0 / value } else { value })
             };
             let work = Work {
-                name: name(record, &place),
-                times: ways().map(time).collect(),
+                name: name(record, &case),
+                times: strategies().map(time).collect(),
             };
-            if work.beside(0).is_some() {
+            if work.relative(0).is_some() {
                 works.push(work);
             }
         }
@@ -76,65 +76,59 @@ fn works(records: &[Record]) -> Vec<Work> {
     works
 }
 
-/// Where a comparison is looked at, by which quantity, and whether more of that is better.
-fn chosen(record: &Record) -> Vec<(Place, &'static str, bool)> {
+/// Returns the cases of a comparison, their quantity, and whether more of it is better.
+fn chosen(record: &Record) -> Vec<(Case, &'static str, bool)> {
     let name = record.benchmark.as_str();
-    let mut places = record.places();
+    let mut cases = record.cases();
     match name {
-        "getpid" => places
+        "getpid" => cases
             .into_iter()
-            .map(|place| (place, "million_s", false))
+            .map(|case| (case, "million_s", false))
             .collect(),
         "open-stat" | "open-stat-read" => {
-            places.retain(|place| {
-                let at = place.at.unwrap_or(0.0) as usize;
+            cases.retain(|case| {
+                let at = case.at.unwrap_or(0.0) as usize;
                 matches!(
-                    (place.cache, at),
+                    (case.cache, at),
                     (Cache::Warm, 1 | 100) | (Cache::Cold, 100)
                 )
             });
-            places
+            cases
                 .into_iter()
-                .map(|place| (place, "each_us", false))
+                .map(|case| (case, "each_us", false))
                 .collect()
         }
         "rmw" => {
-            places.retain(|place| matches!(place.at, Some(30.0 | 100.0)));
-            places
-                .into_iter()
-                .map(|place| (place, "rate", true))
-                .collect()
+            cases.retain(|case| matches!(case.at, Some(30.0 | 100.0)));
+            cases.into_iter().map(|case| (case, "rate", true)).collect()
         }
         "clients" => {
-            places.retain(|place| matches!(place.at, Some(10.0 | 100.0 | 1000.0)));
-            places
-                .into_iter()
-                .map(|place| (place, "rate", true))
-                .collect()
+            cases.retain(|case| matches!(case.at, Some(10.0 | 100.0 | 1000.0)));
+            cases.into_iter().map(|case| (case, "rate", true)).collect()
         }
         _ => Vec::new(),
     }
 }
 
-fn name(record: &Record, place: &Place) -> String {
-    let at = place.at.map_or(String::new(), |at| format!(", {at}"));
+fn name(record: &Record, case: &Case) -> String {
+    let at = case.at.map_or(String::new(), |at| format!(", {at}"));
     match record.benchmark.as_str() {
         "getpid" => "getpid".to_owned(),
-        "rmw" => format!("rmw {}{at}", place.workload),
-        "clients" => format!("clients, {}{at}", place.cache.name()),
-        name => format!("{name}, {}{at}", place.cache.name()),
+        "rmw" => format!("rmw {}{at}", case.workload),
+        "clients" => format!("clients, {}{at}", case.cache.name()),
+        name => format!("{name}, {}{at}", case.cache.name()),
     }
 }
 
 fn table(works: &[Work]) -> Table {
     let mut head = vec!["times as long as lazy".to_owned()];
-    head.extend(ways().map(str::to_owned));
+    head.extend(strategies().map(str::to_owned));
     let line = |work: &Work| {
-        let cells = (0..work.times.len()).map(|index| cell(work.beside(index)));
+        let cells = (0..work.times.len()).map(|index| cell(work.relative(index)));
         std::iter::once(work.name.clone()).chain(cells).collect()
     };
     Table {
-        title: "The same work, time beside that of lazy (less is better)".to_owned(),
+        title: "The same work, time relative to lazy (less is better)".to_owned(),
         head,
         lines: works.iter().map(line).collect(),
         foot: "The number behind a name is that of calls in flight, or clients.".to_owned(),
@@ -146,7 +140,7 @@ fn picture(record: &Record, works: &[Work]) -> Picture {
         name: work.name.clone(),
         bars: (0..work.times.len())
             .filter_map(|series| {
-                let value = work.beside(series)?;
+                let value = work.relative(series)?;
                 Some(Bar {
                     series,
                     value,
@@ -156,11 +150,11 @@ fn picture(record: &Record, works: &[Work]) -> Picture {
             .collect(),
     });
     let plot = Bars {
-        title: "Activations beside lazy, io_uring and helper threads".to_owned(),
+        title: "Activations compared with lazy, io_uring and helper threads".to_owned(),
         caption: caption(record),
-        x: Axis::new("time beside that of lazy", Scale::Log)
+        x: Axis::new("time relative to lazy", Scale::Log)
             .at(&[0.5, 1.0, 2.0, 5.0, 10.0, 100.0, 1000.0]),
-        series: ways().map(str::to_owned).collect(),
+        series: strategies().map(str::to_owned).collect(),
         groups: groups.collect(),
         reference: Some(1.0),
     };
@@ -170,12 +164,12 @@ fn picture(record: &Record, works: &[Work]) -> Picture {
     }
 }
 
-/// The answer, from all works.
+/// Returns the answer, from all workloads.
 fn answer(works: &[Work]) -> Finding {
     if works.is_empty() {
         return Finding::new(QUESTION, None);
     }
-    let ratios: Vec<f64> = works.iter().filter_map(|work| work.beside(0)).collect();
+    let ratios: Vec<f64> = works.iter().filter_map(|work| work.relative(0)).collect();
     let faster = ratios.iter().filter(|ratio| **ratio < 1.0 / NOISE).count();
     let slower = ratios.iter().filter(|ratio| **ratio > NOISE).count();
     let mean = mean(&ratios);
@@ -186,14 +180,14 @@ fn answer(works: &[Work]) -> Finding {
         number(mean),
     )];
     for (index, other) in OTHERS.iter().enumerate().skip(1) {
-        let beside: Vec<f64> = works
+        let relative: Vec<f64> = works
             .iter()
             .filter_map(|work| Some(work.times[0]? / work.times[index + 1]?))
             .collect();
-        if !beside.is_empty() {
+        if !relative.is_empty() {
             words.push(format!(
                 "{} times as long as {other}",
-                number(self::mean(&beside))
+                number(self::mean(&relative))
             ));
         }
     }
@@ -214,7 +208,7 @@ fn answer(works: &[Work]) -> Finding {
     )
 }
 
-/// Of ratios.
+/// Formats ratios.
 fn mean(ratios: &[f64]) -> f64 {
     let logs: f64 = ratios.iter().map(|ratio| ratio.ln()).sum();
     (logs / ratios.len() as f64).exp()

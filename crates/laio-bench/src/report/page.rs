@@ -1,4 +1,4 @@
-//! The page: what was found, in short, then each comparison.
+//! The page: a summary, then each comparison.
 
 use super::closing;
 use crate::plot::style;
@@ -8,7 +8,7 @@ use crate::sheet::{Sheet, escaped};
 
 const TITLE: &str = "laio: what was published, and what holds today";
 
-/// The page is read as it is: it loads nothing.
+/// A self-contained page: it loads nothing.
 pub(super) fn html(records: &[Record]) -> String {
     let mut sheets: Vec<(&str, Sheet)> = Vec::new();
     for comparison in Comparison::ALL {
@@ -73,7 +73,7 @@ fn introduction(records: &[Record]) -> String {
         lines => format!("<p><b>Beware.</b> {}.</p>\n", escaped(&lines.join("; "))),
     };
     format!(
-        "<p>Measured by laio {} on {}: {}. Contestants take turns in each round; figures are medians of rounds, \
+        "<p>Measured by laio {} on {}: {}. Subjects take turns in each round; figures are medians of rounds, \
          with the middle half. Each comparison says below where and how.</p>\n{busy}",
         escaped(&versions.join(", ")),
         escaped(&days.join(", ")),
@@ -81,7 +81,7 @@ fn introduction(records: &[Record]) -> String {
     )
 }
 
-/// What holds, each with a link to where.
+/// Returns the summary of the claims, each with a link.
 fn overview(sheets: &[(&str, Sheet)]) -> String {
     let mut html = "<div class=\"wide\" id=\"overview\"><table class=\"overview\"><caption>What was published or aimed at</caption>\n<tbody>\n".to_owned();
     for (name, sheet) in sheets {
@@ -98,7 +98,7 @@ fn overview(sheets: &[(&str, Sheet)]) -> String {
     html + "</tbody></table></div>\n"
 }
 
-/// The day of a number of seconds since 1970, as `2026-11-22` (Howard Hinnant's `civil_from_days`).
+/// Returns the date of a number of seconds since 1970, as `2026-11-22` (Howard Hinnant's `civil_from_days`).
 fn day(seconds: u64) -> String {
     let days = (seconds / 86_400) as i64 + 719_468;
     let era = days / 146_097;

@@ -5,12 +5,12 @@ use crate::record::{Cache, Cell, Measured};
 fn record(name: &str, figures: &[(&str, f64, &str, f64)]) -> Record {
     let machine = Machine::with(&std::env::temp_dir()).unwrap();
     let mut record = Record::begin(name, machine);
-    for (contestant, at, quantity, value) in figures {
+    for (subject, at, quantity, value) in figures {
         record.cells.push(Cell {
             workload: name.to_owned(),
             cache: Cache::Warm,
             at: (*at > 0.0).then_some(*at),
-            contestant: (*contestant).to_owned(),
+            subject: (*subject).to_owned(),
             command: Vec::new(),
             left_out: None,
             verified: true,
@@ -49,7 +49,7 @@ fn the_page_has_all_and_loads_nothing() {
     for part in ["src=", "@import", "url(", "<script"] {
         assert!(!page.contains(part), "{part}");
     }
-    // The style of plots is there once.
+    // The style of plots is included once.
     assert_eq!(page.matches(".whisker{").count(), 1);
 }
 

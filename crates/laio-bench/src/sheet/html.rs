@@ -1,9 +1,9 @@
-//! A sheet as a part of a page.
+//! The presentation of a benchmark as a section of a page.
 
 use super::{Finding, Sheet, Table};
 
 impl Sheet {
-    /// A section with this name, to be linked to.
+    /// Returns a section with this id, for links.
     pub(crate) fn html(&self, name: &str) -> String {
         let mut html = format!(
             "<section id=\"{}\">\n<h2>{}</h2>\n",
@@ -20,7 +20,7 @@ impl Sheet {
             html.push_str(&format!("<pre>{}</pre>\n", escaped(self.text.trim())));
         }
         for picture in &self.pictures {
-            // The style is that of the page, once.
+            // The page contains the style once.
             let svg = without_style(&picture.svg);
             html.push_str(&format!("<figure>{svg}</figure>\n"));
         }
@@ -79,7 +79,7 @@ fn without_style(svg: &str) -> String {
     }
 }
 
-/// Text within HTML.
+/// Escapes text for HTML.
 pub(crate) fn escaped(text: &str) -> String {
     let text = text.replace('&', "&amp;").replace('<', "&lt;");
     text.replace('>', "&gt;").replace('"', "&quot;")

@@ -1,18 +1,18 @@
-//! Popularity and sizes, with their parameters stated.
+//! The distributions of popularity and sizes.
 
 use crate::content::Random;
 use std::fmt;
 
-/// Zipf: the file of rank r is asked for in proportion to r to the power of minus `exponent`.
+/// Zipf: the number of requests for the file of rank r is proportional to r to the power of minus `exponent`.
 #[derive(Clone, Debug)]
 pub struct Zipf {
     exponent: f64,
-    /// For each rank, the part of all requests that is for it or a lower one.
+    /// For each rank, the fraction of all requests for it or a lower one.
     below: Vec<f64>,
 }
 
 impl Zipf {
-    /// Over so many files, at least one.
+    /// Returns the distribution over this many files, at least one.
     pub fn new(files: usize, exponent: f64) -> Zipf {
         let mut sum = 0.0;
         let weights = (1..=files.max(1)).map(|rank| {
@@ -24,14 +24,14 @@ impl Zipf {
         Zipf { exponent, below }
     }
 
-    /// A rank, from 0.
+    /// Returns a random rank, from 0.
     pub fn draw(&self, random: &mut Random) -> usize {
         let part = random.unit();
         let rank = self.below.partition_point(|below| *below <= part);
         rank.min(self.below.len() - 1)
     }
 
-    /// The part of all requests that is for a rank.
+    /// Returns the fraction of all requests for a rank.
     pub fn share(&self, rank: usize) -> f64 {
         self.below[rank] - if rank == 0 { 0.0 } else { self.below[rank - 1] }
     }
@@ -48,26 +48,26 @@ impl fmt::Display for Zipf {
     }
 }
 
-/// Sizes of files on web sites: log-normal, and for the large ones Pareto (P. Barford, M. Crovella: Generating
+/// The sizes of files on web sites: log-normal, with a Pareto tail (P. Barford, M. Crovella: Generating
 /// representative web workloads, 1998).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sizes {
-    /// Mean of the logarithm of the body's sizes.
+    /// The mean of the logarithm of the body's sizes.
     pub mu: f64,
-    /// Deviation of that logarithm.
+    /// The standard deviation of that logarithm.
     pub sigma: f64,
-    /// Part of the files that is in the tail.
+    /// The fraction of the files in the tail.
     pub tail: f64,
-    /// Least size in the tail.
+    /// The minimum size in the tail.
     pub least: f64,
-    /// The tail's exponent: the part of the tail above x falls as x to the power of minus this.
+    /// The tail's exponent: the fraction of the tail above x is proportional to x to the power of minus this.
     pub alpha: f64,
-    /// Most bytes of a file.
+    /// The maximum size of a file in bytes.
     pub most: f64,
 }
 
 impl Sizes {
-    /// The published parameters, with the largest files cut off at 32 MiB.
+    /// The published parameters, with a maximum of 32 MiB.
     pub const WEB: Sizes = Sizes {
         mu: 9.357,
         sigma: 1.318,
@@ -77,7 +77,7 @@ impl Sizes {
         most: 33_554_432.0,
     };
 
-    /// A size, at least one byte.
+    /// Returns a random size, at least one byte.
     pub fn draw(&self, random: &mut Random) -> u64 {
         let size = if random.unit() < self.tail {
             self.least * (1.0 - random.unit()).powf(-1.0 / self.alpha)
@@ -90,7 +90,7 @@ impl Sizes {
         size.clamp(1.0, self.most) as u64
     }
 
-    /// The part of the files that is larger.
+    /// Returns the fraction of the files that are larger.
     pub fn above(&self, size: f64) -> f64 {
         if size >= self.most {
             return 0.0;
@@ -124,7 +124,8 @@ impl fmt::Display for Sizes {
     }
 }
 
-/// The part of a standard normal distribution above x, to 7 digits (Abramowitz and Stegun, 26.2.17).
+/// Returns the fraction of a standard normal distribution above x, to 7 digits (Abramowitz and Stegun,
+/// 26.2.17).
 fn normal_above(x: f64) -> f64 {
     let t = 1.0 / (1.0 + 0.231_641_9 * x.abs());
     let terms = [

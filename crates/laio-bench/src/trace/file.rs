@@ -1,4 +1,4 @@
-//! Traces in files: a line for each request, readable by people and by `cut`.
+//! Trace files: a line for each request, tab-separated.
 //!
 //! ```text
 //! # laio trace 1
@@ -7,7 +7,7 @@
 //! seconds    status    bytes    target
 //! ```
 //!
-//! Columns are parted by tabs. The seconds are from the first request on, or `-`.
+//! The seconds count from the first request, or are `-`.
 
 use super::name::{file_of, target_of};
 use super::{Entry, REQUESTS_MAX, Request, Trace};
@@ -18,17 +18,17 @@ use std::io::{BufRead, BufReader, BufWriter, ErrorKind, Read, Write};
 use std::path::Path;
 use std::time::Duration;
 
-/// The name of a trace's file beside its set.
+/// The name of a trace's file.
 pub const NAME: &str = "trace.tsv";
 
 const FIRST: &str = "# laio trace 1";
-/// Longest line that is read.
+/// The maximum length of a line.
 const LINE_MAX: u64 = 16 << 10;
 
-/// Writes a trace, whole or not at all.
+/// Writes a trace atomically.
 ///
 /// # Errors
-/// The file cannot be written.
+/// If the file cannot be written.
 pub fn write(trace: &Trace, path: &Path) -> Result<(), Error> {
     let doing = || format!("cannot write {}", path.display());
     let directory = path
@@ -76,7 +76,7 @@ fn lines(trace: &Trace, out: &mut impl Write) -> std::io::Result<()> {
 /// Reads a trace.
 ///
 /// # Errors
-/// The file cannot be read, or a line is none of a trace; the error says which.
+/// If the file cannot be read, or a line is invalid; the error contains its number.
 pub fn read(path: &Path) -> Result<Trace, Error> {
     let doing = |line: usize| format!("{}, line {line}", path.display());
     let file = File::open(path).doing(format_args!("cannot read {}", path.display()))?;

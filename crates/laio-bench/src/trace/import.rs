@@ -1,4 +1,4 @@
-//! From access logs to traces, and the file sets that they imply.
+//! Converts access logs to traces, and the file sets that they imply.
 
 use super::line::{Logged, parse};
 use super::{Entry, FILES_MAX, REQUESTS_MAX, Request, Trace, file_of};
@@ -9,56 +9,56 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::time::Duration;
 
-/// Longest line that is read; what is longer is no line of an access log.
+/// The maximum length of a line; longer lines are not those of an access log.
 const LINE_MAX: u64 = 64 << 10;
 
-/// What was found in a log.
+/// The result of an import.
 #[derive(Clone, Debug, Default)]
 pub struct Import {
     /// The requests, and the files that they imply.
     pub trace: Trace,
-    /// Lines read.
+    /// The number of lines read.
     pub lines: u64,
-    /// Lines without a request that can be replayed, by the reason.
+    /// The number of lines without a request that can be replayed, by reason.
     pub left_out: BTreeMap<String, u64>,
 }
 
-/// What the log says of one name.
+/// The facts in the log about one name.
 #[derive(Default)]
 struct Named {
-    /// The largest whole answer.
+    /// The size of the largest complete response.
     whole: Option<u64>,
-    /// The largest part of one.
+    /// The size of the largest partial response.
     part: Option<u64>,
-    /// Whether it was there, whatever else is known.
+    /// Whether the file existed.
     there: bool,
 }
 
 /// Reads logs, one after the other.
 ///
 /// # Errors
-/// A file cannot be read. Lines that cannot be read are counted.
+/// If a file cannot be read. Invalid lines are counted.
 pub fn import(logs: &[impl AsRef<Path>]) -> Result<Import, Error> {
-    let mut gathering = Gathering::default();
+    let mut reader = LogReader::default();
     for log in logs {
         let path = log.as_ref();
         let doing = || format!("cannot read {}", path.display());
         let file = File::open(path).doing(doing())?;
-        gathering.read(BufReader::new(file)).doing(doing())?;
+        reader.read(BufReader::new(file)).doing(doing())?;
     }
-    Ok(gathering.finish())
+    Ok(reader.finish())
 }
 
-/// The same of a log in memory.
+/// Reads a log in memory.
 pub fn import_bytes(log: &[u8]) -> Import {
-    let mut gathering = Gathering::default();
-    // Memory can be read.
-    let _ = gathering.read(log);
-    gathering.finish()
+    let mut reader = LogReader::default();
+    // Reading from memory does not fail.
+    let _ = reader.read(log);
+    reader.finish()
 }
 
 #[derive(Default)]
-struct Gathering {
+struct LogReader {
     lines: u64,
     left_out: BTreeMap<String, u64>,
     names: Vec<(String, Named)>,
@@ -66,7 +66,7 @@ struct Gathering {
     requests: Vec<(u32, Option<f64>)>,
 }
 
-impl Gathering {
+impl LogReader {
     fn read(&mut self, mut reader: impl BufRead) -> std::io::Result<()> {
         let mut line = Vec::new();
         loop {
@@ -99,7 +99,7 @@ impl Gathering {
 
     fn add_request(&mut self, logged: &Logged) {
         if logged.method != "GET" {
-            // Whatever a client sends as a method is not to become a reason of its own.
+            // An arbitrary method must not become a reason of its own.
             let known =
                 ["HEAD", "POST", "PUT", "OPTIONS", "DELETE"].contains(&logged.method.as_str());
             let method = if known { &logged.method } else { "unknown" };
@@ -113,7 +113,7 @@ impl Gathering {
             Err(reason) => return self.leave_out(reason),
         };
         if self.requests.len() == REQUESTS_MAX || self.names.len() == FILES_MAX {
-            return self.leave_out("there is no room for more");
+            return self.leave_out("the trace is full");
         }
         let number = match self.known.get(&name) {
             Some(number) => *number,
@@ -171,7 +171,7 @@ impl Gathering {
         ];
         if guessed > 0 {
             about.push(format!(
-                "sizes of {guessed} files that were only asked for anew: the median, {median} bytes"
+                "sizes of {guessed} files that were only revalidated: the median, {median} bytes"
             ));
         }
         let requests = times(&self.requests, &mut about);
@@ -188,7 +188,7 @@ impl Gathering {
     }
 }
 
-/// Names that must be directories, since others are below them.
+/// Returns names that must be directories, because other names are below them.
 fn directories(names: &[(String, Named)]) -> HashSet<String> {
     let mut directories = HashSet::new();
     for (name, _) in names.iter().filter(|(_, named)| named.there) {
@@ -203,8 +203,9 @@ fn directories(names: &[(String, Named)]) -> HashSet<String> {
     directories
 }
 
-/// Times from the first request on. Logs are written when answers end, so times may go back: then the time
-/// before stays. They mostly tell seconds only: the requests of one second are spread over it.
+/// Converts times to seconds from the first request. Servers write log lines when responses end, so times may
+/// go back: then the previous time is used. Most logs have full seconds: the requests of one second are
+/// spread over it.
 fn times(requests: &[(u32, Option<f64>)], about: &mut Vec<String>) -> Vec<Request> {
     let without = |file| Request { file, at: None };
     if requests.iter().any(|(_, time)| time.is_none()) {
@@ -220,7 +221,7 @@ fn times(requests: &[(u32, Option<f64>)], about: &mut Vec<String>) -> Vec<Reques
         latest = latest.max(time);
         seconds.push(latest - first);
     }
-    // Such times are not those of the requests, whatever they are.
+    // Such times cannot be those of the requests.
     if back > requests.len() as u64 / 10 {
         about.push(format!(
             "times: {back} of {} go back, so none are kept",

@@ -1,20 +1,20 @@
-//! One line of an access log: common, combined or JSON, whichever it is.
+//! Parses a line of an access log: common, combined or JSON.
 
 use serde_json::Value;
 
-/// What a line tells.
+/// The facts in a line.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Logged {
     pub(super) method: String,
     pub(super) target: String,
     pub(super) status: u16,
-    /// Bytes of the answer; 0 where the log has none.
+    /// The size of the response in bytes; 0 if the log has none.
     pub(super) bytes: u64,
-    /// Seconds since 1970, if the line has a time that can be read.
+    /// Seconds since 1970, if the line has a valid time.
     pub(super) time: Option<f64>,
 }
 
-/// Why a line tells nothing.
+/// Why a line has no usable request.
 pub(super) type Reason = &'static str;
 
 pub(super) fn parse(line: &str) -> Result<Logged, Reason> {
@@ -26,7 +26,7 @@ pub(super) fn parse(line: &str) -> Result<Logged, Reason> {
     }
 }
 
-/// `host ident user [time] "request" status bytes`, and more that does not count.
+/// Parses `host ident user [time] "request" status bytes`, and ignores the rest.
 fn common(line: &str) -> Result<Logged, Reason> {
     const FORM: Reason = "neither common, combined nor JSON";
     let (_, rest) = line.split_once('[').ok_or(FORM)?;
@@ -48,7 +48,7 @@ fn common(line: &str) -> Result<Logged, Reason> {
     })
 }
 
-/// The text between quotes, and what follows. Within, a backslash escapes what comes after it.
+/// Returns the text between quotes, in which a backslash escapes the next character, and the rest.
 fn quoted(text: &str) -> Option<(String, &str)> {
     let text = text.strip_prefix('"')?;
     let mut within = String::new();
@@ -71,7 +71,8 @@ fn method_and_target(request: &str) -> Result<(String, String), Reason> {
     }
 }
 
-/// Names that servers give to what counts here: ours, nginx's usual ones, Caddy's, Apache's and others'.
+/// Names of the relevant keys in the logs of servers: ours, nginx's usual ones, Caddy's, Apache's and
+/// others'.
 const TARGETS: [&str; 6] = ["target", "uri", "request_uri", "path", "url", "cs-uri-stem"];
 const METHODS: [&str; 3] = ["method", "request_method", "verb"];
 const STATUSES: [&str; 4] = ["status", "response", "status_code", "code"];
@@ -93,7 +94,7 @@ const TIMES: [&str; 6] = [
 
 fn json(line: &str) -> Result<Logged, Reason> {
     let value: Value = serde_json::from_str(line).map_err(|_| "the JSON cannot be read")?;
-    // Some servers put the request into an object of its own.
+    // Some servers put the request into a nested object.
     let inner = value.get("request").filter(|inner| inner.is_object());
     let find = |names: &[&str]| {
         let places = [Some(&value), inner];
@@ -189,7 +190,7 @@ fn seconds(year: i64, month: i64, day: i64, clock: &str, zone: &str) -> Option<f
     (sane && found.is_finite()).then_some(found)
 }
 
-/// Days since 1970 of the Gregorian calendar, by years that begin in March.
+/// Returns the days since 1970 in the Gregorian calendar, with years that begin in March.
 fn days(year: i64, month: i64, day: i64) -> i64 {
     let year = if month <= 2 { year - 1 } else { year };
     let of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;

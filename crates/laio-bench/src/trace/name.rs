@@ -1,10 +1,10 @@
-//! Between the target of a request and the name of the file that it is for.
+//! Converts between the target of a request and the name of its file.
 
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
 
-/// The file that a directory is answered with.
+/// The index file of a directory.
 const INDEX: &str = "index.html";
-/// What is not written plainly in a target.
+/// The characters that are encoded in a target.
 const ESCAPED: &AsciiSet = &CONTROLS
     .add(b' ')
     .add(b'"')
@@ -21,17 +21,17 @@ const ESCAPED: &AsciiSet = &CONTROLS
     .add(b'{')
     .add(b'|')
     .add(b'}');
-/// Longest name within a directory that file systems take.
+/// The maximum length of a name in a directory.
 const PART_MAX: usize = 255;
-/// Longest name of a file that the kernel takes, with room for the directory that is served.
+/// The maximum length of a path, with space for the served directory.
 const NAME_MAX: usize = 3000;
 
-/// The name, below the directory that is served, of what a target asks for. The query does not count.
+/// Returns the name, below the served directory, of a target's file. Ignores the query.
 ///
 /// # Errors
-/// In words, why no file can stand for it.
+/// The reason why no file can represent it.
 pub fn file_of(target: &str) -> Result<String, &'static str> {
-    // As proxies are asked: the part behind the host.
+    // Requests to proxies: the part after the host.
     let path = match target.split_once("://") {
         Some((scheme, rest)) if !scheme.contains('/') => {
             rest.find('/').map_or("/", |at| &rest[at..])
@@ -64,7 +64,7 @@ pub fn file_of(target: &str) -> Result<String, &'static str> {
     Ok(name)
 }
 
-/// The target that asks for a file.
+/// Returns the target of a file.
 pub fn target_of(name: &str) -> String {
     let directory = match name.strip_suffix(INDEX) {
         Some(directory) if directory.is_empty() || directory.ends_with('/') => directory,

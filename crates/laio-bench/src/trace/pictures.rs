@@ -1,9 +1,9 @@
-//! Popularity and sizes of a trace, beside what is stated.
+//! Plots popularity and sizes of a trace, next to the distributions.
 
 use super::{Sizes, Trace};
 use crate::plot::{Axis, Lines, Scale, Series, Style};
 
-/// Plots, each with a name for its file.
+/// Returns the plots, each with a name for its file.
 pub fn pictures(trace: &Trace) -> Vec<(String, String)> {
     vec![
         ("trace-sizes.svg".to_owned(), sizes(trace)),
@@ -11,7 +11,7 @@ pub fn pictures(trace: &Trace) -> Vec<(String, String)> {
     ]
 }
 
-/// Points of a curve that are drawn: as many as a page shows.
+/// The number of points of a curve that a page can show.
 const POINTS: usize = 200;
 
 fn caption(trace: &Trace) -> String {
@@ -23,7 +23,7 @@ fn caption(trace: &Trace) -> String {
     )
 }
 
-/// The part of the files, and of the answers, that is larger.
+/// Returns the fractions of the files, and of the responses, that are larger.
 fn sizes(trace: &Trace) -> String {
     let files = trace.files.iter().filter_map(|file| file.size);
     let answers = trace.requests.iter();
@@ -56,7 +56,7 @@ fn sizes(trace: &Trace) -> String {
 fn larger(name: &str, mut sizes: Vec<u64>) -> Series {
     sizes.sort_unstable();
     let count = sizes.len();
-    // Dense at the end, which the logarithm draws apart.
+    // Denser at the end, which the logarithmic axis stretches.
     let places = (0..POINTS).map(|number| {
         let above = (count as f64).powf(1.0 - number as f64 / POINTS as f64);
         count - (above.round() as usize).clamp(1, count.max(1))
@@ -79,7 +79,7 @@ fn larger(name: &str, mut sizes: Vec<u64>) -> Series {
     }
 }
 
-/// How often each file is asked for, the most popular first.
+/// Returns the number of requests for each file, the most popular first.
 fn popularity(trace: &Trace) -> String {
     let mut counts = vec![0u64; trace.files.len()];
     for request in &trace.requests {

@@ -18,33 +18,34 @@ pub enum Preset {
     LighttpdOne,
     /// A tree of `workload.py`.
     Tree {
-        /// Levels.
+        /// The number of levels.
         depth: u32,
-        /// Files in each directory.
+        /// The number of files in each directory.
         files: u64,
-        /// Bytes of each file.
+        /// The size of each file in bytes.
         size: u64,
     },
 }
 
-/// Rice and Berkeley: published are 245,820 requests, a set of 1.1 GB and 8 GB transferred for Rice, and a set of
-/// 6.4 GB for Berkeley. The traces themselves are not public; neither are the shapes of sizes and popularity.
+/// Rice and Berkeley: the publication gives 245,820 requests, a set of 1.1 GB and 8 GB transferred for Rice,
+/// and a set of 6.4 GB for Berkeley. The traces themselves are not public, nor are their distributions of
+/// sizes and popularity.
 const RICE: Web = Web {
     requests: 245_820,
     set: 1_100_000_000,
     transferred: 8_000_000_000,
 };
 const BERKELEY: Web = Web {
-    // In proportion to the set, as those of Rice: not published where the set is.
+    // Proportional to the set, as in Rice: the publication gives only the size of the set.
     requests: 1_430_225,
     set: 6_400_000_000,
     transferred: 46_545_454_545,
 };
-/// What `http_load -fetches` was called with.
+/// The argument of `http_load -fetches`.
 const FETCHES: usize = 10_000;
 
 impl Preset {
-    /// Names, and what they stand for.
+    /// The names, and descriptions of their shapes.
     pub const NAMES: [(&str, &str); 6] = [
         (
             "rice",
@@ -69,7 +70,7 @@ impl Preset {
         ),
     ];
 
-    /// The trace of this shape. Scaled, it has so many times the requests and files.
+    /// Returns the trace of this shape. `scale` multiplies the numbers of requests and files.
     pub fn trace(self, seed: u64, scale: f64) -> Trace {
         let scaled = |number: f64| ((number * scale).round() as u64).max(1);
         let mut trace = match self {
@@ -115,7 +116,7 @@ impl Preset {
     }
 }
 
-/// The names of [`crate::trees::Shape::Binary`].
+/// Returns the names of [`crate::trees::Shape::Binary`].
 fn tree(depth: u32, files: u64) -> Vec<String> {
     let mut names = Vec::new();
     let mut level = vec![String::new()];

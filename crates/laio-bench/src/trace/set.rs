@@ -1,4 +1,4 @@
-//! The files of a trace, made.
+//! Creates the files of a trace.
 
 use super::{Trace, file};
 use crate::content::Content;
@@ -9,14 +9,15 @@ use std::collections::HashSet;
 use std::io::ErrorKind;
 use std::path::Path;
 
-/// The directory of the files, beside the trace: what is to be served.
+/// The directory of the files to serve, next to the trace.
 pub const FILES: &str = "files";
 
-/// Makes a directory with the trace and, if they are wanted, its files. It must be new or empty; if not all can
-/// be made, what has been is removed.
+/// Creates a directory with the trace and, if requested, its files. It must be new or empty. If a step fails,
+/// the created files are removed.
 ///
 /// # Errors
-/// The directory has something in it, there is not enough room, a file cannot be made, or `stop` was asked.
+/// If the directory is not empty, there is not enough space, a file cannot be created, or `stop` is
+/// requested.
 pub fn make(
     trace: &Trace,
     directory: &Path,
@@ -34,7 +35,7 @@ pub fn make(
     }
     let made = fill(trace, directory, with_files, stop, progress);
     if made.is_err() {
-        // The first error is the one to be told.
+        // The first error is reported.
         let _ = std::fs::remove_dir_all(directory.join(FILES));
         if new {
             let _ = std::fs::remove_dir(directory);
@@ -54,19 +55,20 @@ fn fill(
         check_room(trace, directory)?;
         make_files(trace, &directory.join(FILES), stop, progress)?;
     }
-    // Last: where it is, all the rest is.
+    // Last, so that a trace file implies a complete set.
     file::write(trace, &directory.join(file::NAME))
 }
 
 fn check_room(trace: &Trace, directory: &Path) -> Result<(), Error> {
-    let room = rustix::fs::statvfs(directory).doing("cannot see how much room there is")?;
-    let free = room.f_bavail * room.f_frsize;
+    let status = rustix::fs::statvfs(directory).doing("cannot determine the free space")?;
+    let free = status.f_bavail * status.f_frsize;
     let bytes = trace.set_bytes() + trace.set_files() as u64 * 4096;
     let needed = bytes + bytes / 20;
     if free < needed {
         let (needed, free) = (needed >> 20, free >> 20);
-        let words = format!("it takes {needed} MiB, and {free} MiB are free; use --scale");
-        return Err(std::io::Error::new(ErrorKind::StorageFull, words)).doing("too little room");
+        let words = format!("it needs {needed} MiB, and {free} MiB are free; use --scale");
+        return Err(std::io::Error::new(ErrorKind::StorageFull, words))
+            .doing("not enough free space");
     }
     Ok(())
 }

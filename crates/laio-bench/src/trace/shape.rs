@@ -1,25 +1,25 @@
-//! Making up requests and files so that their numbers come out.
+//! Generates requests and files with given totals.
 
 use super::{Entry, Request, Sizes, Trace, Zipf};
 use crate::content::Random;
 
-/// What is known of a web site.
+/// The known totals of a web site.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Web {
     pub(super) requests: u64,
-    /// Bytes of all files.
+    /// The size of all files in bytes.
     pub(super) set: u64,
-    /// Bytes of all answers.
+    /// The size of all responses in bytes.
     pub(super) transferred: u64,
 }
 
-/// Popularity on web servers, as measured on many: a little less steep than 1.
+/// The popularity on web servers, as often measured: an exponent slightly below 1.
 const EXPONENT: f64 = 0.8;
-/// Files in each directory.
+/// The number of files in each directory.
 const TOGETHER: usize = 100;
 
-/// A site with these numbers: sizes are drawn until the set is full, requests by rank; then files change their
-/// ranks until the bytes transferred come out.
+/// Returns a site with these totals: draws sizes until the set is full, and requests by rank; then exchanges
+/// the ranks of files until the number of transferred bytes is right.
 pub(super) fn web(name: &str, web: Web, seed: u64, scale: f64) -> Trace {
     let mut random = Random::new(seed);
     let scaled = |number: u64| (number as f64 * scale).round().max(1.0);
@@ -53,7 +53,7 @@ pub(super) fn web(name: &str, web: Web, seed: u64, scale: f64) -> Trace {
     }
 }
 
-/// Exchanges sizes between ranks until the answers have `wanted` bytes, or nearly.
+/// Exchanges sizes between ranks until the responses have approximately `wanted` bytes.
 fn settle(sizes: &mut [u64], counts: &[u64], wanted: f64, random: &mut Random) {
     let bytes = sizes.iter().zip(counts).map(|(size, count)| size * count);
     let mut off = bytes.sum::<u64>() as f64 - wanted;
@@ -72,7 +72,7 @@ fn settle(sizes: &mut [u64], counts: &[u64], wanted: f64, random: &mut Random) {
     }
 }
 
-/// Files that are all asked for alike, at random.
+/// Returns requests for files that are equally popular.
 pub(super) fn uniform(name: &str, files: Vec<Entry>, requests: u64, seed: u64) -> Trace {
     let mut random = Random::new(seed);
     let requests = (0..requests).map(|_| Request {

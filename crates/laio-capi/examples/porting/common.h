@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
  *
- * common.h - what is the same in the four servers: arguments, the listening socket, and the protocol.
+ * common.h - the common code of the four servers: arguments, the listening socket, and the protocol.
  *
- * A client sends lines. `GET path' is answered by the length of the file, a newline, and the file, or by
- * `ERR reason' and a newline. Any other line comes back as it is.
+ * A client sends lines. The response to `GET path' is the length of the file, a newline, and the file, or
+ * `ERR reason' and a newline. Any other line is echoed.
  */
 #define _GNU_SOURCE
 #include <err.h>
@@ -26,7 +26,7 @@ enum { CLIENTS = 64, LINE_SIZE = 4096, CHUNK_SIZE = 256 * 1024 };
 
 static int listener, root;
 
-/* A FIFO can be refused only when it is open, and O_NONBLOCK opens it at once. */
+/* The server can refuse a FIFO only after opening it; with O_NONBLOCK the open does not block. */
 static struct open_how how = { O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0, RESOLVE_BENEATH };
 
 /* The lines of a client. */
@@ -37,7 +37,7 @@ struct lines {
 
 enum line { LINE_MISSING, LINE_TOO_LONG, LINE_ECHO, LINE_GET };
 
-/* Forgets the line that has been answered, and looks for the next. The path of a GET is at path_of(). */
+/* Removes the answered line, and finds the next one. path_of() returns the path of a GET. */
 static inline enum line next_of(struct lines *lines)
 {
 	char *end;
@@ -60,7 +60,7 @@ static inline const char *path_of(const struct lines *lines)
 	return lines->text + 4;
 }
 
-/* Both write the first line of an answer, and return its length. */
+/* Both write the first line of a response, and return its length. */
 static inline size_t write_error(char *chunk, int error)
 {
 	return (size_t)sprintf(chunk, "ERR %s\n", strerror(error == EXDEV ? EACCES : error));
@@ -71,7 +71,7 @@ static inline size_t write_length(char *chunk, off_t size)
 	return (size_t)sprintf(chunk, "%lld\n", (long long)size);
 }
 
-/* Says why nobody could be accepted. The server then waits for a second, lest it spin. */
+/* Prints why accept failed. The server then waits for a second to avoid spinning. */
 static inline void complain_of_accept(int error)
 {
 	static time_t last;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
  *
  * helpers.c - the file server with epoll, non-blocking sockets, and helper threads that open and read
- * files while the event loop goes on. A client has at most one job with them.
+ * files while the event loop runs. A client has at most one job in their queue.
  *
  *     cc helpers.c -o helpers -pthread
  */
@@ -24,9 +24,9 @@ static struct client {
 	const char *data; /* being sent, in lines or in chunk[] */
 	size_t length, sent;
 	/* [helpers] */
-	void (*job)(struct client *client);   /* done by a helper */
-	bool (*after)(struct client *client); /* goes on in the event loop */
-	long result; /* of the job: as of a system call, or -errno */
+	void (*job)(struct client *client);   /* runs on a helper */
+	bool (*after)(struct client *client); /* continues in the event loop */
+	long result; /* of the job: the result of a system call, or -errno */
 	struct client *next;
 	/* [connections] */
 } clients[CLIENTS];
@@ -107,7 +107,7 @@ static void watch(int descriptor, uint32_t *watched, uint32_t events, void *user
 }
 
 /* [helpers] */
-/* A helper uses the client until the job is done; epoll must not even tell that its peer has left. */
+/* A helper uses the client until the job ends; until then epoll must not report events, not even EPOLLHUP. */
 static bool give(struct client *client, void (*job)(struct client *), bool (*after)(struct client *))
 {
 	watch(client->socket, &client->events, 0, client);
@@ -161,14 +161,14 @@ static void accept_clients(void)
 }
 
 /* [file read] */
-/* Of what fits behind that which is in chunk[] already. */
+/* The number of bytes that fit after those in chunk[]. */
 static void read_job(struct client *client)
 {
-	size_t room = CHUNK_SIZE - client->length;
+	size_t space = CHUNK_SIZE - client->length;
 	off_t left = client->size - client->offset;
 
 	client->result = pread(client->file, client->chunk + client->length,
-	                       left < (off_t)room ? (size_t)left : room, client->offset);
+	                       left < (off_t)space ? (size_t)left : space, client->offset);
 }
 
 static bool file_read(struct client *client)
@@ -280,7 +280,7 @@ static void serve(struct client *client, bool goes_on)
 		else
 			goes_on = read_line(client);
 	}
-	if (goes_on) /* it is the turn of others; this one comes back at once */
+	if (goes_on) /* lets others run first; epoll reports this one again at once */
 		watch(client->socket, &client->events, EPOLLIN | EPOLLOUT, client);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
  *
- * laio.c - the file server with laio: blocking descriptors, and calls as they are known.
+ * laio.c - the file server with laio: blocking descriptors, and ordinary system calls.
  *
  *     cc laio.c -o laio $(pkg-config --cflags --libs laio)
  */
@@ -13,8 +13,8 @@ typedef bool handler(struct client *client, long result);
 
 static struct client {
 	/* [event loop] */
-	handler *then; /* goes on when the call being made is done */
-	long result;   /* what that call returned, or -errno */
+	handler *then; /* continues when the current call has finished */
+	long result;   /* the result of that call, or -errno */
 	/* [connections] */
 	int socket, file; /* or -1 */
 	struct lines lines;
@@ -30,7 +30,7 @@ static volatile sig_atomic_t stopping;
 static handler next_line;
 
 /* [event loop] */
-/* Says whether `then` can go on at once. If not, the event loop will call it. */
+/* Returns whether `then` can continue at once. If not, the event loop will call it. */
 static bool await(struct client *client, handler *then, long value)
 {
 	client->then = then;
@@ -41,7 +41,7 @@ static bool await(struct client *client, handler *then, long value)
 	return false;
 }
 
-/* A loop, since calls that are done at once would otherwise nest as deep as a file is long. */
+/* A loop, because handlers whose calls complete inline would otherwise recurse for each part of a file. */
 static void resume(struct client *client, long value, int error)
 {
 	client->result = value == -1 ? -error : value;
@@ -50,7 +50,7 @@ static void resume(struct client *client, long value, int error)
 }
 
 /* [connections] */
-/* A close that goes to the background has no user: nobody waits for it. */
+/* A close that goes to the background has no user pointer: its completion is ignored. */
 static void close_later(int *descriptor)
 {
 	if (*descriptor >= 0)
@@ -84,7 +84,7 @@ static bool accepted(struct client *client, long result)
 }
 
 /* [requests] */
-/* A send that falls short has met a broken connection, and the next one says so. */
+/* A short send means a broken connection; the next send returns the error. */
 static bool reply(struct client *client, const char *data, size_t length, handler *then)
 {
 	return await(client, then, laio_syscall(SYS_sendto, client->socket, data, length, MSG_NOSIGNAL, NULL,
@@ -104,17 +104,17 @@ static bool file_read(struct client *client, long result)
 	return reply(client, client->chunk, (size_t)result, read_file);
 }
 
-/* Reads behind what is in chunk[], and sends all of it. */
+/* Reads into the rest of chunk[], and sends all of chunk[]. */
 static bool read_file(struct client *client, long result)
 {
-	size_t room = CHUNK_SIZE - client->length;
+	size_t space = CHUNK_SIZE - client->length;
 	off_t left = client->status.st_size - client->offset;
 
 	if (result < 0 || left == 0)
 		return next_line(client, result);
 	return await(client, file_read,
 	             laio_syscall(SYS_pread64, client->file, client->chunk + client->length,
-	                          left < (off_t)room ? (size_t)left : room, client->offset));
+	                          left < (off_t)space ? (size_t)left : space, client->offset));
 }
 
 /* [name conversion] */

@@ -14,7 +14,7 @@ typedef void handler(struct client *client, long result);
 
 static struct client {
 	/* [event loop] */
-	handler *then; /* goes on when the operation is done */
+	handler *then; /* continues when the operation has finished */
 	/* [connections] */
 	int socket, file; /* or -1 */
 	struct lines lines;
@@ -50,7 +50,7 @@ static void await(struct client *client, handler *then, struct io_uring_sqe *sqe
 }
 
 /* [connections] */
-/* A close has no user: nobody waits for it. */
+/* A close has no user data: its completion is ignored. */
 static void close_later(int *descriptor)
 {
 	struct io_uring_sqe *sqe;
@@ -122,10 +122,10 @@ static void file_read(struct client *client, long result)
 	reply(client, client->chunk, (size_t)result, read_file);
 }
 
-/* Reads behind what is in chunk[], and sends all of it. */
+/* Reads into the rest of chunk[], and sends all of chunk[]. */
 static void read_file(struct client *client, long result)
 {
-	size_t room = CHUNK_SIZE - client->length;
+	size_t space = CHUNK_SIZE - client->length;
 	uint64_t left = client->status.stx_size - client->offset;
 	struct io_uring_sqe *sqe;
 
@@ -135,7 +135,7 @@ static void read_file(struct client *client, long result)
 	}
 	sqe = entry();
 	io_uring_prep_read(sqe, client->file, client->chunk + client->length,
-	                   (unsigned)(left < room ? left : room), client->offset);
+	                   (unsigned)(left < space ? left : space), client->offset);
 	await(client, file_read, sqe);
 }
 

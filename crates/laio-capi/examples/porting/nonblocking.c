@@ -79,10 +79,10 @@ static void accept_clients(void)
 }
 
 /* [file read] */
-/* Fills chunk[] behind what is in it. */
+/* Fills the rest of chunk[]. */
 static bool read_file(struct client *client)
 {
-	size_t room = CHUNK_SIZE - client->length;
+	size_t space = CHUNK_SIZE - client->length;
 	off_t left = client->size - client->offset;
 	ssize_t count = 0;
 
@@ -91,7 +91,7 @@ static bool read_file(struct client *client)
 		client->file = -1;
 	} else {
 		count = pread(client->file, client->chunk + client->length,
-		              left < (off_t)room ? (size_t)left : room, client->offset);
+		              left < (off_t)space ? (size_t)left : space, client->offset);
 		if (count <= 0)
 			return hang_up(client);
 	}
@@ -186,7 +186,7 @@ static void serve(struct client *client)
 		else
 			goes_on = read_line(client);
 	}
-	if (goes_on) /* it is the turn of others; this one comes back at once */
+	if (goes_on) /* lets others run first; epoll reports this one again at once */
 		watch(client->socket, &client->events, EPOLLIN | EPOLLOUT, client);
 }
 

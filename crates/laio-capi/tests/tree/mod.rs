@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use xtask::Failure;
 use xtask::compile::Compiler;
-use xtask::install::{Place, install};
+use xtask::install::{Directories, install};
 use xtask::library::{Kinds, Library, build};
 
 /// Which of the two.
@@ -45,8 +45,8 @@ impl Tree {
             root: Path::new(env!("CARGO_TARGET_TMPDIR")).join(env!("CARGO_CRATE_NAME")),
         };
         for kind in [Kind::Shared, Kind::Archive] {
-            let place = Place::below(tree.prefix(kind));
-            install(&tree.only(kind), &place)?;
+            let directories = Directories::below(tree.prefix(kind));
+            install(&tree.only(kind), &directories)?;
         }
         Ok(tree)
     }

@@ -3,32 +3,32 @@
 use crate::status::StatusLine;
 use crate::{Failure, print};
 use clap::Args;
-use laio_bench::calls::{self, Contender, Row, Settings};
+use laio_bench::calls::{self, CallVariant, Row, Settings};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Each back end takes turns with the plain call in blocks of about a millisecond; the ratio is the
-/// median of the ratios of all rounds, so that what else the machine does falls out as far as it can.
+/// Blocks of each back end alternate with blocks of the plain call, of about a millisecond each. The ratio is
+/// the median of the ratios of all rounds, which reduces the influence of other load on the machine.
 #[derive(Debug, Args)]
 #[command(after_help = help())]
 pub(crate) struct Arguments {
-    /// Only these calls; a name also stands for all that go on with `-` after it (`cold`)
+    /// Only these calls; a name also selects all calls whose name continues with `-` (`cold`)
     #[arg(long = "call", value_name = "NAME", num_args = 1.., value_delimiter = ',')]
     #[arg(value_parser = Row::named)]
     rows: Vec<Vec<&'static Row>>,
-    /// Only these back ends; the plain call is measured anyway
+    /// Only these back ends; the plain call is always measured
     #[arg(long = "backend", value_name = "NAME", num_args = 1.., value_delimiter = ',')]
-    backends: Vec<Contender>,
+    backends: Vec<CallVariant>,
     /// Seconds for each call, shared by its back ends
     #[arg(long, value_name = "S", default_value = "2", value_parser = seconds)]
     seconds: Duration,
-    /// Where files are made [default: the temporary directory, unless it is in memory]
+    /// Directory for files [default: the temporary directory, unless it is in memory]
     #[arg(long, value_name = "DIR")]
     directory: Option<PathBuf>,
-    /// Read this file in the cold rows instead of making one
+    /// Read this file in the cold rows instead of creating one
     #[arg(long, value_name = "FILE", conflicts_with = "size")]
     file: Option<PathBuf>,
-    /// Size of the file that is made for the cold rows, in MiB
+    /// Size of the file that is created for the cold rows, in MiB
     #[arg(long, value_name = "MIB", default_value_t = 1024, value_parser = clap::value_parser!(u64).range(1..1 << 40))]
     size: u64,
     /// Do not drop the system's page cache before cold reads, only the file's
@@ -44,13 +44,13 @@ fn help() -> String {
     for row in Row::all() {
         help.push_str(&format!("  {:<26}{}\n", row.name, row.what));
     }
-    let names: Vec<_> = Contender::all().map(Contender::name).collect();
+    let names: Vec<_> = CallVariant::all().map(CallVariant::name).collect();
     help.push_str(&format!("\nBack ends:\n  {}\n", names.join(" ")));
     help.push_str("  (lazy-epoll is lazy without io_uring; bare-ring is io_uring without laio;\n");
     help.push_str(
-        "  only if named: linux-aio-blocking lets io_submit do buffered I/O, and so block;\n",
+        "  measured only if named: linux-aio-blocking, whose io_submit may block on buffered I/O;\n",
     );
-    help.push_str("  direct, is laio's system-call instruction alone)\n\n");
+    help.push_str("  direct, which is laio's system-call instruction alone)\n\n");
     help + crate::EXIT_CODES
 }
 
@@ -74,16 +74,18 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
 
 fn settings(arguments: Arguments) -> Settings {
     let usual = Settings::default();
-    // Each once, in the order of the table.
+    // Each row once, in the order of the table.
     let named = |row: &&Row| arguments.rows.iter().flatten().any(|named| named == row);
     Settings {
         rows: match arguments.rows.as_slice() {
             [] => usual.rows,
             _ => Row::all().filter(named).collect(),
         },
-        contenders: match arguments.backends.as_slice() {
-            [] => usual.contenders,
-            named => Contender::all().filter(|one| named.contains(one)).collect(),
+        variants: match arguments.backends.as_slice() {
+            [] => usual.variants,
+            named => CallVariant::all()
+                .filter(|one| named.contains(one))
+                .collect(),
         },
         time: arguments.seconds,
         directory: arguments.directory,

@@ -3,38 +3,38 @@
 use crate::status::StatusLine;
 use crate::{Failure, interrupt, print};
 use clap::Args;
-use laio_bench::copy::{self, Contestant, Settings, Workload};
+use laio_bench::copy::{self, Settings, Subject, Workload};
 use laio_bench::record::{Cache, save};
 use std::path::PathBuf;
 
-/// In each round every contestant copies the same tree once, in turns; times are those of whole processes. Each
-/// copy is compared with its source, and in the first round also by rsync where it is installed. Cold copies drop
-/// the system's caches, which is for root.
+/// In each round every contestant copies the same tree once, in turns; times are those of whole processes.
+/// Each copy is compared with its source, and in the first round also by rsync where it is installed. Cold
+/// copies drop the system's caches, which only root may do.
 #[derive(Debug, Args)]
 #[command(after_help = help())]
 pub(crate) struct Arguments {
     /// Only these trees [default: all]
     #[arg(long = "tree", value_name = "NAME|DIR", num_args = 1.., value_delimiter = ',')]
     trees: Vec<String>,
-    /// Only these contestants; GNU cp takes part anyway
-    #[arg(long = "contestant", value_name = "NAME", num_args = 1.., value_delimiter = ',', value_parser = contestant)]
-    contestants: Vec<String>,
-    /// A few minutes: fewer trees, smaller ones, three rounds, laio cp by its default back end only
+    /// Only these contestants; GNU cp always takes part
+    #[arg(long = "contestant", value_name = "NAME", num_args = 1.., value_delimiter = ',', value_parser = subject)]
+    subjects: Vec<String>,
+    /// A few minutes: fewer and smaller trees, three rounds, of laio cp only the default back end
     #[arg(long)]
     quick: bool,
-    /// Size of the trees that are made, as a part of the usual size; those of table 1 stay as published
+    /// Size of generated trees, as a fraction of the usual size; those of table 1 stay as published
     #[arg(long, value_name = "FACTOR", value_parser = super::factor)]
     scale: Option<f64>,
-    /// Copies by each contestant of each tree [default: 5, with --quick 3]
+    /// Number of copies of each tree by each contestant [default: 5, with --quick 3]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..1000))]
     rounds: Option<u32>,
-    /// Only with caches dropped, or only with all read before
+    /// Only with dropped caches, or only with all files read before
     #[arg(long, value_name = "STATE", value_parser = ["cold", "warm"])]
     cache: Option<String>,
-    /// Where trees and copies are made
+    /// Directory for trees and copies
     #[arg(long, value_name = "DIR", default_value = ".")]
     dir: PathBuf,
-    /// Write all that was measured to FILE; - for standard output, in place of the tables
+    /// Write all results to FILE as JSON; - writes them to standard output, instead of the tables
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     /// Draw plots into DIR
@@ -48,20 +48,20 @@ fn help() -> String {
         help.push_str(&format!("  {name:<10}{what}\n"));
     }
     help.push_str("\nContestants (those that are not installed are left out):\n");
-    for one in Contestant::all() {
+    for one in Subject::all() {
         help.push_str(&format!("  {one}\n"));
     }
     help + "\n" + crate::EXIT_CODES
 }
 
-fn contestant(name: &str) -> Result<String, String> {
-    let all = Contestant::all();
-    // `lazy` for `laio lazy`: nothing else is called so.
+fn subject(name: &str) -> Result<String, String> {
+    let all = Subject::all();
+    // `lazy` for `laio lazy`: no other name ends so.
     let same =
-        |one: &&Contestant| one.name() == name || one.name().strip_prefix("laio ") == Some(name);
+        |one: &&Subject| one.name() == name || one.name().strip_prefix("laio ") == Some(name);
     let found = all.iter().find(same);
     found.map(|one| one.name().to_owned()).ok_or_else(|| {
-        let names: Vec<_> = all.iter().map(Contestant::name).collect();
+        let names: Vec<_> = all.iter().map(Subject::name).collect();
         format!("the contestants are {}", names.join(", "))
     })
 }
@@ -95,7 +95,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
         return Err("nothing could be measured".into());
     }
     if stop.is_asked() {
-        return Err("stopped as asked".into());
+        return Err("stopped by a signal".into());
     }
     match copy::ours_were_right(&record) {
         true => Ok(()),
@@ -107,16 +107,16 @@ fn settings(arguments: &Arguments) -> Result<Settings, Failure> {
     let scale = arguments
         .scale
         .unwrap_or(if arguments.quick { 0.05 } else { 1.0 });
-    let mut contestants = if arguments.quick {
-        Contestant::few()
+    let mut subjects = if arguments.quick {
+        Subject::few()
     } else {
-        Contestant::all()
+        Subject::all()
     };
-    if !arguments.contestants.is_empty() {
-        let reference = Contestant::all().swap_remove(0);
-        contestants = Contestant::all();
-        contestants.retain(|one| {
-            *one == reference || arguments.contestants.iter().any(|name| name == one.name())
+    if !arguments.subjects.is_empty() {
+        let reference = Subject::all().swap_remove(0);
+        subjects = Subject::all();
+        subjects.retain(|one| {
+            *one == reference || arguments.subjects.iter().any(|name| name == one.name())
         });
     }
     let caches = match arguments.cache.as_deref() {
@@ -125,11 +125,11 @@ fn settings(arguments: &Arguments) -> Result<Settings, Failure> {
         _ => vec![Cache::Cold, Cache::Warm],
     };
     Ok(Settings {
-        // The very command that runs: what is measured is this build.
+        // This executable, so that this build is measured.
         laio: std::env::current_exe()
             .map_err(|error| format!("cannot find this command: {error}"))?,
         workloads: workloads(arguments, scale)?,
-        contestants,
+        subjects,
         caches,
         rounds: arguments
             .rounds
@@ -152,7 +152,7 @@ fn workloads(arguments: &Arguments, scale: f64) -> Result<Vec<Workload>, Failure
     for (name, _) in Workload::names() {
         match (name, arguments.quick) {
             ("table1", true) => workloads.extend(Workload::table1(&[4, 64])),
-            // It is as large as it is.
+            // A given directory is not scaled.
             ("usr", true) => {}
             _ => workloads.extend(Workload::named(name, scale)?),
         }

@@ -1,4 +1,4 @@
-//! The comparisons that were published: `laio bench getpid` and those beside it.
+//! The published comparisons: `laio bench getpid` and others.
 
 use crate::status::StatusLine;
 use crate::{Failure, interrupt, print};
@@ -7,14 +7,14 @@ use laio_bench::published::{Comparison, Settings};
 use laio_bench::record::{Cache, save};
 use std::path::PathBuf;
 
-/// Today's figures stand beside the published ones, and sentences say what still holds. Contestants take turns.
-/// Cold caches are the system's, dropped before each turn, which is for root.
+/// Shows today's figures next to the published ones, and which published claims still hold. Contestants take
+/// turns. Cold caches means that the system's caches are dropped before each turn, which only root may do.
 #[derive(Debug, Args)]
 #[command(after_help = crate::EXIT_CODES)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     wanted: Wanted,
-    /// Write all that was measured to FILE; - for standard output, in place of the tables
+    /// Write all results to FILE as JSON; - writes them to standard output, instead of the tables
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     /// Draw plots into DIR
@@ -22,28 +22,28 @@ pub(crate) struct Arguments {
     svg: Option<PathBuf>,
 }
 
-/// What is wanted of comparisons.
+/// Options that `laio bench report` shares.
 #[derive(Debug, Args)]
 pub(super) struct Wanted {
     /// Minutes rather than hours: less work, fewer rounds
     #[arg(long)]
     pub(super) quick: bool,
-    /// Size of what is worked on, as a part of the published
+    /// Size of the workload, as a fraction of the published one
     #[arg(long, value_name = "FACTOR", value_parser = super::factor)]
     scale: Option<f64>,
-    /// Turns of each contestant
+    /// Number of turns of each contestant
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..1000))]
     rounds: Option<u32>,
-    /// Only these contestants, besides what others are compared with
+    /// Only these contestants, besides the ones that others are compared with
     #[arg(long = "contestant", value_name = "NAME", num_args = 1.., value_delimiter = ',')]
-    contestants: Vec<String>,
-    /// Only with caches dropped, or only with all read before
+    subjects: Vec<String>,
+    /// Only with dropped caches, or only with all files read before
     #[arg(long, value_name = "STATE", value_parser = ["cold", "warm"])]
     cache: Option<String>,
-    /// Only with so many calls in flight, or clients
+    /// Only with this number of calls in flight, or clients
     #[arg(long, value_name = "N", num_args = 1.., value_delimiter = ',', value_parser = count)]
     at: Vec<usize>,
-    /// Where files are made [default: the temporary directory, unless it is in memory]
+    /// Directory for files [default: the temporary directory, unless it is in memory]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
 }
@@ -59,13 +59,13 @@ fn count(text: &str) -> Result<usize, String> {
 impl Wanted {
     pub(super) fn settings(&self) -> Result<Settings, Failure> {
         Ok(Settings {
-            // The very command that runs: what is measured is this build.
+            // This executable, so that this build is measured.
             laio: std::env::current_exe()
                 .map_err(|error| format!("cannot find this command: {error}"))?,
             quick: self.quick,
             scale: self.scale,
             rounds: self.rounds,
-            contestants: self.contestants.clone(),
+            subjects: self.subjects.clone(),
             caches: match self.cache.as_deref() {
                 Some("cold") => vec![Cache::Cold],
                 Some("warm") => vec![Cache::Warm],

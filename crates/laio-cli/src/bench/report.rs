@@ -9,20 +9,20 @@ use laio_bench::record::{Record, load, save};
 use laio_bench::report::{self, PAGE};
 use std::path::PathBuf;
 
-/// Runs comparisons, or takes results that were saved, and writes one page of tables, plots and what follows from
-/// them. Each result is saved beside the page as soon as it is there.
+/// Runs comparisons, or reads saved results, and writes one page of tables, plots and conclusions. Saves each
+/// result in the directory of the page when it is complete.
 #[derive(Debug, Args)]
 #[command(after_help = help())]
 pub(crate) struct Arguments {
-    /// Which comparisons: quick (all of them, minutes), full (all of them, hours), or names
+    /// Comparisons: quick (all of them, minutes), full (all of them, hours), or names
     #[arg(long, value_name = "SET", num_args = 1.., value_delimiter = ',', default_value = "quick")]
     set: Vec<String>,
     #[command(flatten)]
     wanted: Wanted,
-    /// Run nothing: take these results
+    /// Run nothing: read these results
     #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with = "set")]
     from: Vec<PathBuf>,
-    /// Where the page and the results go
+    /// Directory for the page and the results
     #[arg(long, value_name = "DIR", default_value = "results")]
     to: PathBuf,
 }
@@ -36,7 +36,7 @@ fn help() -> String {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let (records, troubles) = match arguments.from.as_slice() {
+    let (records, failures) = match arguments.from.as_slice() {
         [] => measure(arguments)?,
         files => {
             let records: Result<Vec<Record>, _> = files.iter().map(|file| load(file)).collect();
@@ -44,14 +44,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         }
     };
     if records.is_empty() {
-        return Err(format!("nothing was measured: {}", troubles.join("; ")).into());
+        return Err(format!("nothing was measured: {}", failures.join("; ")).into());
     }
     let page = arguments.to.join(PAGE);
     save(&page, &report::page(&records))?;
     print(&format!("{}\n", page.display()))?;
-    match troubles.as_slice() {
+    match failures.as_slice() {
         [] => Ok(()),
-        troubles => Err(troubles.join("; ").into()),
+        failures => Err(failures.join("; ").into()),
     }
 }
 

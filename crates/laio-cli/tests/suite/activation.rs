@@ -1,4 +1,4 @@
-//! Started as a service manager starts it: with a socket that listens already, and somebody to be told.
+//! `laio serve` under a service manager: with an inherited listening socket and a notification socket.
 
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
@@ -8,31 +8,31 @@ use std::os::unix::net::UnixDatagram;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// Far more than anything here takes.
+/// A time limit far above the duration of any step.
 const LONG: Option<Duration> = Some(Duration::from_secs(60));
 
-/// Ends with the test, whatever comes of it.
-struct Running(Child);
+/// Kills the process when dropped.
+struct KillOnDrop(Child);
 
-impl Drop for Running {
+impl Drop for KillOnDrop {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-/// The shell makes its standard input descriptor 3, and knows its own process id, which stays.
+/// The shell moves its standard input to descriptor 3, and knows its own process id, which `exec` keeps.
 const SCRIPT: &str = r#"LISTEN_FDS=1 LISTEN_PID=$$ exec "$@" 3<&0 </dev/null"#;
 
 #[test]
-fn a_socket_that_was_passed_on_is_served_and_the_manager_told() {
+fn an_inherited_socket_is_served_and_the_manager_notified() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("index.html"), "home").unwrap();
     for listen in [&[][..], &["--listen", "systemd:web"]] {
-        let manager = Manager::new(dir.path().join("notify"));
+        let manager = NotifySocket::new(dir.path().join("notify"));
         let socket = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = socket.local_addr().unwrap();
-        // Whoever comes before the server waits in the queue of the socket.
+        // A client that connects before the server runs waits in the accept queue.
         let mut early = TcpStream::connect(address).unwrap();
         early.set_read_timeout(LONG).unwrap();
         ask(&mut early);
@@ -46,8 +46,8 @@ fn a_socket_that_was_passed_on_is_served_and_the_manager_told() {
             .stdin(Stdio::from(OwnedFd::from(socket)))
             .stdout(Stdio::null())
             .stderr(Stdio::piped());
-        let mut running = Running(command.spawn().unwrap());
-        assert_eq!(manager.hears(), "READY=1\n");
+        let mut running = KillOnDrop(command.spawn().unwrap());
+        assert_eq!(manager.receive(), "READY=1\n");
         assert!(answer(early).ends_with("home"));
         let banner = BufReader::new(running.0.stderr.take().unwrap());
         let shown = format!("  http://{address}/");
@@ -59,40 +59,43 @@ fn a_socket_that_was_passed_on_is_served_and_the_manager_told() {
             kill_process(process, signal).unwrap();
         };
         signal(Signal::HUP);
-        let told = manager.hears();
-        assert!(told.starts_with("RELOADING=1\nMONOTONIC_USEC="), "{told}");
-        assert_eq!(manager.hears(), "READY=1\n");
+        let message = manager.receive();
+        assert!(
+            message.starts_with("RELOADING=1\nMONOTONIC_USEC="),
+            "{message}"
+        );
+        assert_eq!(manager.receive(), "READY=1\n");
         let mut late = TcpStream::connect(address).unwrap();
         late.set_read_timeout(LONG).unwrap();
         ask(&mut late);
         assert!(answer(late).ends_with("home"));
         signal(Signal::TERM);
-        assert_eq!(manager.hears(), "STOPPING=1\n");
-        // Whatever it says besides, it ends, and well.
+        assert_eq!(manager.receive(), "STOPPING=1\n");
+        // Its other messages do not matter: it ends successfully.
         assert!(lines.any(|line| line.starts_with("served ")));
         assert!(running.0.wait().unwrap().success());
     }
 }
 
-/// Somebody who is told.
-struct Manager {
+/// The receiver of the server's `sd_notify` messages.
+struct NotifySocket {
     path: std::path::PathBuf,
     socket: UnixDatagram,
 }
 
-impl Manager {
-    fn new(path: std::path::PathBuf) -> Manager {
+impl NotifySocket {
+    fn new(path: std::path::PathBuf) -> NotifySocket {
         laio_testing::watchdog::enter();
         let _ = std::fs::remove_file(&path);
         let socket = UnixDatagram::bind(&path).unwrap();
         socket.set_read_timeout(LONG).unwrap();
-        Manager { path, socket }
+        NotifySocket { path, socket }
     }
 
-    fn hears(&self) -> String {
-        let mut told = [0; 100];
-        let length = self.socket.recv(&mut told).unwrap();
-        String::from_utf8(told[..length].to_vec()).unwrap()
+    fn receive(&self) -> String {
+        let mut buffer = [0; 100];
+        let length = self.socket.recv(&mut buffer).unwrap();
+        String::from_utf8(buffer[..length].to_vec()).unwrap()
     }
 }
 
@@ -108,14 +111,14 @@ fn answer(mut stream: TcpStream) -> String {
 }
 
 #[test]
-fn the_units_among_the_examples_make_sense() {
+fn the_example_units_are_valid() {
     let dir = tempfile::tempdir().unwrap();
     let examples = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples");
     let mut units = Vec::new();
     for unit in ["laio.service", "laio.socket"] {
         let text = std::fs::read_to_string(format!("{examples}/{unit}")).unwrap();
         let path = dir.path().join(unit);
-        // What is started has to be there.
+        // The programs of the units must exist.
         let text = text.replace("/usr/local/bin/laio", env!("CARGO_BIN_EXE_laio"));
         std::fs::write(&path, text).unwrap();
         units.push(path);
@@ -133,7 +136,7 @@ fn the_units_among_the_examples_make_sense() {
 }
 
 #[test]
-fn a_name_that_was_not_passed_on_is_a_clear_error() {
+fn a_missing_socket_name_is_a_clear_error() {
     let output = Command::new(env!("CARGO_BIN_EXE_laio"))
         .args(["serve", "--listen", "systemd:web"])
         .env_remove("LISTEN_FDS")

@@ -1,4 +1,4 @@
-//! `laio bench cp` as a user meets it. No test asserts a time.
+//! `laio bench cp`, run as a user does. No test asserts a time.
 
 use crate::common::{succeeded, text};
 use serde_json::Value;
@@ -17,7 +17,7 @@ fn bench(arguments: &str, directory: &std::path::Path) -> Output {
 }
 
 #[test]
-fn every_back_end_copies_right() {
+fn every_back_end_copies_correctly() {
     let scratch = tempfile::tempdir().unwrap();
     let (json, plots) = (scratch.path().join("cp.json"), scratch.path().join("plots"));
     let work = scratch.path().join("work");
@@ -32,7 +32,7 @@ fn every_back_end_copies_right() {
     succeeded(&output);
     assert!(
         output.stderr.is_empty(),
-        "nobody watches: {}",
+        "command failed: {}",
         text(&output.stderr)
     );
     let record: Value = serde_json::from_slice(&std::fs::read(&json).unwrap()).unwrap();
@@ -69,7 +69,7 @@ fn every_back_end_copies_right() {
 }
 
 #[test]
-fn wrong_arguments_are_told() {
+fn wrong_arguments_are_reported() {
     let scratch = tempfile::tempdir().unwrap();
     for (arguments, words) in [
         ("--tree nothing", "there is no tree `nothing`"),
@@ -90,7 +90,7 @@ fn wrong_arguments_are_told() {
 fn ctrl_c_leaves_nothing() {
     let scratch = tempfile::tempdir().unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_laio"));
-    // More rounds than anybody waits for.
+    // More rounds than the test waits for.
     let arguments =
         "bench cp --tree flat --scale 0.001 --rounds 999 --cache warm --contestant sync --dir";
     let mut child = command

@@ -1,4 +1,4 @@
-//! The published comparisons as a user meets them. No test asserts a time.
+//! The published comparisons, run as a user does. No test asserts a time.
 
 use crate::common::{succeeded, text};
 use serde_json::Value;
@@ -22,7 +22,7 @@ fn cells(file: &Path) -> Vec<Value> {
 }
 
 #[test]
-fn a_comparison_tells_then_and_today_and_a_page_is_made_of_it() {
+fn a_comparison_shows_published_and_measured_figures_and_makes_a_page() {
     let scratch = tempfile::tempdir().unwrap();
     let at = |name: &str| scratch.path().join(name);
     let output = bench(
@@ -30,9 +30,9 @@ fn a_comparison_tells_then_and_today_and_a_page_is_made_of_it() {
         scratch.path(),
     );
     succeeded(&output);
-    let told = text(&output.stdout);
+    let page = text(&output.stdout);
     for part in ["7.65", "2005", "lazy", "today:"] {
-        assert!(told.contains(part), "{part} in {told}");
+        assert!(page.contains(part), "{part} in {page}");
     }
     assert!(at("plots/getpid.svg").exists());
     let names = cells(&at("getpid.json"));
@@ -48,7 +48,7 @@ fn a_comparison_tells_then_and_today_and_a_page_is_made_of_it() {
 }
 
 #[test]
-fn every_way_reads_the_same_files() {
+fn every_strategy_reads_the_same_files() {
     let scratch = tempfile::tempdir().unwrap();
     let output = bench(
         "open-stat-read --cache warm --scale 0.0005 --rounds 1 --at 3 --dir . --json -",
@@ -70,7 +70,7 @@ fn every_way_reads_the_same_files() {
 }
 
 #[test]
-fn servers_are_started_loaded_and_ended() {
+fn servers_are_started_loaded_and_stopped() {
     let scratch = tempfile::tempdir().unwrap();
     let output = bench(
         "clients --cache warm --scale 0.0005 --rounds 1 --at 2 --contestant lazy threads --dir . --json clients.json",
@@ -83,7 +83,7 @@ fn servers_are_started_loaded_and_ended() {
 }
 
 #[test]
-fn wrong_names_are_told() {
+fn wrong_names_are_reported() {
     let scratch = tempfile::tempdir().unwrap();
     let output = bench("report --set nothing", scratch.path());
     assert_eq!(output.status.code(), Some(1));

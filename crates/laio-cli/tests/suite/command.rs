@@ -1,4 +1,4 @@
-//! The command as a user meets it. No test asserts a time.
+//! The command, run as a user does. No test asserts a time.
 
 use crate::common::{succeeded, text};
 use serde_json::Value;
@@ -26,7 +26,7 @@ fn bench_calls_prints_rows() {
     succeeded(&output);
     assert!(
         output.stderr.is_empty(),
-        "nobody watches: {}",
+        "command failed: {}",
         text(&output.stderr)
     );
     let rows: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -73,7 +73,7 @@ fn bench_calls_prints_a_table() {
 }
 
 #[test]
-fn bench_order_tells_what_was_overtaken() {
+fn bench_order_reports_reordering() {
     let arguments =
         "bench order --operations 32 --repetitions 1 --json --backend threads posix-aio";
     let output = laio(&arguments.split(' ').collect::<Vec<_>>());
@@ -94,7 +94,7 @@ fn bench_order_tells_what_was_overtaken() {
 }
 
 #[test]
-fn info_tells_programs() {
+fn info_prints_json() {
     let output = laio(&["info", "--json"]);
     succeeded(&output);
     let info: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -114,7 +114,7 @@ fn info_honours_the_environment() {
         .unwrap();
     assert!(output.status.success());
     assert!(text(&output.stdout).contains("LAIO_BACKEND=threads asks for it"));
-    // What is wrong with the environment is something to be told, not a reason to tell nothing.
+    // An invalid environment variable is reported, and the rest of the report is printed.
     let mut command = Command::new(env!("CARGO_BIN_EXE_laio"));
     let output = command
         .args(["info", "/"])
@@ -126,7 +126,7 @@ fn info_honours_the_environment() {
 }
 
 #[test]
-fn shells_take_the_completions() {
+fn shells_accept_the_completions() {
     for shell in ["bash", "zsh", "fish"] {
         let output = laio(&["completions", shell]);
         succeeded(&output);
@@ -174,11 +174,11 @@ fn exit_codes_are_as_documented() {
     assert!(text(&failed.stderr).starts_with("laio: cannot use /nowhere"));
 }
 
-/// `laio cp`, by the three names that it has.
+/// `laio cp`, by its three names.
 #[test]
-fn the_copy_is_the_same_by_each_name() {
-    let room = tempfile::tempdir().expect("a directory");
-    let at = |name: &str| room.path().join(name);
+fn the_copy_is_the_same_under_each_name() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let at = |name: &str| directory.path().join(name);
     std::fs::create_dir_all(at("from/inner")).expect("a directory");
     std::fs::write(at("from/inner/file"), "contents").expect("a file");
     std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_laio-cp"), at("cp")).expect("a link");
@@ -190,7 +190,10 @@ fn the_copy_is_the_same_by_each_name() {
     for (name, program, word) in named {
         let run = |arguments: &[&str]| {
             let mut command = Command::new(&program);
-            command.args(word).args(arguments).current_dir(room.path());
+            command
+                .args(word)
+                .args(arguments)
+                .current_dir(directory.path());
             command.output().expect("the command starts")
         };
         let target = format!("copied by {name}");

@@ -1,4 +1,4 @@
-//! `laio trace` and `laio load` as a user meets them, against `laio serve`. No test asserts a time.
+//! `laio trace` and `laio load`, run as a user does against `laio serve`. No test asserts a time.
 
 use crate::common::{succeeded, text};
 use serde_json::Value;
@@ -16,19 +16,19 @@ fn laio(arguments: &str, directory: &Path) -> Output {
         .expect("the command starts")
 }
 
-/// A server, ended when dropped.
-struct Served {
+/// A server that is killed when dropped.
+struct Server {
     child: Child,
     url: String,
 }
 
-impl Served {
-    fn start(root: &Path) -> Served {
+impl Server {
+    fn start(root: &Path) -> Server {
         laio_testing::watchdog::enter();
-        Served::at("127.0.0.1:0", root, &[])
+        Server::at("127.0.0.1:0", root, &[])
     }
 
-    fn at(listen: &str, root: &Path, more: &[&str]) -> Served {
+    fn at(listen: &str, root: &Path, more: &[&str]) -> Server {
         let mut command = Command::new(env!("CARGO_BIN_EXE_laio"));
         command.args([
             "serve",
@@ -48,15 +48,15 @@ impl Served {
         let lines = BufReader::new(child.stderr.take().unwrap()).lines();
         let mut lines = lines.map_while(Result::ok);
         let url = lines.find_map(|line| Some(line.trim().strip_suffix('/')?.to_owned()));
-        // What it says later is not read; the pipe is closed, which it does not mind.
-        Served {
+        // Later messages are not read: the pipe is closed, and the server ignores EPIPE.
+        Server {
             child,
             url: url.expect("the server says where it is"),
         }
     }
 }
 
-impl Drop for Served {
+impl Drop for Server {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -86,7 +86,7 @@ fn a_made_set_is_served_and_every_byte_checked() {
     let trace = |name: &str| std::fs::read(at.join(name).join("trace.tsv")).unwrap();
     assert_eq!(trace("set"), trace("again"));
 
-    let served = Served::start(&at.join("set/files"));
+    let served = Server::start(&at.join("set/files"));
     let load = |more: &str| {
         let url = &served.url;
         laio(
@@ -118,7 +118,7 @@ fn a_made_set_is_served_and_every_byte_checked() {
         assert_eq!(outcome["verified"], true);
         assert!(outcome["lag"]["count"].as_u64().is_some());
     }
-    // A changed byte is found, and told by the exit status.
+    // A changed byte is detected, and reported by the exit status.
     let trace = String::from_utf8(trace("set")).unwrap();
     let target = trace.lines().last().unwrap().rsplit('\t').next().unwrap();
     let victim = at.join("set/files").join(target.trim_start_matches('/'));
@@ -146,7 +146,7 @@ fn encrypted_connections_are_checked_and_counted() {
     let (chain, key) = (at.join("own.pem"), at.join("own.key"));
     let (chain, key) = (chain.to_str().unwrap(), key.to_str().unwrap());
     let certificate = ["--tls-cert", chain, "--tls-key", key];
-    let served = Served::at("tls:127.0.0.1:0", &at.join("set/files"), &certificate);
+    let served = Server::at("tls:127.0.0.1:0", &at.join("set/files"), &certificate);
     let load = |more: &str| {
         let url = &served.url;
         laio(
@@ -159,7 +159,7 @@ fn encrypted_connections_are_checked_and_counted() {
         assert!(output.status.success(), "{more}: {}", text(&output.stderr));
         serde_json::from_slice(&output.stdout).unwrap()
     };
-    // One handshake for each connection, all bytes checked.
+    // One handshake for each connection, and all bytes are checked.
     let kept = outcome("--ca own.pem --clients 3");
     let requests = kept["requests"].as_u64().unwrap();
     assert_eq!(kept["verified"], true);
@@ -171,7 +171,7 @@ fn encrypted_connections_are_checked_and_counted() {
     let resumed = outcome("--ca own.pem --resume --clients 1 --close");
     assert_eq!(resumed["handshake"]["count"], requests);
     assert!(resumed["resumed"].as_u64().unwrap() > 0, "{resumed}");
-    // Nobody has vouched for it.
+    // No trusted authority has signed the certificate.
     let output = load("--clients 1");
     assert_eq!(output.status.code(), Some(1));
     let words = [text(&output.stdout), text(&output.stderr)].concat();
@@ -205,7 +205,7 @@ fn a_log_is_replayed() {
         "{}",
         text(&made.stdout)
     );
-    let served = Served::start(&at.join("set/files"));
+    let served = Server::start(&at.join("set/files"));
     let url = &served.url;
     let output = laio(
         &format!("load {url} --trace set/trace.tsv --at-times --csv seconds.csv"),
@@ -232,7 +232,7 @@ fn a_log_is_replayed() {
 }
 
 #[test]
-fn wrong_arguments_are_told() {
+fn wrong_arguments_are_reported() {
     let scratch = tempfile::tempdir().unwrap();
     for (arguments, code, words) in [
         (

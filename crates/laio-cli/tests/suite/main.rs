@@ -1,9 +1,10 @@
-//! The command's tests, in one program: they start `laio` as a user does. `cp` is one of its own.
+//! The command's tests, in one program: they start `laio` as a user does. The tests of `cp` are a separate
+//! program.
 
 mod activation;
+mod announced_sizes;
 mod bench_cp;
 mod bench_published;
-mod claims;
 mod command;
 mod common;
 mod descriptors;

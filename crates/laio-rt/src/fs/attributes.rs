@@ -1,7 +1,7 @@
-//! What a file has besides its contents: permissions, owner, times, extended attributes.
+//! The attributes of files: permissions, owner, times, extended attributes.
 //!
-//! The functions that take a path do not follow a symbolic link at its end. For names below an open
-//! directory [`submit`] the operations of [`laio::ops`], with [`Name::at`].
+//! The functions that take a path do not follow a symbolic link in its last component. For names relative to an
+//! open directory, [`submit`] the operations of [`laio::ops`] with [`Name::at`].
 
 use super::File;
 use crate::Descriptor;
@@ -22,12 +22,12 @@ impl File {
     /// Sets the permissions.
     ///
     /// # Errors
-    /// `PermissionDenied` if the file is another's.
+    /// `PermissionDenied` if another user owns the file.
     pub fn set_mode(&self, mode: u32) -> impl Future<Output = io::Result<()>> {
         submit(SetMode::new(self.descriptor().clone(), mode))
     }
 
-    /// Gives the file to another user or group, or both. It loses the set-user-ID and set-group-ID bits.
+    /// Sets the owner or group of the file, or both. The kernel clears the set-user-ID and set-group-ID bits.
     ///
     /// # Errors
     /// `PermissionDenied` without the privilege.
@@ -39,10 +39,10 @@ impl File {
         submit(SetOwner::new(self.descriptor().clone(), user, group))
     }
 
-    /// Sets when it was last read and changed: those that are given, which may be [`Timestamp::NOW`].
+    /// Sets the times of last access and modification, each if given. [`Timestamp::NOW`] is the current time.
     ///
     /// # Errors
-    /// `PermissionDenied` if the file is another's.
+    /// `PermissionDenied` if another user owns the file.
     pub fn set_times(
         &self,
         accessed: Option<Timestamp>,
@@ -51,9 +51,10 @@ impl File {
         submit(SetTimes::new(self.descriptor().clone(), accessed, modified))
     }
 
-    /// Reads an extended attribute into the room of the buffer. Gives the bytes read, and the buffer
-    /// with them appended; if it has no room at all, the bytes that there are. `ENODATA` if the file has no
-    /// such attribute, `ERANGE` if there is too little room: [`laio::ops::ATTRIBUTE_MAX`] is enough.
+    /// Reads an extended attribute into the spare capacity of the buffer. Returns the number of bytes, and the
+    /// buffer with the bytes appended. With no spare capacity at all it returns the size of the attribute. Fails
+    /// with `ENODATA` if the file has no such attribute, and with `ERANGE` if the capacity is too small:
+    /// [`laio::ops::ATTRIBUTE_MAX`] bytes are always enough.
     pub fn get_attribute<B: Sink>(
         &self,
         attribute: impl Into<CString>,
@@ -63,7 +64,8 @@ impl File {
         submit(GetAttribute::new(file, attribute, buffer))
     }
 
-    /// Sets an extended attribute. `EOPNOTSUPP` if the file system has none of that kind.
+    /// Sets an extended attribute. Fails with `EOPNOTSUPP` if the file system does not support attributes of
+    /// that kind.
     pub fn set_attribute<B: Source>(
         &self,
         attribute: impl Into<CString>,
@@ -73,8 +75,8 @@ impl File {
         submit(SetAttribute::new(file, attribute, value))
     }
 
-    /// Reads the names of the extended attributes as [`File::get_attribute`] reads one of them;
-    /// [`laio::ops::attribute_names`] takes the list apart.
+    /// Reads the list of the names of the extended attributes, as [`File::get_attribute`] reads an attribute.
+    /// [`laio::ops::attribute_names`] splits the list.
     pub fn list_attributes<B: Sink>(
         &self,
         buffer: B,
@@ -98,13 +100,14 @@ impl File {
 /// Sets the permissions of a file.
 ///
 /// # Errors
-/// `PermissionDenied` if the file is another's; `EOPNOTSUPP` if it is a symbolic link, which has none.
+/// `PermissionDenied` if another user owns the file; `EOPNOTSUPP` if it is a symbolic link, which has no permissions.
 pub async fn set_mode(path: impl AsRef<Path>, mode: u32) -> io::Result<()> {
     set_mode_of(Name::<Descriptor>::from_path_in(None, path)?, mode).await
 }
 
-/// As [`set_mode`], for a name that may begin in an open directory. Before Linux 6.6, which has no call for it,
-/// in three steps: opened only to name it, looked at, and set through `/proc`, so that the name is resolved once.
+/// As [`set_mode`], for a name that may begin in an open directory. Linux before 6.6 has no call for that; there it
+/// opens the file with `O_PATH`, checks its type, and changes the mode through `/proc`, so that the name is resolved
+/// once.
 ///
 /// # Errors
 /// As for [`set_mode`].
@@ -129,7 +132,7 @@ fn is(error: &io::Error, errno: Errno) -> bool {
     error.raw_os_error() == Some(errno.raw())
 }
 
-/// Gives a file to another user or group, or both.
+/// Sets the owner or group of a file, or both.
 ///
 /// # Errors
 /// `PermissionDenied` without the privilege.
@@ -141,10 +144,10 @@ pub async fn set_owner(
     submit(SetOwner::named(Name::from_path(path)?, user, group)).await
 }
 
-/// Sets when a file was last read and changed: those that are given.
+/// Sets the times of last access and modification of a file, each if given.
 ///
 /// # Errors
-/// `PermissionDenied` if the file is another's.
+/// `PermissionDenied` if another user owns the file.
 pub async fn set_times(
     path: impl AsRef<Path>,
     accessed: Option<Timestamp>,
@@ -154,16 +157,17 @@ pub async fn set_times(
     submit(SetTimes::named(name, accessed, modified)).await
 }
 
-/// Makes a FIFO, socket or device, with the permissions of `mode` less the umask.
+/// Creates a FIFO, socket or device, with the permissions of `mode` less the umask.
 ///
 /// # Errors
-/// `AlreadyExists` if the name is there, whatever it is; `PermissionDenied` for devices without the
+/// `AlreadyExists` if the name exists, whatever its type; `PermissionDenied` for devices without the
 /// privilege.
 pub async fn make_node(path: impl AsRef<Path>, node: Node, mode: u32) -> io::Result<()> {
     submit(MakeNode::new(Name::from_path(path)?, node, mode)).await
 }
 
-/// Asks whether the process may do this with a file, through symbolic links: [`Access::READ`] and others, together.
+/// Checks whether the process has these rights on a file: [`Access::READ`] and others, combined. Follows symbolic
+/// links.
 ///
 /// # Errors
 /// `PermissionDenied` if it may not, `NotFound` if there is no such file.

@@ -1,4 +1,4 @@
-//! Directories.
+//! Reading directories.
 
 use super::{File, FileType, Metadata};
 use crate::submission::submit;
@@ -37,12 +37,12 @@ pub struct ReadDir {
     directory: File,
     path: PathBuf,
     read: VecDeque<DirEntry>,
-    /// Used anew for each read.
+    /// Reused for each read.
     buffer: Vec<u8>,
 }
 
 impl ReadDir {
-    /// The entries of a directory that is open. `path` is only put before their names.
+    /// Reads the entries of an open directory. `path` is only used as a prefix of their names.
     pub fn new(directory: File, path: impl Into<PathBuf>) -> ReadDir {
         ReadDir {
             directory,
@@ -52,7 +52,7 @@ impl ReadDir {
         }
     }
 
-    /// The next entry, without `.` and `..`; none at the end.
+    /// Returns the next entry, or `None` at the end. Skips `.` and `..`.
     ///
     /// # Errors
     /// Those of the file system; `NotFound` if the directory was removed.
@@ -73,9 +73,9 @@ impl ReadDir {
         Ok(self.read.pop_front())
     }
 
-    /// The next entries as the kernel gives them, some hundreds at a time, without an allocation for
-    /// each; at the end they are [empty](Entries::is_empty). Entries that [`ReadDir::next`] has yet to
-    /// give are not among them.
+    /// Returns the next entries of one `getdents64`, some hundreds at a time, without an allocation for each. At
+    /// the end they are [empty](Entries::is_empty). Entries that were read for [`ReadDir::next`] and not yet
+    /// returned by it are not among them.
     ///
     /// # Errors
     /// As for [`ReadDir::next`].
@@ -88,18 +88,17 @@ impl ReadDir {
         submit(ops::ReadDir::with_buffer(directory, buffer)).await
     }
 
-    /// The metadata of an entry, by its name within the directory: if it is a symbolic link, of the
-    /// link.
+    /// Returns the metadata of an entry by its name in the directory. Does not follow a symbolic link.
     ///
     /// # Errors
-    /// `NotFound` if it is gone.
+    /// `NotFound` if the entry was removed.
     pub async fn metadata(&self, name: impl AsRef<OsStr>) -> io::Result<Metadata> {
         let directory = self.directory.descriptor().clone();
         let name = Name::from_path_at(directory, Path::new(name.as_ref()))?;
         submit(StatPath::new(name).no_follow()).await
     }
 
-    /// The directory, for operations of other kinds.
+    /// Returns the directory, for operations without a method here.
     pub fn directory(&self) -> &File {
         &self.directory
     }
@@ -115,22 +114,22 @@ pub struct DirEntry {
 }
 
 impl DirEntry {
-    /// The name.
+    /// Returns the name.
     pub fn file_name(&self) -> &OsStr {
         &self.name
     }
 
-    /// The path: that of the directory, and the name.
+    /// Returns the path: that of the directory, and the name.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The inode; of a mount point, the one that is covered.
+    /// Returns the inode number; for a mount point, that of the directory below the mount.
     pub fn inode(&self) -> u64 {
         self.inode
     }
 
-    /// The kind of file; [`FileType::Unknown`] if the file system does not keep it in directories.
+    /// Returns the type of the file, or [`FileType::Unknown`] if the file system does not record it in directories.
     pub fn file_type(&self) -> FileType {
         self.file_type
     }

@@ -16,8 +16,8 @@ use std::path::Path;
 
 /// An open file. Any number of operations may be in flight on it.
 ///
-/// Dropping it closes it as soon as no operation needs it any more, without waiting;
-/// [`File::close`] waits and tells of errors.
+/// Dropping it closes it when the last operation on it has ended, without waiting. [`File::close`] waits and
+/// reports errors.
 ///
 /// ```
 /// use laio_rt::fs::File;
@@ -42,7 +42,7 @@ impl File {
         OpenOptions::new().read(true).open(path).await
     }
 
-    /// Makes a file, or empties the one that is there, for writing.
+    /// Opens a file for writing. Creates it, or truncates it if it exists.
     ///
     /// # Errors
     /// See [`OpenOptions::open`].
@@ -51,13 +51,13 @@ impl File {
         options.open(path).await
     }
 
-    /// Options for other ways to open a file.
+    /// Returns options for other ways to open a file.
     pub fn options() -> OpenOptions {
         OpenOptions::new()
     }
 
-    /// Reads at byte `offset` into the room of the buffer, and fills it unless the file ends before.
-    /// Gives the bytes read, and the buffer with them appended.
+    /// Reads at byte `offset` into the spare capacity of the buffer, and fills it unless the file ends first.
+    /// Returns the number of bytes, and the buffer with the bytes appended.
     pub fn read_at<B: Sink>(
         &self,
         buffer: B,
@@ -74,19 +74,19 @@ impl File {
     ) -> impl Future<Output = (io::Result<()>, B)> {
         let end = offset.wrapping_add(buffer.bytes().len() as u64);
         write_all(buffer, move |part| {
-            // What is left ends where all of it would.
+            // The rest of the buffer ends at the same offset as the whole buffer.
             let offset = end.wrapping_sub(part.bytes().len() as u64);
             WriteAt::new(self.0.clone(), part, offset)
         })
     }
 
-    /// Reads at the file's position, which moves, into the room of the buffer. Gives the bytes read (0
-    /// at the end of the file), and the buffer with them appended.
+    /// Reads at the file position, and advances it, into the spare capacity of the buffer. Returns the number of
+    /// bytes (0 at the end of the file), and the buffer with the bytes appended.
     pub fn read<B: Sink>(&self, buffer: B) -> impl Future<Output = (io::Result<usize>, B)> {
         submit(Read::new(self.0.clone(), buffer))
     }
 
-    /// Reads from the file's position to its end. Gives the bytes read, and the buffer with them
+    /// Reads from the file position to the end. Returns the number of bytes, and the buffer with the bytes
     /// appended.
     pub async fn read_to_end(&self, mut buffer: Vec<u8>) -> (io::Result<usize>, Vec<u8>) {
         let before = buffer.len();
@@ -104,12 +104,12 @@ impl File {
         }
     }
 
-    /// Writes all of the buffer at the file's position, which moves.
+    /// Writes all of the buffer at the file position, and advances it.
     pub fn write_all<B: Source>(&self, buffer: B) -> impl Future<Output = (io::Result<()>, B)> {
         write_all(buffer, |part| Write::new(self.0.clone(), part))
     }
 
-    /// The file's metadata.
+    /// Returns the file's metadata.
     ///
     /// # Errors
     /// Those of the file system.
@@ -120,7 +120,7 @@ impl File {
     /// Waits until contents and metadata have reached the device.
     ///
     /// # Errors
-    /// They may be about an earlier write, and are reported once.
+    /// Those of `fsync`. An error may come from an earlier write, and is reported once.
     pub fn sync_all(&self) -> impl Future<Output = io::Result<()>> {
         submit(Fsync::new(self.0.clone()))
     }
@@ -133,7 +133,7 @@ impl File {
         submit(Fsync::data(self.0.clone()))
     }
 
-    /// Sets the length: cuts the file off, or extends it by a hole.
+    /// Sets the length: truncates the file, or extends it by a hole.
     ///
     /// # Errors
     /// `InvalidInput` if the file is not open for writing.
@@ -141,23 +141,24 @@ impl File {
         submit(Truncate::new(self.0.clone(), length))
     }
 
-    /// Reserves room for `length` bytes from byte `offset` on.
+    /// Allocates disk space for `length` bytes from byte `offset` on.
     ///
     /// # Errors
-    /// `StorageFull` if there is none; `EOPNOTSUPP` if the file system cannot reserve.
+    /// `StorageFull` if the disk is full; `EOPNOTSUPP` if the file system cannot preallocate.
     pub fn allocate(&self, offset: u64, length: u64) -> impl Future<Output = io::Result<()>> {
         submit(Allocate::new(self.0.clone(), offset, length))
     }
 
-    /// Moves the position, or asks for it; gives the new one.
+    /// Sets the file position, and returns the new one.
     ///
     /// # Errors
-    /// `ENXIO` if no data, or no hole, is there; `InvalidInput` before the start of the file.
+    /// `ENXIO` if no data, or no hole, follows; `InvalidInput` for a position before the start of the file.
     pub fn seek(&self, whence: Whence) -> impl Future<Output = io::Result<u64>> {
         submit(Seek::new(self.0.clone(), whence))
     }
 
-    /// Tells the kernel how `length` bytes from byte `offset` on (0: all to the end) will be used.
+    /// Announces to the kernel how the program will use `length` bytes from byte `offset` on (`posix_fadvise`). A
+    /// length of 0 means all bytes to the end.
     ///
     /// # Errors
     /// `ESPIPE` if it is a pipe.
@@ -170,20 +171,20 @@ impl File {
         submit(Advise::new(self.0.clone(), offset, length, advice))
     }
 
-    /// Makes this file share the blocks of all of `source`, where the file system can.
+    /// Makes this file a reflink of `source`: both share all blocks.
     ///
     /// # Errors
-    /// `EOPNOTSUPP` (and of some file systems `ENOTTY`) if it cannot, `CrossesDevices` if they are on
-    /// different ones.
+    /// `EOPNOTSUPP` (on some file systems `ENOTTY`) if the file system does not support it, `CrossesDevices` if
+    /// the files are on different file systems.
     pub fn reflink(&self, source: &File) -> impl Future<Output = io::Result<()>> {
         submit(Reflink::new(source.0.clone(), self.0.clone()))
     }
 
-    /// Moves up to `count` bytes at byte `offset` to a pipe, as it has room, without a copy to user space.
-    /// Gives their number: 0 at the end of the file.
+    /// Moves up to `count` bytes at byte `offset` to a pipe, as many as fit, without a copy to user space.
+    /// Returns their number: 0 at the end of the file.
     ///
     /// # Errors
-    /// `InvalidInput` if the file is of a kind that cannot.
+    /// `InvalidInput` if the file does not support `splice`.
     pub fn splice_to(
         &self,
         offset: u64,
@@ -194,8 +195,8 @@ impl File {
         submit(splice.from_offset(offset))
     }
 
-    /// Moves up to `count` bytes from a pipe, as it has them, to byte `offset`. Gives their number: 0 at
-    /// the end of the pipe.
+    /// Moves up to `count` of the bytes available in a pipe to byte `offset`. Returns their number: 0 at the end
+    /// of the pipe.
     ///
     /// # Errors
     /// As for [`File::splice_to`], and those of writing.
@@ -209,21 +210,21 @@ impl File {
         submit(splice.to_offset(offset))
     }
 
-    /// Closes the file, after the operations on it that were abandoned have come to their end.
+    /// Closes the file, after the abandoned operations on it have ended.
     ///
     /// # Errors
-    /// The file is closed in any case; an error is about earlier writes.
+    /// The file is closed in any case; an error comes from earlier writes.
     pub async fn close(self) -> io::Result<()> {
         self.0.close().await
     }
 
-    /// The descriptor, for operations of other kinds.
+    /// Returns the descriptor, for operations without a method here.
     pub fn descriptor(&self) -> &Descriptor {
         &self.0
     }
 }
 
-/// Bytes of room that `read_to_end` makes when there is none.
+/// The capacity in bytes that `read_to_end` adds to a full buffer.
 const READ_TO_END_MIN: usize = 16 << 10;
 
 impl From<OwnedFd> for File {

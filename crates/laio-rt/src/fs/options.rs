@@ -1,4 +1,4 @@
-//! How a file is opened.
+//! Options for opening a file.
 
 use super::File;
 use crate::Descriptor;
@@ -9,7 +9,7 @@ use rustix::fs::OFlags;
 use std::io;
 use std::path::Path;
 
-/// How a file is opened, and where its name begins.
+/// Options for opening a file, and the directory in which relative paths begin.
 ///
 /// ```
 /// use laio_rt::fs::{File, OpenOptions};
@@ -39,62 +39,63 @@ pub struct OpenOptions {
 }
 
 impl OpenOptions {
-    /// How often an opening beneath a directory is tried anew when a directory on the way is renamed at
-    /// the same moment.
+    /// How often an open beneath a directory is retried when another process renames a directory of the path
+    /// at the same time.
     pub const RACES_MAX: u32 = 16;
 
-    /// Nothing chosen: the file is opened for reading.
+    /// Returns the default options: the file is opened for reading.
     pub fn new() -> OpenOptions {
         OpenOptions::default()
     }
 
-    /// For reading.
+    /// Opens the file for reading.
     pub fn read(mut self, read: bool) -> Self {
         self.read = read;
         self
     }
 
-    /// For writing.
+    /// Opens the file for writing.
     pub fn write(mut self, write: bool) -> Self {
         self.write = write;
         self
     }
 
-    /// For writing, each time at what is the end then.
+    /// Opens the file for writing; each write goes to the current end of the file.
     pub fn append(mut self, append: bool) -> Self {
         self.append = append;
         self
     }
 
-    /// Cut to length 0.
+    /// Truncates the file to length 0.
     pub fn truncate(mut self, truncate: bool) -> Self {
         self.truncate = truncate;
         self
     }
 
-    /// Made, if it is not there.
+    /// Creates the file if it does not exist.
     pub fn create(mut self, create: bool) -> Self {
         self.create = create;
         self
     }
 
-    /// Made; `AlreadyExists` if the name is there.
+    /// Creates the file; fails with `AlreadyExists` if the name exists.
     pub fn create_new(mut self, create_new: bool) -> Self {
         self.create_new = create_new;
         self
     }
 
-    /// `NotADirectory` unless it is a directory.
+    /// Fails with `NotADirectory` unless the file is a directory.
     pub fn directory(self, directory: bool) -> Self {
         self.flag(OFlags::DIRECTORY, directory)
     }
 
-    /// Does not follow a symbolic link at the end of the name: it fails with `ELOOP`.
+    /// Does not follow a symbolic link in the last component of the path: opening one fails with `ELOOP`.
     pub fn no_follow(self, no_follow: bool) -> Self {
         self.flag(OFlags::NOFOLLOW, no_follow)
     }
 
-    /// Only to name the file in other calls (`O_PATH`); neither read nor written.
+    /// Opens the file with `O_PATH`: the descriptor identifies the file in other calls, and can be neither read
+    /// nor written.
     pub fn path_only(self, path_only: bool) -> Self {
         self.flag(OFlags::PATH, path_only)
     }
@@ -109,26 +110,26 @@ impl OpenOptions {
         self
     }
 
-    /// More `O_*` flags.
+    /// Adds other `O_*` flags.
     pub fn custom_flags(mut self, flags: i32) -> Self {
         self.flags |= flags;
         self
     }
 
-    /// The permissions of a file that is made, less the umask. 0o666 if not chosen.
+    /// Sets the permissions of a created file, before the umask. The default is 0o666.
     pub fn mode(mut self, mode: u32) -> Self {
         self.mode = Some(mode);
         self
     }
 
-    /// Names begin in this directory.
+    /// Resolves relative paths in this directory.
     pub fn at(mut self, directory: &File) -> Self {
         self.at = Some(directory.descriptor().clone());
         self
     }
 
-    /// Names begin in this directory and cannot leave it, on Linux 5.6 or later: neither through `..` or
-    /// an absolute path, nor by symbolic links. Those that would fail with `EXDEV`.
+    /// Resolves paths in this directory, and forbids them to leave it through `..`, an absolute path or a
+    /// symbolic link: such an open fails with `EXDEV`. Needs Linux 5.6.
     pub fn beneath(self, directory: &File) -> Self {
         let mut options = self.at(directory);
         options.beneath = true;

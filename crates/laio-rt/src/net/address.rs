@@ -1,4 +1,4 @@
-//! Between the addresses of the operations and those of rustix.
+//! Conversions between the addresses of laio and those of rustix.
 
 use crate::Descriptor;
 use laio::ops::Address;
@@ -13,7 +13,7 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::SocketAddr as UnixAddr;
 
-/// Makes a socket that can have this address.
+/// Creates a socket of this address's family.
 pub(super) fn socket(address: &Address, kind: SocketType) -> io::Result<Descriptor> {
     let family = match address {
         Address::Inet(SocketAddr::V4(_)) => AddressFamily::INET,
@@ -23,7 +23,7 @@ pub(super) fn socket(address: &Address, kind: SocketType) -> io::Result<Descript
     Ok(socket_with(family, kind, SocketFlags::CLOEXEC, None)?.into())
 }
 
-/// Gives a socket its own address.
+/// Binds a socket to an address.
 pub(super) fn bind(socket: &Descriptor, address: &Address) -> io::Result<()> {
     match address {
         Address::Inet(address) => rustix::net::bind(socket, address)?,
@@ -39,12 +39,12 @@ pub(super) fn bind(socket: &Descriptor, address: &Address) -> io::Result<()> {
     Ok(())
 }
 
-/// The socket's own address.
+/// Returns the socket's own address.
 pub(super) fn local(socket: impl AsFd) -> io::Result<Address> {
     convert(rustix::net::getsockname(socket)?)
 }
 
-/// The address of its peer.
+/// Returns the address of the socket's peer.
 pub(super) fn peer(socket: impl AsFd) -> io::Result<Address> {
     match rustix::net::getpeername(socket)? {
         Some(address) => convert(address),
@@ -66,7 +66,7 @@ fn convert(address: SocketAddrAny) -> io::Result<Address> {
     ))
 }
 
-/// An internet address, where there can be no other.
+/// Converts the address of a socket that is known to be an internet socket.
 pub(super) fn inet(address: Address) -> io::Result<SocketAddr> {
     let message = "not an internet address";
     address

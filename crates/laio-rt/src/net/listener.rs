@@ -13,13 +13,13 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
-/// A socket that takes TCP connections.
+/// A socket that accepts TCP connections.
 pub type TcpListener = Listener<Tcp>;
 
-/// A socket that takes connections of processes of the machine.
+/// A socket that accepts connections from processes on the same machine.
 pub type UnixListener = Listener<Unix>;
 
-/// How a socket listens.
+/// Options of a listening socket.
 #[derive(Clone, Copy, Debug)]
 pub struct ListenOptions {
     reuse_port: bool,
@@ -38,32 +38,33 @@ impl Default for ListenOptions {
 }
 
 impl ListenOptions {
-    /// A backlog of 1024 connections.
+    /// Returns the default options: a backlog of 1024 connections.
     pub fn new() -> ListenOptions {
         ListenOptions::default()
     }
 
-    /// Whether several sockets, all with this option, may listen at the same address: the kernel shares
-    /// the connections out (`SO_REUSEPORT`), for one thread per processor.
+    /// Sets `SO_REUSEPORT`: several sockets, all with this option, may listen on the same address, and the kernel
+    /// distributes the connections among them. For one thread per processor.
     pub fn reuse_port(mut self, reuse: bool) -> Self {
         self.reuse_port = reuse;
         self
     }
 
-    /// Whether the address `::` leaves IPv4 to other sockets.
+    /// Sets `IPV6_V6ONLY`: a socket on the address `::` does not accept IPv4 connections.
     pub fn only_v6(mut self, only: bool) -> Self {
         self.only_v6 = only;
         self
     }
 
-    /// Connections that may wait to be taken; the kernel has a bound of its own.
+    /// Sets the number of connections that may wait to be accepted; the kernel also has a limit
+    /// (`net.core.somaxconn`).
     pub fn backlog(mut self, connections: i32) -> Self {
         self.backlog = connections;
         self
     }
 }
 
-/// A socket that takes connections.
+/// A socket that accepts connections.
 pub struct Listener<K> {
     socket: Descriptor,
     kind: PhantomData<fn() -> K>,
@@ -75,18 +76,18 @@ impl<K> Listener<K> {
         Ok((connection.into(), peer))
     }
 
-    /// The descriptor, for operations of other kinds.
+    /// Returns the descriptor, for operations without a method here.
     pub fn descriptor(&self) -> &Descriptor {
         &self.socket
     }
 }
 
 impl Listener<Tcp> {
-    /// Listens at an address; with port 0, at a free port. A socket that listened there before does not
-    /// stand in the way (`SO_REUSEADDR`).
+    /// Listens on an address; with port 0, on a free port. Sets `SO_REUSEADDR`, so connections of an earlier
+    /// listener do not prevent it.
     ///
     /// # Errors
-    /// `AddrInUse` if another socket listens there.
+    /// `AddrInUse` if another socket listens on the address.
     pub fn bind(address: impl Into<SocketAddr>) -> io::Result<TcpListener> {
         TcpListener::bind_with(address, ListenOptions::new())
     }
@@ -113,11 +114,11 @@ impl Listener<Tcp> {
         Ok(Listener::new(socket))
     }
 
-    /// Takes the next connection, and tells who is at its other end.
+    /// Accepts the next connection, and returns it with the peer's address.
     ///
     /// # Errors
-    /// `ConnectionAborted` if the peer has given up meanwhile, `EMFILE` or `ENFILE` if there are no
-    /// descriptors left. The listener goes on.
+    /// `ConnectionAborted` if the peer has closed it meanwhile, `EMFILE` or `ENFILE` if there are no
+    /// descriptors left. The listener remains usable.
     pub async fn accept(&self) -> io::Result<(Stream<Tcp>, SocketAddr)> {
         match self.next().await? {
             (stream, Some(Address::Inet(peer))) => Ok((stream, peer)),
@@ -128,7 +129,7 @@ impl Listener<Tcp> {
         }
     }
 
-    /// The address it listens at.
+    /// Returns the address on which it listens.
     ///
     /// # Errors
     /// Those of `getsockname`.
@@ -138,15 +139,15 @@ impl Listener<Tcp> {
 }
 
 impl Listener<Unix> {
-    /// Listens at a path, which must not be there; nor is it removed afterwards.
+    /// Listens on a path, which must not exist. Dropping the listener does not remove the path.
     ///
     /// # Errors
-    /// `AddrInUse` if it is there.
+    /// `AddrInUse` if the path exists.
     pub fn bind(path: impl AsRef<Path>) -> io::Result<UnixListener> {
         UnixListener::bind_to(Address::unix(path)?, ListenOptions::new())
     }
 
-    /// Listens at any address of a Unix socket.
+    /// Listens on any kind of Unix socket address.
     ///
     /// # Errors
     /// As for [`UnixListener::bind`].
@@ -161,7 +162,7 @@ impl Listener<Unix> {
         Ok(Listener::new(socket))
     }
 
-    /// Takes the next connection. Its other end seldom has an address.
+    /// Accepts the next connection. Returns no address, since peers seldom have one.
     ///
     /// # Errors
     /// As for [`TcpListener::accept`].
@@ -169,7 +170,7 @@ impl Listener<Unix> {
         Ok(self.next().await?.0)
     }
 
-    /// The address it listens at.
+    /// Returns the address on which it listens.
     ///
     /// # Errors
     /// Those of `getsockname`.
@@ -187,7 +188,7 @@ impl<K> Listener<K> {
     }
 }
 
-/// From a listening socket in blocking mode.
+/// Takes ownership of a listening socket in blocking mode.
 impl<K> From<OwnedFd> for Listener<K> {
     fn from(socket: OwnedFd) -> Listener<K> {
         Listener::new(socket.into())

@@ -1,4 +1,4 @@
-//! A connection for two tasks.
+//! The two halves of a connection, for two tasks.
 
 use super::Stream;
 use crate::executor::Core;
@@ -13,7 +13,7 @@ pub(super) fn split<K>(stream: Stream<K>) -> (ReadHalf<K>, WriteHalf<K>) {
     (ReadHalf(stream), writer)
 }
 
-/// The reader of a connection; see [`Stream::into_split`].
+/// The reading half of a connection; see [`Stream::into_split`].
 #[derive(Debug)]
 pub struct ReadHalf<K>(Stream<K>);
 
@@ -23,13 +23,13 @@ impl<K> ReadHalf<K> {
         self.0.read(buffer)
     }
 
-    /// The connection.
+    /// Returns the connection.
     pub fn stream(&self) -> &Stream<K> {
         &self.0
     }
 }
 
-/// The writer of a connection; see [`Stream::into_split`]. Dropped, it ends the stream for the peer.
+/// The writing half of a connection; see [`Stream::into_split`]. Dropping it ends the stream for the peer.
 #[derive(Debug)]
 pub struct WriteHalf<K>(Stream<K>);
 
@@ -47,7 +47,7 @@ impl<K> WriteHalf<K> {
         self.0.write_vectored(sources)
     }
 
-    /// The connection.
+    /// Returns the connection.
     pub fn stream(&self) -> &Stream<K> {
         &self.0
     }
@@ -57,12 +57,12 @@ impl<K> Drop for WriteHalf<K> {
     fn drop(&mut self) {
         let descriptor = self.0.descriptor().clone();
         match Core::try_current() {
-            // A task, since nobody else would keep it from being cancelled.
+            // In a task of its own, because dropping the future would cancel the operation.
             Some(core) => {
                 core.spawn(submit(End::new(descriptor, Shutdown::Write)))
                     .detach();
             }
-            // Nothing can be in flight before it. An error would mean that the stream has ended.
+            // Without a runtime no operation is in flight. An error means that the stream has ended already.
             None => {
                 let how = rustix::net::Shutdown::Write;
                 let _ = rustix::net::shutdown(&descriptor, how);

@@ -23,37 +23,36 @@ use std::path::Path;
 #[derive(Clone, Copy, Debug)]
 pub enum Tcp {}
 
-/// Marks connections between processes of the machine.
+/// Marks connections between processes on the same machine.
 #[derive(Clone, Copy, Debug)]
 pub enum Unix {}
 
 /// A TCP connection.
 pub type TcpStream = Stream<Tcp>;
 
-/// A connection between two processes of the machine.
+/// A connection between two processes on the same machine.
 pub type UnixStream = Stream<Unix>;
 
 /// A connection: bytes in order, in both directions.
 ///
 /// All methods take `&self`, so one task may read while another one writes: share it by `Rc`, or use
-/// [`Stream::into_split`]. Writes of several tasks are not mixed, each goes out as a whole.
+/// [`Stream::into_split`]. Writes of several tasks do not interleave.
 ///
-/// When the future of a read is dropped, what arrives at that very moment may be lost with it. So a
-/// connection whose read was given up (after a time-out, for example) is good for nothing but to be
-/// closed.
+/// Dropping the future of a read may lose the bytes that arrive at that moment. So close a connection after a
+/// read was cancelled (by a time-out, for example).
 pub struct Stream<K> {
     pub(super) socket: Descriptor,
     kind: PhantomData<fn() -> K>,
 }
 
 impl<K> Stream<K> {
-    /// Reads what has arrived, waiting only if there is nothing. Gives the bytes read (0 when the peer
-    /// has ended the stream), and the buffer with them appended.
+    /// Reads the bytes that have arrived; waits only if there are none. Returns the number of bytes (0 when the
+    /// peer has ended the stream), and the buffer with the bytes appended.
     pub fn read<B: Sink>(&self, buffer: B) -> impl Future<Output = (io::Result<usize>, B)> {
         submit(Recv::new(self.socket.clone(), buffer))
     }
 
-    /// As [`Stream::read`], but what is read stays to be read again.
+    /// As [`Stream::read`], but leaves the bytes in the socket, so that the next read returns them again.
     pub fn peek<B: Sink>(&self, buffer: B) -> impl Future<Output = (io::Result<usize>, B)> {
         let flags = rustix::net::RecvFlags::PEEK.bits() as i32;
         submit(Recv::new(self.socket.clone(), buffer).flags(flags))
@@ -64,7 +63,7 @@ impl<K> Stream<K> {
         write_all(buffer, |part| Send::new(self.socket.clone(), part))
     }
 
-    /// As [`Stream::write_all`], when more is to follow at once: TCP waits for it to fill a packet.
+    /// As [`Stream::write_all`] with `MSG_MORE`: TCP waits for the next write to fill a packet.
     pub fn write_more<B: Source>(&self, buffer: B) -> impl Future<Output = (io::Result<()>, B)> {
         let more = SendFlags::MORE.bits() as i32;
         write_all(buffer, move |part| {
@@ -72,7 +71,7 @@ impl<K> Stream<K> {
         })
     }
 
-    /// Writes all of several buffers, with one call.
+    /// Writes all of several buffers with one call.
     ///
     /// ```
     /// use laio_rt::net::UnixStream;
@@ -97,7 +96,7 @@ impl<K> Stream<K> {
         (result, sources)
     }
 
-    /// What stopped a write on its way: a write of nothing is told.
+    /// Returns the error that interrupted a write: an empty write reports it.
     async fn write_error(&self) -> io::Error {
         let (result, _) = submit(Send::new(self.socket.clone(), "")).await;
         result
@@ -105,12 +104,12 @@ impl<K> Stream<K> {
             .unwrap_or_else(|| io::ErrorKind::BrokenPipe.into())
     }
 
-    /// Sends `count` bytes of a file, from byte `offset` on, without copying them to user space. Gives
-    /// the bytes sent in any case; they are fewer than `count` after an error, or if the file ends.
+    /// Sends `count` bytes of a file, from byte `offset` on, without copying them to user space. Returns the
+    /// result and the number of bytes sent, which is less than `count` after an error, or if the file ends.
     ///
-    /// No form of `sendfile` tells that it would wait, so this takes a helper for as long as the peer
-    /// takes to receive. With as many slow peers as [may wait](laio::Limits::waiting_helpers) the next one
-    /// fails with `EAGAIN`; [`File::read_at`] and [`Stream::write_all`] copy, but need no helper.
+    /// `sendfile` has no non-blocking form for a blocking socket, so this occupies a helper thread until the
+    /// peer has received the bytes. If [`waiting_helpers`](laio::Limits::waiting_helpers) peers are slow, the next
+    /// call fails with `EAGAIN`. [`File::read_at`] and [`Stream::write_all`] copy, but need no helper.
     pub async fn send_file(&self, file: &File, offset: u64, count: u64) -> (io::Result<()>, u64) {
         let mut done = 0;
         while done < count {
@@ -125,29 +124,30 @@ impl<K> Stream<K> {
         (Ok(()), done)
     }
 
-    /// Ends a direction, or both, behind the writes in flight: the peer reads the end, or can write no
-    /// more.
+    /// Shuts down one direction, or both, after the writes in flight: the peer reads the end of the stream, or
+    /// can no longer write.
     ///
     /// # Errors
-    /// `NotConnected` if the peer has gone.
+    /// `NotConnected` if the connection is closed.
     pub fn shutdown(&self, how: Shutdown) -> impl Future<Output = io::Result<()>> {
         submit(End::new(self.socket.clone(), how))
     }
 
-    /// Closes the connection and waits until it is closed, which a drop does not.
+    /// Closes the connection and waits until it is closed. (Dropping it does not wait.)
     ///
     /// # Errors
-    /// The connection is closed in any case.
+    /// Those of `close`. The connection is closed in any case.
     pub async fn close(self) -> io::Result<()> {
         self.socket.close().await
     }
 
-    /// A reader and a writer, for two tasks. When the writer is dropped the peer reads the end.
+    /// Splits the connection into a reader and a writer, for two tasks. Dropping the writer ends the stream for
+    /// the peer.
     pub fn into_split(self) -> (ReadHalf<K>, WriteHalf<K>) {
         super::split::split(self)
     }
 
-    /// The descriptor, for operations of other kinds.
+    /// Returns the descriptor, for operations without a method here.
     pub fn descriptor(&self) -> &Descriptor {
         &self.socket
     }
@@ -159,7 +159,7 @@ impl<K> Stream<K> {
         }
     }
 
-    /// Another owner of the same connection.
+    /// Returns another reference to the same connection.
     pub(super) fn share(&self) -> Stream<K> {
         Stream::new(self.socket.clone())
     }
@@ -171,20 +171,20 @@ impl<K> Stream<K> {
     }
 }
 
-/// Bytes that one operation of `send_file` moves. It may take a helper for as long as the peer takes to
-/// receive them; between two, others have their turn.
+/// The number of bytes that one operation of `send_file` sends. The operation may occupy a helper until the peer
+/// has received them; between two operations other tasks run.
 const SEND_FILE_MAX: u64 = 1 << 20;
 
 impl Stream<Tcp> {
     /// Connects to a listening socket.
     ///
     /// # Errors
-    /// `ConnectionRefused` if nobody listens, `TimedOut` after a minute or two without an answer.
+    /// `ConnectionRefused` if no socket listens there, `TimedOut` after a minute or two without an answer.
     pub async fn connect(address: impl Into<SocketAddr>) -> io::Result<TcpStream> {
         Stream::connected(Address::Inet(address.into())).await
     }
 
-    /// The address of this end.
+    /// Returns the address of this end.
     ///
     /// # Errors
     /// Those of `getsockname`.
@@ -192,15 +192,16 @@ impl Stream<Tcp> {
         inet(local(&self.socket)?)
     }
 
-    /// The address of the other end.
+    /// Returns the address of the peer.
     ///
     /// # Errors
-    /// `NotConnected` if the peer has gone.
+    /// `NotConnected` if the connection is closed.
     pub fn peer_addr(&self) -> io::Result<SocketAddr> {
         inet(peer(&self.socket)?)
     }
 
-    /// Whether small writes go out at once, rather than wait for the peer to confirm earlier ones.
+    /// Sets `TCP_NODELAY`: small writes are sent at once, instead of waiting for the peer to acknowledge earlier
+    /// ones.
     ///
     /// # Errors
     /// Those of `setsockopt`.
@@ -208,7 +209,7 @@ impl Stream<Tcp> {
         Ok(sockopt::set_tcp_nodelay(&self.socket, nodelay)?)
     }
 
-    /// Whether packets wait until they are full (`TCP_CORK`), for up to 200 ms.
+    /// Sets `TCP_CORK`: partial packets wait for up to 200 ms until they are full.
     ///
     /// # Errors
     /// Those of `setsockopt`.
@@ -221,12 +222,12 @@ impl Stream<Unix> {
     /// Connects to the listening socket with this path.
     ///
     /// # Errors
-    /// `NotFound` if there is none, `ConnectionRefused` if nobody listens.
+    /// `NotFound` if the path does not exist, `ConnectionRefused` if no socket listens there.
     pub async fn connect(path: impl AsRef<Path>) -> io::Result<UnixStream> {
         Stream::connected(Address::unix(path)?).await
     }
 
-    /// Connects to any address of a Unix socket.
+    /// Connects to any kind of Unix socket address.
     ///
     /// # Errors
     /// As for [`UnixStream::connect`].
@@ -234,7 +235,7 @@ impl Stream<Unix> {
         Stream::connected(address.into()).await
     }
 
-    /// Two ends of a new connection.
+    /// Creates a connection, and returns its two ends.
     ///
     /// # Errors
     /// `EMFILE` or `ENFILE` if there are no descriptors left.
@@ -248,7 +249,7 @@ impl Stream<Unix> {
         Ok((one.into(), other.into()))
     }
 
-    /// The address of this end.
+    /// Returns the address of this end.
     ///
     /// # Errors
     /// Those of `getsockname`.
@@ -256,16 +257,16 @@ impl Stream<Unix> {
         local(&self.socket)
     }
 
-    /// The address of the other end.
+    /// Returns the address of the peer.
     ///
     /// # Errors
-    /// `NotConnected` if the peer has gone.
+    /// `NotConnected` if the connection is closed.
     pub fn peer_addr(&self) -> io::Result<Address> {
         peer(&self.socket)
     }
 }
 
-/// From a connected socket in blocking mode.
+/// Takes ownership of a connected socket in blocking mode.
 impl<K> From<OwnedFd> for Stream<K> {
     fn from(socket: OwnedFd) -> Stream<K> {
         Stream::new(socket.into())

@@ -1,4 +1,4 @@
-//! Datagrams.
+//! UDP sockets.
 
 use super::address::{bind, inet, local, socket};
 use super::{Address, Received};
@@ -16,10 +16,10 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 pub struct UdpSocket(Descriptor);
 
 impl UdpSocket {
-    /// A socket at an address; with port 0, at a free port.
+    /// Creates a socket with this address; with port 0, on a free port.
     ///
     /// # Errors
-    /// `AddrInUse` if another socket is there.
+    /// `AddrInUse` if another socket has the address.
     pub fn bind(address: impl Into<SocketAddr>) -> io::Result<UdpSocket> {
         let address = Address::Inet(address.into());
         let socket = socket(&address, SocketType::DGRAM)?;
@@ -27,15 +27,15 @@ impl UdpSocket {
         Ok(UdpSocket(socket))
     }
 
-    /// Makes `peer` the only one to send to and to receive from.
+    /// Connects the socket to `peer`: it sends to and receives from this address only.
     ///
     /// # Errors
-    /// `EAFNOSUPPORT` if its address is of another kind than the socket's.
+    /// `EAFNOSUPPORT` if the address is of another family than the socket's.
     pub async fn connect(&self, peer: impl Into<SocketAddr>) -> io::Result<()> {
         submit(Connect::new(self.0.clone(), peer.into())).await
     }
 
-    /// Sends a datagram to an address. Gives the bytes sent, and the buffer.
+    /// Sends a datagram to an address. Returns the number of bytes sent, and the buffer.
     pub fn send_to<B: Source>(
         &self,
         buffer: B,
@@ -44,7 +44,7 @@ impl UdpSocket {
         submit(SendTo::new(self.0.clone(), buffer, address.into()))
     }
 
-    /// Receives a datagram. Gives what it was and who sent it, and the buffer with its bytes appended.
+    /// Receives a datagram. Returns its length and sender, and the buffer with its bytes appended.
     pub fn recv_from<B: Sink>(&self, buffer: B) -> impl Future<Output = (io::Result<Received>, B)> {
         submit(RecvFrom::new(self.0.clone(), buffer))
     }
@@ -54,12 +54,12 @@ impl UdpSocket {
         submit(Send::new(self.0.clone(), buffer))
     }
 
-    /// Receives a datagram of the peer of [`UdpSocket::connect`].
+    /// Receives a datagram from the peer of [`UdpSocket::connect`].
     pub fn recv<B: Sink>(&self, buffer: B) -> impl Future<Output = (io::Result<usize>, B)> {
         submit(Recv::new(self.0.clone(), buffer))
     }
 
-    /// The socket's own address.
+    /// Returns the socket's own address.
     ///
     /// # Errors
     /// Those of `getsockname`.
@@ -67,13 +67,13 @@ impl UdpSocket {
         inet(local(&self.0)?)
     }
 
-    /// The descriptor, for operations of other kinds.
+    /// Returns the descriptor, for operations without a method here.
     pub fn descriptor(&self) -> &Descriptor {
         &self.0
     }
 }
 
-/// From a datagram socket in blocking mode.
+/// Takes ownership of a datagram socket in blocking mode.
 impl From<OwnedFd> for UdpSocket {
     fn from(socket: OwnedFd) -> UdpSocket {
         UdpSocket(socket.into())

@@ -1,8 +1,8 @@
-//! The runtime's tests, in one program. `cancellation` is one of its own: it counts the descriptors of its process.
+//! The runtime's tests, in one program. `cancellation` is a separate program, because it counts the descriptors of its process.
 
 mod attributes;
-mod beside;
 mod common;
+mod extra_contexts;
 mod files;
 mod operations;
 mod processes;

@@ -1,4 +1,4 @@
-//! The operations that the types of this crate have no method for.
+//! Operations for which this crate has no method, through `submit`.
 
 use crate::common::{all, each, waiting};
 use laio::ops::{
@@ -143,7 +143,7 @@ fn children_by_descriptor() {
         let pidfd = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()).unwrap();
         let exit = submit(WaitProcess::pidfd(pidfd)).await.unwrap();
         assert_eq!(exit, Exit::Code(0));
-        // Nothing is left for others to collect.
+        // No exit status is left to collect.
         assert!(child.wait().is_err());
     });
 }

@@ -39,7 +39,7 @@ fn other_tasks_run_while_a_child_does() {
         let mut child = Child::spawn(&mut shell("exec sleep 1000")).unwrap();
         let wait = time::timeout(Duration::from_millis(20), child.wait());
         assert!(wait.await.is_err());
-        // Nothing is lost by giving up.
+        // Cancelling the wait loses nothing.
         child.kill().unwrap();
         assert_eq!(child.wait().await.unwrap().signal(), Some(9));
     });
@@ -110,7 +110,7 @@ fn signals_are_awaited() {
         send("-USR2");
         assert_eq!(signals.next().await.unwrap(), SIGUSR2);
         assert_eq!(others.next().await.unwrap(), SIGUSR2);
-        // Given up and called again it still hears.
+        // A wait after a cancelled one still receives the signal.
         for _ in 0..20 {
             assert!(
                 time::timeout(Duration::from_micros(100), signals.next())

@@ -1,4 +1,4 @@
-//! Sockets and pipes, over the back ends in which tasks may wait.
+//! Sockets and pipes, over the back ends in which one task may wait while another runs.
 
 use crate::common::{each, eventually_async, waiting};
 use laio::ops::{Limit, Part};
@@ -77,7 +77,7 @@ fn two_hundred_connections_echo() {
 fn writes_are_complete_and_reads_take_what_is_there() {
     each(waiting(), async |_| {
         let (one, other) = UnixStream::pair().unwrap();
-        // Far more than the socket holds: the write ends only when all has been read.
+        // Far more than the socket's buffers hold: the write ends only when the peer has read.
         let contents: Rc<[u8]> = (0..5_000_000u32).map(|i| (i / 3) as u8).collect();
         let sent = contents.clone();
         let writer = spawn(async move {
@@ -128,8 +128,8 @@ fn a_peer_that_is_gone_is_an_error() {
     each(waiting(), async |_| {
         let (one, other) = UnixStream::pair().unwrap();
         other.close().await.unwrap();
-        // A process that another test has just started holds a copy of the socket until it runs its own program; a read
-        // waits for that too.
+        // A process that another test has just forked holds a copy of the socket until its `exec`; a read waits for
+        // that too.
         assert_eq!(one.read(Vec::with_capacity(1)).await.0.unwrap(), 0);
         let (result, buffer) = one.write_all(vec![1u8; 10]).await;
         assert_eq!(result.unwrap_err().kind(), ErrorKind::BrokenPipe);
@@ -160,8 +160,8 @@ fn a_peer_that_is_gone_is_an_error() {
         let listener = TcpListener::bind(HERE).unwrap();
         let address = listener.local_addr().unwrap();
         drop(listener);
-        // The close may be on its way through a helper.
-        eventually_async("nobody listens any more", async || {
+        // A helper may still be making the close.
+        eventually_async("connections are refused", async || {
             let connected = TcpStream::connect(address).await;
             connected.is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused)
         })
@@ -198,7 +198,7 @@ fn directions_end_one_by_one() {
             for _ in 0..100 {
                 writer.write_all("some bytes ").await.0.unwrap();
             }
-            // Dropped here: the server reads the end, and closes.
+            // The writer is dropped here: the server reads the end, and closes.
         });
         let mut all = Vec::with_capacity(64);
         loop {
@@ -315,7 +315,7 @@ fn reading_and_writing_at_the_same_time() {
         let (one, other) = UnixStream::pair().unwrap();
         let server = spawn(echo(other));
         let message = vec![5u8; 1_000_000];
-        // Nobody could write all of it first: the echo comes back before.
+        // The buffers are too small to write everything before reading the echo.
         let read = read_exactly(&one, message.len());
         let ((result, message), answer) = future::join(one.write_all(message), read).await;
         result.unwrap();

@@ -27,7 +27,7 @@ fn tasks_that_give_way_let_one_with_little_to_do_go_first() {
                 })
             })
             .collect();
-        // All have begun, and have given way.
+        // All have started, and have called `give_way`.
         while steps.get() < busy.len() {
             yield_now().await;
         }
@@ -71,10 +71,10 @@ fn tasks_run_in_the_order_of_their_start() {
 fn detached_tasks_go_on() {
     each(all(), async |_| {
         let done = Rc::new(Notify::new());
-        let told = done.clone();
+        let notify = done.clone();
         spawn(async move {
             time::sleep(Duration::from_millis(5)).await;
-            told.notify_one();
+            notify.notify_one();
         })
         .detach();
         done.notified().await;
@@ -100,7 +100,7 @@ fn aborted_tasks_are_dropped_where_they_wait() {
         let aborted = task.await.unwrap_err();
         assert!(!aborted.is_panic());
         assert_eq!(aborted.to_string(), "the task was aborted");
-        // The reader goes with its task.
+        // The task owns the reader, which is dropped with it.
         crate::common::eventually("the reader is closed", || {
             use std::io::Write;
             std::fs::File::from(
@@ -190,7 +190,7 @@ fn dropping_the_runtime_ends_everything() {
         impl Drop for Counts {
             fn drop(&mut self) {
                 self.0.set(self.0.get() + 1);
-                // Too late: refused, rather than run or leaked.
+                // The runtime refuses the task, rather than running or leaking it.
                 let late = self.0.clone();
                 spawn(async move { late.set(1000) }).detach();
             }
@@ -232,7 +232,7 @@ fn tasks_go_on_at_the_next_call() {
 }
 
 #[test]
-fn operations_that_do_not_block_starve_nobody() {
+fn operations_that_do_not_block_do_not_starve_other_tasks() {
     each(all(), async |name| {
         // In some back ends every read waits; in the others none does.
         let reads = Rc::new(Cell::new(0u64));
@@ -256,7 +256,7 @@ fn operations_that_do_not_block_starve_nobody() {
         });
         let before = reads.get();
         ticks.await.unwrap();
-        // In `sync` one read after another: it is the task that must yield.
+        // Not checked for `sync`, where a task must yield by itself.
         assert!(reads.get() > before || name != "sync");
         busy.abort();
     });
@@ -336,7 +336,7 @@ fn permits_bound_what_runs_at_a_time() {
                 })
             })
             .collect();
-        // One that gives up waiting hands on what it was promised.
+        // A waiter that was woken and then dropped passes its permit on.
         let impatient = spawn({
             let permits = permits.clone();
             async move { drop(permits.acquire().await) }
@@ -370,7 +370,7 @@ fn signals_are_kept_and_merged() {
             waiters.iter().filter(|waiter| waiter.is_finished()).count(),
             1
         );
-        // A signal to one that is aborted before it has heard goes to the next.
+        // If a signalled task is aborted before it has run, the signal goes to the next one.
         notify.notify_one();
         waiters[1].abort();
         yield_now().await;
@@ -390,7 +390,7 @@ fn the_context_is_at_hand() {
     each(all(), async |name| {
         let runs = laio_rt::with_context(|context| context.backend());
         assert!(name.starts_with(runs.name()));
-        // Operations that others start do not disturb.
+        // Operations of other tasks do not interfere.
         let sleep = laio::ops::Sleep::new(Duration::from_millis(1));
         let submitted = laio_rt::with_context(|context| context.submit(sleep, 7));
         time::sleep(Duration::from_millis(5)).await;

@@ -40,7 +40,7 @@ impl Flag {
 fn no_wake_is_lost() {
     const TASKS: usize = 8;
     const ROUNDS: u32 = 2000;
-    // Where others are busy, a wake-up takes milliseconds: no more rounds are begun when there were enough.
+    // On a busy machine a wakeup takes milliseconds, so the number of rounds is bounded by time too.
     const ENOUGH: Duration = Duration::from_secs(5);
     for (name, options) in all() {
         watchdog::step(name);
@@ -52,11 +52,11 @@ fn no_wake_is_lost() {
             let (ping, pong) = (Arc::new(Flag::default()), Arc::new(AtomicU32::new(0)));
             let (flag, answers) = (ping.clone(), pong.clone());
             let over = Arc::new(AtomicBool::new(false));
-            let told = over.clone();
+            let stopping = over.clone();
             tasks.push(runtime.spawn(async move {
                 for round in 1.. {
                     flag.clone().wait().await;
-                    let is_last = told.load(Ordering::SeqCst);
+                    let is_last = stopping.load(Ordering::SeqCst);
                     answers.store(round, Ordering::SeqCst);
                     if is_last {
                         break;
@@ -124,7 +124,7 @@ fn a_storm_of_wakes() {
             stop.store(true, Ordering::SeqCst);
             for (task, thread) in threads {
                 let wakers = thread.join().unwrap();
-                // At least one wake after the stop; and those of dead tasks do no harm.
+                // At least one wakeup after the stop. Wakeups of ended tasks are harmless.
                 wakers.iter().for_each(Waker::wake_by_ref);
                 if !wakers.is_empty() {
                     task.await.unwrap();
@@ -185,9 +185,9 @@ fn runtimes_nest_but_not_in_themselves() {
     });
 }
 
-/// A waker that is none of ours, as combinators have them.
+/// Wakers that are not the executor's own, as combinators create them.
 #[test]
-fn foreign_wakers_are_told() {
+fn foreign_wakers_are_woken() {
     struct Counts(AtomicU32, Waker);
     impl Wake for Counts {
         fn wake(self: Arc<Self>) {

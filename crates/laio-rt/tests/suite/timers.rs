@@ -13,7 +13,8 @@ fn timers_are_due_in_order() {
     each(all(), async |_| {
         let mut unit = Duration::from_millis(5);
         let (start, begun, seen) = loop {
-            // All must sleep before the first is due. On a busy machine that may take longer: then they do.
+            // All must sleep before the first is due. On a busy machine that may take longer, so retry with longer
+            // times.
             unit *= 2;
             let (start, begun, seen) = three_units_in_disorder(unit).await;
             if begun < unit {
@@ -25,7 +26,7 @@ fn timers_are_due_in_order() {
     });
 }
 
-/// When they began, within what time all had, and in which order they were over.
+/// Returns when the timers started, how long starting all took, and the order in which they expired.
 async fn three_units_in_disorder(unit: Duration) -> (Instant, Duration, Vec<u32>) {
     let seen = Rc::new(RefCell::new(Vec::new()));
     let start = Instant::now();
@@ -103,7 +104,7 @@ fn timeouts() {
         assert_eq!(result.unwrap(), 1);
         let error = std::io::Error::from(Elapsed);
         assert_eq!(error.kind(), std::io::ErrorKind::TimedOut);
-        // For ever is a time, too.
+        // A time-out that `Instant` cannot represent.
         assert_eq!(time::timeout(Duration::MAX, async { 1 }).await, Ok(1));
         assert!(
             time::timeout(short, time::sleep(Duration::MAX))
@@ -123,7 +124,7 @@ fn intervals_leave_out_what_they_missed() {
         assert!(first >= start + period);
         let mut before = first;
         for _ in 0..3 {
-            // Blocks all tasks, on purpose: three ticks are missed, or more on a busy machine.
+            // Blocks all tasks: three ticks are missed, or more on a busy machine.
             let asleep = Instant::now();
             std::thread::sleep(3 * period);
             let due = interval.tick().await;

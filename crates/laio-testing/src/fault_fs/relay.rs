@@ -1,10 +1,9 @@
-//! Between the kernel and the FUSE library.
+//! Relays messages between the kernel and the FUSE library.
 //!
-//! The library reads requests from a descriptor and writes answers to it. It does not know interrupts
-//! (it answers `ENOSYS`, after which the kernel never sends one again), and its reading thread can
-//! only be stopped by unmounting. So it gets one end of a socket pair that keeps message boundaries,
-//! as the device does, and two threads pass the messages on: they pick out interrupts, and stop when
-//! told to.
+//! The library reads requests from a descriptor and writes replies to it. It does not handle interrupts (it
+//! replies `ENOSYS`, after which the kernel never sends one again), and only unmounting can stop its reading
+//! thread. So it gets one end of a socket pair that keeps message boundaries, as the device does. Two threads
+//! relay the messages, handle interrupts, and stop on command.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -17,8 +16,8 @@ use rustix::net::{AddressFamily, RecvFlags, SendFlags, Shutdown, SocketFlags, So
 
 use super::rules::Rules;
 
-/// The most data in one request or answer. A message must fit into the socket's buffer, which is
-/// 208 KiB where nobody has changed it.
+/// The maximum of data in one request or reply. A message must fit into the socket's buffer, which is 208 KiB
+/// by default.
 pub(super) const DATA_MAX: u32 = 128 * 1024;
 
 const MESSAGE_MAX: usize = DATA_MAX as usize + 4096;
@@ -49,8 +48,8 @@ pub(super) fn sockets() -> io::Result<(OwnedFd, OwnedFd)> {
     )?)
 }
 
-/// Sends the library the greeting that it expects first from a kernel. The real greeting has already
-/// been answered when the file system was mounted.
+/// Sends the library the `FUSE_INIT` request that it expects first. The real one was answered when the file
+/// system was mounted.
 pub(super) fn greet(socket: &OwnedFd) -> io::Result<()> {
     const VERSION: [u32; 2] = [7, 40];
     let length = HEADER as u32 + 16;
@@ -58,7 +57,7 @@ pub(super) fn greet(socket: &OwnedFd) -> io::Result<()> {
     message.extend_from_slice(&length.to_ne_bytes());
     message.extend_from_slice(&INIT.to_ne_bytes());
     message.resize(HEADER, 0);
-    // Version, then how far to read ahead, then capabilities: nothing to negotiate here.
+    // The version, the read-ahead size and the capabilities: nothing is negotiated here.
     for word in [VERSION[0], VERSION[1], 0, 0] {
         message.extend_from_slice(&word.to_ne_bytes());
     }
@@ -66,7 +65,7 @@ pub(super) fn greet(socket: &OwnedFd) -> io::Result<()> {
     Ok(())
 }
 
-/// Takes the answer to [`greet`], which is of no interest.
+/// Reads and discards the reply to [`greet`].
 pub(super) fn take_greeting(socket: &OwnedFd) -> io::Result<()> {
     let mut answer = [0; 4096];
     rustix::net::recv(socket, &mut answer[..], RecvFlags::DONTWAIT)?;
@@ -74,14 +73,14 @@ pub(super) fn take_greeting(socket: &OwnedFd) -> io::Result<()> {
 }
 
 impl Relay {
-    /// Starts passing on. The relay owns both descriptors.
+    /// Starts the threads. The relay owns both descriptors.
     pub(super) fn start(
         device: OwnedFd,
         socket: OwnedFd,
         rules: Arc<Rules>,
         interruptible: bool,
     ) -> io::Result<Relay> {
-        // The thread waits in poll, for the device or for the end.
+        // The thread waits in poll, for the device or for the stop event.
         rustix::io::ioctl_fionbio(&device, true)?;
         let stop = Arc::new(rustix::event::eventfd(0, EventfdFlags::CLOEXEC)?);
         let (device, socket) = (Arc::new(device), Arc::new(socket));
@@ -109,12 +108,12 @@ impl Relay {
         })
     }
 
-    /// Stops, and closes the device.
+    /// Stops the threads, and closes the device.
     pub(super) fn stop(self) {
-        // An eventfd takes any number that is not the largest.
+        // An eventfd accepts any number but the largest.
         let _ = rustix::io::write(&*self.stop, &1u64.to_ne_bytes());
         let _ = rustix::net::shutdown(&*self.socket, Shutdown::Both);
-        // A thread that panicked has ended too.
+        // A thread that panicked has also ended.
         let _ = self.requests.join();
         let _ = self.answers.join();
     }
@@ -124,7 +123,7 @@ fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> io::Result<JoinHan
     thread::Builder::new().name(name.into()).spawn(body)
 }
 
-/// From the kernel to the library, until the end or an unmount.
+/// Relays from the kernel to the library, until the stop event or an unmount.
 fn pass_requests(device: &OwnedFd, socket: &OwnedFd, stop: &OwnedFd, interrupt: &dyn Fn(u64)) {
     let mut buffer = vec![0; MESSAGE_MAX];
     loop {
@@ -141,9 +140,9 @@ fn pass_requests(device: &OwnedFd, socket: &OwnedFd, stop: &OwnedFd, interrupt: 
         }
         let message = match rustix::io::read(device, &mut buffer) {
             Ok(length) => &buffer[..length],
-            // NOENT: the request was given up before it was read.
+            // ENOENT: the request was interrupted before it was read.
             Err(Errno::INTR | Errno::AGAIN | Errno::NOENT) => continue,
-            // NODEV: unmounted.
+            // ENODEV: the file system was unmounted.
             Err(_) => break,
         };
         if word(message, OPCODE) == INTERRUPT {
@@ -155,13 +154,13 @@ fn pass_requests(device: &OwnedFd, socket: &OwnedFd, stop: &OwnedFd, interrupt: 
     let _ = rustix::net::shutdown(socket, Shutdown::Both);
 }
 
-/// From the library to the kernel, until the library or the other thread hangs up.
+/// Relays from the library to the kernel, until the library or the other thread closes its end.
 fn pass_answers(socket: &OwnedFd, device: &OwnedFd) {
     let mut buffer = vec![0; MESSAGE_MAX];
     loop {
         match rustix::net::recv(socket, &mut buffer[..], RecvFlags::empty()) {
             Ok((_, 0)) => return,
-            // It fails when nobody waits for the answer any more.
+            // It fails if the request was interrupted.
             Ok((length, _)) => drop(rustix::io::write(device, &buffer[..length])),
             Err(Errno::INTR) => {}
             Err(_) => return,

@@ -1,4 +1,4 @@
-//! What happens to which request: rules, counters, and the requests that wait.
+//! The rules that decide about requests, the counters, and the waiting requests.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use super::{Fault, Kind, Released};
 
-/// What a request is told when the file system goes away.
+/// The errno of requests that wait when the file system is unmounted.
 const GONE: i32 = libc::ECONNABORTED;
 
-/// Everything that decides about requests. Shared by the server and the test.
+/// The rules and counters, shared by the server and the test.
 #[derive(Debug, Default)]
 pub(super) struct Rules {
     state: Mutex<State>,
@@ -23,9 +23,9 @@ struct State {
     counts_at: HashMap<(String, Kind), u64>,
     /// Requests that hang or are delayed, oldest first.
     waiting: Vec<Waiting>,
-    /// How many have waited and are being answered.
+    /// The number of requests that have waited and are being answered.
     answering: usize,
-    /// Requests that the kernel wants to end, by its number. Some of them are finished already.
+    /// Requests that the kernel has interrupted, by their numbers. Some of them have finished already.
     interrupted: HashSet<u64>,
     closed: bool,
 }
@@ -33,7 +33,7 @@ struct State {
 #[derive(Debug)]
 struct Rule {
     kind: Kind,
-    /// One name, or every one.
+    /// One name, or all names.
     name: Option<String>,
     fault: Fault,
     once: bool,
@@ -42,19 +42,19 @@ struct Rule {
 #[derive(Debug)]
 struct Waiting {
     request: u64,
-    /// When it goes on by itself; never, when it hangs.
+    /// The time at which a delayed request continues; `None` if it hangs.
     until: Option<Instant>,
     verdict: Option<Verdict>,
 }
 
-/// How the file system does its work.
+/// How the file system executes a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Manner {
-    /// So many bytes or entries at most.
+    /// The maximum number of bytes or entries.
     pub(super) limit: usize,
-    /// The first byte is another.
+    /// Whether the first byte is wrong.
     pub(super) flips: bool,
-    /// Nothing is changed.
+    /// Whether nothing is changed.
     pub(super) pretends: bool,
 }
 
@@ -72,7 +72,7 @@ impl Manner {
         }
     }
 
-    /// The data that is moved.
+    /// Applies to the transferred data.
     pub(super) fn of(self, data: &[u8]) -> Vec<u8> {
         let mut data = data[..data.len().min(self.limit)].to_vec();
         if let (true, Some(first)) = (self.flips, data.first_mut()) {
@@ -82,27 +82,27 @@ impl Manner {
     }
 }
 
-/// How a request goes on.
+/// How a request continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// The file system does its work.
+    /// The file system executes it.
     Serve(Manner),
-    /// It answers this errno.
+    /// It fails with this errno.
     Fail(i32),
 }
 
-/// How a request begins.
+/// The first decision about a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Admission {
-    /// It is answered at once.
+    /// It is executed at once.
     Now(Verdict),
-    /// It waits in [`Rules::wait`] and then goes on so, unless told otherwise.
+    /// It waits in [`Rules::wait`], and then continues as given, unless it is released otherwise.
     Later(Verdict),
 }
 
 impl Rules {
     fn state(&self) -> MutexGuard<'_, State> {
-        // A panicking test must not keep the file system from going away.
+        // A panicking test must not prevent the unmount.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -153,7 +153,7 @@ impl Rules {
         state.counts_at.clear();
     }
 
-    /// Counts a request and decides about it.
+    /// Counts a request, and decides about it.
     pub(super) fn admit(&self, name: &str, kind: Kind, request: u64) -> Admission {
         let mut state = self.state();
         *state.counts.entry(kind).or_default() += 1;
@@ -190,8 +190,8 @@ impl Rules {
         Admission::Later(then)
     }
 
-    /// Waits as long as a request has to, and says how it goes on: `then`, unless it was released
-    /// with an error or interrupted. [`Rules::answered`] must follow.
+    /// Waits as long as the rules require, and returns how the request continues: as `then`, unless it was
+    /// released with an error or interrupted. [`Rules::answered`] must follow.
     pub(super) fn wait(&self, request: u64, then: Verdict) -> Verdict {
         let mut state = self.state();
         loop {
@@ -226,18 +226,18 @@ impl Rules {
         }
     }
 
-    /// What has waited has its answer, and nothing of it is held any more.
+    /// Notes that a request that has waited is answered.
     pub(super) fn answered(&self) {
         self.state().answering -= 1;
         self.changed.notify_all();
     }
 
-    /// How many requests hang. A delayed request does not.
+    /// Returns how many requests hang. Delayed requests do not count.
     pub(super) fn hung(&self) -> usize {
         self.state().hung().count()
     }
 
-    /// Waits until at least so many requests hang.
+    /// Waits until at least `count` requests hang.
     pub(super) fn wait_hung(&self, count: usize, limit: Duration) -> bool {
         let end = Instant::now() + limit;
         let mut state = self.state();
@@ -252,7 +252,7 @@ impl Rules {
         true
     }
 
-    /// Lets requests that hang go on, the oldest or all of them; says how many.
+    /// Releases hanging requests, the oldest or all of them; returns how many.
     pub(super) fn release(&self, released: Released, only_oldest: bool) -> usize {
         let mut state = self.state();
         if !only_oldest {
@@ -277,19 +277,19 @@ impl Rules {
         count
     }
 
-    /// The kernel wants a request to end.
+    /// Notes that the kernel has interrupted a request.
     pub(super) fn interrupt(&self, request: u64) {
         self.state().interrupted.insert(request);
         self.changed.notify_all();
     }
 
-    /// Ends all waiting for good: requests that wait now, or would, fail.
+    /// Ends all waiting permanently: requests that wait now, or later, fail.
     pub(super) fn close(&self) {
         self.state().closed = true;
         self.changed.notify_all();
     }
 
-    /// Waits until no request waits, nor is being answered by the thread that has waited with it.
+    /// Waits until no request waits, or is being answered by the thread in which it has waited.
     pub(super) fn wait_idle(&self, limit: Duration) -> bool {
         let end = Instant::now() + limit;
         let mut state = self.state();
@@ -306,8 +306,8 @@ impl Rules {
 }
 
 impl State {
-    /// The fault of one sort for a request. Rules for once come before lasting ones, and those for a
-    /// name before those for all. A rule for once is used up.
+    /// Returns the fault of one sort for a request, and removes a rule that applies once. Rules that apply
+    /// once take precedence over lasting ones, and those for a name over those for all names.
     fn take(&mut self, name: &str, kind: Kind, about_time: bool) -> Option<Fault> {
         let matches = |rule: &Rule| {
             rule.kind == kind
@@ -320,7 +320,7 @@ impl State {
             .iter()
             .enumerate()
             .filter(|(_, rule)| matches(rule))
-            // Of equals max_by_key takes the last; the first must be used up first.
+            // Among equals max_by_key takes the last, but the first must be used first.
             .rev()
             .max_by_key(|(_, rule)| rank(rule))?;
         let fault = self.rules[index].fault;
@@ -339,7 +339,7 @@ impl State {
             .waiting
             .iter()
             .position(|waiting| waiting.request == request);
-        found.expect("a request waits until it is told how it goes on")
+        found.expect("a waiting request has a verdict when it wakes")
     }
 }
 
@@ -399,7 +399,7 @@ mod tests {
         assert_eq!(rules.all_requests(), 0);
     }
 
-    /// A request in a thread of its own, waiting.
+    /// A waiting request in a thread of its own.
     fn waiting(rules: &Arc<Rules>, request: u64) -> thread::JoinHandle<Verdict> {
         let Admission::Later(then) = rules.admit("a", Kind::Read, request) else {
             panic!("it does not wait");

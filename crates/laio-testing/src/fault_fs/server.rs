@@ -1,4 +1,4 @@
-//! Answers the requests: each goes through the rules, and then to the tree.
+//! Serves the requests: applies the rules to each, and then executes it on the tree.
 
 use std::ffi::OsStr;
 use std::io;
@@ -19,20 +19,20 @@ use super::rules::{Admission, Manner, Verdict};
 use super::tree::{Changes, NewNode, Tree};
 use super::{Kind, Shared};
 
-/// How long the kernel may cache in the cached mode: longer than any test.
+/// How long the kernel may cache in cached mode: longer than any test.
 const CACHE_TIME: Duration = Duration::from_secs(3600);
 
-/// Requests that the kernel sends in the background, such as read-ahead, are limited by number. One
-/// that hangs must not hold up the others.
+/// The kernel limits the number of its background requests, such as read-ahead. A hanging one must not block
+/// the others.
 const BACKGROUND_MAX: u16 = 4096;
 
-/// Only there to agree with the kernel when mounting.
+/// Used only for the `FUSE_INIT` handshake at mount time.
 #[derive(Debug)]
 pub(super) struct Handshake;
 
 impl Filesystem for Handshake {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
-        // What a kernel does not have, it does without.
+        // Capabilities that the kernel does not offer are not used.
         for wanted in [
             InitFlags::FUSE_PARALLEL_DIROPS,
             InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP,
@@ -46,17 +46,17 @@ impl Filesystem for Handshake {
     }
 }
 
-/// The file system as the FUSE library knows it.
+/// The file system, as the FUSE library requires it.
 #[derive(Debug)]
 pub(super) struct Server {
     shared: Arc<Shared>,
-    /// How long names and attributes may be cached.
+    /// How long the kernel may cache names and attributes.
     time: Duration,
     open: FopenFlags,
     open_directory: FopenFlags,
 }
 
-/// An answer that can be an error. The library's types have this method, but no trait with it.
+/// A reply that can be an error. The library's types have this method, but no trait with it.
 trait Refuse: Send + 'static {
     fn refuse(self, errno: i32);
 }
@@ -73,7 +73,7 @@ macro_rules! refuse {
 
 refuse!(ReplyAttr ReplyCreate ReplyData ReplyDirectory ReplyEmpty ReplyEntry ReplyOpen ReplyStatfs ReplyWrite);
 
-/// The result of working on the tree.
+/// The result of a request on the tree.
 type Done<T> = Result<T, i32>;
 
 impl Server {
@@ -96,8 +96,8 @@ impl Server {
         }
     }
 
-    /// Takes one request about `name` through the rules and then does `work`, at once or on a thread
-    /// of its own when it has to wait.
+    /// Applies the rules to a request about `name`, and executes `work`, at once or, if it must wait, on a
+    /// thread of its own.
     fn serve<R: Refuse>(
         &self,
         name: &str,
@@ -115,7 +115,7 @@ impl Server {
         match shared.rules.admit(name, kind, number) {
             Admission::Now(verdict) => go_on(&shared, verdict, reply),
             Admission::Later(then) => {
-                // Detached: the rules know how many there are.
+                // The thread is detached: the rules count these threads.
                 std::thread::Builder::new()
                     .name("faultfs-waiting".into())
                     .spawn(move || {
@@ -136,7 +136,7 @@ impl Server {
         self.shared.tree().path_of(parent.0, name)
     }
 
-    /// A request whose answer is a name's attributes.
+    /// A request whose reply contains a name's attributes.
     fn entry(
         &self,
         name: &str,
@@ -158,7 +158,7 @@ impl Server {
         );
     }
 
-    /// A request whose answer is only that it is done.
+    /// A request with an empty reply.
     fn simple(
         &self,
         name: &str,
@@ -180,7 +180,7 @@ impl Server {
     }
 }
 
-/// A new node of a request.
+/// The new node of a request.
 fn new_node(request: &Request, kind: FileType, mode: u32, data: &[u8]) -> NewNode {
     let owner = (request.uid(), request.gid());
     NewNode {

@@ -11,10 +11,10 @@ use crate::child;
 use crate::limit::{wait_until, within};
 use crate::{or_skip, test_name};
 
-/// For what takes no time; a machine under load may still take some.
+/// A time limit for steps that take no time on an idle machine.
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// Runs a test on a fresh file system, uncached, within the limit.
+/// Runs a test on a new file system, uncached, with a time limit.
 #[track_caller]
 fn on_fs(body: impl FnOnce(FaultFs) + Send + 'static) {
     on_fs_with(FaultFs::options(), body);
@@ -253,7 +253,7 @@ fn transfers_are_short_on_command() {
 /// A call that sends a request.
 type Sender = fn(&FaultFs) -> io::Result<()>;
 
-/// Every kind of request that somebody waits for, and a call that sends it.
+/// All kinds of request for which a caller waits, with a call that sends each.
 fn calls() -> Vec<(Kind, Sender)> {
     fn open(fs: &FaultFs) -> io::Result<File> {
         OpenOptions::new()
@@ -346,7 +346,7 @@ fn every_kind_is_counted_and_fails_on_command() {
             fs.clear(kind);
             call(&fs).unwrap_or_else(|error| panic!("{kind:?} without a fault: {error}"));
         }
-        // Nobody waits for these two, so nobody sees their errors.
+        // No caller waits for these two, so their errors are not visible.
         for kind in [Kind::Release, Kind::Releasedir] {
             assert!(
                 wait_until(LIMIT, || fs.requests(kind) > 0),
@@ -379,7 +379,7 @@ fn every_kind_hangs_on_command() {
             });
             assert!(fs.wait_hung(1, LIMIT), "{kind:?} does not hang");
             assert!(!caller.is_finished(), "{kind:?}");
-            // The kernel looks a name that it knew up again after an error.
+            // After an error the kernel repeats the lookup of a name that it knew.
             while !caller.is_finished() {
                 fs.release_one(Released::Fail(libc::EREMOTEIO));
                 thread::yield_now();
@@ -438,7 +438,7 @@ fn with_a_cache_every_question_is_asked_once() {
 
 extern "C" fn ignore(_: libc::c_int) {}
 
-/// A thread that reads `file`, which hangs, and a way to send it a signal that does nothing.
+/// A thread that reads `file`, whose request hangs, and its thread id for signals.
 fn hanging_reader(fs: &FaultFs) -> (thread::JoinHandle<io::Result<Vec<u8>>>, impl Fn() + use<>) {
     const SIGNAL: libc::c_int = libc::SIGURG;
     // SAFETY: the handler does nothing, and the action is initialized: no flags, so that system calls
@@ -452,7 +452,7 @@ fn hanging_reader(fs: &FaultFs) -> (thread::JoinHandle<io::Result<Vec<u8>>>, imp
     fs.set(Kind::Read, Fault::Hang);
     let path = fs.join("file");
     let reader = thread::spawn(move || {
-        // fs::read would try again.
+        // fs::read would retry.
         let mut buffer = vec![0; 4];
         let read = File::open(path)?.read(&mut buffer)?;
         buffer.truncate(read);
@@ -545,7 +545,7 @@ fn nothing_is_left_behind() {
             fs::read(fs.join("file")).unwrap();
         }
         assert_eq!(open_fds(), fds);
-        // A joined thread may be listed for a moment.
+        // A joined thread may still be listed for a moment.
         assert!(
             wait_until(LIMIT, || thread_names().len() == threads),
             "{:?}",
@@ -558,7 +558,8 @@ fn nothing_is_left_behind() {
     });
 }
 
-/// In a child process: mounts, prints where, and has a thread hang that no signal ends.
+/// Runs in a child process: mounts, prints the mount point, and starts a thread that hangs and ignores
+/// signals.
 fn hang_for_ever() {
     let Some(fs) = or_skip(FaultFs::options().interruptible(false).mount()) else {
         return;

@@ -1,4 +1,4 @@
-//! The files themselves, in memory.
+//! The tree of files, in memory.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::{OsStr, OsString};
@@ -9,13 +9,12 @@ use fuser::{FileAttr, FileType, INodeNo};
 /// The inode of the root.
 pub(super) const ROOT: u64 = 1;
 
-/// No file grows beyond this: the contents are in memory.
+/// The maximum size of a file, since its contents are in memory.
 const SIZE_MAX: u64 = 1 << 30;
 
 type Result<T> = std::result::Result<T, i32>;
 
-/// All nodes. A node is kept after its last name is gone: it may still be open, and a test's file
-/// system does not live long.
+/// All nodes. A node without names is kept: it may be open, and the file system exists only for a test.
 #[derive(Debug)]
 pub(super) struct Tree {
     nodes: HashMap<u64, Node>,
@@ -31,16 +30,16 @@ pub(super) struct Node {
     device: u32,
     /// The contents of a file, or the target of a symbolic link.
     data: Vec<u8>,
-    /// The names in a directory. With each goes the number under which a listing resumes.
+    /// The names in a directory, each with the offset at which a listing resumes.
     names: BTreeMap<OsString, (u64, u64)>,
-    /// Where it was put last, to tell its path.
+    /// The directory and name under which it was last put, from which its path is derived.
     place: (u64, OsString),
     accessed: SystemTime,
     modified: SystemTime,
     changed: SystemTime,
 }
 
-/// What to make a new node of.
+/// The attributes of a new node.
 #[derive(Debug)]
 pub(super) struct NewNode {
     pub(super) kind: FileType,
@@ -50,7 +49,7 @@ pub(super) struct NewNode {
     pub(super) data: Vec<u8>,
 }
 
-/// What to change of a node; `None` keeps.
+/// Changes of attributes; `None` keeps the value.
 #[derive(Debug, Default)]
 pub(super) struct Changes {
     pub(super) mode: Option<u32>,
@@ -61,11 +60,11 @@ pub(super) struct Changes {
     pub(super) modified: Option<SystemTime>,
 }
 
-/// One entry of a listing.
+/// An entry of a listing.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Entry {
     pub(super) inode: u64,
-    /// Where the listing goes on after this entry.
+    /// The offset at which the listing resumes after this entry.
     pub(super) next: u64,
     pub(super) kind: FileType,
     pub(super) name: OsString,
@@ -139,7 +138,7 @@ impl Tree {
         }
     }
 
-    /// The path of a node below the root, without a slash in front; of the root it is empty.
+    /// Returns the path of a node below the root, without a leading slash; that of the root is empty.
     pub(super) fn path(&self, inode: u64) -> String {
         let mut parts = Vec::new();
         let mut at = inode;
@@ -154,14 +153,14 @@ impl Tree {
         parts.join("/")
     }
 
-    /// The path that a name in a directory has, whether or not it is there.
+    /// Returns the path of a name in a directory, whether or not it exists.
     pub(super) fn path_of(&self, parent: u64, name: &OsStr) -> String {
         let directory = self.path(parent);
         let slash = if directory.is_empty() { "" } else { "/" };
         format!("{directory}{slash}{}", name.to_string_lossy())
     }
 
-    /// The inode at a path.
+    /// Returns the inode at a path.
     pub(super) fn find(&self, path: &str) -> Result<u64> {
         let names = path.split('/').filter(|name| !name.is_empty());
         names
@@ -230,7 +229,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Gives a file other contents.
+    /// Replaces the contents of a file.
     pub(super) fn replace(&mut self, inode: u64, data: &[u8]) -> Result<()> {
         let node = self.file(inode)?;
         node.data = data.to_vec();
@@ -238,7 +237,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Makes a node seem to have been as it is for so much longer.
+    /// Moves all times of a node back by this duration.
     pub(super) fn age(&mut self, inode: u64, by: Duration) -> Result<()> {
         let node = self.node_mut(inode)?;
         for time in [&mut node.accessed, &mut node.modified, &mut node.changed] {
@@ -247,7 +246,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Makes a node under a new name.
+    /// Creates a node with a name.
     pub(super) fn make(&mut self, parent: u64, name: &OsStr, new: NewNode) -> Result<FileAttr> {
         if self.directory(parent)?.names.contains_key(name) {
             return Err(libc::EEXIST);
@@ -262,8 +261,8 @@ impl Tree {
     }
 
     fn enter(&mut self, parent: u64, name: &OsStr, inode: u64) -> Result<()> {
-        // Inode numbers and these come from one counter: both only have to be new. 1 and 2 are for
-        // "." and "..", and the root has taken 1 of the counter.
+        // Inode numbers and offsets use one counter: both only have to be unique. 1 and 2 are for "." and
+        // "..", and the root has taken 1 from the counter.
         self.next += 2;
         let resume = self.next;
         let directory = self.directory(parent)?;
@@ -342,7 +341,7 @@ impl Tree {
         Ok(())
     }
 
-    /// The contents from an offset on, at most so many bytes; also the target of a symbolic link.
+    /// Returns at most `size` bytes of the contents from an offset on; for a symbolic link, of its target.
     pub(super) fn read(&mut self, inode: u64, offset: u64, length: usize) -> Result<&[u8]> {
         let node = self.node_mut(inode)?;
         if node.kind == FileType::Directory {
@@ -394,8 +393,8 @@ impl Tree {
         Ok(())
     }
 
-    /// The entries of a directory after the place where an earlier listing stopped; from the start
-    /// after 0.
+    /// Returns the entries of a directory after the offset at which an earlier listing stopped; 0 is the
+    /// start.
     pub(super) fn list(&self, inode: u64, after: u64) -> Result<Vec<Entry>> {
         let directory = self.node(inode)?;
         if directory.kind != FileType::Directory {
@@ -446,7 +445,7 @@ mod tests {
         }
     }
 
-    /// A tree with `dir` and `dir/file`, and the inodes of both.
+    /// Returns a tree with `dir` and `dir/file`, and the inodes of both.
     fn small() -> (Tree, u64, u64) {
         let mut tree = Tree::new((0, 0));
         let directory = new(FileType::Directory, b"");

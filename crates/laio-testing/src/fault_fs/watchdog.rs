@@ -1,9 +1,9 @@
 //! Unmounts when the test process dies.
 //!
-//! The file system is served by the process that uses it. If that is killed while one of its threads
-//! waits for an answer, the thread waits for ever: the server is dead, and the device, whose closing
-//! would end the wait, is held open by the waiting thread. So a second process watches. It is made by
-//! a thread that lives as long as the mount, and asks the kernel for a signal when that thread dies.
+//! The process that uses the file system also serves it. If it is killed while one of its threads waits for a
+//! reply, the thread waits forever: the server is dead, and the waiting thread holds the device open, whose
+//! closing would end the wait. So a second process watches the first. A thread that lives as long as the
+//! mount creates it, and the second process requests a signal for the death of that thread.
 
 use std::ffi::{CStr, CString};
 use std::mem::MaybeUninit;
@@ -14,10 +14,10 @@ use std::thread::{self, JoinHandle};
 
 use crate::Skip;
 
-/// Comes to the watching process when the thread that made it dies.
+/// The signal to the watchdog process when the thread that created it dies.
 const SIGNAL: libc::c_int = libc::SIGUSR1;
 
-/// The watching process and the thread that has made it.
+/// The watchdog process, and the thread that created it.
 #[derive(Debug)]
 pub(super) struct Watchdog {
     stop: Sender<()>,
@@ -25,7 +25,7 @@ pub(super) struct Watchdog {
 }
 
 impl Watchdog {
-    /// Starts watching over a mount.
+    /// Starts watching a mount.
     pub(super) fn start(mountpoint: &Path) -> Result<Watchdog, Skip> {
         let failed = || Skip::because("fuse", "no process can be made to watch over a FUSE mount");
         let duty = Duty::new(mountpoint).ok_or_else(failed)?;
@@ -44,7 +44,7 @@ impl Watchdog {
                 let pid = make(&duty);
                 let _ = made.send(pid.is_some());
                 if let Some(pid) = pid {
-                    // Ends with an error when the other side is dropped without a word.
+                    // Ends with an error when the other side is dropped.
                     let _ = stopped.recv();
                     end(pid);
                 }
@@ -56,27 +56,27 @@ impl Watchdog {
         }
     }
 
-    /// Stops watching.
+    /// Ends the watchdog.
     pub(super) fn stop(self) {
         drop(self.stop);
-        // A thread that panicked has ended too.
+        // A thread that panicked has also ended.
         let _ = self.thread.join();
     }
 }
 
-/// What the watching process has to know, made before it is: it must not allocate.
+/// The data of the watchdog process, prepared before the fork, because the process must not allocate.
 #[derive(Debug)]
 struct Duty {
     mountpoint: CString,
-    /// The file that ends all requests of the mount.
+    /// The file that aborts all requests of the mount.
     abort: CString,
     parent: libc::pid_t,
 }
 
 impl Duty {
     fn new(mountpoint: &Path) -> Option<Duty> {
-        // The number of a connection is that of the device of its files. Asked for in this way, the
-        // kernel tells it without a request, which the test might count.
+        // The number of a connection is the device number of its files. This call returns it without a
+        // request, which the test might count.
         let flags = rustix::fs::AtFlags::STATX_DONT_SYNC;
         let nothing = rustix::fs::StatxFlags::empty();
         let found = rustix::fs::statx(rustix::fs::CWD, mountpoint, flags, nothing).ok()?;
@@ -88,7 +88,7 @@ impl Duty {
         })
     }
 
-    /// Whether requests can be ended from outside: by those who may unmount, or by the file.
+    /// Whether requests can be aborted from outside: by a user who may unmount, or through the file.
     fn can_be_done(&self) -> bool {
         let may_unmount = rustix::thread::capabilities(None).is_ok_and(|sets| {
             sets.effective
@@ -99,7 +99,7 @@ impl Duty {
     }
 }
 
-/// Unmounts at once, open files or not, and ends all requests. Without the permission it does nothing.
+/// Unmounts at once, even with open files, and ends all requests. Does nothing without the permission.
 pub(super) fn unmount_by_force(mountpoint: &Path) {
     if let Ok(path) = CString::new(mountpoint.as_os_str().as_bytes()) {
         // SAFETY: the path is a string that lives during the call.
@@ -107,8 +107,8 @@ pub(super) fn unmount_by_force(mountpoint: &Path) {
     }
 }
 
-/// Runs something in which no signal is handled, nor in the threads that it starts: they serve, and a signal for
-/// the whole process may be any thread's.
+/// Runs code with all signals blocked, also in the threads that it starts: a signal to the process must not
+/// be delivered to the threads that serve the file system.
 pub(super) fn without_signals<T>(body: impl FnOnce() -> T) -> T {
     let mask = |how, new: &libc::sigset_t| {
         let mut old = MaybeUninit::uninit();
@@ -130,15 +130,15 @@ pub(super) fn without_signals<T>(body: impl FnOnce() -> T) -> T {
     value
 }
 
-/// Makes the watching process. The calling thread must live as long as the mount, and from here on
-/// takes no signals.
+/// Creates the watchdog process. The calling thread must live as long as the mount, and handles no signals
+/// from here on.
 fn make(duty: &Duty) -> Option<libc::pid_t> {
     // SAFETY: the signal set is initialized by sigfillset before it is used. SYS_clone with no flags
     // and no stack is fork, except that the end of the child sends no signal and waiting for "any
     // child" does not see it. The child is alone in a copy of the memory where other threads may have
     // held locks; `watch` makes system calls only and never returns.
     unsafe {
-        // The child inherits the mask: neither Ctrl-C nor anything else but SIGKILL ends it.
+        // The child inherits the mask: only SIGKILL ends it, not Ctrl-C.
         let mut all: libc::sigset_t = std::mem::zeroed();
         libc::sigfillset(&mut all);
         libc::pthread_sigmask(libc::SIG_SETMASK, &all, std::ptr::null_mut());
@@ -150,30 +150,30 @@ fn make(duty: &Duty) -> Option<libc::pid_t> {
     }
 }
 
-/// Ends the watching process.
+/// Ends the watchdog process.
 fn end(pid: libc::pid_t) {
-    // SAFETY: the process is our child and nobody else waits for it, so the number is still its own;
+    // SAFETY: the process is our child, for which only we wait, so the number is still its own;
     // no status is asked for.
     unsafe {
         libc::kill(pid, libc::SIGKILL);
-        // A child without an exit signal is seen with this flag only.
+        // Only this flag finds a child without an exit signal.
         while libc::waitpid(pid, std::ptr::null_mut(), libc::__WALL) < 0
             && std::io::Error::last_os_error().kind() == std::io::ErrorKind::Interrupted
         {}
     }
 }
 
-/// The watching process: waits for the death of the thread that made it, then unmounts.
+/// The code of the watchdog process: waits for the death of the thread that created it, then unmounts.
 ///
 /// # Safety
 ///
-/// Only in a process that was forked off and has all signals blocked. It makes system calls only.
+/// Only in a forked process with all signals blocked. It makes system calls only.
 unsafe fn watch(duty: &Duty) -> ! {
     // SAFETY: all arguments are numbers, or strings and sets that live in this process. Nothing here
     // allocates or takes a lock.
     unsafe {
         libc::prctl(libc::PR_SET_PDEATHSIG, SIGNAL, 0, 0, 0);
-        // It must not keep alive what others wait to see closed: pipes, the device itself.
+        // Close inherited descriptors, whose other ends may wait for that: pipes, the device itself.
         if libc::syscall(libc::SYS_close_range, 0, u32::MAX, 0) != 0 {
             for fd in 0..4096 {
                 libc::close(fd);
@@ -182,15 +182,15 @@ unsafe fn watch(duty: &Duty) -> ! {
         let mut set: libc::sigset_t = std::mem::zeroed();
         libc::sigemptyset(&mut set);
         libc::sigaddset(&mut set, SIGNAL);
-        // Dead already when the signal was asked for? Then it never comes.
+        // If the thread died before the signal was requested, the signal never comes.
         while libc::getppid() == duty.parent {
             if libc::sigwaitinfo(&set, std::ptr::null_mut()) == SIGNAL {
                 break;
             }
         }
-        // For those who may unmount.
+        // With the permission to unmount.
         libc::umount2(duty.mountpoint.as_ptr(), libc::MNT_FORCE | libc::MNT_DETACH);
-        // For the others: first end all requests, then have it unmounted.
+        // Without the permission: first abort all requests, then run the helper to unmount.
         let abort = libc::open(duty.abort.as_ptr(), libc::O_WRONLY | libc::O_CLOEXEC);
         if abort >= 0 {
             libc::write(abort, b"1".as_ptr().cast(), 1);
@@ -201,7 +201,7 @@ unsafe fn watch(duty: &Duty) -> ! {
     }
 }
 
-/// Unmounts through the helper program of FUSE, and waits for it.
+/// Unmounts through FUSE's helper program, and waits for it.
 ///
 /// # Safety
 ///

@@ -1,19 +1,18 @@
-//! The memory that the calls of a program work on.
+//! The memory on which the calls of a program work.
 
 use std::ptr::NonNull;
 
-/// How much one step may use.
+/// The maximum number of bytes that one step uses.
 const SIZE: usize = 1 << 20;
-/// What unused memory holds. A call that writes where it should not is seen by it.
+/// The content of unused memory, with which out-of-bounds writes are detected.
 pub(super) const FILL: u8 = 0xEE;
-/// So much unused memory is behind each piece.
+/// The size of the gap of unused memory behind each piece.
 pub(super) const GAP: usize = 64;
 
-/// A region of memory that stays where it is as long as the world lives. So a call that ends too late
-/// spoils a later step, which shows, and never memory that belongs to somebody else. Behind the
-/// region is a page that cannot be touched.
+/// A region of memory at a fixed address, which lives as long as the world. So a call that ends too late
+/// corrupts a later step, which is detected, and no other memory. Behind the region is an inaccessible page.
 ///
-/// Pieces are known by their address, because that is what calls are given.
+/// Pieces are identified by their address, because calls get addresses.
 #[derive(Debug)]
 pub(super) struct Arena {
     base: NonNull<u8>,
@@ -50,23 +49,23 @@ impl Arena {
         }
     }
 
-    /// Gives all pieces back.
+    /// Frees all pieces.
     pub(super) fn reset(&mut self) {
         self.used = 0;
     }
 
-    /// A new piece, filled with [`FILL`], and its gap.
+    /// Returns a new piece, filled with [`FILL`], and its gap.
     pub(super) fn space(&mut self, length: usize) -> usize {
         let start = self.used;
         let end = start + length + GAP;
         assert!(end <= SIZE, "a step uses at most {SIZE} bytes");
         self.used = end.next_multiple_of(64);
-        // SAFETY: the range is inside the region, which nobody else refers to.
+        // SAFETY: the range is inside the region, to which no other reference exists.
         unsafe { self.base.add(start).write_bytes(FILL, length + GAP) };
         self.base.as_ptr().expose_provenance() + start
     }
 
-    /// A new piece with these bytes.
+    /// Returns a new piece with these bytes.
     pub(super) fn put(&mut self, bytes: &[u8]) -> usize {
         let address = self.space(bytes.len());
         let start = self.at(address).as_ptr();
@@ -75,13 +74,13 @@ impl Arena {
         address
     }
 
-    /// A new piece with these words.
+    /// Returns a new piece with these words.
     pub(super) fn put_words(&mut self, words: &[usize]) -> usize {
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
         self.put(&bytes)
     }
 
-    /// The bytes of a piece, or of its beginning, or with its gap.
+    /// Returns the bytes of a piece, or of its beginning, or with its gap.
     pub(super) fn get(&self, address: usize, length: usize) -> Vec<u8> {
         let mut bytes = vec![0; length];
         let start = self.at(address).as_ptr();

@@ -1,9 +1,9 @@
-//! Random programs.
+//! Generates random programs.
 
 use super::step::{At, Buffer, Data, Fd, Name, Program, SLOTS, Step, Via};
 use crate::Random;
 
-/// Few names, so that steps meet the same files; some of them cannot work.
+/// Few names, so that steps use the same files; some of them are invalid.
 const NAMES: &[Name] = &[
     "a",
     "a",
@@ -32,16 +32,16 @@ const NAMES: &[Name] = &[
     LONG_NAME,
 ];
 
-/// One byte longer than file systems take.
+/// One byte longer than the limit of file systems.
 const LONG_NAME: Name = "longlonglonglonglonglonglonglonglonglonglonglonglonglonglonglonglonglonglonglonglonglonglonglonglonglonglonglonglonglonglonglonglonglonglonglonglonglonglonglonglonglonglonglonglonglonglonglonglonglonglonglonglonglonglonglonglonglonglonglonglonglong";
 
 /// Targets of symbolic links. None leads out of the root.
 const TARGETS: &[Name] = &["a", "b", "dir", "dir/a", "link", "missing", ".", "", "sub"];
 
-/// Lengths around the sizes of pages and of what is in the files.
+/// Lengths around the sizes of pages and of the files.
 const LENGTHS: &[usize] = &[0, 1, 7, 100, 511, 512, 4095, 4096, 4097, 10_000, 60_000];
 const SMALL_LENGTHS: &[usize] = &[0, 1, 2, 5, 17, 100, 1000, 4096];
-/// No call transfers so much: they refuse it, or the buffer would not fit into any address space.
+/// No call transfers this many bytes: calls refuse it, or the buffer would not fit into any address space.
 const HUGE_LENGTHS: &[usize] = &[usize::MAX, isize::MAX as usize + 1];
 
 const OFFSETS: &[i64] = &[
@@ -77,15 +77,15 @@ const SIZES: &[i64] = &[
     i64::MIN,
 ];
 
-/// As [`SIZES`] where two bad ones would be one too many.
+/// As [`SIZES`], for calls in which two invalid sizes would be too many.
 const RANGES: &[i64] = &[0, 0, 1, 4096, 8191, 10_000, 20_000, 200_000, -1];
 
-/// Directories keep these for their owner, so that they can be removed afterwards.
+/// The owner keeps these permissions on directories, so that they can be removed afterwards.
 const MODES: &[u32] = &[0o700, 0o755, 0o777, 0o711];
 const FILE_MODES: &[u32] = &[0o600, 0o644, 0o666, 0o000, 0o4755];
 
 impl Program {
-    /// A random program: a few steps that make something to work on, and then so many others.
+    /// Returns a random program: a few steps that create files and descriptors, and then random steps.
     pub fn random(random: &mut Random, steps: usize) -> Program {
         let mut program = Program { steps: beginning() };
         program.steps.extend((0..steps).map(|_| step(random)));
@@ -93,7 +93,7 @@ impl Program {
     }
 }
 
-/// Files with data in the first slots, so that not all steps fail.
+/// Opens files with data in the first slots, so that some steps succeed.
 pub(super) fn beginning() -> Vec<Step> {
     let (flags, mode) = (libc::O_RDWR | libc::O_CREAT, 0o644);
     let open = |name, into| Step::Open {
@@ -241,7 +241,7 @@ fn name(r: &mut Random) -> Name {
     r.pick::<Name>(NAMES)
 }
 
-/// One of these, or any.
+/// One of these, or any value.
 fn name_like(r: &mut Random, likely: &'static [Name]) -> Name {
     if r.chance(1, 2) {
         r.pick::<Name>(likely)
@@ -318,7 +318,7 @@ fn open(r: &mut Random) -> Step {
             libc::RESOLVE_NO_MAGICLINKS,
             1 << 40,
         ]);
-        // A mode where no file is made is refused.
+        // A mode without creating a file is refused.
         let mode = if flags & libc::O_CREAT != 0 || r.chance(1, 10) {
             u64::from(mode)
         } else {
@@ -350,7 +350,7 @@ fn at(r: &mut Random, offsets: &[i64], flags: &[i32]) -> At {
 }
 
 fn count(r: &mut Random) -> Option<usize> {
-    // More than the kernel takes, or negative.
+    // More than the kernel accepts, or negative.
     r.chance(1, 20).then(|| *r.pick(&[1025, usize::MAX]))
 }
 
@@ -358,7 +358,7 @@ fn bad(r: &mut Random, count: usize) -> Option<usize> {
     (count > 0 && r.chance(1, 10)).then(|| r.below(count))
 }
 
-/// No flag that asks whether something is cached: worlds may differ in it.
+/// No flag that depends on the cache, in which worlds may differ.
 const UNKNOWN_FLAG: i32 = 1 << 30;
 
 fn read_vector(r: &mut Random) -> Step {

@@ -1,4 +1,4 @@
-//! From a step to a number and six words.
+//! Translates a step to a system call: a number and six words.
 
 use std::ffi::c_long;
 use std::os::unix::ffi::OsStrExt;
@@ -7,7 +7,7 @@ use super::step::{At, Buffer, Data, Fd, Step, Via};
 use super::world::World;
 use crate::temp::pattern;
 
-/// A system call, ready to be made. What its words point to is in the arena.
+/// A system call, ready to be made. Its words point into the arena.
 #[derive(Debug)]
 pub(super) struct Lowered {
     pub(super) number: c_long,
@@ -15,14 +15,14 @@ pub(super) struct Lowered {
     pub(super) shape: Shape,
 }
 
-/// What to make of its result.
+/// How to interpret its result.
 #[derive(Debug)]
 pub(super) enum Shape {
     /// A number.
     Value,
     /// A descriptor for this slot.
     Descriptor(u8),
-    /// So many bytes, in these pieces of the arena: address and length.
+    /// This many bytes, in these pieces of the arena: address and length.
     Bytes(Vec<(usize, usize)>),
     /// A `struct stat` at this address.
     Stat(usize),
@@ -32,7 +32,7 @@ pub(super) enum Shape {
     Names(usize),
 }
 
-/// Makes a call of a few words; the rest is 0.
+/// Returns a call with a few words; the rest is 0.
 fn call<const N: usize>(number: c_long, given: [usize; N], shape: Shape) -> Lowered {
     let mut words = [0; 6];
     words[..N].copy_from_slice(&given);
@@ -43,13 +43,13 @@ fn call<const N: usize>(number: c_long, given: [usize; N], shape: Shape) -> Lowe
     }
 }
 
-/// An argument as the register has it: negative numbers fill the word.
+/// Converts an argument to a register value: negative numbers are sign-extended.
 fn word(number: impl Into<i64>) -> usize {
     number.into() as usize
 }
 
 impl Buffer {
-    /// The address to use instead of the good one.
+    /// Returns the invalid address to use instead of the valid one.
     fn or_bad(self, good: usize) -> usize {
         match self {
             Buffer::Good => good,
@@ -61,7 +61,7 @@ impl Buffer {
 }
 
 impl World {
-    /// The call of a step. Steps with something happening meanwhile are their main call.
+    /// Returns the call of a step. For steps with a second thread, that is their main call.
     pub(super) fn lower(&mut self, step: &Step) -> Lowered {
         use Shape::{Bytes, Descriptor, Names, Stat, Statx, Value};
         match *step {
@@ -110,7 +110,7 @@ impl World {
                 call(libc::SYS_fcntl, [self.fd(fd), command, 0], Descriptor(into))
             }
             Step::Read { fd, buffer, length } => {
-                let (at, pieces) = self.room(buffer, length);
+                let (at, pieces) = self.buffer(buffer, length);
                 call(libc::SYS_read, [self.fd(fd), at, length], Bytes(pieces))
             }
             Step::ReadFed { fd, length, .. } => self.lower(&Step::Read {
@@ -124,7 +124,7 @@ impl World {
                 length,
                 offset,
             } => {
-                let (at, pieces) = self.room(buffer, length);
+                let (at, pieces) = self.buffer(buffer, length);
                 let words = [self.fd(fd), at, length, word(offset)];
                 call(libc::SYS_pread64, words, Bytes(pieces))
             }
@@ -295,7 +295,7 @@ impl World {
             }
             Step::ReadLink { name, via, length } => {
                 let (directory, path) = self.path(name, via);
-                let (at, pieces) = self.room(Buffer::Good, length);
+                let (at, pieces) = self.buffer(Buffer::Good, length);
                 match legacy(via, |n| n.readlink) {
                     Some(number) => call(number, [path, at, length], Bytes(pieces)),
                     None => {
@@ -343,7 +343,7 @@ impl World {
                 length,
                 flags,
             } => {
-                let (at, pieces) = self.room(buffer, length);
+                let (at, pieces) = self.buffer(buffer, length);
                 let words = [self.fd(fd), at, length, word(flags)];
                 call(libc::SYS_recvfrom, words, Bytes(pieces))
             }
@@ -410,7 +410,7 @@ impl World {
         word(self.number(fd))
     }
 
-    /// The words for a path: directory and string.
+    /// Returns the words for a path: directory and string.
     fn path(&mut self, name: &str, via: Via) -> (usize, usize) {
         match via {
             Via::Root => (self.fd(Fd::Root), self.text(name.as_bytes())),
@@ -431,8 +431,9 @@ impl World {
         self.arena.put(&pattern(data.length, u64::from(data.seed)))
     }
 
-    /// Room for so many bytes, and the same as pieces. A huge length is only claimed: calls refuse it.
-    fn room(&mut self, buffer: Buffer, length: usize) -> (usize, Vec<(usize, usize)>) {
+    /// Returns a buffer of this many bytes, and the same as pieces. A huge length is only announced: calls
+    /// refuse it.
+    fn buffer(&mut self, buffer: Buffer, length: usize) -> (usize, Vec<(usize, usize)>) {
         let really = if length > isize::MAX as usize {
             0
         } else {
@@ -462,7 +463,7 @@ impl World {
         self.vector(&pieces, bad)
     }
 
-    /// An array of `struct iovec`.
+    /// Returns an array of `struct iovec`.
     fn vector(&mut self, pieces: &[(usize, usize)], bad: Option<usize>) -> usize {
         let at = |index, at| if bad == Some(index) { 0 } else { at };
         let pieces = pieces.iter().enumerate();
@@ -472,7 +473,7 @@ impl World {
         self.arena.put_words(&words)
     }
 
-    /// A `struct msghdr` with nothing but a vector.
+    /// Returns a `struct msghdr` with only a vector.
     fn message(&mut self, vector: usize, count: usize) -> usize {
         let mut words = [0; size_of::<libc::msghdr>() / size_of::<usize>()];
         words[std::mem::offset_of!(libc::msghdr, msg_iov) / size_of::<usize>()] = vector;
@@ -516,7 +517,7 @@ struct Legacy {
     access: c_long,
 }
 
-/// The number of an older call, where it is asked for and there is one.
+/// Returns the number of an older call, if the step requests it and this architecture has it.
 #[cfg(target_arch = "x86_64")]
 fn legacy(via: Via, choose: fn(&Legacy) -> c_long) -> Option<c_long> {
     const NUMBERS: Legacy = Legacy {

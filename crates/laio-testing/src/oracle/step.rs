@@ -2,16 +2,16 @@
 
 use std::fmt;
 
-/// How many descriptors a program can hold besides the given ones.
+/// The number of descriptors that a program can open in addition to the given ones.
 pub const SLOTS: u8 = 6;
 
 /// A path below the root of the world.
 pub type Name = &'static str;
 
-/// A descriptor, by its role: the numbers differ from world to world.
+/// A descriptor, by its role: the numbers differ between worlds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Fd {
-    /// What the program has opened into this slot; -1 while the slot is empty.
+    /// The descriptor that the program has opened into this slot; -1 while the slot is empty.
     Slot(u8),
     /// The reading end of a pipe.
     PipeRead,
@@ -27,11 +27,11 @@ pub enum Fd {
     PacketRight,
     /// The root directory, open for reading.
     Root,
-    /// A number as it is, for bad descriptors.
+    /// A number, for invalid descriptors.
     Number(i32),
 }
 
-/// How a call is given a path.
+/// How a call names a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Via {
     /// Relative to the descriptor of the root.
@@ -42,25 +42,25 @@ pub enum Via {
     Legacy,
 }
 
-/// Where a buffer is.
+/// The kind of address of a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Buffer {
-    /// In memory, as it should be.
+    /// In valid memory.
     Good,
-    /// Nowhere.
+    /// Null.
     Null,
-    /// At an address where nothing is mapped.
+    /// At an unmapped address.
     One,
-    /// In the kernel's half.
+    /// In the kernel's half of the address space.
     Kernel,
 }
 
-/// Bytes to write, made of a seed: `temp::pattern(length, seed)`.
+/// Bytes to write, made from a seed: `temp::pattern(length, seed)`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Data {
-    /// Names the bytes.
+    /// The seed of the pattern.
     pub seed: u8,
-    /// How many.
+    /// The number of bytes.
     pub length: usize,
 }
 
@@ -75,10 +75,10 @@ pub enum At {
     Flags(i64, i32),
 }
 
-/// One step of a program: one system call, or a call with something else happening meanwhile.
+/// One step of a program: one system call, or a call during which another thread acts.
 ///
-/// Fields are named like the arguments of the call. `into` is the slot for a new descriptor; what has
-/// been there is closed when the call has worked.
+/// Fields are named after the arguments of the call. `into` is the slot for a new descriptor; the previous
+/// descriptor of the slot is closed if the call succeeds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // The fields are the arguments of the calls.
 pub enum Step {
@@ -119,8 +119,8 @@ pub enum Step {
         length: usize,
         offset: i64,
     },
-    /// `readv` and its kin. The buffer with index `bad` is null; `count` is claimed instead of the
-    /// right count.
+    /// `readv` and its variants. The buffer with index `bad` is null; `count` is passed instead of the
+    /// correct count.
     ReadVector {
         fd: Fd,
         lengths: Vec<usize>,
@@ -128,7 +128,7 @@ pub enum Step {
         count: Option<usize>,
         at: At,
     },
-    /// `write`. The length may be given wrong: `claim`.
+    /// `write`. `claim` is passed instead of the correct length.
     Write {
         fd: Fd,
         buffer: Buffer,
@@ -142,7 +142,7 @@ pub enum Step {
         data: Data,
         offset: i64,
     },
-    /// `writev` and its kin: the data of each buffer has the seed of the first plus its index.
+    /// `writev` and its variants: the data of each buffer has the seed of the first plus its index.
     WriteVector {
         fd: Fd,
         data: Vec<Data>,
@@ -247,7 +247,7 @@ pub enum Step {
         length: usize,
         flags: u32,
     },
-    /// A `read` of an empty pipe or socket that waits: another thread writes `feed` meanwhile.
+    /// A `read` of an empty pipe or socket, which blocks: another thread then writes `feed`.
     ReadFed { fd: Fd, length: usize, feed: Data },
     /// A `write` of more than a pipe or socket holds: another thread reads as much meanwhile.
     WriteDrained { fd: Fd, data: Data },
@@ -271,7 +271,7 @@ impl fmt::Display for Program {
 }
 
 impl Step {
-    /// The name of the kind of step, without its arguments.
+    /// Returns the name of the kind of step, without its arguments.
     pub fn kind(&self) -> String {
         let all = format!("{self:?}");
         all.split([' ', '{']).next().unwrap_or_default().to_owned()

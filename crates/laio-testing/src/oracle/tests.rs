@@ -18,7 +18,7 @@ fn two_plain_runs_are_the_same() {
 fn programs_do_a_bit_of_everything() {
     within(LIMIT, || {
         let mut random = Random::new(1);
-        // Per kind of step: how often it worked, failed, was skipped.
+        // For each kind of step: how often it succeeded, failed, was skipped.
         let mut seen: BTreeMap<String, [usize; 3]> = BTreeMap::new();
         let mut errors: BTreeMap<i32, usize> = BTreeMap::new();
         for _ in 0..100 {
@@ -49,7 +49,7 @@ fn programs_do_a_bit_of_everything() {
     });
 }
 
-/// Makes the calls as they are, but for some.
+/// Makes plain calls, except for faulty ones.
 struct Faulty<F>(F);
 
 impl<F: FnMut(c_long, &mut [usize; 6]) -> Option<isize>> Kernel for Faulty<F> {
@@ -62,7 +62,7 @@ impl<F: FnMut(c_long, &mut [usize; 6]) -> Option<isize>> Kernel for Faulty<F> {
     }
 }
 
-/// What `check` says about a kernel with this fault.
+/// Returns the failure that `check` reports for a kernel with this fault.
 fn complaint(
     fault: impl FnMut(c_long, &mut [usize; 6]) -> Option<isize> + Send + 'static,
 ) -> String {
@@ -84,7 +84,7 @@ fn a_short_read_is_noticed_and_made_small() {
         None
     });
     assert!(found.contains("differs: Read"), "{found}");
-    // A read, and something that made it read so much.
+    // A read, and the step that makes it return that many bytes.
     assert!(found.matches("same: ").count() <= 4, "{found}");
 }
 

@@ -1,4 +1,4 @@
-//! What a program has done, in a form that two worlds can be compared by.
+//! The results of a program, in a form in which two worlds can be compared.
 
 use std::fmt;
 
@@ -11,21 +11,21 @@ pub struct Trace {
     pub events: Vec<Event>,
 }
 
-/// What one step did.
+/// The result of one step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
     /// The step.
     pub step: Step,
     /// How its call ended.
     pub outcome: Outcome,
-    /// What the other thread got, where there was one.
+    /// The data that the other thread read, if there is one.
     pub meanwhile: Option<Bytes>,
 }
 
-/// How a call ended, without what differs between worlds: descriptor numbers, inodes, times.
+/// The result of a call, without values that differ between worlds: descriptor numbers, inodes, times.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It was not made, for this reason: in a plain world it might wait for ever.
+    /// It was not made, for this reason: it might block forever.
     Skipped(&'static str),
     /// It failed with this errno.
     Error(i32),
@@ -35,20 +35,20 @@ pub enum Outcome {
     Opened(u8),
     /// It returned a number and data.
     Data {
-        /// What it returned.
+        /// The return value.
         result: isize,
-        /// The bytes that it put into the buffers.
+        /// The bytes that it wrote into the buffers.
         bytes: Bytes,
-        /// Whether it left the memory behind them alone.
+        /// Whether it left the memory behind the buffers unchanged.
         clean: bool,
     },
-    /// It returned attributes of a file.
+    /// It returned the attributes of a file.
     Attributes(Vec<(&'static str, u64)>),
-    /// It returned names of a directory, here sorted, with their types.
+    /// It returned the names in a directory, sorted here, with their types.
     Names(Vec<(String, u8)>),
 }
 
-/// Bytes that are compared in full and printed in short.
+/// Bytes that are compared in full and printed abbreviated.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Bytes(pub Vec<u8>);
 
@@ -66,35 +66,35 @@ impl fmt::Debug for Bytes {
     }
 }
 
-/// FNV-1a: to tell contents apart, not to withstand anybody.
+/// FNV-1a: distinguishes contents; it need not resist attacks.
 pub(super) fn hash(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
     })
 }
 
-/// What a world holds after a run.
+/// The state of a world after a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct State {
     /// All names below the root, sorted.
     pub entries: Vec<Entry>,
-    /// What is open in each slot.
+    /// The descriptor in each slot.
     pub slots: Vec<Option<OpenFile>>,
-    /// What the pipe, the stream sockets and the datagram sockets still held, by their reading end; an
-    /// end that is closed held nothing.
+    /// The bytes left in the pipe, the stream sockets and the datagram sockets, by their reading ends; a
+    /// closed end has none.
     pub queues: Vec<(&'static str, Bytes)>,
 }
 
-/// A name and what it names.
+/// A name and its file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// The path below the root.
     pub name: String,
     /// The type and the permissions.
     pub mode: u32,
-    /// How many names it has.
+    /// The number of its names.
     pub links: u64,
-    /// The size; of directories 0.
+    /// The size; 0 for directories.
     pub size: u64,
     /// The contents of a file by their hash, the target of a symbolic link in full.
     pub contents: String,

@@ -1,4 +1,4 @@
-//! A small private world, and a program run in it.
+//! A small private world, in which programs run.
 
 use std::io;
 use std::os::fd::{BorrowedFd, IntoRawFd, OwnedFd};
@@ -20,16 +20,16 @@ use super::step::{At, Data, Fd, Program, SLOTS, Step};
 use super::trace::{Bytes, Entry, Event, OpenFile, Outcome, State, Trace, hash};
 use crate::temp::{datagram_pair, drain, pattern, pipe, stream_pair};
 
-/// A write of at most this is taken whole by a pipe or socket that takes anything.
+/// A pipe or socket that accepts any bytes accepts a write of this size completely.
 const WRITE_MAX: usize = 4096;
-/// More than this is not left in a pipe, so that its sixteen pages never run out.
+/// A pipe never holds more than this, so that its sixteen pages suffice.
 const QUEUE_MAX: u64 = 16 * 1024;
-/// How long a call waits before the other thread does its part.
+/// How long a call blocks before the other thread acts.
 const MEANWHILE: Duration = Duration::from_micros(300);
 
-/// A directory with nothing in it, a pipe, two pairs of sockets, and slots for descriptors.
+/// An empty directory, a pipe, two pairs of sockets, and slots for descriptors.
 ///
-/// Steps work on these only. The memory of the buffers belongs to the world and lives as long as it.
+/// Steps use only these. The world owns the memory of the buffers.
 #[derive(Debug)]
 pub struct World {
     pub(super) arena: Arena,
@@ -50,11 +50,11 @@ const GIVEN: [Fd; 6] = [
 ];
 
 impl World {
-    /// A world in a directory, which must be empty.
+    /// Creates a world in a directory, which must be empty.
     ///
     /// # Errors
     ///
-    /// When the directory cannot be opened.
+    /// If the directory cannot be opened.
     pub fn new(root: &Path) -> io::Result<World> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root_fd = rustix::fs::open(root, flags, Mode::empty())?;
@@ -70,7 +70,7 @@ impl World {
         })
     }
 
-    /// Runs a program, with its calls made by `kernel`.
+    /// Runs a program, whose calls `kernel` makes.
     pub fn run(&mut self, program: &Program, kernel: &mut dyn Kernel) -> Trace {
         let events = program
             .steps
@@ -80,7 +80,7 @@ impl World {
         Trace { events }
     }
 
-    /// What the world holds. It empties the pipe and the sockets to see what was in them.
+    /// Returns the state of the world. Empties the pipe and the sockets to see their contents.
     pub fn state(&mut self) -> State {
         let mut entries = Vec::new();
         list(&self.root, "", &mut entries);
@@ -104,7 +104,7 @@ impl World {
         }
     }
 
-    /// The number of a descriptor at the moment; -1 when there is none.
+    /// Returns the current number of a descriptor; -1 if there is none.
     pub(super) fn number(&self, fd: Fd) -> i32 {
         use std::os::fd::AsRawFd;
         match fd {
@@ -166,7 +166,7 @@ impl World {
 
     fn perform_close(&mut self, fd: Fd, kernel: &mut dyn Kernel) -> Outcome {
         let number = match (self.place_mut(fd), fd) {
-            // The number may be somebody else's at once, so it is forgotten first.
+            // Another thread may reuse the number at once, so it is forgotten first.
             (Some(place), _) => place.take(),
             (None, Fd::Number(number)) => Some(number),
             (None, _) => None,
@@ -229,7 +229,7 @@ impl World {
         unsafe { bytes.as_ptr().cast::<T>().read_unaligned() }
     }
 
-    /// Why a step is not made: it could wait for ever, or end in several ways.
+    /// Returns the reason why a step is skipped: it could block forever, or has several valid results.
     fn reason_to_skip(&self, step: &Step) -> Option<&'static str> {
         match *step {
             Step::Open { name, flags, .. } => self.waits_to_open(name, flags),
@@ -274,20 +274,20 @@ impl World {
             Step::ReadFed { fd, .. } => {
                 let waits = self.blocks(fd) && self.waits_to_read(fd).is_some();
                 let fed = self.peer(fd).is_some();
-                (!(waits && fed)).then_some("would not wait, or nobody can feed it")
+                (!(waits && fed)).then_some("would not block, or has no open peer to write")
             }
             Step::WriteDrained { fd, .. } => {
                 let drained =
                     self.peer(fd).is_some() && !matches!(fd, Fd::PacketLeft | Fd::PacketRight);
-                (!(drained && self.blocks(fd))).then_some("nobody can drain it")
+                (!(drained && self.blocks(fd))).then_some("has no open peer to read")
             }
-            // Unlike a stream socket it does not tell its peer, which then waits for ever.
+            // Unlike a stream socket it does not notify its peer, which would then block forever.
             Step::Shutdown { fd, .. } => {
                 let kind = (self.number(fd) >= 0)
                     .then(|| rustix::net::sockopt::socket_type(borrow(self.number(fd))));
                 (kind == Some(Ok(SocketType::DGRAM))).then_some("a datagram socket")
             }
-            // The position in a directory is a number of the file system's choice.
+            // The file system chooses the position in a directory.
             Step::Seek { fd, offset, whence } if (offset, whence) != (0, libc::SEEK_SET) => {
                 (self.kind(fd) == Some(FileType::Directory)).then_some("a position in a directory")
             }
@@ -297,14 +297,14 @@ impl World {
 
     fn kind(&self, fd: Fd) -> Option<FileType> {
         let number = self.number(fd);
-        // A bad number is for the call itself to find out.
+        // The call itself checks invalid numbers.
         let fd = (number >= 0).then(|| borrow(number))?;
         rustix::fs::fstat(fd)
             .ok()
             .map(|stat| FileType::from_raw_mode(stat.st_mode))
     }
 
-    /// The flags of a descriptor that can wait at all: of a pipe or socket.
+    /// Returns the flags of a descriptor that can block: of a pipe or socket.
     fn waiting_flags(&self, fd: Fd) -> Option<OFlags> {
         let kind = self.kind(fd)?;
         matches!(kind, FileType::Fifo | FileType::Socket)
@@ -350,7 +350,7 @@ impl World {
         let pipe = self.kind(fd) == Some(FileType::Fifo);
         let queued = rustix::io::ioctl_fionread(borrow(self.number(fd))).unwrap_or(0);
         let full = pipe && queued + length as u64 > QUEUE_MAX;
-        (full || !self.ready(fd, PollFlags::OUT)).then_some("would wait for room")
+        (full || !self.ready(fd, PollFlags::OUT)).then_some("would block on a full buffer")
     }
 
     fn waits_to_open(&self, name: &str, flags: i32) -> Option<&'static str> {
@@ -362,7 +362,7 @@ impl World {
         (fifo && !at_once).then_some("would wait for the other end")
     }
 
-    /// The other end of a given descriptor, while both are open.
+    /// Returns the other end of a given descriptor, while both are open.
     fn peer(&self, fd: Fd) -> Option<i32> {
         let peer = match fd {
             Fd::PipeRead => Fd::PipeWrite,
@@ -393,13 +393,13 @@ impl Drop for World {
             .chain(&mut self.given)
             .filter_map(Option::take)
         {
-            // SAFETY: the descriptor is the world's own and is forgotten here.
+            // SAFETY: the world owns the descriptor, and forgets it here.
             unsafe { libc::close(number) };
         }
     }
 }
 
-/// What another thread does while a call waits. It makes plain calls.
+/// The action of another thread while a call blocks. It makes plain calls.
 struct Meanwhile {
     called: Arc<AtomicBool>,
     thread: JoinHandle<Vec<u8>>,
@@ -418,7 +418,7 @@ impl Meanwhile {
         Meanwhile { called, thread }
     }
 
-    /// Writes; returns nothing.
+    /// Writes the data; returns nothing.
     fn feed(fd: i32, data: Data) -> Meanwhile {
         Meanwhile::start(move |_| {
             let bytes = pattern(data.length, u64::from(data.seed));
@@ -428,7 +428,7 @@ impl Meanwhile {
         })
     }
 
-    /// Reads so much, or until the call has ended and nothing is left; returns it.
+    /// Reads this many bytes, or until the call has ended and no byte is left; returns them.
     fn drain(fd: i32, length: usize) -> Meanwhile {
         Meanwhile::start(move |called| {
             let mut bytes = Vec::new();
@@ -449,7 +449,7 @@ impl Meanwhile {
         })
     }
 
-    /// To be called after the call has returned.
+    /// Must be called after the call has returned.
     fn finish(self) -> Bytes {
         self.called.store(true, Ordering::Release);
         Bytes(
@@ -460,7 +460,7 @@ impl Meanwhile {
     }
 }
 
-/// A descriptor for a moment, to look at it.
+/// Borrows a descriptor for one call.
 fn borrow(number: i32) -> BorrowedFd<'static> {
     // SAFETY: the number is that of a descriptor of the world, which is not closed during the one call
     // that it is borrowed for; a thread that goes on with it is joined before the next step. Or it is
@@ -474,7 +474,7 @@ fn ready(fd: BorrowedFd<'_>, wanted: PollFlags, limit: Duration) -> bool {
         tv_sec: 0,
         tv_nsec: limit.subsec_nanos().into(),
     };
-    // Errors and hang-ups are always reported: a call sees them at once.
+    // Errors and hang-ups are always reported: a call returns them at once.
     rustix::event::poll(&mut fds, Some(&limit)).is_ok_and(|count| count > 0)
 }
 
@@ -489,7 +489,7 @@ fn close(number: i32, kernel: &mut dyn Kernel) -> Outcome {
     }
 }
 
-/// The size of a directory and the blocks of a file are the file system's choice.
+/// The file system chooses the size of a directory and the blocks of a file.
 fn size_of_mode(mode: u32, size: u64) -> u64 {
     if FileType::from_raw_mode(mode) == FileType::Directory {
         0
@@ -523,8 +523,8 @@ fn more_attributes(statx: &libc::statx) -> Vec<(&'static str, u64)> {
     ]
 }
 
-/// Goes on with a listing that has begun until its end, or that of the room, and gives the bytes of all its parts.
-/// A part ends early where a signal waits for the thread, and a ring that goes away is like one: `filldir64` in
+/// Continues a partial listing until its end, or the end of the buffer, and returns the bytes of all parts. A
+/// part ends early if a signal is pending for the thread, and also if its ring is destroyed: `filldir64` in
 /// Linux's fs/readdir.c.
 ///
 /// # Safety
@@ -542,7 +542,7 @@ unsafe fn list_the_rest(lowered: &Lowered, first: isize, kernel: &mut dyn Kernel
     all
 }
 
-/// The names in a buffer of `getdents64`, with their types, sorted.
+/// Returns the names in a buffer of `getdents64`, with their types, sorted.
 fn names(mut buffer: &[u8]) -> Vec<(String, u8)> {
     /// `struct linux_dirent64`: inode and offset, then the length of the entry, the type, the name.
     const LENGTH: usize = 16;
@@ -570,7 +570,7 @@ fn open_file(number: i32) -> OpenFile {
         flags: rustix::fs::fcntl_getfl(fd).map_or_else(error, |flags| flags.bits() as i32),
         fd_flags: rustix::io::fcntl_getfd(fd).map_or_else(error, |flags| flags.bits() as i32),
         position: match rustix::fs::fstat(fd) {
-            // The position in a directory is a number of the file system's choice.
+            // The file system chooses the position in a directory.
             Ok(stat) if FileType::from_raw_mode(stat.st_mode) == FileType::Directory => 0,
             _ => rustix::fs::tell(fd).map_or_else(|errno| i64::from(error(errno)), |at| at as i64),
         },

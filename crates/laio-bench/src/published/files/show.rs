@@ -1,10 +1,10 @@
-//! Tables 3 and 4, and what follows.
+//! Shows tables 3 and 4, and conclusions.
 
-use super::{IN_FLIGHT, OPEN_STAT, OPEN_STAT_READ, beside_plain, place};
+use super::{IN_FLIGHT, OPEN_STAT, OPEN_STAT_READ, beside_plain, case};
 use crate::plot::{Axis, Bar, Bars, Group, Scale};
 use crate::record::{Cache, Record};
 use crate::sheet::{Finding, Picture, Sheet, Table, caption, cell, number, state};
-use crate::ways::{PLAIN, TRUSTING};
+use crate::strategy::{PLAIN, TRUSTING};
 
 const SOURCE: &str = "2005: 245,820 requests for 1.1 GB of files, Linux 2.6.10 with the anticipatory scheduler, Pentium 4 Xeon, ATA disk, 1 GB of memory";
 
@@ -84,18 +84,18 @@ pub(in crate::published) fn show(record: &Record) -> Sheet {
     sheet
 }
 
-/// Cold or warm, and how many are in flight.
+/// A column: the cache state, and the number in flight.
 type Column = (Cache, f64);
 
 fn columns(record: &Record) -> Vec<Column> {
-    let places = record.places();
-    places
+    let cases = record.cases();
+    cases
         .iter()
-        .filter_map(|place| Some((place.cache, place.at?)))
+        .filter_map(|case| Some((case.cache, case.at?)))
         .collect()
 }
 
-/// A table over the columns: published lines, then today's.
+/// Returns a table over the columns: published lines, then today's.
 fn table(
     record: &Record,
     title: String,
@@ -121,7 +121,7 @@ fn table(
             }
         }
     }
-    for name in record.contestants() {
+    for name in record.subjects() {
         let cells = columns.iter().map(|column| cell(today(name, *column)));
         lines.push(std::iter::once(name.to_owned()).chain(cells).collect());
     }
@@ -141,8 +141,8 @@ fn times(record: &Record, number: u32) -> Table {
         ),
         &|published, line, (cache, at)| Some(published.seconds(line, cache, at)? * 1e6 / REQUESTS),
         &|name, (cache, at)| {
-            let place = place(&record.benchmark, cache, at as usize);
-            record.median(&place, name, "each_us")
+            let case = case(&record.benchmark, cache, at as usize);
+            record.median(&case, name, "each_us")
         },
     );
     table.foot = SOURCE.to_owned();
@@ -167,8 +167,8 @@ fn switches(record: &Record) -> Table {
         "Context switches for each request".to_owned(),
         &|_, _, _| None,
         &|name, (cache, at)| {
-            let place = place(&record.benchmark, cache, at as usize);
-            record.median(&place, name, "switches")
+            let case = case(&record.benchmark, cache, at as usize);
+            record.median(&case, name, "switches")
         },
     )
 }
@@ -180,7 +180,7 @@ fn picture(record: &Record, cache: Cache) -> Option<Picture> {
         .map(|column| column.1)
         .collect();
     let groups: Vec<Group> = record
-        .contestants()
+        .subjects()
         .into_iter()
         .map(|name| Group {
             name: name.to_owned(),
@@ -188,8 +188,8 @@ fn picture(record: &Record, cache: Cache) -> Option<Picture> {
                 .iter()
                 .enumerate()
                 .filter_map(|(series, at)| {
-                    let place = place(&record.benchmark, cache, *at as usize);
-                    let wall = record.cell(&place, name)?.measured.get("each_us")?;
+                    let case = case(&record.benchmark, cache, *at as usize);
+                    let wall = record.cell(&case, name)?.measured.get("each_us")?;
                     Some(Bar {
                         series,
                         value: wall.median,
@@ -206,7 +206,7 @@ fn picture(record: &Record, cache: Cache) -> Option<Picture> {
         x: Axis::new("time for each request, us", Scale::Linear),
         series: counts.iter().map(|at| format!("{at} in flight")).collect(),
         groups,
-        reference: record.median(&place(&record.benchmark, cache, 1), PLAIN, "each_us"),
+        reference: record.median(&case(&record.benchmark, cache, 1), PLAIN, "each_us"),
     };
     (!plot.groups.is_empty()).then(|| Picture {
         name: format!("{}-{}", record.benchmark, cache.name()),
@@ -238,7 +238,7 @@ fn eager(record: &Record) -> Finding {
 }
 
 fn lazy(record: &Record) -> Finding {
-    let ratio = |way| beside_plain(record, Cache::Warm, 1, way);
+    let ratio = |strategy| beside_plain(record, Cache::Warm, 1, strategy);
     let found = ratio("lazy").map(|lazy| {
         let trusting = ratio(TRUSTING);
         let words = trusting.map_or(String::new(), |trusting| format!(", {} where names are promised to lead to no FIFO", number(trusting)));
@@ -251,10 +251,10 @@ fn lazy(record: &Record) -> Finding {
     )
 }
 
-/// The quotient of times at two places, both cold.
+/// Returns the ratio of times in two cases, both cold.
 fn cold(record: &Record, over: (&str, usize), under: (&str, usize)) -> Option<f64> {
-    let place = |in_flight| place(&record.benchmark, Cache::Cold, in_flight);
-    let (first, second) = (place(over.1), place(under.1));
+    let case = |in_flight| case(&record.benchmark, Cache::Cold, in_flight);
+    let (first, second) = (case(over.1), case(under.1));
     Some(
         record
             .ratio((&first, over.0), (&second, under.0), "each_us")?
@@ -263,7 +263,7 @@ fn cold(record: &Record, over: (&str, usize), under: (&str, usize)) -> Option<f6
 }
 
 fn concurrency(record: &Record) -> Finding {
-    let gain = |way| cold(record, (way, 1), (way, 100));
+    let gain = |strategy| cold(record, (strategy, 1), (strategy, 100));
     let found = gain("threads").zip(gain(PLAIN)).map(|(helpers, threads)| {
         let why = match threads >= 1.2 {
             true => "today's disk does many requests at a time, and plain threads keep it busy as well as helpers do",
@@ -282,10 +282,10 @@ fn faster_than_one(record: &Record) -> Finding {
     let found = cold(record, (PLAIN, 1), ("lazy", 100)).map(|gain| {
         let others: Vec<_> = ["uring", "threads", "linux-aio", "activations"]
             .iter()
-            .filter_map(|way| {
+            .filter_map(|strategy| {
                 Some(format!(
-                    "{way} {}",
-                    number(cold(record, (PLAIN, 1), (way, 100))?)
+                    "{strategy} {}",
+                    number(cold(record, (PLAIN, 1), (strategy, 100))?)
                 ))
             })
             .collect();
@@ -306,8 +306,13 @@ fn faster_than_one(record: &Record) -> Finding {
 
 fn not_behind(record: &Record) -> Finding {
     let found = cold(record, ("lazy", 100), (PLAIN, 100)).map(|ratio| {
-        let switches =
-            |way| record.median(&place(&record.benchmark, Cache::Cold, 100), way, "switches");
+        let switches = |strategy| {
+            record.median(
+                &case(&record.benchmark, Cache::Cold, 100),
+                strategy,
+                "switches",
+            )
+        };
         let words = switches("lazy")
             .zip(switches(PLAIN))
             .map_or(String::new(), |(lazy, plain)| {
@@ -317,7 +322,7 @@ fn not_behind(record: &Record) -> Finding {
                     number(plain)
                 )
             });
-        // What a disk takes differs by more from turn to turn.
+        // The time of a disk differs more from turn to turn.
         (
             ratio <= 1.05,
             format!(

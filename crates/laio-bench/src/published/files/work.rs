@@ -1,4 +1,4 @@
-//! The requests of a trace as operations on files, plainly and through a back end.
+//! Executes the requests of a trace as operations on files, plainly and through a back end.
 
 use crate::trace::{FILES, Trace};
 use laio::ops::Limit;
@@ -12,7 +12,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// What is to be done.
+/// The requests to execute.
 #[derive(Clone, Debug)]
 pub(crate) struct Work(Arc<Shared>);
 
@@ -25,13 +25,13 @@ struct Shared {
     bytes: u64,
 }
 
-/// What was done.
+/// The result of an execution.
 #[derive(Debug)]
 pub(crate) struct Done {
-    /// Of all files that were asked for.
+    /// The size of all requested files in bytes.
     pub(crate) bytes: u64,
     pub(crate) wall: Duration,
-    /// How calls went, through a back end.
+    /// The counters of the back end.
     pub(crate) stats: Option<Stats>,
 }
 
@@ -50,7 +50,7 @@ impl Work {
         }))
     }
 
-    /// What all sizes come to.
+    /// Returns the sum of all sizes.
     pub(crate) fn bytes(&self) -> u64 {
         self.0.bytes
     }
@@ -63,7 +63,7 @@ impl Work {
         &self.0.files[self.0.requests[request] as usize]
     }
 
-    /// By so many threads, each with an equal part of the requests.
+    /// Executes the requests by this many threads, each with an equal part.
     pub(crate) fn plainly(&self, threads: usize) -> io::Result<Done> {
         let begin = Instant::now();
         let bytes = std::thread::scope(|scope| {
@@ -98,13 +98,13 @@ impl Work {
         Ok(bytes)
     }
 
-    /// By one thread with a back end and so many requests in flight.
+    /// Executes the requests by one thread with a back end and this many requests in flight.
     pub(crate) fn through(&self, options: Options, in_flight: usize) -> io::Result<Done> {
         let work = self.clone();
-        // A thread of its own: some back ends change the thread that they are made on.
+        // In a thread of its own, because some back ends change their calling thread.
         let thread = std::thread::spawn(move || {
             let runtime = laio_rt::Runtime::new(options)?;
-            // What it costs to be made counts little in a program that lives for long.
+            // The cost of creating a context matters little in a long-running program.
             let begin = Instant::now();
             let bytes = runtime.block_on(async {
                 let next = Rc::new(Cell::new(0));
@@ -126,7 +126,7 @@ impl Work {
         thread.join().expect("the thread does not panic")
     }
 
-    /// Takes the next request until there is none.
+    /// Executes requests until none is left.
     async fn one_by_one(self, next: Rc<Cell<usize>>) -> io::Result<u64> {
         let (mut bytes, mut buffer) = (0, Vec::new());
         loop {
@@ -155,8 +155,8 @@ impl Work {
 mod tests {
     use super::*;
     use crate::stop::Stop;
+    use crate::strategy::Strategy;
     use crate::trace::{Preset, make};
-    use crate::ways::Way;
 
     #[test]
     fn every_way_does_all_of_it() {
@@ -167,18 +167,18 @@ mod tests {
         for read in [false, true] {
             let work = Work::of(&trace, &set, read);
             assert_eq!(work.plainly(3).unwrap().bytes, trace.transferred());
-            for way in Way::ALL {
-                let Some(options) = way.options(10) else {
+            for strategy in Strategy::ALL {
+                let Some(options) = strategy.options(10) else {
                     continue;
                 };
                 match work.through(options, 10) {
                     Ok(done) => {
-                        assert_eq!(done.bytes, trace.transferred(), "{}", way.name());
+                        assert_eq!(done.bytes, trace.transferred(), "{}", strategy.name());
                         let stats = done.stats.expect("there is a context");
                         assert!(stats.total().total() > 2 * work.requests() as u64);
                     }
-                    // A back end that is not to be had here is not this test's concern.
-                    Err(error) => assert_ne!(way.name(), "lazy", "{error}"),
+                    // This test does not require every back end.
+                    Err(error) => assert_ne!(strategy.name(), "lazy", "{error}"),
                 }
             }
         }

@@ -1,8 +1,8 @@
-//! Application A: clients are tasks of one thread, and asynchronous I/O is their only choice. Beside it, a thread for
+//! Application A: clients are tasks of one thread, which needs asynchronous I/O. For comparison, a thread for
 //! each client.
 
 use super::Done;
-use super::blocks::{BLOCK, Blocks, Room};
+use super::blocks::{BLOCK, BlockBuffer, Blocks};
 use crate::content::Random;
 use laio::Options;
 use laio::measure::Usage;
@@ -52,25 +52,29 @@ async fn client(
     until: Instant,
 ) -> io::Result<u64> {
     let mut random = Random::new(client as u64 + 1);
-    let mut room = Room::new();
+    let mut buffer = BlockBuffer::new();
     let mut iterations = 0;
     while Instant::now() < until {
         let number = blocks.draw(&mut random, client, clients);
-        room = read(&file, room, number).await?;
-        blocks.modify(number, room.block())?;
-        room = write(&file, room, number).await?;
+        buffer = read(&file, buffer, number).await?;
+        blocks.modify(number, buffer.block())?;
+        buffer = write(&file, buffer, number).await?;
         blocks.written(number);
         iterations += 1;
     }
     Ok(iterations)
 }
 
-pub(super) async fn read(file: &File, room: Room, number: usize) -> io::Result<Room> {
-    let Room { memory, start } = room.emptied();
+pub(super) async fn read(
+    file: &File,
+    buffer: BlockBuffer,
+    number: usize,
+) -> io::Result<BlockBuffer> {
+    let BlockBuffer { memory, start } = buffer.emptied();
     let limit = Limit::new(memory, BLOCK);
     let (count, limit) = file.read_at(limit, (number * BLOCK) as u64).await;
     match count? {
-        BLOCK => Ok(Room {
+        BLOCK => Ok(BlockBuffer {
             memory: limit.into_inner(),
             start,
         }),
@@ -78,18 +82,22 @@ pub(super) async fn read(file: &File, room: Room, number: usize) -> io::Result<R
     }
 }
 
-pub(super) async fn write(file: &File, room: Room, number: usize) -> io::Result<Room> {
-    let Room { memory, start } = room;
+pub(super) async fn write(
+    file: &File,
+    buffer: BlockBuffer,
+    number: usize,
+) -> io::Result<BlockBuffer> {
+    let BlockBuffer { memory, start } = buffer;
     let part = Part::new(memory, start..);
     let (written, part) = file.write_all_at(part, (number * BLOCK) as u64).await;
     written?;
-    Ok(Room {
+    Ok(BlockBuffer {
         memory: part.into_inner(),
         start,
     })
 }
 
-/// A thread for each client, with plain calls.
+/// Runs a thread for each client, with plain calls.
 pub(super) fn plainly(blocks: &Blocks, clients: usize, until: Instant) -> io::Result<Done> {
     let file = blocks.open()?;
     let iterations = std::thread::scope(|scope| {
@@ -118,14 +126,14 @@ fn plain_client(
     until: Instant,
 ) -> io::Result<u64> {
     let mut random = Random::new(client as u64 + 1);
-    let mut room = Room::new().filled();
+    let mut buffer = BlockBuffer::new().filled();
     let mut iterations = 0;
     while Instant::now() < until {
         let number = blocks.draw(&mut random, client, clients);
         let place = (number * BLOCK) as u64;
-        file.read_exact_at(room.block(), place)?;
-        blocks.modify(number, room.block())?;
-        file.write_all_at(room.block(), place)?;
+        file.read_exact_at(buffer.block(), place)?;
+        blocks.modify(number, buffer.block())?;
+        file.write_all_at(buffer.block(), place)?;
         blocks.written(number);
         iterations += 1;
     }

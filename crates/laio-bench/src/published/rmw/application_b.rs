@@ -1,9 +1,9 @@
-//! Application B: threads compute, and pass what is to be read and written to one I/O thread, which issues it
+//! Application B: threads compute, and pass reads and writes to one I/O thread, which issues them
 //! asynchronously.
 
 use super::Done;
 use super::application_a::{read, write};
-use super::blocks::{Blocks, Room};
+use super::blocks::{BlockBuffer, Blocks};
 use crate::content::Random;
 use laio::Options;
 use laio::measure::Usage;
@@ -17,22 +17,22 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
-/// What is to be done with a block, or has been.
+/// A request for a block, or its result.
 struct Request {
     client: usize,
     number: usize,
-    room: Room,
+    buffer: BlockBuffer,
     write: bool,
 }
 
-/// Requests on their way to the I/O thread.
+/// The queue of requests to the I/O thread.
 #[derive(Default)]
 struct Inbox(Mutex<Waiting>);
 
 #[derive(Default)]
 struct Waiting {
     requests: VecDeque<Request>,
-    /// Threads that may still pass some.
+    /// The number of threads that may still send requests.
     open: usize,
     waker: Option<Waker>,
 }
@@ -49,7 +49,7 @@ impl Inbox {
         }
     }
 
-    /// All that are there; none once no thread is left.
+    /// Takes all requests; returns `None` when all senders have ended.
     fn take(&self, context: &mut Context<'_>) -> Poll<VecDeque<Request>> {
         let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if waiting.requests.is_empty() && waiting.open > 0 {
@@ -60,7 +60,7 @@ impl Inbox {
     }
 }
 
-/// A thread's word that it passes no more, however it ends.
+/// Counts a sender as ended when dropped, also by a panic.
 struct Open(Arc<Inbox>);
 
 impl Drop for Open {
@@ -69,7 +69,7 @@ impl Drop for Open {
     }
 }
 
-/// Where each client's blocks go back to.
+/// The channels on which each thread gets its clients' blocks back.
 type Outboxes = Rc<Vec<Sender<io::Result<Request>>>>;
 
 pub(super) fn through(
@@ -110,7 +110,7 @@ pub(super) fn through(
     })
 }
 
-/// The I/O thread: whatever comes is begun at once.
+/// The I/O thread: starts each request at once.
 async fn serve(blocks: &Blocks, inbox: &Inbox, outboxes: Outboxes) -> io::Result<()> {
     let options = File::options().read(true).write(true);
     let file = options
@@ -128,7 +128,7 @@ async fn serve(blocks: &Blocks, inbox: &Inbox, outboxes: Outboxes) -> io::Result
             laio_rt::spawn(async move {
                 let client = request.client;
                 let result = perform(&file, request).await;
-                // A thread that has failed does not wait for it.
+                // A thread that has failed does not receive it.
                 let _ = outboxes[client % outboxes.len()].send(result);
             })
             .detach();
@@ -137,14 +137,15 @@ async fn serve(blocks: &Blocks, inbox: &Inbox, outboxes: Outboxes) -> io::Result
 }
 
 async fn perform(file: &File, mut request: Request) -> io::Result<Request> {
-    request.room = match request.write {
-        true => write(file, request.room, request.number).await?,
-        false => read(file, request.room, request.number).await?,
+    request.buffer = match request.write {
+        true => write(file, request.buffer, request.number).await?,
+        false => read(file, request.buffer, request.number).await?,
     };
     Ok(request)
 }
 
-/// A computing thread: its clients' blocks come back, are modified, and go to be written, until time is up.
+/// A computing thread: it modifies its clients' blocks when they return, and sends them to be written, until
+/// the time is over.
 fn compute(
     blocks: &Blocks,
     own: impl Iterator<Item = usize>,
@@ -160,15 +161,15 @@ fn compute(
             .0
             .change(|waiting| waiting.requests.push_back(request))
     };
-    let mut begin = |client, room| Request {
+    let mut begin = |client, buffer| Request {
         client,
         number: blocks.draw(&mut random, client, clients),
-        room,
+        buffer,
         write: false,
     };
     let mut under_way = 0;
     for client in own {
-        pass(begin(client, Room::new()));
+        pass(begin(client, BlockBuffer::new()));
         under_way += 1;
     }
     let mut iterations = 0;
@@ -176,7 +177,7 @@ fn compute(
         let gone = |_| io::Error::from(io::ErrorKind::BrokenPipe);
         let mut request = back.recv().map_err(gone)??;
         if !request.write {
-            blocks.modify(request.number, request.room.block())?;
+            blocks.modify(request.number, request.buffer.block())?;
             request.write = true;
             pass(request);
             continue;
@@ -184,7 +185,7 @@ fn compute(
         blocks.written(request.number);
         iterations += 1;
         match Instant::now() < until {
-            true => pass(begin(request.client, request.room)),
+            true => pass(begin(request.client, request.buffer)),
             false => under_way -= 1,
         }
     }

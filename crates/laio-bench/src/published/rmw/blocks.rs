@@ -1,4 +1,4 @@
-//! The file, and what is known of its blocks.
+//! The file, and the expected contents of its blocks.
 
 use crate::content::Random;
 use crate::error::{Error, While};
@@ -10,14 +10,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Bytes of a block, and what direct I/O wants places and memory to be multiples of.
+/// The size of a block, and the alignment of offsets and memory for direct I/O.
 pub(super) const BLOCK: usize = 4096;
 
-/// A file of blocks, each of which says how often it has been written.
+/// A file of blocks, each of which contains the number of times it has been written.
 #[derive(Clone, Debug)]
 pub(super) struct Blocks {
     path: PathBuf,
-    /// By number: how often it has been written.
+    /// For each block, how often it has been written.
     written: Arc<[AtomicU64]>,
 }
 
@@ -28,7 +28,7 @@ impl Blocks {
         let mut piece = vec![0; 1 << 20];
         let mut random = Random::new(1);
         let count = bytes / BLOCK as u64;
-        // Not zeros, which some storage does not store; but the count in front is zero.
+        // Not zeros, which some storage does not store; but the counter at the start is zero.
         for word in piece.chunks_exact_mut(8) {
             word.copy_from_slice(&random.word().to_ne_bytes());
         }
@@ -53,20 +53,20 @@ impl Blocks {
         OFlags::DIRECT.bits() as i32
     }
 
-    /// For plain calls.
+    /// Opens the file for plain calls.
     pub(super) fn open(&self) -> io::Result<File> {
         let mut options = File::options();
         options.read(true).write(true).custom_flags(Blocks::flags());
         options.open(&self.path)
     }
 
-    /// One of the blocks of a client, of which there are so many.
+    /// Returns one of the blocks of a client.
     pub(super) fn draw(&self, random: &mut Random, client: usize, clients: usize) -> usize {
         let each = self.written.len() / clients;
         random.below(each as u64) as usize * clients + client
     }
 
-    /// Checks a block that was read, and changes it.
+    /// Checks a block that was read, and modifies it.
     pub(super) fn modify(&self, number: usize, block: &mut [u8]) -> io::Result<()> {
         let written = self.written[number].load(Relaxed);
         let (count, rest) = block.split_at_mut(8);
@@ -81,35 +81,35 @@ impl Blocks {
         Ok(())
     }
 
-    /// A block has been written.
+    /// Notes that a block has been written.
     pub(super) fn written(&self, number: usize) {
         self.written[number].fetch_add(1, Relaxed);
     }
 }
 
-/// Memory for one block, aligned.
+/// Aligned memory for one block.
 #[derive(Debug)]
-pub(super) struct Room {
-    /// The block begins at `start`; whether it is in it depends on its length.
+pub(super) struct BlockBuffer {
+    /// The offset of the block; its length shows whether it is filled.
     pub(super) memory: Vec<u8>,
     pub(super) start: usize,
 }
 
-impl Room {
-    pub(super) fn new() -> Room {
+impl BlockBuffer {
+    pub(super) fn new() -> BlockBuffer {
         let memory: Vec<u8> = Vec::with_capacity(2 * BLOCK);
         let start = memory.as_ptr().align_offset(BLOCK);
-        Room { memory, start }
+        BlockBuffer { memory, start }
     }
 
-    /// With nothing in it.
-    pub(super) fn emptied(mut self) -> Room {
+    /// Returns an empty buffer.
+    pub(super) fn emptied(mut self) -> BlockBuffer {
         self.memory.resize(self.start, 0);
         self
     }
 
-    /// With a block in it.
-    pub(super) fn filled(mut self) -> Room {
+    /// Returns a buffer with a block.
+    pub(super) fn filled(mut self) -> BlockBuffer {
         self.memory.resize(self.start + BLOCK, 0);
         self
     }

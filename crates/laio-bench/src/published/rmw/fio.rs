@@ -1,13 +1,13 @@
-//! fio, where it is installed: as many reads as writes at random places, with its own way to be asynchronous. It does
-//! not write back what it has read, so it is what the disk can do at best.
+//! fio, where it is installed: as many reads as writes at random offsets, with one of its asynchronous
+//! engines. It does not write back the blocks that it has read, so it shows the maximum rate of the disk.
 
 use super::super::Settings;
 use crate::child;
 use crate::error::{Error, While};
 use crate::pin;
 use crate::record::Record;
+use crate::round_robin::Figures;
 use crate::stop::Stop;
-use crate::turns::Figures;
 use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
@@ -35,7 +35,7 @@ const ALL: [Fio; 3] = [
     },
 ];
 
-/// Those that take part; their file is made. A note says if fio is not there.
+/// Returns the engines that take part, and creates their file. Adds a note if fio is not installed.
 pub(super) fn usable(
     settings: &Settings,
     file: &Path,
@@ -87,7 +87,7 @@ impl Fio {
             .arg(format!("--runtime={}ms", time.as_millis()))
             .arg(format!("--filename={}", file.display()))
             .arg(format!("--output={}", result.path().display()));
-        // A process stays where the thread stays that starts it.
+        // A process inherits the processors of the thread that starts it.
         let ran = std::thread::scope(|scope| {
             let thread = scope.spawn(|| {
                 pin::to_first(processors).doing("cannot stay on a processor")?;
@@ -115,7 +115,7 @@ fn figures(json: &str) -> Option<Figures> {
     let cpu = job.get("usr_cpu")?.as_f64()? + job.get("sys_cpu")?.as_f64()?;
     Some(vec![
         ("rate", rate),
-        // Of the thread that submits, as fio counts.
+        // Of the submitting thread, as fio counts.
         ("switches", job.get("ctx")?.as_f64()? / count),
         ("cpu_us", cpu / 100.0 * 1e6 / rate),
     ])

@@ -1,15 +1,15 @@
-//! Figures 3 to 6, and what follows.
+//! Shows figures 3 to 6, and conclusions.
 
 use super::{Application, workload};
 use crate::plot::{Axis, Lines, Scale, Style};
-use crate::record::{Place, Record};
+use crate::record::{Case, Record};
 use crate::sheet::{Finding, Picture, Sheet, Table, caption, cell, number, series};
-use crate::ways::PLAIN;
+use crate::strategy::PLAIN;
 
 const SOURCE: &str = "1995: Solaris 2, two commercial programs; the library approach is libaio with up to 50 kernel threads, \
      the kernel approach kaio. Only relations are told: peak 10 % (one processor) and 12 % (two) higher for A, 6 % (two) to 30 % (14) for B; context switches 4 : 1";
 const LIBRARY: &str = "threads";
-/// The kernel approach, today.
+/// The kernel-based strategies of today.
 const KERNEL: [&str; 3] = ["linux-aio", "uring", "lazy"];
 
 pub(in crate::published) fn show(record: &Record) -> Sheet {
@@ -73,40 +73,40 @@ pub(in crate::published) fn show(record: &Record) -> Sheet {
     sheet.findings.push(switches(record));
     sheet
         .findings
-        .extend(KERNEL.iter().map(|way| aim(record, way)));
+        .extend(KERNEL.iter().map(|strategy| aim(record, strategy)));
     sheet
 }
 
 fn workloads(record: &Record) -> Vec<String> {
     let mut names = Vec::new();
-    for place in record.places() {
-        if !names.contains(&place.workload) {
-            names.push(place.workload);
+    for case in record.cases() {
+        if !names.contains(&case.workload) {
+            names.push(case.workload);
         }
     }
     names
 }
 
-fn places(record: &Record, workload: &str) -> Vec<Place> {
-    let mut places = record.places();
-    places.retain(|place| place.workload == workload);
-    places
+fn cases(record: &Record, workload: &str) -> Vec<Case> {
+    let mut cases = record.cases();
+    cases.retain(|case| case.workload == workload);
+    cases
 }
 
-fn clients(place: &Place) -> String {
-    place.at.map_or_else(String::new, |at| at.to_string())
+fn clients(case: &Case) -> String {
+    case.at.map_or_else(String::new, |at| at.to_string())
 }
 
-/// The highest rate over all numbers of clients, and where it is.
-fn peak(record: &Record, workload: &str, way: &str) -> Option<(f64, Place)> {
-    let rates = places(record, workload)
+/// Returns the highest rate over all numbers of clients, and its case.
+fn peak(record: &Record, workload: &str, strategy: &str) -> Option<(f64, Case)> {
+    let rates = cases(record, workload)
         .into_iter()
-        .filter_map(|place| Some((record.median(&place, way, "rate")?, place)));
+        .filter_map(|case| Some((record.median(&case, strategy, "rate")?, case)));
     rates.max_by(|one, other| one.0.total_cmp(&other.0))
 }
 
-fn contestants<'a>(record: &'a Record, workload: &str) -> Vec<&'a str> {
-    let mut names = record.contestants();
+fn subjects<'a>(record: &'a Record, workload: &str) -> Vec<&'a str> {
+    let mut names = record.subjects();
     names.retain(|name| peak(record, workload, name).is_some());
     names
 }
@@ -122,12 +122,12 @@ fn peaks(record: &Record, workload: &str, title: &str) -> Table {
         "CPU us each",
     ];
     let line = |name: &str| {
-        let (rate, place) = peak(record, workload, name)?;
-        let of = |quantity| cell(record.median(&place, name, quantity));
+        let (rate, case) = peak(record, workload, name)?;
+        let of = |quantity| cell(record.median(&case, name, quantity));
         Some(vec![
             name.to_owned(),
             number(rate),
-            clients(&place),
+            clients(&case),
             cell(library.as_ref().map(|library| rate / library.0)),
             of("switches"),
             of("cpu_us"),
@@ -136,7 +136,7 @@ fn peaks(record: &Record, workload: &str, title: &str) -> Table {
     Table {
         title: format!("{title}: peaks"),
         head: head.map(str::to_owned).to_vec(),
-        lines: contestants(record, workload)
+        lines: subjects(record, workload)
             .into_iter()
             .filter_map(line)
             .collect(),
@@ -145,42 +145,39 @@ fn peaks(record: &Record, workload: &str, title: &str) -> Table {
 }
 
 fn over_clients(record: &Record, workload: &str, title: &str, quantity: &str) -> Table {
-    let places = places(record, workload);
+    let cases = cases(record, workload);
     let mut head = vec![String::new()];
-    head.extend(places.iter().map(clients));
+    head.extend(cases.iter().map(clients));
     let line = |name: &str| {
-        let cells = places
+        let cells = cases
             .iter()
-            .map(|place| cell(record.median(place, name, quantity)));
+            .map(|case| cell(record.median(case, name, quantity)));
         std::iter::once(name.to_owned()).chain(cells).collect()
     };
     Table {
         title: title.to_owned(),
         head,
-        lines: contestants(record, workload)
-            .into_iter()
-            .map(line)
-            .collect(),
+        lines: subjects(record, workload).into_iter().map(line).collect(),
         foot: String::new(),
     }
 }
 
 fn picture(record: &Record, workload: &str, (quantity, label): (&str, &str)) -> Picture {
-    let places = places(record, workload);
-    let series = contestants(record, workload).into_iter().map(|name| {
+    let cases = cases(record, workload);
+    let series = subjects(record, workload).into_iter().map(|name| {
         let style = if name.starts_with("fio") {
             Style::Dashed
         } else {
             Style::Line
         };
-        series(record, &places, name, quantity, style)
+        series(record, &cases, name, quantity, style)
     });
-    // From some hundredths to some tens: of such only a logarithmic axis shows all.
+    // Values from some hundredths to some tens need a logarithmic axis.
     let scale = match quantity {
         "switches" => Scale::Log,
         _ => Scale::Linear,
     };
-    let clients: Vec<f64> = places.iter().filter_map(|place| place.at).collect();
+    let clients: Vec<f64> = cases.iter().filter_map(|case| case.at).collect();
     let plot = Lines {
         title: format!("Read, modify, write back: application {workload}"),
         caption: caption(record),
@@ -198,17 +195,17 @@ fn picture(record: &Record, workload: &str, (quantity, label): (&str, &str)) -> 
     }
 }
 
-/// The best of the kernel's ways beside the library's.
+/// Compares the best of the kernel's strategies with the library.
 fn ahead(record: &Record, workload: &str, claim: &str) -> Finding {
     let found = peak(record, workload, LIBRARY).and_then(|(library, _)| {
         let ratios: Vec<_> = KERNEL
             .iter()
-            .filter_map(|way| Some((way, peak(record, workload, way)?.0 / library)))
+            .filter_map(|strategy| Some((strategy, peak(record, workload, strategy)?.0 / library)))
             .collect();
         let best = ratios.iter().map(|ratio| ratio.1).reduce(f64::max)?;
         let words: Vec<_> = ratios
             .iter()
-            .map(|(way, ratio)| format!("{way} {}", number(*ratio)))
+            .map(|(strategy, ratio)| format!("{strategy} {}", number(*ratio)))
             .collect();
         Some((
             best > 1.02,
@@ -218,11 +215,11 @@ fn ahead(record: &Record, workload: &str, claim: &str) -> Finding {
     Finding::new(claim, found)
 }
 
-/// At as many clients as the published peak had, or the most there are.
-fn crowded(record: &Record, workload: &str) -> Option<Place> {
-    let places = places(record, workload);
-    let thirty = places.iter().find(|place| place.at == Some(30.0));
-    thirty.or(places.last()).cloned()
+/// Returns the case with as many clients as the published peak, or with the most.
+fn crowded(record: &Record, workload: &str) -> Option<Case> {
+    let cases = cases(record, workload);
+    let thirty = cases.iter().find(|case| case.at == Some(30.0));
+    thirty.or(cases.last()).cloned()
 }
 
 fn switches(record: &Record) -> Finding {
@@ -230,14 +227,14 @@ fn switches(record: &Record) -> Finding {
         .into_iter()
         .rfind(|name| name.starts_with('A'));
     let found = workload.and_then(|workload| {
-        let place = crowded(record, &workload)?;
-        let of = |way| record.median(&place, way, "switches");
+        let case = crowded(record, &workload)?;
+        let of = |strategy| record.median(&case, strategy, "switches");
         let library = of(LIBRARY)?;
-        let ratios: Vec<_> = KERNEL.iter().filter_map(|way| Some((way, library / of(way)?))).collect();
+        let ratios: Vec<_> = KERNEL.iter().filter_map(|strategy| Some((strategy, library / of(strategy)?))).collect();
         let least = ratios.iter().map(|ratio| ratio.1).reduce(f64::min)?;
-        let words: Vec<_> = ratios.iter().map(|(way, ratio)| format!("{way} {} : 1", number(*ratio))).collect();
+        let words: Vec<_> = ratios.iter().map(|(strategy, ratio)| format!("{strategy} {} : 1", number(*ratio))).collect();
         let why = "what the kernel keeps in flight wakes one thread for many completions; a helper sleeps in each call and wakes the caller";
-        Some((least >= 4.0, format!("{}, application {workload}, {} clients: {why}", words.join(", "), clients(&place))))
+        Some((least >= 4.0, format!("{}, application {workload}, {} clients: {why}", words.join(", "), clients(&case))))
     });
     Finding::new(
         "context switches of the library's and the kernel's way are 4 : 1",
@@ -245,20 +242,20 @@ fn switches(record: &Record) -> Finding {
     )
 }
 
-/// Ahead by a tenth, with a quarter of the switches; or why not.
-fn aim(record: &Record, way: &str) -> Finding {
+/// Checks for 10 % more rate with a quarter of the switches; or gives the reason why not.
+fn aim(record: &Record, strategy: &str) -> Finding {
     let mut parts = Vec::new();
     let mut missed = None;
     for workload in workloads(record) {
-        let (Some((rate, _)), Some((library, _)), Some(place)) = (
-            peak(record, &workload, way),
+        let (Some((rate, _)), Some((library, _)), Some(case)) = (
+            peak(record, &workload, strategy),
             peak(record, &workload, LIBRARY),
             crowded(record, &workload),
         ) else {
             continue;
         };
-        let of = |name, quantity| record.median(&place, name, quantity);
-        let (Some(own), Some(theirs)) = (of(way, "switches"), of(LIBRARY, "switches")) else {
+        let of = |name, quantity| record.median(&case, name, quantity);
+        let (Some(own), Some(theirs)) = (of(strategy, "switches"), of(LIBRARY, "switches")) else {
             continue;
         };
         let (speed, part) = (rate / library, own / theirs);
@@ -274,24 +271,24 @@ fn aim(record: &Record, way: &str) -> Finding {
     let found = (!parts.is_empty()).then(|| {
         let why = missed
             .as_ref()
-            .and_then(|workload| reason(record, workload, way));
+            .and_then(|workload| reason(record, workload, strategy));
         let (held, why) = (missed.is_none(), why.unwrap_or_default());
         (held, format!("{}{why}", parts.join("; ")))
     });
     Finding::new(
         &format!(
-            "{way} is at least 10 % ahead of threads, with at most a quarter of the context switches (aim)"
+            "{strategy} is at least 10 % ahead of threads, with at most a quarter of the context switches (aim)"
         ),
         found,
     )
 }
 
-/// Where the disk is the limit for all, processor time is what is saved.
-fn reason(record: &Record, workload: &str, way: &str) -> Option<String> {
-    let place = crowded(record, workload)?;
-    let of = |name, quantity| record.median(&place, name, quantity);
-    let (own, theirs) = (of(way, "cpu_us")?, of(LIBRARY, "cpu_us")?);
-    let best = contestants(record, workload)
+/// If the disk limits all strategies, the difference is in processor time.
+fn reason(record: &Record, workload: &str, strategy: &str) -> Option<String> {
+    let case = crowded(record, workload)?;
+    let of = |name, quantity| record.median(&case, name, quantity);
+    let (own, theirs) = (of(strategy, "cpu_us")?, of(LIBRARY, "cpu_us")?);
+    let best = subjects(record, workload)
         .into_iter()
         .filter_map(|name| of(name, "rate"))
         .reduce(f64::max)?;
@@ -301,11 +298,11 @@ fn reason(record: &Record, workload: &str, way: &str) -> Option<String> {
     Some(format!(
         ". Why not everywhere: with {} clients ({workload}) it takes {} us of processor time for each iteration, threads {}; \
          the fastest of all does {} each second, it {}{plain}: where rates are alike the disk is the limit for both",
-        clients(&place),
+        clients(&case),
         number(own),
         number(theirs),
         number(best),
-        cell(of(way, "rate")),
+        cell(of(strategy, "rate")),
     ))
 }
 
@@ -326,7 +323,7 @@ mod tests {
         };
         let record = super::super::run(&settings, &Stop::new(), &mut |_| {}).unwrap();
         for cell in &record.cells {
-            // A way that is not to be had here says so; what was done was right.
+            // A strategy that this machine does not support is left out; all results are correct.
             let reason = cell.left_out.as_deref().unwrap_or_default();
             assert!(!reason.contains("not as it was written"), "{cell:?}");
         }
@@ -336,6 +333,6 @@ mod tests {
         }
         let sheet = show(&record);
         assert!(sheet.findings.len() >= 5 && sheet.pictures.len() >= 4);
-        assert_eq!(places(&record, "nothing"), []);
+        assert_eq!(cases(&record, "nothing"), []);
     }
 }

@@ -1,7 +1,6 @@
-//! The program that looks at files on behalf of a server, over FastCGI: the example `stat_accelerator` as a process
-//! of its own.
+//! The example `stat_accelerator` as a process: it calls stat on behalf of a server, over FastCGI.
 
-use super::serving::{LOOK, PATIENCE, free_port};
+use super::serving::{LOOK, START_TIMEOUT, free_port};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -9,17 +8,17 @@ use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
 const PROGRAM: &str = "stat_accelerator";
-/// As many as lighttpd's program had. Each serves one connection.
+/// As many processes as in lighttpd's program. Each serves one connection.
 const THREADS: &str = "20";
 
-/// How a server speaks to it.
+/// The protocol between a server and the accelerator.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Socket {
     Tcp,
     Unix,
 }
 
-/// One that runs; ended when dropped.
+/// A running accelerator, stopped when dropped.
 #[derive(Debug)]
 pub(super) struct Accelerator {
     child: Child,
@@ -33,11 +32,11 @@ impl Accelerator {
         socket: Socket,
         scratch: &Path,
     ) -> Result<Accelerator, String> {
-        let told = |error: std::io::Error| format!("cannot start {PROGRAM}: {error}");
+        let message = |error: std::io::Error| format!("cannot start {PROGRAM}: {error}");
         let path = scratch.join("accelerator");
         let (address, listening): (String, Box<dyn Fn() -> bool>) = match socket {
             Socket::Tcp => {
-                let address = free_port().map_err(told)?;
+                let address = free_port().map_err(message)?;
                 let listening = move || TcpStream::connect(address).is_ok();
                 (address.to_string(), Box::new(listening))
             }
@@ -55,9 +54,9 @@ impl Accelerator {
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
-            .map_err(told)?;
+            .map_err(message)?;
         let accelerator = Accelerator { child, address };
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + START_TIMEOUT;
         while !listening() {
             if Instant::now() > until {
                 return Err(format!("{PROGRAM} does not listen"));
@@ -67,7 +66,7 @@ impl Accelerator {
         Ok(accelerator)
     }
 
-    /// What a server is told of it.
+    /// Returns the server's arguments for it.
     pub(super) fn arguments(&self, root: &Path) -> Vec<String> {
         let root = root.display().to_string();
         let upstream = format!("/={}", self.address);
@@ -92,12 +91,12 @@ impl Drop for Accelerator {
     }
 }
 
-/// Beside the command, where Cargo puts examples, or where the command is found.
+/// Finds it in the command's directory, in Cargo's directory for examples, or in PATH.
 fn program(laio: &Path) -> Result<PathBuf, String> {
-    let beside = laio.parent().unwrap_or(Path::new("."));
+    let directory = laio.parent().unwrap_or(Path::new("."));
     let path = std::env::var_os("PATH").unwrap_or_default();
-    std::iter::once(beside.join("examples"))
-        .chain([beside.to_owned()])
+    std::iter::once(directory.join("examples"))
+        .chain([directory.to_owned()])
         .chain(std::env::split_paths(&path))
         .map(|directory| directory.join(PROGRAM))
         .find(|file| file.is_file())

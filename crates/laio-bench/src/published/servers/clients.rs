@@ -4,10 +4,10 @@ use super::super::{Progress, Settings};
 use super::curves::{self, CPU, MEGABYTES, RESPONSE, SWITCHES};
 use super::schedulers::Schedulers;
 use super::serving::USUAL;
-use super::{Arena, Bout, Server};
+use super::{Server, ServerRun, ServerWorkspace};
 use crate::error::{Error, While};
 use crate::load::Pace;
-use crate::record::{Cache, Place, Record};
+use crate::record::{Cache, Case, Record};
 use crate::sheet::{Finding, Sheet, number};
 use crate::stop::Stop;
 use crate::trace::Preset;
@@ -31,38 +31,38 @@ pub(in crate::published) fn run(
     progress: Progress<'_>,
 ) -> Result<Record, Error> {
     let rounds = settings.rounds(1, 3);
-    let (arena, mut record) = Arena::open("clients", settings, rounds, stop)?;
+    let (workspace, mut record) = ServerWorkspace::open("clients", settings, rounds, stop)?;
     let trace = Preset::Rice.trace(1, settings.scale(0.012));
-    let root = arena.make("Rice", &trace, &mut record, progress)?;
+    let root = workspace.make("Rice", &trace, &mut record, progress)?;
     let mut servers: Vec<Server> = BACKENDS.map(Server::backend).into();
     servers.push(Server::usual());
     servers.extend(PRESETS.map(Server::preset));
     servers.extend(Server::peers());
-    let servers = arena.servers(servers, &mut record);
+    let servers = workspace.servers(servers, &mut record);
     let usual: &[usize] = if settings.quick {
         &CLIENTS_QUICK
     } else {
         &CLIENTS
     };
     let numbers = settings.at(usual);
-    for cache in arena.caches(&mut record) {
-        let bout = |workload: &str, record: &mut Record, progress: Progress<'_>| {
+    for cache in workspace.caches(&mut record) {
+        let run = |workload: &str, record: &mut Record, progress: Progress<'_>| {
             let each = |clients: &usize| {
                 let clients = *clients;
                 servers
                     .iter()
                     .map(move |server| (clients, server.clone(), Pace::Clients(clients)))
             };
-            let bout = Bout {
+            let run = ServerRun {
                 workload,
                 cache,
                 trace: &trace,
                 root: &root,
-                entrants: numbers.iter().flat_map(each).collect(),
-                // As servers of that time were asked: each request is accepted anew.
+                subjects: numbers.iter().flat_map(each).collect(),
+                // As servers of that time were loaded: each request has a connection of its own.
                 close: true,
             };
-            bout.take(&arena, record, progress)
+            run.take(&workspace, record, progress)
         };
         match (cache, Schedulers::of(&root)) {
             (Cache::Cold, Ok(schedulers)) if !settings.quick => {
@@ -70,7 +70,7 @@ pub(in crate::published) fn run(
                     schedulers
                         .choose(&name)
                         .doing("cannot choose an I/O scheduler")?;
-                    bout(&format!("Rice, {name}"), &mut record, progress)?;
+                    run(&format!("Rice, {name}"), &mut record, progress)?;
                 }
             }
             (Cache::Cold, Ok(schedulers)) => {
@@ -78,13 +78,13 @@ pub(in crate::published) fn run(
                 record.note(format!(
                     "I/O scheduler {own}; without --quick each of the device's takes its turns"
                 ));
-                bout("Rice", &mut record, progress)?;
+                run("Rice", &mut record, progress)?;
             }
             (Cache::Cold, Err(reason)) => {
                 record.note(format!("one I/O scheduler only: {reason}"));
-                bout("Rice", &mut record, progress)?;
+                run("Rice", &mut record, progress)?;
             }
-            (Cache::Warm, _) => bout("Rice", &mut record, progress)?,
+            (Cache::Warm, _) => run("Rice", &mut record, progress)?,
         }
     }
     Ok(record)
@@ -144,7 +144,7 @@ pub(in crate::published) fn show(record: &Record) -> Sheet {
     sheet
 }
 
-/// One server's peak over another's, in each group.
+/// Returns the ratio of two servers' peaks, in each group.
 fn ahead(
     record: &Record,
     (one, other): (&str, &str),
@@ -152,7 +152,7 @@ fn ahead(
     claim: &str,
     why: &str,
 ) -> Finding {
-    let ratios: Vec<(Place, f64)> = curves::groups(record)
+    let ratios: Vec<(Case, f64)> = curves::groups(record)
         .into_iter()
         .filter_map(|group| {
             let peak = |name| curves::peak(record, &group, name, MEGABYTES.0);
@@ -167,24 +167,25 @@ fn ahead(
             .map(|(group, ratio)| format!("{} {}", curves::title(group), number(*ratio)))
             .collect();
         let held = lowest >= least;
-        // Why it is so says nothing of why it is not.
+        // The explanation applies only if the claim does not hold.
         let why = match held {
             true => format!("; {why}"),
             false => curves::why_behind_most(record, &ratios, one, other),
         };
-        let told = format!(
+        let description = format!(
             "peak of {one} over that of {other}: {}{why}",
             words.join(", ")
         );
-        (held, told)
+        (held, description)
     });
     Finding::new(claim, found)
 }
 
-/// Ten times the clients, ten times the response time: the server works at its limit, and wastes nothing on the crowd.
+/// Ten times the clients, ten times the response time: the server works at its limit, with no overhead for
+/// more clients.
 fn linear(record: &Record) -> Finding {
-    let growth = |group: &Place| {
-        let at = |clients: usize| Place {
+    let growth = |group: &Case| {
+        let at = |clients: usize| Case {
             at: Some(clients as f64),
             ..group.clone()
         };

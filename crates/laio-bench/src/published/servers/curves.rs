@@ -1,7 +1,7 @@
-//! What all comparisons of servers show: throughput and response time over an axis.
+//! The common plots of the server comparisons: throughput and response time over an axis.
 
 use crate::plot::{Axis, Lines, Scale, Series, Style};
-use crate::record::{Cell, Place, Record};
+use crate::record::{Case, Cell, Record};
 use crate::sheet::{Picture, Table, caption, cell, number, series};
 
 /// A quantity, and its name with the unit.
@@ -19,11 +19,11 @@ pub(super) const SWITCHES: Quantity = (
     "context switches of the server for each request",
 );
 
-/// Workload and cache, in the order in which they were measured.
-pub(super) fn groups(record: &Record) -> Vec<Place> {
-    let mut groups: Vec<Place> = Vec::new();
-    for place in record.places() {
-        let group = Place { at: None, ..place };
+/// Returns workloads and caches, in the order in which they were measured.
+pub(super) fn groups(record: &Record) -> Vec<Case> {
+    let mut groups: Vec<Case> = Vec::new();
+    for case in record.cases() {
+        let group = Case { at: None, ..case };
         if !groups.contains(&group) {
             groups.push(group);
         }
@@ -31,47 +31,41 @@ pub(super) fn groups(record: &Record) -> Vec<Place> {
     groups
 }
 
-pub(super) fn title(group: &Place) -> String {
+pub(super) fn title(group: &Case) -> String {
     format!("{}, {} cache", group.workload, group.cache.name())
 }
 
-pub(super) fn places(record: &Record, group: &Place) -> Vec<Place> {
-    let mut places = record.places();
-    places.retain(|place| place.workload == group.workload && place.cache == group.cache);
-    places
+pub(super) fn cases(record: &Record, group: &Case) -> Vec<Case> {
+    let mut cases = record.cases();
+    cases.retain(|case| case.workload == group.workload && case.cache == group.cache);
+    cases
 }
 
-fn names<'a>(record: &'a Record, group: &Place) -> Vec<&'a str> {
+fn names<'a>(record: &'a Record, group: &Case) -> Vec<&'a str> {
     let takes_part = |name: &&str| {
         let there = |cell: &&Cell| {
-            cell.contestant == **name
-                && cell.workload == group.workload
-                && cell.cache == group.cache
+            cell.subject == **name && cell.workload == group.workload && cell.cache == group.cache
         };
         record.cells.iter().any(|cell| there(&cell))
     };
-    record
-        .contestants()
-        .into_iter()
-        .filter(takes_part)
-        .collect()
+    record.subjects().into_iter().filter(takes_part).collect()
 }
 
-/// The highest value over the axis.
-pub(super) fn peak(record: &Record, group: &Place, name: &str, quantity: &str) -> Option<f64> {
-    let values = places(record, group).into_iter();
+/// Returns the highest value over the axis.
+pub(super) fn peak(record: &Record, group: &Case, name: &str, quantity: &str) -> Option<f64> {
+    let values = cases(record, group).into_iter();
     values
-        .filter_map(|place| record.median(&place, name, quantity))
+        .filter_map(|case| record.median(&case, name, quantity))
         .reduce(f64::max)
 }
 
-/// Why one is behind another in a group, from what a request costs both where clients are most.
-pub(super) fn why_behind(record: &Record, group: &Place, one: &str, other: &str) -> Option<String> {
-    let place = places(record, group).pop()?;
-    let of = |name, quantity: Quantity| record.median(&place, name, quantity.0);
+/// Returns why one is behind another in a group, from the cost of a request in both with the most clients.
+pub(super) fn why_behind(record: &Record, group: &Case, one: &str, other: &str) -> Option<String> {
+    let case = cases(record, group).pop()?;
+    let of = |name, quantity: Quantity| record.median(&case, name, quantity.0);
     let (own, theirs) = (of(one, CPU)?, of(other, CPU)?);
     let (switches, fewer) = (of(one, SWITCHES)?, of(other, SWITCHES)?);
-    let idle = record.median(&place, one, "idle_percent")?;
+    let idle = record.median(&case, one, "idle_percent")?;
     let why = if own > 1.1 * theirs {
         "its processor time for each request is what it is behind by"
     } else if idle > 20.0 {
@@ -79,7 +73,7 @@ pub(super) fn why_behind(record: &Record, group: &Place, one: &str, other: &str)
     } else {
         "it computes no more, and no processor is idle: it is for the client, and whatever else runs there, to decide"
     };
-    let at = place
+    let at = case
         .at
         .map_or_else(String::new, |at| format!(" with {at} clients"));
     Some(format!(
@@ -93,10 +87,10 @@ pub(super) fn why_behind(record: &Record, group: &Place, one: &str, other: &str)
     ))
 }
 
-/// As [`why_behind`], in the group where it is behind by most.
+/// As [`why_behind`], in the group with the largest difference.
 pub(super) fn why_behind_most(
     record: &Record,
-    ratios: &[(Place, f64)],
+    ratios: &[(Case, f64)],
     one: &str,
     other: &str,
 ) -> String {
@@ -107,21 +101,21 @@ pub(super) fn why_behind_most(
 
 pub(super) fn table(
     record: &Record,
-    group: &Place,
+    group: &Case,
     axis: &str,
     (quantity, label): Quantity,
 ) -> Table {
-    let places = places(record, group);
+    let cases = cases(record, group);
     let mut head = vec![axis.to_owned()];
     head.extend(
-        places
+        cases
             .iter()
-            .map(|place| place.at.map_or_else(String::new, |at| at.to_string())),
+            .map(|case| case.at.map_or_else(String::new, |at| at.to_string())),
     );
     let line = |name: &str| {
-        let cells = places
+        let cells = cases
             .iter()
-            .map(|place| cell(record.median(place, name, quantity)));
+            .map(|case| cell(record.median(case, name, quantity)));
         std::iter::once(name.to_owned()).chain(cells).collect()
     };
     Table {
@@ -132,7 +126,7 @@ pub(super) fn table(
     }
 }
 
-/// Where back ends and presets are in one plot, presets are broken lines.
+/// If back ends and presets are in one plot, presets are dashed lines.
 fn style(record: &Record, name: &str) -> Style {
     let is_preset = super::clients::PRESETS.contains(&name);
     match is_preset && record.benchmark == "clients" {
@@ -143,16 +137,16 @@ fn style(record: &Record, name: &str) -> Style {
 
 pub(super) fn picture(
     record: &Record,
-    group: &Place,
+    group: &Case,
     axis: &str,
     (quantity, label): Quantity,
     then: Vec<Series>,
 ) -> Picture {
-    let places = places(record, group);
+    let cases = cases(record, group);
     let series = names(record, group)
         .into_iter()
-        .map(|name| series(record, &places, name, quantity, style(record, name)));
-    let ticks: Vec<f64> = places.iter().filter_map(|place| place.at).collect();
+        .map(|name| series(record, &cases, name, quantity, style(record, name)));
+    let ticks: Vec<f64> = cases.iter().filter_map(|case| case.at).collect();
     let scale = if quantity == RESPONSE.0 {
         Scale::Log
     } else {

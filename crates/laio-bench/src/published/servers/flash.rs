@@ -2,7 +2,7 @@
 
 use super::super::{Progress, Settings};
 use super::curves::{self, CPU, MEGABYTES, RESPONSE};
-use super::{Arena, Bout, Server};
+use super::{Server, ServerRun, ServerWorkspace};
 use crate::error::Error;
 use crate::load::Pace;
 use crate::record::Record;
@@ -22,10 +22,10 @@ pub(in crate::published) fn run(
     progress: Progress<'_>,
 ) -> Result<Record, Error> {
     let rounds = settings.rounds(2, 5);
-    let (arena, mut record) = Arena::open("flash", settings, rounds, stop)?;
+    let (workspace, mut record) = ServerWorkspace::open("flash", settings, rounds, stop)?;
     let mut servers: Vec<Server> = PRESETS.map(Server::preset).into();
     servers.extend(Server::peers());
-    let servers = arena.servers(servers, &mut record);
+    let servers = workspace.servers(servers, &mut record);
     let usual: &[usize] = if settings.quick {
         &CLIENTS_QUICK
     } else {
@@ -41,25 +41,25 @@ pub(in crate::published) fn run(
     ];
     for (name, preset, part) in sets {
         let trace = preset.trace(1, settings.scale(0.012) * part);
-        let root = arena.make(name, &trace, &mut record, progress)?;
-        for cache in arena.caches(&mut record) {
+        let root = workspace.make(name, &trace, &mut record, progress)?;
+        for cache in workspace.caches(&mut record) {
             let each = |clients: &usize| {
                 let clients = *clients;
                 servers
                     .iter()
                     .map(move |server| (clients, server.clone(), Pace::Clients(clients)))
             };
-            let bout = Bout {
+            let run = ServerRun {
                 workload: name,
                 cache,
                 trace: &trace,
                 root: &root,
-                entrants: numbers.iter().flat_map(each).collect(),
+                subjects: numbers.iter().flat_map(each).collect(),
                 close: true,
             };
-            bout.take(&arena, &mut record, progress)?;
+            run.take(&workspace, &mut record, progress)?;
         }
-        arena.remove(&root)?;
+        workspace.remove(&root)?;
     }
     Ok(record)
 }
@@ -91,7 +91,7 @@ pub(in crate::published) fn show(record: &Record) -> Sheet {
     sheet
 }
 
-/// Ours beside another, in each group.
+/// Returns the ratio of ours to another, in each group.
 fn meets(record: &Record, other: &str) -> Finding {
     let ratios: Vec<_> = curves::groups(record)
         .into_iter()
@@ -107,7 +107,7 @@ fn meets(record: &Record, other: &str) -> Finding {
             .iter()
             .map(|(group, ratio)| format!("{} {}", curves::title(group), number(*ratio)))
             .collect();
-        // What servers on a shared machine differ by anyway.
+        // The usual difference between servers on a shared machine.
         let held = lowest >= 0.95;
         let why = match (held, other) {
             (false, _) => curves::why_behind_most(record, &ratios, OURS, other),

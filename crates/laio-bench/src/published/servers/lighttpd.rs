@@ -1,13 +1,13 @@
-//! `laio bench lighttpd`: what lighttpd 1.5 published on asynchronous I/O (2006, 2007).
+//! `laio bench lighttpd`: the published measurements of asynchronous I/O in lighttpd 1.5 (2006, 2007).
 
 use super::super::{Progress, Settings};
 use super::accelerator::Socket;
 use super::curves::{self, MEGABYTES, RATE, RESPONSE};
-use super::{Arena, Bout, Server};
+use super::{Server, ServerRun, ServerWorkspace};
 use crate::error::Error;
 use crate::load::Pace;
 use crate::plot::{Series, Style};
-use crate::record::{Cache, Place, Record};
+use crate::record::{Cache, Case, Record};
 use crate::sheet::{Finding, Sheet, Table, cell, number};
 use crate::stop::Stop;
 use crate::trace::Preset;
@@ -53,15 +53,15 @@ pub(in crate::published) fn run(
     progress: Progress<'_>,
 ) -> Result<Record, Error> {
     let rounds = settings.rounds(3, 5);
-    let (arena, mut record) = Arena::open("lighttpd", settings, rounds, stop)?;
+    let (workspace, mut record) = ServerWorkspace::open("lighttpd", settings, rounds, stop)?;
     let scale = settings.scale(0.02);
-    small(&arena, scale, &mut record, progress)?;
-    large(&arena, scale, &mut record, progress)?;
-    one(&arena, scale, &mut record, progress)?;
+    small(&workspace, scale, &mut record, progress)?;
+    large(&workspace, scale, &mut record, progress)?;
+    one(&workspace, scale, &mut record, progress)?;
     Ok(record)
 }
 
-/// One number on the axis: how many are in parallel.
+/// A case with one number on the axis: the number of parallel clients.
 fn at(parallel: usize, pace: Pace, servers: &[Server]) -> Vec<(usize, Server, Pace)> {
     servers
         .iter()
@@ -70,18 +70,18 @@ fn at(parallel: usize, pace: Pace, servers: &[Server]) -> Vec<(usize, Server, Pa
 }
 
 fn small(
-    arena: &Arena<'_>,
+    workspace: &ServerWorkspace<'_>,
     scale: f64,
     record: &mut Record,
     progress: Progress<'_>,
 ) -> Result<(), Error> {
     let trace = Preset::LighttpdSmall.trace(1, scale);
-    let root = arena.make(SMALL, &trace, record, progress)?;
+    let root = workspace.make(SMALL, &trace, record, progress)?;
     let mut servers = vec![Server::preset(SENDFILE)];
     servers.extend(ASYNCHRONOUS.map(Server::preset));
     servers.push(Server::backend("lazy"));
     servers.extend(Server::peers());
-    let servers = arena.servers(servers, record);
+    let servers = workspace.servers(servers, record);
     let threads = [
         "--preset",
         SENDFILE,
@@ -97,64 +97,64 @@ fn small(
         Server::laio(STATS[3].0, &threads),
         Server::backend("lazy"),
     ];
-    let accelerated = arena.servers(accelerated, record);
-    for cache in arena.caches(record) {
+    let accelerated = workspace.servers(accelerated, record);
+    for cache in workspace.caches(record) {
         for (workload, servers) in [(SMALL, &servers), (STAT, &accelerated)] {
-            // Only a name that must be looked up on the disk makes stat wait.
+            // stat blocks only on a name that must be looked up on the disk.
             if servers.is_empty() || (workload == STAT && cache == Cache::Warm) {
                 continue;
             }
-            let bout = Bout {
+            let run = ServerRun {
                 workload,
                 cache,
                 trace: &trace,
                 root: &root,
-                entrants: at(PARALLEL, Pace::Random(PARALLEL), servers),
+                subjects: at(PARALLEL, Pace::Random(PARALLEL), servers),
                 close: true,
             };
-            bout.take(arena, record, progress)?;
+            run.take(workspace, record, progress)?;
         }
     }
-    arena.remove(&root)
+    workspace.remove(&root)
 }
 
 fn large(
-    arena: &Arena<'_>,
+    workspace: &ServerWorkspace<'_>,
     scale: f64,
     record: &mut Record,
     progress: Progress<'_>,
 ) -> Result<(), Error> {
     let trace = Preset::LighttpdLarge.trace(1, scale);
-    let root = arena.make(LARGE, &trace, record, progress)?;
+    let root = workspace.make(LARGE, &trace, record, progress)?;
     let by_chunk = |&(kib, _): &(usize, f64)| {
         let bytes = (kib << 10).to_string();
         let aio = Server::laio(AIO, &["--preset", AIO, "--chunk", &bytes]);
         [aio, Server::preset(SENDFILE)].map(|server| (kib, server, Pace::Random(PARALLEL)))
     };
-    let mut entrants: Vec<_> = CHUNKS.iter().flat_map(by_chunk).collect();
-    entrants.retain(|entrant| arena.settings.takes(&entrant.1.name));
-    for cache in arena.caches(record) {
-        let bout = Bout {
+    let mut subjects: Vec<_> = CHUNKS.iter().flat_map(by_chunk).collect();
+    subjects.retain(|entrant| workspace.settings.takes(&entrant.1.name));
+    for cache in workspace.caches(record) {
+        let run = ServerRun {
             workload: LARGE,
             cache,
             trace: &trace,
             root: &root,
-            entrants: entrants.clone(),
+            subjects: subjects.clone(),
             close: true,
         };
-        bout.take(arena, record, progress)?;
+        run.take(workspace, record, progress)?;
     }
-    arena.remove(&root)
+    workspace.remove(&root)
 }
 
 fn one(
-    arena: &Arena<'_>,
+    workspace: &ServerWorkspace<'_>,
     scale: f64,
     record: &mut Record,
     progress: Progress<'_>,
 ) -> Result<(), Error> {
     let mut trace = Preset::LighttpdOne.trace(1, scale.max(0.1));
-    let root = arena.make(ONE, &trace, record, progress)?;
+    let root = workspace.make(ONE, &trace, record, progress)?;
     let chunked = |name: &str, kib: usize| {
         let bytes = (kib << 10).to_string();
         Server::laio(name, &["--preset", AIO, "--chunk", &bytes])
@@ -166,23 +166,23 @@ fn one(
         Server::backend("lazy"),
     ];
     servers.extend(Server::peers());
-    let servers = arena.servers(servers, record);
-    for cache in arena.caches(record) {
+    let servers = workspace.servers(servers, record);
+    for cache in workspace.caches(record) {
         for (clients, _) in ONE_FILE {
-            // Each client asks once, as siege was told to.
+            // Each client sends one request, as siege was configured.
             trace.requests.resize(clients, trace.requests[0]);
-            let bout = Bout {
+            let run = ServerRun {
                 workload: ONE,
                 cache,
                 trace: &trace,
                 root: &root,
-                entrants: at(clients, Pace::Clients(clients), &servers),
+                subjects: at(clients, Pace::Clients(clients), &servers),
                 close: true,
             };
-            bout.take(arena, record, progress)?;
+            run.take(workspace, record, progress)?;
         }
     }
-    arena.remove(&root)
+    workspace.remove(&root)
 }
 
 pub(in crate::published) fn show(record: &Record) -> Sheet {
@@ -234,11 +234,11 @@ pub(in crate::published) fn show(record: &Record) -> Sheet {
     sheet
 }
 
-/// Fetches each second in 2006.
+/// Fetches per second in 2006.
 const SMALL_THEN: [(&str, f64); 2] = [(SENDFILE, 40.5), (AIO, 72.7)];
 
-/// One number on the axis: quantities are the columns.
-fn single(record: &Record, group: &Place, then: &[(&str, f64)]) -> Table {
+/// A table with one number on the axis: quantities are the columns.
+fn single(record: &Record, group: &Case, then: &[(&str, f64)]) -> Table {
     let quantities = [RATE, MEGABYTES, RESPONSE, ("idle_percent", "idle, %")];
     let mut head = vec![
         String::new(),
@@ -250,22 +250,22 @@ fn single(record: &Record, group: &Place, then: &[(&str, f64)]) -> Table {
         .to_owned(),
     ];
     head.extend(quantities.map(|(_, label)| label.to_owned()));
-    let place = curves::places(record, group).swap_remove(0);
+    let case = curves::cases(record, group).swap_remove(0);
     let mut names: Vec<&str> = then.iter().map(|row| row.0).collect();
     names.extend(
         record
-            .contestants()
+            .subjects()
             .into_iter()
             .filter(|name| !then.iter().any(|row| row.0 == *name)),
     );
     let line = |name: &str| {
         let then = then.iter().find(|row| row.0 == name).map(|row| row.1);
-        if then.is_none() && record.cell(&place, name).is_none() {
+        if then.is_none() && record.cell(&case, name).is_none() {
             return None;
         }
         let cells = quantities
             .iter()
-            .map(|(quantity, _)| cell(record.median(&place, name, quantity)));
+            .map(|(quantity, _)| cell(record.median(&case, name, quantity)));
         Some(
             [name.to_owned(), cell(then)]
                 .into_iter()
@@ -341,26 +341,26 @@ fn chunk_curves() -> Vec<Series> {
     ]
 }
 
-fn cold(workload: &str, at: usize) -> Place {
-    Place::new(workload, Cache::Cold).at(at)
+fn cold(workload: &str, at: usize) -> Case {
+    Case::new(workload, Cache::Cold).at(at)
 }
 
-fn ratio(record: &Record, place: &Place, one: &str, other: &str) -> Option<f64> {
+fn ratio(record: &Record, case: &Case, one: &str, other: &str) -> Option<f64> {
     Some(
         record
-            .ratio((place, one), (place, other), MEGABYTES.0)?
+            .ratio((case, one), (case, other), MEGABYTES.0)?
             .median,
     )
 }
 
 fn small_found(record: &Record) -> Finding {
-    let place = cold(SMALL, PARALLEL);
-    let found = ratio(record, &place, AIO, SENDFILE).map(|gain| {
+    let case = cold(SMALL, PARALLEL);
+    let found = ratio(record, &case, AIO, SENDFILE).map(|gain| {
         let others: Vec<_> = [ASYNCHRONOUS[1], ASYNCHRONOUS[2], "lazy"]
             .iter()
-            .filter_map(|name| Some(format!("{name} {}", number(ratio(record, &place, name, SENDFILE)?))))
+            .filter_map(|name| Some(format!("{name} {}", number(ratio(record, &case, name, SENDFILE)?))))
             .collect();
-        let idle = |name| record.median(&place, name, "idle_percent");
+        let idle = |name| record.median(&case, name, "idle_percent");
         let words = idle(SENDFILE).zip(idle(AIO)).map_or(String::new(), |(sendfile, aio)| {
             format!("; the machine, with its client, is idle {} and {} % of the time", number(sendfile), number(aio))
         });
@@ -438,12 +438,12 @@ fn one_found(record: &Record) -> Finding {
 }
 
 fn stat_found(record: &Record) -> Finding {
-    let place = cold(STAT, PARALLEL);
+    let case = cold(STAT, PARALLEL);
     let gains: Vec<_> = STATS[1..]
         .iter()
         .map(|row| row.0)
         .chain(["lazy"])
-        .filter_map(|name| Some((name, ratio(record, &place, name, STATS[0].0)?)))
+        .filter_map(|name| Some((name, ratio(record, &case, name, STATS[0].0)?)))
         .collect();
     let best = gains.iter().map(|gain| gain.1).reduce(f64::max);
     let found = best.map(|best| {

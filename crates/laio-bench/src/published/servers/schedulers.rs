@@ -1,9 +1,9 @@
-//! The I/O scheduler of the device below a directory: which there are, and changing it for a while.
+//! The I/O scheduler of the device below a directory: lists the available ones, and changes it temporarily.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// A device whose scheduler can be changed; dropped, it has its own again.
+/// A device whose scheduler can be changed; dropping it restores the original scheduler.
 pub(super) struct Schedulers {
     file: PathBuf,
     own: String,
@@ -11,14 +11,14 @@ pub(super) struct Schedulers {
 }
 
 impl Schedulers {
-    /// Of the device that a directory is on; a reason why nothing can be changed.
+    /// Returns the device of a directory, or the reason why its scheduler cannot be changed.
     pub(super) fn of(directory: &Path) -> Result<Schedulers, String> {
         let device = std::fs::metadata(directory)
             .map_err(|error| error.to_string())?
             .dev();
         let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
         let block = PathBuf::from(format!("/sys/dev/block/{major}:{minor}"));
-        // A partition has the queue of the disk that it is on.
+        // A partition shares the queue of its disk.
         let candidates = [
             block.join("queue/scheduler"),
             block.join("../queue/scheduler"),
@@ -37,16 +37,16 @@ impl Schedulers {
             .to_owned();
         if all.len() < 2 {
             return Err(format!(
-                "the kernel has no other than {own} for this device"
+                "the kernel has no scheduler but {own} for this device"
             ));
         }
         if std::fs::write(&file, &own).is_err() {
-            return Err("changing it is for root".to_owned());
+            return Err("only root may change it".to_owned());
         }
         Ok(Schedulers { file, own, all })
     }
 
-    /// The device's own first.
+    /// Returns the available schedulers, the original one first.
     pub(super) fn names(&self) -> Vec<String> {
         let mut names = vec![self.own.clone()];
         names.extend(self.all.iter().filter(|name| **name != self.own).cloned());

@@ -1,4 +1,4 @@
-//! A server as a process: started, found, measured, ended.
+//! Server processes: starts, measures and stops them.
 
 use super::accelerator::{Accelerator, Socket};
 use laio::measure::Usage;
@@ -22,20 +22,20 @@ pub(super) struct Server {
 enum Kind {
     /// `laio serve` with these arguments.
     Laio(Vec<String>),
-    /// The same, with a program beside it that looks at files.
+    /// The same, with a stat accelerator.
     Accelerated(Vec<String>, Socket),
     Nginx,
     Lighttpd,
 }
 
-/// The name of `laio serve` without more ado.
+/// The name of `laio serve` with default options.
 pub(super) const USUAL: &str = "laio serve";
-/// For a server to answer, and to end.
-pub(super) const PATIENCE: Duration = Duration::from_secs(30);
+/// The time limit for a server to start, and to stop.
+pub(super) const START_TIMEOUT: Duration = Duration::from_secs(30);
 pub(super) const LOOK: Duration = Duration::from_millis(5);
 
 impl Server {
-    /// `laio serve`, with one worker.
+    /// Returns `laio serve` with one worker.
     pub(super) fn laio(name: &str, arguments: &[&str]) -> Server {
         let arguments = arguments.iter().map(|word| (*word).to_owned());
         Server {
@@ -44,12 +44,12 @@ impl Server {
         }
     }
 
-    /// A back end, with nothing kept between requests: all are asked to do the same calls.
+    /// Returns `laio serve` with a back end, without its cache, so that all back ends make the same calls.
     pub(super) fn backend(name: &str) -> Server {
         Server::laio(name, &["--backend", name, "--no-cache"])
     }
 
-    /// As users have it.
+    /// Returns `laio serve` with default options.
     pub(super) fn usual() -> Server {
         Server::laio(USUAL, &[])
     }
@@ -58,7 +58,7 @@ impl Server {
         Server::laio(name, &["--preset", name])
     }
 
-    /// A preset that has files looked at by the stat accelerator.
+    /// Returns a preset that uses the stat accelerator.
     pub(super) fn accelerated(name: &str, preset: &str, socket: Socket) -> Server {
         let arguments = ["--preset", preset].map(str::to_owned);
         Server {
@@ -67,13 +67,13 @@ impl Server {
         }
     }
 
-    /// The same by another name.
+    /// Returns the same server with another name.
     pub(super) fn called(mut self, name: &str) -> Server {
         name.clone_into(&mut self.name);
         self
     }
 
-    /// Those of others, as today's distributions have them.
+    /// Returns other servers, configured as in today's distributions.
     pub(super) fn peers() -> [Server; 2] {
         [
             Server {
@@ -89,7 +89,7 @@ impl Server {
 
     pub(super) fn is_there(&self) -> bool {
         let program = match self.kind {
-            // Whether there is an accelerator shows when it is started.
+            // Whether the accelerator is installed shows when it is started.
             Kind::Laio(_) | Kind::Accelerated(..) => return true,
             Kind::Nginx => "nginx",
             Kind::Lighttpd => "lighttpd",
@@ -102,27 +102,27 @@ impl Server {
         found.is_ok_and(|status| status.success())
     }
 
-    /// Starts it, and waits until it answers.
+    /// Starts it, and waits until it responds.
     pub(super) fn start(&self, laio: &Path, root: &Path) -> Result<Serving, String> {
-        let told = |error: io::Error| format!("cannot start {}: {error}", self.name);
-        let scratch = tempfile::tempdir().map_err(told)?;
-        let said = tempfile::tempfile().map_err(told)?;
+        let message = |error: io::Error| format!("cannot start {}: {error}", self.name);
+        let scratch = tempfile::tempdir().map_err(message)?;
+        let said = tempfile::tempfile().map_err(message)?;
         let mut accelerator = None;
         let (mut command, address) = match &self.kind {
             Kind::Accelerated(arguments, socket) => {
-                let beside = Accelerator::start(laio, *socket, scratch.path())?;
-                let all = [arguments.as_slice(), &beside.arguments(root)].concat();
-                accelerator = Some(beside);
+                let accelerator_process = Accelerator::start(laio, *socket, scratch.path())?;
+                let all = [arguments.as_slice(), &accelerator_process.arguments(root)].concat();
+                accelerator = Some(accelerator_process);
                 (serve(laio, root, &all), None)
             }
             Kind::Laio(arguments) => (serve(laio, root, arguments), None),
-            Kind::Nginx => nginx(scratch.path(), root).map_err(told)?,
-            Kind::Lighttpd => lighttpd(scratch.path(), root).map_err(told)?,
+            Kind::Nginx => nginx(scratch.path(), root).map_err(message)?,
+            Kind::Lighttpd => lighttpd(scratch.path(), root).map_err(message)?,
         };
-        let stderr = said.try_clone().map_err(told)?;
-        let stdout = said.try_clone().map_err(told)?;
+        let stderr = said.try_clone().map_err(message)?;
+        let stdout = said.try_clone().map_err(message)?;
         command.stdin(Stdio::null()).stdout(stdout).stderr(stderr);
-        let child = command.spawn().map_err(told)?;
+        let child = command.spawn().map_err(message)?;
         let mut serving = Serving {
             child,
             said,
@@ -147,7 +147,7 @@ fn serve(laio: &Path, root: &Path, arguments: &[String]) -> Command {
     command
 }
 
-/// A port that was free a moment ago.
+/// Returns a port that is free now.
 pub(super) fn free_port() -> io::Result<SocketAddr> {
     TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, 0))?.local_addr()
 }
@@ -191,7 +191,7 @@ fn lighttpd(scratch: &Path, root: &Path) -> io::Result<(Command, Option<SocketAd
     Ok((command, Some(address)))
 }
 
-/// A server that runs; ended when dropped.
+/// A running server, stopped when dropped.
 #[derive(Debug)]
 pub(super) struct Serving {
     child: Child,
@@ -202,9 +202,9 @@ pub(super) struct Serving {
 }
 
 impl Serving {
-    /// Until it listens: where it was told to, or where it says.
+    /// Waits until it listens: on the configured address, or on the one that it prints.
     fn wait_for(&mut self, address: Option<SocketAddr>) -> Result<(), String> {
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + START_TIMEOUT;
         while Instant::now() < until {
             let ended = self.child.try_wait().ok().flatten();
             if let Some(status) = ended {
@@ -230,7 +230,7 @@ impl Serving {
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
-    /// What it said, in a line.
+    /// Returns its messages, as one line.
     fn complaint(&mut self) -> String {
         let words = self.words();
         let mut lines = words.lines().map(str::trim).filter(|line| !line.is_empty());
@@ -242,12 +242,12 @@ impl Serving {
             .collect()
     }
 
-    /// What its threads have used so far; those that have ended are only in the processor time.
+    /// Returns the usage of its threads; that of ended threads is only contained in the processor time.
     pub(super) fn usage(&self) -> Usage {
         let process = format!("/proc/{}", self.child.id());
         let mut usage = Usage::default();
         let stat = std::fs::read_to_string(format!("{process}/stat")).unwrap_or_default();
-        // Behind the name, which may have spaces: the state, and eleven fields later user and system time.
+        // After the name, which may contain spaces: the state, and eleven fields later user and system time.
         let fields: Vec<&str> = stat
             .rsplit(')')
             .next()
@@ -283,10 +283,10 @@ impl Drop for Serving {
     fn drop(&mut self) {
         let pid = Pid::from_raw(self.child.id().cast_signed());
         if let Some(pid) = pid {
-            // It is our child and not waited for yet, so the number is still its own.
+            // It is our child and not waited for yet, so the process id is still its own.
             let _ = kill_process(pid, Signal::TERM);
         }
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + START_TIMEOUT;
         while Instant::now() < until {
             if let Ok(Some(_)) | Err(_) = self.child.try_wait() {
                 return;
@@ -298,7 +298,7 @@ impl Drop for Serving {
     }
 }
 
-/// The address in what `laio serve` says when it starts.
+/// Returns the address in the banner of `laio serve`.
 fn announced(words: &str) -> Option<SocketAddr> {
     let rest = words.split_once("http://")?.1;
     let (address, _) = rest.split_once('/')?;

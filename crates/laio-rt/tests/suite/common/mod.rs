@@ -1,4 +1,4 @@
-//! What the tests share: each runs over all back ends, and none hangs for ever.
+//! Runs a test over all back ends, with a time limit.
 
 #![allow(
     dead_code,
@@ -11,17 +11,17 @@ use laio_testing::watchdog;
 use std::future::Future;
 use std::time::{Duration, Instant};
 
-/// Far above what anything here takes, also for many back ends in turn on a busy machine.
+/// A time limit far above the duration of any test, also for many back ends in turn on a busy machine.
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// All back ends that the machine has, with a name.
+/// Returns all back ends that the machine supports, with a name for each.
 pub(crate) fn all() -> Vec<(&'static str, Options)> {
     let mut all = vec![("sync", Options::new().backend(BackendKind::Sync))];
     all.extend(waiting());
     all
 }
 
-/// Those in which one task may wait while another runs.
+/// Returns the back ends in which one task may wait while another runs.
 pub(crate) fn waiting() -> Vec<(&'static str, Options)> {
     watchdog::enter();
     let kinds = BackendKind::ALL
@@ -32,7 +32,7 @@ pub(crate) fn waiting() -> Vec<(&'static str, Options)> {
         .collect();
     let lazy = || Options::new().backend(BackendKind::Lazy);
     all.push(("lazy without a ring", lazy().without_ring(true)));
-    // Every call takes the long way round, in one way or another.
+    // These force every call off the inline path.
     let inject = |change: fn(&mut Inject)| {
         let mut inject = Inject::default();
         change(&mut inject);
@@ -56,14 +56,14 @@ pub(crate) fn waiting() -> Vec<(&'static str, Options)> {
     };
     all.push(("lazy, no budget", lazy().limits(limits)));
     for (_, options) in &mut all {
-        // Where helpers do all the waiting, fewer than there are waits would be a deadlock.
+        // Every wait occupies a helper, so fewer helpers than waits would be a deadlock.
         *options = options.clone().helpers(1000);
     }
     all.retain(|(name, options)| is_there(name, options));
     all
 }
 
-/// Whether the machine has a back end: io_uring may be forbidden, and so may others.
+/// Whether the machine supports a back end: io_uring, for example, may be forbidden.
 fn is_there(name: &str, options: &Options) -> bool {
     let Err(errno) = laio::Context::new(options.clone()) else {
         return true;
@@ -91,7 +91,7 @@ where
     }
 }
 
-/// Descriptors open in the process.
+/// Returns the number of open descriptors of the process.
 pub(crate) fn open_descriptors() -> usize {
     std::fs::read_dir("/proc/self/fd").unwrap().count()
 }
@@ -101,7 +101,7 @@ pub(crate) async fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     eventually_async(what, async || holds()).await;
 }
 
-/// As [`eventually`], of a condition that takes time itself.
+/// As [`eventually`], for an asynchronous condition.
 pub(crate) async fn eventually_async(what: &str, mut holds: impl AsyncFnMut() -> bool) {
     let deadline = Instant::now() + LIMIT;
     while !holds().await {

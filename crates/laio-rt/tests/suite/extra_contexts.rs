@@ -1,4 +1,4 @@
-//! Contexts beside the runtime's own: their operations wake tasks, whatever the back ends, and stall nobody.
+//! Additional contexts of a runtime: their operations wake tasks, with any pair of back ends, and stall no other task.
 
 use laio::ops::{Read, ReadAt, Recv, Write};
 use laio::{BackendKind, Options};
@@ -7,7 +7,7 @@ use laio_testing::watchdog;
 use std::io;
 use std::os::fd::OwnedFd;
 
-/// Back ends for the runtime's own context and for one beside it. Of activations, see the engine's tests.
+/// The back ends of the runtime's own context and of an additional one. The engine's tests cover activations.
 const KINDS: [BackendKind; 6] = [
     BackendKind::Threads,
     BackendKind::Hybrid,
@@ -17,26 +17,23 @@ const KINDS: [BackendKind; 6] = [
     BackendKind::Lazy,
 ];
 
-/// Runs `body` with each pair that is to be had here.
+/// Runs `body` with each pair of back ends that this machine supports.
 fn for_each_pair(body: impl Fn(&Runtime, laio_rt::ContextId)) {
     let mut pairs = 0;
     for own in KINDS {
-        for beside in KINDS {
+        for extra in KINDS {
             let options = |kind| Options::new().backend(kind);
             let Ok(runtime) = Runtime::new(options(own)) else {
                 continue;
             };
-            let Ok(beside) = runtime.add_context(options(beside)) else {
+            let Ok(extra) = runtime.add_context(options(extra)) else {
                 continue;
             };
             pairs += 1;
-            body(&runtime, beside);
+            body(&runtime, extra);
         }
     }
-    assert!(
-        pairs >= 9,
-        "the back ends without a ring are to be had everywhere"
-    );
+    assert!(pairs >= 9, "the back ends without a ring work everywhere");
 }
 
 fn pipe() -> (Descriptor, OwnedFd) {
@@ -45,9 +42,9 @@ fn pipe() -> (Descriptor, OwnedFd) {
 }
 
 #[test]
-fn what_waits_beside_wakes_its_task() {
-    watchdog::step("contexts beside");
-    for_each_pair(|runtime, beside| {
+fn an_operation_of_an_extra_context_wakes_its_task() {
+    watchdog::step("extra contexts");
+    for_each_pair(|runtime, extra| {
         runtime.block_on(async {
             let mut readers = Vec::new();
             let mut writers = Vec::new();
@@ -55,10 +52,10 @@ fn what_waits_beside_wakes_its_task() {
                 let (from, to) = pipe();
                 writers.push(to);
                 readers.push(laio_rt::spawn(async move {
-                    submit_to(beside, Read::new(from, Vec::with_capacity(9))).await
+                    submit_to(extra, Read::new(from, Vec::with_capacity(9))).await
                 }));
             }
-            // The readers wait now; the own context goes on.
+            // The readers wait now; the runtime's own context still runs.
             laio_rt::yield_now().await;
             for (number, to) in writers.into_iter().enumerate() {
                 let text = format!("number {number}");
@@ -78,13 +75,13 @@ fn what_waits_beside_wakes_its_task() {
 
 #[test]
 fn files_are_read_by_several_contexts_in_turn() {
-    watchdog::step("contexts beside");
+    watchdog::step("extra contexts");
     let file = tempfile::NamedTempFile::new().unwrap();
     let bytes: Vec<u8> = (0..300_000u32).map(|n| (n / 7) as u8).collect();
     std::fs::write(file.path(), &bytes).unwrap();
-    for_each_pair(|runtime, beside| {
+    for_each_pair(|runtime, extra| {
         runtime.block_on(async {
-            for context in [beside, laio_rt::ContextId::OWN, beside] {
+            for context in [extra, laio_rt::ContextId::OWN, extra] {
                 let file = OwnedFd::from(std::fs::File::open(file.path()).unwrap());
                 let file = Descriptor::from(file);
                 let buffer = Vec::with_capacity(bytes.len());
@@ -98,14 +95,14 @@ fn files_are_read_by_several_contexts_in_turn() {
 }
 
 #[test]
-fn what_is_given_up_beside_keeps_nobody() {
-    watchdog::step("contexts beside");
-    for_each_pair(|runtime, beside| {
+fn a_cancelled_operation_of_an_extra_context_releases_its_descriptor() {
+    watchdog::step("extra contexts");
+    for_each_pair(|runtime, extra| {
         runtime.block_on(async {
             let (one, other) = std::os::unix::net::UnixStream::pair().unwrap();
             let socket = Descriptor::from(OwnedFd::from(one));
             let receive = Recv::new(socket, Vec::with_capacity(10));
-            let waiting = submit_to(beside, receive);
+            let waiting = submit_to(extra, receive);
             let turns = async {
                 for _ in 0..5 {
                     laio_rt::yield_now().await;
@@ -113,17 +110,17 @@ fn what_is_given_up_beside_keeps_nobody() {
             };
             let first = laio_rt::future::race(waiting, turns).await;
             assert!(matches!(first, laio_rt::future::Either::Right(())));
-            // The descriptor is closed once the operation has let go of it, which the peer sees.
+            // The descriptor is closed when the cancelled operation has ended; then the peer reads the end.
             let other = Descriptor::from(OwnedFd::from(other));
             let receive = Recv::new(other, Vec::with_capacity(10));
-            assert_eq!(submit_to(beside, receive).await.0.unwrap(), 0);
+            assert_eq!(submit_to(extra, receive).await.0.unwrap(), 0);
         });
     });
 }
 
 #[test]
-fn plain_calls_beside_are_made_at_once() {
-    watchdog::step("contexts beside");
+fn an_extra_context_with_sync_makes_plain_calls() {
+    watchdog::step("extra contexts");
     let runtime = Runtime::new(Options::new()).unwrap();
     let options = Options::new().backend(BackendKind::Sync);
     let plain = runtime.add_context(options).unwrap();
@@ -141,7 +138,7 @@ fn plain_calls_beside_are_made_at_once() {
 fn the_number_of_contexts_has_a_limit() -> io::Result<()> {
     let runtime = Runtime::new(Options::new())?;
     let options = Options::new().backend(BackendKind::Hybrid);
-    for _ in 0..limits::CONTEXTS_BESIDE {
+    for _ in 0..limits::EXTRA_CONTEXTS {
         runtime.add_context(options.clone())?;
     }
     let error = runtime.add_context(options).unwrap_err();

@@ -1,4 +1,4 @@
-//! The files that are measured on.
+//! The files on which calls are measured.
 
 use super::cache::Cache;
 use super::{Row, Settings};
@@ -11,13 +11,13 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
-/// The directory and the files in it.
+/// A temporary directory and the files in it.
 #[derive(Debug)]
-pub(super) struct Ground {
+pub(super) struct Workspace {
     directory: Directory,
-    /// Removed in the end.
+    /// Removed when dropped.
     own: TempDir,
-    /// A small file that stays in the cache.
+    /// A small file that stays in the page cache.
     path: PathBuf,
     cold: Option<Cold>,
 }
@@ -28,13 +28,13 @@ struct Cold {
     cache: Cache,
 }
 
-/// Bytes of the small file: all that the cached rows read.
+/// The size of the small file, which all cached rows read.
 const CACHED: usize = 256 << 10;
-/// Bytes written to the large file at a time.
+/// The number of bytes written to the large file at a time.
 const PIECE: usize = 1 << 20;
 
-impl Ground {
-    pub(super) fn prepare(settings: &Settings) -> Result<Ground, Error> {
+impl Workspace {
+    pub(super) fn prepare(settings: &Settings) -> Result<Workspace, Error> {
         let directory = choose_directory(settings.directory.as_deref())?;
         let shown = directory.path.display();
         let own = tempfile::Builder::new()
@@ -45,9 +45,9 @@ impl Ground {
         let mut file = File::create(&path).doing("cannot make a file")?;
         file.write_all(&vec![1; CACHED])
             .doing("cannot write a file")?;
-        // A page that is being written back would make some reads wait.
+        // Reads of a page under writeback could block.
         file.sync_all().doing("cannot write a file")?;
-        Ok(Ground {
+        Ok(Workspace {
             directory,
             own,
             path,
@@ -59,18 +59,18 @@ impl Ground {
         &self.directory
     }
 
-    /// The small file's name.
+    /// Returns the name of the small file.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The small file, open.
+    /// Opens the small file.
     pub(super) fn file(&self) -> Result<OwnedFd, Error> {
         let file = File::options().read(true).write(true).open(&self.path);
         Ok(file.doing("cannot open a file")?.into())
     }
 
-    /// Makes or opens the file of the cold reads, once. A reason why nothing can be cold, if so.
+    /// Creates or opens the file of the cold reads, once. Returns the reason if cold reads are impossible.
     pub(super) fn prepare_cold(&mut self, settings: &Settings) -> Result<Option<String>, Error> {
         if self.cold.is_some() {
             return Ok(None);
@@ -79,7 +79,7 @@ impl Ground {
             Some(path) => {
                 let shown = path.display();
                 let file = File::open(path).doing(format_args!("cannot open {shown}"))?;
-                let place = Directory::probe(path).doing(format_args!("cannot look at {shown}"))?;
+                let place = Directory::probe(path).doing(format_args!("cannot probe {shown}"))?;
                 (file, place)
             }
             None => {
@@ -100,7 +100,7 @@ impl Ground {
         Ok(None)
     }
 
-    /// A file without a name, so that it is gone in the end whatever happens.
+    /// Creates an unnamed file, which the kernel removes even if the program crashes.
     fn make_cold(&self, size: u64) -> Result<File, Error> {
         let shown = self.directory.path.display();
         let doing = format_args!("cannot make a file of {size} bytes in {shown}").to_string();
@@ -124,7 +124,7 @@ impl Ground {
         Ok(file)
     }
 
-    /// The file of the cold reads.
+    /// Returns the file of the cold reads.
     pub(super) fn cold_file(&self) -> Result<OwnedFd, Error> {
         let cold = self.cold.as_ref().expect("prepared before the row");
         Ok(cold
@@ -134,7 +134,7 @@ impl Ground {
             .into())
     }
 
-    /// What has to be done before a block of calls: cold reads need a cold file.
+    /// Prepares a block of calls: drops the pages of the file before cold reads.
     pub(super) fn before_block(&mut self, row: &Row) {
         if let Some(cold) = &mut self.cold
             && row.is_cold()
@@ -143,7 +143,7 @@ impl Ground {
         }
     }
 
-    /// What the reader must know of the files.
+    /// Returns notes about the files for the reader of the results.
     pub(super) fn notes(&self) -> Vec<String> {
         self.cold
             .iter()
@@ -152,7 +152,7 @@ impl Ground {
     }
 }
 
-/// The one that was named, or the first usual one on a disk.
+/// Returns the directory `named`, or the first usual one that is on a disk.
 pub(crate) fn choose_directory(named: Option<&Path>) -> Result<Directory, Error> {
     if let Some(path) = named {
         return Directory::probe(path).doing(format_args!("cannot use {}", path.display()));
@@ -169,5 +169,5 @@ pub(crate) fn choose_directory(named: Option<&Path>) -> Result<Directory, Error>
     let nothing = || std::io::Error::from(std::io::ErrorKind::PermissionDenied);
     chosen
         .ok_or_else(nothing)
-        .doing("no directory to make files in; name a --directory")
+        .doing("no writable directory for files; name a --directory")
 }

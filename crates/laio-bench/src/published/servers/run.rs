@@ -1,65 +1,65 @@
-//! Turns of servers under the same load.
+//! Runs servers in turns under the same load.
 
 use super::super::Progress;
-use super::Arena;
+use super::ServerWorkspace;
 use super::serving::Server;
 use crate::caches;
 use crate::error::{Error, While};
 use crate::load::{self, Pace, What};
 use crate::record::{Cache, Record};
+use crate::round_robin::{Figures, RoundRobin};
 use crate::trace::Trace;
-use crate::turns::{Figures, Turns};
 use std::path::Path;
 use std::time::Duration;
 
-/// Servers that are loaded alike.
-pub(super) struct Bout<'a> {
+/// Servers under the same load.
+pub(super) struct ServerRun<'a> {
     pub(super) workload: &'a str,
     pub(super) cache: Cache,
     pub(super) trace: &'a Trace,
-    /// What is served.
+    /// The directory to serve.
     pub(super) root: &'a Path,
-    /// Each with its place on the axis, and how requests follow each other.
-    pub(super) entrants: Vec<(usize, Server, Pace)>,
-    /// A connection for each request.
+    /// Each with its position on the axis, and the scheduling of its requests.
+    pub(super) subjects: Vec<(usize, Server, Pace)>,
+    /// Whether to use a new connection for each request.
     pub(super) close: bool,
 }
 
-/// Longest time for a request.
+/// The time-out of a request.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-impl Bout<'_> {
+impl ServerRun<'_> {
     pub(super) fn take(
         &self,
-        arena: &Arena<'_>,
+        workspace: &ServerWorkspace<'_>,
         record: &mut Record,
         progress: Progress<'_>,
     ) -> Result<(), Error> {
         if self.cache == Cache::Warm {
             self.read_all().doing("cannot read the files")?;
         }
-        let entrants: Vec<_> = self
-            .entrants
+        let subjects: Vec<_> = self
+            .subjects
             .iter()
             .map(|(at, server, _)| (Some(*at as f64), server.name.as_str()))
             .collect();
-        let rounds = arena.rounds;
-        let turns = Turns {
+        let rounds = workspace.rounds;
+        let round_robin = RoundRobin {
             workload: self.workload,
             cache: self.cache,
-            entrants: &entrants,
+            subjects: &subjects,
             rounds,
-            stop: arena.stop,
+            stop: workspace.stop,
         };
-        let cells = turns.take(&mut |index, round| {
-            let (at, server, _) = &self.entrants[index];
+        let cells = round_robin.run(&mut |index, round| {
+            let (at, server, _) = &self.subjects[index];
             let (workload, cache) = (self.workload, self.cache.name());
             progress(&format!(
                 "{workload}, {cache}, {} at {at}, round {} of {rounds}",
                 server.name,
                 round + 1
             ));
-            self.turn(arena, index)
+            self.turn(workspace, index)
         })?;
         record.cells.extend(cells);
         Ok(())
@@ -74,9 +74,9 @@ impl Bout<'_> {
         Ok(())
     }
 
-    fn turn(&self, arena: &Arena<'_>, index: usize) -> Result<Figures, String> {
-        let (_, server, pace) = &self.entrants[index];
-        let serving = server.start(&arena.settings.laio, self.root)?;
+    fn turn(&self, workspace: &ServerWorkspace<'_>, index: usize) -> Result<Figures, String> {
+        let (_, server, pace) = &self.subjects[index];
+        let serving = server.start(&workspace.settings.laio, self.root)?;
         caches::settle(self.root, self.cache).map_err(|error| error.to_string())?;
         let settings = load::Settings {
             server: serving.address,
@@ -93,7 +93,7 @@ impl Bout<'_> {
         };
         let (used, idle) = (serving.usage(), Idle::now());
         let what = What::Trace(self.trace.clone());
-        let outcome = load::run(&settings, &what, arena.stop, &mut |_| {});
+        let outcome = load::run(&settings, &what, workspace.stop, &mut |_| {});
         let outcome = outcome.map_err(|error| error.to_string())?;
         let (used, idle) = (serving.usage().since(&used), Idle::now().since(&idle));
         if outcome.failed() > 0 {
@@ -119,7 +119,7 @@ impl Bout<'_> {
     }
 }
 
-/// The machine's time, and how much of it nobody used: idle, and waiting for the disk.
+/// The total and idle time of all processors, including waiting for the disk.
 struct Idle {
     idle: u64,
     all: u64,
@@ -135,13 +135,14 @@ impl Idle {
             .filter_map(|word| word.parse().ok())
             .collect();
         Idle {
-            // The fourth and fifth of user, nice, system, idle, iowait …; what follows the eighth is counted before.
+            // The fourth and fifth of user, nice, system, idle, iowait …; the times after the eighth are
+            // contained in the first ones.
             idle: ticks.iter().skip(3).take(2).sum(),
             all: ticks.iter().take(8).sum(),
         }
     }
 
-    /// The part that was idle after an earlier look.
+    /// Returns the idle fraction since an earlier measurement.
     fn since(&self, earlier: &Idle) -> f64 {
         let all = self.all.saturating_sub(earlier.all).max(1);
         self.idle.saturating_sub(earlier.idle) as f64 / all as f64

@@ -1,31 +1,32 @@
-//! Contestants take turns, so that what else the machine does disturbs all alike.
+//! Measures subjects in turns, so that other load on the machine affects all alike.
 
 use crate::error::Error;
 use crate::record::{Cache, Cell, Measured};
 use crate::stop::Stop;
 use std::collections::BTreeMap;
 
-/// What one contestant's turn gave, by name, with the unit at the end.
+/// The results of one subject's turn, by name, with the unit at the end.
 pub(crate) type Figures = Vec<(&'static str, f64)>;
 
-/// What is done in turns.
-pub(crate) struct Turns<'a> {
-    /// Its name.
+/// The subjects and the case of a comparison.
+pub(crate) struct RoundRobin<'a> {
+    /// The workload's name.
     pub(crate) workload: &'a str,
     pub(crate) cache: Cache,
-    /// Those who take part, in order, each with its place on the axis.
-    pub(crate) entrants: &'a [(Option<f64>, &'a str)],
+    /// The subjects, in order, each with its position on the axis.
+    pub(crate) subjects: &'a [(Option<f64>, &'a str)],
     pub(crate) rounds: u32,
     pub(crate) stop: &'a Stop,
 }
 
-impl Turns<'_> {
-    /// `one` is told whose turn it is, and in which round. Who fails is left out from then on, with what was said.
-    pub(crate) fn take(
+impl RoundRobin<'_> {
+    /// Calls `one` with the index of the subject and the round, for each turn. A subject that fails is left
+    /// out from then on, with the reason.
+    pub(crate) fn run(
         &self,
         one: &mut dyn FnMut(usize, u32) -> Result<Figures, String>,
     ) -> Result<Vec<Cell>, Error> {
-        let count = self.entrants.len();
+        let count = self.subjects.len();
         let mut series: Vec<BTreeMap<String, Vec<f64>>> = vec![BTreeMap::new(); count];
         let mut left_out: Vec<Option<String>> = vec![None; count];
         for round in 0..self.rounds {
@@ -48,7 +49,7 @@ impl Turns<'_> {
                 }
             }
         }
-        // What failed may have failed because it was asked to stop.
+        // The failure may be a result of the request to stop.
         self.stop.check()?;
         let cells = series.into_iter().zip(left_out).enumerate();
         Ok(cells
@@ -68,8 +69,8 @@ impl Turns<'_> {
         Cell {
             workload: self.workload.to_owned(),
             cache: self.cache,
-            at: self.entrants[index].0,
-            contestant: self.entrants[index].1.to_owned(),
+            at: self.subjects[index].0,
+            subject: self.subjects[index].1.to_owned(),
             command: Vec::new(),
             verified: left_out.is_none(),
             measured: if left_out.is_none() {
@@ -85,19 +86,19 @@ impl Turns<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::Place;
+    use crate::record::Case;
 
     #[test]
     fn each_has_its_turns_and_who_fails_is_left_out() {
-        let turns = Turns {
+        let round_robin = RoundRobin {
             workload: "work",
             cache: Cache::Warm,
-            entrants: &[(None, "one"), (None, "two"), (Some(10.0), "three")],
+            subjects: &[(None, "one"), (None, "two"), (Some(10.0), "three")],
             rounds: 3,
             stop: &Stop::new(),
         };
         let mut order = Vec::new();
-        let cells = turns.take(&mut |index, round| {
+        let cells = round_robin.run(&mut |index, round| {
             order.push(index);
             match (index, round) {
                 (1, 1) => Err("broken".to_owned()),
@@ -109,21 +110,21 @@ mod tests {
         assert_eq!(cells[0].measured["wall_s"].rounds, [0.0, 1.0, 2.0]);
         assert_eq!(cells[1].left_out.as_deref(), Some("broken"));
         assert!(cells[1].measured.is_empty() && !cells[1].verified);
-        assert_eq!(cells[2].place(), Place::new("work", Cache::Warm).at(10));
+        assert_eq!(cells[2].case(), Case::new("work", Cache::Warm).at(10));
     }
 
     #[test]
     fn who_is_asked_to_stop_stops() {
         let stop = Stop::new();
-        let turns = Turns {
+        let round_robin = RoundRobin {
             workload: "work",
             cache: Cache::Warm,
-            entrants: &[(None, "one")],
+            subjects: &[(None, "one")],
             rounds: 3,
             stop: &stop,
         };
         let mut count = 0;
-        let ended = turns.take(&mut |_, _| {
+        let ended = round_robin.run(&mut |_, _| {
             count += 1;
             stop.stop();
             Ok(Vec::new())

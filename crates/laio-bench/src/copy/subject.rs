@@ -1,6 +1,6 @@
-//! Who copies: `laio cp` by each back end, GNU cp, and other tools where they are installed.
+//! The copying tools: `laio cp` with each back end, GNU cp, and other tools where they are installed.
 
-use super::ground::Ground;
+use super::workspace::Workspace;
 use super::{Settings, compare};
 use crate::child;
 use crate::error::Error;
@@ -14,7 +14,7 @@ use std::process::Command;
 
 /// A tool with its arguments.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Contestant {
+pub struct Subject {
     name: String,
     program: Program,
     options: Vec<String>,
@@ -24,20 +24,20 @@ pub struct Contestant {
 enum Program {
     Cp,
     Laio,
-    /// Without the attributes that cpz does not keep either.
+    /// `laio cp` without the attributes that cpz does not preserve either.
     Bare,
-    /// The command that is the copy alone.
+    /// The separate program `laio-cp`.
     Alone,
     Xcp,
     Cpz,
     Rsync,
 }
 
-/// GNU cp: what all are compared with.
+/// GNU cp, the reference of all ratios.
 pub(super) const REFERENCE: &str = "cp";
 
-/// The variants of the published report, as near as `laio cp` comes to them: buffers of a page, room reserved
-/// and reads announced before data is moved, reads and writes both asynchronous.
+/// The variants of the published report, as closely as `laio cp` can reproduce them: buffers of a page, space
+/// preallocated and reads announced before the copy, reads and writes both asynchronous.
 const PUBLISHED: [(&str, &str, &[&str]); 3] = [
     ("laio as posix", "posix-aio", &[]),
     ("laio as k-N", "linux-aio", &[]),
@@ -53,17 +53,17 @@ const AS_PUBLISHED: [&str; 7] = [
     "--fadvise",
 ];
 
-impl Contestant {
-    /// All of them; which are there is found out when they are tried.
-    pub fn all() -> Vec<Contestant> {
-        let plain = |name: &str, program| Contestant {
+impl Subject {
+    /// Returns all subjects. `try_all` finds out which of them work here.
+    pub fn all() -> Vec<Subject> {
+        let plain = |name: &str, program| Subject {
             name: name.to_owned(),
             program,
             options: Vec::new(),
         };
         let mut all = vec![plain(REFERENCE, Program::Cp)];
         for kind in BackendKind::ALL {
-            all.push(Contestant {
+            all.push(Subject {
                 name: format!("laio {kind}"),
                 program: Program::Laio,
                 options: vec!["--backend".to_owned(), kind.name().to_owned()],
@@ -72,7 +72,7 @@ impl Contestant {
         for (name, backend, more) in PUBLISHED {
             let named = ["--backend", backend];
             let words = named.iter().chain(&AS_PUBLISHED).chain(more);
-            all.push(Contestant {
+            all.push(Subject {
                 name: name.to_owned(),
                 program: Program::Laio,
                 options: words.map(|word| (*word).to_owned()).collect(),
@@ -88,10 +88,10 @@ impl Contestant {
         all
     }
 
-    /// Those that a short run can do with: no back end but the default.
-    pub fn few() -> Vec<Contestant> {
+    /// Returns the subjects of a short run: of ours, only the default back end.
+    pub fn few() -> Vec<Subject> {
         let default = format!("laio {}", BackendKind::Lazy);
-        let mut all = Contestant::all();
+        let mut all = Subject::all();
         all.retain(|one| {
             let is_ours = matches!(one.program, Program::Laio | Program::Bare | Program::Alone);
             !is_ours || one.name == default
@@ -99,12 +99,12 @@ impl Contestant {
         all
     }
 
-    /// Its name.
+    /// Returns its name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Whether it keeps attributes when asked to, so that a copy can be held to it.
+    /// Whether it preserves attributes on request, so that they are compared.
     pub(super) fn keeps_attributes(&self) -> bool {
         matches!(
             self.program,
@@ -123,15 +123,15 @@ impl Contestant {
         }
     }
 
-    /// Copies a directory to a name that is not there yet, with attributes or without.
+    /// Returns the command that copies a directory to a new name, with attributes or without.
     pub(super) fn command(&self, laio: &Path, attributes: bool, from: &Path, to: &Path) -> Command {
         let mut command = Command::new(self.program(laio));
-        // What the caller's environment asks of one contestant is not what is compared.
+        // The caller's environment must not change a subject.
         command.env_remove(laio::Options::ENV_BACKEND);
         command
             .args(self.arguments(attributes))
             .args(match self.program {
-                // Its source is a directory whose contents are meant.
+                // With the slash rsync copies the contents of the source directory.
                 Program::Rsync => [from.join(""), to.to_owned()],
                 _ => [from.to_owned(), to.to_owned()],
             });
@@ -147,14 +147,14 @@ impl Contestant {
             (Program::Xcp, _) => &["--recursive", "--no-progress"],
             (Program::Cpz, _) => &[],
             (Program::Rsync, false) => &["-rl"],
-            // With what `cp -a` keeps besides.
+            // These options preserve what `cp -a` preserves.
             (Program::Rsync, true) => &["-aHAXS"],
         };
         let own = own.iter().map(|word| (*word).to_owned());
         own.chain(self.options.iter().cloned()).collect()
     }
 
-    /// The words of the command, without the names of the trees.
+    /// Returns the words of the command, without the names of the trees.
     pub(super) fn words(&self, attributes: bool) -> Vec<String> {
         let program = self.program(Path::new("laio")).display().to_string();
         std::iter::once(program)
@@ -162,7 +162,7 @@ impl Contestant {
             .collect()
     }
 
-    /// The first line of what it says of its version.
+    /// Returns the first line of its `--version`.
     fn version(&self, laio: &Path) -> Option<String> {
         let output = Command::new(self.program(laio))
             .arg("--version")
@@ -173,31 +173,31 @@ impl Contestant {
     }
 }
 
-/// The copy alone, which is installed beside the command.
+/// Returns the program `laio-cp`, which is installed in the same directory as `laio`.
 pub(super) fn alone(laio: &Path) -> PathBuf {
     laio.with_file_name("laio-cp")
 }
 
-impl fmt::Display for Contestant {
+impl fmt::Display for Subject {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(&self.name)
     }
 }
 
-/// Lets each copy a small tree, and leaves out those that cannot, with a word.
+/// Lets each subject copy a small tree, and leaves out those that fail, with a note.
 pub(super) fn try_all(
     settings: &Settings,
-    ground: &Ground,
+    workspace: &Workspace,
     stop: &Stop,
     record: &mut Record,
-) -> Result<Vec<Contestant>, Error> {
-    let source = ground.path("trial");
+) -> Result<Vec<Subject>, Error> {
+    let source = workspace.path("trial");
     let (depth, files, size) = (2, 2, 5000);
     Shape::Binary { depth, files, size }.make(&source, stop)?;
     let mut able = Vec::new();
-    for contestant in &settings.contestants {
-        let copy = ground.path("trial-copy");
-        let mut command = contestant.command(&settings.laio, false, &source, &copy);
+    for subject in &settings.subjects {
+        let copy = workspace.path("trial-copy");
+        let mut command = subject.command(&settings.laio, false, &source, &copy);
         let reason = match child::run(&mut command, stop) {
             Err(error) => {
                 stop.check()?;
@@ -206,19 +206,19 @@ pub(super) fn try_all(
             Ok(ran) if !ran.status.success() => Some(ran.complaint()),
             Ok(_) => compare::trees(&source, &copy, false, stop)?,
         };
-        ground.done(copy)?;
+        workspace.done(copy)?;
         match reason {
-            Some(reason) => record.note(format!("{contestant} left out: {reason}")),
+            Some(reason) => record.note(format!("{subject} left out: {reason}")),
             None => {
-                let version = contestant.version(&settings.laio);
+                let version = subject.version(&settings.laio);
                 record
                     .settings
-                    .extend(version.map(|version| (contestant.name.clone(), version)));
-                able.push(contestant.clone());
+                    .extend(version.map(|version| (subject.name.clone(), version)));
+                able.push(subject.clone());
             }
         }
     }
-    ground.done(source)?;
+    workspace.done(source)?;
     Ok(able)
 }
 
@@ -228,16 +228,12 @@ mod tests {
 
     #[test]
     fn names_are_unique_and_the_reference_is_first() {
-        let all = Contestant::all();
+        let all = Subject::all();
         assert_eq!(all[0].name(), REFERENCE);
-        let mut names: Vec<_> = all.iter().map(Contestant::name).collect();
+        let mut names: Vec<_> = all.iter().map(Subject::name).collect();
         names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), all.len());
-        assert!(
-            Contestant::few()
-                .iter()
-                .any(|one| one.name() == "laio lazy")
-        );
+        assert!(Subject::few().iter().any(|one| one.name() == "laio lazy"));
     }
 }

@@ -1,5 +1,5 @@
-//! Nothing is allocated because somebody claims that much will come: clients with bodies, chunks, ranges and frames,
-//! servers and programs behind with answers and records.
+//! The server allocates no memory for announced sizes: of bodies, chunks, ranges and frames of clients, or of
+//! responses and records of upstreams.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -10,26 +10,26 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// What each of them claims; all of them together claim a hundred times as much.
-const CLAIM: u64 = 1 << 30;
-/// Those who make the same claim at the same time.
-const LIARS: usize = 16;
-/// Far more than anything here takes.
+/// The size that each peer announces; all of them together announce a hundred times as much.
+const ANNOUNCED: u64 = 1 << 30;
+/// The number of peers that announce this size at the same time.
+const PEERS: usize = 16;
+/// A time limit far above the duration of any step.
 const LONG: Option<Duration> = Some(Duration::from_secs(60));
 
-struct Running {
+struct Server {
     child: Child,
     dir: TempDir,
 }
 
-impl Running {
-    fn start() -> Running {
+impl Server {
+    fn start() -> Server {
         laio_testing::watchdog::enter();
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir(dir.path().join("site")).unwrap();
         fs::write(dir.path().join("site/index.html"), "home").unwrap();
         let sparse = fs::File::create(dir.path().join("site/sparse.bin")).unwrap();
-        sparse.set_len(CLAIM).unwrap();
+        sparse.set_len(ANNOUNCED).unwrap();
         let at = |name: &str| dir.path().join(name).display().to_string();
         let mut child = Command::new(env!("CARGO_BIN_EXE_laio"))
             .args(["serve", "site", "--listen", "unix:socket", "--log", "off"])
@@ -38,7 +38,7 @@ impl Running {
             .args(["--proxy", &format!("/server=http+unix:{}", at("server"))])
             .args(["--fastcgi", &format!("/program=unix:{}", at("program"))])
             .current_dir(dir.path())
-            // Memory that the C library sets aside for each thread would look like much.
+            // The address space that the C library reserves for each thread would count.
             .env("MALLOC_ARENA_MAX", "1")
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
@@ -47,9 +47,9 @@ impl Running {
         let said = BufReader::new(child.stderr.take().unwrap());
         let mut said = said.lines().map(Result::unwrap);
         assert!(said.any(|line| line.contains("Ctrl-C stops")));
-        // It must not wait for somebody who reads.
+        // The server must not block on a full pipe.
         std::thread::spawn(move || said.for_each(drop));
-        Running { child, dir }
+        Server { child, dir }
     }
 
     fn connect(&self) -> UnixStream {
@@ -58,14 +58,14 @@ impl Running {
         stream
     }
 
-    /// Sends this, and reads as much as the head of an answer.
-    fn claim(&self, bytes: impl AsRef<[u8]>) -> (String, UnixStream) {
+    /// Sends these bytes, and reads the head of the response.
+    fn announce(&self, bytes: impl AsRef<[u8]>) -> (String, UnixStream) {
         let mut stream = self.connect();
         stream.write_all(bytes.as_ref()).unwrap();
         (head(&mut stream), stream)
     }
 
-    /// The largest size that the process has had.
+    /// Returns the peak of the process's address space.
     fn peak(&self) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
         let line = status.lines().find(|line| line.starts_with("VmPeak:"));
@@ -74,7 +74,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for Server {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -96,10 +96,10 @@ fn head(stream: &mut UnixStream) -> String {
     String::from_utf8(head).unwrap()
 }
 
-/// Answers each connection with the same bytes when something has come, and tells so.
-fn liar(path: &Path, bytes: Vec<u8>) -> Receiver<()> {
+/// Responds to each connection with the same bytes when a request has arrived, and notifies the receiver.
+fn false_peer(path: &Path, bytes: Vec<u8>) -> Receiver<()> {
     let listener = UnixListener::bind(path).unwrap();
-    let (sender, told) = channel();
+    let (sender, requests) = channel();
     std::thread::spawn(move || {
         let mut held = Vec::new();
         for stream in listener.incoming() {
@@ -112,10 +112,10 @@ fn liar(path: &Path, bytes: Vec<u8>) -> Receiver<()> {
             }
         }
     });
-    told
+    requests
 }
 
-/// A frame of HTTP/2 that claims this length.
+/// Returns an HTTP/2 frame that announces this length.
 fn frame(length: u32, kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     let mut frame = length.to_be_bytes()[1..].to_vec();
     frame.extend([kind, flags]);
@@ -125,7 +125,7 @@ fn frame(length: u32, kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u
 }
 
 fn http2(last: &[u8]) -> Vec<u8> {
-    // The size of the table, the window, and the size of frames, as large as they can be.
+    // The table size, the window and the frame size, at their maxima.
     let settings = [
         &[0, 1, 0xff, 0xff, 0xff, 0xff][..],
         &[0, 4, 0x7f, 0xff, 0xff, 0xff],
@@ -138,25 +138,25 @@ fn http2(last: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn claims_cost_nothing() {
-    let server = Running::start();
+fn announced_sizes_allocate_nothing() {
+    let server = Server::start();
     let at = |name: &str| server.dir.path().join(name);
-    let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {CLAIM}\r\n\r\nhello");
-    let _server = liar(&at("server"), answer.into_bytes());
-    // The head of a record of output, which is all that comes.
-    let program = liar(&at("program"), vec![1, 6, 0, 1, 0xff, 0xff, 0xff, 0]);
+    let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {ANNOUNCED}\r\n\r\nhello");
+    let _server = false_peer(&at("server"), answer.into_bytes());
+    // The header of an output record, without the record.
+    let program = false_peer(&at("program"), vec![1, 6, 0, 1, 0xff, 0xff, 0xff, 0]);
     let begin = |target: &str| format!("POST {target} HTTP/1.1\r\nHost: a\r\n");
-    let length = format!("Content-Length: {CLAIM}\r\n\r\n");
-    let chunked = format!("Transfer-Encoding: chunked\r\n\r\n{CLAIM:x}\r\nx");
+    let length = format!("Content-Length: {ANNOUNCED}\r\n\r\n");
+    let chunked = format!("Transfer-Encoding: chunked\r\n\r\n{ANNOUNCED:x}\r\nx");
     let range = "GET /sparse.bin HTTP/1.1\r\nHost: a\r\nRange: bytes=";
     let ranges = (0..16).map(|number| format!("{}-{},", number << 26, (number << 26) + (1 << 25)));
-    let claims = [
+    let announcements = [
         (405, begin("/") + &length),
         (405, begin("/") + &chunked),
         (200, begin("/server") + &length),
         (200, begin("/server") + &chunked),
         (200, "GET /server HTTP/1.1\r\nHost: a\r\n\r\n".to_owned()),
-        (206, format!("{range}0-{}\r\n\r\n", CLAIM - 1)),
+        (206, format!("{range}0-{}\r\n\r\n", ANNOUNCED - 1)),
         (
             206,
             format!(
@@ -165,23 +165,23 @@ fn claims_cost_nothing() {
             ),
         ),
     ];
-    // What an ordinary client makes it have.
-    let (ordinary, _) = server.claim("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    // The peak after ordinary requests.
+    let (ordinary, _) = server.announce("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
     assert!(ordinary.starts_with("HTTP/1.1 200"));
     let before = server.peak();
     let mut held = Vec::new();
-    for (status, claim) in &claims {
-        for _ in 0..LIARS {
-            let (head, stream) = server.claim(claim);
+    for (status, announcement) in &announcements {
+        for _ in 0..PEERS {
+            let (head, stream) = server.announce(announcement);
             assert_eq!(
                 head.split(' ').nth(1),
                 Some(&*status.to_string()),
-                "{claim}\n{head}"
+                "{announcement}\n{head}"
             );
             held.push(stream);
         }
     }
-    for _ in 0..LIARS {
+    for _ in 0..PEERS {
         let mut stream = server.connect();
         stream
             .write_all(b"GET /program HTTP/1.1\r\nHost: a\r\n\r\n")
@@ -189,10 +189,10 @@ fn claims_cost_nothing() {
         program.recv_timeout(LONG.unwrap()).unwrap();
         held.push(stream);
     }
-    // A frame of 16 MiB; a name of 256 MiB in a head, of which nothing comes.
+    // A frame of 16 MiB, and a header name of 256 MiB, without their contents.
     let name = [0x00, 0x7f, 0x81, 0xff, 0xff, 0x7f];
     for last in [frame(0xff_ffff, 1, 4, 1, &[]), frame(6, 1, 4, 1, &name)] {
-        for _ in 0..LIARS {
+        for _ in 0..PEERS {
             let mut stream = server.connect();
             stream.write_all(&http2(&last)).unwrap();
             let mut answer = Vec::new();
@@ -205,13 +205,13 @@ fn claims_cost_nothing() {
             );
         }
     }
-    let (ordinary, _) = server.claim("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    let (ordinary, _) = server.announce("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
     assert!(ordinary.starts_with("HTTP/1.1 200"));
     let more = server.peak() - before;
     println!(
-        "{} claims, {} KiB more",
-        held.len() + 2 * LIARS,
+        "{} announcements, {} KiB more",
+        held.len() + 2 * PEERS,
         more / 1024
     );
-    assert!(more < CLAIM / 4, "{more} bytes more");
+    assert!(more < ANNOUNCED / 4, "{more} bytes more");
 }

@@ -1,7 +1,7 @@
-//! The directory that is measured in: room, caches, and nothing left behind.
+//! The directory of the measured copies: its free space, its cache state, and the removal of all files at the end.
 
 use super::Workload;
-use super::contestant::alone;
+use super::subject::alone;
 use crate::caches;
 use crate::error::{Error, While};
 use crate::record::{Cache, Record};
@@ -16,25 +16,25 @@ use std::process::Command;
 use tempfile::TempDir;
 
 #[derive(Debug)]
-pub(super) struct Ground {
-    /// Removed in the end, with all that is in it.
+pub(super) struct Workspace {
+    /// Removed when dropped, with its contents.
     own: TempDir,
     place: Place,
-    /// What is done with. It stays while there is room: ext4 passes over inodes that were removed within the last
-    /// minutes (`recently_deleted` in fs/ext4/ialloc.c), one by one, and whoever makes files next pays for that. What
-    /// is in memory besides goes.
+    /// Trees that are no longer needed. They stay while space is free: ext4 skips inodes that were removed within the
+    /// last minutes (`recently_deleted` in fs/ext4/ialloc.c) one by one, which slows the next creation of files. Their
+    /// pages are evicted at once.
     done: RefCell<Vec<PathBuf>>,
-    /// Bytes and inodes that are to stay free.
+    /// The bytes and inodes that must stay free.
     reserve: (u64, u64),
     made: Cell<u32>,
 }
 
-/// Room that a file and a directory take besides their bytes: their part of inodes and directories, and
-/// what is lost in the last block.
+/// The disk space of a file or directory in addition to its bytes: its share of inode tables and directories, and
+/// the unused part of the last block.
 const EACH: u64 = 4096 + 512;
 
-impl Ground {
-    pub(super) fn prepare(directory: &Path) -> Result<Ground, Error> {
+impl Workspace {
+    pub(super) fn prepare(directory: &Path) -> Result<Workspace, Error> {
         let shown = directory.display();
         let probed = Directory::probe(directory).doing(format_args!("cannot use {shown}"))?;
         let own = tempfile::Builder::new()
@@ -43,31 +43,32 @@ impl Ground {
             .doing(format_args!("cannot make a directory in {shown}"))?;
         let place = probed.place;
         let (bytes, inodes) = free(own.path())?;
-        let room = match place {
-            // What is kept must not crowd out what is measured.
+        let capacity = match place {
+            // Kept trees must not displace the measured ones from memory.
             Place::Memory => (bytes / 2).min(memory() / 4),
             _ => bytes / 2,
         };
-        Ok(Ground {
+        Ok(Workspace {
             own,
             place,
             done: RefCell::default(),
-            reserve: (bytes - room, inodes / 2),
+            reserve: (bytes - capacity, inodes / 2),
             made: Cell::default(),
         })
     }
 
-    /// Those that can be had here, with a note on those that cannot.
+    /// Returns the wanted cache states that are possible here, and adds a note for each other one.
     pub(super) fn caches(&self, wanted: &[Cache], record: &mut Record) -> Vec<Cache> {
         caches::possible(wanted, self.place, record)
     }
 
-    /// A copy of the command, and of `laio-cp` beside it: of a program that runs, as this one does, the kernel keeps what
-    /// is mapped, whatever is dropped. None if nothing can be run here.
+    /// Copies `laio` and `laio-cp`, and returns the copy of `laio`. The kernel does not drop the mapped pages of a
+    /// running program, such as this one, so the original could not start with cold caches. `None` if programs cannot
+    /// be run in this directory.
     pub(super) fn program(&self, laio: &Path) -> Result<Option<PathBuf>, Error> {
-        let room = self.path("program");
-        std::fs::create_dir(&room).doing("cannot make a directory for the command")?;
-        let copy = room.join("laio");
+        let directory = self.path("program");
+        std::fs::create_dir(&directory).doing("cannot make a directory for the command")?;
+        let copy = directory.join("laio");
         for (from, to) in [laio, &alone(laio)].into_iter().zip([&copy, &alone(&copy)]) {
             if from.exists() {
                 let doing = || format!("cannot copy {}", from.display());
@@ -78,15 +79,15 @@ impl Ground {
         Ok(ran.is_ok_and(|ran| ran.status.success()).then_some(copy))
     }
 
-    /// A name that nothing has.
+    /// Returns a new path in the directory.
     pub(super) fn path(&self, name: &str) -> PathBuf {
         let number = self.made.get();
         self.made.set(number + 1);
         self.own.path().join(format!("{name}-{number}"))
     }
 
-    /// Why a tree of so many bytes and its copy do not fit, if they do not.
-    pub(super) fn lacks_room(
+    /// Returns the reason if a tree of this size and its copy do not fit.
+    pub(super) fn lacks_space(
         &self,
         workload: &Workload,
         bytes: u64,
@@ -99,33 +100,33 @@ impl Ground {
             _ => 2 * bytes,
         };
         let (free, _) = free(self.own.path())?;
-        // A file system that is full to the brim is slow, and in the way of others.
+        // A full file system is slow, and disturbs other programs.
         let wanted = needed + needed / 10 + (64 << 20);
         let mib = |bytes: u64| bytes >> 20;
         Ok((free < wanted).then(|| {
             let (wanted, free) = (mib(wanted), mib(free));
-            format!("it takes {wanted} MiB, and {free} MiB are free; use --scale, or --dir")
+            format!("it needs {wanted} MiB, and {free} MiB are free; use --scale or --dir")
         }))
     }
 
-    /// The tree, made if it is not there.
+    /// Returns the tree; creates it unless it is an existing one.
     pub(super) fn source(&self, workload: &Workload, stop: &Stop) -> Result<PathBuf, Error> {
         match (workload.shape(), workload) {
             (None, Workload::Given(path)) => Ok(path.clone()),
             (shape, _) => {
                 let path = self.path("source");
-                let shape = shape.expect("what is not given is made");
+                let shape = shape.expect("a tree that is not given is generated");
                 shape.make(&path, stop)?;
                 Ok(path)
             }
         }
     }
 
-    /// A tree that was made, or a copy, is done with.
+    /// Evicts a tree or copy that is no longer needed, and removes old ones if free space is short.
     pub(super) fn done(&self, path: PathBuf) -> Result<(), Error> {
         debug_assert!(path.starts_with(self.own.path()));
         if self.place != Place::Memory {
-            // Dirty pages would stay.
+            // Dirty pages cannot be evicted.
             caches::settle(self.own.path(), Cache::Warm)?;
             caches::evict(&path)?;
         }
@@ -148,19 +149,19 @@ impl Ground {
         Ok(())
     }
 
-    /// Before each copy of so many bytes: what was written before is on the device, and memory is as it is to be.
+    /// Prepares a copy of `bytes` bytes: writes dirty data to the device, and brings the caches into the given state.
     pub(super) fn settle(&self, cache: Cache, bytes: u64) -> Result<(), Error> {
         caches::settle(self.own.path(), cache)?;
-        // As much again: the host is given pages all the time.
+        // Twice the need: the guest returns pages to the host continuously.
         caches::back(match cache {
-            // The source comes into memory, too.
+            // Reading the source fills pages too.
             Cache::Cold => 3 * bytes,
             Cache::Warm => 2 * bytes,
         })
     }
 }
 
-/// Bytes that a tree takes on its device.
+/// Returns the disk space of a tree in bytes.
 pub(super) fn size(workload: &Workload) -> Result<u64, Error> {
     match (workload, workload.shape()) {
         (Workload::Given(path), _) if path.is_dir() => size_of(path),
@@ -169,16 +170,16 @@ pub(super) fn size(workload: &Workload) -> Result<u64, Error> {
     }
 }
 
-/// Bytes of memory.
+/// Returns the size of the memory in bytes.
 fn memory() -> u64 {
     let system = rustix::system::sysinfo();
     system.totalram * u64::from(system.mem_unit)
 }
 
-/// Bytes and inodes that are free.
+/// Returns the free bytes and inodes of a file system.
 fn free(path: &Path) -> Result<(u64, u64), Error> {
-    let room = statvfs(path).doing("cannot see how much room there is")?;
-    Ok((room.f_bavail * room.f_frsize, room.f_favail))
+    let status = statvfs(path).doing("cannot determine the free space")?;
+    Ok((status.f_bavail * status.f_frsize, status.f_favail))
 }
 
 fn size_of(tree: &Path) -> Result<u64, Error> {

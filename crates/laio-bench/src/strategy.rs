@@ -1,0 +1,56 @@
+//! The strategies of a comparison: plain threads, or one thread with a back end of laio.
+
+use crate::calls::CallVariant;
+use laio::{BackendKind, Options};
+
+/// A strategy to execute the requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Strategy {
+    /// Threads that make plain calls, as many as requests in flight.
+    Plain,
+    /// One thread and a back end.
+    Backend(CallVariant),
+    /// `lazy` with `trust_names`.
+    Trusting,
+}
+
+/// The name of the reference of all ratios.
+pub(crate) const PLAIN: &str = "plain threads";
+pub(crate) const TRUSTING: &str = "lazy-trusting";
+
+impl Strategy {
+    pub(crate) const ALL: [Strategy; 10] = [
+        Strategy::Plain,
+        Strategy::Backend(CallVariant::Backend(BackendKind::Threads)),
+        Strategy::Backend(CallVariant::Backend(BackendKind::Hybrid)),
+        Strategy::Backend(CallVariant::Backend(BackendKind::PosixAio)),
+        Strategy::Backend(CallVariant::Backend(BackendKind::LinuxAio)),
+        Strategy::Backend(CallVariant::Backend(BackendKind::Uring)),
+        Strategy::Backend(CallVariant::LazyEpoll),
+        Strategy::Backend(CallVariant::Backend(BackendKind::Lazy)),
+        Strategy::Trusting,
+        Strategy::Backend(CallVariant::Backend(BackendKind::Activations)),
+    ];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Strategy::Plain => PLAIN,
+            Strategy::Backend(variant) => variant.name(),
+            Strategy::Trusting => TRUSTING,
+        }
+    }
+
+    /// Returns the options of its context, if it has one, for this many calls in flight.
+    pub(crate) fn options(self, in_flight: usize) -> Option<Options> {
+        let options = match self {
+            Strategy::Plain => return None,
+            Strategy::Backend(variant) => variant.options(false)?,
+            Strategy::Trusting => Options::new()
+                .backend(BackendKind::Lazy)
+                .trust_names(true)
+                .settled_rights(true),
+        };
+        // As published: as many helpers as operations.
+        Some(options.helpers(in_flight as u32))
+    }
+}
