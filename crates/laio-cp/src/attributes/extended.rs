@@ -136,8 +136,8 @@ pub(super) fn copy_attributes(
         let Err(error) = copy_attribute(worker, name, from, copy.target) else {
             continue;
         };
-        let is_acl = *name == *ACL_ACCESS || *name == *ACL_DEFAULT;
-        if *name == *ACL_ACCESS {
+        let is_acl = name.as_c_str() == ACL_ACCESS || name.as_c_str() == ACL_DEFAULT;
+        if name.as_c_str() == ACL_ACCESS {
             let value = read(worker, name, from);
             group = value.map_or(Some(0), |value| acl::owning_group_permissions(&value));
         }
