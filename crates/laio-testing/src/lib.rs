@@ -78,7 +78,7 @@
 //! | `LAIO_TEST_SKIPS` | a file that gets a line for each skip: `cargo xtask skips FILE` shows it |
 //!
 //! This crate must not depend on the others, which use it in their tests. It has unsafe code for raw system
-//! calls in `bombardment`, `oracle` (arena, world), `fault_fs::watchdog`, `forbid` and `temp`.
+//! calls in `bombardment`, `oracle` (arena, world), `fault_fs::watchdog`, `forbid`, `process` and `temp`.
 
 pub mod bombardment;
 pub mod child;

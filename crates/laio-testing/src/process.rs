@@ -36,6 +36,29 @@ pub fn raise_descriptors() -> u64 {
     getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
 }
 
+/// Restores the default action of the signals that a shell may have set to be ignored (`nohup`, a background job), so
+/// that programs started by this process inherit it. Call this before starting a program that handles signals.
+pub fn restore_signals() {
+    let signals = [
+        libc::SIGHUP,
+        libc::SIGINT,
+        libc::SIGQUIT,
+        libc::SIGTSTP,
+        libc::SIGUSR1,
+        libc::SIGUSR2,
+    ];
+    for signal in signals {
+        // SAFETY: the kernel writes the action to the local struct; the second call takes no pointers.
+        unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            libc::sigaction(signal, std::ptr::null(), &mut action);
+            if action.sa_sigaction == libc::SIG_IGN {
+                libc::signal(signal, libc::SIG_DFL);
+            }
+        }
+    }
+}
+
 /// As [`raise_descriptors`], for a test that needs this many.
 ///
 /// # Errors

@@ -46,6 +46,7 @@ fn an_inherited_socket_is_served_and_the_manager_notified() {
             .stdin(Stdio::from(OwnedFd::from(socket)))
             .stdout(Stdio::null())
             .stderr(Stdio::piped());
+        laio_testing::process::restore_signals();
         let mut running = KillOnDrop(command.spawn().unwrap());
         assert_eq!(manager.receive(), "READY=1\n");
         assert!(answer(early).ends_with("home"));
@@ -94,7 +95,12 @@ impl NotifySocket {
 
     fn receive(&self) -> String {
         let mut buffer = [0; 100];
-        let length = self.socket.recv(&mut buffer).unwrap();
+        let length = loop {
+            match self.socket.recv(&mut buffer) {
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                received => break received.unwrap(),
+            }
+        };
         String::from_utf8(buffer[..length].to_vec()).unwrap()
     }
 }

@@ -19,6 +19,7 @@ pub(crate) struct ServerProcess {
 impl ServerProcess {
     /// Starts a server, and collects the lines of its standard error in the background.
     pub(crate) fn spawn(command: &mut Command) -> ServerProcess {
+        laio_testing::process::restore_signals();
         let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
         let lines = BufReader::new(child.stderr.take().unwrap()).lines();
         let (sender, messages) = channel();
