@@ -15,6 +15,7 @@ use crate::operation::{Operation, Slot, State};
 use crate::readiness::{direction, polled_descriptor, waits_for_readiness};
 use crate::rights::Maker;
 use crate::status_word::StatusTarget;
+use crate::sys::terminal::has_lost_its_master;
 use crate::table::{self, Attempt, Class, Opcode, Row, Transfer, Use};
 use crate::transfer::{
     Provisional, continues, only_plain, remaining, shortened, uses_position, wanted,
@@ -274,6 +275,7 @@ impl Context {
             regular: operation.regular,
             status: operation.status.map(|status| (status, operation.done)),
             short: self.inject.short_transfer,
+            may_lose_terminal: may_lose_terminal(operation),
         };
         match maker {
             Maker::Helper => self.helpers.start(lane, job),
@@ -429,11 +431,11 @@ impl Context {
         let (row, call, regular) = (operation.row, operation.call, operation.regular);
         operation.done += moved;
         let done = operation.done;
-        let cancelled = operation.cancelled;
-        if done == 0 && self.lost_its_terminal(slot) {
+        if done == 0 && may_lose_terminal(operation) && has_lost_its_master(call.descriptor(0)) {
+            // The ring began to read after the master was closed. The plain call would have been waiting then.
             return self.finish(slot, Err(Errno::IO));
         }
-        if moved == 0 || cancelled || !continues(row, &call, regular) {
+        if moved == 0 || operation.cancelled || !continues(row, &call, regular) {
             return self.finish(slot, Ok(done));
         }
         // SAFETY: the kernel has just accepted the pointers.
@@ -512,23 +514,9 @@ impl Context {
         }
     }
 
-    /// Whether a read that returned 0 is of a terminal whose master was closed after the read had started. The
-    /// plain call waits at that moment and fails with `EIO`. A helper or the ring may begin to read only
-    /// afterwards, and then the kernel returns 0.
-    fn lost_its_terminal(&self, slot: Slot) -> bool {
-        let operation = &self.operations[slot];
-        !operation.regular
-            && !operation.began_hung_up
-            && reads_bytes(operation.row, &operation.call)
-            && sys::terminal::has_lost_its_master(operation.call.descriptor(0))
-    }
-
     /// Handles the result of a call that a helper has made.
     pub(crate) fn helper_completed(&mut self, slot: Slot, result: Result<usize, Errno>) {
         let done = self.operations[slot].done;
-        if done == 0 && result == Ok(0) && self.lost_its_terminal(slot) {
-            return self.finish(slot, Err(Errno::IO));
-        }
         self.finish(
             slot,
             match result {
@@ -689,6 +677,16 @@ fn may_be_empty_name(row: &Row, call: &Call) -> bool {
         unsafe { *first == 0 }
     };
     !often || row.file.is_some_and(is_empty)
+}
+
+/// Whether the operation reads a stream, has no bytes yet, and its descriptor was no hung-up
+/// terminal when it was started. If a terminal's master is closed meanwhile, a plain read that
+/// waits fails with `EIO`, and a read that begins later returns 0.
+fn may_lose_terminal(operation: &Operation) -> bool {
+    operation.done == 0
+        && !operation.regular
+        && !operation.began_hung_up
+        && reads_bytes(operation.row, &operation.call)
 }
 
 /// Whether the call is a `read` or `readv` of at least one byte.

@@ -10,6 +10,7 @@ use super::lane::{self, Lane, Lanes};
 use crate::status_word::StatusTarget;
 use crate::sys::interrupt::{Interruptible, Signal};
 use crate::sys::mask::SignalsBlocked;
+use crate::sys::terminal::has_lost_its_master;
 use crate::table::Row;
 use crate::transfer;
 use crate::{Call, Errno, Handle, Limits};
@@ -30,6 +31,8 @@ pub(crate) struct Job {
     pub(crate) status: Option<(StatusTarget, usize)>,
     /// Injected bound of one step; 0 for none.
     pub(crate) short: usize,
+    /// Whether it is the read of a stream that was no hung-up terminal when the read was started.
+    pub(crate) may_lose_terminal: bool,
 }
 
 impl Job {
@@ -418,6 +421,10 @@ pub(super) fn run(job: &Job, interruptible: &Interruptible) -> Result<usize, Err
             interruptible.syscall(&step)
         };
         match result {
+            // The master was closed before this thread began to read. The plain call would have been waiting then.
+            Ok(0) if job.may_lose_terminal && has_lost_its_master(job.call.descriptor(0)) => {
+                return Err(Errno::IO);
+            }
             Ok(moved) => {
                 done += moved;
                 // The kernel completes a blocking transfer itself; only an injected bound makes a
