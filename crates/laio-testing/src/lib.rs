@@ -69,7 +69,7 @@
 //! | `LAIO_TEST_SEED` | the seed of all random tests |
 //! | `LAIO_TEST_PIPE_SIZE` | how many bytes the pipes of [`temp::pipe`] hold: 4096 finds tests that need more |
 //! | `LAIO_TEST_DIR` | where [`temp::scratch`] makes its directories |
-//! | `LAIO_TEST_LIMIT` | for how many seconds a test may make no progress; else 300 |
+//! | `LAIO_TEST_LIMIT` | for how many seconds a test may make no progress; else 300. All other limits grow with it |
 //! | `LAIO_TEST_NO_SKIP` | a skip is a failure |
 //! | `LAIO_TEST_MAY_SKIP` | but for these needs, with commas between: `.ci/lacks` finds those that this machine lacks |
 //! | `LAIO_TEST_SKIPS` | a file that gets a line for each skip: `cargo xtask skips FILE` shows it |

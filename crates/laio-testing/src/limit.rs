@@ -7,6 +7,12 @@ use std::time::{Duration, Instant};
 
 use crate::watchdog;
 
+/// A limit as it is on this machine: longer where `LAIO_TEST_LIMIT` is above its usual 300 seconds, as on an emulated
+/// processor. The limits that this crate takes are meant for a usual machine, and become longer by themselves.
+pub fn scaled(limit: Duration) -> Duration {
+    limit.saturating_mul(watchdog::slowness())
+}
+
 /// Runs `body` on a thread of its own and fails when it takes longer than `limit`.
 ///
 /// A panic in `body` is a panic here. After the limit the thread is left behind: nothing can end it
@@ -22,6 +28,7 @@ use crate::watchdog;
 /// ```
 #[track_caller]
 pub fn within<T: Send + 'static>(limit: Duration, body: impl FnOnce() -> T + Send + 'static) -> T {
+    let limit = scaled(limit);
     watchdog::allow(limit);
     let (done, wait) = channel();
     let runner = thread::Builder::new()
@@ -56,7 +63,7 @@ pub fn within<T: Send + 'static>(limit: Duration, body: impl FnOnce() -> T + Sen
 /// ```
 pub fn wait_until(limit: Duration, mut condition: impl FnMut() -> bool) -> bool {
     watchdog::enter();
-    let end = Instant::now() + limit;
+    let end = Instant::now() + scaled(limit);
     loop {
         if condition() {
             return true;

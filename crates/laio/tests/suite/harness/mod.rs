@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 mod waits;
 
+pub(crate) use laio_testing::limit::scaled;
 // Not all of the test programs that share this file use all of them.
 pub(crate) use laio_testing::watchdog::watch;
 #[allow(unused_imports)]
@@ -307,13 +308,14 @@ pub(crate) fn wait_for(context: &mut Context, handle: Handle) -> Completion {
 /// So many completions, in the order of delivery; no more may come.
 #[track_caller]
 pub(crate) fn collect(context: &mut Context, count: usize) -> Vec<Completion> {
-    let end = Instant::now() + LIMIT;
+    let limit = scaled(LIMIT);
+    let end = Instant::now() + limit;
     let mut completions = Vec::new();
     while completions.len() < count {
         let left = end.saturating_duration_since(Instant::now());
         assert!(
             !left.is_zero(),
-            "{} of {count} completions after {LIMIT:?}: {completions:?}, {context:?}",
+            "{} of {count} completions after {limit:?}: {completions:?}, {context:?}",
             completions.len()
         );
         let before = completions.len();
@@ -447,6 +449,20 @@ pub(crate) fn own(result: Result<usize, Errno>) -> OwnedFd {
     let fd = result.expect("a descriptor");
     // SAFETY: a call has just made it, and nobody else knows it.
     unsafe { OwnedFd::from_raw_fd(fd as i32) }
+}
+
+/// A stream that can be read without blocking on every kernel, where a pipe cannot before Linux 6.4: each read takes eight bytes.
+// Not all of the test programs that share this file use it.
+#[allow(dead_code)]
+pub(crate) fn event_counter() -> OwnedFd {
+    own(plain(libc::SYS_eventfd2, [0, libc::EFD_CLOEXEC as usize]))
+}
+
+/// Gives such a stream something to read.
+#[allow(dead_code)]
+#[track_caller]
+pub(crate) fn add_one(counter: &OwnedFd) {
+    assert_eq!(rustix::io::write(counter, &1u64.to_ne_bytes()), Ok(8));
 }
 
 pub(crate) fn iovec(buffer: &[u8]) -> libc::iovec {
