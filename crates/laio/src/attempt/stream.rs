@@ -217,6 +217,10 @@ impl Context {
                 Attempted::blocked(0, Why::Unsupported)
             }
             _ if done > 0 => Attempted::Done(Ok(done)),
+            // Seen on Linux 6.1: the vectored call looks at the memory before it looks at the descriptor.
+            Errno::FAULT => {
+                Attempted::Done(Err(refused_descriptor(row, call, latch).unwrap_or(errno)))
+            }
             errno => Attempted::Done(Err(errno)),
         }
     }
@@ -371,6 +375,24 @@ unsafe fn nowait_step(row: &Row, step: &Call, latch: Latch) -> Result<usize, Err
     let flags = flags.map_or(0, |flags| args[flags as usize]) | libc::RWF_NOWAIT as usize;
     // SAFETY: the vector lives through the call; the rest is the caller's.
     unsafe { sys::raw(latch.number(), [args[0], address, count, offset, 0, flags]) }
+}
+
+/// What is wrong with the descriptor of a call that moves one buffer, found by moving nothing. The plain call says that
+/// before it looks at the memory.
+fn refused_descriptor(row: &Row, call: &Call, latch: Latch) -> Option<Errno> {
+    let Transfer::Buffer { offset, .. } = row.transfer else {
+        return None;
+    };
+    let nothing = libc::iovec {
+        iov_base: std::ptr::null_mut(),
+        iov_len: 0,
+    };
+    let offset = offset.map_or(usize::MAX, |offset| call.args[offset as usize]);
+    let (vector, flags) = ((&raw const nothing) as usize, libc::RWF_NOWAIT as usize);
+    // SAFETY: the vector lives through the call, and has no bytes.
+    let result = unsafe { sys::raw(latch.number(), [call.args[0], vector, 1, offset, 0, flags]) };
+    let errno = result.err()?;
+    matches!(errno, Errno::BADF | Errno::INVAL | Errno::SPIPE).then_some(errno)
 }
 
 /// False where only the plain call can answer: a negative offset, which means the file's own position
