@@ -187,7 +187,7 @@ impl Context {
         self.exposed = true;
         self.prepare_to_be_watched();
         Ok(match &self.waiter {
-            Waiter::Ring(_) => self.doorbell.as_fd(),
+            Waiter::Ring(ring) => ring.telling(&self.doorbell),
             Waiter::Reactor(reactor) => reactor.as_fd(),
         })
     }

@@ -3,7 +3,7 @@
 use super::doorbell::Doorbell;
 use crate::operation::Slot;
 use crate::sys::away::Away;
-use crate::{Errno, Handle, Limits};
+use crate::{Errno, Handle, Limits, facts};
 use io_uring::{IoUring, Probe, cqueue, opcode, squeue, types};
 use std::mem::ManuallyDrop;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, RawFd};
@@ -60,6 +60,9 @@ pub(crate) struct Ring {
     /// Slots of operations that the kernel did not find when it was asked to cancel them.
     missed: Vec<Slot>,
     pub(crate) submissions: u64,
+    /// The bell is never registered: before Linux 5.18 that waits until nothing is in flight (seen on 5.10), and the bell's
+    /// own poll always is. No task work is deferred there, so that polling the ring's descriptor tells of everything.
+    tells_by_itself: bool,
     _counted: Counted,
 }
 
@@ -157,6 +160,7 @@ impl Ring {
             timer_went_off: false,
             missed: Vec::new(),
             submissions: 0,
+            tells_by_itself: facts::kernel_version() < (5, 18),
         })
     }
 
@@ -244,6 +248,9 @@ impl Ring {
     /// Makes the kernel ring the bell for each completion, also for those that deferred task work holds
     /// back: polling the ring's own descriptor does not report these.
     pub(crate) fn expose(&mut self, doorbell: &Doorbell) -> Result<(), Errno> {
+        if self.tells_by_itself {
+            return Ok(());
+        }
         match self
             .ring
             .submitter()
@@ -262,8 +269,21 @@ impl Ring {
     /// write to an eventfd, and then never again for any such: the mark that such a ring is on its way is
     /// not taken back.
     pub(crate) fn expose_again(&mut self, doorbell: &Doorbell) -> Result<(), Errno> {
+        if self.tells_by_itself {
+            return Ok(());
+        }
         self.ring.submitter().unregister_eventfd()?;
         self.expose(doorbell)
+    }
+
+    /// The descriptor that tells of completions: the bell, once it is exposed, or the ring's own, which tells of the bell too
+    /// while that is watched.
+    pub(crate) fn telling<'a>(&'a self, doorbell: &'a Doorbell) -> BorrowedFd<'a> {
+        match self.tells_by_itself {
+            // SAFETY: the ring lives as long as the borrow, and so does its descriptor.
+            true => unsafe { BorrowedFd::borrow_raw(self.ring.as_raw_fd()) },
+            false => doorbell.as_fd(),
+        }
     }
 
     /// Submits, and waits for a completion; `None` waits for ever. The time-out ends the wait without an
