@@ -42,8 +42,9 @@ pub fn run(request: &Request) -> Result<bool, Failure> {
         packages::fetch(&versions, &cache)?;
     }
     packages::check(&versions, &cache)?;
-    let programs = build()?;
-    let jobs = jobs::chosen(&request.parts, &request.filters, &programs)?;
+    jobs::check(&request.parts)?;
+    let programs = build(&request.parts)?;
+    let jobs = jobs::chosen(&request.parts, &request.filters, &programs);
     let mut summary = Vec::new();
     for version in versions {
         println!("== Linux {version}");
@@ -69,11 +70,11 @@ fn run_kernel(
     Ok(jobs::results(jobs, &output))
 }
 
-/// The programs that run in the virtual machine.
+/// The programs that run in the virtual machine. Programs that the chosen parts do not need are not built.
 #[derive(Debug)]
 pub struct Programs {
     /// The command `laio`.
-    pub command: PathBuf,
+    pub command: Option<PathBuf>,
     /// The test programs of the engine, by the name of the target.
     pub suites: Vec<(String, PathBuf)>,
 }
@@ -83,24 +84,33 @@ impl Programs {
     fn files(&self) -> Vec<PathBuf> {
         let suites = self.suites.iter().map(|(_, path)| path.clone());
         let site = crate::root().join("examples/site");
-        suites.chain([self.command.clone(), site]).collect()
+        suites.chain(self.command.clone()).chain([site]).collect()
     }
 }
 
-/// Builds the command and the engine's suites, as `cargo test` does.
-fn build() -> Result<Programs, Failure> {
-    let command = executables(&["build", "--locked", "--package", "laio-cli", "--bins"])?;
-    let command = command.into_iter().find(|(name, _)| name == "laio");
-    let suites = executables(&[
-        "test",
-        "--locked",
-        "--no-run",
-        "--package",
-        "laio",
-        "--tests",
-    ])?;
-    let (_, command) = command.ok_or("cargo build did not make the command laio")?;
-    Ok(Programs { command, suites })
+/// Builds the command and the engine's suites, as `cargo test` does, as far as the parts need them.
+fn build(parts: &[String]) -> Result<Programs, Failure> {
+    let mut programs = Programs {
+        command: None,
+        suites: Vec::new(),
+    };
+    if jobs::wants(parts, "site") || jobs::wants(parts, "copy") {
+        let made = executables(&["build", "--locked", "--package", "laio-cli", "--bins"])?;
+        let command = made.into_iter().find(|(name, _)| name == "laio");
+        let (_, command) = command.ok_or("cargo build did not make the command laio")?;
+        programs.command = Some(command);
+    }
+    if jobs::wants(parts, "suites") {
+        programs.suites = executables(&[
+            "test",
+            "--locked",
+            "--no-run",
+            "--package",
+            "laio",
+            "--tests",
+        ])?;
+    }
+    Ok(programs)
 }
 
 /// Runs cargo, and returns the programs that it built, by the name of the target.

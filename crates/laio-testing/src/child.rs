@@ -22,7 +22,7 @@ use std::io::{Read, Seek};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
-use crate::limit::wait_until;
+use crate::limit::{scaled, wait_until};
 use crate::watchdog;
 
 /// Marks a child process; its value identifies the body.
@@ -95,7 +95,7 @@ pub fn check(limit: Duration, test: &str, mark: &str, body: impl FnOnce()) {
         Some(status) if status.success() && ended.finished => return,
         Some(status) if status.success() => "did not run the body: is the name right?".to_owned(),
         Some(status) => format!("failed: {status}"),
-        None => format!("was killed after {limit:?}"),
+        None => format!("was killed after {:?}", scaled(limit)),
     };
     panic!(
         "the child {test} {mark} {verdict}\n--- its output ---\n{}--- end ---",
@@ -138,7 +138,7 @@ pub fn wait_within(limit: Duration, mut child: Child) -> Option<ExitStatus> {
 }
 
 fn start(limit: Duration, test: &str, wanted: &str, variables: &[(&str, &str)]) -> Ended {
-    watchdog::allow(limit);
+    watchdog::allow(scaled(limit));
     let program = std::env::current_exe().expect("the path of the test program");
     let output = tempfile::tempfile().expect("a file for the output of the child");
     let share = || Stdio::from(output.try_clone().expect("a descriptor for the child"));
@@ -257,10 +257,11 @@ mod tests {
     #[test]
     fn a_hanging_child_is_killed() {
         let (name, limit) = (test_name!(), Duration::from_millis(300));
+        let message_of_limit = format!("was killed after {:?}", scaled(limit));
         let hang = || loop {
             std::thread::park();
         };
         let message = message_of(|| check(limit, name, "", hang));
-        assert!(message.contains("was killed after 300ms"), "{message}");
+        assert!(message.contains(&message_of_limit), "{message}");
     }
 }

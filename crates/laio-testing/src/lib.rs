@@ -71,7 +71,8 @@
 //! | `LAIO_TEST_PIPE_SIZE` | the capacity of the pipes of [`temp::pipe`] in bytes: 4096 finds tests that need
 //! more |
 //! | `LAIO_TEST_DIR` | the directory in which [`temp::scratch`] creates its directories |
-//! | `LAIO_TEST_LIMIT` | the number of seconds for which a test may make no progress; default 300 |
+//! | `LAIO_TEST_LIMIT` | the number of seconds for which a test may make no progress; default 300. All other
+//! limits grow in proportion |
 //! | `LAIO_TEST_NO_SKIP` | a skip is a failure |
 //! | `LAIO_TEST_MAY_SKIP` | except for these needs, separated by commas: `.ci/lacks` prints those that this
 //! machine lacks |

@@ -7,6 +7,12 @@ use std::time::{Duration, Instant};
 
 use crate::watchdog;
 
+/// Returns a time limit for this machine: longer if `LAIO_TEST_LIMIT` is above its default of 300 seconds, as on an
+/// emulated processor. The functions of this crate that take a limit scale it themselves.
+pub fn scaled(limit: Duration) -> Duration {
+    limit.saturating_mul(watchdog::slowness())
+}
+
 /// Runs `body` on a thread of its own, and panics if it takes longer than `limit`.
 ///
 /// A panic in `body` is propagated. After the limit the thread keeps running: a thread in a system call
@@ -22,6 +28,7 @@ use crate::watchdog;
 /// ```
 #[track_caller]
 pub fn within<T: Send + 'static>(limit: Duration, body: impl FnOnce() -> T + Send + 'static) -> T {
+    let limit = scaled(limit);
     watchdog::allow(limit);
     let (done, wait) = channel();
     let runner = thread::Builder::new()
@@ -56,7 +63,7 @@ pub fn within<T: Send + 'static>(limit: Duration, body: impl FnOnce() -> T + Sen
 /// ```
 pub fn wait_until(limit: Duration, mut condition: impl FnMut() -> bool) -> bool {
     watchdog::enter();
-    let end = Instant::now() + limit;
+    let end = Instant::now() + scaled(limit);
     loop {
         if condition() {
             return true;

@@ -128,6 +128,12 @@ fn limit() -> Duration {
     })
 }
 
+/// How many times as long as usual anything may take here: as the variable says, and at least once.
+pub(crate) fn slowness() -> u32 {
+    let times = limit().as_secs() / DEFAULT_LIMIT.as_secs();
+    u32::try_from(times).unwrap_or(u32::MAX).max(1)
+}
+
 fn running() -> MutexGuard<'static, Vec<Watch>> {
     RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -188,7 +188,7 @@ impl Context {
         self.exposed = true;
         self.arm_descriptor();
         Ok(match &self.waiter {
-            Waiter::Ring(_) => self.doorbell.as_fd(),
+            Waiter::Ring(ring) => ring.pollable(&self.doorbell),
             Waiter::Reactor(reactor) => reactor.as_fd(),
         })
     }

@@ -221,6 +221,10 @@ impl Context {
                 Attempted::blocked(0, Why::Unsupported)
             }
             _ if done > 0 => Attempted::Done(Ok(done)),
+            // On Linux 6.1 the vectored call checks the memory before the descriptor.
+            Errno::FAULT => {
+                Attempted::Done(Err(descriptor_error(row, call, kind).unwrap_or(errno)))
+            }
             errno => Attempted::Done(Err(errno)),
         }
     }
@@ -377,6 +381,24 @@ unsafe fn nowait_step(row: &Row, step: &Call, kind: NowaitKind) -> Result<usize,
     let flags = flags.map_or(0, |flags| args[flags as usize]) | libc::RWF_NOWAIT as usize;
     // SAFETY: the vector lives through the call; the rest is the caller's.
     unsafe { sys::raw(kind.number(), [args[0], address, count, offset, 0, flags]) }
+}
+
+/// Returns the errno that the descriptor causes in a call that transfers one buffer, found by
+/// transferring no bytes. The plain call checks the descriptor before the memory.
+fn descriptor_error(row: &Row, call: &Call, kind: NowaitKind) -> Option<Errno> {
+    let Transfer::Buffer { offset, .. } = row.transfer else {
+        return None;
+    };
+    let nothing = libc::iovec {
+        iov_base: std::ptr::null_mut(),
+        iov_len: 0,
+    };
+    let offset = offset.map_or(usize::MAX, |offset| call.args[offset as usize]);
+    let (vector, flags) = ((&raw const nothing) as usize, libc::RWF_NOWAIT as usize);
+    // SAFETY: the vector lives through the call, and has no bytes.
+    let result = unsafe { sys::raw(kind.number(), [call.args[0], vector, 1, offset, 0, flags]) };
+    let errno = result.err()?;
+    matches!(errno, Errno::BADF | Errno::INVAL | Errno::SPIPE).then_some(errno)
 }
 
 /// False where only the plain call can answer: a negative offset, which means the file's own position

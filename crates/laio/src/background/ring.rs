@@ -3,7 +3,7 @@
 use super::doorbell::Doorbell;
 use crate::operation::Slot;
 use crate::sys::high_fd::HighFd;
-use crate::{Errno, Handle, Limits};
+use crate::{Errno, Handle, Limits, facts};
 use io_uring::{IoUring, Probe, cqueue, opcode, squeue, types};
 use std::mem::ManuallyDrop;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, RawFd};
@@ -60,6 +60,10 @@ pub(crate) struct Ring {
     /// Slots of operations for which a cancel request returned ENOENT.
     failed_cancels: Vec<Slot>,
     pub(crate) submissions: u64,
+    /// Whether polling the ring's own descriptor reports all completions, so that the doorbell is not registered. True
+    /// before Linux 5.18: these kernels defer no task work, and registering an eventfd waits until nothing is in flight
+    /// (seen on 5.10), but the poll of the doorbell always is.
+    is_pollable: bool,
     _counted: Counted,
 }
 
@@ -157,6 +161,7 @@ impl Ring {
             timer_expired: false,
             failed_cancels: Vec::new(),
             submissions: 0,
+            is_pollable: facts::kernel_version() < (5, 18),
         })
     }
 
@@ -244,6 +249,9 @@ impl Ring {
     /// Registers the doorbell's eventfd, so that the kernel signals each CQE, including those that
     /// deferred task work holds back: polling the ring's own descriptor does not report these.
     pub(crate) fn expose(&mut self, doorbell: &Doorbell) -> Result<(), Errno> {
+        if self.is_pollable {
+            return Ok(());
+        }
         match self
             .ring
             .submitter()
@@ -261,8 +269,21 @@ impl Ring {
     /// Since Linux 6.11 (seen on 6.18) a registration signals only once for CQEs posted from within
     /// a write to an eventfd: the kernel's flag for a pending signal is not reset.
     pub(crate) fn expose_again(&mut self, doorbell: &Doorbell) -> Result<(), Errno> {
+        if self.is_pollable {
+            return Ok(());
+        }
         self.ring.submitter().unregister_eventfd()?;
         self.expose(doorbell)
+    }
+
+    /// Returns the descriptor that is readable when there are completions: the doorbell, once it is exposed, or the
+    /// ring's own, which also reports the doorbell while the ring polls that.
+    pub(crate) fn pollable<'a>(&'a self, doorbell: &'a Doorbell) -> BorrowedFd<'a> {
+        match self.is_pollable {
+            // SAFETY: the ring lives as long as the borrow, and so does its descriptor.
+            true => unsafe { BorrowedFd::borrow_raw(self.ring.as_raw_fd()) },
+            false => doorbell.as_fd(),
+        }
     }
 
     /// Submits, and waits for a CQE; `None` waits for ever. A time-out or a signal ends the wait

@@ -7,7 +7,7 @@ use crate::harness::{
 };
 use laio::{BackPressure, BackendKind, Completion, Context, Errno, Handle, Limits, Outcome};
 use laio_testing::fault_fs::{Fault, Kind, Released};
-use laio_testing::temp::{drain, file_with, make_cold, pattern, pipe, scratch};
+use laio_testing::temp::{drain, file_with, make_cold, pattern, pipe, scratch, stream_pair};
 use laio_testing::{FaultFs, child, or_skip, process, test_name};
 use std::collections::HashSet;
 use std::os::fd::OwnedFd;
@@ -83,12 +83,9 @@ fn calls_that_do_not_block_need_no_room() {
         let id = start(&mut context, libc::SYS_gettid, []);
         assert_eq!(id, Outcome::Done(plain(libc::SYS_gettid, [])));
         if way.tries_streams() {
-            let (other, other_writer) = pipe();
-            let sent = start(
-                &mut context,
-                libc::SYS_write,
-                [other_writer.arg(), at("x"), 1],
-            );
+            let (other, ours) = stream_pair();
+            let args = [ours.arg(), at("x"), 1, 0, 0, 0];
+            let sent = start(&mut context, libc::SYS_sendto, args);
             assert_eq!(sent, Outcome::Done(Ok(1)));
             assert_eq!(drain(&other), b"x");
         }

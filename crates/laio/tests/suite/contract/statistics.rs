@@ -2,8 +2,8 @@
 //! the background.
 
 use crate::harness::{
-    Arg, LIMIT, Way, at_mut, call, collect, for_each_backend, for_each_pending_backend, own,
-    pending, plain, wait_for,
+    Arg, LIMIT, Way, add_one, at_mut, call, collect, event_counter, for_each_backend,
+    for_each_pending_backend, own, pending, plain, wait_for,
 };
 use laio::{BackendKind, Context, Counts, Errno, Limits, Outcome};
 use laio_testing::temp::{file_with, make_cold, pattern, pipe, scratch};
@@ -74,21 +74,19 @@ fn calls_are_counted_by_how_they_went() {
         assert_eq!(call(&mut context, libc::SYS_fsync, [fd]), Ok(0));
         counted(&context, libc::SYS_fsync, 0, 0, 1, 0);
         // One that waits, one that does not, and one that is cancelled.
-        let (reader, writer) = pipe();
-        rustix::io::write(&writer, b"ab").unwrap();
-        assert_eq!(
-            call(&mut context, libc::SYS_read, [reader.arg(), buffer, 2]),
-            Ok(2)
-        );
+        let counter = event_counter();
+        add_one(&counter);
+        let args = [counter.arg(), buffer, 8];
+        assert_eq!(call(&mut context, libc::SYS_read, args), Ok(8));
         counted(&context, libc::SYS_read, 1, 0, 0, 0);
-        let waits = pending(&mut context, libc::SYS_read, [reader.arg(), buffer, 2]);
+        let waits = pending(&mut context, libc::SYS_read, args);
         // A call behind it has been tried neither: it waits its turn.
-        let queued = pending(&mut context, libc::SYS_read, [reader.arg(), buffer, 2]);
+        let queued = pending(&mut context, libc::SYS_read, args);
         counted(&context, libc::SYS_read, 1, 2, 0, 0);
         context.cancel(queued).unwrap();
         assert_eq!(wait_for(&mut context, queued).result, Err(Errno::CANCELED));
-        rustix::io::write(&writer, b"cd").unwrap();
-        assert_eq!(wait_for(&mut context, waits).result, Ok(2));
+        add_one(&counter);
+        assert_eq!(wait_for(&mut context, waits).result, Ok(8));
         let stats = context.stats();
         let operations = background + 1 + 2;
         assert_eq!(
@@ -221,18 +219,19 @@ fn what_the_budget_sends_through_poll_counts_as_inline() {
             ..Default::default()
         };
         let mut context = way.with(|options| options.limits(limits));
-        let (reader, writer) = pipe();
-        let (other, other_writer) = pipe();
-        let mut rooms = [[0u8; 1]; 2];
+        let (counter, other) = (event_counter(), event_counter());
+        let mut rooms = [[0u8; 8]; 2];
         let [first, second] = rooms.each_mut().map(at_mut);
-        let waits = pending(&mut context, libc::SYS_read, [reader.arg(), first, 1]);
-        rustix::io::write(&other_writer, b"xy").unwrap();
-        let inline = crate::harness::start(&mut context, libc::SYS_read, [other.arg(), second, 1]);
-        assert_eq!(inline, Outcome::Done(Ok(1)));
-        let through_poll = pending(&mut context, libc::SYS_read, [other.arg(), second, 1]);
-        rustix::io::write(&writer, b"z").unwrap();
+        let waits = pending(&mut context, libc::SYS_read, [counter.arg(), first, 8]);
+        let read = [other.arg(), second, 8];
+        add_one(&other);
+        let inline = crate::harness::start(&mut context, libc::SYS_read, read);
+        assert_eq!(inline, Outcome::Done(Ok(8)));
+        add_one(&other);
+        let through_poll = pending(&mut context, libc::SYS_read, read);
+        add_one(&counter);
         let completions = collect(&mut context, 2);
-        assert!(completions.iter().all(|one| one.result == Ok(1)));
+        assert!(completions.iter().all(|one| one.result == Ok(8)));
         assert!(completions.iter().any(|one| one.handle == waits));
         assert!(completions.iter().any(|one| one.handle == through_poll));
         counted(&context, libc::SYS_read, 2, 1, 0, 0);

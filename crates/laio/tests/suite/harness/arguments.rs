@@ -70,6 +70,24 @@ pub(crate) fn own(result: Result<usize, Errno>) -> OwnedFd {
     unsafe { OwnedFd::from_raw_fd(fd as i32) }
 }
 
+/// An event counter: a stream that every kernel reads without blocking, which it does not do for pipes before Linux
+/// 6.4. Each read takes eight bytes.
+// Not all of the test programs that share this file use it.
+#[allow(dead_code)]
+pub(crate) fn event_counter() -> OwnedFd {
+    own(super::plain(
+        libc::SYS_eventfd2,
+        [0, libc::EFD_CLOEXEC as usize],
+    ))
+}
+
+/// Makes an event counter readable.
+#[allow(dead_code)]
+#[track_caller]
+pub(crate) fn add_one(counter: &OwnedFd) {
+    assert_eq!(rustix::io::write(counter, &1u64.to_ne_bytes()), Ok(8));
+}
+
 pub(crate) fn iovec(buffer: &[u8]) -> libc::iovec {
     libc::iovec {
         iov_base: buffer.as_ptr() as *mut _,

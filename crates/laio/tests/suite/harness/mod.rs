@@ -13,9 +13,12 @@ use std::time::{Duration, Instant};
 mod arguments;
 mod waits;
 
+pub(crate) use laio_testing::limit::scaled;
 // Not all of the test programs that share this file use all of them.
 #[allow(unused_imports)]
-pub(crate) use arguments::{Arg, at, at_mut, bytes_of, cstring, iovec, iovec_mut, own, zeroed};
+pub(crate) use arguments::{
+    Arg, add_one, at, at_mut, bytes_of, cstring, event_counter, iovec, iovec_mut, own, zeroed,
+};
 pub(crate) use laio_testing::watchdog::watch;
 #[allow(unused_imports)]
 pub(crate) use waits::{
@@ -311,13 +314,14 @@ pub(crate) fn wait_for(context: &mut Context, handle: Handle) -> Completion {
 /// So many completions, in the order of delivery; no more may come.
 #[track_caller]
 pub(crate) fn collect(context: &mut Context, count: usize) -> Vec<Completion> {
-    let end = Instant::now() + LIMIT;
+    let limit = scaled(LIMIT);
+    let end = Instant::now() + limit;
     let mut completions = Vec::new();
     while completions.len() < count {
         let left = end.saturating_duration_since(Instant::now());
         assert!(
             !left.is_zero(),
-            "{} of {count} completions after {LIMIT:?}: {completions:?}, {context:?}; threads:\n{}",
+            "{} of {count} completions after {limit:?}: {completions:?}, {context:?}; threads:\n{}",
             completions.len(),
             laio_testing::watchdog::threads()
         );

@@ -7,7 +7,7 @@
 // Not all of the test programs that share this file use all of them.
 #![allow(dead_code)]
 
-use super::{Arg, LIMIT, own, plain};
+use super::{Arg, LIMIT, own, plain, scaled};
 use laio::Errno;
 use rustix::event::{PollFd, PollFlags};
 use std::ffi::CStr;
@@ -23,7 +23,7 @@ pub(crate) fn wait_until_alone(fd: impl AsFd) {
 #[track_caller]
 pub(crate) fn wait_until_ready(fd: impl AsFd, wanted: PollFlags) {
     let limit = rustix::event::Timespec {
-        tv_sec: LIMIT.as_secs() as i64,
+        tv_sec: scaled(LIMIT).as_secs() as i64,
         tv_nsec: 0,
     };
     let mut set = [PollFd::new(&fd, wanted)];
