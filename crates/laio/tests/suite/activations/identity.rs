@@ -10,10 +10,10 @@ const NOBODY: usize = 65_534;
 const LIMIT: Duration = Duration::from_secs(360);
 
 /// Makes the program go on elsewhere: its call waits for the pipe.
-fn hand_off(context: &mut Context, pipe: &OwnedFd, room: &mut u8) -> bool {
+fn hand_off(context: &mut Context, pipe: &OwnedFd, buffer: &mut u8) -> bool {
     let args = [
         pipe.as_raw_fd() as usize,
-        std::ptr::from_mut(room) as usize,
+        std::ptr::from_mut(buffer) as usize,
         1,
     ];
     matches!(start(context, libc::SYS_read, args), Outcome::Pending(_))
@@ -36,9 +36,9 @@ fn a_change_through_laio_stays() {
             let changed = start(&mut context, libc::SYS_setresuid, [keep, NOBODY, keep]);
             assert_eq!(changed, Outcome::Done(Ok(0)));
             assert!(context.carriers_agree());
-            let mut room = 0;
+            let mut buffer = 0;
             // Where no carrier can be made any more, helpers do it; the user stays.
-            assert!(hand_off(&mut context, &reader, &mut room));
+            assert!(hand_off(&mut context, &reader, &mut buffer));
             assert_eq!(effective_user(), NOBODY);
             rustix::io::write(&writer, b"x").unwrap();
             let mut completions = Vec::new();
@@ -55,8 +55,8 @@ fn a_change_through_laio_stays() {
 fn a_change_is_refused_while_it_cannot_be_made() {
     for_each_detector(|mut context| {
         let (reader, writer) = rustix::pipe::pipe().unwrap();
-        let mut room = 0;
-        assert!(hand_off(&mut context, &reader, &mut room));
+        let mut buffer = 0;
+        assert!(hand_off(&mut context, &reader, &mut buffer));
         let command = [libc::PR_SET_NO_NEW_PRIVS as usize, 1, 0, 0, 0];
         let refused = start(&mut context, libc::SYS_prctl, command);
         assert_eq!(refused, Outcome::Done(Err(Errno::BUSY)));

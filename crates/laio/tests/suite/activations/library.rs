@@ -15,9 +15,9 @@ const LIMIT: Duration = Duration::from_secs(360);
 /// Makes a call that waits, so that the program goes on elsewhere; and ends it.
 fn hand_off(context: &mut Context, meanwhile: impl FnOnce()) {
     let (reader, writer) = rustix::pipe::pipe().unwrap();
-    let mut room = 0u8;
+    let mut buffer = 0u8;
     let before = rustix::thread::gettid();
-    let args = [reader.as_raw_fd() as usize, (&raw mut room) as usize, 1];
+    let args = [reader.as_raw_fd() as usize, (&raw mut buffer) as usize, 1];
     let outcome = start(context, libc::SYS_read, args);
     assert!(matches!(outcome, Outcome::Pending(_)), "{outcome:?}");
     assert_ne!(rustix::thread::gettid(), before, "another kernel thread");
@@ -27,7 +27,7 @@ fn hand_off(context: &mut Context, meanwhile: impl FnOnce()) {
     while completions.is_empty() {
         context.poll(&mut completions, None).unwrap();
     }
-    assert_eq!((completions[0].result, room), (Ok(1), b'x'));
+    assert_eq!((completions[0].result, buffer), (Ok(1), b'x'));
 }
 
 /// A mutex of the C library that knows its owner.

@@ -129,8 +129,8 @@ fn signals_come_through_at_every_instruction_of_a_call() {
         let file = tempfile::tempfile().unwrap();
         for_each_detector(|mut context| {
             let storm = Storm::begin(home);
-            let mut room = 0u64;
-            let args = [file.as_raw_fd() as usize, (&raw mut room) as usize, 8, 0];
+            let mut buffer = 0u64;
+            let args = [file.as_raw_fd() as usize, (&raw mut buffer) as usize, 8, 0];
             while storm.handled() < wanted() {
                 let outcome = start(&mut context, libc::SYS_pread64, args);
                 if !matches!(outcome, Outcome::Done(_)) {

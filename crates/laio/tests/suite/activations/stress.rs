@@ -20,7 +20,7 @@ struct Lane {
     event: OwnedFd,
     poll: libc::pollfd,
     word: AtomicU32,
-    room: [u8; 512],
+    buffer: [u8; 512],
     /// What is written for its call.
     word_sent: u64,
     status: libc::statx,
@@ -93,7 +93,7 @@ impl Ground {
                 pipe: rustix::pipe::pipe().unwrap(),
                 event,
                 word: AtomicU32::new(0),
-                room: [0; 512],
+                buffer: [0; 512],
                 word_sent: 0,
                 // SAFETY: plain data.
                 status: unsafe { std::mem::zeroed() },
@@ -130,10 +130,10 @@ impl Ground {
         let stamp = self.stamp;
         let kind = self.random.below(8);
         let lane = &mut self.lanes[at];
-        let room = lane.room.as_mut_ptr() as usize;
+        let buffer = lane.buffer.as_mut_ptr() as usize;
         let (busy, expected, number, args) = match kind {
             0..=2 => {
-                let args = [lane.pipe.0.as_raw_fd() as usize, room, 8, 0, 0];
+                let args = [lane.pipe.0.as_raw_fd() as usize, buffer, 8, 0, 0];
                 let busy = Busy::Pipe(stamp);
                 (busy, Expected::Read(stamp), libc::SYS_read, args)
             }
@@ -152,7 +152,7 @@ impl Ground {
                 let length = 512.min(FILE - from);
                 let file = self.file.as_raw_fd() as usize;
                 let expected = Expected::Bytes { at: from, length };
-                let args = [file, room, 512, from, 0];
+                let args = [file, buffer, 512, from, 0];
                 (Busy::Alone, expected, libc::SYS_pread64, args)
             }
             6 => {
@@ -230,7 +230,7 @@ impl Ground {
             Expected::Helped { .. } => unreachable!("seen above"),
             Expected::Read(value) => {
                 assert_eq!(result, Ok(8));
-                assert_eq!(lane.room[..8], value.to_ne_bytes());
+                assert_eq!(lane.buffer[..8], value.to_ne_bytes());
             }
             Expected::Polled => {
                 assert_eq!(result, Ok(1));
@@ -240,7 +240,7 @@ impl Ground {
             Expected::Woken => assert!(matches!(result, Ok(0) | Err(Errno::AGAIN)), "{result:?}"),
             Expected::Bytes { at, length } => {
                 assert_eq!(result, Ok(length));
-                let right = (0..length).all(|i| lane.room[i] == pattern(at + i));
+                let right = (0..length).all(|i| lane.buffer[i] == pattern(at + i));
                 assert!(right, "{length} bytes at {at}");
             }
             Expected::Size => {
@@ -250,7 +250,7 @@ impl Ground {
             Expected::Missing => assert_eq!(result, Err(Errno::NOENT)),
             Expected::Slept => assert_eq!(result, Ok(0)),
         }
-        lane.room[..8].fill(0xee);
+        lane.buffer[..8].fill(0xee);
     }
 
     fn collect(&mut self, context: &mut Context, timeout: Duration) {

@@ -97,10 +97,10 @@ fn closing_them_by_mistake_is_an_error() {
         let (reader, writer) = pipe();
         let ends = [ManuallyDrop::new(reader), ManuallyDrop::new(writer)];
         let mut context = way.context();
-        let mut room = [0u8; 1];
+        let mut buffer = [0u8; 1];
         let word = 0u32;
         let wait = (libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG) as usize;
-        let args = [ends[0].arg(), at_mut(&mut room), 1];
+        let args = [ends[0].arg(), at_mut(&mut buffer), 1];
         let _ = pending(&mut context, libc::SYS_read, args);
         let _ = pending(&mut context, libc::SYS_futex, [at(&word), wait, 0, 0]);
         plain(libc::SYS_close_range, [3, u32::MAX as usize, 0]).unwrap();

@@ -99,10 +99,10 @@ fn open_exclusively() {
                 let second = open(&mut context, name, flags | libc::O_EXCL);
                 assert_eq!(second.map(drop), Err(Errno::BUSY));
                 let shared = open(&mut context, name, flags).expect("not for itself alone");
-                let mut room = [1u8; 4];
-                let args = [shared.arg(), at_mut(&mut room), 4, 0];
+                let mut buffer = [1u8; 4];
+                let args = [shared.arg(), at_mut(&mut buffer), 4, 0];
                 assert_eq!(call(&mut context, libc::SYS_pread64, args), Ok(4));
-                assert_eq!(room, [0; 4]);
+                assert_eq!(buffer, [0; 4]);
                 drop((alone, shared));
             }
         }
@@ -133,8 +133,8 @@ fn a_device_is_opened_once() {
                     rustix::fs::inotify::WatchFlags::OPEN | rustix::fs::inotify::WatchFlags::CLOSE;
                 rustix::fs::inotify::add_watch(&events, &name, opens).unwrap();
                 let terminal = open(&mut context, &name, flags | libc::O_NOCTTY).unwrap();
-                let mut room = [0u8; 1024];
-                let length = rustix::io::read(&events, &mut room).unwrap();
+                let mut buffer = [0u8; 1024];
+                let length = rustix::io::read(&events, &mut buffer).unwrap();
                 assert_eq!(length / size_of::<libc::inotify_event>(), 1, "opened once");
                 drop(terminal);
             }

@@ -2,7 +2,7 @@
 
 use super::support::{Rescue, goes_on, result_of};
 use crate::harness::{
-    Arg, Mode, at_mut, call, cstring, finish, for_each_pending, nobody_reads, own, plain, start,
+    Arg, Mode, at_mut, call, cstring, finish, for_each_pending, has_no_reader, own, plain, start,
     wait_for,
 };
 use laio::{Context, Errno, Outcome};
@@ -267,7 +267,7 @@ fn a_waiting_open_is_cancelled() {
             let result = wait_for(&mut context, handle).result;
             assert_eq!(result, Err(Errno::CANCELED));
             assert!(
-                nobody_reads(libc::AT_FDCWD.arg(), &fifo.name),
+                has_no_reader(libc::AT_FDCWD.arg(), &fifo.name),
                 "a reader has stayed behind"
             );
         }

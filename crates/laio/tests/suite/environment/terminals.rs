@@ -54,8 +54,8 @@ fn a_slave_that_waits_loses_its_master() {
         for _ in 0..3 {
             let mut context = way.context();
             let (master, slave) = terminal().expect("there was one before");
-            let mut room = [0u8; 16];
-            let args = [slave.arg(), at_mut(&mut room), 16];
+            let mut buffer = [0u8; 16];
+            let args = [slave.arg(), at_mut(&mut buffer), 16];
             let outcome = start(&mut context, libc::SYS_read, args);
             assert!(matches!(outcome, Outcome::Pending(_)));
             // Whether the read waits by now or begins only later, its result is that of one that waits.
@@ -83,8 +83,8 @@ fn an_end_that_is_typed_is_an_end() {
         }
         let mut context = way.context();
         let (master, slave) = terminal().expect("there was one before");
-        let mut room = [0u8; 16];
-        let args = [slave.arg(), at_mut(&mut room), 16];
+        let mut buffer = [0u8; 16];
+        let args = [slave.arg(), at_mut(&mut buffer), 16];
         for (typed, expected) in [(&b"ab\n"[..], Ok(3)), (&b"\x04"[..], Ok(0))] {
             let outcome = start(&mut context, libc::SYS_read, args);
             assert!(matches!(outcome, Outcome::Pending(_)));

@@ -3,7 +3,7 @@
 use super::support::{pipe, result_of};
 use crate::harness::{
     Arg, LIMIT, Way, all_ways, at, at_mut, call, collect, cstring, for_each,
-    for_each_pending_backend, nobody_reads, own, pending, plain, zeroed,
+    for_each_pending_backend, has_no_reader, own, pending, plain, zeroed,
 };
 use laio::{BackendKind, Call, Context, Errno, Handle, Outcome};
 use laio_testing::Random;
@@ -261,7 +261,7 @@ fn a_thread_ends_with_operations_in_flight() {
         );
         assert_eq!(laio_testing::temp::drain(&reader), b"text");
         assert!(
-            nobody_reads(libc::AT_FDCWD.arg(), &fifo),
+            has_no_reader(libc::AT_FDCWD.arg(), &fifo),
             "a reader has stayed behind"
         );
     });

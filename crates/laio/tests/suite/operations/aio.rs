@@ -91,12 +91,12 @@ fn the_libraries_get_what_they_have_requests_for() {
         let Some((_directory, file)) = direct(&bytes) else {
             return;
         };
-        let mut room = Aligned::new(BLOCK);
-        let place = at_mut(room.bytes());
+        let mut buffer = Aligned::new(BLOCK);
+        let place = at_mut(buffer.bytes());
         let read = [file.arg(), place, BLOCK, BLOCK];
         assert_eq!(call(&mut context, libc::SYS_pread64, read), Ok(BLOCK));
-        assert_eq!(room.bytes(), &bytes[BLOCK..2 * BLOCK]);
-        room.bytes().fill(b'w');
+        assert_eq!(buffer.bytes(), &bytes[BLOCK..2 * BLOCK]);
+        buffer.bytes().fill(b'w');
         let write = [file.arg(), place, BLOCK, 0];
         assert_eq!(call(&mut context, libc::SYS_pwrite64, write), Ok(BLOCK));
         assert_eq!(call(&mut context, libc::SYS_fsync, [file.arg()]), Ok(0));
@@ -107,7 +107,7 @@ fn the_libraries_get_what_they_have_requests_for() {
         // Neither has one that moves a file's position.
         let read = [file.arg(), place, BLOCK];
         assert_eq!(call(&mut context, libc::SYS_read, read), Ok(BLOCK));
-        assert_eq!(room.bytes(), [b'w'; BLOCK]);
+        assert_eq!(buffer.bytes(), [b'w'; BLOCK]);
         assert_eq!(context.stats().aio.requests, 4, "{kind}");
     }
 }
@@ -134,13 +134,17 @@ fn reads_past_the_cache_need_no_alignment_on_linux_aio() {
         (end, 10),
         (end + 10_000, 10),
     ] {
-        let mut room = vec![0xEE; length + 1];
-        let args = [file.arg(), at_mut(&mut room[1..]), length, offset];
+        let mut buffer = vec![0xEE; length + 1];
+        let args = [file.arg(), at_mut(&mut buffer[1..]), length, offset];
         let expected = &bytes[offset.min(end)..(offset + length).min(end)];
         let read = call(&mut context, libc::SYS_pread64, args);
         assert_eq!(read, Ok(expected.len()), "{length} at {offset}");
-        assert_eq!(&room[1..=expected.len()], expected, "{length} at {offset}");
-        let beyond = &room[expected.len() + 1..];
+        assert_eq!(
+            &buffer[1..=expected.len()],
+            expected,
+            "{length} at {offset}"
+        );
+        let beyond = &buffer[expected.len() + 1..];
         assert!(beyond.iter().all(|&byte| byte == 0xEE), "beyond the end");
     }
     assert!(context.stats().aio.bounced > 9);
@@ -170,11 +174,11 @@ fn reads_past_a_dirty_cache_need_no_alignment_either() {
     for round in 0..20 {
         let cached = File::options().write(true).open(&name).unwrap();
         rustix::io::pwrite(&cached, &[round], 100).unwrap();
-        let mut room = [0; 10];
-        let args = [file.arg(), at_mut(&mut room), 10, 100];
+        let mut buffer = [0; 10];
+        let args = [file.arg(), at_mut(&mut buffer), 10, 100];
         assert_eq!(call(&mut context, libc::SYS_pread64, args), Ok(10));
-        assert_eq!(room[0], round);
-        assert_eq!(room[1..], bytes[101..110]);
+        assert_eq!(buffer[0], round);
+        assert_eq!(buffer[1..], bytes[101..110]);
     }
 }
 
@@ -262,9 +266,9 @@ fn more_than_the_libraries_take_wait_for_their_turn() {
         let mut rooms: Vec<Vec<u8>> = vec![vec![0; 600]; count];
         let mut aligned: Vec<Aligned> = (0..count).map(|_| Aligned::new(BLOCK)).collect();
         let mut handles = Vec::new();
-        for (index, (room, aligned)) in rooms.iter_mut().zip(&mut aligned).enumerate() {
+        for (index, (buffer, aligned)) in rooms.iter_mut().zip(&mut aligned).enumerate() {
             let args = if kind == BackendKind::LinuxAio && index % 2 == 0 {
-                [file.arg(), at_mut(&mut room[..]), 600, index]
+                [file.arg(), at_mut(&mut buffer[..]), 600, index]
             } else {
                 [
                     file.arg(),
@@ -317,13 +321,13 @@ fn later_requests_end_an_earlier_wait() {
         .unwrap();
     let mut rooms = vec![vec![0u8; BLOCK]; 64];
     let mut pendings = 0;
-    for (index, room) in rooms.iter_mut().enumerate() {
+    for (index, buffer) in rooms.iter_mut().enumerate() {
         let file = &files[index % files.len()];
         if index % 3 == 0 {
             pending(&mut context, libc::SYS_fsync, [file.arg()]);
             pendings += 1;
         }
-        let args = [file.arg(), at_mut(&mut room[..]), BLOCK, index * BLOCK];
+        let args = [file.arg(), at_mut(&mut buffer[..]), BLOCK, index * BLOCK];
         pending(&mut context, libc::SYS_pread64, args);
         pendings += 1;
         if index % 4 == 3 {
@@ -363,8 +367,8 @@ fn a_child_does_without_the_threads_of_its_parent() {
             let Some((_directory, file)) = direct(&bytes) else {
                 return;
             };
-            let mut room = Aligned::new(BLOCK);
-            let args = [file.arg(), at_mut(room.bytes()), BLOCK, 0];
+            let mut buffer = Aligned::new(BLOCK);
+            let args = [file.arg(), at_mut(buffer.bytes()), BLOCK, 0];
             assert_eq!(call(&mut context, libc::SYS_pread64, args), Ok(BLOCK));
             let in_flight = pending(&mut context, libc::SYS_pread64, args);
             // SAFETY: the child leaves by _exit.
@@ -421,8 +425,8 @@ fn without_requests_helpers_do_the_work() {
             };
             let mut rooms = [Aligned::new(BLOCK), Aligned::new(BLOCK)];
             let mut in_flight = 0;
-            for (index, room) in rooms.iter_mut().enumerate() {
-                let args = [file.arg(), at_mut(room.bytes()), BLOCK, index * BLOCK];
+            for (index, buffer) in rooms.iter_mut().enumerate() {
+                let args = [file.arg(), at_mut(buffer.bytes()), BLOCK, index * BLOCK];
                 let outcome = start(&mut context, libc::SYS_pread64, args);
                 in_flight += usize::from(matches!(outcome, Outcome::Pending(_)));
             }
@@ -432,8 +436,8 @@ fn without_requests_helpers_do_the_work() {
                     .iter()
                     .all(|one| one.result == Ok(BLOCK))
             );
-            for (index, room) in rooms.iter_mut().enumerate() {
-                assert_eq!(room.bytes(), &bytes[index * BLOCK..][..BLOCK]);
+            for (index, buffer) in rooms.iter_mut().enumerate() {
+                assert_eq!(buffer.bytes(), &bytes[index * BLOCK..][..BLOCK]);
             }
             assert_eq!(context.stats().aio.refused, 2);
         });
@@ -456,10 +460,10 @@ fn ordered_descriptors_are_ordered() {
             .unwrap();
         let mut rooms: Vec<Aligned> = (0..16).map(|_| Aligned::new(BLOCK)).collect();
         let mut handles = Vec::new();
-        for (index, room) in rooms.iter_mut().enumerate() {
+        for (index, buffer) in rooms.iter_mut().enumerate() {
             let args = [
                 file.arg(),
-                at_mut(room.bytes()),
+                at_mut(buffer.bytes()),
                 BLOCK,
                 (15 - index) * BLOCK,
             ];

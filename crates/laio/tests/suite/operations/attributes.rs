@@ -212,13 +212,13 @@ fn extended_attributes() {
                 assert_eq!((buffer[0], &buffer[1..]), (b'>', value));
             }
         }
-        for room in [0, 3] {
-            let buffer = || Vec::<u8>::with_capacity(room);
+        for memory in [0, 3] {
+            let buffer = || Vec::<u8>::with_capacity(memory);
             let open = GetAttribute::new(place.file(), c"user.one", buffer());
             let named = GetAttribute::named(place.name(c"file"), c"user.one", buffer());
             for (result, buffer) in [run(&mut context, open), run(&mut context, named)] {
                 assert!(buffer.is_empty());
-                match room {
+                match memory {
                     0 => assert_eq!(result.expect("counted"), 5),
                     _ => assert_eq!(errno(result), libc::ERANGE),
                 }
@@ -226,7 +226,7 @@ fn extended_attributes() {
             let list = ListAttributes::new(place.file(), buffer());
             let (result, buffer) = run(&mut context, list);
             assert!(buffer.is_empty());
-            match room {
+            match memory {
                 0 => assert!(result.expect("counted") >= 18),
                 _ => assert_eq!(errno(result), libc::ERANGE),
             }

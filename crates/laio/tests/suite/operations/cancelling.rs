@@ -174,7 +174,7 @@ fn handles_that_are_not_in_flight() {
         assert_eq!(context.cancel(first), Err(Errno::NOENT), "stale");
         let beyond = Handle::from_raw(second.to_raw() + 1_000_000).expect("a handle");
         assert_eq!(context.cancel(beyond), Err(Errno::NOENT), "never given out");
-        rustix::io::write(&to, b"abc").expect("room");
+        rustix::io::write(&to, b"abc").expect("written");
         let completion = wait_for(&mut context, second);
         assert_eq!(completion.result, Ok(3));
         assert_eq!(&buffer, b"abc\xA5\xA5\xA5\xA5\xA5");
@@ -196,8 +196,8 @@ fn a_handle_of_another_context_is_not_known() {
             [other_from.arg(), at_mut(two), 8],
         );
         assert_eq!(ours.cancel(foreign), Err(Errno::NOENT));
-        rustix::io::write(&to, b"mine").expect("room");
-        rustix::io::write(&other_to, b"theirs").expect("room");
+        rustix::io::write(&to, b"mine").expect("written");
+        rustix::io::write(&other_to, b"theirs").expect("written");
         assert_eq!(wait_for(&mut ours, mine).result, Ok(4));
         assert_eq!(wait_for(&mut theirs, foreign).result, Ok(6));
     });
@@ -212,7 +212,7 @@ fn a_finished_operation_is_not_cancelled() {
         let [one, two] = &mut buffers;
         let first = pending(&mut context, libc::SYS_read, [from.arg(), at_mut(one), 3]);
         let second = pending(&mut context, libc::SYS_read, [from.arg(), at_mut(two), 3]);
-        rustix::io::write(&to, b"onetwo").expect("room");
+        rustix::io::write(&to, b"onetwo").expect("written");
         // One is delivered; the other may be on its way or finished.
         let mut delivered = Vec::new();
         let take = |context: &mut laio::Context, delivered: &mut Vec<laio::Completion>| {
@@ -293,7 +293,7 @@ fn cancelling_the_first_lets_the_second_go_on() {
             assert_eq!(completion.result, Err(Errno::CANCELED));
             assert!([a, b].contains(&completion.handle));
         }
-        rustix::io::write(&to, b"abc").expect("room");
+        rustix::io::write(&to, b"abc").expect("written");
         assert_eq!(wait_for(&mut context, c).result, Ok(3));
         assert_eq!(&buffers[2][..3], b"abc");
         assert_eq!([buffers[0], buffers[1]], [[FRESH; 8]; 2]);

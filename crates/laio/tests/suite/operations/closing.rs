@@ -130,7 +130,7 @@ fn dup_onto_a_busy_descriptor() {
         let outcome = start(&mut context, libc::SYS_dup3, args);
         closes(&mut context, 4, outcome);
         assert!(!is_open(ours.as_raw_fd(), inode), "replaced");
-        rustix::io::write(&to, b"new").expect("room");
+        rustix::io::write(&to, b"new").expect("written");
         let mut buffer = [0; 8];
         let read = [ours.arg(), at_mut(&mut buffer), 8];
         assert_eq!(call(&mut context, libc::SYS_read, read), Ok(3));

@@ -93,7 +93,7 @@ fn a_receive_of_all_waits_for_all() {
                 for piece in sent.chunks(7_001) {
                     let mut rest = piece;
                     while !rest.is_empty() {
-                        let written = rustix::io::write(&to, rest).expect("room");
+                        let written = rustix::io::write(&to, rest).expect("written");
                         rest = &rest[written..];
                     }
                     std::thread::sleep(Duration::from_micros(500));
@@ -117,7 +117,7 @@ fn a_receive_of_all_waits_for_all() {
             assert!(split == bytes);
             // And what there is when the peer is gone.
             let to = writer.join().expect("no panic");
-            rustix::io::write(&to, b"end").expect("room");
+            rustix::io::write(&to, b"end").expect("written");
             let recv = [from.arg(), at_mut(&mut whole[..]), size, all, 0, 0];
             let outcome = start(
                 &mut context,

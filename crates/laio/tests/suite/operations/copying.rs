@@ -65,16 +65,16 @@ fn patient_reads() {
         let size = if way.is_short() { 600 } else { 10_000 };
         let contents = pattern(size, 1);
         let file = file(place.path(), "file", &contents);
-        let mut read = |offset: u64, room: usize, cold: bool| {
+        let mut read = |offset: u64, buffer: usize, cold: bool| {
             if cold {
                 file.sync_all().expect("on the disk");
                 let advise = Advise::new(file.clone(), 0, 0, Advice::DontNeed);
                 run(&mut context, advise).expect("it may be forgotten");
             }
-            let read = ReadAt::new(file.clone(), Vec::with_capacity(room), offset);
+            let read = ReadAt::new(file.clone(), Vec::with_capacity(buffer), offset);
             run(&mut context, read.expect_block())
         };
-        for (offset, room) in [
+        for (offset, buffer) in [
             (0, size),
             (size as u64 / 2, 10),
             (size as u64 - 10, 100),
@@ -82,9 +82,9 @@ fn patient_reads() {
             (1 << 40, 8),
         ] {
             for cold in [false, true] {
-                let (result, bytes) = read(offset, room, cold);
+                let (result, bytes) = read(offset, buffer, cold);
                 let rest = contents.get(offset as usize..).unwrap_or_default();
-                assert_eq!(bytes, rest[..rest.len().min(room)], "from {offset}");
+                assert_eq!(bytes, rest[..rest.len().min(buffer)], "from {offset}");
                 assert_eq!(result.expect("bytes"), bytes.len());
             }
         }
@@ -95,7 +95,7 @@ fn patient_reads() {
             errno(run(&mut context, read).0)
         };
         let (reader, writer) = pipe();
-        rustix::io::write(&writer, b"text").expect("room");
+        rustix::io::write(&writer, b"text").expect("written");
         assert_eq!(
             fails(reader.try_clone().expect("a descriptor")),
             libc::ESPIPE
@@ -114,7 +114,7 @@ fn holes() {
         let mut context = way.context();
         let place = scratch();
         let file = file(place.path(), "file", &[]);
-        file.set_len(4 << 20).expect("room");
+        file.set_len(4 << 20).expect("written");
         file.write_all_at(&[1; 4096], 1 << 20).expect("written");
         let mut seek = |whence| run(&mut context, Seek::new(file.clone(), whence)).expect("there");
         if seek(Whence::Hole(0)) != 0 {
@@ -206,7 +206,7 @@ fn a_splice_waits_for_the_pipe() {
         let Submitted::Pending(ticket) = context.submit(splice, 0) else {
             panic!("there is nothing yet");
         };
-        rustix::io::write(&writer, &contents).expect("room");
+        rustix::io::write(&writer, &contents).expect("written");
         wait_for(&mut context, ticket.handle());
         let moved = context.take(ticket).expect("delivered");
         assert_eq!(moved.expect("moved"), 100);
@@ -220,7 +220,7 @@ fn a_splice_waits_for_the_pipe() {
         let from = file(place.path(), "from", &contents);
         let splice = Splice::new(from, writer, 1000).from_offset(0);
         let Submitted::Pending(ticket) = context.submit(splice, 0) else {
-            panic!("there is no room yet");
+            panic!("the pipe is full");
         };
         let mut drained = drain(&reader);
         wait_for(&mut context, ticket.handle());

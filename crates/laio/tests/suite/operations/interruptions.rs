@@ -20,7 +20,7 @@ fn under_signals(body: impl Fn(&mut Context, &Way)) {
 fn write_later(to: &OwnedFd) -> JoinHandle<()> {
     let to = to.try_clone().expect("a descriptor");
     later(move || {
-        rustix::io::write(&to, b"abc").expect("room");
+        rustix::io::write(&to, b"abc").expect("written");
     })
 }
 
@@ -34,7 +34,7 @@ fn reads_and_receives() {
         assert_eq!(call(context, libc::SYS_read, read), Ok(3));
         writer.join().expect("no panic");
         let (ours, theirs) = stream_pair();
-        rustix::io::write(&theirs, b"12").expect("room");
+        rustix::io::write(&theirs, b"12").expect("written");
         let mut all = [0u8; 5];
         let writer = write_later(&theirs);
         let flags = libc::MSG_WAITALL as usize;

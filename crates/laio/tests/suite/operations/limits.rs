@@ -38,7 +38,7 @@ fn at_the_limit_of_operations_a_call_fails() {
         }
         assert_eq!(context.stats().limited, 3);
         // Nothing was done: what comes now is not read.
-        rustix::io::write(&to, b"abc").expect("room");
+        rustix::io::write(&to, b"abc").expect("written");
         context.cancel(handles[0]).expect("in flight");
         wait_for(&mut context, handles[0]);
         assert_eq!(call_beside(&mut context, read), Ok(3));
@@ -78,7 +78,7 @@ fn with_back_pressure_a_call_waits() {
         let mut pipes = Vec::new();
         let handles = park_reads(&mut context, &mut pipes, 3);
         let first = pipes[0].1.try_clone().expect("a descriptor");
-        let writer = later(move || rustix::io::write(&first, b"abc").expect("room"));
+        let writer = later(move || rustix::io::write(&first, b"abc").expect("written"));
         let more = park_reads(&mut context, &mut pipes, 1);
         assert_eq!(writer.join().expect("no panic"), 3);
         let completion = wait_for(&mut context, handles[0]);

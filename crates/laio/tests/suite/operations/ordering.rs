@@ -87,7 +87,7 @@ fn reads_come_in_the_order_of_the_calls() {
                 // So that some of the later calls would find something at once.
                 if index % 4 == 3 {
                     let bytes: Vec<u8> = (0..12).map(|byte| written.len() as u8 + byte).collect();
-                    rustix::io::write(&to, &bytes).expect("room");
+                    rustix::io::write(&to, &bytes).expect("written");
                     written.extend(bytes);
                 }
                 if index % 6 == 5 {
@@ -114,7 +114,7 @@ fn the_directions_of_a_socket_do_not_wait_for_each_other() {
         assert_eq!(drain(&theirs), b"out");
         fill(&ours);
         let write = pending(&mut context, libc::SYS_write, write);
-        rustix::io::write(&theirs, b"in!").expect("room");
+        rustix::io::write(&theirs, b"in!").expect("written");
         assert_eq!(wait_for(&mut context, read).result, Ok(3));
         assert_eq!(&buffer, b"in!");
         drain(&theirs);

@@ -66,7 +66,7 @@ fn taken_when_it_is_over_and_not_before() {
         let ticket = read(&mut context, &from, &alive);
         let handle = ticket.handle();
         let ticket = context.take(ticket).err().expect("not over");
-        rustix::io::write(&to, b"abc").expect("room");
+        rustix::io::write(&to, b"abc").expect("written");
         let ticket = context.take(ticket).err().expect("not delivered");
         let completion = wait_for(&mut context, handle);
         assert_eq!(completion.result, Ok(3));
@@ -133,14 +133,14 @@ fn abandoned_wherever_it_is() {
 
         // Delivered, not taken.
         let ticket = read(&mut context, &from, &alive);
-        rustix::io::write(&to, b"abc").expect("room");
+        rustix::io::write(&to, b"abc").expect("written");
         wait_for(&mut context, ticket.handle());
         context.abandon(ticket);
         assert_eq!((context.pending(), Rc::strong_count(&alive)), (0, 1));
 
         // Finished or about to, not delivered.
         let ticket = read(&mut context, &from, &alive);
-        rustix::io::write(&to, b"abc").expect("room");
+        rustix::io::write(&to, b"abc").expect("written");
         std::thread::sleep(Duration::from_millis(1));
         context.abandon(ticket);
         while context.pending() > 0 {
@@ -181,7 +181,7 @@ fn a_dropped_context_frees_what_is_in_flight() {
         for _ in 0..5 {
             tickets.push(read(&mut context, &from, &alive));
         }
-        rustix::io::write(&to, b"abc").expect("room");
+        rustix::io::write(&to, b"abc").expect("written");
         let mut delivered = 0;
         while delivered == 0 {
             delivered = context.poll_each(Some(LIMIT), 1, |_| ()).expect("poll");
@@ -201,8 +201,8 @@ fn a_ticket_of_another_context_comes_back() {
         let ((from, to), (other_from, other_to)) = (shared_pipe(), shared_pipe());
         let mine = read(&mut ours, &from, &alive);
         let foreign = read(&mut theirs, &other_from, &alive);
-        rustix::io::write(&to, b"abc").expect("room");
-        rustix::io::write(&other_to, b"xyz").expect("room");
+        rustix::io::write(&to, b"abc").expect("written");
+        rustix::io::write(&other_to, b"xyz").expect("written");
         wait_for(&mut ours, mine.handle());
         wait_for(&mut theirs, foreign.handle());
         let foreign = ours.take(foreign).err().expect("not of this context");

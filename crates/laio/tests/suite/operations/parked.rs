@@ -161,7 +161,7 @@ fn sockets(context: &mut Context, all: &mut Vec<Parked>) {
     all.push(Parked::new("recv", handle, ours).reading(buffer, Some(theirs)));
 
     let (ours, theirs) = stream_pair();
-    rustix::io::write(&theirs, b"abc").expect("room");
+    rustix::io::write(&theirs, b"abc").expect("written");
     let mut buffer = vec![FRESH; 16];
     let flags = libc::MSG_WAITALL as usize;
     let fd = ours.as_raw_fd() as usize;

@@ -72,7 +72,7 @@ fn at_most_so_many_at_a_time() {
             .map(|one| park(&mut context, one))
             .collect();
         for (_, to, _) in &parked {
-            rustix::io::write(to, b"abc").expect("room");
+            rustix::io::write(to, b"abc").expect("written");
         }
         let mut found = Vec::new();
         while found.len() < 10 {
@@ -98,7 +98,7 @@ fn flush_gives_operations_to_the_kernel() {
         let (from, to, handle) = park(&mut context, &mut buffer);
         context.flush().expect("flush");
         context.flush().expect("flush");
-        rustix::io::write(&to, b"abc").expect("room");
+        rustix::io::write(&to, b"abc").expect("written");
         assert_eq!(wait_for(&mut context, handle).result, Ok(3));
         drop(from);
     });
@@ -242,7 +242,7 @@ fn the_descriptor_tells_of_completions() {
         let after = park(&mut context, b);
         outer.is_quiet(&mut context);
         for (_, to, handle) in [&before, &after] {
-            rustix::io::write(to, b"abc").expect("room");
+            rustix::io::write(to, b"abc").expect("written");
             let completions = outer.collect(&mut context, 1);
             assert_eq!(
                 (completions[0].handle, completions[0].result),
@@ -272,7 +272,7 @@ fn the_descriptor_tells_of_completions() {
         outer.collect(&mut context, 1);
         let later_one = park(&mut context, d);
         let feed = later_one.1.try_clone().expect("a descriptor");
-        let thread = later(move || rustix::io::write(&feed, b"abc").expect("room"));
+        let thread = later(move || rustix::io::write(&feed, b"abc").expect("written"));
         outer.collect(&mut context, 1);
         thread.join().expect("no panic");
         outer.is_quiet(&mut context);
@@ -295,7 +295,7 @@ fn the_descriptor_tells_of_what_an_abandoned_operation_lets_through() {
         for _ in 0..20 {
             let [first, second] = [read(&mut context), read(&mut context)];
             // Enough for both: the first may be quicker than its end.
-            rustix::io::write(&to, b"abcabc").expect("room");
+            rustix::io::write(&to, b"abcabc").expect("written");
             context.abandon(first);
             let completions = outer.collect(&mut context, 1);
             assert_eq!(completions[0].handle, second.handle());
@@ -324,7 +324,7 @@ fn the_descriptor_loses_nothing_in_a_storm() {
                 for _ in 0..(index * 37) % 400 {
                     std::hint::spin_loop();
                 }
-                rustix::io::write(&to, b"abc").expect("room");
+                rustix::io::write(&to, b"abc").expect("written");
             }
         });
         let mut buffers = [[FRESH; 8]; 3];

@@ -74,7 +74,7 @@ fn it_comes_once_between_two_polls() {
                 let mut buffer = [FRESH; 8];
                 let read = [from.arg(), at_mut(&mut buffer), 8];
                 let handle = pending(&mut context, libc::SYS_read, read);
-                rustix::io::write(&to, b"abc").expect("room");
+                rustix::io::write(&to, b"abc").expect("written");
                 // Readiness may be news before the completion is, and news of the last round may come late:
                 // then the poll asks for another signal.
                 loop {
@@ -109,7 +109,7 @@ fn it_ends() {
             let mut buffer = [FRESH; 8];
             let read = [from.arg(), at_mut(&mut buffer), 8];
             let handle = pending(&mut context, libc::SYS_read, read);
-            rustix::io::write(&to, b"abc").expect("room");
+            rustix::io::write(&to, b"abc").expect("written");
             assert_eq!(received(Duration::from_millis(10)), None);
             assert_eq!(wait_for(&mut context, handle).result, Ok(3));
         });

@@ -41,7 +41,7 @@ fn one_that_ends_before_is_not_disturbed() {
         let mut buffer = [FRESH; 8];
         let (_from, to, handle) = park(&mut context, &mut buffer);
         assert_eq!(context.set_timeout(handle, NEVER), Ok(()));
-        rustix::io::write(&to, b"abc").expect("room");
+        rustix::io::write(&to, b"abc").expect("written");
         assert_eq!(wait_for(&mut context, handle).result, Ok(3));
         assert_eq!(context.set_timeout(handle, SOON), Err(Errno::NOENT));
     });
@@ -63,7 +63,7 @@ fn a_time_is_changed_and_taken_back() {
             Ok(())
         );
         assert_eq!(wait_for(&mut context, shortened).result, Err(Errno::TIME));
-        rustix::io::write(&to, b"abcd").expect("room");
+        rustix::io::write(&to, b"abcd").expect("written");
         assert_eq!(wait_for(&mut context, kept).result, Ok(4));
     });
 }
@@ -92,7 +92,7 @@ fn an_operation_behind_another_has_its_own_time() {
         let behind = pending(&mut context, libc::SYS_read, read);
         assert_eq!(context.set_timeout(behind, SOON), Ok(()));
         assert_eq!(wait_for(&mut context, behind).result, Err(Errno::TIME));
-        rustix::io::write(&to, b"abc").expect("room");
+        rustix::io::write(&to, b"abc").expect("written");
         assert_eq!(wait_for(&mut context, handle).result, Ok(3));
     });
 }
@@ -140,7 +140,7 @@ fn thousands_come_and_go() {
             let read = [from.arg(), at_mut(&mut buffer), 8];
             let handle = pending(&mut context, libc::SYS_read, read);
             assert_eq!(context.set_timeout(handle, Some(LIMIT)), Ok(()));
-            rustix::io::write(&to, b"x").expect("room");
+            rustix::io::write(&to, b"x").expect("written");
             assert_eq!(wait_for(&mut context, handle).result, Ok(1));
         }
         let many: Vec<_> = (0..200)
@@ -170,7 +170,7 @@ fn they_make_room_at_the_limit() {
         let (_from, _to, handle) = park(&mut context, first);
         assert_eq!(context.set_timeout(handle, SOON), Ok(()));
         let (_from2, to2, next) = park(&mut context, second);
-        rustix::io::write(&to2, b"abc").expect("room");
+        rustix::io::write(&to2, b"abc").expect("written");
         let done = collect(&mut context, 2);
         let result = |of| done.iter().find(|one| one.handle == of).unwrap().result;
         assert_eq!(result(handle), Err(Errno::TIME));
@@ -189,7 +189,7 @@ fn foreign_and_finished_handles_are_refused() {
         assert_eq!(other.poll_one(handle).map(|_| ()), Err(Errno::NOENT));
         assert_eq!(context.poll_one(handle).map(|_| ()), Err(Errno::INPROGRESS));
         assert_eq!(context.set_user_data(handle, 77), Ok(()));
-        rustix::io::write(&to, b"abc").expect("room");
+        rustix::io::write(&to, b"abc").expect("written");
         let end = Instant::now() + LIMIT;
         let completion = loop {
             match context.poll_one(handle) {

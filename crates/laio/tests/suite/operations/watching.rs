@@ -41,7 +41,7 @@ fn the_word_changes_without_the_thread() {
             panic!("nothing to read");
         };
         assert_eq!((status.get(), status.state()), (None, libc::EINPROGRESS));
-        rustix::io::write(&to, b"abc").expect("room");
+        rustix::io::write(&to, b"abc").expect("written");
         assert_eq!(watch(&status), Ok(3));
         assert_eq!(&buffer[..3], b"abc");
         assert_eq!(wait_for(&mut context, handle).result, Ok(3));
@@ -153,7 +153,7 @@ fn another_thread_may_watch() {
         let outcome = start(&mut context, &status, libc::SYS_read, read);
         std::thread::scope(|scope| {
             let watcher = scope.spawn(|| watch(&status));
-            rustix::io::write(&to, b"abcd").expect("room");
+            rustix::io::write(&to, b"abcd").expect("written");
             assert_eq!(watcher.join().unwrap(), Ok(4));
         });
         assert_eq!(finish(&mut context, outcome), Ok(4));
