@@ -12,7 +12,7 @@ use std::time::Duration;
 
 const LIMIT: Duration = Duration::from_secs(360);
 
-/// Makes a call that waits, so that the program goes on elsewhere; and ends it.
+/// Makes a call that blocks, so that the program continues on another carrier; then ends the call.
 fn hand_off(context: &mut Context, meanwhile: impl FnOnce()) {
     let (reader, writer) = rustix::pipe::pipe().unwrap();
     let mut buffer = 0u8;
@@ -30,7 +30,7 @@ fn hand_off(context: &mut Context, meanwhile: impl FnOnce()) {
     assert_eq!((completions[0].result, buffer), (Ok(1), b'x'));
 }
 
-/// A mutex of the C library that knows its owner.
+/// A mutex of the C library that checks its owner.
 struct Owned(libc::pthread_mutex_t);
 
 impl Owned {
@@ -94,7 +94,7 @@ fn errno_and_variables_are_the_programs() {
     });
 }
 
-/// An exception passes frames that began on another kernel thread.
+/// A panic unwinds frames that began on another kernel thread.
 #[test]
 fn a_panic_unwinds() {
     for_each_detector(|mut context| {
@@ -107,7 +107,7 @@ fn a_panic_unwinds() {
     });
 }
 
-/// The program ends its thread where the C library waits for it, and its destructors have run.
+/// The thread can be joined although the program ended on another carrier, and its destructors have run.
 #[test]
 fn a_thread_that_returns_is_joined() {
     static ENDED: AtomicU32 = AtomicU32::new(0);
@@ -131,9 +131,9 @@ fn a_thread_that_returns_is_joined() {
     assert_eq!(ENDED.load(SeqCst), rounds);
 }
 
-/// Where the thread runs is asked of the kernel, while nothing may write it into the thread's memory.
+/// `sched_getcpu` asks the kernel, because the kernel cannot write the CPU into the thread's memory here.
 #[test]
-fn the_processor_is_told_right() {
+fn the_processor_is_right() {
     let here = || {
         let mut processor = 0u32;
         let nothing = std::ptr::null_mut::<u32>();
@@ -147,16 +147,16 @@ fn the_processor_is_told_right() {
             let is_told = || {
                 let before = here();
                 // SAFETY: no pointers.
-                let told = unsafe { libc::sched_getcpu() };
-                (before == here()).then_some(told == before)
+                let reported = unsafe { libc::sched_getcpu() };
+                (before == here()).then_some(reported == before)
             };
-            // Unless it has just been moved.
+            // Checked only if the kernel has not moved the thread meanwhile.
             assert!((0..1_000).find_map(|_| is_told()).unwrap());
         }
     });
 }
 
-/// What was said of the thread before holds for its carriers.
+/// The thread's name, set before, applies to its carriers.
 #[test]
 fn the_name_goes_along() {
     child::check(LIMIT, test_name!(), "", || {
@@ -169,7 +169,7 @@ fn the_name_goes_along() {
     });
 }
 
-/// What the program blocks is blocked elsewhere too.
+/// Signals that the program blocks are blocked on every carrier.
 #[test]
 fn the_signal_mask_goes_along() {
     let change = |context: &mut Context, how: i32| {
@@ -180,7 +180,7 @@ fn the_signal_mask_goes_along() {
         assert_eq!(changed, Outcome::Done(Ok(0)));
     };
     let is_blocked = || {
-        // SAFETY: the set is filled in before it is looked at.
+        // SAFETY: the set is filled in before it is read.
         unsafe {
             let mut set = std::mem::zeroed();
             libc::pthread_sigmask(libc::SIG_BLOCK, std::ptr::null(), &mut set);
@@ -195,13 +195,13 @@ fn the_signal_mask_goes_along() {
     });
 }
 
-/// So is what the program has blocked itself, behind laio's back, after the context was made: a signal to the process
-/// waits, and does not end it.
+/// Carriers also take over a mask that the program has set without laio after making the context: a signal to the
+/// process stays pending, and does not end it.
 #[test]
 fn a_mask_that_the_program_sets_goes_along() {
     // Whether it was blocked before.
     let change = |how| {
-        // SAFETY: the sets are filled in before they are looked at.
+        // SAFETY: the sets are filled in before they are read.
         unsafe {
             let mut old = std::mem::zeroed();
             libc::pthread_sigmask(how, &only(libc::SIGTERM), &mut old);
@@ -213,8 +213,8 @@ fn a_mask_that_the_program_sets_goes_along() {
             for _ in 0..2 {
                 change(libc::SIG_BLOCK);
                 hand_off(&mut context, || {
-                    assert!(change(libc::SIG_BLOCK), "the mask is the program's");
-                    // SAFETY: plain calls; nothing is written. It is pending, here or for the process.
+                    assert!(change(libc::SIG_BLOCK), "the signal was not blocked before");
+                    // SAFETY: plain calls; nothing is written. The signal is pending, for the thread or for the process.
                     let taken = unsafe {
                         assert_eq!(libc::kill(libc::getpid(), libc::SIGTERM), 0);
                         let long = libc::timespec {
@@ -231,7 +231,7 @@ fn a_mask_that_the_program_sets_goes_along() {
         });
     };
     child::check(LIMIT, test_name!(), "", || {
-        // The test runner's first thread would take the signal: in a child of this process there is only this one.
+        // In a child, because the test runner's first thread would take the signal; the child has a single thread.
         // SAFETY: the child ends without returning.
         let status = unsafe {
             let child = libc::fork();
@@ -258,7 +258,7 @@ fn only(signal: i32) -> libc::sigset_t {
     }
 }
 
-/// A child has a context of its own when it asks for one; a program that it becomes has nothing of it.
+/// A forked child makes its own context; after exec nothing of the context is left.
 #[test]
 fn other_programs_are_run() {
     for_each_detector(|mut context| {
@@ -270,18 +270,18 @@ fn other_programs_are_run() {
     });
 }
 
-/// At the limit a call that would block is refused, and what does not block is done.
+/// At the limit a call that would block fails, and a call that does not block succeeds.
 #[test]
-fn nobody_waits_at_the_limit() {
+fn at_the_limit_no_call_waits() {
     for_each_detector(|context| {
         let detector = context.detector().unwrap();
         drop(context);
         let options = Options::new().backend(BackendKind::Activations).pure(true);
         let mut context = Context::new(options.detector(detector).carriers(3)).unwrap();
         let pipes: Vec<_> = (0..4).map(|_| rustix::pipe::pipe().unwrap()).collect();
-        let mut rooms = [0u8; 4];
+        let mut buffers = [0u8; 4];
         let mut read = |context: &mut Context, at: usize| {
-            let address = (&raw mut rooms[at]) as usize;
+            let address = (&raw mut buffers[at]) as usize;
             let args = [pipes[at].0.as_raw_fd() as usize, address, 1];
             start(context, libc::SYS_read, args)
         };

@@ -1,4 +1,4 @@
-//! Pipes, files, names and waits, mixed at random, many in flight: every result is checked, and comes once.
+//! Pipes, files, names and waits at random, many in flight: every result is checked, and arrives once.
 //!
 //! `LAIO_STRESS_HANDOFFS` sets the number of hand-offs.
 
@@ -14,14 +14,14 @@ use std::time::Duration;
 const LANES: usize = 24;
 const FILE: usize = 1 << 16;
 
-/// One call at a time, and what it needs.
+/// A sequence of calls, one at a time, with their memory.
 struct Lane {
     pipe: (OwnedFd, OwnedFd),
     event: OwnedFd,
     poll: libc::pollfd,
     word: AtomicU32,
     buffer: [u8; 512],
-    /// What is written for its call.
+    /// The action that ends its call.
     word_sent: u64,
     status: libc::statx,
     busy: Option<Busy>,
@@ -29,13 +29,13 @@ struct Lane {
 
 #[derive(Clone, Copy, Debug)]
 enum Busy {
-    /// Reads from the pipe; the value is still to be written.
+    /// The call reads from the pipe, into which the test has to write the value.
     Pipe(u64),
-    /// Waits for the event.
+    /// The call waits for the event.
     Event,
-    /// Waits for the word to change.
+    /// The call waits for the word to change.
     Word,
-    /// Nothing is to be done for it.
+    /// The call ends without an action.
     Alone,
 }
 
@@ -51,7 +51,7 @@ enum Expected {
     Size,
     Missing,
     Slept,
-    /// Not a call of the lane, but what it waits for: so much was written, or somebody was woken.
+    /// An action that ends a lane's call: this many bytes were written, or this many waiters woken.
     Helped {
         at_least: usize,
         at_most: usize,
@@ -63,7 +63,7 @@ fn pattern(at: usize) -> u8 {
 }
 
 struct Ground {
-    /// Never grows: the kernel knows addresses in it.
+    /// Never grows: the kernel uses addresses of its elements.
     lanes: Vec<Lane>,
     file: tempfile::NamedTempFile,
     name: std::ffi::CString,
@@ -116,7 +116,7 @@ impl Ground {
         }
     }
 
-    /// Begins a call in an idle lane, or brings what a busy one waits for.
+    /// Starts a call in an idle lane, or makes the action that ends the call of a busy one.
     fn step(&mut self, context: &mut Context) {
         let at = self.random.below(LANES);
         match self.lanes[at].busy {
@@ -209,7 +209,7 @@ impl Ground {
         let expected = Expected::Helped { at_least, at_most };
         match start(context, number, args) {
             Outcome::Done(result) => self.check(at, expected, result),
-            // There is room; but a lock may be held, or a debugger may hold the thread.
+            // The pipe has free space, but the call may still block on a lock or under a debugger.
             Outcome::Pending(handle) => {
                 let before = self.in_flight.insert(handle.to_raw(), (at, expected));
                 assert!(before.is_none(), "a live handle was given twice");
@@ -236,7 +236,7 @@ impl Ground {
                 assert_eq!(result, Ok(1));
                 rustix::io::read(&lane.event, &mut [0u8; 8]).unwrap();
             }
-            // EAGAIN: the word had changed before a call that was interrupted began anew.
+            // EAGAIN: the word had changed before an interrupted call was repeated.
             Expected::Woken => assert!(matches!(result, Ok(0) | Err(Errno::AGAIN)), "{result:?}"),
             Expected::Bytes { at, length } => {
                 assert_eq!(result, Ok(length));
@@ -263,7 +263,7 @@ impl Ground {
         }
     }
 
-    /// Brings everything to its end.
+    /// Ends all calls in flight.
     fn finish(&mut self, context: &mut Context) {
         let patience = Patience::new();
         while !self.in_flight.is_empty() {
@@ -284,7 +284,7 @@ fn wanted() -> u64 {
     wanted.and_then(|text| text.parse().ok()).unwrap_or(1_500)
 }
 
-/// Runs until there have been so many hand-offs, or nothing more happens.
+/// Runs until this many hand-offs have happened, or none happens any more.
 pub(super) fn run(context: &mut Context, handoffs: u64) {
     let mut ground = Ground::new();
     let mut patience = Patience::new();
@@ -292,7 +292,7 @@ pub(super) fn run(context: &mut Context, handoffs: u64) {
     while context.stats().handoffs < handoffs {
         for _ in 0..64 {
             ground.step(context);
-            // Thread-local state of the program is wherever the program is.
+            // Thread-local state of the program follows the program.
             std::thread_local! {
                 static HERE: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
             }
@@ -310,7 +310,7 @@ pub(super) fn run(context: &mut Context, handoffs: u64) {
     ground.finish(context);
     let stats = context.stats();
     println!(
-        "{} results checked, {} hand-offs, {} looks in vain, {} carriers",
+        "{} results checked, {} hand-offs, {} spurious wakeups, {} carriers",
         ground.checked,
         stats.handoffs,
         stats.false_wakeups,

@@ -57,9 +57,9 @@ fn closing_cancels_reads_and_writes() {
         let (a, b) = stream_pair();
         fill(&a);
         let fd = a.into_raw_fd().arg();
-        let mut rooms = [[0u8; 4]; 3];
+        let mut buffers = [[0u8; 4]; 3];
         let bytes = pattern(300_000, 1);
-        let mut operations: Vec<Handle> = rooms
+        let mut operations: Vec<Handle> = buffers
             .iter_mut()
             .map(|buffer| pending(&mut context, libc::SYS_read, [fd, at_mut(buffer), 4]))
             .collect();
@@ -161,8 +161,8 @@ fn replacing_a_descriptor_cancels_first() {
             let mut context = way.context();
             let (busy, _writer) = pipe();
             let (other, other_writer) = pipe();
-            let mut rooms = [[0u8; 4]; 2];
-            let operations: Vec<Handle> = rooms
+            let mut buffers = [[0u8; 4]; 2];
+            let operations: Vec<Handle> = buffers
                 .iter_mut()
                 .map(|buffer| {
                     pending(
@@ -253,8 +253,8 @@ fn closing_a_range_cancels_all_in_it() {
                 let mut context = way.context();
                 let first = high_descriptor(9_000);
                 let ends_of = high(8, first);
-                let mut rooms = [[0u8; 4]; 5];
-                let operations: Vec<Handle> = rooms
+                let mut buffers = [[0u8; 4]; 5];
+                let operations: Vec<Handle> = buffers
                     .iter_mut()
                     .zip(&ends_of)
                     .take(busy)
@@ -351,8 +351,8 @@ fn nothing_overtakes_a_close() {
         // A number that no other test gets: otherwise the late read would take that test's bytes.
         let high = [reader.arg(), libc::F_DUPFD_CLOEXEC as usize, 8_000];
         let fd = plain(libc::SYS_fcntl, high).unwrap();
-        let mut rooms = [[0u8; 4]; 2];
-        let addresses = rooms.each_mut().map(at_mut);
+        let mut buffers = [[0u8; 4]; 2];
+        let addresses = buffers.each_mut().map(at_mut);
         let first = pending(&mut context, libc::SYS_read, [fd, addresses[0], 4]);
         let close = start(&mut context, libc::SYS_close, [fd]);
         let late = start(&mut context, libc::SYS_read, [fd, addresses[1], 4]);

@@ -29,9 +29,9 @@ fn each_operation_completes_once() {
     for_each_pending(|way| {
         let mut context = way.context();
         let pipes: Vec<(OwnedFd, OwnedFd)> = (0..50).map(|_| pipe()).collect();
-        let mut rooms = vec![[0u8; 2]; 50];
+        let mut buffers = vec![[0u8; 2]; 50];
         let mut handles = HashMap::new();
-        for (index, ((reader, _), buffer)) in pipes.iter().zip(&mut rooms).enumerate() {
+        for (index, ((reader, _), buffer)) in pipes.iter().zip(&mut buffers).enumerate() {
             let handle = pending(
                 &mut context,
                 libc::SYS_read,
@@ -51,7 +51,7 @@ fn each_operation_completes_once() {
                 .remove(&completion.handle)
                 .expect("a handle of ours, once");
             assert_eq!(completion.result, Ok(2));
-            assert_eq!(rooms[index], (index as u16).to_ne_bytes());
+            assert_eq!(buffers[index], (index as u16).to_ne_bytes());
         }
         nothing_more(&mut context);
     });
@@ -62,9 +62,9 @@ fn a_cancelled_operation_completes_once_too() {
     for_each_pending(|way| {
         let mut context = way.context();
         let pipes: Vec<(OwnedFd, OwnedFd)> = (0..40).map(|_| pipe()).collect();
-        let mut rooms = vec![[0u8; 3]; 40];
+        let mut buffers = vec![[0u8; 3]; 40];
         let mut handles: HashMap<Handle, usize> = HashMap::new();
-        for (index, ((reader, _), buffer)) in pipes.iter().zip(&mut rooms).enumerate() {
+        for (index, ((reader, _), buffer)) in pipes.iter().zip(&mut buffers).enumerate() {
             handles.insert(
                 pending(
                     &mut context,
@@ -152,9 +152,9 @@ fn a_buffer_is_left_alone_after_delivery() {
     for_each_pending_backend(|way| {
         let mut context = way.context();
         let pipes: Vec<(OwnedFd, OwnedFd)> = (0..20).map(|_| pipe()).collect();
-        let mut rooms = vec![[0u8; 64]; 20];
+        let mut buffers = vec![[0u8; 64]; 20];
         let mut handles = Vec::new();
-        for ((reader, _), buffer) in pipes.iter().zip(&mut rooms) {
+        for ((reader, _), buffer) in pipes.iter().zip(&mut buffers) {
             handles.push(pending(
                 &mut context,
                 libc::SYS_read,
@@ -165,7 +165,7 @@ fn a_buffer_is_left_alone_after_delivery() {
             context.cancel(handle).unwrap();
         }
         collect(&mut context, 20);
-        rooms.iter_mut().for_each(|buffer| buffer.fill(0xee));
+        buffers.iter_mut().for_each(|buffer| buffer.fill(0xee));
         for (_, writer) in &pipes {
             rustix::io::write(writer, b"no read takes these bytes").unwrap();
         }
@@ -177,7 +177,7 @@ fn a_buffer_is_left_alone_after_delivery() {
         drop(context);
         assert!(completions.is_empty());
         assert!(
-            rooms
+            buffers
                 .iter()
                 .all(|buffer| buffer.iter().all(|&byte| byte == 0xee))
         );
@@ -231,8 +231,8 @@ fn a_finished_operation_can_no_longer_be_cancelled() {
         let mut context = way.context();
         let mut handles = Vec::new();
         let pipes: Vec<(OwnedFd, OwnedFd)> = (0..2).map(|_| pipe()).collect();
-        let mut rooms = [[0u8; 1]; 2];
-        for ((reader, writer), buffer) in pipes.iter().zip(&mut rooms) {
+        let mut buffers = [[0u8; 1]; 2];
+        for ((reader, writer), buffer) in pipes.iter().zip(&mut buffers) {
             handles.push(pending(
                 &mut context,
                 libc::SYS_read,
@@ -270,10 +270,10 @@ fn user_data_comes_back() {
     for_each_pending(|way| {
         let mut context = way.context();
         let pipes: Vec<(OwnedFd, OwnedFd)> = (0..10).map(|_| pipe()).collect();
-        let mut rooms = [[0u8; 1]; 10];
+        let mut buffers = [[0u8; 1]; 10];
         let words = [0, 1, u64::MAX, 1 << 63, 42, 43, 44, 45, 46, 47];
         let mut expected = HashMap::new();
-        for (((reader, writer), buffer), word) in pipes.iter().zip(&mut rooms).zip(words) {
+        for (((reader, writer), buffer), word) in pipes.iter().zip(&mut buffers).zip(words) {
             let call = laio::Call::new(libc::SYS_read, [reader.arg(), at_mut(buffer), 1]);
             // SAFETY: the buffers live until all completions are collected.
             match unsafe { context.call_with(call, word) } {
@@ -572,9 +572,9 @@ fn dropping_a_context_ends_its_operations() {
 fn dropping_a_context_with_completions_left() {
     for_each_pending(|way: &Way| {
         let pipes: Vec<(OwnedFd, OwnedFd)> = (0..20).map(|_| pipe()).collect();
-        let mut rooms = [[0u8; 1]; 20];
+        let mut buffers = [[0u8; 1]; 20];
         let mut context = way.context();
-        for (index, ((reader, writer), buffer)) in pipes.iter().zip(&mut rooms).enumerate() {
+        for (index, ((reader, writer), buffer)) in pipes.iter().zip(&mut buffers).enumerate() {
             pending(
                 &mut context,
                 libc::SYS_read,

@@ -37,7 +37,7 @@ fn forked(body: impl FnOnce()) {
 /// Starts one operation of each kind: on the ring or reactor, in a helper, behind another operation, and finished.
 struct Busy {
     context: Context,
-    rooms: Box<[[u8; 3]; 4]>,
+    buffers: Box<[[u8; 3]; 4]>,
     reader: std::os::fd::OwnedFd,
     writer: std::os::fd::OwnedFd,
     /// `None` if the call finished before the context noticed that it blocks.
@@ -49,12 +49,12 @@ impl Busy {
     fn new(way: &Way) -> Busy {
         let mut context = way.context();
         let (reader, writer) = pipe();
-        let mut rooms = Box::new([[0u8; 3]; 4]);
+        let mut buffers = Box::new([[0u8; 3]; 4]);
         let time = Box::new(libc::timespec {
             tv_sec: 0,
             tv_nsec: 30_000_000,
         });
-        for buffer in &mut rooms[..2] {
+        for buffer in &mut buffers[..2] {
             pending(
                 &mut context,
                 libc::SYS_read,
@@ -71,7 +71,7 @@ impl Busy {
         context.flush().unwrap();
         Busy {
             context,
-            rooms,
+            buffers,
             reader,
             writer,
             sleeps,
@@ -90,7 +90,7 @@ impl Busy {
             .collect();
         results.sort();
         assert_eq!(results, [Ok(0), Ok(3), Ok(3)][3 - count..]);
-        assert_eq!((self.rooms[0], self.rooms[1]), (*b"one", *b"two"));
+        assert_eq!((self.buffers[0], self.buffers[1]), (*b"one", *b"two"));
         assert_eq!(drain(&self.reader), b"");
         let mut none = Vec::new();
         assert_eq!(
@@ -252,8 +252,8 @@ fn the_parents_operations_end_in_the_parent() {
 fn a_context_ends_with_its_thread() {
     for_each_pending(|way| {
         let (reader, writer) = pipe();
-        let mut rooms = [[0u8; 3]; 3];
-        let addresses = rooms.each_mut().map(at_mut);
+        let mut buffers = [[0u8; 3]; 3];
+        let addresses = buffers.each_mut().map(at_mut);
         let way = *way;
         let copy = rustix::io::dup(&reader).unwrap();
         std::thread::spawn(move || {
@@ -275,7 +275,7 @@ fn a_context_ends_with_its_thread() {
         .join()
         .unwrap();
         rustix::io::write(&writer, b"abcdefghi").unwrap();
-        assert_eq!(rooms, [[0; 3]; 3]);
+        assert_eq!(buffers, [[0; 3]; 3]);
         assert_eq!(drain(&reader), b"abcdefghi");
     });
 }

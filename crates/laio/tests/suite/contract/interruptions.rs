@@ -336,8 +336,8 @@ fn waits_are_not_interrupted() {
 fn datagrams_are_not_interrupted() {
     under_fire(test_name!(), |_, context| {
         let (a, b): (OwnedFd, OwnedFd) = datagram_pair();
-        let mut rooms = [[0u8; 4]; 3];
-        let mut vectors: Vec<libc::iovec> = rooms
+        let mut buffers = [[0u8; 4]; 3];
+        let mut vectors: Vec<libc::iovec> = buffers
             .iter_mut()
             .map(|buffer| crate::harness::iovec_mut(buffer))
             .collect();
@@ -365,7 +365,7 @@ fn datagrams_are_not_interrupted() {
             [b.arg(), at_mut(&mut messages[..]), 3, 0, 0],
         );
         assert_eq!(received, Ok(3));
-        assert_eq!(rooms, [*b"one\0", *b"two\0", *b"tre\0"]);
+        assert_eq!(buffers, [*b"one\0", *b"two\0", *b"tre\0"]);
         drop(peer.join().unwrap());
     });
 }

@@ -34,8 +34,8 @@ fn beyond_the_limit_a_call_fails() {
     for_each_pending(|way| {
         let mut context = way.with(|options| options.operations(4));
         let pipes: Vec<(OwnedFd, OwnedFd)> = (0..5).map(|_| pipe()).collect();
-        let mut rooms = [[0u8; 1]; 5];
-        let addresses = rooms.each_mut().map(at_mut);
+        let mut buffers = [[0u8; 1]; 5];
+        let addresses = buffers.each_mut().map(at_mut);
         let read = |context: &mut Context, index: usize| {
             start(
                 context,
@@ -63,7 +63,7 @@ fn beyond_the_limit_a_call_fails() {
         }
         rustix::io::write(&pipes[4].1, b"y").unwrap();
         collect(&mut context, 4);
-        assert_eq!(rooms[4], *b"y");
+        assert_eq!(buffers[4], *b"y");
         // A call that does not block needs no slot.
         let _ = context;
     });
@@ -106,8 +106,8 @@ fn a_descriptor_can_be_closed_at_the_limit() {
         let mut context = way.with(|options| options.operations(2));
         let (reader, _writer) = pipe();
         let fd = reader.into_raw_fd().arg();
-        let mut rooms = [[0u8; 1]; 2];
-        let handles = rooms
+        let mut buffers = [[0u8; 1]; 2];
+        let handles = buffers
             .each_mut()
             .map(|buffer| pending(&mut context, libc::SYS_read, [fd, at_mut(buffer), 1]));
         let close = start(&mut context, libc::SYS_close, [fd]);
@@ -573,10 +573,10 @@ fn hanging_requests_do_not_stop_the_disk() {
             .collect();
         server.set(Kind::Read, Fault::Hang);
         let mut context = way.context();
-        let mut rooms = vec![[0u8; 8]; 20];
+        let mut buffers = vec![[0u8; 8]; 20];
         let handles: Vec<Handle> = hanging
             .iter()
-            .zip(&mut rooms)
+            .zip(&mut buffers)
             .map(|(file, buffer)| {
                 pending(
                     &mut context,

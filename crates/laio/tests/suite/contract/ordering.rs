@@ -87,8 +87,8 @@ fn a_read_does_not_overtake_a_read() {
         for socket in [false, true] {
             let (reader, writer) = if socket { stream_pair() } else { pipe() };
             let mut context = way.context();
-            let mut rooms = [[0u8; 3]; 4];
-            let addresses = rooms.each_mut().map(at_mut);
+            let mut buffers = [[0u8; 3]; 4];
+            let addresses = buffers.each_mut().map(at_mut);
             let read = |context: &mut Context, index: usize| {
                 let number = if socket && index % 2 == 1 {
                     libc::SYS_recvfrom
@@ -109,7 +109,7 @@ fn a_read_does_not_overtake_a_read() {
             let fourth = read(&mut context, 3);
             let (results, _) = finish_all(&mut context, &[first, second, third, fourth]);
             assert_eq!(results, [Ok(3); 4]);
-            assert_eq!(rooms, [*b"one", *b"two", *b"tre", *b"for"]);
+            assert_eq!(buffers, [*b"one", *b"two", *b"tre", *b"for"]);
         }
     });
 }
@@ -214,8 +214,8 @@ fn the_position_of_a_file_is_used_in_order() {
         let fd = file.as_file().arg();
         plain(libc::SYS_lseek, [fd, 0, 0]).unwrap();
         let mut context = way.context();
-        let mut rooms = vec![vec![0u8; 3_000]; 6];
-        let addresses: Vec<usize> = rooms
+        let mut buffers = vec![vec![0u8; 3_000]; 6];
+        let addresses: Vec<usize> = buffers
             .iter_mut()
             .map(|buffer| at_mut(&mut buffer[..]))
             .collect();
@@ -232,7 +232,7 @@ fn the_position_of_a_file_is_used_in_order() {
         let (results, _) = finish_all(&mut context, &calls);
         let expected = [3_000, 3_000, 7_000, 3_000, 40_000, 3_000, 43_000].map(Ok);
         assert_eq!(results, expected);
-        for (buffer, at) in rooms.iter().zip([0, 3_000, 7_000, 40_000]) {
+        for (buffer, at) in buffers.iter().zip([0, 3_000, 7_000, 40_000]) {
             assert!(buffer[..] == contents[at..at + 3_000], "from {at}");
         }
     });
@@ -343,8 +343,8 @@ fn a_cancelled_operation_leaves_the_queue() {
     for_each_pending(|way| {
         let (reader, writer) = pipe();
         let mut context = way.context();
-        let mut rooms = [[0u8; 3]; 4];
-        let addresses = rooms.each_mut().map(at_mut);
+        let mut buffers = [[0u8; 3]; 4];
+        let addresses = buffers.each_mut().map(at_mut);
         let handles = addresses
             .map(|buffer| pending(&mut context, libc::SYS_read, [reader.arg(), buffer, 3]));
         context.cancel(handles[2]).unwrap();
@@ -362,7 +362,7 @@ fn a_cancelled_operation_leaves_the_queue() {
         let results = handles.map(result);
         let canceled = Err(Errno::CANCELED);
         assert_eq!(results, [canceled, Ok(3), canceled, Ok(3)]);
-        assert_eq!((rooms[1], rooms[3]), (*b"one", *b"two"));
+        assert_eq!((buffers[1], buffers[3]), (*b"one", *b"two"));
     });
 }
 

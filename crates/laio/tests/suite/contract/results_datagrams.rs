@@ -220,9 +220,9 @@ fn datagrams_that_wait(sys: &mut Sys<'_>) {
     sys.note("before it", peer.join().unwrap());
 }
 
-fn headers(rooms: &mut [[u8; 20]], vectors: &mut Vec<libc::iovec>) -> Vec<libc::mmsghdr> {
+fn headers(buffers: &mut [[u8; 20]], vectors: &mut Vec<libc::iovec>) -> Vec<libc::mmsghdr> {
     vectors.clear();
-    vectors.extend(rooms.iter_mut().map(|buffer| iovec_mut(buffer)));
+    vectors.extend(buffers.iter_mut().map(|buffer| iovec_mut(buffer)));
     let header = |vector: &mut libc::iovec| {
         let mut header: libc::msghdr = zeroed();
         header.msg_iov = vector;
@@ -237,13 +237,13 @@ fn headers(rooms: &mut [[u8; 20]], vectors: &mut Vec<libc::iovec>) -> Vec<libc::
 
 fn many_datagrams(sys: &mut Sys<'_>) {
     let (a, b) = datagram_pair();
-    let mut rooms = [
+    let mut buffers = [
         *b"a datagram .........",
         *b"another datagram ...",
         *b"and yet a datagram .",
     ];
     let mut vectors = Vec::new();
-    let mut messages = headers(&mut rooms, &mut vectors);
+    let mut messages = headers(&mut buffers, &mut vectors);
     let address = at_mut(&mut messages[..]);
     let _ = sys.check("sendmmsg", libc::SYS_sendmmsg, [a.arg(), address, 3, 0]);
     sys.note(
@@ -278,7 +278,7 @@ fn many_datagrams(sys: &mut Sys<'_>) {
         [b.arg(), address, 3, 0, 0],
     );
     peer.join().unwrap();
-    sys.note("rooms", rooms.concat());
+    sys.note("buffers", buffers.concat());
     let copy = own(plain(libc::SYS_dup, [a.arg()]));
     let peer = later(move || rustix::io::write(&copy, b"1").unwrap());
     let _ = sys.check(
@@ -302,9 +302,9 @@ fn many_datagrams(sys: &mut Sys<'_>) {
 /// `recvmmsg` checks its timeout after each datagram.
 fn many_datagrams_within_a_time(sys: &mut Sys<'_>) {
     let (a, b) = datagram_pair();
-    let mut rooms = [[0u8; 20]; 3];
+    let mut buffers = [[0u8; 20]; 3];
     let mut vectors = Vec::new();
-    let mut messages = headers(&mut rooms, &mut vectors);
+    let mut messages = headers(&mut buffers, &mut vectors);
     let address = at_mut(&mut messages[..]);
     let mut time = libc::timespec {
         tv_sec: 0,

@@ -132,14 +132,14 @@ fn vectors(sys: &mut Sys<'_>) {
     let contents = pattern(5_000, 2);
     let file = sys.file("file", &contents);
     let fd = file.arg();
-    let mut rooms = [
+    let mut buffers = [
         vec![0u8; 1],
         vec![0; 7],
         vec![],
         vec![0; 4000],
         vec![0; 500],
     ];
-    let vector: Vec<libc::iovec> = rooms.iter_mut().map(|buffer| iovec_mut(buffer)).collect();
+    let vector: Vec<libc::iovec> = buffers.iter_mut().map(|buffer| iovec_mut(buffer)).collect();
     let (address, count) = (at(&vector[..]), vector.len());
     for (what, number, offset) in [
         ("preadv", libc::SYS_preadv, 3),
@@ -149,10 +149,10 @@ fn vectors(sys: &mut Sys<'_>) {
         ("readv at the end", libc::SYS_readv, 0),
     ] {
         let _ = sys.check(what, number, [fd, address, count, offset, 0, 0]);
-        sys.note("read", rooms.concat()[..20].to_vec());
+        sys.note("read", buffers.concat()[..20].to_vec());
         sys.note(
             "all of it",
-            rooms
+            buffers
                 .concat()
                 .iter()
                 .map(|&byte| u64::from(byte))

@@ -223,8 +223,8 @@ fn inline_results_delivered_by_poll_count_as_inline() {
         let mut context = way.with(|options| options.limits(limits));
         let (reader, writer) = pipe();
         let (other, other_writer) = pipe();
-        let mut rooms = [[0u8; 1]; 2];
-        let [first, second] = rooms.each_mut().map(at_mut);
+        let mut buffers = [[0u8; 1]; 2];
+        let [first, second] = buffers.each_mut().map(at_mut);
         let waits = pending(&mut context, libc::SYS_read, [reader.arg(), first, 1]);
         rustix::io::write(&other_writer, b"xy").unwrap();
         let inline = crate::harness::start(&mut context, libc::SYS_read, [other.arg(), second, 1]);

@@ -1,4 +1,4 @@
-//! Rule 3, and cancelling: exactly one completion, in whichever state the operation is.
+//! Rule 3 and cancellation: exactly one completion, in each state of the operation.
 
 use super::parked::{FRESH, Hanging, park, were_cancelled};
 use crate::harness::*;
@@ -72,7 +72,7 @@ fn one_helper_running_and_the_others_queued() {
     });
 }
 
-/// Waiting for a futex goes to a helper in all back ends.
+/// A wait for a futex goes to a helper in all back ends.
 fn park_on_helpers(context: &mut laio::Context, count: usize) -> Vec<(Box<u32>, Handle)> {
     (0..count)
         .map(|_| {
@@ -117,7 +117,7 @@ fn dropping_a_context_cancels_and_waits() {
             }
             drop(context);
             for parked in &mut parked {
-                // Nobody reads or writes here any more: it may be used for something else.
+                // No operation uses the buffer any more: the test may reuse it.
                 parked.stays_untouched();
                 parked.buffer.fill(0);
             }
@@ -129,7 +129,7 @@ fn dropping_a_context_cancels_and_waits() {
 fn nothing_is_left_of_a_dropped_context() {
     child::check(LIMIT * 6, test_name!(), "", || {
         let hanging = Hanging::mount();
-        // What is opened once for good.
+        // These descriptors are opened once and stay open.
         let mut context = Way::natural(laio::BackendKind::Threads).context();
         let parked = park(&mut context, None);
         drop(context);
@@ -161,14 +161,14 @@ fn handles_that_are_not_in_flight() {
         let read = [from.arg(), at_mut(&mut buffer), 8];
         let first = pending(&mut context, libc::SYS_read, read);
         assert_eq!(context.cancel(first), Ok(()));
-        // Cancelled already, or over already.
+        // Already cancelled, or already finished.
         let again = context.cancel(first);
         assert!(matches!(again, Ok(()) | Err(Errno::ALREADY)), "{again:?}");
         let completion = wait_for(&mut context, first);
         assert_eq!(completion.result, Err(Errno::CANCELED));
         assert_eq!(context.cancel(first), Err(Errno::NOENT), "delivered");
 
-        // The slot is used again, under another handle.
+        // A later operation uses the slot, with another handle.
         let second = pending(&mut context, libc::SYS_read, read);
         assert_ne!(first, second);
         assert_eq!(context.cancel(first), Err(Errno::NOENT), "stale");
@@ -213,7 +213,7 @@ fn a_finished_operation_is_not_cancelled() {
         let first = pending(&mut context, libc::SYS_read, [from.arg(), at_mut(one), 3]);
         let second = pending(&mut context, libc::SYS_read, [from.arg(), at_mut(two), 3]);
         rustix::io::write(&to, b"onetwo").expect("written");
-        // One is delivered; the other may be on its way or finished.
+        // One is delivered; the other may be in flight or finished.
         let mut delivered = Vec::new();
         let take = |context: &mut laio::Context, delivered: &mut Vec<laio::Completion>| {
             context.poll_each(Some(LIMIT), 1, |completion| delivered.push(completion))
@@ -228,7 +228,7 @@ fn a_finished_operation_is_not_cancelled() {
             Ok(3) => assert_eq!(&buffers[1][..3], b"two"),
             Err(Errno::CANCELED) if cancelled.is_ok() => {
                 assert_eq!(buffers[1], [FRESH; 8]);
-                // Nothing was lost: what it would have read is still there.
+                // The cancelled read has taken no bytes: they can still be read.
                 assert_eq!(rustix::io::read(&from, &mut [0u8; 8]), Ok(3));
             }
             other => panic!("{other:?}"),

@@ -55,13 +55,13 @@ fn positions() {
     });
 }
 
-/// One that is left to the ring without an attempt gives the same as any: the bytes, the end, what is wrong.
+/// A copy that goes to the ring without an attempt gives the same bytes, end and errors.
 #[test]
 fn patient_reads() {
     for_each(|way| {
         let mut context = way.context();
         let place = scratch();
-        // Some back ends change threads for each piece.
+        // Some back ends switch threads for each piece.
         let size = if way.is_short() { 600 } else { 10_000 };
         let contents = pattern(size, 1);
         let file = file(place.path(), "file", &contents);
@@ -126,7 +126,7 @@ fn holes() {
 }
 
 #[test]
-fn advice_is_heard() {
+fn advice_takes_effect() {
     for_each(|way| {
         let mut context = way.context();
         let place = scratch();
@@ -141,7 +141,7 @@ fn advice_is_heard() {
         ] {
             for (offset, length) in [(0, 0), (4096, 8192), (0, 5 << 32), (1 << 40, 1)] {
                 let advise = Advise::new(file.clone(), offset, length, advice);
-                run(&mut context, advise).expect("heard");
+                run(&mut context, advise).expect("the advice succeeds");
             }
         }
         let (reader, _writer) = pipe();
@@ -265,7 +265,7 @@ fn files_share_their_blocks() {
         let range = Reflink::range(from.clone(), 0, 65_536, to.clone(), 131_072);
         run(&mut context, range).expect("shared");
         assert!(read()[131_072..196_608] == contents[..65_536]);
-        // To the end, which is not that of a block.
+        // Copies to the end of the file, which is not the end of a block.
         let range = Reflink::range(from.clone(), 917_504, 0, to.clone(), 1_048_576);
         run(&mut context, range).expect("shared");
         assert!(read()[1_048_576..] == contents[917_504..]);
@@ -280,9 +280,9 @@ fn files_share_their_blocks() {
     });
 }
 
-/// Until the source is on the disk, or the journal has room: seconds, at times.
+/// Sharing blocks may wait for seconds until the source is on the disk, or the journal has free space.
 #[test]
-fn sharing_blocks_keeps_nobody_waiting() {
+fn sharing_blocks_does_not_block_the_caller() {
     for_each_pending(|way| {
         let mut context = way.context();
         let place = scratch();
@@ -297,12 +297,12 @@ fn sharing_blocks_keeps_nobody_waiting() {
                 Reflink::new(from.clone(), to.clone())
             };
             let Submitted::Pending(ticket) = context.submit(reflink, 0) else {
-                panic!("made by the caller");
+                panic!("the caller made the call itself");
             };
             wait_for(&mut context, ticket.handle());
             let _ = context.take(ticket).expect("delivered");
         }
-        // Other commands are plain where instant calls are.
+        // Other ioctl commands are plain where instant calls are plain.
         let mut count = 0i32;
         let owned: OwnedFd = pipe().0;
         let args = [owned.arg(), libc::FIONREAD as usize, at_mut(&mut count)];

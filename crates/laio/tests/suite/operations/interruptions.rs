@@ -8,7 +8,7 @@ use std::os::fd::OwnedFd;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Runs in all ways, under signals.
+/// Runs the body in all ways, while signals arrive.
 fn under_signals(body: impl Fn(&mut Context, &Way)) {
     for_each(|way| {
         let mut context = way.context();
@@ -103,7 +103,7 @@ fn waiting_takes_its_time() {
             events: libc::POLLIN,
             revents: 0,
         };
-        // The plain call writes the rest of the time back.
+        // The plain call writes the remaining time back.
         let mut left = time;
         let ppoll = [at_mut(&mut set), 1, at_mut(&mut left), 0, 0, 0];
         check(context, "ppoll", libc::SYS_ppoll, ppoll, Ok(0));
@@ -158,7 +158,7 @@ fn connecting_accepting_and_locking() {
     });
 }
 
-/// As [`Arg`], for a listener.
+/// Like [`Arg`], for a listener.
 trait Listening {
     fn arg_of(&self) -> usize;
 }

@@ -8,7 +8,7 @@ use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// A buffer that others can see to be alive.
+/// A buffer whose lifetime the test can observe.
 struct Counted {
     bytes: Vec<u8>,
     _alive: Rc<()>,
@@ -116,7 +116,7 @@ fn abandoned_wherever_it_is() {
         let alive = Rc::new(());
         let mut context = way.context();
         let (from, to) = shared_pipe();
-        // In flight and queued: abandoned, nothing is delivered.
+        // In flight and queued: abandoned, so nothing is delivered.
         let tickets = [0, 1, 2].map(|_| read(&mut context, &from, &alive));
         for ticket in tickets {
             context.abandon(ticket);
@@ -128,17 +128,17 @@ fn abandoned_wherever_it_is() {
         assert_eq!(
             Rc::strong_count(&alive),
             1,
-            "dropped when the kernel let go"
+            "not dropped after the kernel released it"
         );
 
-        // Delivered, not taken.
+        // Delivered, but not taken.
         let ticket = read(&mut context, &from, &alive);
         rustix::io::write(&to, b"abc").expect("written");
         wait_for(&mut context, ticket.handle());
         context.abandon(ticket);
         assert_eq!((context.pending(), Rc::strong_count(&alive)), (0, 1));
 
-        // Finished or about to, not delivered.
+        // Finished or about to finish, but not delivered.
         let ticket = read(&mut context, &from, &alive);
         rustix::io::write(&to, b"abc").expect("written");
         std::thread::sleep(Duration::from_millis(1));
@@ -210,7 +210,7 @@ fn a_ticket_of_another_context_comes_back() {
         let (_, xyz) = theirs.take(foreign).expect("delivered");
         assert_eq!([&abc.bytes[..], &xyz.bytes[..]], [b"abc", b"xyz"]);
         drop((abc, xyz));
-        // Abandoned elsewhere: nothing happens there.
+        // Abandoning it in another context has no effect.
         let mine = read(&mut ours, &from, &alive);
         let foreign = read(&mut theirs, &other_from, &alive);
         ours.abandon(foreign);
@@ -229,7 +229,7 @@ fn a_slot_is_used_again_for_another_type() {
         let mut context = way.context();
         for _ in 0..100 {
             let Submitted::Pending(sleep) = context.submit(Sleep::new(LIMIT * 100), 7) else {
-                panic!("it takes its time");
+                panic!("a sleep that finished at once");
             };
             let ticket = read(&mut context, &from, &alive);
             context.cancel(sleep.handle()).expect("in flight");

@@ -1,4 +1,4 @@
-//! Time-outs of single operations.
+//! Timeouts of single operations.
 
 use super::parked::FRESH;
 use crate::harness::*;
@@ -69,7 +69,7 @@ fn a_time_is_changed_and_taken_back() {
 }
 
 #[test]
-fn what_was_cancelled_before_stays_cancelled() {
+fn a_cancelled_operation_stays_cancelled() {
     for_each_pending(|way| {
         let mut context = way.context();
         let mut buffer = [FRESH; 8];
@@ -98,7 +98,7 @@ fn an_operation_behind_another_has_its_own_time() {
 }
 
 #[test]
-fn the_pollable_descriptor_tells_of_them() {
+fn the_pollable_descriptor_reports_them() {
     for_each_pending(|way| {
         for exposed_first in [false, true] {
             let mut context = way.context();
@@ -129,7 +129,7 @@ fn the_pollable_descriptor_tells_of_them() {
     });
 }
 
-/// Operations that end before their time leave nothing behind that grows.
+/// Operations that end before their timeout leave no memory behind.
 #[test]
 fn thousands_come_and_go() {
     for_each_pending_backend(|way| {
@@ -159,9 +159,9 @@ fn thousands_come_and_go() {
     });
 }
 
-/// A call that waits for room is woken by another operation's time-out.
+/// The timeout of another operation wakes a call that waits for a free slot.
 #[test]
-fn they_make_room_at_the_limit() {
+fn a_timeout_frees_a_slot_at_the_limit() {
     for_each_pending_backend(|way| {
         let mut context =
             way.with(|options| options.operations(1).back_pressure(BackPressure::Wait));
