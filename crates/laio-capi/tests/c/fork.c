@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
  *
- * fork.c - a child begins with empty contexts, and whatever it does, the parent's operations go on.
+ * fork.c - a child begins with empty contexts; whatever it does, the parent's operations continue.
  */
 #include "test.h"
 
@@ -11,7 +11,7 @@ extern "C"
 #endif
 int __lsan_is_turned_off(void);
 
-/* LeakSanitizer finds leaked in a child what threads own that the child does not have. */
+/* LeakSanitizer reports in a child the memory of threads that the child does not have. */
 int __lsan_is_turned_off(void)
 {
 	return 1;
@@ -54,7 +54,7 @@ static void end(struct flight *flight)
 	CHECK_IS(laio_pending(flight->context), 0);
 }
 
-/* What a child may expect of a context that had operations in its parent. */
+/* Checks the context of a child whose parent had operations in flight. */
 static void expect_empty(struct flight *flight)
 {
 	struct laio_completion completion;
@@ -71,7 +71,7 @@ static void expect_empty(struct flight *flight)
 	}
 }
 
-/* Operations of the child's own, to their ends, by laio_poll() and through laio_fd(). */
+/* Operations of the child, waited for with laio_poll() and through laio_fd(). */
 static void work(struct laio_context *context)
 {
 	struct laio_completion completion;
@@ -133,7 +133,7 @@ static void ends_contexts(void *argument)
 	work(NULL);
 }
 
-/* Leaves operations of its own in flight when it exits. */
+/* Leaves its own operations in flight when it exits. */
 static void leaves_operations(void *argument)
 {
 	struct flight own;
@@ -175,7 +175,7 @@ static void all_children(struct laio_context *context, int with_descriptor)
 		test_reap(test_fork(children[i], &flight));
 		end(&flight);
 	}
-	/* What is queued, and not yet given to the kernel or a helper, is the parent's as well. */
+	/* Operations not yet given to the kernel or a helper also belong to the parent. */
 	begin(&flight, context);
 	CHECK_IS(laio_flush(context), 0);
 	for (i = 0; i < TEST_LENGTH(children); i++)
@@ -183,7 +183,7 @@ static void all_children(struct laio_context *context, int with_descriptor)
 	end(&flight);
 }
 
-/* Finished, but not delivered when the child is made: the parent gets it, the child does not. */
+/* Finished but undelivered at the fork: the parent gets the completion, the child does not. */
 static void finished(void)
 {
 	struct laio_completion completion;
@@ -222,7 +222,7 @@ static void *of_a_thread(void *argument)
 	return NULL;
 }
 
-/* The contexts of the parent's other threads are nobody's in the child. */
+/* In the child, no thread owns the contexts of the parent's other threads. */
 static void stranger(void *argument)
 {
 	struct laio_context *context = (struct laio_context *)argument;
@@ -238,7 +238,7 @@ static void *forks_with_context(void *argument)
 	return NULL;
 }
 
-/* A parent that has a signal and a wake on the way keeps them. */
+/* The parent keeps a pending signal and a pending wake. */
 static void with_signal(void)
 {
 	struct timespec zero = test_ms(0);

@@ -23,7 +23,7 @@ static volatile sig_atomic_t wrong_line;  /* a check that failed in the handler 
 			wrong_line = __LINE__;                           \
 	} while (0)
 
-/* Calls all there is; the first tells whether laio has been interrupted. */
+/* Calls all functions; the result of the first shows whether the signal has interrupted laio. */
 static void try_everything(int number)
 {
 	struct laio_completion completion;
@@ -97,7 +97,7 @@ struct target {
 	int fd;
 };
 
-/* Sends signals until one has met laio, then the byte for which it waits. */
+/* Sends signals until one has interrupted laio, then the byte for which it waits. */
 static void *interrupt(void *argument)
 {
 	struct target *target = (struct target *)argument;
@@ -138,7 +138,7 @@ static void inside_poll(int flags)
 	test_close_pipe(fds);
 }
 
-/* A call that blocks in laio itself: only "sync" does. EINTR does not surface. */
+/* Only "sync" blocks in laio itself. EINTR does not surface. */
 static void inside_syscall(int flags)
 {
 	struct target target;
@@ -159,7 +159,7 @@ static void inside_syscall(int flags)
 	test_close_pipe(fds);
 }
 
-/* Handlers that interrupt calls of every sort, as they come. */
+/* Handlers that interrupt calls of every kind at random points. */
 static volatile sig_atomic_t stop_storm;
 
 static void *storm(void *argument)
@@ -246,7 +246,7 @@ static void before_poll(void)
 	test_close_pipe(fds);
 }
 
-/* A handler that comes at any time ends the poll, before or within: no lost wake-up. */
+/* A handler at any time ends the poll, before it or during it: no lost wakeup. */
 static void around_poll(void)
 {
 	struct laio_completion completion;
@@ -286,7 +286,7 @@ static void make_a_call(int number)
 	errno = error;
 }
 
-/* A handler that interrupts the program, not laio, finds nothing in its way. */
+/* A handler that interrupts the program, not laio, may call every function. */
 static void outside(void)
 {
 	int i;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
  *
- * handoffs.c - pipes, files, names and waits through the back end "activations", mixed at random, many in
- * flight: every result is checked, and comes once. For the sanitizers too, which watch the program's side.
+ * handoffs.c - pipes, files, names and waits through the back end "activations" at random, many in
+ * flight: every result is checked, and arrives once. The sanitizers watch the program's side.
  *
- *     ./handoffs [hand-offs for each way of noticing]
+ *     ./handoffs [hand-offs for each detector]
  */
 #include "test.h"
 
@@ -15,7 +15,7 @@
 
 enum { PIPE, EVENT, WORD, BYTES, NAME, MISSING, SLEEP, KINDS };
 
-/* One call at a time, and what it needs. */
+/* One call at a time, with its memory. */
 struct lane {
 	int pipe[2], event, kind, busy, fed;
 	struct pollfd poll;
@@ -91,7 +91,7 @@ static void check_lane(struct lane *lane, long value, int error)
 		CHECK_IS(read(lane->event, &count, 8), 8);
 		break;
 	case WORD:
-		/* The word had changed before a call that was interrupted began anew. */
+		/* The word had changed before an interrupted call was repeated. */
 		CHECK(value == 0 || (value == -1 && error == EAGAIN));
 		break;
 	case BYTES:
@@ -118,7 +118,7 @@ static void begin(struct lane *lane)
 	static uint64_t stamp;
 	long value;
 
-	/* Those that certainly wait are the more. */
+	/* Calls that certainly wait are more frequent. */
 	lane->kind = below(2) ? (int)below(3) : (int)below(KINDS);
 	lane->busy = 1;
 	lane->fed = 0;
@@ -156,7 +156,7 @@ static void begin(struct lane *lane)
 		check_lane(lane, value, errno);
 }
 
-/* Brings what a call waits for, once. */
+/* Makes the action that ends a call's wait, once. */
 static void feed(struct lane *lane)
 {
 	uint64_t one = 1;
@@ -218,7 +218,7 @@ static void run(uint32_t detector, uint64_t wanted)
 				feed(lane);
 			else
 				begin(lane);
-			/* The C library believes that it is one thread. */
+			/* For the C library the program is one thread. */
 			free(malloc(100 + below(4000)));
 			collect(0);
 		}

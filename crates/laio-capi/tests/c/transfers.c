@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
  *
- * transfers.c - what would block is completed, not cut short; broken pipes, and cancelled transfers.
+ * transfers.c - transfers that would block are complete, not cut short; broken pipes, and cancellation.
  */
 #include "test.h"
 
@@ -20,7 +20,7 @@ static void fill(void)
 	memset(received, 0, SIZE);
 }
 
-/* One end of a stream: it moves odd pieces, up to `limit`. */
+/* One end of a stream: it moves pieces of odd lengths, up to `limit`. */
 struct end {
 	int fd;
 	long limit;
@@ -57,7 +57,7 @@ static void new_streams(int sockets, int fds[2])
 		CHECK(fcntl(fds[1], F_SETPIPE_SZ, 4096) >= 4096);
 		return;
 	}
-	/* The kernel makes the smallest buffer of it that it has. */
+	/* The kernel uses its smallest buffer instead. */
 	CHECK_IS(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
 	CHECK_IS(setsockopt(fds[0], SOL_SOCKET, SO_RCVBUF, &size, sizeof(size)), 0);
 	CHECK_IS(setsockopt(fds[1], SOL_SOCKET, SO_SNDBUF, &size, sizeof(size)), 0);
@@ -98,7 +98,7 @@ static void write_all(int sockets, long number, int vectors)
 	test_join(thread);
 	CHECK_IS(reader.seen, SIZE);
 	CHECK(memcmp(sent, received, SIZE) == 0);
-	/* The program's vectors are as they were. */
+	/* The program's vectors are unchanged. */
 	CHECK(iovecs[0].iov_base == sent && iovecs[0].iov_len == 1000);
 	CHECK(iovecs[6].iov_base == sent + 6000 && iovecs[6].iov_len == SIZE - 6000);
 	close(fds[0]);
@@ -120,7 +120,7 @@ static void *write_slowly(void *argument)
 	return NULL;
 }
 
-/* MSG_WAITALL asks for all of it; a plain read takes what is there, as read(2) does. */
+/* MSG_WAITALL requests all bytes; a plain read takes the available ones, like read(2). */
 static void read_some_or_all(void)
 {
 	struct laio_call call;
@@ -156,7 +156,7 @@ static void broken(void)
 	int fds[2];
 	long came;
 
-	/* From the start. */
+	/* Broken from the start. */
 	test_pipe(fds);
 	close(fds[0]);
 	call = test_call(SYS_write, (uintptr_t)fds[1], (uintptr_t)"x", 1);
@@ -164,7 +164,7 @@ static void broken(void)
 	CHECK_IS(errno, EPIPE);
 	close(fds[1]);
 
-	/* In the middle: what has been moved counts, as with write(2); the next one has the error. */
+	/* Broken in the middle: the call returns the bytes moved, like write(2); the next one fails. */
 	new_streams(0, fds);
 	fill();
 	memset(&reader, 0, sizeof(reader));
@@ -182,7 +182,7 @@ static void broken(void)
 	close(fds[1]);
 }
 
-/* Cancelled in the middle: the completion tells the bytes that were moved, and they are in the pipe. */
+/* Cancelled in the middle: the completion counts the bytes moved, and they are in the pipe. */
 static void cancelled(void)
 {
 	struct laio_completion completion;
@@ -212,13 +212,13 @@ static void cancelled(void)
 	close(fds[0]);
 }
 
-/* Files: read beyond the end, written and read back, and the position moves as it does plainly. */
+/* Files: read beyond the end, written and read back; the position moves as with plain calls. */
 static void files(void)
 {
 	struct laio_call call;
 	int fd = test_file("", 0);
 
-	/* The number may have been a pipe's, which was closed plainly. */
+	/* The number may have belonged to a pipe, which a plain call closed. */
 	CHECK_IS(laio_forget(NULL, fd), 0);
 	fill();
 	call = test_call(SYS_write, (uintptr_t)fd, (uintptr_t)sent, SIZE);
