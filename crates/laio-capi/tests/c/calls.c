@@ -5,14 +5,14 @@
 #include "test.h"
 
 /* The result of laio_syscall(), finished inline or later, as a minimal program gets it. */
-static long settle(long came, int *error)
+static long settle(long got, int *error)
 {
 	struct laio_completion completion;
 
-	*error = came == -1 ? errno : 0;
-	if (came != -1 || errno != EINPROGRESS) {
+	*error = got == -1 ? errno : 0;
+	if (got != -1 || errno != EINPROGRESS) {
 		CHECK(laio_gethandle() == NULL);
-		return came;
+		return got;
 	}
 	CHECK(laio_gethandle() != NULL);
 	completion = test_await(NULL, laio_gethandle());
@@ -100,7 +100,7 @@ static void delivered_once(void)
 	struct laio_completion completions[7];
 	void *handles[COUNT];
 	char bytes[COUNT] = { 0 };
-	int fds[COUNT][2], i, j, came, seen = 0;
+	int fds[COUNT][2], i, j, got, seen = 0;
 
 	for (i = 0; i < COUNT; i++) {
 		test_pipe(fds[i]);
@@ -112,9 +112,9 @@ static void delivered_once(void)
 	for (i = 0; i < COUNT; i++)
 		CHECK_IS(write(fds[i][1], "x", 1), 1);
 	while (seen < COUNT) {
-		came = laio_poll(completions, TEST_LENGTH(completions), NULL);
-		CHECK(came > 0 && came <= TEST_LENGTH(completions));
-		for (i = 0; i < came; i++) {
+		got = laio_poll(completions, TEST_LENGTH(completions), NULL);
+		CHECK(got > 0 && got <= TEST_LENGTH(completions));
+		for (i = 0; i < got; i++) {
 			for (j = 0; j < COUNT && handles[j] != completions[i].laio_handle; j++)
 				;
 			CHECK(j < COUNT);
@@ -122,7 +122,7 @@ static void delivered_once(void)
 			CHECK_IS(completions[i].laio_return_value, 1);
 			CHECK_IS(completions[i].laio_errno, 0);
 		}
-		seen += came;
+		seen += got;
 		CHECK_IS(laio_pending(NULL), COUNT - seen);
 	}
 	CHECK_IS(laio_poll(completions, TEST_LENGTH(completions), NULL), 0);

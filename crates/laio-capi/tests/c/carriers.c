@@ -66,14 +66,14 @@ static void limit(uint32_t detector)
 
 static __thread int is_program;          /* the handler sees the program's own variables */
 static __thread int depth;
-static volatile sig_atomic_t caught, beside;
+static volatile sig_atomic_t caught, parallel;
 
 static void note(void)
 {
 	int error = errno;
 
 	if (!is_program || depth++ > 0)
-		beside = 1;
+		parallel = 1;
 	depth--;
 	caught = caught + 1;
 	errno = error;
@@ -146,7 +146,7 @@ static void actions(void)
 	CHECK_IS(caught, 2);
 	CHECK_IS(laio_sigaction(SIGUSR1, NULL, &old), 0);
 	CHECK(old.sa_handler == SIG_DFL);
-	CHECK_IS(beside, 0);
+	CHECK_IS(parallel, 0);
 }
 
 static pid_t home;                       /* the thread number with which the program began */
@@ -202,7 +202,7 @@ static void handlers(uint32_t detector, struct sigaction action)
 	}
 	__atomic_store_n(&stop, 1, __ATOMIC_RELEASE);
 	test_join(sender);
-	CHECK_IS(beside, 0);
+	CHECK_IS(parallel, 0);
 	CHECK_IS(laio_finish(), 0);
 	action = action_of(SIG_IGN, 0);
 	CHECK_IS(laio_sigaction(SIGUSR1, &action, NULL), 0);

@@ -17,17 +17,17 @@ static int new_set(int fd, uint32_t events)
 }
 
 /* As the header requires: polls until it returns less than requested. */
-static int drain(struct laio_completion *completions, int room, int at_a_time)
+static int drain(struct laio_completion *completions, int space, int at_a_time)
 {
 	struct timespec zero = test_ms(0);
-	int came, seen = 0;
+	int result, seen = 0;
 
 	do {
-		CHECK(seen + at_a_time <= room);
-		came = laio_poll(completions + seen, at_a_time, &zero);
-		CHECK(came >= 0);
-		seen += came;
-	} while (came == at_a_time);
+		CHECK(seen + at_a_time <= space);
+		result = laio_poll(completions + seen, at_a_time, &zero);
+		CHECK(result >= 0);
+		seen += result;
+	} while (result == at_a_time);
 	return seen;
 }
 

@@ -78,7 +78,7 @@ static void work(struct laio_context *context)
 	struct timespec zero = test_ms(0);
 	int ready;
 	char byte = 0;
-	int fds[2], i, came;
+	int fds[2], i, result;
 	void *handle;
 
 	CHECK_IS(laio_syscall(SYS_gettid), syscall(SYS_gettid));
@@ -96,8 +96,8 @@ static void work(struct laio_context *context)
 	CHECK_IS(write(fds[1], "c", 1), 1);
 	do {
 		test_sleep(-1, ready);
-		came = laio_context_poll(context, &completion, 1, &zero);
-	} while (came == 0);
+		result = laio_context_poll(context, &completion, 1, &zero);
+	} while (result == 0);
 	CHECK_COMPLETION(completion, handle, 1, 0);
 	test_close_pipe(fds);
 }
@@ -245,7 +245,7 @@ static void with_signal(void)
 	struct laio_completion completion;
 	struct flight flight;
 	sigset_t set;
-	int i, came;
+	int i, result;
 
 	sigemptyset(&set);
 	sigaddset(&set, SIGUSR1);
@@ -257,11 +257,11 @@ static void with_signal(void)
 		CHECK_IS(write(flight.fds[0][1], "p", 1), 1);
 		do {
 			do
-				came = sigwaitinfo(&set, NULL);
-			while (came < 0 && errno == EINTR);
-			CHECK_IS(came, SIGUSR1);
-			came = laio_poll(&completion, 1, &zero);
-		} while (came == 0);
+				result = sigwaitinfo(&set, NULL);
+			while (result < 0 && errno == EINTR);
+			CHECK_IS(result, SIGUSR1);
+			result = laio_poll(&completion, 1, &zero);
+		} while (result == 0);
 		CHECK_COMPLETION(completion, flight.handles[0], 1, 0);
 		flight.bytes[0] = 0;
 		flight.handles[0] = test_begin_read(NULL, flight.fds[0][0], &flight.bytes[0], 1);

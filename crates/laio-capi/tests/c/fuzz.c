@@ -514,14 +514,14 @@ int main(int argc, char **argv)
 	fflush(stdout);
 	end = time(NULL) + settings.seconds;
 	for (i = 0; !stopped && (settings.seconds ? time(NULL) < end : i < settings.programs); i++) {
-		int came;
+		int got;
 
 		program = given;
 		program.seed = settings.seed + (uint64_t)i;
 		program.dump = -1;
-		came = compare(&program, &difference);
+		got = compare(&program, &difference);
 		count(&program);
-		if (came == UNUSABLE) {
+		if (got == UNUSABLE) {
 			totals.unusable++;
 			printf("unusable: seed %llu: %s", (unsigned long long)program.seed, difference.what);
 			if (difference.at >= 0)
@@ -529,7 +529,7 @@ int main(int argc, char **argv)
 		}
 		if (settings.verbose)
 			show(&program);
-		if (came == DIFFERS) {
+		if (got == DIFFERS) {
 			totals.differences++;
 			show_difference(&program, &difference);
 		}

@@ -243,13 +243,13 @@ static int poll_flights(struct flight *flights, int count, struct dice *dice, lo
 {
 	struct laio_completion completions[8];
 	struct timespec time = test_ms(milliseconds);
-	int i, came = laio_poll(completions, 1 + (int)below(dice, 8), &time);
+	int i, result = laio_poll(completions, 1 + (int)below(dice, 8), &time);
 
-	if (came == -1)
+	if (result == -1)
 		fault("laio_poll: errno %d", errno);
-	for (i = 0; i < came; i++)
+	for (i = 0; i < result; i++)
 		deliver(flights, count, &completions[i]);
-	return came;
+	return result;
 }
 
 static void launch(struct flight *flight, struct dice *dice, int file, int out)

@@ -116,7 +116,7 @@ static void inside_poll(int flags)
 	struct target target;
 	pthread_t other;
 	char byte = 0;
-	int fds[2], came;
+	int fds[2], got;
 	void *handle;
 
 	catch_with(try_everything, flags);
@@ -127,9 +127,9 @@ static void inside_poll(int flags)
 	other = test_thread(interrupt, &target);
 	do {
 		/* "Returns 0 when a signal handler has run", whatever SA_RESTART says. */
-		came = laio_poll(&completion, 1, NULL);
-		CHECK(came == 0 || came == 1);
-	} while (came == 0);
+		got = laio_poll(&completion, 1, NULL);
+		CHECK(got == 0 || got == 1);
+	} while (got == 0);
 	test_join(other);
 	CHECK_IS(wrong_line, 0);
 	CHECK_COMPLETION(completion, handle, 1, 0);
@@ -180,7 +180,7 @@ static void many(void)
 	struct laio_call call;
 	pthread_t other;
 	char byte = 0;
-	int fds[2], i, came;
+	int fds[2], i, got;
 	void *handle;
 
 	catch_with(try_everything, SA_RESTART);
@@ -200,9 +200,9 @@ static void many(void)
 			continue;
 		}
 		CHECK(handle != NULL);
-		while ((came = laio_poll(&completion, 1, NULL)) == 0)
+		while ((got = laio_poll(&completion, 1, NULL)) == 0)
 			;
-		CHECK_IS(came, 1);
+		CHECK_IS(got, 1);
 		CHECK_COMPLETION(completion, handle, 1, 0);
 		CHECK_IS(byte, 'x');
 		CHECK_IS(laio_pending(NULL), 0);

@@ -145,7 +145,7 @@ int main(void)
 		return 1;
 	}
 	if (strcmp(laio_version(), "0.1.0") != 0) {
-		fprintf(stderr, "%s: expected version 0.1.0, came %s\n", __FILE__, laio_version());
+		fprintf(stderr, "%s: expected version 0.1.0, got %s\n", __FILE__, laio_version());
 		return 1;
 	}
 	return 0;

@@ -56,7 +56,7 @@ static void expect_error(long number, int first, int second)
 	CHECK_IS(laio_submit(NULL, &call, &handle), -1);
 	CHECK(handle == NULL);
 	if (errno != first && errno != second)
-		TEST_FAIL("system call %ld: expected errno %d, came %d", number, first, errno);
+		TEST_FAIL("system call %ld: expected errno %d, got %d", number, first, errno);
 	errno = 0;
 	CHECK_IS(laio_syscall(number, 0L, 0L, 0L, 0L, 0L, 0L), -1);
 	CHECK(errno == first || errno == second);

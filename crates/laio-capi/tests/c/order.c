@@ -87,18 +87,18 @@ static void close_under(int count, int *fds, int which)
 	struct laio_call call;
 	char bytes[4] = { 0 };
 	int i, seen = 0, closed = 0, fd = fds[which];
-	long came;
+	long result;
 
 	for (i = 0; i < count; i++)
 		handles[i] = test_begin_read(NULL, fd, &bytes[i], 1);
 	call = test_call(SYS_close, (uintptr_t)fd, 0, 0);
-	came = laio_submit(NULL, &call, &closing);
-	if (came == -1) {
+	result = laio_submit(NULL, &call, &closing);
+	if (result == -1) {
 		CHECK_IS(errno, EINPROGRESS);
 		/* A close is not cancelled. */
 		CHECK(laio_cancel(NULL, closing) == 0 || errno == EALREADY);
 	} else {
-		CHECK_IS(came, 0);
+		CHECK_IS(result, 0);
 		closed = 1;
 	}
 	while (laio_pending(NULL) > 0) {

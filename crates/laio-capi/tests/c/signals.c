@@ -37,12 +37,12 @@ static void expect_none(int number)
 {
 	struct timespec time = test_ms(50);
 	sigset_t set = set_of(number);
-	int came;
+	int result;
 
 	do
-		came = sigtimedwait(&set, NULL, &time);
-	while (came < 0 && errno == EINTR);
-	CHECK_IS(came, -1);
+		result = sigtimedwait(&set, NULL, &time);
+	while (result < 0 && errno == EINTR);
+	CHECK_IS(result, -1);
 	CHECK_IS(errno, EAGAIN);
 }
 
@@ -50,30 +50,30 @@ static void expect_none(int number)
 static void sleep_for(int number, siginfo_t *info)
 {
 	sigset_t set = set_of(number);
-	int came;
+	int result;
 
 	memset(info, 0, sizeof(*info));
 	do
-		came = sigwaitinfo(&set, info);
-	while (came < 0 && errno == EINTR);
-	CHECK_IS(came, number);
+		result = sigwaitinfo(&set, info);
+	while (result < 0 && errno == EINTR);
+	CHECK_IS(result, number);
 	CHECK_IS(info->si_code, SI_QUEUE);
 }
 
 /* Waits for the signal and takes all completions into `completion`; returns how many. */
-static int await_signal(int number, void *value, struct laio_completion *completions, int room)
+static int await_signal(int number, void *value, struct laio_completion *completions, int space)
 {
 	struct timespec zero = test_ms(0);
 	siginfo_t info;
-	int came, seen = 0;
+	int result, seen = 0;
 
 	sleep_for(number, &info);
 	CHECK(info.si_value.sival_ptr == value);
 	do {
-		came = laio_poll(completions + seen, room - seen, &zero);
-		CHECK(came >= 0);
-		seen += came;
-	} while (came > 0 && seen < room);
+		result = laio_poll(completions + seen, space - seen, &zero);
+		CHECK(result >= 0);
+		seen += result;
+	} while (result > 0 && seen < space);
 	return seen;
 }
 
@@ -91,7 +91,7 @@ static void wrong_numbers(void)
 static void by_waiting(int number)
 {
 	struct laio_completion completions[4];
-	int fds[2], here, i, came;
+	int fds[2], here, i, result;
 	sigset_t set = set_of(number);
 	char byte = 0;
 	void *handle;
@@ -104,9 +104,9 @@ static void by_waiting(int number)
 		CHECK_IS(write(fds[1], "x", 1), 1);
 		/* The signal says that there may be completions. */
 		do
-			came = await_signal(number, &here, completions, 4);
-		while (came == 0);
-		CHECK_IS(came, 1);
+			result = await_signal(number, &here, completions, 4);
+		while (result == 0);
+		CHECK_IS(result, 1);
 		CHECK_COMPLETION(completions[0], handle, 1, 0);
 	}
 	CHECK_IS(laio_set_signal(NULL, 0, NULL), 0);
@@ -143,11 +143,11 @@ static void merges(void)
 	sleep_for(number, &info);
 	expect_none(number);
 	for (seen = 0; seen < COUNT;) {
-		int came = laio_poll(completions, COUNT, &zero);
+		int result = laio_poll(completions, COUNT, &zero);
 
-		CHECK(came >= 0);
-		seen += came;
-		if (came == 0)
+		CHECK(result >= 0);
+		seen += result;
+		if (result == 0)
 			test_nap();
 	}
 	CHECK_IS(laio_set_signal(NULL, 0, NULL), 0);
@@ -227,7 +227,7 @@ static void by_handler(void)
 	struct laio_completion completion;
 	struct timespec zero = test_ms(0);
 	struct sigaction action, before;
-	int fds[2], here, i, came;
+	int fds[2], here, i, result;
 	sigset_t set = set_of(SIGUSR1), mask;
 	char byte = 0;
 	void *handle;
@@ -250,9 +250,9 @@ static void by_handler(void)
 				sigsuspend(&mask);
 			CHECK(handled_value == &here);
 			CHECK(pthread_equal(handled_in, pthread_self()));
-			came = laio_poll(&completion, 1, &zero);
-			CHECK(came >= 0);
-		} while (came == 0);
+			result = laio_poll(&completion, 1, &zero);
+			CHECK(result >= 0);
+		} while (result == 0);
 		CHECK_COMPLETION(completion, handle, 1, 0);
 		CHECK_IS(laio_poll(&completion, 1, &zero), 0);
 	}

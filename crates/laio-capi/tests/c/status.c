@@ -19,7 +19,7 @@ static void at_once(void)
 	struct laio_call call = LAIO_CALL_INIT(SYS_gettid);
 	void *handle;
 	char byte = 0;
-	long came;
+	long result;
 
 	memset(&status, 0x5a, sizeof(status));
 	call.status = &status;
@@ -31,8 +31,8 @@ static void at_once(void)
 
 	/* An error, inline or later: the word reports the same as the call. */
 	call = watched_read(-1, &byte, &status);
-	came = test_finish(NULL, &call);
-	CHECK_IS(came, -1);
+	result = test_finish(NULL, &call);
+	CHECK_IS(result, -1);
 	CHECK_IS(errno, EBADF);
 	CHECK_IS(laio_peek(&status), EBADF);
 	CHECK_IS(status.laio_return_value, -1);
@@ -177,7 +177,7 @@ static void wakes_the_owner(void)
 	struct laio_call call;
 	int ready;
 	char byte = 0;
-	int fds[2], came;
+	int fds[2], result;
 	void *handle;
 
 	test_pipe(fds);
@@ -187,9 +187,9 @@ static void wakes_the_owner(void)
 	CHECK_IS(write(fds[1], "x", 1), 1);
 	do {
 		test_sleep(-1, ready);
-		came = laio_poll(&completion, 1, &zero);
-	} while (came == 0);
-	CHECK_IS(came, 1);
+		result = laio_poll(&completion, 1, &zero);
+	} while (result == 0);
+	CHECK_IS(result, 1);
 	CHECK_COMPLETION(completion, handle, 1, 0);
 	CHECK_IS(laio_peek(&status), 0);
 	test_close_pipe(fds);
@@ -205,7 +205,7 @@ static void long_transfer(void)
 	char *bytes = (char *)calloc(1, SIZE), piece[4096];
 	int fds[2];
 	void *handle;
-	long seen = 0, came;
+	long seen = 0, result;
 
 	CHECK(bytes != NULL);
 	test_pipe(fds);
@@ -214,16 +214,16 @@ static void long_transfer(void)
 	handle = test_begin(NULL, &call);
 	while (seen < SIZE) {
 		CHECK_IS(laio_peek(&status) == 0, 0);
-		came = read(fds[0], piece, sizeof(piece));
-		CHECK(came > 0);
-		seen += came;
+		result = read(fds[0], piece, sizeof(piece));
+		CHECK(result > 0);
+		seen += result;
 		if (seen + 65536 >= SIZE)
 			break;
 	}
 	while (seen < SIZE) {
-		came = read(fds[0], piece, sizeof(piece));
-		CHECK(came > 0);
-		seen += came;
+		result = read(fds[0], piece, sizeof(piece));
+		CHECK(result > 0);
+		seen += result;
 	}
 	while (laio_peek(&status) == EINPROGRESS)
 		test_nap();

@@ -95,7 +95,7 @@ static int test_caller;
 		test_came = (long long)(expression);                                            \
 		test_expected = (long long)(expected);                                          \
 		if (test_came != test_expected)                                                 \
-			TEST_FAIL("%s: expected %s = %lld, came %lld (errno %d: %s)",           \
+			TEST_FAIL("%s: expected %s = %lld, got %lld (errno %d: %s)",           \
 				  #expression, #expected, test_expected, test_came, errno,      \
 				  strerror(errno));                                             \
 	} while (0)
@@ -120,7 +120,7 @@ static int test_caller;
 		errno = 0;                                                                      \
 		test_came = (expression);                                                       \
 		if (test_came != NULL || errno != (expected))                                   \
-			TEST_FAIL("%s: expected NULL and %s, came %p and errno %d (%s)",        \
+			TEST_FAIL("%s: expected NULL and %s, got %p and errno %d (%s)",        \
 				  #expression, #expected, test_came, errno, strerror(errno));   \
 	} while (0)
 
@@ -294,12 +294,12 @@ static inline pid_t test_fork(void (*body)(void *), void *argument)
 static inline void test_reap_(pid_t child)
 {
 	int status = 0;
-	pid_t came;
+	pid_t got;
 
 	do
-		came = waitpid(child, &status, 0);
-	while (came < 0 && errno == EINTR);
-	CHECK_IS(came, child);
+		got = waitpid(child, &status, 0);
+	while (got < 0 && errno == EINTR);
+	CHECK_IS(got, child);
 	CHECK_IS(WIFSIGNALED(status) ? WTERMSIG(status) : 0, 0);
 	CHECK_IS(WEXITSTATUS(status), 0);
 }
@@ -333,14 +333,14 @@ static inline void test_sleep(int set, int fd)
 {
 	struct pollfd ready;
 	struct epoll_event event;
-	int came;
+	int got;
 
 	ready.fd = fd;
 	ready.events = POLLIN;
 	do
-		came = set < 0 ? poll(&ready, 1, -1) : epoll_wait(set, &event, 1, -1);
-	while (came < 0 && errno == EINTR);
-	CHECK_IS(came, 1);
+		got = set < 0 ? poll(&ready, 1, -1) : epoll_wait(set, &event, 1, -1);
+	while (got < 0 && errno == EINTR);
+	CHECK_IS(got, 1);
 }
 
 static inline struct timespec test_ms(long ms)
@@ -358,13 +358,13 @@ static inline struct timespec test_ms(long ms)
 static inline struct laio_completion test_await(struct laio_context *context, void *handle)
 {
 	struct laio_completion completion;
-	int came;
+	int got;
 
 	memset(&completion, 0xa5, sizeof(completion));
 	do
-		came = laio_context_poll(context, &completion, 1, NULL);
-	while (came == 0 && laio_pending(context) > 0);
-	CHECK_IS(came, 1);
+		got = laio_context_poll(context, &completion, 1, NULL);
+	while (got == 0 && laio_pending(context) > 0);
+	CHECK_IS(got, 1);
 	CHECK(completion.laio_handle == handle);
 	return completion;
 }

@@ -64,19 +64,19 @@ static void at_thread_end(void *argument)
 	struct laio_completion completion;
 	struct timespec zero = test_ms(0);
 	char byte = 0;
-	long came;
+	long result;
 
 	/* The context may have ended already: then the wake fails, which is harmless. */
-	came = laio_syscall(SYS_gettid);
-	CHECK(came == syscall(SYS_gettid) || came == -1);
-	came = laio_pending(NULL);
-	CHECK(came >= -1);
-	came = laio_poll(&completion, 1, &zero);
-	CHECK(came >= -1 && came <= 0);
-	came = laio_syscall(SYS_read, *(int *)argument, &byte, (size_t)0);
-	CHECK(came == 0 || came == -1);
-	came = laio_finish();
-	CHECK(came >= -1);
+	result = laio_syscall(SYS_gettid);
+	CHECK(result == syscall(SYS_gettid) || result == -1);
+	result = laio_pending(NULL);
+	CHECK(result >= -1);
+	result = laio_poll(&completion, 1, &zero);
+	CHECK(result >= -1 && result <= 0);
+	result = laio_syscall(SYS_read, *(int *)argument, &byte, (size_t)0);
+	CHECK(result == 0 || result == -1);
+	result = laio_finish();
+	CHECK(result >= -1);
 	laio_gethandle();
 }
 

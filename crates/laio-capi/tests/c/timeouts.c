@@ -172,7 +172,7 @@ static void through_the_descriptor(void)
 	struct laio_call call;
 	struct epoll_event event;
 	char byte = 0;
-	int fds[2], set, i, came, fd = laio_fd(NULL);
+	int fds[2], set, i, result, fd = laio_fd(NULL);
 	void *handle;
 
 	test_pipe(fds);
@@ -191,9 +191,9 @@ static void through_the_descriptor(void)
 		}
 		do {
 			test_sleep(i % 4 < 2 ? -1 : set, fd);
-			came = laio_poll(&completion, 1, &zero);
-			CHECK(came >= 0);
-		} while (came == 0);
+			result = laio_poll(&completion, 1, &zero);
+			CHECK(result >= 0);
+		} while (result == 0);
 		CHECK_COMPLETION(completion, handle, -1, ETIME);
 		CHECK_IS(laio_poll(&completion, 1, &zero), 0);
 	}
@@ -213,7 +213,7 @@ static void thousands(void)
 	struct laio_context *context;
 	struct timespec time;
 	struct laio_call call;
-	int fds[2], i, came, seen = 0, done = 0;
+	int fds[2], i, result, seen = 0, done = 0;
 
 	context = laio_context_new(&options);
 	CHECK(context != NULL);
@@ -226,9 +226,9 @@ static void thousands(void)
 		handles[i] = test_begin(context, &call);
 	}
 	while (seen < COUNT) {
-		came = laio_context_poll(context, completions, TEST_LENGTH(completions), NULL);
-		CHECK(came >= 0);
-		for (i = 0; i < came; i++) {
+		result = laio_context_poll(context, completions, TEST_LENGTH(completions), NULL);
+		CHECK(result >= 0);
+		for (i = 0; i < result; i++) {
 			int which = (int)((char *)completions[i].laio_user - bytes);
 
 			CHECK(completions[i].laio_handle == handles[which]);
@@ -241,7 +241,7 @@ static void thousands(void)
 				done++;
 			}
 		}
-		seen += came;
+		seen += result;
 		/* Bytes for the rest, only when no other read is left that could take them. */
 		if (done == COUNT - COUNT / 10 && seen == done)
 			for (i = 0; i < COUNT / 10; i++)

@@ -31,17 +31,17 @@ struct end {
 static void *read_slowly(void *argument)
 {
 	struct end *end = (struct end *)argument;
-	long piece = 1, came;
+	long piece = 1, result;
 
 	while (end->seen < end->limit) {
 		piece = piece % 9973 + 211;
 		if (piece > end->limit - end->seen)
 			piece = end->limit - end->seen;
-		came = read(end->fd, received + end->seen, (size_t)piece);
-		CHECK(came >= 0);
-		if (came == 0)
+		result = read(end->fd, received + end->seen, (size_t)piece);
+		CHECK(result >= 0);
+		if (result == 0)
 			break;
-		end->seen += came;
+		end->seen += result;
 	}
 	if (end->close_then)
 		close(end->fd);
@@ -154,7 +154,7 @@ static void broken(void)
 	struct end reader;
 	pthread_t thread;
 	int fds[2];
-	long came;
+	long result;
 
 	/* Broken from the start. */
 	test_pipe(fds);
@@ -173,9 +173,9 @@ static void broken(void)
 	reader.close_then = 1;
 	thread = test_thread(read_slowly, &reader);
 	call = test_call(SYS_write, (uintptr_t)fds[1], (uintptr_t)sent, SIZE);
-	came = test_finish(NULL, &call);
+	result = test_finish(NULL, &call);
 	test_join(thread);
-	CHECK(came >= reader.limit && came < SIZE);
+	CHECK(result >= reader.limit && result < SIZE);
 	CHECK(memcmp(sent, received, (size_t)reader.limit) == 0);
 	CHECK_IS(test_finish(NULL, &call), -1);
 	CHECK_IS(errno, EPIPE);
@@ -189,7 +189,7 @@ static void cancelled(void)
 	struct laio_call call;
 	int fds[2];
 	void *handle;
-	long came, seen = 0;
+	long result, seen = 0;
 
 	new_streams(0, fds);
 	fill();
@@ -204,9 +204,9 @@ static void cancelled(void)
 	close(fds[1]);
 	memset(received, 0, SIZE);
 	received[0] = sent[0];
-	for (seen = 1; (came = read(fds[0], received + seen, (size_t)(SIZE - seen))) > 0; seen += came)
+	for (seen = 1; (result = read(fds[0], received + seen, (size_t)(SIZE - seen))) > 0; seen += result)
 		;
-	CHECK_IS(came, 0);
+	CHECK_IS(result, 0);
 	CHECK_IS(seen, completion.laio_return_value);
 	CHECK(memcmp(sent, received, (size_t)seen) == 0);
 	close(fds[0]);

@@ -158,7 +158,7 @@ fn the_processor_is_right() {
 
 /// The thread's name, set before, applies to its carriers.
 #[test]
-fn the_name_goes_along() {
+fn carriers_have_the_name() {
     child::check(LIMIT, test_name!(), "", || {
         rustix::thread::set_name(c"a-program").unwrap();
         for_each_detector(|mut context| {
@@ -171,7 +171,7 @@ fn the_name_goes_along() {
 
 /// Signals that the program blocks are blocked on every carrier.
 #[test]
-fn the_signal_mask_goes_along() {
+fn carriers_have_the_signal_mask() {
     let change = |context: &mut Context, how: i32| {
         let set = 1u64 << (libc::SIGUSR2 - 1);
         let (at, nowhere) = ((&raw const set) as usize, 0);
@@ -198,7 +198,7 @@ fn the_signal_mask_goes_along() {
 /// Carriers also take over a mask that the program has set without laio after making the context: a signal to the
 /// process stays pending, and does not end it.
 #[test]
-fn a_mask_that_the_program_sets_goes_along() {
+fn carriers_have_a_mask_set_without_laio() {
     // Whether it was blocked before.
     let change = |how| {
         // SAFETY: the sets are filled in before they are read.

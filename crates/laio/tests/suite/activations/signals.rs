@@ -123,7 +123,7 @@ fn a_storm_of_signals_changes_no_result() {
 
 /// Signals arrive at each instruction of a call that does not block, while it switches to the carrier's stack and back.
 #[test]
-fn signals_come_through_at_every_instruction_of_a_call() {
+fn signals_are_handled_at_every_instruction_of_a_call() {
     child::check(LIMIT, test_name!(), "", || {
         let home = prepare();
         let file = tempfile::tempfile().unwrap();

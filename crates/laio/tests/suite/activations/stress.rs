@@ -2,7 +2,7 @@
 //!
 //! `LAIO_STRESS_HANDOFFS` sets the number of hand-offs.
 
-use super::support::{Patience, for_each_detector, start};
+use super::support::{Deadline, for_each_detector, start};
 use laio::{Completion, Context, Errno, Outcome};
 use laio_testing::random::Random;
 use std::collections::HashMap;
@@ -265,7 +265,7 @@ impl Ground {
 
     /// Ends all calls in flight.
     fn finish(&mut self, context: &mut Context) {
-        let patience = Patience::new();
+        let deadline = Deadline::new();
         while !self.in_flight.is_empty() {
             for at in 0..LANES {
                 if let Some(busy) = self.lanes[at].busy {
@@ -273,7 +273,7 @@ impl Ground {
                 }
             }
             self.collect(context, Duration::from_millis(10));
-            patience.check(|| format!("lost: {:?}", self.in_flight));
+            deadline.check(|| format!("lost: {:?}", self.in_flight));
         }
         assert_eq!(context.pending(), 0);
     }
@@ -287,7 +287,7 @@ fn wanted() -> u64 {
 /// Runs until this many hand-offs have happened, or none happens any more.
 pub(super) fn run(context: &mut Context, handoffs: u64) {
     let mut ground = Ground::new();
-    let mut patience = Patience::new();
+    let mut deadline = Deadline::new();
     let mut seen = 0;
     while context.stats().handoffs < handoffs {
         for _ in 0..64 {
@@ -302,10 +302,10 @@ pub(super) fn run(context: &mut Context, handoffs: u64) {
         }
         if context.stats().handoffs > seen {
             seen = context.stats().handoffs;
-            patience = Patience::new();
+            deadline = Deadline::new();
             laio_testing::watchdog::step(format_args!("{seen} hand-offs of {handoffs}"));
         }
-        patience.check(|| format!("no hand-off after {seen}: {:?}", ground.in_flight));
+        deadline.check(|| format!("no hand-off after {seen}: {:?}", ground.in_flight));
     }
     ground.finish(context);
     let stats = context.stats();
@@ -319,6 +319,6 @@ pub(super) fn run(context: &mut Context, handoffs: u64) {
 }
 
 #[test]
-fn nothing_is_wrong_lost_or_doubled() {
+fn every_result_is_correct_and_arrives_once() {
     for_each_detector(|mut context| run(&mut context, wanted()));
 }

@@ -40,11 +40,11 @@ pub(crate) fn start<const N: usize>(
 }
 
 /// Fails the test after a generous time limit.
-pub(crate) struct Patience(Instant);
+pub(crate) struct Deadline(Instant);
 
-impl Patience {
-    pub(crate) fn new() -> Patience {
-        Patience(Instant::now())
+impl Deadline {
+    pub(crate) fn new() -> Deadline {
+        Deadline(Instant::now())
     }
 
     #[track_caller]

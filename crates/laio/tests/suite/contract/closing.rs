@@ -209,7 +209,7 @@ fn a_failed_replacement_cancels_nothing() {
 
 /// `dup2` of a descriptor onto itself replaces nothing, and so cancels nothing.
 #[test]
-fn a_duplicate_of_a_busy_descriptor_leaves_it_alone() {
+fn dup2_of_a_busy_descriptor_onto_itself_cancels_nothing() {
     for_each_pending(|way| {
         let mut context = way.context();
         let (busy, writer) = pipe();
@@ -344,7 +344,7 @@ fn a_number_is_used_again() {
 
 /// Calls made after a close that is still in flight do not reach the closed file.
 #[test]
-fn nothing_overtakes_a_close() {
+fn no_call_overtakes_a_close() {
     for_each_pending(|way| {
         let mut context = way.context();
         let (reader, writer) = pipe();

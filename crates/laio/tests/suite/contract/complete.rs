@@ -116,7 +116,7 @@ fn vectors_may_be_cut_anywhere() {
 
 /// A read of a stream ends with the bytes that are available.
 #[test]
-fn a_read_of_a_stream_takes_what_there_is() {
+fn a_read_of_a_stream_takes_the_available_bytes() {
     for_each_pending(|way| {
         if way.is_short() {
             return;

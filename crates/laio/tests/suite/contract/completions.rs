@@ -148,7 +148,7 @@ fn a_race_of_cancel_and_completion_loses_nothing() {
 }
 
 #[test]
-fn a_buffer_is_left_alone_after_delivery() {
+fn a_buffer_is_unused_after_delivery() {
     for_each_pending_backend(|way| {
         let mut context = way.context();
         let pipes: Vec<(OwnedFd, OwnedFd)> = (0..20).map(|_| pipe()).collect();

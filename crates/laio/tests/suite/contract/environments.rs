@@ -86,7 +86,7 @@ fn where_io_uring_is_not_implemented() {
 }
 
 #[test]
-fn where_nothing_modern_is_permitted() {
+fn without_modern_calls() {
     let sets = [
         (forbid::IO_URING, libc::EACCES),
         (forbid::NOWAIT, libc::EPERM),
@@ -97,7 +97,7 @@ fn where_nothing_modern_is_permitted() {
 }
 
 #[test]
-fn where_only_the_ring_is_modern() {
+fn without_modern_calls_except_the_ring() {
     let sets = [
         (forbid::NOWAIT, libc::ENOSYS),
         (forbid::OPENAT2, libc::ENOSYS),
@@ -142,7 +142,7 @@ fn a_missing_ring_is_reported() {
 
 /// A filter forbids a call that a context made before the filter uses to wait.
 #[test]
-fn a_filter_that_comes_later() {
+fn a_filter_that_is_installed_later() {
     let calls: &[libc::c_long] = &[
         libc::SYS_preadv2,
         libc::SYS_pwritev2,

@@ -197,7 +197,7 @@ fn a_child_may_begin_with_any_verb() {
 
 /// The child ends, or forgets the context, without using it.
 #[test]
-fn a_child_may_leave_the_context_alone() {
+fn a_child_need_not_use_the_context() {
     child::check(LIMIT * 6, test_name!(), "", || {
         for_each_pending_backend(|way| {
             let busy = Busy::new(way);

@@ -140,7 +140,7 @@ fn connections_are_not_interrupted() {
 
 /// A timed wait takes as long as requested: it ends neither early nor never.
 #[test]
-fn times_are_kept() {
+fn timed_waits_last_as_requested() {
     under_fire(test_name!(), |_, context| {
         let wait = Duration::from_millis(12);
         let mut time = libc::timespec {

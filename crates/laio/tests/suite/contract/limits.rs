@@ -461,7 +461,7 @@ fn ten_thousand_operations_fit_in_eight_mebibytes() {
 
 /// With an operation in flight, a loop of inline reads must poll after a fixed number of calls.
 #[test]
-fn a_busy_program_gets_to_its_completions() {
+fn a_busy_program_receives_its_completions() {
     let directory = scratch();
     let file = file_with(directory.path(), &pattern(4_096, 1));
     for_each_backend(|way| {
@@ -531,7 +531,7 @@ fn a_busy_program_gets_to_its_completions() {
 }
 
 #[test]
-fn without_operations_nothing_is_spent() {
+fn without_operations_the_budget_is_unused() {
     for_each_backend(|way| {
         let limits = Limits {
             inline_budget: 3,
@@ -557,7 +557,7 @@ fn without_operations_nothing_is_spent() {
 
 /// A hanging server delays only the calls on that server, however many they are, and no call on the disk.
 #[test]
-fn hanging_requests_do_not_stop_the_disk() {
+fn hanging_requests_do_not_block_calls_on_the_disk() {
     let Some(server) = or_skip(FaultFs::mount()) else {
         return;
     };

@@ -368,7 +368,7 @@ fn a_cancelled_operation_leaves_the_queue() {
 
 /// `sendfile` to a stream comes after earlier writes to it.
 #[test]
-fn sendfile_keeps_its_place() {
+fn sendfile_comes_after_earlier_writes() {
     let directory = scratch();
     let file = file_with(directory.path(), b"from the file;");
     for_each_pending(|way| {

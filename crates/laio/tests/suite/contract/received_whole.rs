@@ -83,7 +83,7 @@ fn for_each_case(body: impl Fn(&mut Context, bool, bool)) {
 }
 
 #[test]
-fn cancelled_it_has_what_came() {
+fn cancelled_it_keeps_its_bytes() {
     for_each_case(|context, early, by_message| {
         let (receive, handle, ends) = begun(context, early, by_message);
         context.cancel(handle).unwrap();
@@ -102,7 +102,7 @@ fn has_all_of_three(result: Result<usize, Errno>, receive: &Receive, [from, _]: 
 }
 
 #[test]
-fn timed_out_it_has_what_came() {
+fn timed_out_it_keeps_its_bytes() {
     for_each_case(|context, early, by_message| {
         let (receive, handle, ends) = begun(context, early, by_message);
         let soon = Some(Duration::from_millis(1));
@@ -113,7 +113,7 @@ fn timed_out_it_has_what_came() {
 }
 
 #[test]
-fn at_the_end_it_has_what_came() {
+fn at_the_end_it_keeps_its_bytes() {
     for_each_case(|context, early, by_message| {
         let (receive, handle, [_from, to]) = begun(context, early, by_message);
         drop(to);
@@ -123,7 +123,7 @@ fn at_the_end_it_has_what_came() {
 }
 
 #[test]
-fn the_rest_makes_it_whole() {
+fn the_remaining_bytes_complete_it() {
     for_each_case(|context, early, by_message| {
         let (receive, handle, [from, to]) = begun(context, early, by_message);
         send(&to, b"def");
@@ -137,7 +137,7 @@ fn the_rest_makes_it_whole() {
 
 /// Without a wait (non-blocking mode or `MSG_DONTWAIT`) the result is the three bytes.
 #[test]
-fn without_a_wait_it_has_what_is_there() {
+fn without_a_wait_it_has_the_available_bytes() {
     for_each_pending(|way| {
         for (by_message, mode) in [(false, true), (false, false), (true, true), (true, false)] {
             let mut context = way.context();

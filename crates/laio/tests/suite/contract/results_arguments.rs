@@ -586,7 +586,7 @@ fn unknown_numbers(sys: &mut Sys<'_>) {
 
 /// These calls cannot be compared with the plain call, which would fork the test.
 #[test]
-fn refused_calls_say_so() {
+fn refused_calls_return_an_error() {
     for_each(|way| {
         let mut context = way.context();
         for (number, errno) in [

@@ -97,7 +97,7 @@ fn waits_for_locks_leave_helpers_to_others() {
 
 /// Calls wait for semaphores and futexes, and other calls wake them.
 #[test]
-fn the_calls_that_wake_find_a_helper() {
+fn waking_calls_find_a_helper() {
     for_each_pending_backend(|way| {
         let mut context = way.with(|options| options.helpers(HELPERS));
         let set = plain(libc::SYS_semget, [libc::IPC_PRIVATE as usize, 1, 0o600]).unwrap();
@@ -226,7 +226,7 @@ fn at_the_limit_of_waits_a_call_fails() {
 
 /// With back-pressure the same call begins when a waiting call ends.
 #[test]
-fn with_back_pressure_waits_take_turns() {
+fn with_back_pressure_a_waiting_call_begins_later() {
     for_each_pending_backend(|way: &Way| {
         if way.backend == BackendKind::Activations {
             return;

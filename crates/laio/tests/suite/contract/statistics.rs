@@ -38,7 +38,7 @@ pub(crate) fn counted(
 }
 
 #[test]
-fn calls_are_counted_by_how_they_went() {
+fn calls_are_counted_by_strategy() {
     let directory = scratch();
     let file = file_with(directory.path(), &pattern(20_000, 1));
     let fd = file.as_file().arg();

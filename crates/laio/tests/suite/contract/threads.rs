@@ -11,7 +11,7 @@ use laio_testing::{child, limit, test_name};
 use std::os::unix::fs::PermissionsExt;
 
 #[test]
-fn they_run_at_once_on_the_callers_thread() {
+fn they_run_inline_on_the_callers_thread() {
     for_each(|way| {
         let mut context = way.context();
         let here = plain(libc::SYS_gettid, []);
@@ -110,7 +110,7 @@ fn as_root(test: &'static str, body: impl Fn()) {
 }
 
 #[test]
-fn credentials_reach_the_helpers() {
+fn credentials_apply_to_the_helpers() {
     as_root(test_name!(), || {
         let directory = scratch();
         std::fs::set_permissions(directory.path(), PermissionsExt::from_mode(0o755)).unwrap();

@@ -142,7 +142,7 @@ fn a_file_in_memory_is_read_inline_without_an_attempt() {
 }
 
 #[test]
-fn writes_that_a_file_system_refuses_are_latched() {
+fn refused_writes_are_remembered_for_the_file_system() {
     for way in lazy_ways() {
         let mut context = way.context();
         let file = warm_file();

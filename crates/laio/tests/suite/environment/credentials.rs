@@ -137,7 +137,7 @@ fn a_new_context_has_the_present_credentials() {
 }
 
 #[test]
-fn operations_started_before_keep_theirs() {
+fn earlier_operations_keep_their_credentials() {
     as_root(test_name!(), |way| {
         // With carriers the change fails while the home thread is in a call: tests/suite/activations.
         if !way.goes_to_background() || way.backend == BackendKind::Activations {

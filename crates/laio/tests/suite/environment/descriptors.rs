@@ -92,7 +92,7 @@ fn they_do_not_take_the_place_of_standard_streams() {
 
 /// The program closes all but its standard streams: the next call that needs a closed descriptor fails.
 #[test]
-fn closing_them_by_mistake_is_an_error() {
+fn calls_fail_after_the_program_closed_them() {
     alone(test_name!(), |way| {
         // Closed by number below.
         let (reader, writer) = pipe();

@@ -101,7 +101,7 @@ fn check_one(way: &Way, program: &Program, kernel: &mut Through) {
         return;
     };
     // A difference was found; while the program is reduced, a call that hangs gets less time.
-    kernel.patience = Duration::from_secs(3);
+    kernel.call_limit = Duration::from_secs(3);
     oracle::minimise(program, |smaller| match compare(smaller, kernel) {
         Ok(()) => false,
         Err(difference) => {

@@ -16,14 +16,14 @@ use std::time::{Duration, Instant};
 pub(crate) struct Through {
     pub(crate) context: Context,
     /// After this time a call counts as one that never ends.
-    pub(crate) patience: Duration,
+    pub(crate) call_limit: Duration,
 }
 
 impl Through {
     pub(crate) fn new(context: Context) -> Through {
         Through {
             context,
-            patience: LIMIT,
+            call_limit: LIMIT,
         }
     }
 }
@@ -46,7 +46,7 @@ impl Through {
             return finish(&mut self.context, outcome);
         };
         let mut completions = Vec::new();
-        let end = Instant::now() + self.patience;
+        let end = Instant::now() + self.call_limit;
         while completions.is_empty() {
             let left = end.saturating_duration_since(Instant::now());
             if left.is_zero() {

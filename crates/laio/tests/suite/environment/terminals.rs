@@ -41,7 +41,7 @@ fn plainly() -> [Result<usize, Errno>; 2] {
 }
 
 #[test]
-fn a_slave_that_waits_loses_its_master() {
+fn a_waiting_read_ends_when_the_master_is_closed() {
     if or_skip(terminal()).is_none() {
         return;
     }
@@ -73,7 +73,7 @@ fn a_slave_that_waits_loses_its_master() {
 
 /// An end of file that a user types at the terminal also ends a waiting read.
 #[test]
-fn an_end_that_is_typed_is_an_end() {
+fn a_typed_end_of_file_ends_a_waiting_read() {
     if or_skip(terminal()).is_none() {
         return;
     }

@@ -25,7 +25,7 @@ fn inline<const N: usize>(
 }
 
 #[test]
-fn calls_that_belong_to_the_thread_run_on_it() {
+fn calls_that_act_on_the_thread_run_on_it() {
     for_each(|way| {
         let mut context = way.context();
         // SAFETY: gettid takes no arguments.
@@ -291,7 +291,7 @@ fn a_notifier_outlives_its_context() {
 
 /// A ring serves one kernel thread, and carriers are several: a context of the second kind fails or works without a ring.
 #[test]
-fn carriers_and_rings_do_not_meet_on_a_thread() {
+fn carriers_and_rings_exclude_each_other_on_a_thread() {
     let activations = Way::natural(BackendKind::Activations);
     let carried = match Context::new(activations.options()) {
         Ok(carried) => carried,

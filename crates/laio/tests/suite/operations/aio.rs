@@ -224,7 +224,7 @@ fn direct_writes_are_never_split() {
 }
 
 #[test]
-fn buffered_io_does_not_block_in_submission_unless_asked_to() {
+fn buffered_io_blocks_in_submission_only_if_requested() {
     for blocking in [false, true] {
         let options = Options::new().backend(BackendKind::LinuxAio);
         let mut context = match Context::new(options.aio_blocking(blocking)) {
@@ -357,7 +357,7 @@ fn later_requests_end_an_earlier_wait() {
 
 /// A child has none of the C library's threads: its calls go to helpers, and the parent's context works.
 #[test]
-fn a_child_does_without_the_threads_of_its_parent() {
+fn a_child_works_without_the_threads_of_its_parent() {
     child::check(LIMIT * 3, test_name!(), "", || {
         for kind in [BackendKind::PosixAio, BackendKind::LinuxAio] {
             let Some(mut context) = context(kind) else {
@@ -405,7 +405,7 @@ fn a_kernel_without_aio_is_reported() {
 
 /// If submission is forbidden later, or the system has no free request, helpers make the calls.
 #[test]
-fn without_requests_helpers_do_the_work() {
+fn without_requests_helpers_make_the_calls() {
     for (number, errno) in [
         (libc::SYS_io_submit, libc::EPERM),
         (libc::SYS_io_submit, libc::EAGAIN),

@@ -8,7 +8,7 @@ use laio_testing::{Random, child, process, test_name};
 use std::time::Duration;
 
 #[test]
-fn operations_are_cancelled_wherever_they_are() {
+fn operations_are_cancelled_in_each_state() {
     let hanging = Hanging::mount();
     let mut random = Random::for_test();
     let orders: Vec<u64> = (0..3).map(|_| random.bits()).collect();
@@ -182,7 +182,7 @@ fn handles_that_are_not_in_flight() {
 }
 
 #[test]
-fn a_handle_of_another_context_is_not_known() {
+fn a_handle_of_another_context_is_unknown() {
     for_each_pending_backend(|way| {
         let (mut ours, mut theirs) = (way.context(), way.context());
         let (from, to) = pipe();
@@ -279,7 +279,7 @@ fn user_data_comes_back() {
 }
 
 #[test]
-fn cancelling_the_first_lets_the_second_go_on() {
+fn cancelling_the_first_unblocks_the_second() {
     for_each_pending(|way| {
         let mut context = way.context();
         let (from, to) = pipe();

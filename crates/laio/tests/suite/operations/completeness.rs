@@ -51,7 +51,7 @@ fn vectors(bytes: &[u8]) -> Vec<libc::iovec> {
 }
 
 #[test]
-fn writes_are_whole_whatever_the_reader_does() {
+fn writes_are_complete_with_any_reader() {
     for_each(|way| {
         let size = if way.is_short() { 2_001 } else { 400_001 };
         let bytes = pattern(size, 3);
@@ -310,7 +310,7 @@ fn the_upper_half_of_a_count_is_ignored() {
 
 /// Such a socket is always ready, but a non-blocking call on it fails with `EAGAIN`.
 #[test]
-fn a_datagram_socket_that_was_shut_down_is_at_its_end() {
+fn a_receive_on_a_shut_down_datagram_socket_returns_zero() {
     use std::net::UdpSocket;
     for_each(|way| {
         let mut context = way.context();

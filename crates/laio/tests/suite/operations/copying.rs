@@ -57,7 +57,7 @@ fn positions() {
 
 /// A copy that goes to the ring without an attempt gives the same bytes, end and errors.
 #[test]
-fn patient_reads() {
+fn reads_expected_to_block() {
     for_each(|way| {
         let mut context = way.context();
         let place = scratch();

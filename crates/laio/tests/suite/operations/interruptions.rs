@@ -74,7 +74,7 @@ fn writes() {
 }
 
 #[test]
-fn waiting_takes_its_time() {
+fn timed_waits_are_not_shortened() {
     const WAIT: Duration = Duration::from_millis(5);
     under_signals(|context, _| {
         let time = libc::timespec {

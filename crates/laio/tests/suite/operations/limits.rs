@@ -214,7 +214,7 @@ fn ten_thousand_operations_are_small() {
 }
 
 #[test]
-fn a_program_whose_calls_finish_inline_gets_to_its_completions() {
+fn a_program_whose_calls_finish_inline_receives_its_completions() {
     let budget = 10;
     for_each_pending(|way| {
         let limits = Limits {

@@ -190,7 +190,7 @@ fn the_position_of_a_file_is_in_order() {
 }
 
 #[test]
-fn positioned_writes_are_in_order_where_that_is_asked_for() {
+fn positioned_writes_are_in_order_if_requested() {
     let directory = scratch();
     for_each(|way| {
         let file = laio_testing::temp::file_with(directory.path(), &[0; 8192]);

@@ -58,7 +58,7 @@ fn shared_pipe() -> (Rc<OwnedFd>, OwnedFd) {
 }
 
 #[test]
-fn taken_when_it_is_over_and_not_before() {
+fn taken_only_after_delivery() {
     for_each_pending(|way| {
         let alive = Rc::new(());
         let mut context = way.context();
@@ -111,7 +111,7 @@ fn cancelled_and_taken() {
 }
 
 #[test]
-fn abandoned_wherever_it_is() {
+fn abandoned_in_each_state() {
     for_each_pending(|way| {
         let alive = Rc::new(());
         let mut context = way.context();
@@ -172,7 +172,7 @@ fn an_abandoned_write_is_dropped_once() {
 }
 
 #[test]
-fn a_dropped_context_frees_what_is_in_flight() {
+fn a_dropped_context_frees_operations_in_flight() {
     for_each_pending(|way| {
         let alive = Rc::new(());
         let (from, to) = shared_pipe();

@@ -63,7 +63,7 @@ fn with_signal_blocked(body: impl FnOnce() + Send) {
 }
 
 #[test]
-fn it_comes_once_between_two_polls() {
+fn the_signal_comes_once_between_two_polls() {
     for_each_pending(|way| {
         with_signal_blocked(|| {
             let mut context = way.context();

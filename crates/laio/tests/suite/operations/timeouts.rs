@@ -19,7 +19,7 @@ fn park(context: &mut Context, buffer: &mut [u8; 8]) -> (OwnedFd, OwnedFd, Handl
 }
 
 #[test]
-fn an_operation_ends_when_its_time_is_up() {
+fn an_operation_ends_at_its_timeout() {
     for_each_pending(|way| {
         let mut context = way.context();
         let mut buffer = [FRESH; 8];
@@ -35,7 +35,7 @@ fn an_operation_ends_when_its_time_is_up() {
 }
 
 #[test]
-fn one_that_ends_before_is_not_disturbed() {
+fn an_operation_that_ends_before_its_timeout_is_unaffected() {
     for_each_pending(|way| {
         let mut context = way.context();
         let mut buffer = [FRESH; 8];
@@ -48,7 +48,7 @@ fn one_that_ends_before_is_not_disturbed() {
 }
 
 #[test]
-fn a_time_is_changed_and_taken_back() {
+fn a_timeout_can_be_changed_and_removed() {
     for_each_pending(|way| {
         let mut context = way.context();
         let mut buffers = [[FRESH; 8]; 2];
@@ -82,7 +82,7 @@ fn a_cancelled_operation_stays_cancelled() {
 }
 
 #[test]
-fn an_operation_behind_another_has_its_own_time() {
+fn a_queued_operation_has_its_own_timeout() {
     for_each_pending(|way| {
         let mut context = way.context();
         let mut buffers = [[FRESH; 8]; 2];
@@ -131,7 +131,7 @@ fn the_pollable_descriptor_reports_them() {
 
 /// Operations that end before their timeout leave no memory behind.
 #[test]
-fn thousands_come_and_go() {
+fn thousands_of_timeouts_leave_no_memory() {
     for_each_pending_backend(|way| {
         let mut context = way.context();
         let (from, to) = pipe();

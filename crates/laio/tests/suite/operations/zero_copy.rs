@@ -126,7 +126,7 @@ fn the_same_bytes_in_every_way() {
 }
 
 #[test]
-fn memory_is_kept_until_the_peer_has_the_bytes_and_others_need_not_wait() {
+fn memory_is_kept_until_the_peer_has_the_bytes() {
     let Some(mut context) = capable() else { return };
     let (socket, mut peer) = narrow_pair();
     let bytes = bytes();
@@ -185,7 +185,7 @@ fn disconnecting_releases_memory() {
 }
 
 #[test]
-fn a_context_that_ends_leaves_memory_to_the_kernel() {
+fn a_dropped_context_leaks_memory_that_the_kernel_uses() {
     let Some(mut context) = capable() else { return };
     let (socket, mut peer) = narrow_pair();
     let bytes = bytes();
@@ -221,7 +221,7 @@ fn waiting_sends_can_be_cancelled() {
 }
 
 #[test]
-fn sockets_that_cannot_are_sent_to_ordinarily() {
+fn sockets_without_zero_copy_get_ordinary_sends() {
     let Some(mut context) = capable() else { return };
     let (near, far) = stream_pair();
     let near = Rc::new(near);
