@@ -179,7 +179,7 @@ struct shared {
 	struct laio_context *further;
 };
 
-static void *stranger(void *argument)
+static void *new_thread(void *argument)
 {
 	struct shared *shared = (struct shared *)argument;
 
@@ -200,7 +200,7 @@ static void of_other_threads(void)
 	own = shared.own = laio_context_current();
 	further = shared.further = laio_context_new(NULL);
 	CHECK(own && further);
-	test_join(test_thread(stranger, &shared));
+	test_join(test_thread(new_thread, &shared));
 	/* The addresses of an ended thread's context may be in use again, but not by this thread. */
 	if (shared.own != own && shared.own != further)
 		expect_no_context(shared.own);

@@ -31,7 +31,7 @@ static int drain(struct laio_completion *completions, int space, int at_a_time)
 	return seen;
 }
 
-static void is_one(void)
+static void is_a_descriptor(void)
 {
 	struct laio_context *context = laio_context_new(NULL);
 	int fd = laio_fd(NULL);
@@ -47,7 +47,7 @@ static void is_one(void)
 }
 
 /* An operation started before the first laio_fd() also makes it readable. */
-static void asked_for_late(void)
+static void requested_late(void)
 {
 	struct laio_completion completions[8];
 	char bytes[2] = { 0 };
@@ -100,7 +100,7 @@ static void level(void)
 }
 
 /* A cancelled operation, and one beyond the inline budget, also make it readable. */
-static void of_other_news(void)
+static void of_other_completions(void)
 {
 	struct laio_options options = LAIO_OPTIONS_INIT;
 	struct laio_completion completions[4];
@@ -216,10 +216,10 @@ int main(void)
 	test_start_pending();
 	/* memcheck is about fifty times slower. */
 	rounds = test_under_valgrind() ? 200 : 10000;
-	is_one();
-	asked_for_late();
+	is_a_descriptor();
+	requested_late();
 	level();
-	of_other_news();
+	of_other_completions();
 	rally(rounds, 0, 4);
 	rally(rounds, 1, 4);
 	rally(rounds / 10, 0, 1);

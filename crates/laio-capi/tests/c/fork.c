@@ -223,7 +223,7 @@ static void *of_a_thread(void *argument)
 }
 
 /* In the child, no thread owns the contexts of the parent's other threads. */
-static void stranger(void *argument)
+static void in_a_child(void *argument)
 {
 	struct laio_context *context = (struct laio_context *)argument;
 
@@ -234,7 +234,7 @@ static void stranger(void *argument)
 
 static void *forks_with_context(void *argument)
 {
-	test_reap(test_fork(stranger, argument));
+	test_reap(test_fork(in_a_child, argument));
 	return NULL;
 }
 

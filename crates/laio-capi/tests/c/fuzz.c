@@ -465,7 +465,7 @@ static void *share(size_t size)
 	return memory;
 }
 
-static int tell_totals(void)
+static int print_totals(void)
 {
 	int i, calls = 0;
 
@@ -505,7 +505,7 @@ int main(int argc, char **argv)
 	signal(SIGINT, stop);
 	signal(SIGTERM, stop);
 	make_arena();
-	learn_anonymous();
+	find_anonymous_device();
 	plain = (struct report *)share(sizeof(*plain));
 	other = (struct report *)share(sizeof(*other));
 	test_directory(top);
@@ -535,5 +535,5 @@ int main(int argc, char **argv)
 		}
 	}
 	rmdir(top);
-	return tell_totals();
+	return print_totals();
 }

@@ -66,7 +66,7 @@ static void start_library(uint64_t seed, uint32_t limit_flags)
 		 watched_fd == -1 ? "" : ", laio_fd() watched");
 }
 
-static void wait_for_news(void)
+static void wait_for_completions(void)
 {
 	struct pollfd one;
 
@@ -85,7 +85,7 @@ static long settle(void *handle, void *user)
 
 	memset(&completion, 0xa5, sizeof(completion));
 	do {
-		wait_for_news();
+		wait_for_completions();
 		count = laio_poll(&completion, 1, watched_fd == -1 ? NULL : &zero);
 	} while (count == 0);
 	if (count != 1) {

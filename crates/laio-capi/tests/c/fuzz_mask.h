@@ -54,7 +54,7 @@ static time_t masked_since;
  */
 static dev_t anonymous;
 
-static void learn_anonymous(void)
+static void find_anonymous_device(void)
 {
 	struct stat status;
 	int fd = eventfd(0, 0);

@@ -22,7 +22,7 @@ static int is_ready(int fd, short events)
 }
 
 /* Whether calls on it may wait: in blocking mode, and without a timeout of its own. */
-static int is_patient(int fd)
+static int may_wait(int fd)
 {
 	int flags = fcntl(fd, F_GETFL);
 	struct stat status;
@@ -36,14 +36,14 @@ static int is_patient(int fd)
 
 static int waits_to_read(int fd)
 {
-	return is_patient(fd) && !is_ready(fd, POLLIN);
+	return may_wait(fd) && !is_ready(fd, POLLIN);
 }
 
 static int waits_to_write(int fd, size_t count)
 {
 	struct stat status;
 
-	if (!is_patient(fd) || fstat(fd, &status) == -1)
+	if (!may_wait(fd) || fstat(fd, &status) == -1)
 		return 0;
 	/* A counter refuses values that overflow it; no value written here does. */
 	if (!S_ISFIFO(status.st_mode) && !S_ISSOCK(status.st_mode))
@@ -89,7 +89,7 @@ static int waits_to_receive(int fd, int flags, int all)
 {
 	if (flags & MSG_DONTWAIT)
 		return 0;
-	if (is_patient(fd) && ((flags & MSG_WAITALL) || (all && !(flags & MSG_WAITFORONE))))
+	if (may_wait(fd) && ((flags & MSG_WAITALL) || (all && !(flags & MSG_WAITFORONE))))
 		return 1;
 	return waits_to_read(fd);
 }
@@ -99,7 +99,7 @@ static int waits_to_send(int fd, int flags, int addressed, size_t count)
 {
 	if (flags & MSG_DONTWAIT)
 		return 0;
-	return (addressed && is_patient(fd)) || waits_to_write(fd, count);
+	return (addressed && may_wait(fd)) || waits_to_write(fd, count);
 }
 
 static int waits_to_move(int in, int out, size_t count)
@@ -119,7 +119,7 @@ static int waits_to_splice(int in, int out, size_t count, unsigned flags)
 	if (fstat(out, &status) == 0 && S_ISFIFO(status.st_mode)) {
 		if (flags & SPLICE_F_NONBLOCK)
 			return waits_to_read(in);
-		return waits_to_read(in) || (is_patient(out) && !is_ready(out, POLLOUT));
+		return waits_to_read(in) || (may_wait(out) && !is_ready(out, POLLOUT));
 	}
 	return waits_to_move(in, out, count);
 }
@@ -160,7 +160,7 @@ static int is_long(uintptr_t time)
 }
 
 /* Whether it passes while messages are received is random. */
-static int is_brief(uintptr_t time)
+static int is_short_time(uintptr_t time)
 {
 	const struct timespec *given = (const struct timespec *)memory_at(time, sizeof(*given));
 
@@ -176,7 +176,7 @@ static int is_long_timeval(uintptr_t time)
 }
 
 /* Eventfds and similar files share one inode, so a lock on it conflicts with those of other programs. */
-static int is_everybodys(int fd)
+static int shares_inode(int fd)
 {
 	struct stat status;
 
@@ -256,7 +256,7 @@ static int would_wait(const struct call *call)
 	case SYS_recvmsg:
 		return waits_to_receive(fd, (int)w[2], 0);
 	case SYS_recvmmsg:
-		return is_brief(w[4]) || waits_to_receive(fd, (int)w[3], (unsigned)w[2] > 1);
+		return is_short_time(w[4]) || waits_to_receive(fd, (int)w[3], (unsigned)w[2] > 1);
 	case SYS_sendto:
 		return waits_to_send(fd, (int)w[3], w[4] != 0, w[2]);
 	case SYS_sendmsg:
@@ -282,9 +282,9 @@ static int would_wait(const struct call *call)
 	case SYS_epoll_pwait2:
 		return is_long(w[3]) && !is_ready(fd, POLLIN);
 	case SYS_fcntl:
-		return is_lock((int)w[1]) && (is_everybodys(fd) || waits_to_lock(fd, (int)w[1], w[2]));
+		return is_lock((int)w[1]) && (shares_inode(fd) || waits_to_lock(fd, (int)w[1], w[2]));
 	case SYS_flock:
-		return is_everybodys(fd) || waits_to_flock(fd, (int)w[1]);
+		return shares_inode(fd) || waits_to_flock(fd, (int)w[1]);
 	case SYS_futex:
 		return waits_on_futex(w);
 	case SYS_rt_sigtimedwait:

@@ -364,7 +364,7 @@ static int can_feed(const struct call *call)
 	struct sockaddr_un peer;
 	socklen_t length = sizeof(peer);
 
-	if (fd >= W_FED && fd < W_END && !is_patient(fd) && call->feed != FEED_UNLOCK)
+	if (fd >= W_FED && fd < W_END && !may_wait(fd) && call->feed != FEED_UNLOCK)
 		return 0;
 	switch (call->feed) {
 	case FEED_PIPE:

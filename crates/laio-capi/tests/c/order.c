@@ -126,7 +126,7 @@ static void close_under(int count, int *fds, int which)
 }
 
 /* After a close the number may belong to another file, about which the context knows nothing. */
-static void numbers_again(void)
+static void reused_numbers(void)
 {
 	struct laio_call call;
 	char text[8];
@@ -190,7 +190,7 @@ int main(void)
 		CHECK_IS(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
 		close_under(count, fds, 1);
 	}
-	numbers_again();
+	reused_numbers();
 	closed_elsewhere();
 	return 0;
 }

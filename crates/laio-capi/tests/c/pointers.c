@@ -24,7 +24,7 @@ static void add(const char *name, uintptr_t value)
 	wrong_count++;
 }
 
-static void make_wrong_pointers(void)
+static void make_invalid_pointers(void)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
 	int private_memory = MAP_PRIVATE | MAP_ANONYMOUS;
@@ -349,7 +349,7 @@ int main(void)
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGSEGV, same_crashes);
 	signal(SIGBUS, same_crashes);
-	make_wrong_pointers();
+	make_invalid_pointers();
 	world_begin();
 	same_in_every_way(all);
 	world_remove();

@@ -249,7 +249,7 @@ static void files(void)
 	TRY(pipe2, SAME_ERROR, "wi", 0, 0x70000000);
 }
 
-static void waits_and_the_rest(void)
+static void waits_and_other_calls(void)
 {
 	uintptr_t out = P(world_out.bytes), poll_one = P(&world_pollfd), time = P(&world_time);
 	uintptr_t set = (uintptr_t)world_set, fds = P(&world_fds), word = P(&world_out.words[100]);
@@ -303,7 +303,7 @@ static void all(void)
 	sockets();
 	names();
 	files();
-	waits_and_the_rest();
+	waits_and_other_calls();
 }
 
 int main(void)

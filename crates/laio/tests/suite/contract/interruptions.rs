@@ -13,7 +13,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 /// Runs the body in a process of its own, for every way, while signals arrive.
-fn under_fire(test: &'static str, body: impl Fn(&Way, &mut Context)) {
+fn under_signals(test: &'static str, body: impl Fn(&Way, &mut Context)) {
     child::check(LIMIT * 6, test, "", || {
         for_each(|way| {
             let _fire = Bombardment::begin(libc::SIGUSR1);
@@ -25,7 +25,7 @@ fn under_fire(test: &'static str, body: impl Fn(&Way, &mut Context)) {
 
 #[test]
 fn streams_are_not_interrupted() {
-    under_fire(test_name!(), |way, context| {
+    under_signals(test_name!(), |way, context| {
         let size = if way.is_short() { 600 } else { 400_000 };
         let bytes = pattern(size, 1);
         for socket in [false, true] {
@@ -92,7 +92,7 @@ fn streams_are_not_interrupted() {
 
 #[test]
 fn connections_are_not_interrupted() {
-    under_fire(test_name!(), |_, context| {
+    under_signals(test_name!(), |_, context| {
         let listener = crate::harness::lonely_listener();
         let address = tcp_address(&listener);
         for _ in 0..5 {
@@ -141,7 +141,7 @@ fn connections_are_not_interrupted() {
 /// A timed wait takes as long as requested: it ends neither early nor never.
 #[test]
 fn timed_waits_last_as_requested() {
-    under_fire(test_name!(), |_, context| {
+    under_signals(test_name!(), |_, context| {
         let wait = Duration::from_millis(12);
         let mut time = libc::timespec {
             tv_sec: 0,
@@ -249,7 +249,7 @@ fn timed_waits_last_as_requested() {
 
 #[test]
 fn waits_are_not_interrupted() {
-    under_fire(test_name!(), |_, context| {
+    under_signals(test_name!(), |_, context| {
         let (reader, writer) = pipe();
         let mut poll = libc::pollfd {
             fd: reader.as_raw_fd(),
@@ -334,7 +334,7 @@ fn waits_are_not_interrupted() {
 
 #[test]
 fn datagrams_are_not_interrupted() {
-    under_fire(test_name!(), |_, context| {
+    under_signals(test_name!(), |_, context| {
         let (a, b): (OwnedFd, OwnedFd) = datagram_pair();
         let mut buffers = [[0u8; 4]; 3];
         let mut vectors: Vec<libc::iovec> = buffers

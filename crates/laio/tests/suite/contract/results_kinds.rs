@@ -1,7 +1,7 @@
 //! Rule 1, results are those of the plain call: descriptors of unusual modes and kinds.
 
 use crate::harness::{
-    Arg, Sys, at, at_mut, iovec, iovec_mut, own, plain, wait_until_alone, wait_until_ready, zeroed,
+    Arg, Sys, at, at_mut, iovec, iovec_mut, own, plain, wait_until_closed, wait_until_ready, zeroed,
 };
 use laio_testing::temp::{datagram_pair, drain, fill, pipe, stream_pair, tcp_pair};
 use rustix::event::PollFlags;
@@ -386,7 +386,7 @@ fn closed_peers(sys: &mut Sys<'_>) {
     }];
     let (reader, writer) = pipe();
     drop(reader);
-    wait_until_alone(&writer);
+    wait_until_closed(&writer);
     let _ = sys.check(
         "write to a pipe",
         libc::SYS_write,
@@ -472,7 +472,7 @@ fn closed_peers(sys: &mut Sys<'_>) {
     let _ = sys.check("read after it", libc::SYS_read, [b.arg(), buffer, 16]);
     let (reader, writer) = pipe();
     drop(reader);
-    wait_until_alone(&writer);
+    wait_until_closed(&writer);
     let file = sys.file("file", b"0123456789");
     let _ = sys.check(
         "splice",

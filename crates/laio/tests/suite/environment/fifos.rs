@@ -1,6 +1,6 @@
 //! Opening FIFOs and leased files waits for other processes, but never on the caller's thread.
 
-use super::support::{Rescue, goes_on, result_of};
+use super::support::{Rescue, assert_works, result_of};
 use crate::harness::{
     Arg, Mode, at_mut, call, cstring, finish, for_each_pending, has_no_reader, own, plain, start,
     wait_for,
@@ -106,7 +106,7 @@ fn the_reading_end_waits_for_a_writer() {
         let mut context = way.context();
         let outcome = fifo.open(&mut context, libc::O_RDONLY | libc::O_CLOEXEC);
         let handle = stays_open(&mut context, outcome);
-        goes_on(&mut context);
+        assert_works(&mut context);
         let path = fifo.path.clone();
         let (met, wait) = channel::<()>();
         let writer = std::thread::spawn(move || {
@@ -130,7 +130,7 @@ fn the_writing_end_waits_for_a_reader() {
         let mut context = way.context();
         let outcome = fifo.open(&mut context, libc::O_WRONLY | libc::O_CLOEXEC);
         let handle = stays_open(&mut context, outcome);
-        goes_on(&mut context);
+        assert_works(&mut context);
         let path = fifo.path.clone();
         let reader = std::thread::spawn(move || {
             let mut bytes = Vec::new();
@@ -298,7 +298,7 @@ fn a_leased_file_waits_for_its_holder() {
         let Outcome::Pending(handle) = start(&mut context, libc::SYS_openat, args) else {
             panic!("opened under a lease");
         };
-        goes_on(&mut context);
+        assert_works(&mut context);
         give_back();
         drop(own(result_of(&mut context, handle)));
         // An open for reading does not break a read lease.

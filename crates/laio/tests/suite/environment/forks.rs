@@ -1,6 +1,6 @@
 //! Rule 10: a forked child has no operations, and does not affect the parent's.
 
-use super::support::{goes_on, pipe};
+use super::support::{assert_works, pipe};
 use crate::harness::{Arg, LIMIT, Mode, Way, all_ways, at_mut, collect, cstring, pending, plain};
 use laio::{Context, Errno};
 use laio_testing::limit::wait_until;
@@ -122,7 +122,7 @@ fn a_child_starts_operations_of_its_own() {
             for handle in handles {
                 assert_eq!(parent.context.cancel(handle), Err(Errno::NOENT));
             }
-            goes_on(&mut parent.context);
+            assert_works(&mut parent.context);
             let mut buffer = [0u8; 1];
             let file = std::fs::File::open("/proc/self/status").expect("a file");
             let args = [file.arg(), at_mut(&mut buffer), 1, 0];
@@ -131,8 +131,8 @@ fn a_child_starts_operations_of_its_own() {
                 Ok(1)
             );
             // The same in a child of the child.
-            in_child(|| goes_on(&mut parent.context));
-            goes_on(&mut parent.context);
+            in_child(|| assert_works(&mut parent.context));
+            assert_works(&mut parent.context);
         });
         still_works(&mut parent);
         parent.end();
@@ -142,7 +142,7 @@ fn a_child_starts_operations_of_its_own() {
 /// Asserts that the parent's context still works.
 fn still_works(parent: &mut Parent) {
     assert_eq!(parent.context.pending(), 3);
-    goes_on(&mut parent.context);
+    assert_works(&mut parent.context);
 }
 
 #[test]
@@ -169,7 +169,7 @@ fn a_child_drops_a_context_that_it_never_used() {
                 unsafe { page.cast::<u8>().write_volatile(1) };
             }
             let mut next = way.context();
-            goes_on(&mut next);
+            assert_works(&mut next);
         });
         parent.expect("the parent's").end();
     });

@@ -1,6 +1,6 @@
 //! A hanging file-system server never blocks the caller.
 
-use super::support::{Rescue, goes_on_with, pipe, result_of};
+use super::support::{Rescue, assert_works_with, pipe, result_of};
 use crate::harness::{
     Arg, LIMIT, Way, at_mut, bytes_of, call, cstring, for_each_pending_backend, later, own, start,
     zeroed,
@@ -82,7 +82,7 @@ impl Server {
         let Outcome::Pending(handle) = outcome else {
             panic!("{kind:?}: done while the server hangs: {outcome:?}");
         };
-        goes_on_with(context, &self.pipe);
+        assert_works_with(context, &self.pipe);
         handle
     }
 

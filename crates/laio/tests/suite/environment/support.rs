@@ -70,13 +70,13 @@ pub(crate) fn pipe() -> (OwnedFd, OwnedFd) {
 
 /// Asserts that other calls on the context work while an operation in flight hangs.
 #[track_caller]
-pub(crate) fn goes_on(context: &mut Context) {
-    goes_on_with(context, &pipe());
+pub(crate) fn assert_works(context: &mut Context) {
+    assert_works_with(context, &pipe());
 }
 
-/// [`goes_on`], with a pipe that exists already.
+/// [`assert_works`], with a pipe that exists already.
 #[track_caller]
-pub(crate) fn goes_on_with(context: &mut Context, (reader, writer): &(OwnedFd, OwnedFd)) {
+pub(crate) fn assert_works_with(context: &mut Context, (reader, writer): &(OwnedFd, OwnedFd)) {
     let mut buffer = [0u8; 4];
     let args = [reader.as_raw_fd() as usize, at_mut(&mut buffer), 4];
     let read = pending(context, libc::SYS_read, args);

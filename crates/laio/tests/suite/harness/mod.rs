@@ -19,7 +19,7 @@ pub(crate) use arguments::{Arg, at, at_mut, bytes_of, cstring, iovec, iovec_mut,
 pub(crate) use laio_testing::watchdog::watch;
 #[allow(unused_imports)]
 pub(crate) use waits::{
-    has_no_reader, wait_until_alone, wait_until_ready, wait_until_refused, wait_until_there,
+    has_no_reader, wait_until_closed, wait_until_ready, wait_until_refused, wait_until_there,
 };
 
 /// A bound on everything that must end. It detects hangs, not slowness: a loaded machine may give a test a

@@ -15,7 +15,7 @@ use std::os::fd::AsFd;
 
 /// Waits until every copy of the other end of a pipe or local stream socket is closed.
 #[track_caller]
-pub(crate) fn wait_until_alone(fd: impl AsFd) {
+pub(crate) fn wait_until_closed(fd: impl AsFd) {
     wait_until_ready(fd, PollFlags::empty());
 }
 
@@ -49,7 +49,7 @@ pub(crate) fn wait_until_there(fd: &impl Arg, bytes: usize) {
     assert!(there, "{count} of {bytes} bytes have arrived");
 }
 
-/// Waits until no process listens at an address; see [`wait_until_alone`].
+/// Waits until no process listens at an address; see [`wait_until_closed`].
 #[track_caller]
 pub(crate) fn wait_until_refused(address: std::net::SocketAddr) {
     let refused = || std::net::TcpStream::connect(address).is_err();

@@ -41,7 +41,7 @@ fn at_the_limit_of_operations_a_call_fails() {
         rustix::io::write(&to, b"abc").expect("written");
         context.cancel(handles[0]).expect("in flight");
         wait_for(&mut context, handles[0]);
-        assert_eq!(call_beside(&mut context, read), Ok(3));
+        assert_eq!(call_among_others(&mut context, read), Ok(3));
         // Closing works at the limit too, and cancels the operations on the descriptor.
         let (busy, _feed, _buffer) = pipes.remove(1);
         let fd = std::os::fd::IntoRawFd::into_raw_fd(busy) as usize;
@@ -61,7 +61,7 @@ fn at_the_limit_of_operations_a_call_fails() {
 }
 
 /// Waits for the result of a call, while others stay in flight.
-fn call_beside(context: &mut Context, read: [usize; 3]) -> Result<usize, Errno> {
+fn call_among_others(context: &mut Context, read: [usize; 3]) -> Result<usize, Errno> {
     match start(context, libc::SYS_read, read) {
         Outcome::Done(result) => result,
         Outcome::Pending(handle) => wait_for(context, handle).result,

@@ -34,7 +34,7 @@ fn capable() -> Option<Context> {
 }
 
 /// A socket with a large send buffer, and a peer with a small buffer that does not read yet.
-fn narrow_pair() -> (Rc<OwnedFd>, TcpStream) {
+fn small_buffers() -> (Rc<OwnedFd>, TcpStream) {
     let (near, far) = tcp_pair();
     sockopt::set_socket_send_buffer_size(&near, 2 * LENGTH).unwrap();
     sockopt::set_socket_recv_buffer_size(&far, 40_000).unwrap();
@@ -128,7 +128,7 @@ fn the_same_bytes_in_every_way() {
 #[test]
 fn memory_is_kept_until_the_peer_has_the_bytes() {
     let Some(mut context) = capable() else { return };
-    let (socket, mut peer) = narrow_pair();
+    let (socket, mut peer) = small_buffers();
     let bytes = bytes();
     let ticket = send(&mut context, &socket, &bytes);
     let handle = ticket.handle();
@@ -145,7 +145,7 @@ fn memory_is_kept_until_the_peer_has_the_bytes() {
 #[test]
 fn memory_of_abandoned_sends_is_kept_too() {
     let Some(mut context) = capable() else { return };
-    let (socket, mut peer) = narrow_pair();
+    let (socket, mut peer) = small_buffers();
     let bytes = bytes();
     let ticket = send(&mut context, &socket, &bytes);
     send_behind(&mut context, &socket);
@@ -160,7 +160,7 @@ fn memory_of_abandoned_sends_is_kept_too() {
 #[test]
 fn a_closing_peer_releases_memory() {
     let Some(mut context) = capable() else { return };
-    let (socket, peer) = narrow_pair();
+    let (socket, peer) = small_buffers();
     let bytes = bytes();
     let ticket = send(&mut context, &socket, &bytes);
     let handle = ticket.handle();
@@ -175,7 +175,7 @@ fn a_closing_peer_releases_memory() {
 #[test]
 fn disconnecting_releases_memory() {
     let Some(mut context) = capable() else { return };
-    let (socket, _peer) = narrow_pair();
+    let (socket, _peer) = small_buffers();
     let bytes = bytes();
     let ticket = send(&mut context, &socket, &bytes);
     send_behind(&mut context, &socket);
@@ -187,7 +187,7 @@ fn disconnecting_releases_memory() {
 #[test]
 fn a_dropped_context_leaks_memory_that_the_kernel_uses() {
     let Some(mut context) = capable() else { return };
-    let (socket, mut peer) = narrow_pair();
+    let (socket, mut peer) = small_buffers();
     let bytes = bytes();
     let _ticket = send(&mut context, &socket, &bytes);
     send_behind(&mut context, &socket);
@@ -203,7 +203,7 @@ fn a_dropped_context_leaks_memory_that_the_kernel_uses() {
 #[test]
 fn waiting_sends_can_be_cancelled() {
     let Some(mut context) = capable() else { return };
-    let (socket, peer) = narrow_pair();
+    let (socket, peer) = small_buffers();
     let bytes: Rc<[u8]> = pattern(20 * LENGTH, 3).into();
     let ticket = send(&mut context, &socket, &bytes);
     let handle = ticket.handle();
@@ -244,7 +244,7 @@ fn sockets_without_zero_copy_get_ordinary_sends() {
 #[test]
 fn over_loopback_everything_is_copied() {
     let Some(mut context) = capable() else { return };
-    let (socket, mut peer) = narrow_pair();
+    let (socket, mut peer) = small_buffers();
     let bytes = bytes();
     let ticket = send(&mut context, &socket, &bytes);
     let handle = ticket.handle();
