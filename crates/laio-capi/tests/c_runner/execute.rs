@@ -91,8 +91,8 @@ pub(crate) fn execute(
     }
 }
 
-/// The skip that a program reports before it exits with [`SKIPPED`]. Only a back end or the size of pipes can be a missing
-/// feature: the other reasons are combinations of back end, program and tool that cannot work.
+/// The skip that a program reports before it exits with [`SKIPPED`]. Only a back end or the size of pipes can be a
+/// missing feature: the other reasons are combinations of back end, program and tool that cannot work.
 fn skip_of(said: &str, back_end: BackEnd) -> Skip {
     let reason = said.trim().trim_start_matches("skipped: ");
     let need = match back_end.name {

@@ -214,7 +214,8 @@ fn carriers_have_a_mask_set_without_laio() {
                 change(libc::SIG_BLOCK);
                 hand_off(&mut context, || {
                     assert!(change(libc::SIG_BLOCK), "the signal was not blocked before");
-                    // SAFETY: plain calls; nothing is written. The signal is pending, for the thread or for the process.
+                    // SAFETY: plain calls; nothing is written. The signal is pending, for the thread or for the
+                    // process.
                     let taken = unsafe {
                         assert_eq!(libc::kill(libc::getpid(), libc::SIGTERM), 0);
                         let long = libc::timespec {

@@ -154,8 +154,8 @@ fn a_fifo_gets_the_lowest_number() {
             // The operation is in flight, and its provisional descriptor is open.
             let soon = Some(Duration::from_millis(20));
             assert_eq!(context.poll(&mut Vec::new(), soon), Ok(0));
-            // A peer in this table of descriptors would take the number, so its thread has a table of its own. The peer stays open,
-            // because the waiting open could miss it otherwise.
+            // A peer in this table of descriptors would take the number, so its thread has a table of its own. The peer
+            // stays open, because the waiting open could miss it otherwise.
             let (enough, until) = std::sync::mpsc::channel::<()>();
             let path = fifo.clone();
             let peer = std::thread::spawn(move || {

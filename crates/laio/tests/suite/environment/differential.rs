@@ -47,8 +47,8 @@ pub(crate) fn check(way: &Way, random: &mut Random, count: usize, without: &[&st
     for _ in 0..count {
         let _watched = watch(&way.to_string());
         if way.is_short() {
-            // The programs close descriptors without the context's knowledge, so the context may take a file for the stream that
-            // had its number before: a read may then be short.
+            // The programs close descriptors without the context's knowledge, so the context may take a file for the
+            // stream that had its number before: a read may then be short.
             kernel = self::kernel(way);
         }
         let mut program = program(way, random);
@@ -74,8 +74,8 @@ fn kernel(way: &Way) -> Through {
 fn program(way: &Way, random: &mut Random) -> Program {
     let mut program = Program::random(random, STEPS);
     if way.is_short() {
-        // Datagrams do not go in pieces, a read of a stream ends after the first piece, and an error in a list or length comes
-        // too late.
+        // Datagrams do not go in pieces, a read of a stream ends after the first piece, and an error in a list or
+        // length comes too late.
         const NOT_SHORT: [&str; 8] = [
             "Packet",
             "PipeRead",

@@ -1,7 +1,7 @@
 //! Calls in the background have the rights that the thread has when it makes them.
 //!
-//! The tests change rights in each way, at each time, in each back end, and compare laio's results with those of the plain
-//! calls at that moment. Each combination runs in a process of its own, forked from a process with one thread.
+//! The tests change rights in each way, at each time, in each back end, and compare laio's results with those of the
+//! plain calls at that moment. Each combination runs in a process of its own, forked from a process with one thread.
 
 use crate::harness::{LIMIT, Way, call, for_each_backend};
 use laio::{BackendKind, Context, Errno};
@@ -29,8 +29,8 @@ enum When {
     Fresh,
     /// With a context whose helpers, ring workers and carriers have made all calls once.
     Used,
-    /// Like `Used`, by a thread without `CAP_SYS_ADMIN`: Landlock cannot have restricted it unnoticed, so each helper serves
-    /// more than one of its calls.
+    /// Like `Used`, by a thread without `CAP_SYS_ADMIN`: Landlock cannot have restricted it unnoticed, so each helper
+    /// serves more than one of its calls.
     Shared,
     /// Like `Used`, by a call through the context.
     Through,
@@ -273,8 +273,8 @@ fn scenario(way: &Way, change: &Change, when: When) -> i32 {
         Ok(()) => {}
         Err(errno) => {
             println!("{} {when:?}: {errno}", change.name);
-            // The kernel refuses some changes to a process with threads, or to a thread without capabilities; but a single
-            // thread with all rights can make each change, unless the machine forbids it.
+            // The kernel refuses some changes to a process with threads, or to a thread without capabilities; but a
+            // single thread with all rights can make each change, unless the machine forbids it.
             return match when {
                 When::Before => SKIPPED,
                 _ => DOES_NOT_APPLY,
@@ -321,8 +321,8 @@ fn plainly(number: c_long, args: [usize; 6]) -> Result<usize, Errno> {
 
 /// Runs a body in a forked process, which has no other threads.
 fn in_a_fork(body: impl FnOnce() -> i32) -> Ended {
-    // SAFETY: the only other threads of this process are the test harness's, which hold no locks now; the child leaves by
-    // _exit.
+    // SAFETY: the only other threads of this process are the test harness's, which hold no locks now; the child leaves
+    // by _exit.
     let process = unsafe { libc::fork() };
     assert!(process >= 0, "fork: {}", std::io::Error::last_os_error());
     if process == 0 {

@@ -289,7 +289,8 @@ fn a_notifier_outlives_its_context() {
     });
 }
 
-/// A ring serves one kernel thread, and carriers are several: a context of the second kind fails or works without a ring.
+/// A ring serves one kernel thread, and carriers are several: a context of the second kind fails or works without a
+/// ring.
 #[test]
 fn carriers_and_rings_exclude_each_other_on_a_thread() {
     let activations = Way::natural(BackendKind::Activations);
