@@ -102,7 +102,7 @@ static struct sigaction action_of(void (*handler)(int), int flags)
 	return action;
 }
 
-/* sigaction(2) returns the earlier handler as the program set it. */
+/* laio_sigaction() returns the earlier handler as the program set it. */
 static void actions(void)
 {
 	struct sigaction first = action_of(plain_handler, SA_RESTART), second, old;

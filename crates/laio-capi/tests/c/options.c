@@ -68,7 +68,7 @@ static void sizes(void)
 	memset(edge, 0, sizeof(*edge));
 	edge->size = sizeof(*edge);
 	expect_accepted(edge);
-	/* The struct before it had fields for carriers. */
+	/* The size of the struct before it had the field for carriers. */
 	edge = (struct laio_options *)(void *)(pages + page - offsetof(struct laio_options, carriers));
 	memset(edge, 0, offsetof(struct laio_options, carriers));
 	edge->size = offsetof(struct laio_options, carriers);

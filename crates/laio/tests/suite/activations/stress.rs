@@ -51,7 +51,7 @@ enum Expected {
     Size,
     Missing,
     Slept,
-    /// An action that ends a lane's call: this many bytes were written, or this many waiters woken.
+    /// The result of a call that ends the wait of a lane: bytes written, or waiters woken.
     Helped {
         at_least: usize,
         at_most: usize,
@@ -62,7 +62,7 @@ fn pattern(at: usize) -> u8 {
     (at * 31 + at / 257) as u8
 }
 
-struct Ground {
+struct Workspace {
     /// Never grows: the kernel uses addresses of its elements.
     lanes: Vec<Lane>,
     file: tempfile::NamedTempFile,
@@ -75,8 +75,8 @@ struct Ground {
     checked: u64,
 }
 
-impl Ground {
-    fn new() -> Ground {
+impl Workspace {
+    fn new() -> Workspace {
         let file = tempfile::NamedTempFile::new().unwrap();
         let bytes: Vec<u8> = (0..FILE).map(pattern).collect();
         std::fs::write(file.path(), bytes).unwrap();
@@ -100,7 +100,7 @@ impl Ground {
                 busy: None,
             }
         };
-        Ground {
+        Workspace {
             lanes: (0..LANES).map(|_| lane()).collect(),
             file,
             name,
@@ -286,32 +286,32 @@ fn wanted() -> u64 {
 
 /// Runs until this many hand-offs have happened, or none happens any more.
 pub(super) fn run(context: &mut Context, handoffs: u64) {
-    let mut ground = Ground::new();
+    let mut workspace = Workspace::new();
     let mut deadline = Deadline::new();
     let mut seen = 0;
     while context.stats().handoffs < handoffs {
         for _ in 0..64 {
-            ground.step(context);
+            workspace.step(context);
             // Thread-local state of the program follows the program.
             std::thread_local! {
                 static HERE: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
             }
             HERE.set(HERE.get() + 1);
-            drop(vec![0u8; 100 + ground.stamp as usize % 4_000]);
-            ground.collect(context, Duration::ZERO);
+            drop(vec![0u8; 100 + workspace.stamp as usize % 4_000]);
+            workspace.collect(context, Duration::ZERO);
         }
         if context.stats().handoffs > seen {
             seen = context.stats().handoffs;
             deadline = Deadline::new();
             laio_testing::watchdog::step(format_args!("{seen} hand-offs of {handoffs}"));
         }
-        deadline.check(|| format!("no hand-off after {seen}: {:?}", ground.in_flight));
+        deadline.check(|| format!("no hand-off after {seen}: {:?}", workspace.in_flight));
     }
-    ground.finish(context);
+    workspace.finish(context);
     let stats = context.stats();
     println!(
         "{} results checked, {} hand-offs, {} spurious wakeups, {} carriers",
-        ground.checked,
+        workspace.checked,
         stats.handoffs,
         stats.false_wakeups,
         context.carriers()

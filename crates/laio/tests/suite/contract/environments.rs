@@ -140,7 +140,7 @@ fn a_missing_ring_is_reported() {
     }
 }
 
-/// A filter forbids a call that a context made before the filter uses to wait.
+/// Contexts are made before a filter that forbids the calls of their attempts.
 #[test]
 fn a_filter_that_is_installed_later() {
     let calls: &[libc::c_long] = &[

@@ -53,7 +53,7 @@ fn sleeping(sys: &mut Sys<'_>) {
                 let _ = sys.check("clock_nanosleep", libc::SYS_clock_nanosleep, args);
             }
         }
-        // Timers and signals of the thread: no call waits here.
+        // The clock of the calling thread, on which the kernel refuses to wait.
         let _ = sys.check(
             "of this thread",
             libc::SYS_clock_nanosleep,

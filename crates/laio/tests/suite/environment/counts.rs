@@ -81,7 +81,7 @@ fn each_strategy_is_counted() {
         );
         let found = counts(&context, libc::SYS_fsync);
         match way.backend {
-            // With the support that the disk's file system has.
+            // Depends on the time that the disk takes.
             BackendKind::Activations => assert_eq!(found.0 + found.1, 1),
             BackendKind::Sync => assert_eq!(found, (1, 0, 0, 0)),
             _ => assert_eq!(found, (0, 0, 1, 0)),
